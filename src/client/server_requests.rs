@@ -1,24 +1,26 @@
-//! Component: requests of the server, which the engine or the embedder responds to.
+//! Component: requests of the server, which the engine or the embedder responds to, and the client's roots, whose state is
+//! in the core.
 
 use alloc::borrow::{Cow, ToOwned};
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::format;
-use alloc::vec;
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::string::String;
+use alloc::vec::Vec;
+use alloc::{format, vec};
+use core::time::Duration;
 use serde_json::value::RawValue;
 
 use super::core::Core;
 use super::forms::Defaults;
 use super::reaction::Reaction;
-use super::related_task::RelatedTask;
-use super::sampling::{Sampled, adjust, has_tools, tool_flaw};
 use super::signal::{Signal, Signals};
-use super::{CommandError, Event, Options, Outgoing, Output, RequestId, ServerMethod, ServerRequestId};
-use crate::Time;
-use crate::jsonrpc::{self, ErrorObject, Json, PeerId};
+use super::{CommandError, Event, Options, Outgoing, Output, RequestId, SamplingPolicy, ServerMethod, ServerRequestId};
+use crate::jsonrpc::{ErrorObject, Json, Object, PeerId};
 use crate::machine::server_request::{self, Answer, Asked, Declared, Method, Room};
-use crate::protocol::{ClientCapabilities, error_code, method};
+use crate::machine::setting::{Setting, Telling};
+use crate::protocol::{ClientCapabilities, Root, error_code, method, write_roots};
 use crate::text::excerpt;
+use crate::{Time, jsonrpc};
 
 /// The code with which sampling is refused by the user or the policy (specification 2025-11-25, "Sampling").
 const REJECTED: i64 = -1;
@@ -253,7 +255,7 @@ impl ServerRequests {
         let (class, declared) = classify(offers, method, params, flaw.is_some(), denied.is_some());
         match server_request::take(asked, class, declared, room) {
             Answer::Empty => Reaction::Result(b"{}".to_vec()),
-            Answer::Roots => Reaction::Result(core.roots_result()),
+            Answer::Roots => Reaction::Result(roots_result(core)),
             Answer::Embedder => {
                 let Some(method) = ServerMethod::of(method) else { return Reaction::Decline };
                 let adjusted = match method {
@@ -307,13 +309,7 @@ impl ServerRequests {
         self.judge(core, Asked::Input, method, params, Room::Free, uncounted)
     }
 
-    fn denied(
-        &self,
-        options: &Options,
-        params: Option<&RawValue>,
-        now: Time,
-        uncounted: usize,
-    ) -> Option<alloc::string::String> {
+    fn denied(&self, options: &Options, params: Option<&RawValue>, now: Time, uncounted: usize) -> Option<String> {
         match &self.sampled {
             Some(sampled) => sampled.denied(&options.sampling, params, now, uncounted),
             None => Sampled::default().denied(&options.sampling, params, now, uncounted),
@@ -430,4 +426,253 @@ fn classify(
         }
         _ => (Method::Other, Declared::Undeclared),
     }
+}
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// Maximum number of messages that are read.
+const MESSAGES: usize = 10_000;
+
+/// When sampling requests were allowed within the last minute, oldest first. Few servers send any.
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
+struct Sampled {
+    at: VecDeque<Time>,
+}
+
+/// Maximum number of model hints that are read, in order of preference: each is compared with each model of the policy.
+const HINTS: usize = 100;
+
+impl Sampled {
+    /// Why the policy denies a sampling request, if it does. `uncounted`: allowed requests that are not counted yet.
+    fn denied(
+        &self,
+        policy: &SamplingPolicy,
+        params: Option<&RawValue>,
+        now: Time,
+        uncounted: usize,
+    ) -> Option<String> {
+        let params = params.map(Json::from);
+        let member = |name| params.and_then(|params| params.member(name));
+        if !policy.models.is_empty() {
+            // "Hints are treated as substrings that can match model names flexibly."
+            let fits = |name: &str| policy.models.iter().any(|model| model.contains(name));
+            let hints = member("modelPreferences").and_then(|preferences| preferences.member("hints"));
+            let hints = hints.and_then(|hints| hints.elements(HINTS)).map(|hints| hints.kept).unwrap_or_default();
+            let hints = hints.iter().filter_map(|hint| hint.member("name").and_then(Json::as_string));
+            let names: Vec<_> = match &policy.model {
+                Some(model) => vec![Cow::Borrowed(&**model)],
+                None => hints.collect(),
+            };
+            if let Some(wanted) = names.first().filter(|_| !names.iter().any(|name| fits(name))) {
+                return Some(format!("the model {} is not allowed", excerpt(wanted)));
+            }
+        }
+        if let Some(most) = policy.tool_rounds {
+            let messages = member("messages").and_then(|messages| messages.elements(MESSAGES));
+            let messages = messages.map(|messages| messages.kept).unwrap_or_default();
+            let rounds = messages.into_iter().filter(|message| uses_tool(*message)).count();
+            if u32::try_from(rounds).is_ok_and(|rounds| rounds > most) || rounds >= MESSAGES {
+                return Some(format!("{rounds} rounds with tools, and at most {most} are allowed"));
+            }
+        }
+        let most = policy.per_minute?;
+        let old = self.at.partition_point(|at| now.since(*at) >= MINUTE);
+        let recent = self.at.len().saturating_sub(old).saturating_add(uncounted);
+        usize::try_from(most)
+            .is_ok_and(|most| recent >= most)
+            .then(|| format!("at most {most} requests a minute are allowed"))
+    }
+
+    /// Counts an allowed sampling request.
+    fn count(&mut self, policy: &SamplingPolicy, now: Time) {
+        if policy.per_minute.is_some() {
+            while self.at.front().is_some_and(|at| now.since(*at) >= MINUTE) {
+                self.at.pop_front();
+            }
+            self.at.push_back(now);
+        }
+    }
+}
+
+/// The parameters with the policy's model and number of tokens, if they differ from the server's.
+fn adjust(policy: &SamplingPolicy, params: Option<&RawValue>) -> Option<Box<RawValue>> {
+    let json = params.map(Json::from).filter(|params| params.is_object())?;
+    let tokens = policy
+        .max_tokens
+        .filter(|most| json.member("maxTokens").is_some_and(|tokens| !is_at_most(tokens.text(), *most)));
+    if tokens.is_none() && policy.model.is_none() {
+        return None;
+    }
+    let mut out = Vec::new();
+    let mut adjusted = Object::begin(&mut out);
+    json.raw_members(|name, value| match (name.as_string().as_deref(), tokens, &policy.model) {
+        (Some("maxTokens"), Some(most), _) => {
+            adjusted.integer("maxTokens", most.into());
+        }
+        (Some("modelPreferences"), _, Some(_)) => {}
+        _ => {
+            adjusted.member(name.text(), value.text());
+        }
+    });
+    if let Some(model) = &policy.model {
+        adjusted.object("modelPreferences", |preferences| {
+            let given = json.member("modelPreferences").filter(|given| given.is_object());
+            given.unwrap_or(Json::EMPTY_ARRAY).raw_members(|name, value| {
+                if name.as_string().as_deref() != Some("hints") {
+                    preferences.member(name.text(), value.text());
+                }
+            });
+            let hints = preferences.value("hints");
+            hints.push(b'[');
+            let mut hint = Object::begin(hints);
+            hint.string("name", model);
+            hint.end();
+            hints.push(b']');
+        });
+    }
+    adjusted.end();
+    RawValue::from_string(String::from_utf8(out).ok()?).ok()
+}
+
+/// Whether the parameters have tools (specification 2025-11-25, "Sampling", Tools in Sampling).
+fn has_tools(params: Option<&RawValue>) -> bool {
+    let member = |name| params.map(Json::from).and_then(|params| params.member(name));
+    ["tools", "toolChoice"].into_iter().any(|name| member(name).is_some_and(|value| !value.is_null()))
+}
+
+/// Why the tool results in the messages do not fit the tool uses, if they do not (specification 2025-11-25, "Sampling",
+/// Message Content Constraints).
+fn tool_flaw(params: Option<&RawValue>) -> Option<&'static str> {
+    const MISSING: Option<&str> = Some("Tool result missing in request");
+    let messages = params.map(Json::from)?.member("messages")?.elements(MESSAGES)?;
+    let mut uses = BTreeSet::new();
+    for message in messages.kept {
+        let (mut results, mut others, mut next) = (false, false, BTreeSet::new());
+        each_content(message, |content| {
+            let id = |name| content.member(name).and_then(Json::as_string);
+            match content.member("type").and_then(Json::as_string).as_deref() {
+                Some("tool_result") => {
+                    results = true;
+                    if let Some(id) = id("toolUseId") {
+                        uses.remove(&id);
+                    }
+                }
+                Some("tool_use") => {
+                    others = true;
+                    next.extend(id("id"));
+                }
+                Some(_) | None => others = true,
+            }
+        });
+        if results && others {
+            return Some("Tool results mixed with other content");
+        }
+        if !uses.is_empty() {
+            return MISSING;
+        }
+        uses = next;
+    }
+    if uses.is_empty() { None } else { MISSING }
+}
+
+/// Whether the text is a number that is not above the limit.
+fn is_at_most(number: &str, most: u64) -> bool {
+    // A number with a fraction or an exponent is compared as a float.
+    number.parse::<u64>().map_or_else(|_| number.parse::<f64>().is_ok_and(|it| it <= most as f64), |it| it <= most)
+}
+
+/// Whether the model uses a tool in a message.
+fn uses_tool(message: Json<'_>) -> bool {
+    let mut uses = false;
+    each_content(message, |content| {
+        uses |= content.member("type").and_then(Json::as_string).as_deref() == Some("tool_use");
+    });
+    uses
+}
+
+/// Calls `each` with each content block of a message, which has one or a list of them.
+fn each_content<'a>(message: Json<'a>, each: impl FnMut(Json<'a>)) {
+    let Some(content) = message.member("content") else { return };
+    match content.elements(MESSAGES) {
+        Some(contents) => contents.kept.into_iter().for_each(each),
+        None => core::iter::once(content).for_each(each),
+    }
+}
+
+const RELATED: &str = "io.modelcontextprotocol/related-task";
+
+/// A value of the server's, a JSON object, if the request belongs to a task and tasks are enabled.
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
+struct RelatedTask(
+    #[cfg_attr(feature = "snapshot", serde(deserialize_with = "crate::jsonrpc::form::optional_json"))] Option<Box<str>>,
+);
+
+impl RelatedTask {
+    fn read(core: &Core, params: Option<&RawValue>) -> Self {
+        let params = params.filter(|_| core.has_legacy_tasks());
+        let meta = params.and_then(|params| Json::from(params).member("_meta"));
+        let related = meta.and_then(|meta| meta.member(RELATED)).filter(|related| related.is_object());
+        Self(related.map(|related| related.text().into()))
+    }
+
+    /// Bytes of the server's data that are stored.
+    fn bytes(&self) -> usize {
+        self.0.as_ref().map_or(0, |related| related.len())
+    }
+
+    /// A result, a JSON object, that names the task.
+    fn name_in<'a>(&self, result: &'a str) -> Cow<'a, str> {
+        let Some(related) = &self.0 else { return Cow::Borrowed(result) };
+        let mut json = Vec::new();
+        let mut object = Object::begin(&mut json);
+        let mut given = None;
+        Json::trusted(result).raw_members(|name, value| {
+            if name.as_string().as_deref() == Some("_meta") {
+                given = Some(value);
+            } else {
+                object.member(name.text(), value.text());
+            }
+        });
+        object.object("_meta", |meta| {
+            given.unwrap_or(Json::EMPTY_ARRAY).members(|name, value| {
+                if name != RELATED {
+                    meta.raw(name, value.text());
+                }
+            });
+            meta.raw(RELATED, related);
+        });
+        object.end();
+        String::from_utf8(json).map_or(Cow::Borrowed(result), Cow::Owned)
+    }
+}
+
+/// The embedder changes the roots.
+pub(super) fn set_roots(core: &mut Core, now: Time, roots: Vec<Root>) -> Result<(), CommandError> {
+    core.check_open()?;
+    if core.options.capabilities.roots.is_none() {
+        return Err(CommandError::NotDeclared { capability: "roots".into() });
+    }
+    if core.is_undelivered_full() {
+        return Err(CommandError::TooManyRequests { limit: core.options.limits.output });
+    }
+    core.advance(now);
+    core.roots = Some(roots.into());
+    match core.telling(!core.is_undeclared(), Setting::Set) {
+        Telling::Tell => {
+            let message = core.encode_notification(method::ROOTS_LIST_CHANGED, None::<fn(&mut Vec<u8>)>);
+            core.outbox.push(Output::Send(message));
+        }
+        Telling::Keep => {}
+    }
+    Ok(())
+}
+
+/// The result of `roots/list`.
+fn roots_result(core: &Core) -> Vec<u8> {
+    let declared = core.options.capabilities.roots.as_deref().unwrap_or_default();
+    let mut result = Vec::new();
+    write_roots(core.roots.as_deref().unwrap_or(declared), &mut result);
+    result
 }

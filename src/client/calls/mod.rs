@@ -1,37 +1,36 @@
-//! Requests of the embedder: what their responses mean, and whether they are sent again. Their state is in the request
-//! table.
+//! Component: requests of the embedder: what their responses mean, the input that these require, and whether they are
+//! sent again. Their state is in the request table.
 
-mod classified;
-mod input;
-mod provide;
-mod step;
 mod task;
-mod task_state;
-mod urls;
 
-pub(super) use self::input::Judge;
-pub(super) use self::provide::provide;
-pub(super) use self::step::{on_invalid, report_resend, step};
 pub(super) use self::task::{id_of_call, on_due, on_late, on_notification};
 
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
 use serde_json::value::RawValue;
 
-use self::classified::Classified;
-use self::step::step_to;
 use super::core::Core;
-use super::request_table::{Block, Blocked};
+use super::forms::{accepts, fill_required};
+use super::reaction::Reaction;
+use super::request_table::{Block, Blocked, Call, InputRounds, OpenRequest, Purpose};
 use super::signal::{Signal, Signals};
-use super::{CommandError, Event, InputRequest, Outcome, Request, RequestError, RequestId, Wire, result_type};
+use super::{
+    CommandError, Event, InputRequest, Outcome, Request, RequestError, RequestId, ResendReason, ServerMethod, Wire,
+    result_type,
+};
 use crate::Time;
-use crate::jsonrpc::{ErrorObject, Json};
-use crate::machine::replay::{self, About, Broke, Carrier, Effects, Lost, Sent, Word};
-use crate::machine::request::Input;
-use crate::machine::resend::{self, Reason, Resend};
-use crate::machine::result_type::Meaning;
-use crate::protocol::method;
+use crate::jsonrpc::{ErrorObject, Json, Object};
+use crate::machine::call_error::{Error, Urls};
+use crate::machine::replay::{About, Broke, Carrier, Effects, Lost, Sent, Word};
+use crate::machine::request::{Effect, Input, State};
+use crate::machine::required_input::{Meaning, RequestState};
+use crate::machine::resend::{Reason, Resend, Unsent, Used};
+use crate::machine::{self, call_error, replay, request, required_input, resend};
+use crate::protocol::{Era, error_code, method};
 use crate::text::excerpt;
 
 /// Queues a request of the embedder.
@@ -94,7 +93,7 @@ pub(super) fn on_response(
     }
     let answer = match response {
         Ok(result) => classify(core, id, result, judge),
-        Err(error) => input::classify_error(core, id, error, judge),
+        Err(error) => classify_error(core, id, error, judge),
     };
     match answer {
         Classified::Complete(outcome) => step_to(core, id, Input::Answered, Some(outcome), None),
@@ -104,9 +103,9 @@ pub(super) fn on_response(
         Classified::Input(rounds, inputs) => {
             let signals = match rounds.error.is_some() {
                 true => on_urls_required(core, id, &inputs),
-                false => Signals::sampling(input::sampling_of(&inputs)),
+                false => Signals::sampling(sampling_of(&inputs)),
             };
-            input::set(core, id, rounds, &inputs);
+            set_input(core, id, rounds, &inputs);
             if let Some(request) = core.handle_of(id) {
                 step(core, id, Input::InputRequired);
                 core.event(Event::InputRequired { request, inputs });
@@ -114,7 +113,7 @@ pub(super) fn on_response(
             return signals;
         }
         Classified::Retry(rounds) => {
-            input::set(core, id, rounds, &[]);
+            set_input(core, id, rounds, &[]);
             step(core, id, Input::RetryRequired);
         }
         Classified::Task(task) => return task::on_created(core, id, task),
@@ -135,10 +134,10 @@ fn classify<'a>(core: &Core, id: u64, result: &'a RawValue, judge: &Judge<'_>) -
     let json = Json::from(result);
     let tool = core.requests.get(id).is_some_and(|open| open.purpose.is_tool_call());
     match result_type::of_call(core, json, tool) {
-        Meaning::Complete => Classified::Complete(Outcome::Result(result.to_owned())),
-        Meaning::Input => input::classify(core, id, result, judge),
-        Meaning::Task => Classified::Task(task::described(core, json)),
-        Meaning::Invalid => {
+        machine::result_type::Meaning::Complete => Classified::Complete(Outcome::Result(result.to_owned())),
+        machine::result_type::Meaning::Input => classify_inputs(core, id, result, judge),
+        machine::result_type::Meaning::Task => Classified::Task(task::described(core, json)),
+        machine::result_type::Meaning::Invalid => {
             Classified::Invalid(format!("a result of the unknown type {}", result_type::words(json)).into())
         }
     }
@@ -286,4 +285,460 @@ pub(super) fn decide_block(core: &Core, id: u64, by: Block) -> Resend {
         Block::Authorization => resend::take(Reason::Unauthorized, call.unauthorized),
         Block::Headers => resend::take(Reason::Headers, call.headers_refused),
     })
+}
+
+/// The server's response to a request, classified.
+enum Classified<'a> {
+    Complete(Outcome),
+    Invalid(Box<str>),
+    /// It requires these inputs of the embedder.
+    Input(Box<InputRounds>, Vec<InputRequest>),
+    /// It requires another attempt.
+    Retry(Box<InputRounds>),
+    /// The server runs it as this task.
+    Task(Json<'a>),
+}
+
+/// Decides on an input that the server requires, by its method and parameters, and by how many sampling requests of the
+/// same result were allowed before.
+pub(super) type Judge<'a> = dyn Fn(&Core, &str, Option<&RawValue>, usize) -> Reaction + 'a;
+
+/// The inputs of a result, by who provides them.
+struct Inputs {
+    /// The responses of the engine: the server's keys, and JSON.
+    known: Vec<(Box<str>, Box<str>)>,
+    /// The inputs for the embedder.
+    wanted: Vec<InputRequest>,
+    /// The client does not offer one of them.
+    declined: bool,
+    /// Why one of them is refused, if it is.
+    refused: Option<Box<str>>,
+}
+
+/// Classifies a result that requires input.
+fn classify_inputs<'a>(core: &Core, id: u64, result: &RawValue, judge: &Judge<'_>) -> Classified<'a> {
+    let json = Json::from(result);
+    let state = json.member("requestState").filter(|state| !state.is_null());
+    let inputs = read_inputs(core, result, &BTreeSet::new(), judge);
+    let present = if state.is_some() { RequestState::Present } else { RequestState::Absent };
+    let begin = |inputs: Inputs| {
+        let rounds = next_round(core, id, result.to_owned(), state, &inputs, 0)?;
+        Ok((Box::new(InputRounds { known: inputs.known, ..rounds }), inputs.wanted))
+    };
+    match required_input::take(inputs.class(), present) {
+        Meaning::Ask => {
+            begin(inputs).map_or_else(Classified::Invalid, |(rounds, wanted)| Classified::Input(rounds, wanted))
+        }
+        Meaning::Retry => begin(inputs).map_or_else(Classified::Invalid, |(rounds, _)| Classified::Retry(rounds)),
+        Meaning::End => Classified::Complete(Outcome::InputRequired(result.to_owned())),
+        Meaning::Invalid => Classified::Invalid(inputs.why_invalid()),
+    }
+}
+
+impl Inputs {
+    fn class(&self) -> required_input::Inputs {
+        match (&self.refused, self.declined, self.wanted.is_empty(), self.known.is_empty()) {
+            (Some(_), ..) => required_input::Inputs::Refused,
+            (None, true, ..) => required_input::Inputs::Declined,
+            (None, false, false, _) => required_input::Inputs::Wanted,
+            (None, false, true, false) => required_input::Inputs::Known,
+            (None, false, true, true) => required_input::Inputs::None,
+        }
+    }
+
+    fn why_invalid(&self) -> Box<str> {
+        match &self.refused {
+            Some(why) => format!("the server wants input that it cannot have: {why}").into(),
+            None => "the server wants input, and does not say which".into(),
+        }
+    }
+
+    /// How a call ends whose task requires inputs of which one is refused or not offered.
+    fn outcome(&self, result: &RawValue) -> Outcome {
+        match self.class() {
+            required_input::Inputs::Declined => Outcome::InputRequired(result.to_owned()),
+            required_input::Inputs::None
+            | required_input::Inputs::Known
+            | required_input::Inputs::Wanted
+            | required_input::Inputs::Refused => Outcome::Error(RequestError::Invalid(self.why_invalid())),
+        }
+    }
+
+    fn keys(&self) -> impl Iterator<Item = &str> {
+        self.known.iter().map(|(key, _)| &**key).chain(self.wanted.iter().map(|input| &*input.key))
+    }
+}
+
+/// A round of input of a task, and the inputs for the embedder. `more` bytes are stored beside it.
+fn task_round(
+    core: &Core,
+    id: u64,
+    result: Box<RawValue>,
+    inputs: Inputs,
+    more: usize,
+) -> Result<(Box<InputRounds>, Vec<InputRequest>), Box<str>> {
+    let rounds = next_round(core, id, result, None, &inputs, more)?;
+    Ok((Box::new(InputRounds { known: inputs.known, ..rounds }), inputs.wanted))
+}
+
+/// The sampling requests among the inputs for the embedder.
+fn sampling_of(inputs: &[InputRequest]) -> usize {
+    inputs.iter().filter(|input| input.method == ServerMethod::Sampling).count()
+}
+
+/// Stores a round of input. If the embedder has none to give, the responses are complete.
+fn set_input(core: &mut Core, id: u64, mut rounds: Box<InputRounds>, wanted: &[InputRequest]) {
+    if wanted.is_empty() {
+        let known = rounds.known.iter().map(|(key, response)| (&**key, &**response));
+        rounds.responses = (!rounds.known.is_empty()).then(|| responses_of(known));
+    }
+    core.requests.set_input(id, Some(rounds));
+}
+
+/// Classifies an error that requires the user to visit URLs before the call is made again, which is offered once
+/// (specification 2025-11-25, "Elicitation", URL Elicitation Required Error).
+fn classify_error<'a>(core: &Core, id: u64, error: RequestError, judge: &Judge<'_>) -> Classified<'a> {
+    let RequestError::Server(object) = &error else { return Classified::Complete(Outcome::Error(error)) };
+    let Some(required) = urls_required(core, id, object) else { return Classified::Complete(Outcome::Error(error)) };
+    let inputs = read_inputs(core, &required, &BTreeSet::new(), judge);
+    match required_input::take(inputs.class(), RequestState::Absent) {
+        Meaning::Ask => match next_round(core, id, required, None, &inputs, object.message.len()) {
+            Ok(rounds) => {
+                Classified::Input(Box::new(InputRounds { error: Some(object.clone()), ..rounds }), inputs.wanted)
+            }
+            Err(_) => Classified::Complete(Outcome::Error(error)),
+        },
+        Meaning::Retry | Meaning::End | Meaning::Invalid => Classified::Complete(Outcome::Error(error)),
+    }
+}
+
+/// Reads the inputs that a result requires, except those with these keys.
+fn read_inputs(core: &Core, result: &RawValue, except: &BTreeSet<Box<str>>, judge: &Judge<'_>) -> Inputs {
+    let required = Json::from(result).member("inputRequests").filter(|required| required.is_object());
+    let mut inputs = Inputs { known: Vec::new(), wanted: Vec::new(), declined: false, refused: None };
+    let mut sampling: usize = 0;
+    let mut keys = BTreeSet::new();
+    let limit = core.options.limits.server_requests;
+    required.unwrap_or(Json::EMPTY_ARRAY).members(|key, required| {
+        if inputs.refused.is_some() || except.contains(key) {
+            return;
+        }
+        if !keys.insert(Box::<str>::from(key)) {
+            inputs.refused = Some(format!("two inputs with the key {}", excerpt(key)).into());
+            return;
+        }
+        if inputs.known.len().saturating_add(inputs.wanted.len()) >= limit {
+            inputs.refused = Some(format!("more than {limit} inputs at once").into());
+            return;
+        }
+        let method = required.member("method").and_then(Json::as_string).unwrap_or_default();
+        let params = required.member("params").map(Json::raw);
+        match judge(core, &method, params, sampling) {
+            Reaction::Result(result) => {
+                inputs.known.push((key.into(), String::from_utf8(result).unwrap_or_default().into()));
+            }
+            Reaction::Embedder(method, params) => {
+                sampling = sampling.saturating_add(usize::from(method == ServerMethod::Sampling));
+                inputs.wanted.push(InputRequest { key: key.into(), method, params });
+            }
+            Reaction::Decline | Reaction::Ignore(_) => inputs.declined = true,
+            Reaction::Refuse(error) => inputs.refused = Some(error.message),
+        }
+    });
+    inputs
+}
+
+/// The next round of input of a request, within the limits. `more` bytes are stored beside it.
+fn next_round(
+    core: &Core,
+    id: u64,
+    result: Box<RawValue>,
+    state: Option<Json<'_>>,
+    inputs: &Inputs,
+    more: usize,
+) -> Result<InputRounds, Box<str>> {
+    let before = core.requests.call(id).and_then(|call| call.input.as_ref());
+    let (before, freed) = before.map_or((0, 0), |input| (input.rounds, input.bytes));
+    let rounds = before.saturating_add(1);
+    if rounds > core.options.limits.input_rounds {
+        return Err(format!("the server asked for input more than {before} times").into());
+    }
+    let answers = inputs.known.iter().fold(0, |sum: usize, (key, json): &(Box<str>, Box<str>)| {
+        sum.saturating_add(key.len()).saturating_add(json.len())
+    });
+    let given = state.map_or(0, |state| state.text().len());
+    // The responses are stored twice: each one, and as they are sent.
+    let bytes = result.get().len().saturating_add(given).saturating_add(answers.saturating_mul(2)).saturating_add(more);
+    if core.requests.input_bytes().saturating_sub(freed).saturating_add(bytes) > core.input_room {
+        let limit = core.options.limits.input_bytes;
+        return Err(format!("the server wants input, and over {limit} bytes of such are kept").into());
+    }
+    let left = core.requests.time_left(id, core.now);
+    let since = core.requests.call_time(core.now);
+    let state = state.map(|state| state.text().into());
+    Ok(InputRounds { rounds, result, state, known: Vec::new(), responses: None, bytes, error: None, left, since })
+}
+
+/// The value of `inputResponses`.
+fn responses_of<'a>(responses: impl Iterator<Item = (&'a str, &'a str)>) -> Box<str> {
+    let mut json = Vec::new();
+    let mut object = Object::begin(&mut json);
+    for (key, response) in responses {
+        object.raw(key, response);
+    }
+    object.end();
+    String::from_utf8(json).unwrap_or_default().into()
+}
+
+/// What the error of a call requires before the call is made again, if it does not end the call.
+fn urls_required(core: &Core, id: u64, error: &ErrorObject) -> Option<Box<RawValue>> {
+    let elicitations = read_urls(core, error);
+    let class = if elicitations.is_some() { Error::Urls } else { Error::Other };
+    let declared = core.options.capabilities.elicitation_url && !core.is_undeclared();
+    let urls = if declared { Urls::Declared } else { Urls::Undeclared };
+    let again = core.requests.call(id).map_or(Resend::End, |call| resend::take(Reason::Urls, call.urls));
+    match call_error::take(class, core.era().unwrap_or(Era::Legacy), urls, again) {
+        call_error::Meaning::Input => elicitations,
+        call_error::Meaning::End => None,
+    }
+}
+
+/// The elicitations that an error requires, in the form of required inputs, with the id of each as its key.
+fn read_urls(core: &Core, error: &ErrorObject) -> Option<Box<RawValue>> {
+    if error.code != error_code::URL_ELICITATION_REQUIRED {
+        return None;
+    }
+    let limit = core.options.limits.server_requests;
+    let elicitations = Json::from(error.data.as_deref()?).member("elicitations").and_then(|it| it.elements(limit))?;
+    let mut json = Vec::new();
+    let mut result = Object::begin(&mut json);
+    let mut usable = !elicitations.kept.is_empty() && !elicitations.more;
+    result.object("inputRequests", |inputs| {
+        for elicitation in elicitations.kept {
+            let string = |name| elicitation.member(name).and_then(Json::as_string);
+            match (string("mode").as_deref(), string("elicitationId"), string("url")) {
+                (Some("url"), Some(id), Some(_)) => {
+                    inputs.object(&id, |input| {
+                        input.string("method", method::ELICITATION).raw("params", elicitation.text());
+                    });
+                }
+                _ => usable = false,
+            }
+        }
+    });
+    result.end();
+    usable.then(|| Json::trusted(&String::from_utf8(json).unwrap_or_default()).to_raw())
+}
+
+/// Takes the input that the server requires from the embedder.
+pub(super) fn provide<'a>(
+    core: &mut Core,
+    now: Time,
+    request: RequestId,
+    responses: impl IntoIterator<Item = (&'a str, &'a RawValue)>,
+) -> Result<(), CommandError> {
+    let id = core.requests.wire_id(request).ok_or(CommandError::UnknownRequest)?;
+    if core.requests.refuses(id, Input::InputGiven) {
+        return Err(CommandError::UnknownRequest);
+    }
+    let mut given: BTreeMap<&str, &RawValue> = BTreeMap::new();
+    for (key, response) in responses {
+        if !response.get().starts_with('{') {
+            return Err(CommandError::ResultNotObject);
+        }
+        if given.insert(key, response).is_some() {
+            return Err(CommandError::DuplicateInput { key: key.into() });
+        }
+    }
+    let fill = core.options.form_defaults;
+    let Some(Call { input: Some(rounds), .. }) = core.requests.call_mut(id) else {
+        return Err(CommandError::UnknownRequest);
+    };
+    let filled = fill_required(&rounds.result, &rounds.known, &given, fill)?;
+    let declined = rounds.error.is_some() && !filled.iter().all(|(_, response)| accepts(Json::trusted(response)));
+    core.advance(now);
+    let call_time = core.requests.call_time(core.now);
+    if let Some(Call { input: Some(rounds), latest, .. }) = core.requests.call_mut(id) {
+        // The time that the user takes does not count towards the request's deadline.
+        *latest = *latest + call_time.since(rounds.since);
+        let known = core::mem::take(&mut rounds.known);
+        let sends = rounds.error.is_none();
+        let known = known.iter().map(|(key, response)| (&**key, &**response));
+        rounds.responses = sends.then(|| responses_of(known.chain(filled.iter().map(|(key, json)| (*key, &**json)))));
+        let left = rounds.left;
+        core.requests.set_time_left(id, left, core.now);
+    }
+    task::move_on(core, id, machine::task::Input::InputGiven);
+    step(core, id, if declined { Input::InputDeclined } else { Input::InputGiven });
+    Ok(())
+}
+
+pub(super) fn step(core: &mut Core, id: u64, input: Input) {
+    step_to(core, id, input, None, None);
+}
+
+/// As [`step`], with the outcome of a request that ends by a response, or the embedder's `reason` to cancel it.
+fn step_to(core: &mut Core, mut id: u64, input: Input, mut outcome: Option<Outcome>, reason: Option<&str>) {
+    let Some(open) = core.requests.get(id) else { return };
+    let resent = reason_of(open, input);
+    let row = request::take(open.phase, input);
+    if row.next != State::Ended {
+        core.requests.set_phase(id, row.next);
+    }
+    for effect in row.effects {
+        let outcome = match effect {
+            Effect::Requeue => {
+                core.requests.requeue(id);
+                continue;
+            }
+            Effect::RequeueAnew => {
+                report_resend(core, id, resent);
+                if let Some(call) = core.requests.call_mut(id) {
+                    call.blocked = None;
+                }
+                id = core.requests.rename(id);
+                core.requests.requeue(id);
+                continue;
+            }
+            Effect::CountLoss => {
+                if let Some(call) = core.requests.call_mut(id) {
+                    call.lost = call.lost.more();
+                }
+                continue;
+            }
+            Effect::CountExpiry => {
+                if let Some(call) = core.requests.call_mut(id) {
+                    call.expired = call.expired.more();
+                }
+                continue;
+            }
+            Effect::Block => {
+                if let Some(call) = core.requests.call_mut(id) {
+                    match call.blocked.as_ref().map(|blocked| blocked.by) {
+                        Some(Block::Headers) => call.headers_refused = call.headers_refused.more(),
+                        Some(Block::Authorization) => call.unauthorized = call.unauthorized.more(),
+                        None => {}
+                    }
+                }
+                core.requests.set_time_left(id, core.options.timeouts.server_request, core.now);
+                continue;
+            }
+            Effect::AwaitInput => {
+                core.requests.set_time_left(id, core.options.timeouts.server_request, core.now);
+                continue;
+            }
+            Effect::AwaitTask => {
+                let latest = core.requests.call(id).map(|call| call.latest);
+                core.requests.set_deadline(id, latest);
+                continue;
+            }
+            Effect::Retract => {
+                core.outbox.retract(id);
+                continue;
+            }
+            Effect::Cancel => {
+                let timed_out = input == Input::TimedOut;
+                let why = if timed_out { "no response in time" } else { "the client cancelled the request" };
+                core.cancel_request(id, reason.unwrap_or(why));
+                continue;
+            }
+            Effect::Drop => {
+                core.drop_request(id);
+                continue;
+            }
+            Effect::EndAnswered => outcome.take().unwrap_or(Outcome::Unknown),
+            Effect::EndInvalid => {
+                task::abandon(core, id);
+                outcome.take().unwrap_or(Outcome::Unknown)
+            }
+            Effect::EndInputRequired => {
+                task::abandon(core, id);
+                match core.requests.set_input(id, None).map(|rounds| *rounds) {
+                    Some(InputRounds { error: Some(error), .. }) => Outcome::Error(RequestError::Server(error)),
+                    Some(InputRounds { result, .. }) => Outcome::InputRequired(result),
+                    None => Outcome::Unknown,
+                }
+            }
+            Effect::EndRefused => match core.requests.call_mut(id).and_then(|call| call.blocked.take()) {
+                Some(blocked) => blocked.outcome,
+                None => Outcome::Unknown,
+            },
+            Effect::EndCancelled => {
+                task::abandon(core, id);
+                Outcome::Cancelled
+            }
+            Effect::EndTimedOut => {
+                task::abandon(core, id);
+                Outcome::TimedOut(core.requests.bound_of(id))
+            }
+            Effect::EndNotAdvertised => Outcome::NotAdvertised,
+            Effect::EndUnsent => match core.requests.call(id).map(|call| resend::take_unsent(losses(call))) {
+                Some(Unsent::Unknown) => Outcome::Unknown,
+                Some(Unsent::NotSent) | None => Outcome::NotSent,
+            },
+            Effect::EndUnknown => Outcome::Unknown,
+        };
+        let ended = core.requests.remove(id);
+        if let Some(Purpose::Call(call)) = ended.map(|open| open.purpose) {
+            core.event(Event::Finished { request: call.handle, outcome, attempts: call.attempts });
+        }
+    }
+}
+
+/// How often a call was sent again although it may have run. One that runs as a task did.
+const fn losses(call: &Call) -> Used {
+    if call.task.is_some() { Used::Once } else { call.lost }
+}
+
+/// Why an input has a request sent again, if it does.
+fn reason_of(open: &OpenRequest, input: Input) -> Option<ResendReason> {
+    let is_about_task = matches!(&open.purpose, Purpose::Call(call) if call.task.is_some());
+    if is_about_task {
+        return None;
+    }
+    match input {
+        Input::Expired | Input::ExpiredReplayable => Some(ResendReason::SessionExpired),
+        Input::LostReplayable => Some(ResendReason::Lost),
+        Input::NotRun => Some(ResendReason::NotSent),
+        Input::Restarted => Some(ResendReason::Busy),
+        Input::RetryRequired | Input::InputGiven => Some(ResendReason::Input),
+        Input::Admitted => {
+            let Purpose::Call(call) = &open.purpose else { return None };
+            call.blocked.as_ref().map(|blocked| match blocked.by {
+                Block::Headers => ResendReason::Headers,
+                Block::Authorization => ResendReason::Authorized,
+            })
+        }
+        Input::Write
+        | Input::Hand
+        | Input::Answered
+        | Input::Invalid
+        | Input::InputRequired
+        | Input::InputDeclined
+        | Input::Declined
+        | Input::Refused
+        | Input::Denied
+        | Input::Cancelled
+        | Input::TimedOut
+        | Input::NotAdvertised
+        | Input::Withdrawn
+        | Input::Lost
+        | Input::LostTask
+        | Input::TaskRuns
+        | Input::TaskSends
+        | Input::Closed => None,
+    }
+}
+
+/// Reports that a request of the embedder is sent again.
+pub(super) fn report_resend(core: &mut Core, id: u64, reason: Option<ResendReason>) {
+    if let (Some(Call { handle, attempts, .. }), Some(reason)) = (core.requests.call(id), reason) {
+        let (request, attempt) = (*handle, attempts.saturating_add(1));
+        core.event(Event::Resending { request, attempt, reason });
+    }
+}
+
+/// What was received is not a valid response.
+pub(super) fn on_invalid(core: &mut Core, id: u64, why: String) {
+    step_to(core, id, Input::Invalid, Some(Outcome::Error(RequestError::Invalid(why.into()))), None);
 }

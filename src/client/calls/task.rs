@@ -13,14 +13,12 @@ use super::super::core::Core;
 use super::super::request_table::{CallTask, InputRounds};
 use super::super::signal::{Signal, Signals};
 use super::super::{Event, InputRequest, Outcome, RequestError, Task, TaskError, TaskStatus, result_type};
-use super::input::{self, Judge};
-use super::step::{on_invalid, step, step_to};
-use super::task_state::{cancel, move_on};
+use super::{Judge, on_invalid, sampling_of, set_input, step, step_to, task_round};
 use crate::jsonrpc::{ErrorObject, Json, Object};
-use crate::machine::request;
-use crate::machine::required_input::{self, Inputs};
+use crate::machine::required_input::Inputs;
 use crate::machine::result_type::Meaning;
-use crate::machine::task::{self, Effect, Input, News, State, Status, Telling};
+use crate::machine::task::{Effect, Input, News, State, Status, Telling};
+use crate::machine::{request, required_input, task};
 use crate::protocol::Era;
 use crate::text::excerpt;
 
@@ -221,7 +219,7 @@ fn read_inputs(core: &Core, id: u64, task: &CallTask, result: &RawValue, judge: 
     if task.state == State::Done {
         return Change::of(Input::InputPending);
     }
-    let inputs = input::read(core, result, &task.keys, judge);
+    let inputs = super::read_inputs(core, result, &task.keys, judge);
     let class = inputs.class();
     let input = required_input::take_of_task(class);
     match class {
@@ -231,7 +229,7 @@ fn read_inputs(core: &Core, id: u64, task: &CallTask, result: &RawValue, judge: 
             let keys: Vec<Box<str>> = inputs.keys().map(Box::from).collect();
             let key_bytes = keys.iter().fold(task.key_bytes, |sum, key| sum.saturating_add(key.len()));
             let asked = if task.keys.is_empty() { result.to_owned() } else { without(result, &task.keys) };
-            match input::of_task(core, id, asked, inputs, key_bytes) {
+            match task_round(core, id, asked, inputs, key_bytes) {
                 Err(why) => Change::invalid(why),
                 Ok((rounds, wanted)) => Change { round: Some(Round { rounds, wanted, keys }), ..Change::of(input) },
             }
@@ -246,7 +244,7 @@ fn begin(core: &mut Core, id: u64, round: Round) -> Vec<InputRequest> {
         task.key_bytes = keys.iter().fold(task.key_bytes, |sum, key| sum.saturating_add(key.len()));
         task.keys.extend(keys);
     }
-    input::set(core, id, rounds, &wanted);
+    set_input(core, id, rounds, &wanted);
     wanted
 }
 
@@ -317,7 +315,7 @@ fn apply(core: &mut Core, id: u64, change: Change) -> usize {
             Effect::Ask => {
                 if let Some((request, round)) = core.handle_of(id).zip(round.take()) {
                     let inputs = begin(core, id, round);
-                    sampling = input::sampling_of(&inputs);
+                    sampling = sampling_of(&inputs);
                     step(core, id, request::Input::InputRequired);
                     core.event(Event::InputRequired { request, inputs });
                 }
@@ -332,4 +330,32 @@ fn apply(core: &mut Core, id: u64, change: Change) -> usize {
         }
     }
     sampling
+}
+
+/// Steps the table of the task.
+pub(super) fn move_on(core: &mut Core, id: u64, input: Input) -> &'static [Effect] {
+    let mut effects: &'static [Effect] = &[];
+    core.requests.change_task(id, |task| {
+        if let Some(task) = task {
+            let row = task::take(task.state, input);
+            (task.state, effects) = (row.next, row.effects);
+            task.poll_at = if row.effects.is_empty() { task.poll_at } else { None };
+        }
+    });
+    effects
+}
+
+/// The call ends without the server.
+pub(super) fn abandon(core: &mut Core, id: u64) {
+    if move_on(core, id, Input::Abandoned).contains(&Effect::Cancel) {
+        cancel(core, id);
+    }
+}
+
+/// Cancels the task.
+pub(super) fn cancel(core: &mut Core, id: u64) {
+    let task = core.requests.call(id).and_then(|call| call.task.as_ref()).map(|task| task.id.clone());
+    if let Some(task) = task {
+        core.cancel_task(&task);
+    }
 }

@@ -4,10 +4,10 @@ use alloc::borrow::Cow;
 use alloc::vec::Vec;
 use serde_json::value::RawValue;
 
+use super::super::notifications::set_level;
 use super::super::request_table::Block;
-use super::super::{
-    CommandError, Engine, LogLevel, Output, Request, RequestId, ServerRequestId, calls, log_level, roots,
-};
+use super::super::server_requests::set_roots;
+use super::super::{CommandError, Engine, LogLevel, Output, Request, RequestId, ServerRequestId, calls};
 use crate::Time;
 use crate::jsonrpc::ErrorObject;
 use crate::machine::{gate, link, request};
@@ -152,13 +152,13 @@ impl Engine {
     }
 
     pub(crate) fn set_log_level(&mut self, now: Time, level: LogLevel) -> Result<(), CommandError> {
-        log_level::set(&mut self.core, now, level)?;
+        set_level(&mut self.core, now, level)?;
         self.write_requests();
         Ok(())
     }
 
     pub(crate) fn set_roots(&mut self, now: Time, new: Vec<Root>) -> Result<(), CommandError> {
-        roots::set(&mut self.core, now, new)
+        set_roots(&mut self.core, now, new)
     }
 
     pub(crate) fn refresh(&mut self, now: Time, family: Family) -> Result<(), CommandError> {

@@ -13,12 +13,13 @@ use serde_json::value::RawValue;
 use super::core::{Core, LinkStage};
 use super::link::Link;
 use super::lists::ListFailure;
+use super::notifications::{on_level_failed, send_level};
 use super::request_table::{Block, Purpose};
 use super::result_type::complete;
 use super::server_requests::ServerRequests;
 use super::signal::{Signal, Signals};
 use super::timers::Timer;
-use super::{Engine, FailureKind, Output, RequestError, Transport, Wire, calls, log_level};
+use super::{Engine, FailureKind, Output, RequestError, Transport, Wire, calls};
 use crate::Time;
 use crate::jsonrpc::{self, Body, Decoded, Deviations, ErrorObject, Message, Noise, ResponseId, Spans};
 use crate::machine::admission::{self, Admission};
@@ -122,7 +123,7 @@ impl Engine {
                 Signals::one(Signal::Discover)
             }
             Signal::Discover => {
-                log_level::tell(core);
+                send_level(core);
                 self.lists.start(core)
             }
             Signal::Discovered => self.link.step(core, link::Input::Established),
@@ -408,7 +409,7 @@ impl Engine {
             },
             Purpose::SetLevel => {
                 if let Err(error) = response {
-                    log_level::on_failed(core, error);
+                    on_level_failed(core, error);
                 }
                 Signals::NONE
             }

@@ -4,9 +4,10 @@ use alloc::format;
 use alloc::string::String;
 
 use super::super::lists::ListFailure;
+use super::super::notifications::on_level_failed;
 use super::super::request_table::Purpose;
 use super::super::signal::Signals;
-use super::super::{Engine, RequestError, calls, log_level};
+use super::super::{Engine, RequestError, calls};
 use crate::machine::request;
 use crate::machine::request_timeout::{Decision, Overdue, take};
 
@@ -39,7 +40,7 @@ impl Engine {
                 Signals::NONE
             }
             Purpose::SetLevel => {
-                log_level::on_failed(core, RequestError::Invalid(words.into()));
+                on_level_failed(core, RequestError::Invalid(words.into()));
                 Signals::NONE
             }
             Purpose::Rediscover => {
