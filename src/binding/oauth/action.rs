@@ -1,12 +1,14 @@
+//! Actions, events, inputs and errors of an authorization.
+
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
+use http::{HeaderMap, StatusCode};
 use zeroize::Zeroizing;
 
-use super::error::OAuthError;
-use super::reach::Reach;
+use super::place::Reach;
 use crate::address::shown;
 
 /// What the embedder is to do next.
@@ -337,5 +339,196 @@ impl TokenId {
     /// The token as a number.
     pub const fn as_u64(self) -> u64 {
         self.0
+    }
+}
+
+/// An input for the authorization of a client ([`Client::handle_oauth`](crate::Client::handle_oauth)). Its `Debug` shows
+/// no contents.
+#[derive(Clone, Copy)]
+#[non_exhaustive]
+pub enum OAuthInput<'a> {
+    /// The head of a response came.
+    Head {
+        /// The exchange.
+        exchange: OAuthExchangeId,
+        /// The status.
+        status: StatusCode,
+        /// The headers.
+        headers: &'a HeaderMap,
+    },
+    /// A part of the body of a response came.
+    Body {
+        /// The exchange.
+        exchange: OAuthExchangeId,
+        /// The part, of any size.
+        chunk: &'a [u8],
+    },
+    /// A response ended.
+    End {
+        /// The exchange.
+        exchange: OAuthExchangeId,
+    },
+    /// An exchange failed: nobody was reached, or it broke.
+    Failure {
+        /// The exchange.
+        exchange: OAuthExchangeId,
+        /// The words of the HTTP client.
+        why: &'a str,
+    },
+    /// The user's browser was redirected to this URL, path with a query, or query; a person may have pasted it.
+    Redirect(&'a str),
+    /// What was to be signed was signed.
+    Signature {
+        /// The request for it.
+        id: SignId,
+        /// The signature; empty if there is none.
+        signature: &'a [u8],
+    },
+    /// The lock of the store was acquired, or could not be.
+    Acquired {
+        /// The action.
+        id: StoreId,
+        /// Whether it was.
+        acquired: bool,
+    },
+    /// The record was loaded.
+    Loaded {
+        /// The action.
+        id: StoreId,
+        /// The record; `Ok(None)` if there is none, `Err` if the store failed.
+        record: Result<Option<&'a [u8]>, ()>,
+    },
+    /// The record was stored, or was not.
+    Saved {
+        /// The action.
+        id: StoreId,
+        /// What came of it.
+        saved: SaveOutcome,
+    },
+    /// A new grant is requested, even if there is a token or an attempt just failed.
+    Authorize,
+    /// The credentials are given up: removed from the store, and revoked if the authorization server supports it.
+    SignOut,
+}
+
+impl fmt::Debug for OAuthInput<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Head { .. } => "Head",
+            Self::Body { .. } => "Body",
+            Self::End { .. } => "End",
+            Self::Failure { .. } => "Failure",
+            Self::Redirect(_) => "Redirect",
+            Self::Signature { .. } => "Signature",
+            Self::Acquired { .. } => "Acquired",
+            Self::Loaded { .. } => "Loaded",
+            Self::Saved { .. } => "Saved",
+            Self::Authorize => "Authorize",
+            Self::SignOut => "SignOut",
+        })
+    }
+}
+
+/// Why an attempt failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("authorization failed at {stage}: {reason}")]
+#[non_exhaustive]
+pub struct OAuthError {
+    /// The stage that failed.
+    pub stage: Stage,
+    /// What was expected, what came, and what to do. Words of a server are an excerpt.
+    pub reason: Box<str>,
+}
+
+impl OAuthError {
+    pub(super) fn new(stage: Stage, reason: impl Into<Box<str>>) -> Self {
+        Self { stage, reason: reason.into() }
+    }
+}
+
+/// Why a request to the MCP server is refused for good.
+#[derive(Debug)]
+pub(crate) enum Denied {
+    /// The server forbids it. The reason says so, and names the scopes.
+    Forbidden(OAuthError),
+    /// There is no token that the server accepts.
+    Unauthorized(OAuthError),
+}
+
+impl From<Denied> for OAuthError {
+    fn from(denied: Denied) -> Self {
+        match denied {
+            Denied::Forbidden(error) | Denied::Unauthorized(error) => error,
+        }
+    }
+}
+
+/// The stage of an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Stage {
+    /// Protected-resource metadata.
+    ResourceMetadata,
+    /// Authorization server metadata.
+    ServerMetadata,
+    /// The registration of the client.
+    Registration,
+    /// The user.
+    Authorization,
+    /// The token request.
+    Token,
+    /// A refresh.
+    Refresh,
+    /// A grant of further scopes.
+    StepUp,
+}
+
+impl Stage {
+    /// The stable name, in kebab case.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::ResourceMetadata => "resource-metadata",
+            Self::ServerMetadata => "server-metadata",
+            Self::Registration => "registration",
+            Self::Authorization => "authorization",
+            Self::Token => "token",
+            Self::Refresh => "refresh",
+            Self::StepUp => "step-up",
+        }
+    }
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// An excerpt of a server's words, on one line.
+pub(super) fn excerpt(words: &str) -> Box<str> {
+    crate::text::excerpt(&one_line(words)).into()
+}
+
+/// A text on one line: white space and control characters between words become a space.
+fn one_line(text: &str) -> String {
+    let words = text.split(|it: char| it.is_whitespace() || it.is_control()).filter(|word| !word.is_empty());
+    let mut out = String::with_capacity(text.len());
+    for word in words {
+        if !out.is_empty() {
+            out.push(' ');
+        }
+        out.push_str(word);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_becomes_one_line() {
+        assert_eq!(one_line(" a\r\n\tb\u{7}\u{85}c  d\n"), "a b c d");
+        assert_eq!(one_line("\n"), "");
     }
 }

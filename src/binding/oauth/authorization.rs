@@ -1,27 +1,46 @@
-use alloc::collections::VecDeque;
+//! The authorization: passes signals between an attempt and the credentials, presents the token, and decides what a
+//! refused request means to them.
+
+use alloc::borrow::Cow;
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::format;
+use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri};
+use zeroize::Zeroizing;
 
-use super::action::{OAuthAction, OAuthExchangeId, SaveOutcome, SignId, StoreId};
-use super::attempt::Attempt;
-use super::core::{Core, Read};
-use super::credentials::{Answer, Credentials, Signal};
-use super::error::{OAuthError, excerpt};
-use super::input::OAuthInput;
-use super::options::{OAuthConfigError, OAuthOptions};
-use super::place::Place;
-use super::proofs::Proofs;
-use super::revocation::Revocation;
-use super::step_ups::StepUps;
-use super::task::End;
+use super::Secret;
+use super::action::{
+    Denied, OAuthAction, OAuthError, OAuthEvent, OAuthExchangeId, OAuthInput, SaveOutcome, SignId, SignKey, Stage,
+    StoreId, TokenId, excerpt,
+};
+use super::attempt::{Attempt, End, Hint, Task};
+use super::core::{Core, Read, Signing};
+use super::credentials::{Answer, Credentials, Record, Revocation, Signal, union};
+use super::options::{Flow, OAuthConfigError, OAuthOptions};
+use super::place::{LONGEST, Place};
+use super::proof::{self, Credential, Presented, Proofs, Proved, nonce_in, proof_input, signed};
+use super::secret::hide;
 use crate::Time;
-use crate::machine::credentials::Input;
-use crate::machine::once;
+use crate::client::Challenge;
+use crate::machine::authorization_plan::{self, Browser, Closing, Consent, Goal};
+use crate::machine::challenge::{self, Grantor, Meaning, Progress, Status, Token, Tries};
+use crate::machine::{access_token, authorization, authorization_metadata, credential_need, credentials, once};
 
 /// Bytes of a redirect.
 const LONGEST_REDIRECT: usize = 64 << 10;
+
+/// A token counts as just issued for this long, or until it expires.
+const FRESH: Duration = Duration::from_secs(60);
+
+/// New grants for the scopes of one challenge (specification 2026-07-28, "Authorization", Step-Up Authorization Flow).
+const STEPS: u8 = 3;
+
+/// Challenges with different scopes that are counted.
+const COUNTED: usize = 64;
 
 /// The authorization of one client at one MCP server, for one user.
 ///
@@ -44,8 +63,8 @@ pub struct Authorization {
     revocation: Revocation,
     pub(super) proofs: Proofs,
     /// Whether another grant replaced a token that was refused when it was just issued.
-    pub(super) replacement: once::State,
-    pub(super) step_ups: StepUps,
+    replacement: once::State,
+    step_ups: StepUps,
 }
 
 impl fmt::Debug for Authorization {
@@ -115,7 +134,7 @@ impl Authorization {
     /// Requests a new grant, even if there is a token or an attempt just failed.
     pub fn authorize(&mut self, now: Time) {
         self.advance(now);
-        self.step(Input::Renounce);
+        self.step(credentials::Input::Renounce);
     }
 
     /// Gives the credentials up: removes them from the store, and revokes the tokens if the authorization server
@@ -124,7 +143,7 @@ impl Authorization {
         self.advance(now);
         self.replacement.take(once::Input::Renew);
         self.step_ups = StepUps::default();
-        self.step(Input::SignOut);
+        self.step(credentials::Input::SignOut);
     }
 
     /// The head of a response came.
@@ -230,7 +249,7 @@ impl Authorization {
         if self.credentials.take_answer(id, Answer::Loaded) {
             let input = match loaded {
                 Ok(record) => self.credentials.take_loaded(&mut self.core, record),
-                Err(()) => Input::StoreFailed,
+                Err(()) => credentials::Input::StoreFailed,
             };
             self.step(input);
         }
@@ -261,7 +280,7 @@ impl Authorization {
     }
 
     /// Takes an input of the credentials, and what follows from it.
-    pub(super) fn step(&mut self, input: Input) {
+    pub(super) fn step(&mut self, input: credentials::Input) {
         let mut inputs = VecDeque::from([input]);
         while let Some(input) = inputs.pop_front() {
             for signal in self.credentials.step(&mut self.core, input) {
@@ -285,4 +304,444 @@ impl Authorization {
             self.step(input);
         }
     }
+
+    /// The `Authorization` header for a request to this URL, and the token in it. `None` if there is no token, if the URL
+    /// has another origin than the MCP server, or if the token is bound to a key: only the requests of a client that has
+    /// this authorization have proofs.
+    pub fn header(&self, url: &Uri) -> Option<(TokenId, HeaderValue)> {
+        let (token, record) = (self.credentials.token?, self.credentials.record.as_ref()?);
+        let is_ours = Place::parse(&format!("{url}"))?.is_same_origin(&self.core.server);
+        let (_, header) = authorization("Bearer", &record.access_token)?;
+        (is_ours && record.bound_to.is_none()).then_some((token, header))
+    }
+
+    /// What a request to the MCP server presents. A URL to which the server redirected, `is_endpoint` excepted, has to be
+    /// under the resource that the token was issued for: the server may redirect to a path of another tenant, which has
+    /// tokens of its own. An endpoint that an event names replaces the URL of a server, wherever its origin has it.
+    pub(crate) fn credential(&mut self, method: &str, url: &Uri, is_endpoint: bool) -> Credential {
+        let (Some(token), Some(record)) = (self.credentials.token, self.credentials.record.as_ref()) else {
+            return Credential::Nothing;
+        };
+        let resource = Place::parse(&record.resource);
+        let resource = resource.as_ref().unwrap_or(&self.core.server);
+        let is_own = |place: &Place| {
+            place.is_same_origin(&self.core.server)
+                && (is_endpoint || resource.covers(place) || self.core.server.covers(place))
+        };
+        let Some(place) = Place::parse(&format!("{url}")).filter(is_own) else { return Credential::Nothing };
+        let presented = Presented { token, nonce: self.proofs.nonce, renewal: self.proofs.renewal };
+        let Some(key) = self.core.options.dpop.filter(|_| record.bound_to.is_some()) else {
+            return match authorization("Bearer", &record.access_token) {
+                Some(header) => Credential::Headers(presented, alloc::vec![header]),
+                None => Credential::Nothing,
+            };
+        };
+        let (secret, nonce) = (record.access_token.clone(), self.core.nonces.server.clone());
+        let input = proof_input(&mut self.core, &key, method, &place, nonce.as_deref(), Some(&secret));
+        match self.core.sign(SignKey::Proof, proof::ALGORITHM, &input) {
+            Signing::Done(signature) => match self.proved(presented, &signed(&input, &signature)) {
+                Some(headers) => Credential::Headers(presented, headers),
+                None => Credential::Nothing,
+            },
+            Signing::Asked(id) => {
+                let deadline = self.core.now + self.core.options.timeouts.store;
+                self.proofs.signing.insert(id, (presented, Secret::new(input), deadline));
+                Credential::Signing(id)
+            }
+        }
+    }
+
+    /// Whether what was prepared for a request has the current token.
+    pub(crate) fn is_current(&self, presented: Presented) -> bool {
+        self.credentials.token == Some(presented.token)
+    }
+
+    /// The headers with a proof, if its token is still the current one.
+    fn proved(&self, presented: Presented, proof: &Secret) -> Option<Vec<(HeaderName, HeaderValue)>> {
+        let record = self.credentials.record.as_ref().filter(|_| self.is_current(presented))?;
+        let mut value = HeaderValue::from_str(proof.expose()).ok()?;
+        value.set_sensitive(true);
+        Some(alloc::vec![authorization("DPoP", &record.access_token)?, (HeaderName::from_static("dpop"), value)])
+    }
+
+    /// A proof was signed, or was not.
+    fn proof_signed(&mut self, id: SignId, signature: &[u8]) {
+        let Some((presented, input, _)) = self.proofs.signing.remove(&id) else { return };
+        let proved = if signature.is_empty() {
+            Proved::Unsigned
+        } else {
+            let headers = self.proved(presented, &signed(input.expose(), signature));
+            headers.map_or(Proved::Outdated, |headers| Proved::Signed(presented, headers))
+        };
+        self.proofs.done.push((id, proved));
+    }
+
+    /// The proofs that are not signed in time are given up.
+    fn expire_proofs(&mut self) {
+        while let Some((id, (.., deadline))) = self.proofs.signing.first_key_value()
+            && *deadline <= self.core.now
+        {
+            self.proof_signed(*id, b"");
+        }
+    }
+
+    /// The next proof that the embedder signed, or did not.
+    pub(crate) fn take_proof(&mut self) -> Option<(SignId, Proved)> {
+        self.proofs.done.pop()
+    }
+
+    /// The head of a response of the MCP server came: it may have a nonce for further proofs (RFC 9449, section 8.2).
+    pub(crate) fn take_nonce(&mut self, is_accepted: bool, headers: &HeaderMap) {
+        if is_accepted {
+            self.proofs.renewal.take(once::Input::Renew);
+        }
+        if let Some(nonce) = nonce_in(headers).filter(|nonce| self.core.nonces.server.as_ref() != Some(nonce)) {
+            self.core.nonces.server = Some(nonce);
+            self.proofs.nonce = self.proofs.nonce.saturating_add(1);
+        }
+    }
+
+    /// A request is sent again with the nonce that the server demanded.
+    fn renew_nonce(&mut self) {
+        self.proofs.renewal.take(once::Input::Use);
+    }
+
+    /// Whether a request that was refused for its nonce is sent again: there is another nonce now, and the request did
+    /// not have one already that the server demanded and never accepted.
+    fn has_other_nonce(&self, sent: Option<Presented>) -> bool {
+        sent.is_some_and(|sent| {
+            let is_renewed = sent.renewal == once::State::Spent && self.proofs.renewal == once::State::Spent;
+            sent.nonce != self.proofs.nonce && !is_renewed
+        })
+    }
+
+    /// The MCP server refused a request with 401, or with 403 if `forbidden`. `token` is the token that the request had.
+    /// The request waits for [`Authorized`](super::OAuthEvent::Authorized) or [`Failed`](super::OAuthEvent::Failed).
+    ///
+    /// # Errors
+    /// The reason why the request is refused for good: other scopes or another user would be required.
+    pub fn handle_unauthorized(
+        &mut self,
+        now: Time,
+        token: Option<TokenId>,
+        forbidden: bool,
+        challenges: &[Challenge],
+    ) -> Result<(), OAuthError> {
+        self.advance(now);
+        if self.refused(token, None, forbidden, challenges).map_err(OAuthError::from)? == Meaning::Resend {
+            self.report_token();
+        }
+        Ok(())
+    }
+
+    /// The MCP server refused a request of the client that has this authorization. Returns what follows.
+    pub(crate) fn take_refusal(
+        &mut self,
+        now: Time,
+        sent: Option<Presented>,
+        forbidden: bool,
+        challenges: &[Challenge],
+    ) -> Result<Meaning, Denied> {
+        self.advance(now);
+        self.refused(sent.map(|sent| sent.token), sent, forbidden, challenges)
+    }
+
+    fn refused(
+        &mut self,
+        token: Option<TokenId>,
+        sent: Option<Presented>,
+        forbidden: bool,
+        challenges: &[Challenge],
+    ) -> Result<Meaning, Denied> {
+        let challenge = own_challenge(challenges);
+        let param = |name| challenge.and_then(|challenge| challenge.param(name));
+        let hint = hint_of(param("resource_metadata"), param("scope")).map_err(Denied::Unauthorized)?;
+        let status = match (forbidden, param("error")) {
+            (false, Some("use_dpop_nonce")) if self.has_other_nonce(sent) => Status::OtherNonce,
+            (false, Some("use_dpop_nonce")) => Status::SameNonce,
+            (false, _) => Status::Unauthorized,
+            (true, Some("insufficient_scope")) => Status::InsufficientScope,
+            (true, _) => Status::Forbidden,
+        };
+        let class = self.token_class(token);
+        let meaning = challenge::take(status, class, self.progress(), self.tries(status, &hint), self.grantor());
+        match meaning {
+            Meaning::Wait => self.credentials.need.take(credential_need::Input::Wait),
+            Meaning::ResendWithNonce => self.renew_nonce(),
+            Meaning::Resend => {}
+            Meaning::Demand => {
+                self.take_need(hint, credential_need::Input::Wait);
+                self.step(credentials::Input::Demand);
+            }
+            Meaning::Renew => {
+                self.take_need(hint, credential_need::Input::Wait);
+                self.replacement.take(once::Input::Renew);
+                self.step_ups.forget(&self.credentials.hint);
+                self.refuse_token();
+                self.step(credentials::Input::Demand);
+            }
+            Meaning::Replace => {
+                self.take_need(hint, credential_need::Input::Wait);
+                self.replacement.take(once::Input::Use);
+                self.refuse_token();
+                self.step(credentials::Input::Renounce);
+            }
+            Meaning::StepUp => {
+                self.take_need(hint, credential_need::Input::StepUp);
+                self.step(credentials::Input::Renounce);
+            }
+            Meaning::Refuse => {
+                let OAuthError { stage, reason } = refusal(status, param("scope"), param("error_description"));
+                let error = OAuthError { stage, reason: self.without_secrets(&reason).into() };
+                return Err(match status {
+                    Status::InsufficientScope | Status::Forbidden => Denied::Forbidden(error),
+                    Status::Unauthorized | Status::OtherNonce | Status::SameNonce => Denied::Unauthorized(error),
+                });
+            }
+        }
+        Ok(meaning)
+    }
+
+    /// A request is refused that was refused as often as it may be sent again. Returns why.
+    pub(crate) fn deny(&self, forbidden: bool, challenges: &[Challenge]) -> Denied {
+        let param = |name| own_challenge(challenges).and_then(|challenge| challenge.param(name));
+        let (scopes, said) = (param("scope"), param("error_description"));
+        let refused = |status| {
+            let OAuthError { stage, reason } = refusal(status, scopes, said);
+            OAuthError { stage, reason: self.without_secrets(&reason).into() }
+        };
+        match (forbidden, param("error")) {
+            (true, Some("insufficient_scope")) => Denied::Forbidden(refused(Status::InsufficientScope)),
+            (true, _) => Denied::Forbidden(refused(Status::Forbidden)),
+            (false, Some("use_dpop_nonce")) => Denied::Unauthorized(refused(Status::SameNonce)),
+            (false, _) => Denied::Unauthorized(refused(Status::Unauthorized)),
+        }
+    }
+
+    /// Reports the current token again.
+    fn report_token(&mut self) {
+        let (record, kind) = (self.credentials.record.as_ref(), self.credentials.kind);
+        let grant = record.zip(self.credentials.token).map(|(record, token)| record.grant(token, kind));
+        if let Some(grant) = grant {
+            self.core.event(OAuthEvent::Authorized(grant));
+        }
+    }
+
+    /// A refused request waits for the token that its challenge describes.
+    fn take_need(&mut self, hint: Hint, need: credential_need::Input) {
+        let metadata = hint.metadata.or(self.credentials.hint.metadata.take());
+        self.credentials.hint = Hint { metadata, scopes: hint.scopes };
+        self.credentials.need.take(need);
+    }
+
+    /// The server refused the current token.
+    fn refuse_token(&mut self) {
+        let unix = self.core.unix();
+        if self.credentials.record.as_ref().is_some_and(|record| !record.is_expired(unix)) {
+            self.attempt.step_metadata(authorization_metadata::Input::Refused);
+        }
+        self.credentials.step_token(access_token::Input::Refused);
+        self.credentials.avoid_current();
+    }
+
+    fn token_class(&self, sent: Option<TokenId>) -> Token {
+        let Some(current) = self.credentials.token else { return Token::Missing };
+        if sent != Some(current) {
+            return Token::Former;
+        }
+        let life = self.credentials.record.as_ref().and_then(|record| record.expires).map(|(_, life)| life);
+        let fresh = life.map_or(FRESH, |life| FRESH.min(Duration::from_secs(life.max(1))));
+        match self.credentials.issued_at {
+            Some(at) if self.core.now.since(at) < fresh => Token::Fresh,
+            Some(_) | None => Token::Accepted,
+        }
+    }
+
+    fn progress(&self) -> Progress {
+        match self.credentials.state {
+            credentials::State::Idle | credentials::State::Resting => Progress::Resting,
+            credentials::State::Obtaining => Progress::Authorizing,
+            credentials::State::Acquiring
+            | credentials::State::Loading
+            | credentials::State::Refreshing
+            | credentials::State::Reloading
+            | credentials::State::RefreshingAgain
+            | credentials::State::Saving
+            | credentials::State::Comparing
+            | credentials::State::SavingAgain => Progress::Renewing,
+        }
+    }
+
+    fn tries(&self, status: Status, hint: &Hint) -> Tries {
+        let spent = match status {
+            Status::Unauthorized => self.replacement == once::State::Spent,
+            Status::InsufficientScope => self.step_ups.is_spent(hint, &self.core.options.flow),
+            Status::OtherNonce | Status::SameNonce | Status::Forbidden => false,
+        };
+        if spent { Tries::Spent } else { Tries::Left }
+    }
+
+    fn grantor(&self) -> Grantor {
+        let options = &self.core.options;
+        let is_present = options.flow == Flow::User || options.step_up_without_user;
+        if is_present { Grantor::Present } else { Grantor::Absent }
+    }
+
+    /// Whether options fit a server.
+    pub(crate) fn check(server: &str, options: &OAuthOptions) -> Result<(), OAuthConfigError> {
+        options.check()?;
+        Place::parse(server).map(|_| ()).ok_or(OAuthConfigError::ServerUrl)
+    }
+
+    /// From now on the browser belongs to several authorizations: a URL is shown after [`show`](Self::show).
+    pub(crate) fn share_browser(&mut self) {
+        self.core.browser = Browser::Shared;
+    }
+
+    pub(crate) fn browser(&self) -> BrowserUse {
+        match self.attempt.state.0 {
+            authorization::State::Queued => BrowserUse::Wanted,
+            authorization::State::User => BrowserUse::Shown,
+            authorization::State::Idle
+            | authorization::State::Resource
+            | authorization::State::Server
+            | authorization::State::Assumed
+            | authorization::State::Planning
+            | authorization::State::Registering
+            | authorization::State::Exchanging
+            | authorization::State::Signing
+            | authorization::State::Token
+            | authorization::State::Pausing => BrowserUse::Unused,
+        }
+    }
+
+    /// The browser is free for the attempt. The user's time begins now.
+    pub(crate) fn show(&mut self, now: Time) {
+        self.advance(now);
+        let end = self.attempt.step(&mut self.core, authorization::Input::Show);
+        self.ended(end);
+    }
+
+    /// The client is closed, so that nothing waits for the user any more, and no token is renewed.
+    pub(crate) fn close(&mut self) {
+        self.credentials.step_token(access_token::Input::Replaced);
+        if self.attempt.task.is_none() {
+            return;
+        }
+        let consent = if self.attempt.code.is_some() { Consent::Given } else { Consent::Open };
+        if authorization_plan::take::closing(self.attempt.goal(), consent) == Closing::End {
+            let end = self.attempt.fail(&mut self.core, "the client was closed");
+            self.ended(end);
+        }
+    }
+
+    /// Whether credentials are being obtained, refreshed or stored.
+    pub(crate) const fn is_busy(&self) -> bool {
+        !matches!(self.credentials.state, credentials::State::Idle | credentials::State::Resting)
+    }
+
+    /// A text of the MCP server without the secrets that it could know.
+    pub(crate) fn without_secrets<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        let record = self.credentials.record.iter().flat_map(Record::secrets);
+        let mut secrets = record.chain(&self.credentials.used).peekable();
+        if secrets.peek().is_none() {
+            return Cow::Borrowed(text);
+        }
+        Cow::Owned(hide(text, secrets).into_string())
+    }
+}
+
+/// What an attempt requires the browser for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BrowserUse {
+    /// Nothing.
+    Unused,
+    /// It waits until the browser is free.
+    Wanted,
+    /// Its URL is shown, or is to be polled.
+    Shown,
+}
+
+/// How many grants were requested, by the scopes of the challenge.
+#[derive(Clone, Debug, Default)]
+struct StepUps(BTreeMap<Box<str>, u8>);
+
+impl StepUps {
+    /// Counts a grant that begins: one that a 401 leads to is the first for its scopes.
+    pub(super) fn count(&mut self, task: &Task) {
+        let key = key(&task.hint);
+        let room = self.0.len() < COUNTED || self.0.contains_key(&key);
+        if room && task.goal != Goal::Refresh {
+            let grants = self.0.entry(key).or_default();
+            *grants = grants.saturating_add(1);
+        }
+    }
+
+    /// The scopes of this challenge may be granted as often as at first.
+    fn forget(&mut self, hint: &Hint) {
+        self.0.remove(&key(hint));
+    }
+
+    /// Whether no further grant is requested for the scopes of this challenge.
+    fn is_spent(&self, hint: &Hint, flow: &Flow) -> bool {
+        match self.0.get(&key(hint)) {
+            // A client without a user requests further scopes once.
+            Some(grants) => *grants >= if *flow == Flow::User { STEPS } else { 1 },
+            None => self.0.len() >= COUNTED,
+        }
+    }
+}
+
+fn authorization(scheme: &str, token: &Secret) -> Option<(HeaderName, HeaderValue)> {
+    let text = Zeroizing::new(format!("{scheme} {}", token.expose()));
+    let mut value = HeaderValue::from_str(&text).ok()?;
+    value.set_sensitive(true);
+    Some((http::header::AUTHORIZATION, value))
+}
+
+/// The challenge that the client can meet.
+fn own_challenge(challenges: &[Challenge]) -> Option<&Challenge> {
+    let is_known = |it: &&Challenge| ["bearer", "dpop"].iter().any(|known| it.scheme.eq_ignore_ascii_case(known));
+    challenges.iter().find(is_known)
+}
+
+/// What a challenge says, if it is not too long.
+fn hint_of(metadata: Option<&str>, scopes: Option<&str>) -> Result<Hint, OAuthError> {
+    let long = |name: &str, value: Option<&str>| {
+        let is_long = value.is_some_and(|value| value.len() > LONGEST);
+        let why = || format!("the server's challenge has a `{name}` of more than {LONGEST} bytes");
+        if is_long { Err(OAuthError::new(Stage::ResourceMetadata, why())) } else { Ok(()) }
+    };
+    long("resource_metadata", metadata)?;
+    long("scope", scopes)?;
+    let is_scope = |byte: u8| byte.is_ascii_graphic() || byte == b' ';
+    let scopes = scopes.filter(|scopes| !scopes.trim().is_empty() && scopes.bytes().all(is_scope));
+    Ok(Hint { metadata: metadata.map(Into::into), scopes: scopes.map(Into::into) })
+}
+
+/// Why a request is refused for good.
+fn refusal(status: Status, scopes: Option<&str>, description: Option<&str>) -> OAuthError {
+    let said = description.map(excerpt).filter(|said| !said.is_empty()).map(|said| format!(": {said}"));
+    let said = said.unwrap_or_default();
+    match status {
+        Status::OtherNonce | Status::SameNonce => {
+            let why = "the server refuses each nonce in the proof of possession, or names none";
+            OAuthError::new(Stage::Token, format!("{why}{said}"))
+        }
+        Status::Unauthorized => {
+            OAuthError::new(Stage::Token, format!("the server refuses a token that was just issued{said}"))
+        }
+        Status::InsufficientScope => {
+            let scopes = excerpt(scopes.unwrap_or_default());
+            OAuthError::new(Stage::StepUp, format!("forbidden: the scopes `{scopes}` are required{said}"))
+        }
+        Status::Forbidden => OAuthError::new(Stage::Token, format!("forbidden: the server refuses this user{said}")),
+    }
+}
+
+/// The scopes of a challenge, in an order of their own.
+fn key(hint: &Hint) -> Box<str> {
+    let mut scopes: Vec<_> = hint.scopes.iter().flat_map(|it| it.split_ascii_whitespace()).collect();
+    scopes.sort_unstable();
+    union(&[&scopes.join(" ")])
 }

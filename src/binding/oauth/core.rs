@@ -9,14 +9,14 @@ use http::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{Method, StatusCode};
 use zeroize::Zeroizing;
 
+use super::action::OAuthError;
 use super::action::{
     OAuthAction, OAuthEvent, OAuthExchangeId, OAuthRequest, SignId, SignKey, SignRequest, StoreAction, StoreId,
 };
-use super::dpop::{Nonces, nonce_in};
-use super::entropy::Entropy;
-use super::error::OAuthError;
 use super::options::OAuthOptions;
 use super::place::{Place, Zone};
+use super::proof::{Nonces, nonce_in};
+use super::secret::Entropy;
 use crate::Time;
 use crate::machine::authorization_plan::Browser;
 

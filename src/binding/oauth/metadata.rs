@@ -4,11 +4,11 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::vec::Vec;
 
-use super::dpop;
-use super::error::excerpt;
+use super::action::excerpt;
+use super::credentials::{parse, strings, text};
 use super::options::{Flow, OAuthOptions};
 use super::place::{Place, Zone};
-use super::record::{parse, strings, text};
+use super::proof;
 use crate::jsonrpc::Json;
 
 /// Scopes and methods that are read of a document.
@@ -120,7 +120,7 @@ impl Server {
             has_offline_access: scopes.iter().any(|scope| **scope == *"offline_access"),
             has_client_documents: is_true(json, "client_id_metadata_document_supported"),
             takes_proofs: strings(json, "dpop_signing_alg_values_supported", NAMES)
-                .is_some_and(|names| names.iter().any(|name| **name == *dpop::ALGORITHM)),
+                .is_some_and(|names| names.iter().any(|name| **name == *proof::ALGORITHM)),
             sends_iss: is_true(json, "authorization_response_iss_parameter_supported"),
         })
     }

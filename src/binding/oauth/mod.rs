@@ -29,66 +29,41 @@
 //! Tokens are bound to a key (DPoP, RFC 9449) if [`OAuthOptions::dpop`] has one. Signatures are actions, so the key may be
 //! in a TPM; with the feature `sign`, a `SigningKey` in memory signs.
 //!
-//! `attempt` and `credentials` are the two parts, each with a table of its own; `steps` steps the table of an attempt.
-//! `authorization` passes signals between them and counts grants in `step_ups`; `refusal` decides what a refused request
-//! means to them.
+//! `attempt` (with its `requests`) and `credentials` are the two components, each with a table of its own. `authorization`
+//! passes signals between them, presents the token, and decides what a refused request means to them.
 
 mod action;
 mod attempt;
 mod authorization;
-mod browser;
 mod core;
 mod credentials;
-mod discovery;
-mod dpop;
-mod enterprise;
-mod entropy;
-mod error;
-mod form;
-mod hide;
-mod input;
-mod jwt;
 mod metadata;
 mod options;
 mod place;
-mod plan;
-mod present;
 mod proof;
-mod proofs;
-mod reach;
-mod record;
-mod redirect;
-mod refusal;
 mod requests;
-mod revocation;
 mod secret;
-mod secrets;
 #[cfg(feature = "sign")]
 mod sign;
-mod step_ups;
-mod steps;
-mod task;
-mod token;
 
 pub use action::{
-    AuthorizationUrl, Grant, GrantKind, OAuthAction, OAuthEvent, OAuthExchangeId, OAuthRequest, RegistrationKind,
-    SaveOutcome, SignId, SignKey, SignRequest, StoreAction, StoreId, StoredRecord, TokenId,
+    AuthorizationUrl, Grant, GrantKind, OAuthAction, OAuthError, OAuthEvent, OAuthExchangeId, OAuthInput, OAuthRequest,
+    RegistrationKind, SaveOutcome, SignId, SignKey, SignRequest, Stage, StoreAction, StoreId, StoredRecord, TokenId,
 };
 pub use authorization::Authorization;
-pub(crate) use browser::BrowserUse;
-pub use dpop::PublicKey;
-pub(crate) use entropy::Entropy;
-pub(crate) use error::Denied;
-pub use error::{OAuthError, Stage};
-pub use input::OAuthInput;
+pub use credentials::stored_generation;
 pub use options::{
     ClientAuth, Flow, IdentityProvider, OAuthConfigError, OAuthLimits, OAuthOptions, OAuthTimeouts, OAuthTolerance,
     RefreshScopes, RegisteredClient,
 };
-pub(crate) use place::{port_of, with_port};
-pub(crate) use proofs::{Credential, Presented, Proved};
-pub use reach::Reach;
-pub use record::stored_generation;
+pub use place::Reach;
+pub use proof::PublicKey;
 pub use secret::Secret;
 #[cfg(feature = "sign")]
 pub use sign::{NoKey, SigningKey};
+
+pub(crate) use action::Denied;
+pub(crate) use authorization::BrowserUse;
+pub(crate) use place::{port_of, with_port};
+pub(crate) use proof::{Credential, Presented, Proved};
+pub(crate) use secret::Entropy;

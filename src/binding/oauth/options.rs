@@ -5,8 +5,8 @@ use core::time::Duration;
 use super::Secret;
 #[cfg(feature = "sign")]
 use super::action::SignKey;
-use super::dpop::PublicKey;
 use super::place::{Place, Zone, is_native, port_of};
+use super::proof::PublicKey;
 #[cfg(feature = "sign")]
 use super::sign::SigningKey;
 

@@ -1,4 +1,4 @@
-//! URLs, byte for byte: which may be requested, and where metadata is.
+//! URLs, byte for byte: which may be requested, which addresses they may reach, and where metadata is.
 
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
@@ -137,6 +137,17 @@ impl Place {
         text.push_str(query);
         text
     }
+
+    /// The addresses that a request to this URL may reach.
+    pub(super) fn reach(&self, server: &Self, server_zone: Zone) -> Reach {
+        if self.is_same_origin(server) {
+            Reach::Server
+        } else if server_zone == Zone::Public {
+            Reach::Public
+        } else {
+            Reach::Any
+        }
+    }
 }
 
 impl fmt::Display for Place {
@@ -148,6 +159,36 @@ impl fmt::Display for Place {
 impl fmt::Debug for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
+    }
+}
+
+/// The addresses that a request may reach. Only the embedder resolves names, so only it can check them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Reach {
+    /// No private, loopback or link-local address.
+    Public,
+    /// The addresses of the MCP server: the request goes to its origin.
+    Server,
+    /// Every address: the MCP server is not public either.
+    Any,
+}
+
+impl Reach {
+    /// Whether a name that resolved to this address may be connected to.
+    ///
+    /// ```
+    /// use mcp_proto::binding::oauth::Reach;
+    ///
+    /// assert!(Reach::Public.allows([93, 184, 215, 14].into()));
+    /// assert!(!Reach::Public.allows([10, 0, 0, 1].into()) && !Reach::Public.allows([127, 0, 0, 1].into()));
+    /// assert!(Reach::Any.allows([10, 0, 0, 1].into()));
+    /// ```
+    pub fn allows(self, address: IpAddr) -> bool {
+        match self {
+            Self::Public => zone_of(address) == Zone::Public,
+            Self::Server | Self::Any => true,
+        }
     }
 }
 
@@ -168,7 +209,7 @@ fn zone(host: &str) -> Zone {
 }
 
 /// Which addresses this one is of.
-pub(super) fn zone_of(address: IpAddr) -> Zone {
+fn zone_of(address: IpAddr) -> Zone {
     match address {
         IpAddr::V4(address) => zone_v4(address),
         IpAddr::V6(address) => zone_v6(address),
@@ -228,8 +269,9 @@ pub(super) fn is_native(redirect_uri: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use alloc::vec::Vec;
+
+    use super::*;
 
     fn place(text: &str) -> Place {
         Place::parse(text).unwrap()

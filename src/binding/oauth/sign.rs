@@ -6,7 +6,7 @@ use p256::ecdsa::signature::Signer;
 use p256::ecdsa::{Signature, SigningKey as Key};
 use p256::pkcs8::DecodePrivateKey;
 
-use super::dpop::PublicKey;
+use super::proof::PublicKey;
 
 /// A private key on the curve P-256, which signs with `ES256`. Its `Debug` shows nothing, and its memory is overwritten
 /// when it is dropped.
