@@ -19,13 +19,10 @@ pub mod hub;
 pub mod inspection;
 pub mod instructions;
 pub mod names;
-#[cfg(feature = "serde")]
-mod names_form;
 pub mod results;
 mod saved;
 pub mod schema;
 pub mod toolset;
-mod utility;
 
+pub use self::toolset::Utility;
 pub use saved::Saved;
-pub use utility::Utility;

@@ -40,10 +40,7 @@ pub mod http_send;
 pub mod http_sse;
 pub mod http_waiting;
 pub mod hub;
-pub mod hub_browser;
-pub mod hub_change;
 pub mod hub_offer;
-pub mod hub_rest;
 pub mod hub_server;
 pub mod keepalive;
 pub mod keepalive_timeout;
@@ -85,8 +82,6 @@ mod render;
 mod render_decisions;
 #[cfg(test)]
 mod render_http;
-#[cfg(test)]
-mod render_hub;
 #[cfg(test)]
 mod render_markdown;
 #[cfg(test)]

@@ -31,8 +31,8 @@ fn rows_to_take_are_listed() {
         )*};
     }
     use super::{
-        access_token, authorization, authorization_metadata, credential_need, credential_record, credentials,
-        hub_browser, once, store,
+        access_token, authorization, authorization_metadata, credential_need, credential_record, credentials, once,
+        store,
     };
     state_tables!(
         access_token,
@@ -52,7 +52,6 @@ fn rows_to_take_are_listed() {
         link,
         list_watch,
         hub,
-        hub_browser,
         hub_offer,
         hub_server,
         paging,
@@ -71,9 +70,8 @@ fn rows_to_take_are_listed() {
         store,
         task
     );
-    use super::{render_decisions, render_http, render_hub, render_oauth, render_requests};
-    let decisions =
-        [render_decisions::all(), render_http::all(), render_hub::all(), render_oauth::all(), render_requests::all()];
+    use super::{render_decisions, render_http, render_oauth, render_requests};
+    let decisions = [render_decisions::all(), render_http::all(), render_oauth::all(), render_requests::all()];
     for table in decisions.into_iter().flatten() {
         for line in table.lines() {
             let inputs = line.get(..table.columns.len()).unwrap();

@@ -9,7 +9,7 @@ use alloc::vec;
 use super::render_markdown::{Decisions, Table, bless, column};
 use super::{
     access_token, authorization, authorization_metadata, authorization_plan, challenge, credential_need,
-    credential_record, credentials, hub_browser, once, store,
+    credential_record, credentials, once, store,
 };
 
 /// Every decision table of OAuth.
@@ -204,18 +204,6 @@ fn authorization_table() {
     }
     let ends = |effect| matches!(effect, Effect::ReportIssued | Effect::ReportRefused | Effect::ReportFailed);
     assert_eq!(table.after(ends), BTreeSet::from([State::Idle]), "an attempt that ended is in progress");
-}
-
-#[test]
-fn hub_browser_table() {
-    use hub_browser::{Effect, Input, State};
-    let table = Table { states: State::ALL, inputs: Input::ALL, step: hub_browser::step };
-    table.check("hub_browser", &[]);
-    for state in State::ALL {
-        let row = hub_browser::step(*state, Input::Over);
-        assert_eq!(row.next, State::Unused);
-        assert_eq!(row.effects.contains(&Effect::Release), *state == State::Shown, "the browser is released once");
-    }
 }
 
 #[test]

@@ -1,12 +1,19 @@
+//! A skill: its entry in an index, its frontmatter, and the verification of its files.
+
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::vec::Vec;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::Value;
 use serde_json::value::RawValue;
+use sha2::{Digest, Sha256};
 
-use super::error::{SkillError, excerpt};
+use super::{SkillError, excerpt};
 use crate::jsonrpc::Json;
+use crate::protocol::content::ReadResult;
 
 /// The last part of a skill's URI.
 const SKILL_MD: &str = "/SKILL.md";
@@ -106,6 +113,51 @@ impl Skill {
             None => Ok(skill),
         }
     }
+
+    /// Compares a response to `resources/read` for one of the skill's files with the entry: size and digest, and the
+    /// frontmatter if it is the `SKILL.md`. The content of a skill without digests is compared with the limits and the
+    /// frontmatter only.
+    ///
+    /// # Errors
+    /// [`SkillError::Unlisted`], [`SkillError::NoContent`], [`SkillError::Size`], [`SkillError::Digest`],
+    /// [`SkillError::Frontmatter`], [`SkillError::TooLarge`]: the content must not be used.
+    pub fn verify<'a>(&self, file: &str, result: &'a RawValue) -> Result<SkillContent<'a>, SkillError> {
+        let entry = match &self.files {
+            Some(files) => Some(files.get(file).ok_or_else(|| self.unlisted(file))?),
+            None if is_within(self.root(), file) => None,
+            None => return Err(self.unlisted(file)),
+        };
+        let missing = || SkillError::NoContent { file: excerpt(file) };
+        let contents = ReadResult::read(result).contents;
+        let content = contents.into_iter().find(|content| content.uri == file).ok_or_else(missing)?;
+        let bytes = match (content.text, content.blob) {
+            (Some(Cow::Borrowed(text)), _) => Cow::Borrowed(text.as_bytes()),
+            (Some(Cow::Owned(text)), _) => Cow::Owned(text.into_bytes()),
+            (None, Some(blob)) => Cow::Owned(STANDARD.decode(blob.as_bytes()).map_err(|_| missing())?),
+            (None, None) => return Err(missing()),
+        };
+        let size = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+        match entry {
+            Some(entry) if entry.size != size => {
+                return Err(SkillError::Size { file: excerpt(file), bytes: size, expected: entry.size });
+            }
+            Some(entry) if entry.digest != <[u8; 32]>::from(Sha256::digest(&bytes)) => {
+                return Err(SkillError::Digest { file: excerpt(file) });
+            }
+            None if size > self.limit => {
+                return Err(SkillError::TooLarge { uri: excerpt(&self.uri), bytes: size, limit: self.limit });
+            }
+            Some(_) | None => {}
+        }
+        if file == &*self.uri {
+            compare(file, &bytes, &self.frontmatter)?;
+        }
+        Ok(SkillContent { bytes, mime_type: content.mime_type })
+    }
+
+    fn unlisted(&self, file: &str) -> SkillError {
+        SkillError::Unlisted { uri: excerpt(&self.uri), file: excerpt(file) }
+    }
 }
 
 fn read_files(
@@ -175,4 +227,78 @@ fn read_digest(text: &str) -> Option<[u8; 32]> {
         })
         .collect();
     bytes?.try_into().ok()
+}
+
+/// Maximum length of a frontmatter in bytes.
+const BYTES: usize = 64 << 10;
+
+/// Maximum length of its texts in bytes, a text counted again for each alias.
+const EXPANDED: usize = 1 << 20;
+
+/// Compares the frontmatter of a `SKILL.md` with that of its entry, member by member.
+pub(super) fn compare(uri: &str, content: &[u8], expected: &RawValue) -> Result<(), SkillError> {
+    let wrong = |why: &str| SkillError::frontmatter(uri, why);
+    let text = core::str::from_utf8(content).map_err(|_| wrong("the file is not UTF-8"))?;
+    let yaml = find(text).ok_or_else(|| wrong("the file does not begin with frontmatter between two lines `---`"))?;
+    if yaml.len() > BYTES {
+        return Err(wrong("it is longer than 64 KiB"));
+    }
+    let options = serde_saphyr::options! { budget: serde_saphyr::budget! { max_total_scalar_bytes: EXPANDED } };
+    let found: Value = serde_saphyr::from_str_with_options(yaml, options)
+        .map_err(|error| SkillError::frontmatter(uri, format!("it is no YAML: {}", excerpt(&format!("{error}")))))?;
+    let expected: Value = serde_json::from_str(expected.get()).map_err(|_| wrong("the entry's is too deep"))?;
+    match difference(&found, &expected) {
+        None => Ok(()),
+        Some(name) => Err(SkillError::frontmatter(uri, format!("`{}` differs", excerpt(&name)))),
+    }
+}
+
+/// The text between the first line and the next line of three hyphens.
+fn find(text: &str) -> Option<&str> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let body = text.strip_prefix("---").and_then(|text| text.strip_prefix("\r\n").or(text.strip_prefix('\n')))?;
+    let mut end = 0_usize;
+    for line in body.split_inclusive('\n') {
+        if line.trim_end() == "---" {
+            return body.get(..end);
+        }
+        end = end.saturating_add(line.len());
+    }
+    None
+}
+
+/// The first member in which two objects differ.
+fn difference(found: &Value, expected: &Value) -> Option<Box<str>> {
+    let (Value::Object(found), Value::Object(expected)) = (found, expected) else {
+        return Some("the frontmatter".into());
+    };
+    let differs = |name: &&str| match (found.get(*name), expected.get(*name)) {
+        (Some(found), Some(expected)) => !is_equal(found, expected),
+        (Some(_), None) | (None, Some(_)) | (None, None) => true,
+    };
+    let names = found.keys().chain(expected.keys()).map(|name| &**name);
+    names.into_iter().find(differs).map(Box::from)
+}
+
+/// Whether two values are equal; of numbers only the value counts, not how they are written.
+fn is_equal(found: &Value, expected: &Value) -> bool {
+    match (found, expected) {
+        (Value::Array(found), Value::Array(expected)) => {
+            found.len() == expected.len()
+                && found.iter().zip(expected).all(|(found, expected)| is_equal(found, expected))
+        }
+        (Value::Object(_), Value::Object(_)) => difference(found, expected).is_none(),
+        (Value::Number(found), Value::Number(expected)) => found == expected || found.as_f64() == expected.as_f64(),
+        _ => found == expected,
+    }
+}
+
+/// The content of a skill's file.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct SkillContent<'a> {
+    /// The content. It is what the skill's entry describes, unless the entry has no digests.
+    pub bytes: Cow<'a, [u8]>,
+    /// The MIME type that the server gives it.
+    pub mime_type: Option<Cow<'a, str>>,
 }

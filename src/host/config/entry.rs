@@ -1,5 +1,8 @@
+//! The entry of a server.
+
+use alloc::borrow::Cow;
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -7,12 +10,16 @@ use core::fmt;
 use core::time::Duration;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
 
-use super::written::{Seconds, Written};
-use super::{OAuth, Protocol, Sampling, ToolPolicy};
+use crate::ProtocolVersion;
 use crate::address::shown;
-use crate::catalog::{Fingerprint, FingerprintKey};
-use crate::client::{Keepalive, Options};
+#[cfg(feature = "oauth")]
+use crate::binding::oauth::{Flow, OAuthOptions, RegisteredClient, Secret, port_of, with_port};
+use crate::catalog::{Fingerprint, FingerprintKey, Tool};
+use crate::client::{Eras, Keepalive, Options, SamplingPolicy};
+use crate::host::results::Bounded;
+use crate::host::{glob, results};
 
 /// Strings by name: environment variables or headers.
 pub type Texts = BTreeMap<Box<str>, Box<str>>;
@@ -231,6 +238,52 @@ impl Entry {
     }
 }
 
+#[cfg(feature = "oauth")]
+impl Entry {
+    /// The options of the authorization of this server: `options`, which describe the host, with this entry's settings
+    /// applied. `None` unless the entry has `auth: oauth` (feature `oauth`).
+    ///
+    /// ```
+    /// use mcp_proto::binding::oauth::OAuthOptions;
+    /// use mcp_proto::host::config::{Configuration, Entry};
+    ///
+    /// let json = r#"{"docs": {"url": "https://example.com/mcp", "auth": "oauth", "oauth": {"redirect_port": 9000}}}"#;
+    /// let configuration: Configuration = serde_json::from_str(json).unwrap();
+    /// let host = OAuthOptions::new("my-host", "http://127.0.0.1:8765/callback");
+    /// let options = configuration.servers["docs"].oauth(host).unwrap();
+    /// assert_eq!(&*options.redirect_uri, "http://127.0.0.1:9000/callback");
+    /// ```
+    pub fn oauth(&self, mut options: OAuthOptions) -> Option<OAuthOptions> {
+        let Endpoint::Http(http) = &self.endpoint else { return None };
+        match &http.auth {
+            Some(Auth::OAuth) => {}
+            Some(Auth::Other(_)) | None => return None,
+        }
+        let Some(oauth) = &http.oauth else { return Some(options) };
+        if let Some(uri) = oauth.redirect_port.and_then(|port| with_port(&options.redirect_uri, port)) {
+            options.redirect_uri = uri.into();
+        }
+        if let Some(uri) = &oauth.redirect_uri {
+            let port = port_of(&options.redirect_uri).unwrap_or_default();
+            options.redirect_uri = uri.replace("{port}", &port).into();
+        }
+        if let Some(id) = &oauth.client_id {
+            let mut client = RegisteredClient::new(id.clone());
+            client.secret = oauth.client_secret.as_deref().map(Secret::new);
+            client.issuer.clone_from(&oauth.issuer);
+            options.registered = [client].into();
+        }
+        options.client_metadata_url = oauth.client_metadata_url.clone().or(options.client_metadata_url);
+        options.tolerance.issuer = oauth.issuer.clone().or(options.tolerance.issuer);
+        options.scopes = oauth.scopes.as_ref().map(|scopes| scopes.join(" ").into()).or(options.scopes);
+        match oauth.grant {
+            OAuthGrant::AuthorizationCode => {}
+            OAuthGrant::ClientCredentials => options.flow = Flow::ClientCredentials,
+        }
+        Some(options)
+    }
+}
+
 impl Stdio {
     /// The variables that a program may inherit from its host: what it needs to find programs, folders and the user's
     /// language, on any system. Others may hold secrets of the host.
@@ -358,4 +411,372 @@ impl Serialize for Entry {
 /// The path of a key: `tools.include`.
 pub(super) fn path(of: &str, key: &str) -> String {
     format!("{of}.{key}")
+}
+
+/// Which eras of the protocol are tried with a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Protocol {
+    /// `auto`: `server/discover` first, then `initialize` ([`Eras::Auto`]).
+    Auto,
+    /// `modern`: only the newest version of the modern era ([`Eras::ModernOnly`]).
+    Modern,
+    /// `legacy`: only `initialize` ([`Eras::LegacyOnly`]).
+    Legacy,
+}
+
+impl Protocol {
+    pub(super) const ALL: [Self; 3] = [Self::Auto, Self::Modern, Self::Legacy];
+
+    /// The value in the configuration.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Modern => "modern",
+            Self::Legacy => "legacy",
+        }
+    }
+
+    /// The option of a session.
+    pub const fn eras(self) -> Eras {
+        match self {
+            Self::Auto => Eras::Auto,
+            Self::Modern => Eras::ModernOnly(ProtocolVersion::NEWEST_MODERN),
+            Self::Legacy => Eras::LegacyOnly,
+        }
+    }
+}
+
+/// How a token for a server is obtained: the keys under `oauth`. Each overrides an option of the host. Its `Debug` does
+/// not show the secret.
+#[derive(Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct OAuth {
+    /// The ID of a client that was registered in advance.
+    pub client_id: Option<Box<str>>,
+    /// Its secret.
+    pub client_secret: Option<Box<str>>,
+    /// The URL of the client ID metadata document.
+    pub client_metadata_url: Option<Box<str>>,
+    /// The authorization server to use, of those that the server names. It knows the client in `client_id`.
+    pub issuer: Option<Box<str>>,
+    /// The scopes to request, instead of those that the server names.
+    pub scopes: Option<Vec<Box<str>>>,
+    /// Where the user's browser is redirected; `{port}` stands for the port of the host's redirect URI.
+    pub redirect_uri: Option<Box<str>>,
+    /// The port of the host's redirect URI.
+    pub redirect_port: Option<u16>,
+    /// How the token is obtained.
+    pub grant: OAuthGrant,
+}
+
+/// How a token is obtained.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OAuthGrant {
+    /// `authorization_code`: a user authorizes in a browser.
+    #[default]
+    AuthorizationCode,
+    /// `client_credentials`: the client acts on its own behalf, without a user.
+    ClientCredentials,
+}
+
+impl OAuthGrant {
+    /// The value in the configuration.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::AuthorizationCode => "authorization_code",
+            Self::ClientCredentials => "client_credentials",
+        }
+    }
+}
+
+impl fmt::Debug for OAuth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { client_id, client_metadata_url, issuer, scopes, redirect_uri, redirect_port, grant, .. } = self;
+        f.debug_struct("OAuth")
+            .field("client_id", client_id)
+            .field("client_metadata_url", client_metadata_url)
+            .field("issuer", issuer)
+            .field("scopes", scopes)
+            .field("redirect_uri", redirect_uri)
+            .field("redirect_port", redirect_port)
+            .field("grant", grant)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Without default values.
+impl Serialize for OAuth {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { client_id, client_secret, client_metadata_url, issuer, .. } = self;
+        let mut map = Written(serializer.serialize_map(None)?);
+        map.unless(client_id.is_none(), "client_id", client_id)?;
+        map.unless(client_secret.is_none(), "client_secret", client_secret)?;
+        map.unless(client_metadata_url.is_none(), "client_metadata_url", client_metadata_url)?;
+        map.unless(issuer.is_none(), "issuer", issuer)?;
+        map.unless(self.scopes.is_none(), "scopes", &self.scopes)?;
+        map.unless(self.redirect_uri.is_none(), "redirect_uri", &self.redirect_uri)?;
+        map.unless(self.redirect_port.is_none(), "redirect_port", &self.redirect_port)?;
+        map.unless(self.grant == OAuthGrant::default(), "grant", &self.grant.as_str())?;
+        map.0.end()
+    }
+}
+
+/// Limits on a server's sampling requests (`sampling/createMessage`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Sampling {
+    /// Whether the server may send them. Default: `true`.
+    pub enabled: bool,
+    /// The model to use, regardless of the server's preference.
+    pub model: Option<Box<str>>,
+    /// Maximum tokens of one response. Default: 4,096.
+    pub max_tokens_cap: u64,
+    /// Timeout of one response. Default: 30 s.
+    pub timeout: Duration,
+    /// Maximum requests per minute. Default: 10.
+    pub max_rpm: u32,
+    /// The models that the server may request; empty allows any.
+    pub allowed_models: Vec<Box<str>>,
+    /// Maximum consecutive rounds with tools; 0 allows none. Default: 5.
+    pub max_tool_rounds: u32,
+    /// Log level; the embedder interprets it.
+    pub log_level: Option<Box<str>>,
+}
+
+impl Default for Sampling {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            model: None,
+            max_tokens_cap: 4096,
+            timeout: Duration::from_secs(30),
+            max_rpm: 10,
+            allowed_models: Vec::new(),
+            max_tool_rounds: 5,
+            log_level: None,
+        }
+    }
+}
+
+impl Sampling {
+    /// The limits that a client enforces. The embedder applies `log_level`.
+    pub fn policy(&self) -> SamplingPolicy {
+        SamplingPolicy {
+            per_minute: Some(self.max_rpm),
+            max_tokens: Some(self.max_tokens_cap),
+            model: self.model.clone(),
+            models: self.allowed_models.clone(),
+            tool_rounds: Some(self.max_tool_rounds),
+            timeout: Some(self.timeout),
+        }
+    }
+}
+
+/// As under `sampling`, without default values.
+impl Serialize for Sampling {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let default = Self::default();
+        let mut map = Written(serializer.serialize_map(None)?);
+        map.unless(self.enabled, "enabled", &self.enabled)?;
+        map.unless(self.model.is_none(), "model", &self.model)?;
+        map.unless(self.max_tokens_cap == default.max_tokens_cap, "max_tokens_cap", &self.max_tokens_cap)?;
+        map.unless(self.timeout == default.timeout, "timeout", &Seconds(self.timeout))?;
+        map.unless(self.max_rpm == default.max_rpm, "max_rpm", &self.max_rpm)?;
+        map.unless(self.allowed_models.is_empty(), "allowed_models", &self.allowed_models)?;
+        map.unless(self.max_tool_rounds == default.max_tool_rounds, "max_tool_rounds", &self.max_tool_rounds)?;
+        map.unless(self.log_level.is_none(), "log_level", &self.log_level)?;
+        map.0.end()
+    }
+}
+
+/// Which of a server's tools and utility tools a model sees.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ToolPolicy {
+    /// The tools to use, by the server's own names; `*` stands for any text, `?` for any
+    /// character, `[a-z]` for one of these, `[!a-z]` for another. `None` includes all tools, an empty list
+    /// none.
+    pub include: Option<Vec<Box<str>>>,
+    /// The tools not to use. Has no effect if `include` is set.
+    pub exclude: Vec<Box<str>>,
+    /// Whether to add `list_resources` and `read_resource`. Default: `true`.
+    pub resources: bool,
+    /// Whether to add `list_prompts` and `get_prompt`. Default: `true`.
+    pub prompts: bool,
+    /// What a model sees of a tool in place of the server's own, by the server's names.
+    pub overrides: BTreeMap<Box<str>, ToolOverride>,
+    /// The most bytes of JSON that a result of a tool may have for a model ([`bound`](Self::bound)). `None` sets no bound.
+    pub max_result_bytes: Option<usize>,
+}
+
+/// What a model sees of a tool in place of what the server says. The tool is called by the server's own name, which
+/// the filters have, too.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct ToolOverride {
+    /// The name from which the exposed name is formed ([`names`](crate::host::names)): `issue` is exposed as
+    /// `mcp_github_issue`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<Box<str>>,
+    /// Display name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title: Option<Box<str>>,
+    /// Description for the model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<Box<str>>,
+}
+
+impl Default for ToolPolicy {
+    fn default() -> Self {
+        Self {
+            include: None,
+            exclude: Vec::new(),
+            resources: true,
+            prompts: true,
+            overrides: BTreeMap::new(),
+            max_result_bytes: None,
+        }
+    }
+}
+
+impl ToolPolicy {
+    /// A canonical text: equal exactly for policies with the same meaning.
+    pub(in crate::host) fn text(&self) -> Box<str> {
+        serde_json::to_string(self).unwrap_or_default().into()
+    }
+
+    /// The tools with another name for the model: the server's names, each with the name that replaces it, for
+    /// [`Names::set_overrides`](crate::host::names::Names::set_overrides).
+    pub fn name_overrides(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.overrides.iter().filter_map(|(tool, own)| Some((&**tool, own.name.as_deref()?)))
+    }
+
+    /// The result of a tool within `max_result_bytes` ([`results::bound`]); unchanged if no bound is set.
+    pub fn bound<'a>(&self, result: &'a RawValue) -> Bounded<'a> {
+        match self.max_result_bytes {
+            Some(max_bytes) => results::bound(result, max_bytes),
+            None => Bounded::whole(result),
+        }
+    }
+
+    /// Whether the tool with this name, the server's own, passes the filters.
+    ///
+    /// ```
+    /// use mcp_proto::host::config::ToolPolicy;
+    ///
+    /// let mut policy = ToolPolicy::default();
+    /// policy.exclude = vec!["delete-*".into()];
+    /// assert!(!policy.admits("delete-issue"));
+    /// policy.include = Some(vec!["delete-issue".into()]);
+    /// assert!(policy.admits("delete-issue"), "include wins");
+    /// assert!(!policy.admits("list-issues"));
+    /// ```
+    pub fn admits(&self, tool: &str) -> bool {
+        match &self.include {
+            Some(include) => include.iter().any(|pattern| glob::matches(pattern, tool)),
+            None => !self.exclude.iter().any(|pattern| glob::matches(pattern, tool)),
+        }
+    }
+}
+
+/// A policy's patterns, prepared for many tools: names are looked up in a set.
+pub(in crate::host) struct Filter<'a> {
+    names: BTreeSet<&'a str>,
+    globs: Vec<&'a str>,
+    admits: bool,
+}
+
+impl<'a> Filter<'a> {
+    pub(in crate::host) fn new(policy: &'a ToolPolicy) -> Self {
+        let patterns = policy.include.as_ref().unwrap_or(&policy.exclude).iter().map(|pattern| &**pattern);
+        let (globs, names): (Vec<_>, Vec<_>) = patterns.partition(|pattern| glob::is_glob(pattern));
+        Self { names: names.into_iter().collect(), globs, admits: policy.include.is_some() }
+    }
+
+    /// See [`ToolPolicy::admits`].
+    pub(in crate::host) fn admits(&self, tool: &str) -> bool {
+        let named = self.names.contains(tool) || self.globs.iter().any(|pattern| glob::matches(pattern, tool));
+        named == self.admits
+    }
+}
+
+impl ToolOverride {
+    /// Replaces title and description of a tool.
+    pub(in crate::host) fn apply<'a>(&'a self, tool: &mut Tool<'a>) {
+        if let Some(title) = &self.title {
+            tool.title = Some(Cow::Borrowed(title));
+        }
+        if let Some(description) = &self.description {
+            tool.description = Some(Cow::Borrowed(description));
+        }
+    }
+}
+
+/// As under `tools`, without default values.
+impl Serialize for ToolPolicy {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { include, exclude, resources, prompts, overrides, max_result_bytes } = self;
+        let mut map = Written(serializer.serialize_map(None)?);
+        map.unless(include.is_none(), "include", include)?;
+        map.unless(exclude.is_empty(), "exclude", exclude)?;
+        map.unless(*resources, "resources", resources)?;
+        map.unless(*prompts, "prompts", prompts)?;
+        map.unless(overrides.is_empty(), "overrides", overrides)?;
+        map.unless(max_result_bytes.is_none(), "max_result_bytes", max_result_bytes)?;
+        map.0.end()
+    }
+}
+
+/// A map that is being serialized.
+pub(super) struct Written<M>(pub(super) M);
+
+impl<M: SerializeMap> Written<M> {
+    pub(super) fn always(&mut self, key: &'static str, value: &impl Serialize) -> Result<(), M::Error> {
+        self.0.serialize_entry(key, value)
+    }
+
+    pub(super) fn unless(&mut self, default: bool, key: &'static str, value: &impl Serialize) -> Result<(), M::Error> {
+        if default { Ok(()) } else { self.always(key, value) }
+    }
+}
+
+/// Seconds, as an integer if they are whole.
+pub(super) struct Seconds(pub(super) Duration);
+
+impl Serialize for Seconds {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0.subsec_nanos() {
+            0 => serializer.serialize_u64(self.0.as_secs()),
+            _ => serializer.serialize_f64(self.0.as_secs_f64()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Filter, ToolPolicy};
+    use alloc::boxed::Box;
+    use alloc::vec::Vec;
+    use proptest::prelude::*;
+
+    fn patterns() -> impl Strategy<Value = Vec<Box<str>>> {
+        prop::collection::vec("[ab*]{0,4}".prop_map(Box::from), 0..6)
+    }
+
+    proptest! {
+        #[test]
+        fn a_prepared_filter_equals_its_policy(
+            include in prop::option::of(patterns()),
+            exclude in patterns(),
+            tools in prop::collection::vec("[ab*]{0,4}", 0..8),
+        ) {
+            let policy = ToolPolicy { include, exclude, ..ToolPolicy::default() };
+            let filter = Filter::new(&policy);
+            for tool in &tools {
+                prop_assert_eq!(filter.admits(tool), policy.admits(tool), "{}", tool);
+            }
+        }
+    }
 }

@@ -60,41 +60,27 @@
 //! `disabled` and `cwd` of other clients are accepted in both formats, and so are `idle_timeout_seconds` and
 //! `max_lifetime_seconds`, which may also be in a map under `lifecycle`; any other key is a [`Warning`].
 
-mod changes;
 mod entry;
-mod error;
-mod expand;
-mod oauth;
-#[cfg(feature = "oauth")]
-mod oauth_options;
-mod protocol;
 mod read;
-mod sampling;
-mod tools;
-mod value;
-mod written;
 
-pub use changes::{Change, Changes};
-pub use entry::{Auth, Endpoint, Entry, Http, Stdio, Texts};
-pub use error::{Error, Oddity, Problem, Warning};
-pub use oauth::{OAuth, OAuthGrant};
-pub use protocol::Protocol;
-pub use sampling::Sampling;
-pub(super) use tools::Filter;
-pub use tools::{ToolOverride, ToolPolicy};
+pub(super) use self::entry::Filter;
+pub use self::entry::{
+    Auth, Endpoint, Entry, Http, OAuth, OAuthGrant, Protocol, Sampling, Stdio, Texts, ToolOverride, ToolPolicy,
+};
 
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
+use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
-use serde::de::{self, Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
-use serde::{Serialize, Serializer};
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde::{Serialize, Serializer, de};
 
-use self::read::Reader;
-use self::value::{Key, Value};
+use self::entry::path;
+use self::read::{Key, Reader, Value, excerpt};
 
 /// A host's servers: the map under `mcp_servers` or `mcpServers`. [`Document`] reads a whole file.
 ///
@@ -278,5 +264,406 @@ impl<'de> de::DeserializeSeed<'de> for Raw {
                 Err(de::Error::custom(format!("the servers are {}, not a map by their names", other.kind())))
             }
         }
+    }
+}
+
+/// The differences between two configurations, by server name, sorted.
+///
+/// A server whose new entry is invalid counts as neither removed nor changed, so that a mistake while editing the file
+/// does not stop a running server.
+///
+/// ```
+/// use mcp_proto::host::config::{Changes, Configuration};
+///
+/// let read = |json| serde_json::from_str::<Configuration>(json).unwrap();
+/// let before = read(r#"{"a": {"command": "x"}, "b": {"command": "y"}, "c": {"command": "z"}}"#);
+/// let after = read(r#"{"a": {"command": "x"}, "b": {"command": "y", "timeout": 5}, "c": {}, "d": {"url": "http://d"}}"#);
+/// let changes = Changes::between(&before, &after);
+/// assert_eq!(changes.unchanged, ["a".into()]);
+/// assert_eq!((&*changes.changed[0].server, &*changes.changed[0].keys), ("b", &["timeout"][..]));
+/// assert_eq!(changes.invalid, ["c".into()]);
+/// assert_eq!(changes.added, ["d".into()]);
+/// assert!(changes.removed.is_empty());
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct Changes {
+    /// New servers.
+    pub added: Vec<Box<str>>,
+    /// Removed servers.
+    pub removed: Vec<Box<str>>,
+    /// Servers whose entry has a different meaning.
+    pub changed: Vec<Change>,
+    /// Servers whose entry has the same meaning, even if it is written differently.
+    pub unchanged: Vec<Box<str>>,
+    /// Existing servers whose new entry has errors.
+    pub invalid: Vec<Box<str>>,
+}
+
+/// A changed entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct Change {
+    /// The server's name.
+    pub server: Box<str>,
+    /// The keys whose value changed.
+    pub keys: Vec<&'static str>,
+}
+
+impl Change {
+    /// Whether the change needs a new session. If not, only the toolset has to be computed again.
+    pub fn needs_session(&self) -> bool {
+        self.keys.iter().any(|key| !key.starts_with("tools."))
+    }
+}
+
+impl Changes {
+    /// Whether nothing was added, removed or changed. Invalid entries do not count.
+    pub fn is_empty(&self) -> bool {
+        self.added.is_empty() && self.removed.is_empty() && self.changed.is_empty()
+    }
+
+    /// The differences from one configuration to the next.
+    pub fn between(before: &Configuration, after: &Configuration) -> Self {
+        let mut changes = Self::default();
+        let faulty: BTreeSet<_> = after.errors.iter().map(|error| &*error.server).collect();
+        for (server, old) in &before.servers {
+            match after.servers.get(server) {
+                Some(new) => {
+                    let keys = differing(old, new);
+                    if keys.is_empty() {
+                        changes.unchanged.push(server.clone());
+                    } else {
+                        changes.changed.push(Change { server: server.clone(), keys });
+                    }
+                }
+                None if faulty.contains(&**server) => changes.invalid.push(server.clone()),
+                None => changes.removed.push(server.clone()),
+            }
+        }
+        let added = after.servers.keys().filter(|server| !before.servers.contains_key(*server));
+        changes.added.extend(added.cloned());
+        changes
+    }
+}
+
+fn differing(old: &Entry, new: &Entry) -> Vec<&'static str> {
+    let mut keys = Vec::new();
+    let mut compare = |key, differs: bool| {
+        if differs {
+            keys.push(key);
+        }
+    };
+    match (&old.endpoint, &new.endpoint) {
+        (Endpoint::Stdio(old), Endpoint::Stdio(new)) => {
+            compare("command", old.command != new.command);
+            compare("args", old.args != new.args);
+            compare("env", old.env != new.env);
+            compare("cwd", old.cwd != new.cwd);
+        }
+        (Endpoint::Http(old), Endpoint::Http(new)) => {
+            compare("url", old.url != new.url);
+            compare("headers", old.headers != new.headers);
+            compare("auth", old.auth != new.auth);
+            compare("oauth", old.oauth != new.oauth);
+        }
+        (Endpoint::Stdio(_), Endpoint::Http(_)) | (Endpoint::Http(_), Endpoint::Stdio(_)) => {
+            compare("command", true);
+            compare("url", true);
+        }
+    }
+    compare("enabled", old.enabled != new.enabled);
+    compare("timeout", old.timeout != new.timeout);
+    compare("connect_timeout", old.connect_timeout != new.connect_timeout);
+    compare("supports_parallel_tool_calls", old.supports_parallel_tool_calls != new.supports_parallel_tool_calls);
+    compare("trust", old.trust != new.trust);
+    compare("protocol", old.protocol != new.protocol);
+    compare("keepalive_interval", old.keepalive_interval != new.keepalive_interval);
+    compare("idle_timeout", old.idle_timeout != new.idle_timeout);
+    compare("max_lifetime", old.max_lifetime != new.max_lifetime);
+    compare("elicitation", old.elicitation != new.elicitation);
+    compare("sampling", old.sampling != new.sampling);
+    compare("tools.include", old.tools.include != new.tools.include);
+    compare("tools.exclude", old.tools.exclude != new.tools.exclude);
+    compare("tools.resources", old.tools.resources != new.tools.resources);
+    compare("tools.prompts", old.tools.prompts != new.tools.prompts);
+    compare("tools.overrides", old.tools.overrides != new.tools.overrides);
+    compare("tools.max_result_bytes", old.tools.max_result_bytes != new.tools.max_result_bytes);
+    keys
+}
+
+impl Entry {
+    /// Replaces the variables in `command`, `args`, `env`, `cwd`, `url`, the values of `headers` and those under `oauth` by
+    /// what `lookup` returns for their names.
+    ///
+    /// `${NAME}` is the variable's value. `${NAME:-text}` is `text` if the variable is unset or empty. `$${` is a
+    /// literal `${`. A name is everything before the closing brace or `:-`, so that a lookup can support more than the
+    /// environment: `${env:NAME}`, `${workspaceFolder}`. Values are not expanded again.
+    ///
+    /// ```
+    /// use mcp_proto::host::config::{Endpoint, Entry};
+    ///
+    /// let entry = Entry::stdio("${HOME}/bin/server");
+    /// let found = entry.expand("mine", |name| (name == "HOME").then(|| "/home/ada".into())).unwrap();
+    /// let Endpoint::Stdio(stdio) = found.endpoint else { panic!("a program") };
+    /// assert_eq!(&*stdio.command, "/home/ada/bin/server");
+    ///
+    /// let errors = entry.expand("mine", |_| None).unwrap_err();
+    /// assert!(errors[0].to_string().starts_with("server `mine`, `command`: there is no `HOME`"));
+    /// ```
+    ///
+    /// # Errors
+    /// [`Problem::NoVariable`] for each variable without a value.
+    pub fn expand<'a>(
+        &self,
+        server: &str,
+        lookup: impl FnMut(&str) -> Option<Cow<'a, str>>,
+    ) -> Result<Self, Vec<Error>> {
+        let mut expansion = Expansion { server: server.into(), lookup, errors: Vec::new() };
+        let mut entry = self.clone();
+        match &mut entry.endpoint {
+            Endpoint::Stdio(Stdio { command, args, env, cwd }) => {
+                expansion.replace("command", command);
+                for arg in args {
+                    expansion.replace("args", arg);
+                }
+                for (name, value) in env {
+                    expansion.replace(&path("env", &excerpt(name)), value);
+                }
+                if let Some(cwd) = cwd {
+                    expansion.replace("cwd", cwd);
+                }
+            }
+            Endpoint::Http(Http { url, headers, auth: _, oauth }) => {
+                expansion.replace("url", url);
+                for (name, value) in headers {
+                    expansion.replace(&path("headers", &excerpt(name)), value);
+                }
+                if let Some(oauth) = oauth {
+                    let OAuth { client_id, client_secret, client_metadata_url, issuer, redirect_uri, .. } =
+                        &mut **oauth;
+                    for (key, value) in [
+                        ("oauth.client_id", client_id),
+                        ("oauth.client_secret", client_secret),
+                        ("oauth.client_metadata_url", client_metadata_url),
+                        ("oauth.issuer", issuer),
+                        ("oauth.redirect_uri", redirect_uri),
+                    ] {
+                        if let Some(value) = value {
+                            expansion.replace(key, value);
+                        }
+                    }
+                    for scope in oauth.scopes.iter_mut().flatten() {
+                        expansion.replace("oauth.scopes", scope);
+                    }
+                }
+            }
+        }
+        if expansion.errors.is_empty() { Ok(entry) } else { Err(expansion.errors) }
+    }
+}
+
+struct Expansion<L> {
+    server: Arc<str>,
+    lookup: L,
+    errors: Vec<Error>,
+}
+
+impl<'a, L: FnMut(&str) -> Option<Cow<'a, str>>> Expansion<L> {
+    fn replace(&mut self, key: &str, value: &mut Box<str>) {
+        if !value.contains("${") {
+            return;
+        }
+        let mut expanded = String::with_capacity(value.len());
+        let (mut rest, mut missing) = (&**value, BTreeSet::new());
+        while let Some((before, after)) = rest.split_once("${") {
+            if let Some(before) = before.strip_suffix('$') {
+                expanded.push_str(before);
+                expanded.push_str("${");
+                rest = after;
+                continue;
+            }
+            let Some((reference, after)) = after.split_once('}') else { break };
+            expanded.push_str(before);
+            rest = after;
+            let (name, default) = match reference.split_once(":-") {
+                Some((name, default)) => (name, Some(default)),
+                None => (reference, None),
+            };
+            let found = (self.lookup)(name).filter(|found| default.is_none() || !found.is_empty());
+            match (found, default) {
+                (Some(found), _) => expanded.push_str(&found),
+                (None, Some(default)) => expanded.push_str(default),
+                (None, None) => drop(missing.insert(name)),
+            }
+        }
+        self.errors.extend(missing.into_iter().map(|variable| Error {
+            server: Arc::clone(&self.server),
+            key: Some(key.into()),
+            problem: Problem::NoVariable { variable: excerpt(variable) },
+        }));
+        expanded.push_str(&rest.replace("$${", "${"));
+        *value = expanded.into();
+    }
+}
+
+/// Why a server's entry is invalid. Other servers are not affected.
+///
+/// The message names the server and the key, describes the problem and suggests a correction. It never contains values
+/// of `env`, `headers`, `auth` or `oauth`, which may be secrets.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}: {problem}", At(server, key))]
+#[non_exhaustive]
+pub struct Error {
+    /// The server's name.
+    pub server: Arc<str>,
+    /// The key's path: `tools.include`. `None` if the entry as a whole is invalid.
+    pub key: Option<Box<str>>,
+    /// The problem.
+    pub problem: Problem,
+}
+
+/// What is wrong with an entry, and how to correct it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Problem {
+    /// The entry is not a map.
+    #[error("the entry is {found}; write a map with `command` or `url` in it")]
+    NotAMap {
+        /// What it is instead.
+        found: &'static str,
+    },
+    /// Neither `command` nor `url` is set.
+    #[error("there is neither `command` nor `url`; give one of them")]
+    NoEndpoint,
+    /// Both `command` and `url` are set.
+    #[error("there are both `command` and `url`; remove one of them")]
+    TwoEndpoints,
+    /// The value has the wrong type.
+    #[error("it is {found}; write {expected}")]
+    Kind {
+        /// The value's type.
+        found: &'static str,
+        /// What is allowed.
+        expected: &'static str,
+    },
+    /// A text that is not a boolean.
+    #[error("`{found}` is neither yes nor no; write true or false")]
+    NotBoolean {
+        /// The text.
+        found: Box<str>,
+    },
+    /// Not a valid number of seconds.
+    #[error("`{found}` is no time; write a number of seconds above 0")]
+    NotSeconds {
+        /// The value.
+        found: Box<str>,
+    },
+    /// Not a whole number, or out of range.
+    #[error("`{found}` is no count; write a whole number, 0 or more")]
+    NotCount {
+        /// The value.
+        found: Box<str>,
+    },
+    /// An empty text where one is required.
+    #[error("it is empty; write {expected}, or remove the key")]
+    Empty {
+        /// What is required.
+        expected: &'static str,
+    },
+    /// The value refers to a variable that is not set.
+    #[error("there is no `{variable}`; give it a value, or write `${{{variable}:-…}}` with one to fall back on")]
+    NoVariable {
+        /// The variable's name.
+        variable: Box<str>,
+    },
+}
+
+/// A likely mistake in a server's entry that does not make it invalid.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Warning {
+    /// The server's name.
+    pub server: Arc<str>,
+    /// The key's path: `tools.include`. `None` if the warning is about the server's name.
+    pub key: Option<Box<str>>,
+    /// What is likely a mistake.
+    pub oddity: Oddity,
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", At(&self.server, &self.key), self.oddity)
+    }
+}
+
+/// A likely mistake in an entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Oddity {
+    /// The key is unknown.
+    UnknownKey {
+        /// The known key with the most similar name.
+        nearest: Option<&'static str>,
+    },
+    /// The key or the server is repeated; the last one counts.
+    Twice,
+    /// The key has no effect on servers of this kind.
+    NoEffect {
+        /// The key that the server needs for it to have an effect.
+        needs: &'static str,
+    },
+    /// A value that is not a string, used as one. It may differ from what was written: `1.10` is the number `1.1`, and
+    /// `yes` may become `true`.
+    TakenAsText,
+    /// A timeout of more than a day: probably meant as milliseconds.
+    LongTime,
+    /// An unknown value. It is kept if its field allows any value.
+    UnknownWord {
+        /// The value.
+        word: Box<str>,
+    },
+    /// An unknown kind of authentication. It is kept, but not shown, because it may be a secret.
+    UnknownAuth,
+    /// The key contradicts `command` or `url`, which takes precedence.
+    Contradiction,
+    /// `include` is an empty list beside `exclude`: no tool is used.
+    NoTools,
+}
+
+impl fmt::Display for Oddity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnknownKey { nearest: Some(nearest) } => {
+                write!(f, "nobody knows this key; was `{nearest}` meant?")
+            }
+            Self::UnknownKey { nearest: None } => f.write_str("nobody knows this key"),
+            Self::Twice => f.write_str("it is there more than once; the last one counts"),
+            Self::NoEffect { needs } => write!(f, "it has no effect on a server without `{needs}`"),
+            Self::TakenAsText => {
+                f.write_str("it is no text, and may come out otherwise than written; put it in quotes")
+            }
+            Self::LongTime => f.write_str("it is more than a day; it is in seconds, not in milliseconds"),
+            Self::UnknownWord { word } => write!(f, "nobody knows `{word}`"),
+            Self::UnknownAuth => {
+                f.write_str("nobody knows this way to authenticate; write `oauth`, or give a token in `headers`")
+            }
+            Self::NoTools => {
+                f.write_str("it is empty, so no tool is used; remove it to use all but those in `exclude`")
+            }
+            Self::Contradiction => f.write_str("it contradicts the entry's `command` or `url`, which counts"),
+        }
+    }
+}
+
+/// The place of a problem, as part of a message.
+struct At<'a>(&'a str, &'a Option<Box<str>>);
+
+impl fmt::Display for At<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "server `{}`", excerpt(self.0))?;
+        self.1.as_ref().map_or(Ok(()), |key| write!(f, ", `{key}`"))
     }
 }

@@ -1,18 +1,21 @@
-//! Reads a server's entry.
-
-mod reader;
-mod tools;
+//! Reads entries: the keys of every known form, and a warning for each that is not known.
 
 use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
 use core::time::Duration;
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 
-use super::error::{Oddity, Problem};
-use super::value::{Value, excerpt};
-use super::{Auth, Endpoint, Entry, Http, OAuth, OAuthGrant, Protocol, Sampling, Stdio};
-
-pub(super) use self::reader::Reader;
-
-use self::reader::Members;
+use super::entry::path;
+use super::{
+    Auth, Endpoint, Entry, Error, Http, OAuth, OAuthGrant, Oddity, Problem, Protocol, Sampling, Stdio, Texts,
+    ToolOverride, ToolPolicy, Warning,
+};
+use crate::text::cut;
 
 const ENTRY: &[&str] = &[
     "command",
@@ -235,12 +238,409 @@ impl Reader<'_> {
             log_level: self.text(&members, "log_level", "`debug`, `info` or `warning`"),
         })
     }
+
+    fn tools(&mut self, members: &Members<'_>) -> ToolPolicy {
+        let Some(members) = self.map(members, "tools", TOOLS) else { return ToolPolicy::default() };
+        let empty =
+            members.get("include").filter(|(_, include)| matches!(include, Value::List(list) if list.is_empty()));
+        // A template of all keys, copied: who wants no tool has no use for `exclude`.
+        if let (Some((key, _)), Some(_)) = (empty, members.get("exclude")) {
+            self.warn(Some(key), Oddity::NoTools);
+        }
+        ToolPolicy {
+            include: members.get("include").map(|(key, value)| self.elements(&key, value, true)),
+            exclude: members.get("exclude").map(|(key, value)| self.elements(&key, value, true)).unwrap_or_default(),
+            resources: self.boolean(&members, "resources", true),
+            prompts: self.boolean(&members, "prompts", true),
+            overrides: self.overrides(&members),
+            max_result_bytes: Some(self.count(&members, "max_result_bytes", 0)).filter(|max| *max > 0),
+        }
+    }
+
+    fn overrides(&mut self, members: &Members<'_>) -> BTreeMap<Box<str>, ToolOverride> {
+        let mut overrides = BTreeMap::new();
+        let Some((key, value)) = members.get("overrides") else { return overrides };
+        let Value::Map(map) = value else {
+            return self.kind(&key, value, "a map of tools by name").unwrap_or_default();
+        };
+        for (tool, value) in map {
+            let at = path(&key, &excerpt(tool));
+            let known = match value {
+                Value::Map(known) => known,
+                Value::Null => continue,
+                Value::Bool(_) | Value::Number { .. } | Value::Text(_) | Value::List(_) => {
+                    self.kind::<()>(&at, value, "a map of keys");
+                    continue;
+                }
+            };
+            let members = self.members(known, &format!("{at}."), OVERRIDE);
+            let own = ToolOverride {
+                name: self.text(&members, "name", "the name for the model"),
+                title: self.text(&members, "title", "the title to show"),
+                description: self.text(&members, "description", "the description for the model"),
+            };
+            if overrides.insert(tool.clone(), own).is_some() {
+                self.warn(Some(at), Oddity::Twice);
+            }
+        }
+        // One without a value replaces nothing.
+        overrides.retain(|_, own| *own != ToolOverride::default());
+        overrides
+    }
+
+    /// The known members of a map.
+    fn members<'v>(&mut self, map: &'v [(Box<str>, Value)], prefix: &str, known: &[&'static str]) -> Members<'v> {
+        let mut values: Vec<(&'static str, &Value)> = Vec::new();
+        for (name, value) in map {
+            let at = format!("{prefix}{}", excerpt(name));
+            let Some(key) = known.iter().find(|key| ***key == **name) else {
+                let nearest = nearest(name, known);
+                self.warn(Some(at), Oddity::UnknownKey { nearest });
+                continue;
+            };
+            match values.iter_mut().find(|(seen, _)| seen == key) {
+                Some(slot) => {
+                    slot.1 = value;
+                    self.warn(Some(at), Oddity::Twice);
+                }
+                None => values.push((key, value)),
+            }
+        }
+        Members { prefix: prefix.into(), values }
+    }
+
+    fn map<'v>(&mut self, members: &Members<'v>, key: &str, known: &[&'static str]) -> Option<Members<'v>> {
+        let (key, value) = members.get(key)?;
+        let Value::Map(map) = value else { return self.kind(&key, value, "a map of keys") };
+        Some(self.members(map, &format!("{key}."), known))
+    }
+
+    fn boolean(&mut self, members: &Members<'_>, key: &str, default: bool) -> bool {
+        members.get(key).and_then(|(key, value)| self.boolean_value(&key, value)).unwrap_or(default)
+    }
+
+    fn boolean_value(&mut self, key: &str, value: &Value) -> Option<bool> {
+        let word = match value {
+            Value::Bool(value) => return Some(*value),
+            Value::Number { text, .. } | Value::Text(text) => text.trim().to_ascii_lowercase(),
+            Value::Null | Value::List(_) | Value::Map(_) => return self.kind(key, value, "true or false"),
+        };
+        match &*word {
+            "true" | "yes" | "on" | "1" => Some(true),
+            "false" | "no" | "off" | "0" => Some(false),
+            _ => self.wrong(Some(key), Problem::NotBoolean { found: excerpt(&word) }),
+        }
+    }
+
+    fn seconds(&mut self, members: &Members<'_>, key: &str, default: Duration) -> Duration {
+        let Some((key, value)) = members.get(key) else { return default };
+        let (Value::Number { text, .. } | Value::Text(text)) = value else {
+            return self.kind(&key, value, "a number of seconds").unwrap_or(default);
+        };
+        let seconds = text.trim().parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        match seconds.filter(|seconds| !seconds.is_zero()) {
+            // Some formats change a number with many digits.
+            Some(seconds) if seconds.as_secs() > DAY => {
+                self.warn(Some(key), Oddity::LongTime);
+                Duration::from_secs(seconds.as_secs())
+            }
+            Some(seconds) => seconds,
+            None => self.wrong(Some(&key), Problem::NotSeconds { found: excerpt(text) }).unwrap_or(default),
+        }
+    }
+
+    fn count<N: TryFrom<u64>>(&mut self, members: &Members<'_>, key: &str, default: N) -> N {
+        let Some((key, value)) = members.get(key) else { return default };
+        let (Value::Number { text, .. } | Value::Text(text)) = value else {
+            return self.kind(&key, value, "a whole number").unwrap_or(default);
+        };
+        let count = text.trim().parse().ok().and_then(|count: u64| count.try_into().ok());
+        count.or_else(|| self.wrong(Some(&key), Problem::NotCount { found: excerpt(text) })).unwrap_or(default)
+    }
+
+    /// A string that is not empty.
+    fn text(&mut self, members: &Members<'_>, key: &str, expected: &'static str) -> Option<Box<str>> {
+        let (key, value) = members.get(key)?;
+        match value {
+            Value::Text(text) if text.trim().is_empty() => self.wrong(Some(&key), Problem::Empty { expected }),
+            Value::Text(text) => Some(text.clone()),
+            Value::Null | Value::Bool(_) | Value::Number { .. } | Value::List(_) | Value::Map(_) => {
+                self.kind(&key, value, expected)
+            }
+        }
+    }
+
+    fn list(&mut self, members: &Members<'_>, key: &str) -> Vec<Box<str>> {
+        members.get(key).map(|(key, value)| self.elements(&key, value, false)).unwrap_or_default()
+    }
+
+    /// A list of strings; a single string is accepted if `single`.
+    fn elements(&mut self, key: &str, value: &Value, single: bool) -> Vec<Box<str>> {
+        const EXPECTED: &str = "a list of texts";
+        match value {
+            Value::List(list) => list.iter().filter_map(|value| self.scalar(key, value, EXPECTED)).collect(),
+            Value::Text(text) if single => [text.clone()].into(),
+            Value::Null | Value::Bool(_) | Value::Number { .. } | Value::Text(_) | Value::Map(_) => {
+                let expected = if single { "text, or a list of texts" } else { EXPECTED };
+                self.kind(key, value, expected).unwrap_or_default()
+            }
+        }
+    }
+
+    fn texts(&mut self, members: &Members<'_>, key: &str) -> Texts {
+        let Some((key, value)) = members.get(key) else { return Texts::new() };
+        let Value::Map(map) = value else {
+            return self.kind(&key, value, "a map of texts by name").unwrap_or_default();
+        };
+        let mut texts = Texts::new();
+        for (name, value) in map {
+            let at = path(&key, &excerpt(name));
+            let text = self.scalar(&at, value, "text, `\"\"` for an empty one");
+            if text.is_some_and(|text| texts.insert(name.clone(), text).is_some()) {
+                self.warn(Some(at), Oddity::Twice);
+            }
+        }
+        texts
+    }
+
+    /// A string, or an unquoted scalar used as one.
+    fn scalar(&mut self, key: &str, value: &Value, expected: &'static str) -> Option<Box<str>> {
+        match value {
+            Value::Text(text) => Some(text.clone()),
+            Value::Number { text, exact: true } => Some(text.clone()),
+            Value::Number { text, exact: false } => {
+                self.warn(Some(key.into()), Oddity::TakenAsText);
+                Some(text.clone())
+            }
+            Value::Bool(value) => {
+                self.warn(Some(key.into()), Oddity::TakenAsText);
+                Some(value.to_string().into())
+            }
+            Value::Null | Value::List(_) | Value::Map(_) => self.kind(key, value, expected),
+        }
+    }
+
+    fn kind<T>(&mut self, key: &str, value: &Value, expected: &'static str) -> Option<T> {
+        self.wrong(Some(key), Problem::Kind { found: value.kind(), expected })
+    }
+
+    fn wrong<T>(&mut self, key: Option<&str>, problem: Problem) -> Option<T> {
+        self.errors.push(Error { server: Arc::clone(self.server), key: key.map(Box::from), problem });
+        None
+    }
+
+    fn warn(&mut self, key: Option<String>, oddity: Oddity) {
+        self.warnings.push(Warning { server: Arc::clone(self.server), key: key.map(Box::from), oddity });
+    }
+}
+
+const TOOLS: &[&str] = &["include", "exclude", "resources", "prompts", "overrides", "max_result_bytes"];
+
+const OVERRIDE: &[&str] = &["name", "title", "description"];
+
+/// A day, in seconds.
+const DAY: u64 = 24 * 60 * 60;
+
+/// Reads one server's entry and collects all problems in it.
+pub(super) struct Reader<'a> {
+    pub(super) server: &'a Arc<str>,
+    pub(super) errors: &'a mut Vec<Error>,
+    pub(super) warnings: &'a mut Vec<Warning>,
+}
+
+/// The known members of a map, each once.
+struct Members<'v> {
+    /// The path of the map, with a final dot.
+    prefix: String,
+    values: Vec<(&'static str, &'v Value)>,
+}
+
+impl<'v> Members<'v> {
+    /// The value of a key. A null value, as from `key:` in YAML, counts as absent.
+    fn get(&self, key: &str) -> Option<(String, &'v Value)> {
+        let (_, value) = self.values.iter().find(|(name, _)| *name == key)?;
+        (**value != Value::Null).then(|| (format!("{}{key}", self.prefix), *value))
+    }
+}
+
+/// The known key that was probably meant: different case, or one or two letters wrong.
+fn nearest(key: &str, known: &[&'static str]) -> Option<&'static str> {
+    let letters = |key: &str| -> Vec<u8> {
+        key.bytes().take(64).filter(u8::is_ascii_alphanumeric).map(|byte| byte.to_ascii_lowercase()).collect()
+    };
+    let key = letters(key);
+    let allowed = if key.len() > 4 { 2 } else { 1 };
+    let distances = known.iter().map(|known| (distance(&key, &letters(known)), *known));
+    distances.min().filter(|(distance, _)| *distance <= allowed).map(|(_, known)| known)
+}
+
+/// The edit distance: how many letters to insert, remove or replace.
+fn distance(from: &[u8], to: &[u8]) -> usize {
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (at, a) in from.iter().enumerate() {
+        let mut diagonal = at;
+        let mut left = at.saturating_add(1);
+        for (slot, b) in row.iter_mut().skip(1).zip(to) {
+            let replaced = diagonal.saturating_add(usize::from(a != b));
+            diagonal = *slot;
+            left = replaced.min(left.saturating_add(1)).min(slot.saturating_add(1));
+            *slot = left;
+        }
+        if let Some(first) = row.first_mut() {
+            *first = at.saturating_add(1);
+        }
+    }
+    row.last().copied().unwrap_or_default()
+}
+
+/// Characters of a value in a message.
+const LONGEST: usize = 40;
+
+/// The name of a number's only member in `serde_json` with the feature `arbitrary_precision`.
+const NUMBER: &str = "$serde_json::private::Number";
+
+/// A configuration value in any format. Reading values before interpreting them makes an invalid value an error of its
+/// server only.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Value {
+    Null,
+    Bool(bool),
+    /// A number's text; `exact` if it is written this way, except for its base.
+    Number {
+        text: Box<str>,
+        exact: bool,
+    },
+    Text(Box<str>),
+    List(Vec<Value>),
+    /// In the file's order, with duplicates.
+    Map(Vec<(Box<str>, Value)>),
+}
+
+impl Value {
+    /// The value's type, for messages.
+    pub(super) const fn kind(&self) -> &'static str {
+        match self {
+            Self::Null => "nothing",
+            Self::Bool(_) => "true or false",
+            Self::Number { .. } => "a number",
+            Self::Text(_) => "text",
+            Self::List(_) => "a list",
+            Self::Map(_) => "a map",
+        }
+    }
+
+    fn whole(number: impl fmt::Display) -> Self {
+        Self::Number { text: number.to_string().into(), exact: true }
+    }
+}
+
+impl<'de> Deserialize<'de> for Value {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ValueVisitor)
+    }
+}
+
+struct ValueVisitor;
+
+impl<'de> Visitor<'de> for ValueVisitor {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_none<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        Value::deserialize(deserializer)
+    }
+
+    fn visit_newtype_struct<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        Value::deserialize(deserializer)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(Value::whole(value))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(Value::whole(value))
+    }
+
+    fn visit_i128<E>(self, value: i128) -> Result<Value, E> {
+        Ok(Value::whole(value))
+    }
+
+    fn visit_u128<E>(self, value: u128) -> Result<Value, E> {
+        Ok(Value::whole(value))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(Value::Number { text: value.to_string().into(), exact: false })
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(Value::Text(value.into()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
+        let mut list = Vec::new();
+        while let Some(value) = seq.next_element()? {
+            list.push(value);
+        }
+        // Most lists are smaller than a vector's initial capacity.
+        list.shrink_to_fit();
+        Ok(Value::List(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
+        let mut members: Vec<(Box<str>, Value)> = Vec::new();
+        while let Some((Key(key), value)) = map.next_entry()? {
+            members.push((key, value));
+        }
+        members.shrink_to_fit();
+        if let [(name, Value::Text(number))] = &*members
+            && **name == *NUMBER
+        {
+            return Ok(Value::Number { text: number.clone(), exact: true });
+        }
+        Ok(Value::Map(members))
+    }
+}
+
+/// A member's name. YAML allows names that are not strings, such as `8080:` or `yes:`. They are requested as strings,
+/// because only the format knows how they were written.
+pub(super) struct Key(pub(super) Box<str>);
+
+impl<'de> Deserialize<'de> for Key {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Self(match deserializer.deserialize_str(ValueVisitor)? {
+            Value::Null => "null".into(),
+            Value::Bool(value) => value.to_string().into(),
+            Value::Number { text, .. } | Value::Text(text) => text,
+            Value::List(_) | Value::Map(_) => "(no text)".into(),
+        }))
+    }
+}
+
+/// A value for a message, at most one line long.
+pub(super) fn excerpt(text: &str) -> Box<str> {
+    cut(&text.replace(char::is_control, " "), LONGEST).into()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::ENTRY;
-    use super::reader::nearest;
+    use super::{ENTRY, distance, nearest};
 
     #[test]
     fn the_nearest_key_is_one_that_may_have_been_meant() {
@@ -254,6 +654,16 @@ mod tests {
             ("", None),
         ] {
             assert_eq!(nearest(key, ENTRY), expected, "{key}");
+        }
+    }
+
+    #[test]
+    fn the_distance_is_the_number_of_changes() {
+        for (a, b, expected) in
+            [("", "", 0), ("", "abc", 3), ("kitten", "sitting", 3), ("abc", "abc", 0), ("ab", "ba", 2)]
+        {
+            assert_eq!(distance(a.as_bytes(), b.as_bytes()), expected, "{a} {b}");
+            assert_eq!(distance(b.as_bytes(), a.as_bytes()), expected, "{b} {a}");
         }
     }
 }

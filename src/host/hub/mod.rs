@@ -56,44 +56,55 @@
 //! opened after that. A server keeps its names as long as it is configured and they are not replaced. The table of
 //! [`machine::hub_server`](crate::machine::hub_server) has the states of a session.
 
-#[cfg(feature = "oauth")]
-mod authorize;
-mod breaker;
-mod calls;
-mod commands;
 mod connection;
 mod event;
-mod getters;
-mod inputs;
-mod lifetime;
-mod listing;
 #[cfg(feature = "oauth")]
 mod oauth;
-mod offers;
 mod queue;
-mod route;
+mod router;
 mod server;
-mod servers;
 mod sharing;
 #[cfg(feature = "snapshot")]
 mod snapshot;
-mod starts;
 
-pub use event::{Breaker, CallError, CallId, HubAction, HubCommandError, HubEvent, HubOptions, SessionHandle};
-pub use getters::ServerReport;
+pub use self::event::{Breaker, CallError, CallId, HubAction, HubCommandError, HubEvent, HubOptions, SessionHandle};
 #[cfg(feature = "oauth")]
-pub use oauth::HubOAuth;
+pub use self::oauth::HubOAuth;
 
+use alloc::borrow::Cow;
+#[cfg(feature = "oauth")]
+use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use serde_json::value::RawValue;
 
-use self::route::{Router, Subject};
-use super::Saved;
-use super::config::{Changes, Configuration};
+use self::connection::Connection;
+use self::event::CallKind;
+use self::router::{About, Router, Subject};
+use self::server::Server;
+use super::config::{Changes, Configuration, Entry};
+use super::inspection::{Notice, inspect};
+use super::names::{Names, Target};
+use super::results::Bounded;
+use super::toolset::{Choice, Function, Toolset};
+use super::{Saved, Utility, toolset};
 use crate::Time;
+#[cfg(feature = "http")]
+use crate::binding::http::{Broken, ExchangeId};
+#[cfg(feature = "oauth")]
+use crate::binding::oauth::OAuthInput;
 use crate::catalog::FingerprintKey;
+use crate::client::{
+    CommandError, ConnectionId, Engine, Failure, LogLevel, Outcome, Request, RequestId, ServerRequestId, Transport,
+};
+use crate::jsonrpc::{ErrorObject, Json};
+use crate::machine::approval::{Approval, Hint, Trust};
 use crate::machine::breaker::Input as BreakerInput;
-use crate::machine::hub_server::Input;
-use crate::machine::{Verdict, hub, hub_offer};
+use crate::machine::hub_server::{Input, State, creates, refuses};
+use crate::machine::{Verdict, approval, hub, hub_offer};
+use crate::protocol::{Family, Root};
 
 /// Many servers as one. The [module](self) describes its use.
 #[derive(Clone, Debug)]
@@ -282,4 +293,629 @@ impl Hub {
         }
         self.handle(server).ok_or_else(|| HubCommandError::Disabled { server: server.into() })
     }
+
+    /// Handles the deadlines that are due. Without any it does nothing.
+    pub fn handle_timeout(&mut self, now: Time) {
+        self.router.advance(now);
+    }
+
+    /// Takes a chunk, of any size, of a process's output.
+    pub fn handle_bytes(&mut self, now: Time, session: SessionHandle, connection: ConnectionId, chunk: &[u8]) {
+        self.router.input(now, session, |client, now| match client {
+            Connection::Lines(lines) => lines.handle_bytes(now, connection, chunk),
+            #[cfg(feature = "http")]
+            Connection::Http(_) => {}
+        });
+    }
+
+    /// Takes a report on a process or another transport.
+    pub fn handle_transport(
+        &mut self,
+        now: Time,
+        session: SessionHandle,
+        connection: ConnectionId,
+        event: Transport<'_>,
+    ) {
+        self.router.input(now, session, |client, now| match client {
+            Connection::Lines(lines) => lines.handle_transport(now, connection, event),
+            #[cfg(feature = "http")]
+            Connection::Http(_) => {}
+        });
+    }
+
+    /// Takes the head of a response ([`Client::handle_head`](crate::Client::handle_head)).
+    #[cfg(feature = "http")]
+    pub fn handle_head(
+        &mut self,
+        now: Time,
+        session: SessionHandle,
+        exchange: ExchangeId,
+        status: http::StatusCode,
+        headers: &http::HeaderMap,
+    ) {
+        self.router.input(now, session, |connection, now| match connection {
+            Connection::Http(it) => it.handle_head(now, exchange, status, headers),
+            Connection::Lines(_) => {}
+        });
+    }
+
+    /// Takes a chunk of a response's body.
+    #[cfg(feature = "http")]
+    pub fn handle_body(&mut self, now: Time, session: SessionHandle, exchange: ExchangeId, chunk: &[u8]) {
+        self.router.input(now, session, |connection, now| match connection {
+            Connection::Http(it) => it.handle_body(now, exchange, chunk),
+            Connection::Lines(_) => {}
+        });
+    }
+
+    /// Takes the end of a response.
+    #[cfg(feature = "http")]
+    pub fn handle_end(&mut self, now: Time, session: SessionHandle, exchange: ExchangeId) {
+        self.router.input(now, session, |connection, now| match connection {
+            Connection::Http(it) => it.handle_end(now, exchange),
+            Connection::Lines(_) => {}
+        });
+    }
+
+    /// Takes a failure of an exchange.
+    #[cfg(feature = "http")]
+    pub fn handle_failure(
+        &mut self,
+        now: Time,
+        session: SessionHandle,
+        exchange: ExchangeId,
+        broken: Broken,
+        why: &str,
+    ) {
+        self.router.input(now, session, |connection, now| match connection {
+            Connection::Http(it) => it.handle_failure(now, exchange, broken, why),
+            Connection::Lines(_) => {}
+        });
+    }
+
+    /// Calls a tool by its exposed name, with arguments: a JSON object, or null for none.
+    ///
+    /// # Errors
+    /// - [`CallError::Closed`] if the hub is closed or being closed.
+    /// - [`CallError::UnknownTool`] if no enabled server has a tool of this name that its filters allow.
+    /// - [`CallError::Arguments`] if the arguments are not a JSON object, or not those of the utility tool.
+    /// - [`CallError::NotUp`] if the name is known, for example from an earlier run, and the server's lists are not.
+    /// - [`CallError::CoolingDown`] if calls to the server are refused for some time ([`Breaker`](Breaker)).
+    /// - [`CallError::Session`] with [`CommandError::TooManyRequests`] if too many calls or too many unpolled actions
+    ///   wait, or with another reason of the session ([`Client::request`](crate::Client::request)).
+    pub fn call(&mut self, now: Time, name: &str, arguments: Option<&RawValue>) -> Result<CallId, CallError> {
+        self.call_with(now, name, arguments, |request| request)
+    }
+
+    /// As [`call`](Self::call), with a request that `adapt` changes, such as its timeout. It is not used for utility
+    /// tools that list.
+    ///
+    /// # Errors
+    /// As of [`call`](Self::call); further [`CommandError`]s if `adapt` makes the request invalid.
+    pub fn call_with(
+        &mut self,
+        now: Time,
+        name: &str,
+        arguments: Option<&RawValue>,
+        adapt: impl FnOnce(Request) -> Request,
+    ) -> Result<CallId, CallError> {
+        let now = self.router.handle_due(now);
+        self.check().map_err(|_| CallError::Closed)?;
+        let router = &mut self.router;
+        let unknown = || CallError::UnknownTool { name: name.into() };
+        let resolved = router.names.resolve(name).ok_or_else(unknown)?;
+        let target = resolved.target.clone();
+        let what = what(name, &target, arguments)?;
+        let handle = router.current.get(resolved.server).copied().ok_or_else(unknown)?;
+        let server = router.servers.get(&handle).ok_or_else(unknown)?;
+        let input = if let What::List(_) = what { Input::Listed } else { Input::Called };
+        // The name may be known from before.
+        let refused = refuses(server.state, input);
+        let offer = server.offer.as_ref().filter(|_| !refused);
+        let Some(offer) = offer else {
+            let failure = server.failure.as_ref().map(|failure| failure.message.clone());
+            let why = failure.unwrap_or_else(|| "it was not asked yet what it offers".into());
+            return Err(CallError::NotUp { server: Arc::clone(&server.name), why });
+        };
+        if !offer.chosen.has(&target) {
+            return Err(unknown());
+        }
+        // A session that is created for a call may end before the embedder polls any of its actions.
+        let limit = router.options.session.limits.output;
+        let is_new = creates(server.state, input);
+        if is_new && router.former() >= limit {
+            let (server, error) = (Arc::clone(&server.name), CommandError::TooManyRequests { limit });
+            return Err(CallError::Session { server, error });
+        }
+        let (kind, about) = match what {
+            What::Request(request) => {
+                let (kind, created) = self.call_request(now, handle, adapt(request), target, is_new)?;
+                (kind, created.map_or(About::Nothing, About::Session))
+            }
+            What::List(utility) => (self.call_list(handle, utility)?, About::Nothing),
+        };
+        self.router.now = now;
+        if let Some(server) = self.router.servers.get_mut(&handle) {
+            server.note_use(now);
+        }
+        self.router.step_about(handle, input, about);
+        self.router.settle();
+        Ok(CallId { session: handle, kind })
+    }
+
+    /// Gives a call to the session of its server; to a new one, which is returned, if the call creates it.
+    fn call_request(
+        &mut self,
+        now: Time,
+        handle: SessionHandle,
+        request: Request,
+        target: Target,
+        is_new: bool,
+    ) -> Result<(CallKind, Option<Connection>), CallError> {
+        let router = &mut self.router;
+        let utility = target.utility();
+        let server = router.servers.get(&handle).ok_or(CallError::Closed)?;
+        if let Err(until) = server.breaker.admits(now) {
+            return Err(CallError::CoolingDown { server: Arc::clone(&server.name), why: server.why_refused(), until });
+        }
+        // It becomes the server's session only if it accepts the call: an error changes nothing.
+        let mut created = if is_new { router.new_session(handle) } else { None };
+        let server = router.servers.get_mut(&handle).ok_or(CallError::Closed)?;
+        let session = created.as_mut().or(server.connection.as_mut()).ok_or(CallError::Closed)?;
+        let given = session.run(|engine| engine.request(now, request));
+        let id = given.map_err(|error| CallError::Session { server: Arc::clone(&server.name), error })?;
+        server.calls.insert(id, target);
+        router.now = now;
+        router.touch(handle);
+        router.breaker_step(handle, BreakerInput::Call);
+        Ok((CallKind::Request(id, utility), created))
+    }
+
+    /// Takes a call that is answered from the session's lists.
+    fn call_list(&mut self, handle: SessionHandle, utility: Utility) -> Result<CallKind, CallError> {
+        let router = &mut self.router;
+        let limit = router.options.session.limits.queued;
+        let events = router.queue.events();
+        let server = router.servers.get_mut(&handle).ok_or(CallError::Closed)?;
+        if server.list_calls.len().max(events) >= limit {
+            let (server, error) = (Arc::clone(&server.name), CommandError::TooManyRequests { limit });
+            return Err(CallError::Session { server, error });
+        }
+        router.last_list_call = router.last_list_call.saturating_add(1);
+        server.list_calls.push((router.last_list_call, utility));
+        Ok(CallKind::List(router.last_list_call, utility))
+    }
+
+    /// Cancels a call; it ends with [`Outcome::Cancelled`].
+    ///
+    /// # Errors
+    /// [`HubCommandError::UnknownCall`] if no such call is open.
+    pub fn cancel(&mut self, now: Time, call: CallId) -> Result<(), HubCommandError> {
+        let unknown = HubCommandError::UnknownCall;
+        let router = &mut self.router;
+        let now = router.handle_due(now);
+        let server = router.servers.get_mut(&call.session).ok_or(unknown.clone())?;
+        match call.kind {
+            CallKind::Request(request, _) => {
+                let session = server.connection.as_mut().filter(|_| server.calls.contains_key(&request));
+                session.ok_or(unknown.clone())?.run(|engine| engine.cancel(now, request, None)).map_err(|_| unknown)?;
+                router.touch(call.session);
+            }
+            CallKind::List(number, _) => {
+                let at = server.list_calls.iter().position(|(known, _)| *known == number);
+                server.list_calls.remove(at.ok_or(unknown)?);
+                let server = Arc::clone(&server.name);
+                router.queue.report(HubEvent::Finished { call, server, outcome: Outcome::Cancelled, attempts: 0 });
+            }
+        }
+        router.now = now;
+        router.settle();
+        Ok(())
+    }
+
+    /// Makes a request ([`Client::request`](crate::Client::request)). It ends with an event of the session.
+    ///
+    /// # Errors
+    /// [`HubCommandError::UnknownSession`] if there is no such session; [`HubCommandError::Session`] if the session
+    /// refuses.
+    pub fn request(
+        &mut self,
+        now: Time,
+        session: SessionHandle,
+        request: Request,
+    ) -> Result<RequestId, HubCommandError> {
+        self.command_as(Input::Called, now, session, |session, now| session.request(now, request))
+    }
+
+    /// Cancels a request ([`Client::cancel`](crate::Client::cancel)).
+    ///
+    /// # Errors
+    /// As of [`request`](Self::request).
+    pub fn cancel_request(
+        &mut self,
+        now: Time,
+        session: SessionHandle,
+        request: RequestId,
+    ) -> Result<(), HubCommandError> {
+        self.command(now, session, |session, now| session.cancel(now, request, None))
+    }
+
+    /// Cancels a request, with a reason that the server is told
+    /// ([`Client::cancel_with_reason`](crate::Client::cancel_with_reason)).
+    ///
+    /// # Errors
+    /// As of [`request`](Self::request).
+    pub fn cancel_request_with_reason(
+        &mut self,
+        now: Time,
+        session: SessionHandle,
+        request: RequestId,
+        reason: &str,
+    ) -> Result<(), HubCommandError> {
+        self.command(now, session, |session, now| session.cancel(now, request, Some(reason)))
+    }
+
+    /// Responds to a server request ([`Client::respond`](crate::Client::respond)).
+    ///
+    /// # Errors
+    /// As of [`request`](Self::request).
+    pub fn respond(
+        &mut self,
+        now: Time,
+        session: SessionHandle,
+        request: ServerRequestId,
+        answer: Result<&RawValue, ErrorObject>,
+    ) -> Result<(), HubCommandError> {
+        self.command(now, session, |session, now| session.respond(now, request, answer))
+    }
+
+    /// Provides required input ([`Client::provide`](crate::Client::provide)).
+    ///
+    /// # Errors
+    /// As of [`request`](Self::request).
+    pub fn provide<'a>(
+        &mut self,
+        now: Time,
+        session: SessionHandle,
+        request: RequestId,
+        responses: impl IntoIterator<Item = (&'a str, &'a RawValue)>,
+    ) -> Result<(), HubCommandError> {
+        self.command(now, session, |session, now| session.provide(now, request, responses))
+    }
+
+    /// Declines required input or authorization ([`Client::decline`](crate::Client::decline)).
+    ///
+    /// # Errors
+    /// As of [`request`](Self::request).
+    pub fn decline(&mut self, now: Time, session: SessionHandle, request: RequestId) -> Result<(), HubCommandError> {
+        self.command(now, session, |session, now| session.decline(now, request))
+    }
+
+    /// Subscribes to a resource ([`Client::subscribe`](crate::Client::subscribe)).
+    ///
+    /// # Errors
+    /// As of [`request`](Self::request).
+    pub fn subscribe(&mut self, now: Time, session: SessionHandle, uri: &str) -> Result<(), HubCommandError> {
+        self.command_as(Input::Called, now, session, |session, now| session.subscribe(now, uri))
+    }
+
+    /// Unsubscribes from a resource ([`Client::unsubscribe`](crate::Client::unsubscribe)).
+    ///
+    /// # Errors
+    /// As of [`request`](Self::request).
+    pub fn unsubscribe(&mut self, now: Time, session: SessionHandle, uri: &str) -> Result<(), HubCommandError> {
+        self.command(now, session, |session, now| session.unsubscribe(now, uri))
+    }
+
+    /// Sets the minimum severity of log messages ([`Client::set_log_level`](crate::Client::set_log_level)).
+    ///
+    /// # Errors
+    /// As of [`request`](Self::request).
+    pub fn set_log_level(&mut self, now: Time, session: SessionHandle, level: LogLevel) -> Result<(), HubCommandError> {
+        self.command(now, session, |session, now| session.set_log_level(now, level))
+    }
+
+    /// Replaces the client's roots ([`Client::set_roots`](crate::Client::set_roots)).
+    ///
+    /// # Errors
+    /// As of [`request`](Self::request).
+    pub fn set_roots(&mut self, now: Time, session: SessionHandle, roots: Vec<Root>) -> Result<(), HubCommandError> {
+        self.command(now, session, |session, now| session.set_roots(now, roots))
+    }
+
+    /// Requests a family's list again ([`Client::refresh`](crate::Client::refresh)).
+    ///
+    /// # Errors
+    /// As of [`request`](Self::request).
+    pub fn refresh(&mut self, now: Time, session: SessionHandle, family: Family) -> Result<(), HubCommandError> {
+        self.command(now, session, |session, now| session.refresh(now, family))
+    }
+
+    /// Sends a notification ([`Client::notify`](crate::Client::notify)).
+    ///
+    /// # Errors
+    /// As of [`request`](Self::request).
+    pub fn notify(
+        &mut self,
+        now: Time,
+        session: SessionHandle,
+        method: impl Into<Cow<'static, str>>,
+        params: Option<&RawValue>,
+    ) -> Result<(), HubCommandError> {
+        let method = method.into();
+        self.command(now, session, |session, now| session.notify(now, method, params))
+    }
+
+    /// Runs a command of a session.
+    fn command<T>(
+        &mut self,
+        now: Time,
+        handle: SessionHandle,
+        give: impl FnOnce(&mut Engine, Time) -> Result<T, CommandError>,
+    ) -> Result<T, HubCommandError> {
+        self.command_as(Input::Taken, now, handle, give)
+    }
+
+    /// Runs a command of a session, which is this input of its table.
+    fn command_as<T>(
+        &mut self,
+        input: Input,
+        now: Time,
+        handle: SessionHandle,
+        give: impl FnOnce(&mut Engine, Time) -> Result<T, CommandError>,
+    ) -> Result<T, HubCommandError> {
+        let now = self.router.handle_due(now);
+        self.check()?;
+        let router = &mut self.router;
+        let server = router.servers.get_mut(&handle).ok_or(HubCommandError::UnknownSession)?;
+        let session = server.connection.as_mut().ok_or(HubCommandError::UnknownSession)?;
+        let given = session.run(|engine| give(engine, now));
+        let given = given.map_err(|error| HubCommandError::Session { server: Arc::clone(&server.name), error })?;
+        server.note_use(now);
+        router.now = now;
+        router.step(handle, input);
+        router.touch(handle);
+        router.settle();
+        Ok(given)
+    }
+
+    /// Whether every session is closed, every action was polled, and no credentials are being refreshed or stored. A loop
+    /// that ends before may lose a refresh token.
+    pub fn is_closed(&self) -> bool {
+        let router = &self.router;
+        let is_authorizing = |handle: &SessionHandle| {
+            let connection = router.servers.get(handle).and_then(|server| server.connection.as_ref());
+            connection.is_some_and(Connection::is_authorizing)
+        };
+        router.state == hub::State::Closed
+            && router.queue.is_empty()
+            && !router.servers.handles().iter().any(is_authorizing)
+    }
+
+    /// The configured servers, disabled ones included, sorted by name.
+    pub fn servers(&self) -> impl Iterator<Item = ServerReport<'_>> {
+        self.router.configuration.servers.iter().map(|(name, entry)| {
+            let handle = self.router.current.get(&**name).copied();
+            let server = self.router.server(name);
+            ServerReport {
+                name,
+                entry,
+                handle,
+                state: server.map(|server| server.state),
+                refused_until: server.and_then(|server| server.breaker.refused_until()),
+                stands_in: server.and_then(Server::saved_at),
+                failure: server.filter(|server| server.state != State::Up).and_then(|server| server.failure.as_ref()),
+                session: server.and_then(Server::session),
+                instructions: server.and_then(|server| server.offer.as_ref()?.content.instructions.as_deref()),
+            }
+        })
+    }
+
+    /// The required servers that were not up yet, until [`HubEvent::Ready`](HubEvent::Ready) is reported:
+    /// starting, failed, disabled or not configured.
+    pub fn missing(&self) -> impl Iterator<Item = &str> {
+        self.router.missing.iter().flatten().map(|server| &**server)
+    }
+
+    /// The current configuration.
+    pub const fn configuration(&self) -> &Configuration {
+        &self.router.configuration
+    }
+
+    /// The server of a session.
+    pub fn server(&self, session: SessionHandle) -> Option<&str> {
+        self.router.servers.get(&session).map(|server| &*server.name)
+    }
+
+    /// The entry of a session: the command to start, the headers to send.
+    pub fn entry(&self, session: SessionHandle) -> Option<&Entry> {
+        let server = self.router.servers.get(&session)?;
+        server.former_entry.as_deref().or_else(|| self.router.configuration.servers.get(&*server.name))
+    }
+
+    /// A session, for its getters.
+    pub fn session(&self, session: SessionHandle) -> Option<&Engine> {
+        self.router.servers.get(&session)?.session()
+    }
+
+    /// The handle of a server's current session.
+    pub fn handle(&self, server: &str) -> Option<SessionHandle> {
+        self.router.current.get(server).copied()
+    }
+
+    /// The functions for a model, with the names of their servers, sorted by server: its tools in the server's order,
+    /// then the utility tools.
+    pub fn functions(&self) -> impl Iterator<Item = (&str, Function<'_>)> {
+        self.router.current.keys().flat_map(|server| {
+            let toolset = self.toolset(server);
+            let functions = toolset.map(|toolset| toolset.into_functions(&self.router.names)).into_iter().flatten();
+            functions.map(move |function| (&**server, function))
+        })
+    }
+
+    /// Whether a user should approve a call of this function, by its exposed name; `None` if there is no such function.
+    /// See [`Engine::approval`]. Utility tools need no approval.
+    pub fn approval(&self, function: &str) -> Option<Approval> {
+        let router = &self.router;
+        let resolved = router.names.resolve(function)?;
+        let server = router.server(resolved.server)?;
+        let offer = server.offer.as_ref()?;
+        if !offer.chosen.has(resolved.target) {
+            return None;
+        }
+        let read_only = match resolved.target.utility() {
+            Some(_) => return Some(Approval::NotNeeded),
+            None => offer.content.catalog.tool(resolved.target.name())?.hints.read_only == Some(true),
+        };
+        let options = router.options.own.get(&*server.name).unwrap_or(&router.options.session);
+        let entry = router.configuration.servers.get(&*server.name)?;
+        let trust = if entry.trust.unwrap_or(options.trust) { Trust::Trusted } else { Trust::Untrusted };
+        Some(approval::take(trust, if read_only { Hint::ReadOnly } else { Hint::Other }))
+    }
+
+    /// The functions of a server; `None` if it has none, or its lists are not known.
+    pub fn toolset(&self, server: &str) -> Option<Toolset<'_>> {
+        let Server { name, offer, .. } = self.router.server(server)?;
+        let offer = offer.as_ref()?;
+        let tools = offer.content.catalog.tools().filter(|tool| offer.chosen.has_tool(tool.name));
+        let tools: Vec<_> = tools.map(|tool| offer.chosen.overridden(tool)).collect();
+        let utilities: Vec<_> = offer.chosen.utilities().collect();
+        (!tools.is_empty() || !utilities.is_empty()).then_some(Toolset { server: name, tools, utilities })
+    }
+
+    /// The tools of a server that were chosen, the ones left out with the reason, and texts that try to instruct the
+    /// model; `None` if its lists are not known.
+    pub fn choice(&self, server: &str) -> Option<Choice<'_>> {
+        let Server { name, offer, .. } = self.router.server(server)?;
+        let Router { configuration, names, options, .. } = &self.router;
+        let policy = &configuration.servers.get(&**name)?.tools;
+        Some(toolset::choose(name, policy, offer.as_ref()?.content.view(), options.suspicion).named(names))
+    }
+
+    /// The texts of a server besides its tools that try to instruct the model or have invisible characters: its
+    /// instructions, prompts, resources and resource templates ([`inspect`]). `None` if its lists are not known.
+    pub fn notices(&self, server: &str) -> Option<Vec<Notice<'_>>> {
+        let Server { name, offer, .. } = self.router.server(server)?;
+        let content = &offer.as_ref()?.content;
+        Some(inspect(name, &content.catalog, content.instructions.as_deref()))
+    }
+
+    /// The result of a call within the bound of the server's entry ([`ToolPolicy::bound`]); unchanged if there is none.
+    ///
+    /// [`ToolPolicy::bound`]: crate::host::config::ToolPolicy::bound
+    pub fn bounded<'a>(&self, server: &str, result: &'a RawValue) -> Bounded<'a> {
+        let entry = self.router.configuration.servers.get(server);
+        entry.map_or(Bounded::whole(result), |entry| entry.tools.bound(result))
+    }
+
+    /// The exposed names of all tools, and what they stand for. They stay after the hub is closed, to be saved for a
+    /// later run.
+    pub const fn names(&self) -> &Names {
+        &self.router.names
+    }
+}
+
+#[cfg(feature = "oauth")]
+impl Hub {
+    /// Lets the sessions of servers whose entry has `auth: oauth` authorize themselves (feature `oauth`). What the
+    /// embedder has to do is [`HubAction::OAuth`](HubAction::OAuth), whose results
+    /// [`handle_oauth`](Self::handle_oauth) takes. One URL at a time is given to the user's browser: that of another
+    /// server follows when the user authorized, or the attempt ended. A server is started without a token, and waits for
+    /// one only if it demands it; other servers start meanwhile, and its functions are offered once there is a token.
+    ///
+    /// Call it before [`configure`](Self::configure). A snapshot does not contain it: call it after
+    /// [`from_snapshot`](Self::from_snapshot), too.
+    #[must_use]
+    pub fn with_oauth(mut self, oauth: HubOAuth) -> Self {
+        let router = &mut self.router;
+        router.oauth = Some(Box::new(oauth));
+        for handle in router.servers.handles() {
+            router.step(handle, Input::OAuthGiven);
+        }
+        self
+    }
+
+    /// Takes an input for the authorization of a session (feature `oauth`). Returns whether it belongs to what is in
+    /// progress, as [`Client::handle_oauth`](crate::Client::handle_oauth) does.
+    pub fn handle_oauth(&mut self, now: Time, session: SessionHandle, input: OAuthInput<'_>) -> bool {
+        let handled = self.router.input(now, session, |connection, now| match connection {
+            Connection::Http(it) => it.handle_oauth(now, input),
+            Connection::Lines(_) => false,
+        });
+        handled.unwrap_or_default()
+    }
+}
+
+/// What a call means.
+enum What {
+    /// A request of the session.
+    Request(Request),
+    /// A result from the session's lists.
+    List(Utility),
+}
+
+/// What a call of this name and target means.
+fn what(name: &str, target: &Target, arguments: Option<&RawValue>) -> Result<What, CallError> {
+    // A model may write null for no arguments.
+    let arguments = arguments.filter(|arguments| arguments.get() != "null");
+    match target {
+        Target::Tool(_) if arguments.is_some_and(|arguments| !arguments.get().starts_with('{')) => {
+            Err(CallError::Arguments { name: name.into(), expected: "a JSON object".into() })
+        }
+        Target::Tool(tool) => Ok(What::Request(Request::call_tool(tool, arguments))),
+        Target::Utility(utility) => utility_request(name, *utility, arguments),
+    }
+}
+
+fn utility_request(name: &str, utility: Utility, arguments: Option<&RawValue>) -> Result<What, CallError> {
+    let arguments = arguments.map(Json::from);
+    let text = |member: &str| arguments.and_then(|arguments| arguments.member(member)).and_then(Json::as_string);
+    let lacks = |expected: &'static str| CallError::Arguments { name: name.into(), expected: expected.into() };
+    match utility {
+        Utility::ListResources | Utility::ListPrompts => Ok(What::List(utility)),
+        Utility::ReadResource => {
+            let uri = text("uri").ok_or_else(|| lacks("`uri`, the URI of a resource, as a string"))?;
+            Ok(What::Request(Request::read_resource(&uri)))
+        }
+        Utility::GetPrompt => {
+            let prompt = text("name").ok_or_else(|| lacks("`name`, the name of a prompt, as a string"))?;
+            let mut values: Vec<(String, String)> = Vec::new();
+            if let Some(given) = arguments.and_then(|arguments| arguments.member("arguments")) {
+                if !given.is_object() && !given.is_null() {
+                    return Err(lacks("`arguments`, an object of strings"));
+                }
+                // A value that is not a string is passed as JSON text.
+                given.members(|name, value| {
+                    let value = value.as_string().map_or_else(|| value.text().into(), String::from);
+                    values.push((name.into(), value));
+                });
+            }
+            let values = values.iter().map(|(name, value)| (&**name, &**value));
+            Ok(What::Request(Request::get_prompt(&prompt, values)))
+        }
+    }
+}
+
+/// The state of a configured server.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct ServerReport<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its entry.
+    pub entry: &'a Entry,
+    /// The handle of its session; `None` if it is disabled.
+    pub handle: Option<SessionHandle>,
+    /// The state of its session; `None` if it is disabled.
+    pub state: Option<State>,
+    /// When its lists were saved, in seconds since 1970, while saved lists are used.
+    pub stands_in: Option<u64>,
+    /// Until when calls to it are refused, because calls failed.
+    pub refused_until: Option<Time>,
+    /// Its last failure, while it is not up.
+    pub failure: Option<&'a Failure>,
+    /// Its session, if there is one.
+    pub session: Option<&'a Engine>,
+    /// Instructions of the server's author to the model.
+    pub instructions: Option<&'a str>,
 }

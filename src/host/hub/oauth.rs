@@ -66,7 +66,7 @@ impl fmt::Debug for HubOAuth {
     }
 }
 
-/// Component: which session has the user's browser, and which wait for it, in order.
+/// The user's browser: the session that has it, and those that wait for it, in order.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Browser {
     shown: Option<SessionHandle>,
@@ -76,29 +76,34 @@ pub(super) struct Browser {
 }
 
 impl Browser {
-    pub(super) fn queue(&mut self, handle: SessionHandle) {
-        self.last = self.last.saturating_add(1);
-        self.queue.insert(self.last, handle);
-        self.places.insert(handle, self.last);
+    /// A session requires the browser, which it may have already.
+    pub(super) fn enqueue(&mut self, handle: SessionHandle) {
+        // An attempt ends before the session's next one begins.
+        if self.shown != Some(handle) && !self.places.contains_key(&handle) {
+            self.last = self.last.saturating_add(1);
+            self.queue.insert(self.last, handle);
+            self.places.insert(handle, self.last);
+        }
     }
 
-    pub(super) fn dequeue(&mut self, handle: SessionHandle) {
+    /// A session does not require the browser any more.
+    pub(super) fn release(&mut self, handle: SessionHandle) {
+        if self.shown == Some(handle) {
+            self.shown = None;
+        }
         if let Some(place) = self.places.remove(&handle) {
             self.queue.remove(&place);
         }
     }
 
-    pub(super) fn show(&mut self, handle: SessionHandle) {
-        self.dequeue(handle);
-        self.shown = Some(handle);
-    }
-
-    pub(super) const fn release(&mut self) {
-        self.shown = None;
-    }
-
-    /// The next session that gets the browser, if it is free.
-    pub(super) fn next(&self) -> Option<SessionHandle> {
-        if self.shown.is_some() { None } else { self.queue.first_key_value().map(|(_, handle)| *handle) }
+    /// The next session, which has the browser from now on, if it is free.
+    pub(super) fn dequeue(&mut self) -> Option<SessionHandle> {
+        if self.shown.is_none() {
+            self.shown = self.queue.pop_first().map(|(_, handle)| handle);
+            let handle = self.shown?;
+            self.places.remove(&handle);
+            return Some(handle);
+        }
+        None
     }
 }

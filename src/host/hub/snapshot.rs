@@ -7,16 +7,16 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 use super::Hub;
-use super::breaker::CallBreaker;
 use super::connection::{Connection, SavedConnection};
 use super::event::{HubOptions, SessionHandle};
-use super::lifetime::Lifetime;
-use super::offers::{Content, Offer, Origin};
 use super::queue::{Pending, Queue};
-use super::route::Router;
+use super::router::Router;
+use super::router::Starts;
+use super::server::CallBreaker;
+use super::server::Lifetime;
 use super::server::Server;
-use super::servers::Servers;
-use super::starts::Starts;
+use super::server::Servers;
+use super::server::{Content, Offer, Origin};
 use crate::Time;
 use crate::catalog::{Catalog, hash};
 use crate::client::{Failure, FamilyStatus, KnownEra, RequestId};
@@ -210,8 +210,6 @@ impl Router {
             failure,
             pending,
             // Attempts are not saved.
-            #[cfg(feature = "oauth")]
-                browser: _,
         } = server;
         let (connection, filters) = (connection.as_ref(), self.filters(name));
         let former_entry = former_entry.as_ref().filter(|_| secrets == Secrets::Included);
@@ -310,9 +308,6 @@ impl Router {
             known_era,
             failure,
             pending,
-            #[cfg(feature = "oauth")]
-            // A snapshot contains no attempts.
-            browser: crate::machine::hub_browser::State::Unused,
         })
     }
 

@@ -1,14 +1,291 @@
-//! Chooses names for new tools.
+//! How names are made and assigned: the style, the tools that have names, and who gets the plain one.
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
-use alloc::sync::Arc;
+use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
+use core::cmp::Ordering;
 
-use super::name::Name;
-use super::{MAX_LEN, Names, Target};
+use super::Names;
 use crate::catalog::hash;
+use crate::host::Utility;
+
+/// How an exposed name is formed from a server's name and a tool's.
+///
+/// The user names servers, so the name shows the model which server a tool belongs to. Some providers require that a
+/// name begins with a letter or `_`; with [`SERVER`](Self::SERVER) that depends on the server's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Style {
+    pub(super) prefix: &'static str,
+    pub(super) between: &'static str,
+    hyphens: bool,
+}
+
+impl Default for Style {
+    fn default() -> Self {
+        Self::MCP
+    }
+}
+
+impl Style {
+    /// `mcp_<server>_<tool>`, the default.
+    pub const MCP: Self = Self { prefix: "mcp_", between: "_", hyphens: false };
+    /// `mcp__<server>__<tool>`.
+    pub const MCP_DOUBLE: Self = Self { prefix: "mcp__", between: "__", hyphens: false };
+    /// `<server>_<tool>`.
+    pub const SERVER: Self = Self { prefix: "", between: "_", hyphens: false };
+
+    /// The style with `-` allowed.
+    #[must_use]
+    pub const fn with_hyphens(self) -> Self {
+        Self { hyphens: true, ..self }
+    }
+
+    /// The plain name in this style: characters replaced, not shortened, without regard to other names.
+    ///
+    /// ```
+    /// use mcp_proto::host::names::Style;
+    ///
+    /// assert_eq!(Style::MCP.plain("my-api", "größe"), "mcp_my_api_gr__e");
+    /// assert_eq!(Style::MCP_DOUBLE.with_hyphens().plain("my-api", "get.it"), "mcp__my-api__get_it");
+    /// ```
+    pub fn plain(self, server: &str, tool: &str) -> String {
+        let Self { prefix, between, .. } = self;
+        let length = [prefix, server, between, tool].iter().map(|part| part.len()).sum();
+        let mut name = String::with_capacity(length);
+        name.push_str(prefix);
+        self.push(&mut name, server);
+        name.push_str(between);
+        self.push(&mut name, tool);
+        name
+    }
+
+    /// A name with each character replaced that is not allowed.
+    pub(super) fn replaced(self, name: &str) -> String {
+        let mut replaced = String::with_capacity(name.len());
+        self.push(&mut replaced, name);
+        replaced
+    }
+
+    fn push(self, name: &mut String, part: &str) {
+        if self.allows(part) {
+            name.push_str(part);
+        } else {
+            name.extend(part.chars().map(|char| self.allowed(char)));
+        }
+    }
+
+    /// Whether no character of a name has to be replaced.
+    pub(super) fn allows(self, name: &str) -> bool {
+        name.bytes().all(|byte| self.allows_byte(byte))
+    }
+
+    const fn allows_byte(self, byte: u8) -> bool {
+        byte.is_ascii_alphanumeric() || byte == b'_' || self.hyphens && byte == b'-'
+    }
+
+    const fn allowed(self, char: char) -> char {
+        if char.is_ascii() && self.allows_byte(char as u8) { char } else { '_' }
+    }
+}
+
+/// Maximum characters of a name, including prefix and suffix.
+pub const MAX_LEN: usize = 64;
+
+/// A name that was chosen.
+#[derive(Clone, Debug)]
+pub(super) enum Name {
+    /// The plain name.
+    Plain,
+    /// Another one.
+    Suffixed(Arc<str>),
+}
+
+/// What an exposed name refers to within its server.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(tag = "type", content = "value", rename_all = "snake_case")
+)]
+pub enum Target {
+    /// A tool of the server, by its own name.
+    Tool(Arc<str>),
+    /// A utility tool, which the host answers.
+    Utility(Utility),
+}
+
+impl Target {
+    /// The server's tool with this name.
+    pub fn tool(name: &str) -> Self {
+        Self::Tool(name.into())
+    }
+
+    /// The utility tool, if this is one.
+    pub const fn utility(&self) -> Option<Utility> {
+        match self {
+            Self::Tool(_) => None,
+            Self::Utility(utility) => Some(*utility),
+        }
+    }
+
+    /// The tool's own name.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Tool(name) => name,
+            Self::Utility(utility) => utility.name(),
+        }
+    }
+}
+
+impl From<Utility> for Target {
+    fn from(utility: Utility) -> Self {
+        Self::Utility(utility)
+    }
+}
+
+/// The names that replace those of tools, by server and by the tool's own name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Overrides(pub(super) BTreeMap<Box<str>, BTreeMap<Box<str>, Box<str>>>);
+
+impl Overrides {
+    pub(super) const fn new() -> Self {
+        Self(BTreeMap::new())
+    }
+
+    /// The name that replaces a tool's own.
+    pub(super) fn name(&self, server: &str, target: &Target) -> Option<&str> {
+        match target {
+            Target::Tool(tool) => self.0.get(server)?.get(&**tool).map(|name| &**name),
+            Target::Utility(_) => None,
+        }
+    }
+
+    /// The plain name of a server's tool.
+    pub(super) fn plain(&self, style: Style, server: &str, target: &Target) -> String {
+        style.plain(server, self.name(server, target).unwrap_or_else(|| target.name()))
+    }
+
+    pub(super) fn remove(&mut self, server: &str) {
+        self.0.remove(server);
+    }
+
+    pub(super) fn retain(&mut self, wanted: impl Fn(&str) -> bool) {
+        self.0.retain(|server, _| wanted(server));
+    }
+}
+
+/// Tools whose exposed names are their plain names. No two of them have the same plain name.
+#[derive(Debug)]
+pub(super) struct ToolSet {
+    /// Sorted.
+    targets: Box<[Target]>,
+    /// The tools whose names have characters to replace, by the names after that: sorted, with their positions.
+    replaced: Box<[(Box<str>, u32)]>,
+    hash: u64,
+}
+
+impl ToolSet {
+    /// `targets` are sorted.
+    fn new(targets: Vec<Target>, style: Style, hash: u64) -> Self {
+        let replaced = (0_u32..).zip(&targets).filter(|(_, target)| !style.allows(target.name()));
+        let mut replaced: Vec<_> = replaced.map(|(at, it)| (style.replaced(it.name()).into_boxed_str(), at)).collect();
+        replaced.sort_unstable();
+        Self { targets: targets.into(), replaced: replaced.into(), hash }
+    }
+
+    pub(super) fn targets(&self) -> &[Target] {
+        &self.targets
+    }
+
+    pub(super) fn has(&self, target: &Target) -> bool {
+        self.targets.binary_search(target).is_ok()
+    }
+
+    /// The tool with this name after characters were replaced.
+    pub(super) fn find(&self, name: &str) -> Option<&Target> {
+        let by_name = |target: &Target| match target {
+            Target::Tool(tool) => (**tool).cmp(name),
+            // Utility tools come after the tools.
+            Target::Utility(_) => Ordering::Greater,
+        };
+        if let Ok(at) = self.targets.binary_search_by(by_name) {
+            return self.targets.get(at);
+        }
+        if let Ok(found) = self.replaced.binary_search_by(|(replaced, _)| (**replaced).cmp(name)) {
+            let (_, at) = self.replaced.get(found)?;
+            return self.targets.get(*at as usize);
+        }
+        let utility = *Utility::ALL.iter().find(|utility| utility.name() == name)?;
+        let at = self.targets.binary_search(&Target::Utility(utility)).ok()?;
+        self.targets.get(at)
+    }
+}
+
+/// The sets in use, so that equal ones are stored once.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ToolSets {
+    /// By their hashes, which are only an index.
+    known: BTreeMap<u64, Weak<ToolSet>>,
+    /// The number of sets before unused ones are removed.
+    room: usize,
+}
+
+/// The minimum number of sets before a removal.
+const FEW: usize = 16;
+
+impl ToolSets {
+    pub(super) const fn new() -> Self {
+        Self { known: BTreeMap::new(), room: 0 }
+    }
+
+    /// The set of these tools, which are sorted and distinct.
+    pub(super) fn share(&mut self, targets: Vec<Target>, style: Style) -> Arc<ToolSet> {
+        let hash = hash_of(&targets);
+        match self.known.get(&hash).and_then(Weak::upgrade) {
+            Some(known) if *known.targets == *targets => known,
+            // The hash is the same and the content differs: this set is not shared.
+            Some(_) => Arc::new(ToolSet::new(targets, style, hash)),
+            None => {
+                let set = Arc::new(ToolSet::new(targets, style, hash));
+                self.known.insert(hash, Arc::downgrade(&set));
+                self.sweep();
+                set
+            }
+        }
+    }
+
+    /// A server does not use this set any more.
+    pub(super) fn release(&mut self, set: Option<Arc<ToolSet>>) {
+        let Some(set) = set else { return };
+        let is_known = self.known.get(&set.hash).is_some_and(|known| Weak::as_ptr(known) == Arc::as_ptr(&set));
+        if is_known && Arc::strong_count(&set) == 1 {
+            self.known.remove(&set.hash);
+        }
+    }
+
+    /// Removes sets that copies of these names used last.
+    fn sweep(&mut self) {
+        if self.known.len() > self.room.max(FEW) {
+            self.known.retain(|_, set| set.strong_count() > 0);
+            self.room = self.known.len().saturating_mul(2);
+        }
+    }
+}
+
+fn hash_of(targets: &[Target]) -> u64 {
+    let mut bytes = Vec::new();
+    for target in targets {
+        bytes.push(match target {
+            Target::Tool(_) => 0xFF,
+            Target::Utility(_) => 0xFE,
+        });
+        bytes.extend_from_slice(target.name().as_bytes());
+    }
+    hash(&bytes)
+}
 
 /// Maximum attempts to find a free suffix for a tool.
 const TRIES: u32 = 32;

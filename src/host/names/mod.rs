@@ -40,13 +40,10 @@
 //! ```
 
 mod assign;
-mod name;
-mod overrides;
-mod restore;
-mod style;
-mod target;
-mod tool_set;
-mod update;
+#[cfg(feature = "serde")]
+mod form;
+
+pub use self::assign::{MAX_LEN, Style, Target};
 
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
@@ -56,13 +53,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::{fmt, mem};
 
-pub use self::name::MAX_LEN;
-pub use self::style::Style;
-pub use self::target::Target;
-
-use self::name::Name;
-use self::overrides::Overrides;
-use self::tool_set::{ToolSet, ToolSets};
+use self::assign::{KEPT, Name, Overrides, ToolSet, ToolSets};
 
 /// What an exposed name refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -393,9 +384,7 @@ impl Names {
     pub const fn style(&self) -> Style {
         self.style
     }
-}
 
-impl Names {
     /// Replaces the names of a server's tools in their exposed names: pairs of the server's own name and the name from
     /// which the exposed name is formed. Tools that are not named have their own, those that were named before included.
     ///
@@ -440,4 +429,93 @@ impl Names {
         let servers = self.overrides.0.iter();
         servers.flat_map(|(server, own)| own.iter().map(move |(tool, name)| (&**server, &**tool, &**name)))
     }
+
+    /// Restores names from an earlier run: what [`iter`](Self::iter) returned then. Their tools count as existing until
+    /// the next update of their server. A name that this style does not form, or that is taken, is ignored.
+    /// Overrides are not among them: call [`set_overrides`](Self::set_overrides) before it.
+    ///
+    /// ```
+    /// use mcp_proto::host::names::{Names, Target};
+    ///
+    /// let mut names = Names::default();
+    /// names.restore([("mcp_s_a_b", "s", Target::tool("a-b")), ("of_another_style", "s", Target::tool("c"))]);
+    /// names.update([("s", ["a_b", "a-b", "c"].map(Target::tool))]);
+    /// assert_eq!(names.name("s", &Target::tool("a-b")).as_deref(), Some("mcp_s_a_b"));
+    /// assert_eq!(names.name("s", &Target::tool("c")).as_deref(), Some("mcp_s_c"));
+    /// ```
+    pub fn restore<'a, N: AsRef<str>>(&mut self, known: impl IntoIterator<Item = (N, &'a str, Target)>) {
+        let mut fresh: BTreeMap<Arc<str>, BTreeMap<Target, Name>> = BTreeMap::new();
+        // The plain names that are restored here.
+        let mut plains: BTreeSet<String> = BTreeSet::new();
+        for (name, server, target) in known {
+            let name = name.as_ref();
+            let server = fresh.get_key_value(server).map_or_else(|| self.server(server), |(it, _)| Arc::clone(it));
+            let has_one = self.servers.get(&server).is_some_and(|given| given.has(&target));
+            let has_one = has_one || fresh.get(&server).is_some_and(|given| given.contains_key(&target));
+            let plain = self.plain(&server, &target);
+            let is_taken = self.is_taken(name) || plains.contains(name);
+            if has_one || is_taken || !may_give(name, &plain) {
+                continue;
+            }
+            let given = if name == plain {
+                plains.insert(plain);
+                Name::Plain
+            } else {
+                let name = Arc::<str>::from(name);
+                self.stored.insert(Arc::clone(&name), (Arc::clone(&server), target.clone()));
+                Name::Suffixed(name)
+            };
+            fresh.entry(server).or_default().insert(target, given);
+        }
+        for (server, names) in fresh {
+            self.keep(&server, names.into_iter().collect());
+        }
+    }
+
+    /// Sets the complete tools of each of these servers, in any order. Removed tools lose their names, existing ones
+    /// keep them, new ones get one if an attempt finds a free name. Other servers are not affected.
+    pub fn update<'a, T: IntoIterator<Item = Target>>(&mut self, servers: impl IntoIterator<Item = (&'a str, T)>) {
+        let mut current: BTreeMap<Arc<str>, Vec<Target>> = BTreeMap::new();
+        for (server, targets) in servers {
+            current.entry(self.server(server)).or_default().extend(targets);
+        }
+        self.set(current);
+    }
+
+    /// As [`update`](Self::update), of one server, whose name is shared.
+    pub(super) fn update_one(&mut self, server: &Arc<str>, targets: Vec<Target>) {
+        self.set([(Arc::clone(server), targets)]);
+    }
+
+    /// Sets the tools of servers, which are sorted.
+    fn set(&mut self, servers: impl IntoIterator<Item = (Arc<str>, Vec<Target>)>) {
+        let mut fresh = Vec::new();
+        for (server, mut targets) in servers {
+            targets.sort_unstable();
+            targets.dedup();
+            self.keep_only(&server, |target| targets.binary_search(target).is_ok());
+            if let Some(given) = self.servers.get(&server) {
+                targets.retain(|target| !given.has(target));
+            }
+            fresh.extend(targets.into_iter().map(|target| (Arc::clone(&server), target)));
+        }
+        self.assign(fresh);
+    }
+
+    /// Like an update of a server whose tools all had names: `gone` are removed, `fresh`, in their order, are new.
+    pub(super) fn revise(&mut self, server: &Arc<str>, gone: &[&Target], fresh: &[&Target]) {
+        if !gone.is_empty() {
+            self.keep_only(server, |target| gone.binary_search(&target).is_err());
+        }
+        self.assign(fresh.iter().map(|target| (Arc::clone(server), Target::clone(target))).collect());
+    }
+}
+
+/// Whether a name is this plain name, or begins like it and has a suffix.
+fn may_give(name: &str, plain: &str) -> bool {
+    let kept = plain.get(..KEPT).unwrap_or(plain);
+    let digits = name.strip_prefix(kept).and_then(|rest| rest.strip_prefix('_'));
+    let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    let suffixed = digits.is_some_and(|digits| digits.len() == 8 && digits.bytes().all(is_digit));
+    suffixed || plain == name && plain.len() <= MAX_LEN
 }

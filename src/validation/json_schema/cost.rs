@@ -1,18 +1,222 @@
-//! Bounds on the work and the stack that the validator takes, found without it.
-//!
-//! The validator is recursive, and a few references make it do work that is exponential in the size of the schema. So the
-//! graph of subschemas is walked first: for the schema alone, then with the instance.
+//! What a schema costs: the graph of its references, the work of its checks, and how deep they nest.
 
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::ptr;
+use jsonschema::{Draft, Registry, Uri};
+use serde_json::{Map, Value};
 use std::collections::HashMap;
 
-use serde_json::Value;
-
-use super::graph::{Applied, Node, has_subschemas};
-use super::nesting::check_nesting;
+use super::{draft_of, reference_error};
 use crate::validation::{ValidationError, ValidationLimit};
+
+/// Maximum number of subschemas.
+const SUBSCHEMAS: usize = 10_000;
+
+/// Maximum number of regular expressions. Each may take a megabyte.
+const PATTERNS: usize = 64;
+
+/// Maximum work to translate regular expressions: the library parses one again for each of its escape sequences.
+const TRANSLATION: usize = 1 << 16;
+
+/// To what a subschema is applied, seen from the value that its parent is applied to.
+#[derive(Clone, Copy)]
+pub(super) enum Applied<'a> {
+    /// To the same value.
+    Same,
+    /// To one member.
+    Member(&'a str),
+    /// To each member.
+    Members,
+    /// To each member that `properties` does not name.
+    OtherMembers,
+    /// To the name of each member.
+    Names,
+    /// To one element.
+    Element(usize),
+    /// To each element.
+    Elements,
+    /// To nothing, unless a reference leads to it.
+    Nothing,
+}
+
+pub(super) struct Edge<'a> {
+    pub(super) to: usize,
+    pub(super) applied: Applied<'a>,
+}
+
+pub(super) struct Node<'a> {
+    pub(super) schema: &'a Map<String, Value>,
+    pub(super) edges: Vec<Edge<'a>>,
+    /// The number of edges to this node.
+    pub(super) incoming: usize,
+}
+
+impl Node<'_> {
+    /// The number of keywords that apply to what other keywords did not evaluate.
+    pub(super) fn unevaluated(&self) -> u64 {
+        let has = |name| u64::from(self.schema.contains_key(name));
+        has("unevaluatedProperties").saturating_add(has("unevaluatedItems"))
+    }
+}
+
+/// Where the subschemas of a keyword are.
+enum Holder {
+    /// The keyword's value, or the elements of its array.
+    Value,
+    /// The members of the keyword's value.
+    Members,
+}
+
+fn keyword(name: &str) -> Option<(Holder, Applied<'static>)> {
+    Some(match name {
+        "allOf" | "anyOf" | "oneOf" | "not" | "if" | "then" | "else" => (Holder::Value, Applied::Same),
+        "dependentSchemas" | "dependencies" => (Holder::Members, Applied::Same),
+        "properties" => (Holder::Members, Applied::Member("")),
+        "patternProperties" => (Holder::Members, Applied::Members),
+        "additionalProperties" => (Holder::Value, Applied::OtherMembers),
+        "unevaluatedProperties" => (Holder::Value, Applied::Members),
+        "propertyNames" => (Holder::Value, Applied::Names),
+        "prefixItems" => (Holder::Value, Applied::Element(0)),
+        "items" | "additionalItems" | "unevaluatedItems" | "contains" => (Holder::Value, Applied::Elements),
+        "$defs" | "definitions" => (Holder::Members, Applied::Nothing),
+        "contentSchema" => (Holder::Value, Applied::Nothing),
+        _ => return None,
+    })
+}
+
+/// Whether the values of a keyword are subschemas.
+pub(super) fn has_subschemas(name: &str) -> bool {
+    keyword(name).is_some()
+}
+
+/// The subschemas of a keyword's value.
+fn subschemas<'a>(name: &str, value: &'a Value) -> Vec<(Applied<'a>, &'a Value)> {
+    match (keyword(name), value) {
+        (Some((Holder::Members, applied)), Value::Object(members)) => {
+            let by_name = matches!(applied, Applied::Member(_));
+            let members =
+                members.iter().map(|(name, value)| (if by_name { Applied::Member(name) } else { applied }, value));
+            members.collect()
+        }
+        (Some((Holder::Value, applied)), Value::Array(elements)) => {
+            let elements = elements.iter().enumerate().map(|(index, value)| match (applied, name) {
+                (Applied::Element(_), _) | (_, "items") => (Applied::Element(index), value),
+                (applied, _) => (applied, value),
+            });
+            elements.collect()
+        }
+        (Some((Holder::Value, applied)), value) => Vec::from([(applied, value)]),
+        _ => Vec::new(),
+    }
+}
+
+/// The subschemas that the schema has or refers to; the schema itself is the first.
+pub(super) fn read<'a>(
+    schema: &'a Value,
+    draft: Draft,
+    registry: &'a Registry<'a>,
+    base: Uri<String>,
+) -> Result<Vec<Node<'a>>, ValidationError> {
+    let mut nodes: Vec<Node<'a>> = Vec::new();
+    let mut found: HashMap<usize, usize> = HashMap::new();
+    // Nodes with a dynamic reference, and the name of the anchor that it may lead to.
+    let mut dynamic = Vec::new();
+    let mut anchors: HashMap<&str, Vec<usize>> = HashMap::new();
+    let mut patterns = Patterns::default();
+
+    let mut work = Vec::new();
+    let mut targets = Vec::from([(Applied::Nothing, schema, registry.resolver(base), draft)]);
+    let mut from = None;
+    loop {
+        for (applied, value, resolver, draft) in targets {
+            let Some(object) = value.as_object() else { continue };
+            let next = nodes.len();
+            let to = *found.entry(ptr::from_ref(value).addr()).or_insert(next);
+            if to == next {
+                if next == SUBSCHEMAS {
+                    return Err(ValidationError::Limit(ValidationLimit::Subschemas));
+                }
+                nodes.push(Node { schema: object, edges: Vec::new(), incoming: 0 });
+                work.push((to, object, resolver, draft));
+            }
+            connect(&mut nodes, from, to, applied);
+        }
+        let Some((at, object, resolver, draft)) = work.pop() else { break };
+        from = Some(at);
+        targets = Vec::new();
+        for (name, value) in object {
+            for (applied, child) in subschemas(name, value) {
+                let draft = draft_of(child, draft)?;
+                let resolver = resolver
+                    .in_subresource(draft.create_resource_ref(child))
+                    .map_err(|error| reference_error(&error, ""))?;
+                targets.push((applied, child, resolver, draft));
+            }
+            match (name.as_str(), value) {
+                ("$ref" | "$dynamicRef" | "$recursiveRef", Value::String(reference)) => {
+                    let resolved = resolver.lookup(reference).map_err(|error| reference_error(&error, reference))?;
+                    let (target, resolver, draft) = resolved.into_inner();
+                    targets.push((Applied::Same, target, resolver, draft_of(target, draft)?));
+                    match (name.as_str(), reference.rsplit_once('#')) {
+                        ("$dynamicRef", Some((_, anchor))) => dynamic.push((at, anchor)),
+                        ("$recursiveRef", _) => dynamic.push((at, RECURSIVE)),
+                        _ => {}
+                    }
+                }
+                ("$dynamicAnchor", Value::String(anchor)) => anchors.entry(anchor).or_default().push(at),
+                ("$recursiveAnchor", Value::Bool(true)) => anchors.entry(RECURSIVE).or_default().push(at),
+                ("pattern", Value::String(pattern)) => patterns.add(pattern)?,
+                ("patternProperties", Value::Object(members)) => {
+                    members.keys().try_for_each(|pattern| patterns.add(pattern))?;
+                }
+                _ => {}
+            }
+        }
+    }
+    // A dynamic reference leads to one of the anchors of its name, and which one depends on the path to it.
+    let mut edges = 0_usize;
+    for (at, anchor) in dynamic {
+        for to in anchors.get(anchor).into_iter().flatten() {
+            edges = edges.saturating_add(1);
+            if edges > SUBSCHEMAS {
+                return Err(ValidationError::Limit(ValidationLimit::Subschemas));
+            }
+            connect(&mut nodes, Some(at), *to, Applied::Same);
+        }
+    }
+    Ok(nodes)
+}
+
+/// The regular expressions that were found.
+#[derive(Default)]
+struct Patterns {
+    count: usize,
+    work: usize,
+}
+
+impl Patterns {
+    fn add(&mut self, pattern: &str) -> Result<(), ValidationError> {
+        let escapes = pattern.bytes().filter(|byte| *byte == b'\\').count();
+        self.count = self.count.saturating_add(1);
+        self.work = self.work.saturating_add(escapes.saturating_mul(pattern.len()));
+        if self.count > PATTERNS || self.work > TRANSLATION {
+            return Err(ValidationError::Limit(ValidationLimit::Patterns));
+        }
+        Ok(())
+    }
+}
+
+/// Stands for the anchor that `$recursiveAnchor` declares; no valid anchor has this name.
+const RECURSIVE: &str = "#";
+
+fn connect<'a>(nodes: &mut [Node<'a>], from: Option<usize>, to: usize, applied: Applied<'a>) {
+    let Some(from) = from.and_then(|from| nodes.get_mut(from)) else { return };
+    from.edges.push(Edge { to, applied });
+    if let Some(node) = nodes.get_mut(to) {
+        node.incoming = node.incoming.saturating_add(1);
+    }
+}
 
 /// Maximum number of subschemas that a value and what it holds lead through in a row.
 const HEIGHT: usize = 256;
@@ -267,4 +471,136 @@ impl Cost {
 
 fn count(length: usize) -> u64 {
     u64::try_from(length).unwrap_or(u64::MAX)
+}
+
+/// Maximum number of subschemas that lead to each other in a row, each once.
+const NESTING: usize = 96;
+
+/// Maximum number of subschemas that are compiled again for a keyword such as `unevaluatedProperties`.
+const AGAIN: u64 = 10_000;
+
+/// Fails if a row of subschemas that lead to each other may be too long, or if too much is compiled again. The longest row
+/// is at most the heaviest path through the strongly connected components, each with the number of its subschemas.
+pub(super) fn check_nesting(nodes: &[Node<'_>]) -> Result<(), ValidationError> {
+    let marked = marked(nodes);
+    let marks = vec![Mark::default(); nodes.len()];
+    let mut components = Components { nodes, marked, marks, open: Vec::new(), count: 0 };
+    for at in 0..nodes.len() {
+        if components.marks.get(at).is_some_and(|mark| mark.order.is_none()) {
+            components.visit(at, 0)?;
+        }
+    }
+    Ok(())
+}
+
+#[derive(Clone, Copy, Default)]
+struct Mark {
+    /// The order in which it was found.
+    order: Option<usize>,
+    /// The least order that it leads to among the open ones.
+    low: usize,
+    /// The longest row in other components that it leads to.
+    after: usize,
+    /// The longest row from its component on, once that is complete.
+    row: Option<usize>,
+    /// The number of subschemas that it leads to, each as often as there are ways to it, once its component is complete.
+    unfolded: u64,
+}
+
+/// The subschemas that some keyword such as `unevaluatedProperties` has applied to its own value.
+fn marked(nodes: &[Node<'_>]) -> Vec<bool> {
+    let mut marked: Vec<_> = nodes.iter().map(|node| node.unevaluated() > 0).collect();
+    let mut work: Vec<_> = nodes.iter().filter(|node| node.unevaluated() > 0).collect();
+    while let Some(node) = work.pop() {
+        for edge in node.edges.iter().filter(|edge| matches!(edge.applied, Applied::Same)) {
+            if let (Some(mark), Some(node)) = (marked.get_mut(edge.to), nodes.get(edge.to))
+                && !core::mem::replace(mark, true)
+            {
+                work.push(node);
+            }
+        }
+    }
+    marked
+}
+
+/// Whether the validator compiles the target again to find what was evaluated.
+const fn is_compiled_again(applied: Applied<'_>) -> bool {
+    match applied {
+        Applied::Members | Applied::OtherMembers | Applied::Element(_) | Applied::Elements => true,
+        Applied::Same | Applied::Member(_) | Applied::Names | Applied::Nothing => false,
+    }
+}
+
+/// Tarjan's algorithm. Its recursion is as deep as a row of subschemas.
+struct Components<'g, 'a> {
+    nodes: &'g [Node<'a>],
+    marked: Vec<bool>,
+    marks: Vec<Mark>,
+    open: Vec<usize>,
+    count: usize,
+}
+
+impl Components<'_, '_> {
+    fn visit(&mut self, at: usize, level: usize) -> Result<(), ValidationError> {
+        let order = self.count;
+        let (Some(node), Some(mark)) = (self.nodes.get(at), self.marks.get_mut(at)) else { return Ok(()) };
+        *mark = Mark { order: Some(order), low: order, ..Mark::default() };
+        bounded(level)?;
+        self.count = self.count.saturating_add(1);
+        self.open.push(at);
+        for edge in node.edges.iter().filter(|edge| !matches!(edge.applied, Applied::Nothing)) {
+            if self.marks.get(edge.to).is_some_and(|mark| mark.order.is_none()) {
+                self.visit(edge.to, level.saturating_add(1))?;
+            }
+            let Some(Mark { low, row, .. }) = self.marks.get(edge.to).copied() else { continue };
+            if let Some(mark) = self.marks.get_mut(at) {
+                match row {
+                    Some(row) => mark.after = mark.after.max(row),
+                    None => mark.low = mark.low.min(low),
+                }
+            }
+        }
+        if self.marks.get(at).is_some_and(|mark| mark.low == order) {
+            self.close(at)?;
+        }
+        Ok(())
+    }
+
+    /// Completes the component whose first subschema is `first`.
+    fn close(&mut self, first: usize) -> Result<(), ValidationError> {
+        let start = self.open.iter().rposition(|at| *at == first).unwrap_or_default();
+        let component = self.open.split_off(start);
+        let after = component.iter().filter_map(|at| self.marks.get(*at)).map(|mark| mark.after).max();
+        let row = component.len().saturating_add(after.unwrap_or_default());
+        bounded(row)?;
+        let edges = component.iter().filter_map(|at| self.nodes.get(*at)).flat_map(|node| &node.edges);
+        let targets = edges.filter_map(|edge| self.marks.get(edge.to)).filter(|mark| mark.row.is_some());
+        let size = u64::try_from(component.len()).unwrap_or(u64::MAX);
+        let unfolded = targets.fold(size, |sum, mark| sum.saturating_add(mark.unfolded));
+        self.check_again(&component)?;
+        for at in component {
+            if let Some(mark) = self.marks.get_mut(at) {
+                mark.row = Some(row);
+                mark.unfolded = unfolded;
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks what is compiled again for the subschemas of a component. One that leads back to itself may be without end.
+    fn check_again(&self, component: &[usize]) -> Result<(), ValidationError> {
+        let marked = component.iter().filter(|at| self.marked.get(**at) == Some(&true));
+        let edges = marked.filter_map(|at| self.nodes.get(*at)).flat_map(|node| &node.edges);
+        for edge in edges.filter(|edge| is_compiled_again(edge.applied)) {
+            let target = self.marks.get(edge.to);
+            if target.is_none_or(|mark| mark.row.is_none() || mark.unfolded > AGAIN) {
+                return Err(ValidationError::Limit(ValidationLimit::Subschemas));
+            }
+        }
+        Ok(())
+    }
+}
+
+const fn bounded(row: usize) -> Result<(), ValidationError> {
+    if row > NESTING { Err(ValidationError::Limit(ValidationLimit::Nesting)) } else { Ok(()) }
 }

@@ -1,19 +1,14 @@
 mod cost;
-mod dialect;
-mod graph;
-mod nesting;
 
 use alloc::boxed::Box;
 use alloc::string::String;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
 use jsonschema::error::ValidationErrorKind;
-use jsonschema::{Draft, PatternOptions, Registry, Retrieve, Uri};
+use jsonschema::{Draft, PatternOptions, ReferencingError, Registry, Retrieve, Uri};
 use serde_json::Value;
 use serde_json::value::RawValue;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use self::cost::Estimate;
-use self::dialect::{draft_of, reference_error};
 use super::{ValidationError, ValidationLimit, Validator, Violation};
 use crate::jsonrpc::Json;
 
@@ -119,7 +114,7 @@ impl JsonSchema {
         if !registry.contains_resource(base.as_str()) {
             return Err(ValidationError::schema("/$id", "it does not identify the schema"));
         }
-        let nodes = graph::read(schema, draft, &registry, base)?;
+        let nodes = cost::read(schema, draft, &registry, base)?;
         let estimate = Estimate::of(&nodes)?;
 
         let patterns = PatternOptions::regex().size_limit(PATTERN_BYTES).dfa_size_limit(PATTERN_BYTES);
@@ -183,4 +178,20 @@ fn schema_error(error: &jsonschema::ValidationError<'_>) -> ValidationError {
         pointer => pointer,
     };
     ValidationError::schema(pointer, error.masked())
+}
+
+fn draft_of(schema: &Value, around: Draft) -> Result<Draft, ValidationError> {
+    let Some(uri) = schema.get("$schema").and_then(Value::as_str) else { return Ok(around) };
+    let draft = Draft::from_schema_uri(uri);
+    if draft == Draft::Unknown { Err(ValidationError::dialect(uri)) } else { Ok(draft) }
+}
+
+fn reference_error(error: &ReferencingError, reference: &str) -> ValidationError {
+    if let ReferencingError::UnknownSpecification { specification } = error {
+        return ValidationError::dialect(specification);
+    }
+    if let ReferencingError::Unretrievable { uri, .. } = error {
+        return ValidationError::reference(uri);
+    }
+    if reference.is_empty() { ValidationError::schema("", error) } else { ValidationError::reference(reference) }
 }

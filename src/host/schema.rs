@@ -18,21 +18,16 @@
 //! assert_eq!(changes, ["/properties/limit: null is not accepted any more", "(root): `type` is object now"]);
 //! ```
 
-mod reference;
-mod tree;
-mod walk;
-
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
 use alloc::format;
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
 use serde_json::value::RawValue;
 
-use self::reference::{Moved, Targets, moved};
-use self::tree::{Member, Node};
-use self::walk::{Place, schemas};
+use crate::catalog::hash;
 use crate::jsonrpc::Json;
 
 /// A change to tool schemas that some providers need.
@@ -377,4 +372,390 @@ fn type_of(value: &Node<'_>) -> Option<&'static str> {
             _ => "number",
         },
     })
+}
+
+/// The meaning of a keyword's value.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum KeywordKind {
+    /// A schema or an array of schemas.
+    Schemas,
+    /// Schemas by name.
+    Named,
+    /// Data without schemas.
+    Data,
+}
+
+impl KeywordKind {
+    fn of(keyword: &str) -> Self {
+        match keyword {
+            "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas" | "dependencies" => {
+                Self::Named
+            }
+            "allOf"
+            | "anyOf"
+            | "oneOf"
+            | "prefixItems"
+            | "items"
+            | "additionalItems"
+            | "unevaluatedItems"
+            | "contains"
+            | "additionalProperties"
+            | "unevaluatedProperties"
+            | "propertyNames"
+            | "not"
+            | "if"
+            | "then"
+            | "else"
+            | "contentSchema" => Self::Schemas,
+            _ => Self::Data,
+        }
+    }
+}
+
+/// The position of a schema in the root schema.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    /// A JSON Pointer (RFC 6901).
+    pointer: &'a str,
+    /// Whether a stricter schema here makes the root stricter: false under `not`, `if` or `contains`.
+    positive: bool,
+}
+
+/// Calls `each` with every schema that is an object, inner schemas first.
+fn schemas<'a>(root: &mut Node<'a>, mut each: impl FnMut(&mut Node<'a>, Place<'_>)) {
+    visit(root, &mut String::new(), true, &mut each);
+}
+
+fn visit<'a>(
+    schema: &mut Node<'a>,
+    pointer: &mut String,
+    positive: bool,
+    each: &mut impl FnMut(&mut Node<'a>, Place<'_>),
+) {
+    match schema {
+        Node::Leaf(_) => return,
+        Node::Array(elements) => {
+            for (index, element) in elements.iter_mut().enumerate() {
+                within(pointer, &index.to_string(), |pointer| visit(element, pointer, positive, each));
+            }
+            return;
+        }
+        Node::Object(members) => {
+            for member in members {
+                let positive = positive && !matches!(&*member.name, "not" | "if" | "contains");
+                let under = KeywordKind::of(&member.name);
+                within(pointer, &member.name, |pointer| match (under, &mut member.value) {
+                    (KeywordKind::Schemas, value) => visit(value, pointer, positive, each),
+                    (KeywordKind::Named, Node::Object(named)) => {
+                        for member in named {
+                            within(pointer, &member.name, |pointer| {
+                                visit(&mut member.value, pointer, positive, each);
+                            });
+                        }
+                    }
+                    (KeywordKind::Named, Node::Leaf(_) | Node::Array(_)) | (KeywordKind::Data, _) => {}
+                });
+            }
+        }
+    }
+    each(schema, Place { pointer, positive });
+}
+
+/// Maximum length of a pointer: thousands of schemas may share one long name in their pointers.
+const LONGEST: usize = 512;
+
+/// Whether a pointer is complete.
+const fn is_short(pointer: &str) -> bool {
+    pointer.len() <= LONGEST
+}
+
+/// Appends a character to a step of a pointer, escaped.
+fn escape(pointer: &mut String, char: char) {
+    match char {
+        '~' => pointer.push_str("~0"),
+        '/' => pointer.push_str("~1"),
+        _ => pointer.push(char),
+    }
+}
+
+/// Calls `inside` with the pointer extended by one step.
+fn within(pointer: &mut String, step: &str, inside: impl FnOnce(&mut String)) {
+    let length = pointer.len();
+    if length <= LONGEST {
+        pointer.push('/');
+        for char in step.chars() {
+            if pointer.len() > LONGEST {
+                pointer.push('…');
+                break;
+            }
+            escape(pointer, char);
+        }
+    }
+    inside(pointer);
+    pointer.truncate(length);
+}
+
+/// Maximum depth of a parsed schema; deeper values are kept as text.
+const DEPTH: usize = 64;
+
+/// A JSON value that can be edited. Unchanged parts are written as they were, except for white space between values.
+#[derive(Clone, Debug, PartialEq)]
+enum Node<'a> {
+    /// The text as written: a scalar, or a value nested too deep.
+    Leaf(Cow<'a, str>),
+    Array(Vec<Node<'a>>),
+    Object(Vec<Member<'a>>),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Member<'a> {
+    /// The text as written, with quotes.
+    raw: Cow<'a, str>,
+    name: Cow<'a, str>,
+    value: Node<'a>,
+}
+
+impl<'a> Member<'a> {
+    /// A member whose name needs no escapes.
+    fn new(name: &'static str, value: Node<'a>) -> Self {
+        Self { raw: format!("\"{name}\"").into(), name: name.into(), value }
+    }
+
+    fn rename(&mut self, name: &'static str) {
+        (self.raw, self.name) = (format!("\"{name}\"").into(), name.into());
+    }
+}
+
+impl<'a> Node<'a> {
+    fn read(json: Json<'a>) -> Self {
+        Self::read_to(json, DEPTH)
+    }
+
+    fn read_to(json: Json<'a>, depth: usize) -> Self {
+        let Some(depth) = depth.checked_sub(1) else { return Self::Leaf(json.text().into()) };
+        match json.first() {
+            b'{' => {
+                let mut members = Vec::new();
+                json.raw_members(|raw, value| {
+                    // A name that is not a valid string is not a keyword.
+                    let name = raw.as_string().unwrap_or(Cow::Borrowed(raw.text()));
+                    members.push(Member { raw: raw.text().into(), name, value: Self::read_to(value, depth) });
+                });
+                // Most objects are smaller than a vector's initial capacity.
+                members.shrink_to_fit();
+                Self::Object(members)
+            }
+            b'[' => {
+                let elements = json.elements(usize::MAX).map(|elements| elements.kept).unwrap_or_default();
+                Self::Array(elements.into_iter().map(|element| Self::read_to(element, depth)).collect())
+            }
+            _ => Self::Leaf(json.text().into()),
+        }
+    }
+
+    fn write(&self, out: &mut String) {
+        match self {
+            Self::Leaf(text) => out.push_str(text),
+            Self::Array(elements) => {
+                out.push('[');
+                for (index, element) in elements.iter().enumerate() {
+                    if index > 0 {
+                        out.push(',');
+                    }
+                    element.write(out);
+                }
+                out.push(']');
+            }
+            Self::Object(members) => {
+                out.push('{');
+                for (index, member) in members.iter().enumerate() {
+                    if index > 0 {
+                        out.push(',');
+                    }
+                    out.push_str(&member.raw);
+                    out.push(':');
+                    member.value.write(out);
+                }
+                out.push('}');
+            }
+        }
+    }
+
+    fn is(&self, text: &str) -> bool {
+        matches!(self, Self::Leaf(leaf) if *leaf == text)
+    }
+
+    /// Whether it is the string `text`, with or without escapes.
+    fn is_string(&self, text: &str) -> bool {
+        matches!(self, Self::Leaf(leaf) if Json::trusted(leaf).as_string().as_deref() == Some(text))
+    }
+
+    fn members(&self) -> &[Member<'a>] {
+        match self {
+            Self::Object(members) => members,
+            Self::Leaf(_) | Self::Array(_) => &[],
+        }
+    }
+
+    fn members_mut(&mut self) -> Option<&mut Vec<Member<'a>>> {
+        match self {
+            Self::Object(members) => Some(members),
+            Self::Leaf(_) | Self::Array(_) => None,
+        }
+    }
+
+    /// The value of the member with this name; the last one if it is repeated, as parsers do.
+    fn get(&self, name: &str) -> Option<&Self> {
+        self.members().iter().rev().find(|member| member.name == name).map(|member| &member.value)
+    }
+
+    fn get_mut(&mut self, name: &str) -> Option<&mut Self> {
+        self.members_mut()?.iter_mut().rev().find(|member| member.name == name).map(|member| &mut member.value)
+    }
+
+    /// The members' names, for many lookups.
+    fn names(&self) -> BTreeSet<&str> {
+        self.members().iter().map(|member| &*member.name).collect()
+    }
+
+    /// Whether it contains a value that was too deep to be parsed.
+    fn is_cut(&self) -> bool {
+        match self {
+            Self::Leaf(text) => text.starts_with(['{', '[']),
+            Self::Array(elements) => elements.iter().any(Self::is_cut),
+            Self::Object(members) => members.iter().any(|member| member.value.is_cut()),
+        }
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.get(name).is_some()
+    }
+
+    fn elements(&self) -> Option<&[Self]> {
+        match self {
+            Self::Array(elements) => Some(elements),
+            Self::Leaf(_) | Self::Object(_) => None,
+        }
+    }
+
+    fn remove(&mut self, name: &str) {
+        if let Some(members) = self.members_mut() {
+            members.retain(|member| member.name != name);
+        }
+    }
+}
+
+/// How a reference changes when `definitions` is renamed to `$defs`.
+enum Moved {
+    /// The new reference as JSON; `None` if it does not change.
+    To(Option<String>),
+    /// It passes through `definitions` of a schema with an address of its own.
+    Elsewhere,
+    /// It passes through an unknown keyword.
+    Unknown,
+}
+
+/// Rewrites a reference for the renaming of `definitions` to `$defs`.
+fn moved(reference: &Node<'_>) -> Moved {
+    let Some(reference) = text(reference) else { return Moved::To(None) };
+    let Some((address, fragment)) = reference.split_once('#') else { return Moved::To(None) };
+    let fragment = with_slashes(fragment);
+    let Some(steps) = fragment.strip_prefix('/') else { return Moved::To(None) };
+    let mut moved = String::from("#");
+    let mut changed = false;
+    // The step is a name, such as that of a property, and not a keyword.
+    let mut is_name = false;
+    for raw in steps.split('/') {
+        let step = decoded(raw);
+        moved.push('/');
+        let is_index = !step.is_empty() && step.bytes().all(|byte| byte.is_ascii_digit());
+        if core::mem::take(&mut is_name) || is_index {
+            moved.push_str(raw);
+            continue;
+        }
+        match KeywordKind::of(&step) {
+            KeywordKind::Named => is_name = true,
+            KeywordKind::Schemas => {}
+            // The structure of other documents does not matter.
+            KeywordKind::Data if address.is_empty() => return Moved::Unknown,
+            KeywordKind::Data => return Moved::To(None),
+        }
+        let is_moved = step == "definitions";
+        changed |= is_moved;
+        moved.push_str(if is_moved { "$defs" } else { raw });
+    }
+    if changed && !address.is_empty() {
+        return Moved::Elsewhere;
+    }
+    Moved::To(changed.then(|| serde_json::to_string(&moved).ok()).flatten())
+}
+
+/// The unions whose branches are referenced by index.
+#[derive(Default)]
+struct Targets {
+    /// Hashes of JSON Pointers to the unions. If two collide, both unions stay as they are.
+    unions: BTreeSet<u64>,
+    /// Whether a pointer was too long to be compared.
+    long: bool,
+}
+
+impl Targets {
+    fn add(&mut self, reference: &Node<'_>) {
+        let reference = text(reference).unwrap_or_default();
+        let fragment = with_slashes(reference.split_once('#').map_or("", |(_, fragment)| fragment));
+        let Some(steps) = fragment.strip_prefix('/') else { return };
+        let mut pointer = String::new();
+        let mut steps = steps.split('/').map(decoded).peekable();
+        while let Some(step) = steps.next() {
+            if !is_short(&pointer) {
+                self.long = true;
+                return;
+            }
+            pointer.push('/');
+            step.chars().for_each(|char| escape(&mut pointer, char));
+            if matches!(&*step, "anyOf" | "oneOf") && steps.peek().is_some() {
+                self.unions.insert(hash(pointer.as_bytes()));
+            }
+        }
+    }
+
+    /// Whether a branch of this union is referenced.
+    fn are_in(&self, schema: &str, keyword: &str) -> bool {
+        if !is_short(schema) {
+            return self.long;
+        }
+        !self.unions.is_empty() && self.unions.contains(&hash([schema, "/", keyword].concat().as_bytes()))
+    }
+}
+
+fn text<'a>(reference: &'a Node<'_>) -> Option<Cow<'a, str>> {
+    match reference {
+        Node::Leaf(text) => Json::trusted(text).as_string(),
+        Node::Array(_) | Node::Object(_) => None,
+    }
+}
+
+/// The fragment with percent-encoded slashes decoded; slashes separate the steps of a JSON Pointer.
+fn with_slashes(fragment: &str) -> Cow<'_, str> {
+    if fragment.contains('%') { fragment.replace("%2F", "/").replace("%2f", "/").into() } else { fragment.into() }
+}
+
+/// One step of a JSON Pointer in a fragment (RFC 6901, section 6), decoded.
+fn decoded(step: &str) -> Cow<'_, str> {
+    let mut step = Cow::Borrowed(step);
+    if step.contains('%') {
+        step = percent_decoded(&step).map_or(step, Cow::Owned);
+    }
+    if step.contains('~') { step.replace("~1", "/").replace("~0", "~").into() } else { step }
+}
+
+fn percent_decoded(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        let mut digit = || char::from(rest.next()?).to_digit(16);
+        let byte = if byte == b'%' { u8::try_from(digit()? << 4 | digit()?).ok()? } else { byte };
+        bytes.push(byte);
+    }
+    String::from_utf8(bytes).ok()
 }

@@ -5,7 +5,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::names::{Names, Style, Target};
+use super::{Names, Style, Target};
 
 #[derive(Serialize, Deserialize)]
 struct StyleForm {

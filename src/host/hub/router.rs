@@ -1,0 +1,1041 @@
+//! The router of a hub: inputs and commands go to the table of a server or of the hub, and effects to the components; new
+//! events of the sessions are processed until there are none.
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::sync::Arc;
+use core::time::Duration;
+
+use super::connection::{Connection, Place, SessionOutput, Tail};
+use super::event::{CallId, CallKind, HubAction, HubEvent, HubOptions, SessionHandle};
+use super::queue::{Queue, Turn};
+use super::server::{Content, Lifetime, Offer, Origin, Server, Servers, end_of, listing, rename};
+use super::sharing::Sharing;
+use crate::Time;
+#[cfg(feature = "oauth")]
+use crate::binding::oauth::BrowserUse;
+use crate::catalog::{Difference, hash};
+use crate::client::{Cause, Event, Failure, FailureKind, Outcome, Recovery, RequestId};
+use crate::host::Saved;
+use crate::host::config::{Configuration, Entry, ToolPolicy};
+use crate::host::names::Names;
+use crate::machine::breaker::{End, Input as BreakerInput};
+use crate::machine::hub_server::{Effect, Input, State, refuses, take};
+use crate::machine::{hub, hub_offer};
+use crate::protocol::{Family, PerFamily};
+
+/// The components of a hub.
+#[derive(Clone, Debug)]
+pub(super) struct Router {
+    pub(super) options: HubOptions,
+    pub(super) seed: u64,
+    pub(super) now: Time,
+    pub(super) configuration: Configuration,
+    pub(super) names: Names,
+    pub(super) state: hub::State,
+    /// The current sessions of configured servers.
+    pub(super) current: BTreeMap<Arc<str>, SessionHandle>,
+    /// The servers of current and former sessions.
+    pub(super) servers: Servers,
+    /// How many of them are closed and not polled completely.
+    pub(super) over: usize,
+    pub(super) last_list_call: u64,
+    pub(super) sharing: Sharing,
+    pub(super) starts: Starts,
+    /// The required servers that were not up yet; `None` after all of them were.
+    pub(super) missing: Option<BTreeSet<Box<str>>>,
+    pub(super) queue: Queue,
+    #[cfg(feature = "oauth")]
+    pub(super) oauth: Option<Box<super::oauth::HubOAuth>>,
+    #[cfg(feature = "oauth")]
+    pub(super) browser: super::oauth::Browser,
+}
+
+/// What an input of a server's table is about.
+pub(super) enum About<'a> {
+    Nothing,
+    /// The failure of its session.
+    Failure(&'a Failure),
+    /// A new session, which accepted a call.
+    Session(Connection),
+}
+
+/// What an input of the hub's table is about.
+pub(super) enum Subject {
+    /// The hub as a whole.
+    Hub,
+    /// A session.
+    Session(SessionHandle),
+    /// The functions of a server.
+    Functions(Arc<str>, Difference),
+}
+
+impl Router {
+    pub(super) fn new(mut options: HubOptions, seed: u64) -> Self {
+        let names = core::mem::take(&mut options.names);
+        Self {
+            seed,
+            now: Time::ZERO,
+            configuration: Configuration::default(),
+            names,
+            state: hub::State::New,
+            current: BTreeMap::new(),
+            servers: Servers::default(),
+            over: 0,
+            last_list_call: 0,
+            sharing: Sharing::default(),
+            starts: Starts::default(),
+            missing: Some(options.required.clone()),
+            queue: Queue::default(),
+            #[cfg(feature = "oauth")]
+            oauth: None,
+            #[cfg(feature = "oauth")]
+            browser: super::oauth::Browser::default(),
+            options,
+        }
+    }
+
+    /// The current session of a configured server.
+    pub(super) fn server(&self, name: &str) -> Option<&Server> {
+        self.servers.get(self.current.get(name)?)
+    }
+
+    pub(super) fn breaker_step(&mut self, handle: SessionHandle, input: BreakerInput) {
+        if let (Some(options), Some(server)) = (self.options.breaker, self.servers.get_mut(&handle)) {
+            server.breaker.step(options, self.now, input);
+        }
+    }
+
+    /// A session may have new outputs.
+    pub(super) fn touch(&mut self, handle: SessionHandle) {
+        if let Some(server) = self.servers.get_mut(&handle) {
+            self.queue.touch(handle, &mut server.pending);
+        }
+    }
+
+    /// The number of former sessions that are not polled completely.
+    pub(super) fn former(&self) -> usize {
+        self.servers.len().saturating_sub(self.current.len())
+    }
+
+    /// Adds the record of a new session of a configured server, unless that is disabled, without stepping its table.
+    fn insert(&mut self, name: &str) -> Option<Created> {
+        let entry = self.configuration.servers.get(name).filter(|entry| entry.enabled)?;
+        let fault = Place::of(name, entry).err();
+        #[cfg(feature = "oauth")]
+        let fault = fault.or_else(|| self.oauth.as_ref()?.fault(name, entry));
+        let (name, follows) = (Arc::<str>::from(name), self.starts.is_leaving(name));
+        let handle = self.servers.insert(Server::new(Arc::clone(&name)));
+        self.current.insert(name, handle);
+        Some(Created { handle, follows, fault })
+    }
+
+    /// The current session of a server, if it is not this one.
+    fn next(&self, handle: SessionHandle) -> Option<SessionHandle> {
+        let current = *self.current.get(&*self.servers.get(&handle)?.name)?;
+        (current != handle).then_some(current)
+    }
+
+    /// Opens the connection of a session.
+    fn open_session(&mut self, handle: SessionHandle) {
+        let Some(server) = self.servers.get_mut(&handle) else { return };
+        if let Some(session) = &mut server.connection {
+            // It refuses if its connection is being opened already.
+            let now = self.now;
+            let _ = session.run(|engine| engine.open(now));
+            self.queue.touch(handle, &mut server.pending);
+        }
+    }
+
+    /// Reports that a session failed.
+    fn report_failure(&mut self, handle: SessionHandle, about: &About<'_>, again: bool) {
+        if let (Some(server), About::Failure(failure)) = (self.servers.get_mut(&handle), about) {
+            let failure = (*failure).clone();
+            server.failure = Some(failure.clone());
+            self.queue.report(HubEvent::Failed { server: Arc::clone(&server.name), failure, again });
+        }
+    }
+
+    /// A new session for a server's entry, without an authorization. The server does not have it yet.
+    pub(super) fn new_session(&mut self, handle: SessionHandle) -> Option<Connection> {
+        let server = self.servers.get(&handle)?;
+        let entry = self.configuration.servers.get(&*server.name)?;
+        // A server without a valid address failed when its session was created.
+        let place = Place::of(&server.name, entry).ok()?;
+        // Sessions that lose their connection at the same time reconnect at different times.
+        let seed = self.seed ^ hash(server.name.as_bytes());
+        let options = match self.options.own.get(&*server.name) {
+            Some(own) => Arc::new(entry.options(&server.name, own.clone())),
+            None => self.sharing.options(entry, &self.options.session),
+        };
+        Some(place.connect(&options, Arc::clone(&server.name), seed, server.known_era))
+    }
+
+    /// Lets a session authorize itself, if its entry says so.
+    #[cfg(feature = "oauth")]
+    fn join_authorization(&mut self, handle: SessionHandle) {
+        let Some(server) = self.servers.get_mut(&handle) else { return };
+        if let Some(entry) = self.configuration.servers.get(&*server.name)
+            && let (Some(connection), Some(oauth)) = (&mut server.connection, &mut self.oauth)
+            && let Some(authorization) = oauth.authorization(&server.name, entry, self.now)
+        {
+            connection.set_oauth(authorization);
+        }
+    }
+
+    #[cfg(not(feature = "oauth"))]
+    const fn join_authorization(&mut self, _: SessionHandle) {}
+
+    /// Tracks the required servers that were not up yet.
+    fn note_present(&mut self, handle: SessionHandle, present: bool) {
+        let (Some(server), Some(missing)) = (self.servers.get(&handle), &mut self.missing) else { return };
+        if present {
+            missing.remove(&*server.name);
+        } else if self.options.required.contains(&*server.name) {
+            missing.insert((&*server.name).into());
+        }
+    }
+
+    /// The embedder can authorize a session's requests.
+    pub(super) fn authorize(&mut self, handle: SessionHandle) {
+        let Some(server) = self.servers.get_mut(&handle) else { return };
+        if let Some(session) = &mut server.connection {
+            // A closed session needs no authorization.
+            let now = self.now;
+            let _ = session.run(|engine| engine.authorized(now));
+            self.queue.touch(handle, &mut server.pending);
+        }
+    }
+
+    /// Whether calls to a server are accepted.
+    fn takes_calls(&self, handle: SessionHandle) -> bool {
+        self.servers.get(&handle).is_some_and(|server| !refuses(server.state, Input::Called))
+    }
+
+    /// Whether saved lists of a server may be restored.
+    pub(super) fn may_restore(&self, handle: SessionHandle) -> bool {
+        self.servers.get(&handle).is_some_and(|server| !refuses(server.state, Input::Restored))
+    }
+
+    /// The lists of a session, whose memory is shared with equal ones.
+    fn listed(&mut self, handle: SessionHandle) -> Option<Content> {
+        let session = self.servers.get_mut(&handle)?.connection.as_mut()?;
+        for family in Family::EACH {
+            if let Some(list) = session.catalog().held(family) {
+                let shared = self.sharing.list(family, Arc::clone(list));
+                session.run(|engine| engine.share_list(family, shared));
+            }
+        }
+        let catalog = session.catalog().clone();
+        let families = PerFamily::from_fn(|family| session.family(family).status);
+        let instructions = session.server().and_then(|server| server.instructions.clone());
+        Some(Content { catalog, families, instructions, saved: None })
+    }
+
+    /// Takes saved lists: shares the memory of equal ones, and keeps the era for the next start.
+    fn take_saved(&mut self, handle: SessionHandle, saved: Saved) -> Option<Content> {
+        let Saved { at, known_era, instructions, mut catalog, families, fresh_until, scope, .. } = saved;
+        self.servers.get_mut(&handle)?.known_era = known_era;
+        for family in Family::EACH {
+            if let Some(list) = catalog.held(family) {
+                let shared = self.sharing.list(family, Arc::clone(list));
+                catalog.share(family, shared);
+            }
+        }
+        Some(Content { catalog, families, instructions, saved: Some(Box::new(Origin { at, fresh_until, scope })) })
+    }
+
+    /// The lists that are offered.
+    fn offered(&self, handle: SessionHandle) -> Option<Content> {
+        self.servers.get(&handle)?.offer.as_ref().map(|offer| offer.content.clone())
+    }
+
+    /// Passes the lists to the next session, which is returned.
+    fn hand_over(&mut self, handle: SessionHandle) -> Option<SessionHandle> {
+        let offer = self.servers.get_mut(&handle).and_then(|server| server.offer.take());
+        let next = self.next(handle)?;
+        self.servers.get_mut(&next)?.offer = offer;
+        Some(next)
+    }
+
+    /// Offers these lists of a server, or none. Returns how its functions change.
+    fn offer(&mut self, handle: SessionHandle, content: Option<Content>) -> Option<(Arc<str>, Difference)> {
+        let server = self.servers.get_mut(&handle)?;
+        let name = Arc::clone(&server.name);
+        let no_policy = ToolPolicy::default();
+        let policy = self.configuration.servers.get(&*name).map_or(&no_policy, |entry| &entry.tools);
+        let offer = content.map(|content| {
+            let tools = (content.catalog.held(Family::Tools), content.view());
+            let chosen = self.sharing.choose(&name, policy, self.options.suspicion, tools);
+            Offer { content, chosen }
+        });
+        let former = core::mem::replace(&mut server.offer, offer);
+        let same = match (&former, &server.offer) {
+            (Some(a), Some(b)) => Arc::ptr_eq(&a.chosen, &b.chosen),
+            // Restored names are kept for tools that may come.
+            (None, None) => true,
+            (Some(_), None) | (None, Some(_)) => false,
+        };
+        let difference = (!same).then(|| {
+            let (before, after) = (former.as_ref().map(|it| &*it.chosen), server.offer.as_ref().map(|it| &*it.chosen));
+            rename(&mut self.names, &name, before, after)
+        });
+        if let Some(Offer { content, chosen }) = former {
+            self.sharing.release(&content.catalog, chosen);
+        }
+        difference.filter(|it| !it.is_empty()).map(|difference| (name, difference))
+    }
+
+    /// Ends the calls that wait for lists, with what is known or as not sent.
+    fn end_list_calls(&mut self, handle: SessionHandle, with_lists: bool) {
+        let Some(server) = self.servers.get_mut(&handle) else { return };
+        for (number, utility) in core::mem::take(&mut server.list_calls) {
+            let known = server.offer.as_ref().filter(|_| with_lists);
+            let outcome =
+                known.map_or(Outcome::NotSent, |offer| Outcome::Result(listing(&offer.content.catalog, utility)));
+            let call = CallId { session: handle, kind: CallKind::List(number, utility) };
+            let server = Arc::clone(&server.name);
+            self.queue.report(HubEvent::Finished { call, server, outcome, attempts: 0 });
+        }
+    }
+
+    /// Cancels unsent calls that the filters do not allow any more.
+    fn give_up_calls(&mut self, handle: SessionHandle) {
+        let now = self.now;
+        let Some(server) = self.servers.get_mut(&handle) else { return };
+        let (Some(session), Some(offer)) = (&mut server.connection, &server.offer) else { return };
+        for (request, _) in server.calls.iter().filter(|(_, target)| !offer.chosen.has(target)) {
+            if session.is_unsent(*request) {
+                // The request is open.
+                let _ = session.run(|engine| engine.cancel(now, *request, None));
+            }
+        }
+        self.queue.touch(handle, &mut server.pending);
+    }
+
+    /// Steps the hub's table, and applies the effects.
+    pub(super) fn hub_step(&mut self, input: hub::Input, subject: Subject) {
+        let row = hub::take(self.state, input);
+        self.state = row.next;
+        let mut subject = Some(subject);
+        for effect in row.effects {
+            match effect {
+                hub::Effect::Start => {
+                    for handle in self.servers.handles() {
+                        self.offer_step(handle, hub_offer::Input::Opened, None);
+                    }
+                }
+                hub::Effect::StartServer => {
+                    if let Some(Subject::Session(handle)) = subject {
+                        self.step(handle, Input::Wanted);
+                    }
+                }
+                hub::Effect::Close => {
+                    for handle in self.servers.handles() {
+                        self.step(handle, Input::Close);
+                    }
+                }
+                hub::Effect::ReportReady => {
+                    self.missing = None;
+                    self.queue.report(HubEvent::Ready);
+                }
+                hub::Effect::ReportSettled => self.queue.report(HubEvent::Settled),
+                hub::Effect::ReportChanged => {
+                    if let Some(Subject::Functions(server, difference)) = subject.take() {
+                        self.queue.report(HubEvent::ToolsetChanged { server, difference });
+                    }
+                }
+                hub::Effect::Clear => {
+                    self.current.clear();
+                    self.sharing = Sharing::default();
+                }
+                hub::Effect::ReportClosed => self.queue.report(HubEvent::Closed),
+            }
+        }
+    }
+
+    /// Steps the table of a server's lists, and applies the effects. `content` are the lists that the input is about.
+    pub(super) fn offer_step(&mut self, handle: SessionHandle, input: hub_offer::Input, mut content: Option<Content>) {
+        let Some(server) = self.servers.get_mut(&handle) else { return };
+        let row = hub_offer::take(server.offer_state, input);
+        server.offer_state = row.next;
+        for effect in row.effects {
+            match effect {
+                hub_offer::Effect::Offer => self.offer_change(handle, content.take()),
+                hub_offer::Effect::Start => self.step(handle, Input::Wanted),
+                hub_offer::Effect::Filter => {
+                    if let Some(content) = self.offered(handle) {
+                        self.offer_change(handle, Some(content));
+                        self.give_up_calls(handle);
+                    }
+                }
+                hub_offer::Effect::HandOver => {
+                    if let Some(next) = self.hand_over(handle) {
+                        self.offer_step(next, hub_offer::Input::Inherited, None);
+                    }
+                }
+                hub_offer::Effect::Withdraw => self.offer_change(handle, None),
+                hub_offer::Effect::Present => self.note_present(handle, true),
+                hub_offer::Effect::Absent => self.note_present(handle, false),
+            }
+        }
+    }
+
+    /// Offers these lists of a server, or none, and reports the change.
+    fn offer_change(&mut self, handle: SessionHandle, content: Option<Content>) {
+        if let Some((name, difference)) = self.offer(handle, content) {
+            self.hub_step(hub::Input::Changed, Subject::Functions(name, difference));
+        }
+    }
+
+    /// Steps a server's table, and applies the effects.
+    pub(super) fn step(&mut self, handle: SessionHandle, input: Input) {
+        self.step_about(handle, input, About::Nothing);
+    }
+
+    /// As [`step`](Self::step), with what the input is about.
+    pub(super) fn step_about(&mut self, handle: SessionHandle, input: Input, mut about: About<'_>) {
+        let Some(server) = self.servers.get_mut(&handle) else { return };
+        let row = take(server.state, input);
+        server.state = row.next;
+        for effect in row.effects {
+            self.apply(handle, *effect, &mut about);
+        }
+    }
+
+    fn apply(&mut self, handle: SessionHandle, effect: Effect, about: &mut About<'_>) {
+        let now = self.now;
+        let Some(server) = self.servers.get_mut(&handle) else { return };
+        match effect {
+            Effect::Await => {
+                self.starts.begin_wait();
+                self.hub_step(hub::Input::Wanted, Subject::Hub);
+            }
+            Effect::Arrive => self.starts.end_wait(),
+            Effect::Queue => {
+                let is_required = self.options.required.contains(&*server.name);
+                self.starts.queue(if is_required { Rank::Required } else { Rank::Other }, handle);
+                self.hub_step(hub::Input::Wanted, Subject::Hub);
+            }
+            Effect::QueueCalled => {
+                self.starts.queue(Rank::Called, handle);
+                self.hub_step(hub::Input::Wanted, Subject::Hub);
+            }
+            Effect::Promote => {
+                self.starts.dequeue(handle);
+                self.starts.queue(Rank::Called, handle);
+            }
+            Effect::Dequeue => self.starts.dequeue(handle),
+            Effect::Prepare => {
+                let session = match core::mem::replace(about, About::Nothing) {
+                    About::Session(session) => Some(session),
+                    About::Nothing | About::Failure(_) => self.new_session(handle),
+                };
+                if let Some(server) = self.servers.get_mut(&handle) {
+                    server.connection = session;
+                }
+                self.join_authorization(handle);
+            }
+            Effect::Join => self.join_authorization(handle),
+            Effect::Open => {
+                self.starts.take_room();
+                self.open_session(handle);
+            }
+            Effect::Reopen => self.open_session(handle),
+            Effect::Discard => {
+                server.connection = None;
+                self.queue.drop_turns(handle, &mut server.pending);
+            }
+            Effect::Release => self.starts.release_room(),
+            Effect::Offer => {
+                if let Some(content) = self.listed(handle) {
+                    self.offer_step(handle, hub_offer::Input::Listed, Some(content));
+                }
+            }
+            Effect::Withdraw => {
+                self.offer_step(handle, hub_offer::Input::Lost, None);
+                self.end_list_calls(handle, false);
+            }
+            Effect::Rest => {
+                if let Some(session) = &mut server.connection {
+                    session.run(|engine| engine.rest(now));
+                    self.queue.report(HubEvent::Resting { session: handle, server: Arc::clone(&server.name) });
+                    self.queue.touch(handle, &mut server.pending);
+                }
+            }
+            Effect::Present => {
+                server.failure = None;
+                let entry = self.configuration.servers.get(&*server.name);
+                server.lifetime = entry.and_then(|entry| Lifetime::start(entry, now)).map(Box::new);
+                self.note_present(handle, true);
+            }
+            Effect::Absent => self.note_present(handle, false),
+            Effect::AnswerLists => self.end_list_calls(handle, true),
+            Effect::RefuseCalls => self.breaker_step(handle, BreakerInput::FailedAgain),
+            Effect::AllowCalls => self.breaker_step(handle, BreakerInput::Reset),
+            Effect::ReportRetry => self.report_failure(handle, about, true),
+            Effect::ReportFailed => self.report_failure(handle, about, false),
+            Effect::Renew => {
+                let name = Arc::clone(&server.name);
+                // A session that failed at once refuses it, so that this does not recur.
+                if let Some(handle) = self.renew(&name, None) {
+                    self.step(handle, Input::Called);
+                }
+            }
+            Effect::Depart => {
+                let name = Arc::clone(&server.name);
+                self.starts.depart(&name);
+                if let Some(next) = self.next(handle) {
+                    self.step(next, Input::Follows);
+                }
+            }
+            Effect::Succeed => {
+                if let Some(next) = self.next(handle) {
+                    self.step(next, Input::Wanted);
+                }
+            }
+            Effect::Free => {
+                let name = Arc::clone(&server.name);
+                if self.starts.free(&name)
+                    && let Some(next) = self.next(handle)
+                {
+                    self.step(next, Input::Free);
+                }
+            }
+            Effect::Shut => {
+                if let Some(session) = &mut server.connection {
+                    // A closed session has reported it, or will.
+                    let _ = session.run(|engine| engine.close(now));
+                    self.queue.touch(handle, &mut server.pending);
+                }
+                self.end_list_calls(handle, false);
+            }
+            Effect::Forget => {
+                self.end_list_calls(handle, false);
+                let Some(server) = self.servers.get_mut(&handle) else { return };
+                self.over = self.over.saturating_add(1);
+                if !server.pending.is_empty() {
+                    // It is removed after its last event, not with it.
+                    self.queue.push_actions(handle, &mut server.pending);
+                }
+                self.note_polled(handle);
+            }
+            Effect::Remove => {
+                self.queue.set_deadline(handle, &mut server.pending, None);
+                self.servers.remove(handle);
+                self.over = self.over.saturating_sub(1);
+            }
+        }
+    }
+
+    /// Creates a session for a configured server, unless it is disabled. It is the server's current one from now on.
+    fn create(&mut self, name: &str) -> Option<SessionHandle> {
+        let Created { handle, follows, fault } = self.insert(name)?;
+        if follows {
+            self.step(handle, Input::Follows);
+        }
+        if let Some(fault) = fault {
+            self.step_about(handle, Input::Ended, About::Failure(&fault));
+        }
+        Some(handle)
+    }
+
+    /// Gives a server another session, which is opened after the current one is closed; `entry` is the entry of the
+    /// current one.
+    fn renew(&mut self, name: &str, entry: Option<Entry>) -> Option<SessionHandle> {
+        let now = self.configuration.servers.get(name)?;
+        let is_same_endpoint = entry.as_ref().is_some_and(|entry| entry.endpoint == now.endpoint);
+        let former = self.current.get(name).copied()?;
+        let handle = self.create(name)?;
+        // The lists are likely the same, unless the new session failed at once.
+        let keeps_lists = is_same_endpoint && self.takes_calls(handle);
+        self.offer_step(former, if keeps_lists { hub_offer::Input::Replaced } else { hub_offer::Input::Lost }, None);
+        self.leave(former, entry);
+        self.hub_step(hub::Input::Admitted, Subject::Session(handle));
+        Some(handle)
+    }
+
+    /// Closes a session whose entry was removed or replaced.
+    fn leave(&mut self, handle: SessionHandle, entry: Option<Entry>) {
+        if let Some(server) = self.servers.get_mut(&handle) {
+            server.former_entry = entry.map(Box::new);
+        }
+        self.step(handle, Input::Leave);
+    }
+
+    /// If nothing of a session waits to be polled: removes it if it is over, and updates its deadline otherwise.
+    fn note_polled(&mut self, handle: SessionHandle) {
+        let Some(server) = self.servers.get(&handle).filter(|server| server.pending.is_empty()) else { return };
+        if !server.connection.as_ref().is_some_and(Connection::is_authorizing) {
+            self.step(handle, Input::Polled);
+        }
+        let Some(server) = self.servers.get_mut(&handle) else { return };
+        // `poll` only takes from a queue: what is idle for too long by now is shut down at the next input.
+        let idle_until = server.idle_until().map(|at| at.max(self.now + SHORTEST));
+        let deadline = server.connection.as_ref().and_then(Connection::deadline);
+        let deadline = Time::earliest([deadline, idle_until]);
+        self.queue.set_deadline(handle, &mut server.pending, deadline);
+    }
+
+    /// A server was added or removed, enabled or disabled, or its entry changed so that it needs another session;
+    /// `entry` is the entry before.
+    pub(super) fn change(&mut self, name: &str, entry: Option<Entry>) {
+        let is_current = self.current.contains_key(name);
+        let is_enabled = self.configuration.servers.get(name).is_some_and(|entry| entry.enabled);
+        match (is_current, is_enabled) {
+            (false, true) => self.add(name),
+            (true, true) => _ = self.renew(name, entry),
+            (true, false) => self.retire(name, entry),
+            (false, false) => {}
+        }
+    }
+
+    /// Adds a server.
+    fn add(&mut self, name: &str) {
+        if let Some(handle) = self.create(name) {
+            self.hub_step(hub::Input::Admitted, Subject::Session(handle));
+        }
+    }
+
+    /// Removes a server; `entry` is the entry of its session.
+    fn retire(&mut self, name: &str, entry: Option<Entry>) {
+        let Some(handle) = self.current.remove(name) else { return };
+        self.offer_step(handle, hub_offer::Input::Lost, None);
+        self.names.remove(name);
+        self.leave(handle, entry);
+    }
+
+    /// Offers saved lists until the server is started.
+    pub(super) fn offer_saved(&mut self, handle: SessionHandle, saved: Saved) {
+        if let Some(content) = self.take_saved(handle, saved) {
+            self.offer_step(handle, hub_offer::Input::Restored, Some(content));
+        }
+    }
+
+    /// A session may require the browser, or not any more.
+    #[cfg(feature = "oauth")]
+    fn note_browser(&mut self, handle: SessionHandle) {
+        let connection = self.servers.get(&handle).and_then(|server| server.connection.as_ref());
+        match connection.map_or(BrowserUse::Unused, Connection::browser) {
+            BrowserUse::Wanted => self.browser.enqueue(handle),
+            BrowserUse::Unused => self.browser.release(handle),
+            BrowserUse::Shown => {}
+        }
+    }
+
+    /// Gives the browser to the next session that waits for it, if it is free.
+    #[cfg(feature = "oauth")]
+    fn lend_browser(&mut self) {
+        let now = self.now;
+        let Some(handle) = self.browser.dequeue() else { return };
+        let Some(server) = self.servers.get_mut(&handle) else { return };
+        if let Some(connection) = &mut server.connection {
+            connection.show_browser(now);
+        }
+        self.queue.touch(handle, &mut server.pending);
+    }
+
+    /// Processes new events of a session, and adds its turns.
+    fn process_events(&mut self, handle: SessionHandle) {
+        if let Some(server) = self.servers.get_mut(&handle) {
+            server.pending.untouch();
+        }
+        while let Some(server) = self.servers.get_mut(&handle) {
+            let Some(connection) = &server.connection else { return };
+            let Some(event) = connection.event_after(server.pending.processed_events()) else { break };
+            let event = classify(event);
+            self.queue.push_event(handle, &mut server.pending);
+            self.react(handle, event);
+        }
+        #[cfg(feature = "oauth")]
+        self.note_browser(handle);
+        let Some(server) = self.servers.get_mut(&handle) else { return };
+        let Some(connection) = &server.connection else { return };
+        match connection.tail() {
+            Tail::Empty => {
+                return match server.idle_until() {
+                    Some(at) if at <= self.now => self.step(handle, Input::Unused),
+                    Some(_) | None => self.note_polled(handle),
+                };
+            }
+            Tail::Event => {}
+            Tail::Action => self.queue.push_actions(handle, &mut server.pending),
+        }
+        self.queue.bring_forward(handle, &mut server.pending, connection.next_timer());
+    }
+
+    fn react(&mut self, handle: SessionHandle, event: SessionEvent) {
+        match event {
+            SessionEvent::Ready => self.step(handle, Input::Ready),
+            SessionEvent::Changed => self.step(handle, Input::Changed),
+            SessionEvent::Responding => self.breaker_step(handle, BreakerInput::Answered),
+            SessionEvent::RequestEnded(request, end) => self.request_ended(handle, request, end),
+            SessionEvent::Down(failure) => {
+                self.note_failure(handle, &failure);
+                self.step_about(handle, Input::Down, About::Failure(&failure));
+            }
+            SessionEvent::Parked(failure) => {
+                self.note_failure(handle, &failure);
+                self.step_about(handle, Input::Parked, About::Failure(&failure));
+            }
+            SessionEvent::Ending(failure) => self.note_failure(handle, &failure),
+            SessionEvent::Ended(failure) => self.step_about(handle, Input::Ended, About::Failure(&failure)),
+            SessionEvent::Refused(failure) => {
+                self.step_about(handle, Input::Ended, About::Failure(&failure));
+                self.step(handle, Input::Unauthorized);
+            }
+            SessionEvent::Other => {}
+        }
+    }
+
+    fn note_failure(&mut self, handle: SessionHandle, failure: &Failure) {
+        if let Some(server) = self.servers.get_mut(&handle) {
+            server.failure = Some(failure.clone());
+        }
+    }
+
+    /// A request of a session ended: it was used, and if the request is a call, its breaker takes the end.
+    fn request_ended(&mut self, handle: SessionHandle, request: RequestId, end: End) {
+        let Some(server) = self.servers.get_mut(&handle) else { return };
+        server.note_use(self.now);
+        if let Some(options) = self.options.breaker
+            && server.calls.contains_key(&request)
+        {
+            server.breaker.call_ended(options, self.now, end, server.state == State::Up);
+        }
+    }
+
+    /// Handles the deadlines that are due before an input, and advances the time.
+    pub(super) fn advance(&mut self, now: Time) {
+        self.now = self.handle_due(now);
+    }
+
+    /// Processes every session with new outputs, starts as many servers as there is room for, and steps the hub's
+    /// table.
+    pub(super) fn settle(&mut self) {
+        loop {
+            while let Some(handle) = self.queue.next_touched() {
+                self.process_events(handle);
+            }
+            while let Some(handle) = self.starts.next(self.options.starts.max(1)) {
+                self.step(handle, Input::Room);
+            }
+            #[cfg(feature = "oauth")]
+            self.lend_browser();
+            if self.missing.as_ref().is_some_and(BTreeSet::is_empty) {
+                self.hub_step(hub::Input::Complete, Subject::Hub);
+            }
+            if self.starts.is_settled() {
+                self.hub_step(hub::Input::Settled, Subject::Hub);
+            }
+            if self.servers.len() == self.over {
+                self.hub_step(hub::Input::Gone, Subject::Hub);
+            }
+            if !self.queue.has_touched() {
+                return;
+            }
+        }
+    }
+
+    /// Passes an input to a session, if it exists.
+    pub(super) fn input<T>(
+        &mut self,
+        now: Time,
+        handle: SessionHandle,
+        give: impl FnOnce(&mut Connection, Time) -> T,
+    ) -> Option<T> {
+        // The session handles its own: a response that is complete ends its exchange before a deadline does.
+        let now = self.handle_due_except(now, Some(handle));
+        self.now = now;
+        self.servers.get(&handle).filter(|server| server.connection.is_some())?;
+        self.step(handle, Input::Taken);
+        let server = self.servers.get_mut(&handle)?;
+        let given = give(server.connection.as_mut()?, now);
+        self.queue.touch(handle, &mut server.pending);
+        self.settle();
+        Some(given)
+    }
+
+    /// Handles the deadlines of every session that are due, before an input or a command. Returns its time, which does
+    /// not go back. If none is due, this changes nothing: the command may be refused.
+    pub(super) fn handle_due(&mut self, now: Time) -> Time {
+        self.handle_due_except(now, None)
+    }
+
+    /// Handles the deadlines that are due, except those of one session, which handles its own.
+    fn handle_due_except(&mut self, now: Time, except: Option<SessionHandle>) -> Time {
+        let now = self.now.max(now);
+        if !self.queue.is_due(now) {
+            return now;
+        }
+        self.now = now;
+        // Sessions are processed after this loop, so each one has its turn once.
+        while let Some(handle) = self.queue.take_due(now) {
+            let Some(server) = self.servers.get_mut(&handle) else { continue };
+            server.pending.deadline_taken();
+            if except == Some(handle) {
+                continue;
+            }
+            self.queue.touch(handle, &mut server.pending);
+            self.step(handle, Input::Taken);
+            if let Some(connection) = self.servers.get_mut(&handle).and_then(|server| server.connection.as_mut()) {
+                connection.handle_timeout(now);
+            }
+        }
+        self.settle();
+        now
+    }
+
+    /// The next action.
+    pub(super) fn poll(&mut self) -> Option<HubAction> {
+        loop {
+            let action = match self.queue.front()? {
+                Turn::Event(_) => match self.queue.pop(None) {
+                    Some(Turn::Event(event)) => Some(HubAction::Event(*event)),
+                    Some(Turn::ThroughEvent(_) | Turn::UntilEvent(_)) | None => None,
+                },
+                Turn::ThroughEvent(handle) => {
+                    let handle = *handle;
+                    self.take_through_event(handle)
+                }
+                Turn::UntilEvent(handle) => {
+                    let handle = *handle;
+                    self.take_until_event(handle)
+                }
+            };
+            if action.is_some() {
+                return action;
+            }
+        }
+    }
+
+    fn take_through_event(&mut self, handle: SessionHandle) -> Option<HubAction> {
+        match self.pull(handle) {
+            None => {
+                self.end_turn(handle);
+                None
+            }
+            Some(SessionOutput::Event(event)) => {
+                let event = self.event_polled(handle, event);
+                self.end_turn(handle);
+                event
+            }
+            Some(SessionOutput::Action(action)) => Some(action),
+        }
+    }
+
+    fn take_until_event(&mut self, handle: SessionHandle) -> Option<HubAction> {
+        let connection = self.servers.get(&handle).and_then(|server| server.connection.as_ref());
+        if connection.is_none_or(Connection::is_event_next) {
+            self.end_turn(handle);
+            return None;
+        }
+        match self.pull(handle) {
+            None => {
+                self.end_turn(handle);
+                None
+            }
+            Some(SessionOutput::Event(event)) => self.event_polled(handle, event),
+            Some(SessionOutput::Action(action)) => Some(action),
+        }
+    }
+
+    /// Takes the next output of a session.
+    fn pull(&mut self, handle: SessionHandle) -> Option<SessionOutput> {
+        let server = self.servers.get_mut(&handle)?;
+        let connection = server.connection.as_mut()?;
+        let output = connection.poll(handle);
+        self.queue.bring_forward(handle, &mut server.pending, connection.next_timer());
+        if output.is_some() {
+            self.step(handle, Input::Taken);
+        }
+        output
+    }
+
+    /// An event of a session is polled: returns what the embedder gets.
+    fn event_polled(&mut self, handle: SessionHandle, event: Event) -> Option<HubAction> {
+        let server = self.servers.get_mut(&handle)?;
+        let name = Arc::clone(&server.name);
+        let mut call = None;
+        if let Event::Finished { request, .. } = &event {
+            call = server.calls.remove(request).map(|target| (*request, target.utility()));
+        }
+        let event = match (call, event) {
+            (Some((request, utility)), Event::Finished { outcome, attempts, .. }) => {
+                let kind = CallKind::Request(request, utility);
+                HubEvent::Finished { call: CallId { session: handle, kind }, server: name, outcome, attempts }
+            }
+            (_, event) => HubEvent::Session { session: handle, server: name, event },
+        };
+        Some(HubAction::Event(event))
+    }
+
+    /// Ends the first turn.
+    fn end_turn(&mut self, handle: SessionHandle) {
+        let server = self.servers.get_mut(&handle);
+        self.queue.pop(server.map(|server| &mut server.pending));
+        self.note_polled(handle);
+    }
+}
+
+/// The rank of a server in the order of starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
+pub(super) enum Rank {
+    /// A request waits for it.
+    Called,
+    Required,
+    Other,
+}
+
+impl Rank {
+    const ALL: [Self; 3] = [Self::Called, Self::Required, Self::Other];
+}
+
+/// The servers that are starting, or wait to.
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
+pub(super) struct Starts {
+    /// The servers that wait for room.
+    queued: BTreeSet<(Rank, SessionHandle)>,
+    /// How many wait for an earlier session of their server.
+    awaiting: usize,
+    /// How many are starting.
+    starting: usize,
+    /// How many earlier sessions of a server are not closed yet.
+    leaving: BTreeMap<Arc<str>, u32>,
+}
+
+impl Starts {
+    pub(super) fn begin_wait(&mut self) {
+        self.awaiting = self.awaiting.saturating_add(1);
+    }
+
+    pub(super) fn end_wait(&mut self) {
+        self.awaiting = self.awaiting.saturating_sub(1);
+    }
+
+    pub(super) fn queue(&mut self, rank: Rank, handle: SessionHandle) {
+        self.queued.insert((rank, handle));
+    }
+
+    pub(super) fn dequeue(&mut self, handle: SessionHandle) {
+        for rank in Rank::ALL {
+            self.queued.remove(&(rank, handle));
+        }
+    }
+
+    pub(super) fn take_room(&mut self) {
+        self.starting = self.starting.saturating_add(1);
+    }
+
+    pub(super) fn release_room(&mut self) {
+        self.starting = self.starting.saturating_sub(1);
+    }
+
+    /// The next server to start, if fewer than `limit` are starting.
+    pub(super) fn next(&mut self, limit: usize) -> Option<SessionHandle> {
+        if self.starting >= limit {
+            return None;
+        }
+        self.queued.pop_first().map(|(_, handle)| handle)
+    }
+
+    /// Whether no server is starting or waits to.
+    pub(super) fn is_settled(&self) -> bool {
+        self.starting == 0 && self.queued.is_empty() && self.awaiting == 0
+    }
+
+    /// Whether an earlier session of the server is not closed yet.
+    pub(super) fn is_leaving(&self, server: &str) -> bool {
+        self.leaving.contains_key(server)
+    }
+
+    pub(super) fn depart(&mut self, server: &Arc<str>) {
+        let count = self.leaving.entry(Arc::clone(server)).or_default();
+        *count = count.saturating_add(1);
+    }
+
+    /// An earlier session is closed. Returns whether it was the last one of its server.
+    pub(super) fn free(&mut self, server: &str) -> bool {
+        let Some(count) = self.leaving.get_mut(server) else { return false };
+        *count = count.saturating_sub(1);
+        let last = *count == 0;
+        if last {
+            self.leaving.remove(server);
+        }
+        last
+    }
+}
+
+/// A session that was created.
+struct Created {
+    handle: SessionHandle,
+    /// Whether an earlier session of its server is not closed yet.
+    follows: bool,
+    /// Why it cannot be opened.
+    fault: Option<Failure>,
+}
+
+/// The shortest wait until an idle server is shut down.
+const SHORTEST: Duration = Duration::from_millis(1);
+
+/// An event of a session, classified.
+enum SessionEvent {
+    Ready,
+    Changed,
+    /// The server responds during a call.
+    Responding,
+    RequestEnded(RequestId, End),
+    /// It reconnects.
+    Down(Failure),
+    /// It reconnects after a long interval.
+    Parked(Failure),
+    /// It does not reconnect; its end follows.
+    Ending(Failure),
+    Ended(Failure),
+    /// It ended because the server refused authorization.
+    Refused(Failure),
+    Other,
+}
+
+/// Classifies an event of a session.
+fn classify(event: &Event) -> SessionEvent {
+    match event {
+        Event::Ready => SessionEvent::Ready,
+        Event::CatalogChanged { .. } => SessionEvent::Changed,
+        Event::Down { failure, next: Recovery::Reopen { .. } } => SessionEvent::Down(failure.clone()),
+        Event::Down { failure, next: Recovery::Parked { .. } } => SessionEvent::Parked(failure.clone()),
+        Event::Down { failure, next: Recovery::Close } => SessionEvent::Ending(failure.clone()),
+        Event::Closed { cause: Cause::Failed(failure) } => match failure.kind {
+            FailureKind::Unauthorized | FailureKind::Forbidden => SessionEvent::Refused(failure.clone()),
+            FailureKind::Spawn
+            | FailureKind::Connect
+            | FailureKind::HandshakeTimeout
+            | FailureKind::HandshakeRejected
+            | FailureKind::UnsupportedVersion
+            | FailureKind::Protocol
+            | FailureKind::Overrun
+            | FailureKind::ListFailed
+            | FailureKind::Closed => SessionEvent::Ended(failure.clone()),
+        },
+        Event::Closed { cause: Cause::Requested } => {
+            SessionEvent::Ended(Failure { kind: FailureKind::Closed, message: "the host closed the session".into() })
+        }
+        Event::Finished { request, outcome, .. } => SessionEvent::RequestEnded(*request, end_of(outcome)),
+        Event::InputRequired { .. } | Event::Progress { .. } | Event::Task { .. } | Event::ServerRequest { .. } => {
+            SessionEvent::Responding
+        }
+        Event::Unauthorized { .. }
+        | Event::ServerRequestEnded { .. }
+        | Event::Refreshed { .. }
+        | Event::Subscription { .. }
+        | Event::ElicitationComplete { .. }
+        | Event::ResourceUpdated { .. }
+        | Event::Log { .. }
+        | Event::LogLevelFailed { .. }
+        | Event::Notification { .. }
+        | Event::Resending { .. }
+        | Event::Quirk(_) => SessionEvent::Other,
+    }
+}
