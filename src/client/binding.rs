@@ -1,7 +1,350 @@
+//! A client and its binding, which carries the messages.
+
+use alloc::borrow::Cow;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+use core::ops::Deref;
 #[cfg(feature = "snapshot")]
-use super::Persist;
-use super::{Action, Engine, Output, Wire};
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+#[cfg(feature = "snapshot")]
+use super::engine::EngineState;
+use super::{
+    Action, CommandError, ConnectionId, Engine, LogLevel, Options, Output, Request, RequestId, ServerRequestId,
+    Transport, Wire,
+};
 use crate::Time;
+use crate::jsonrpc::ErrorObject;
+use crate::protocol::{Family, Root};
+#[cfg(feature = "snapshot")]
+use crate::snapshot::{Moved, Secrets, Snapshot, SnapshotError};
+
+/// A client of one server, across reconnects, over one kind of transport: [`Messages`](crate::Messages),
+/// [`Lines`](crate::Lines) or [`Http`](crate::Http).
+///
+/// It performs no I/O. The embedder executes the actions that [`poll`](Self::poll) returns, and reports inputs through
+/// the `handle_*` methods, each with the current time. Inputs never fail. Inputs and commands first handle the deadlines
+/// that are due, as [`handle_timeout`](Self::handle_timeout) does. A command that is not possible then returns a
+/// [`CommandError`], and changes nothing else. The getters are those of [`Engine`].
+pub struct Client<B: Binding> {
+    pub(crate) engine: Engine,
+    pub(crate) binding: B,
+}
+
+impl<B: Binding + Clone> Clone for Client<B> {
+    fn clone(&self) -> Self {
+        Self { engine: self.engine.clone(), binding: self.binding.clone() }
+    }
+}
+
+impl<B: Binding + fmt::Debug> fmt::Debug for Client<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("binding", &self.binding).field("engine", &self.engine).finish()
+    }
+}
+
+impl<B: Binding> Client<B> {
+    /// Creates a client, which is not open yet. `seed` is for the jitter of reconnects: the same options, seed and
+    /// inputs cause the same outputs. Each client needs a different seed, or all of them reconnect at the same time.
+    pub fn new(binding: B, options: impl Into<Arc<Options>>, seed: u64) -> Self {
+        Self::over(binding, Engine::new(options.into(), B::WIRE, seed))
+    }
+
+    pub(crate) fn over(mut binding: B, mut engine: Engine) -> Self {
+        binding.attach(&mut engine);
+        Self { engine, binding }
+    }
+
+    /// Handles the deadlines that are due, and runs a command.
+    fn command<T>(&mut self, now: Time, command: impl FnOnce(&mut Engine) -> T) -> T {
+        let is_due = |at: Option<Time>| at.is_some_and(|at| at <= now);
+        // Deadlines up to the time of the last input were handled then.
+        if now > self.engine.served() && is_due(self.next_timer()) {
+            self.handle_timeout(now);
+        }
+        self.run(command)
+    }
+
+    /// Runs a command, and moves its outputs into the binding's queue.
+    pub(crate) fn run<T>(&mut self, command: impl FnOnce(&mut Engine) -> T) -> T {
+        let result = command(&mut self.engine);
+        self.binding.settle(&mut self.engine);
+        result
+    }
+
+    /// Opens the connection. While the client waits for the next attempt or is parked, it reconnects now.
+    ///
+    /// # Errors
+    /// [`CommandError::AlreadyOpen`], [`CommandError::Closed`].
+    pub fn open(&mut self, now: Time) -> Result<(), CommandError> {
+        self.command(now, |engine| engine.open(now))
+    }
+
+    /// Closes the client: open requests end at once, then the transport is shut down step by step, and
+    /// [`Event::Closed`](crate::Event::Closed) is the last event.
+    ///
+    /// # Errors
+    /// [`CommandError::Closed`] if the client is closed already, or is being closed.
+    pub fn close(&mut self, now: Time) -> Result<(), CommandError> {
+        self.command(now, |engine| engine.close(now))
+    }
+
+    /// Queues a request; it is sent as soon as the client is ready.
+    ///
+    /// # Errors
+    /// [`CommandError::Closed`], [`CommandError::NotAdvertised`], [`CommandError::Reserved`],
+    /// [`CommandError::ParamsNotObject`], [`CommandError::TooManyRequests`].
+    pub fn request(&mut self, now: Time, request: Request) -> Result<RequestId, CommandError> {
+        self.command(now, |engine| engine.request(now, request))
+    }
+
+    /// Cancels a request; it ends with [`Outcome::Cancelled`](crate::Outcome::Cancelled).
+    ///
+    /// # Errors
+    /// [`CommandError::UnknownRequest`].
+    pub fn cancel(&mut self, now: Time, request: RequestId) -> Result<(), CommandError> {
+        self.command(now, |engine| engine.cancel(now, request, None))
+    }
+
+    /// As [`cancel`](Self::cancel), with a reason that the server is told, for its logs (specification 2026-07-28,
+    /// "Cancellation").
+    ///
+    /// # Errors
+    /// As of [`cancel`](Self::cancel).
+    pub fn cancel_with_reason(&mut self, now: Time, request: RequestId, reason: &str) -> Result<(), CommandError> {
+        self.command(now, |engine| engine.cancel(now, request, Some(reason)))
+    }
+
+    /// Sends a notification.
+    ///
+    /// # Errors
+    /// [`CommandError::Closed`], [`CommandError::NotReady`], [`CommandError::ParamsNotObject`],
+    /// [`CommandError::Reserved`] for a notification that the engine sends itself, [`CommandError::TooManyRequests`] if
+    /// too many actions wait to be polled.
+    pub fn notify(
+        &mut self,
+        now: Time,
+        method: impl Into<Cow<'static, str>>,
+        params: Option<&RawValue>,
+    ) -> Result<(), CommandError> {
+        self.command(now, |engine| engine.notify(now, method.into(), params))
+    }
+
+    /// Provides the input that the server requires for a request: for each key of
+    /// [`Event::InputRequired`](crate::Event::InputRequired) the result of the key's method. Missing fields of an
+    /// accepted form get the server's defaults (SEP-1034).
+    ///
+    /// # Errors
+    /// [`CommandError::UnknownRequest`] if the request does not wait for input, [`CommandError::ResultNotObject`] if a
+    /// result is not a JSON object, [`CommandError::MissingInput`], [`CommandError::UnknownInput`] or
+    /// [`CommandError::DuplicateInput`] if the keys are not those that are required.
+    pub fn provide<'a>(
+        &mut self,
+        now: Time,
+        request: RequestId,
+        responses: impl IntoIterator<Item = (&'a str, &'a RawValue)>,
+    ) -> Result<(), CommandError> {
+        self.command(now, |engine| engine.provide(now, request, responses))
+    }
+
+    /// Declines required input: the request ends with [`Outcome::InputRequired`](crate::Outcome::InputRequired). Or
+    /// declines authorization: the request ends with the server's refusal.
+    ///
+    /// # Errors
+    /// [`CommandError::UnknownRequest`] if the request waits for neither.
+    pub fn decline(&mut self, now: Time, request: RequestId) -> Result<(), CommandError> {
+        self.command(now, |engine| engine.decline(now, request))
+    }
+
+    /// Responds to a server request, with the result of its method or with an error. Missing fields of an accepted form
+    /// get the server's defaults (SEP-1034).
+    ///
+    /// # Errors
+    /// [`CommandError::UnknownServerRequest`] if the server request is over, [`CommandError::ResultNotObject`] if the
+    /// result is not a JSON object.
+    pub fn respond(
+        &mut self,
+        now: Time,
+        request: ServerRequestId,
+        response: Result<&RawValue, ErrorObject>,
+    ) -> Result<(), CommandError> {
+        self.command(now, |engine| engine.respond(now, request, response))
+    }
+
+    /// Reports that the embedder can authorize requests now. Requests that wait for authorization are sent again, and a
+    /// client that is parked because of it reconnects.
+    ///
+    /// # Errors
+    /// [`CommandError::Closed`].
+    pub fn authorized(&mut self, now: Time) -> Result<(), CommandError> {
+        self.command(now, |engine| engine.authorized(now))
+    }
+
+    /// Subscribes to changes of a resource, on this connection and on later ones. They are reported as
+    /// [`Event::ResourceUpdated`](crate::Event::ResourceUpdated), and the result of the subscription on each connection
+    /// as [`Event::Subscription`](crate::Event::Subscription) (specification 2025-11-25, "Resources", Subscriptions;
+    /// 2026-07-28, "Subscriptions"). A second subscription to a resource has no effect, except that a refused one is
+    /// requested again.
+    ///
+    /// # Errors
+    /// [`CommandError::Closed`], [`CommandError::NotAdvertised`] if the server does not declare `resources.subscribe`,
+    /// [`CommandError::TooManySubscriptions`], [`CommandError::TooManyRequests`] if too many actions wait to be polled.
+    pub fn subscribe(&mut self, now: Time, uri: &str) -> Result<(), CommandError> {
+        self.command(now, |engine| engine.subscribe(now, uri))
+    }
+
+    /// Ends a subscription to a resource.
+    ///
+    /// # Errors
+    /// [`CommandError::UnknownSubscription`].
+    pub fn unsubscribe(&mut self, now: Time, uri: &str) -> Result<(), CommandError> {
+        self.command(now, |engine| engine.unsubscribe(now, uri))
+    }
+
+    /// Sets the minimum severity of the server's log messages, on this connection and on later ones (specification
+    /// 2025-11-25, "Logging"; in 2026-07-28 it is part of each request).
+    ///
+    /// # Errors
+    /// [`CommandError::Closed`], [`CommandError::NotAdvertised`] if the server does not declare `logging`,
+    /// [`CommandError::TooManyRequests`] if too many actions wait to be polled.
+    pub fn set_log_level(&mut self, now: Time, level: LogLevel) -> Result<(), CommandError> {
+        self.command(now, |engine| engine.set_log_level(now, level))
+    }
+
+    /// Replaces the client's roots, on this connection and on later ones. A legacy server is told, and may request them
+    /// (specification 2025-11-25, "Roots", Root List Changes); a modern one gets them when it next requires them.
+    ///
+    /// # Errors
+    /// [`CommandError::Closed`], [`CommandError::NotDeclared`] if
+    /// [`ClientCapabilities::roots`](crate::ClientCapabilities::roots) is `None`, [`CommandError::TooManyRequests`] if
+    /// too many actions wait to be polled.
+    pub fn set_roots(&mut self, now: Time, roots: Vec<Root>) -> Result<(), CommandError> {
+        self.command(now, |engine| engine.set_roots(now, roots))
+    }
+
+    /// Requests a family's list again, even if it is fresh. The outcome is reported as
+    /// [`Event::Refreshed`](crate::Event::Refreshed).
+    ///
+    /// # Errors
+    /// [`CommandError::Closed`], [`CommandError::NotReady`], [`CommandError::NotAdvertised`] if the server does not
+    /// have the family.
+    pub fn refresh(&mut self, now: Time, family: Family) -> Result<(), CommandError> {
+        self.command(now, |engine| engine.refresh(now, family))
+    }
+
+    /// Handles the deadlines that are due. Without any it does nothing.
+    pub fn handle_timeout(&mut self, now: Time) {
+        self.binding.handle_timeout(&mut self.engine, now);
+    }
+
+    /// The next action. It is taken from a queue that inputs and commands fill; the only effect is that a message taken
+    /// counts as sent.
+    #[must_use = "the action has to be executed"]
+    pub fn poll(&mut self) -> Option<B::Action> {
+        self.binding.poll(&mut self.engine)
+    }
+
+    /// When to call [`handle_timeout`](Self::handle_timeout); `None` for never. While there is an action to poll, it is
+    /// now.
+    pub fn deadline(&self) -> Option<Time> {
+        self.binding.deadline(&self.engine)
+    }
+
+    /// The next deadline, whatever waits to be polled.
+    pub(crate) fn next_timer(&self) -> Option<Time> {
+        self.binding.next_timer(&self.engine)
+    }
+
+    /// Whether the client is closed, every action was polled, and no credentials are being refreshed or stored. A loop that
+    /// ends before may lose a refresh token.
+    pub fn is_closed(&self) -> bool {
+        self.engine.is_closed() && self.binding.is_settled()
+    }
+}
+
+impl<B: Binding> Deref for Client<B> {
+    type Target = Engine;
+
+    fn deref(&self) -> &Engine {
+        &self.engine
+    }
+}
+
+#[cfg(feature = "snapshot")]
+impl<B: Binding> Client<B> {
+    /// Saves the client: its requests, deadlines, lists, and actions that were not polled (feature `snapshot`). It
+    /// reads the whole state, the lists included.
+    ///
+    /// Save after polling a message and before sending it: then each request that was sent is known to be.
+    pub fn snapshot(&self, secrets: Secrets) -> Snapshot {
+        match secrets {
+            Secrets::Included => Snapshot::seal(B::KIND, self.engine.now(), secrets, &self.saved(secrets)),
+            Secrets::Excluded => {
+                let mut client = self.clone();
+                client.forget_secrets();
+                Snapshot::seal(B::KIND, client.engine.now(), secrets, &client.saved(secrets))
+            }
+        }
+    }
+
+    /// Restores a client (feature `snapshot`), with the options and the binding that it was created with, or with
+    /// higher limits. Inputs and commands have times from [`Snapshot::time`] on.
+    ///
+    /// # Errors
+    /// [`SnapshotError`].
+    pub fn from_snapshot(
+        binding: B,
+        options: impl Into<Arc<Options>>,
+        snapshot: &Snapshot,
+        moved: Moved,
+    ) -> Result<Self, SnapshotError> {
+        let options = options.into();
+        let state = snapshot.open(B::KIND, options.limits.message.depth)?;
+        let with_transport = moved == Moved::WithTransport;
+        if with_transport && snapshot.secrets() == Secrets::Excluded && B::WIRE == Wire::Http {
+            return Err(SnapshotError::NoSecrets);
+        }
+        Self::restored(binding, options, None, state, snapshot.secrets(), moved)
+    }
+
+    pub(crate) fn saved(&self, secrets: Secrets) -> impl Serialize {
+        (self.engine.state(), self.binding.state(secrets))
+    }
+
+    /// As [`from_snapshot`](Self::from_snapshot), with options that are shared with other clients if `server` is set.
+    pub(crate) fn restored(
+        binding: B,
+        options: Arc<Options>,
+        server: Option<Arc<str>>,
+        (state, binding_state): (EngineState, B::State),
+        secrets: Secrets,
+        moved: Moved,
+    ) -> Result<Self, SnapshotError> {
+        let mut engine = Engine::restore(state, options, server, B::WIRE)?;
+        let binding = binding.restore(&mut engine, binding_state)?;
+        let mut client = Self { engine, binding };
+        if moved == Moved::WithoutTransport {
+            client.lose_transport(secrets);
+        }
+        Ok(client)
+    }
+
+    pub(crate) fn forget_secrets(&mut self) {
+        self.binding.forget_secrets(&mut self.engine);
+    }
+
+    /// The session moved without its transport.
+    pub(crate) fn lose_transport(&mut self, secrets: Secrets) {
+        self.binding.lose_transport(&mut self.engine, secrets);
+        self.binding.settle(&mut self.engine);
+    }
+}
+
+/// What is saved of a client.
+#[cfg(feature = "snapshot")]
+pub(crate) type ClientState<B> = (EngineState, <B as Persist>::State);
 
 /// How a [`Client`](super::Client) exchanges messages with its server: [`Messages`](crate::Messages),
 /// [`Lines`](crate::Lines) or [`Http`](crate::Http). It decides which inputs a client has and what its `poll` returns.
@@ -54,6 +397,109 @@ pub(crate) fn poll_pipe(engine: &mut Engine) -> Option<Action> {
             Output::Event(event) => return Some(Action::Event(event)),
             // Only HTTP has exchanges.
             Output::Abort(_) => {}
+        }
+    }
+}
+
+/// What a binding saves of itself. It is implemented in this crate only.
+#[cfg(feature = "snapshot")]
+pub trait Persist: Clone {
+    /// The name of the binding.
+    const KIND: &'static str;
+    /// What is saved.
+    type State: serde::de::DeserializeOwned;
+
+    /// Drops the secrets, and with them the transport.
+    fn forget_secrets(&mut self, engine: &mut Engine);
+
+    /// What is saved, serialized as [`Self::State`].
+    fn state(&self, secrets: crate::snapshot::Secrets) -> impl serde::Serialize;
+
+    /// The binding in this state; `self` is a new one.
+    ///
+    /// # Errors
+    /// [`SnapshotError::Invalid`], [`SnapshotError::Limit`].
+    fn restore(self, engine: &mut Engine, state: Self::State) -> Result<Self, crate::snapshot::SnapshotError>;
+
+    /// The session moved without its transport.
+    fn lose_transport(&mut self, engine: &mut Engine, secrets: crate::snapshot::Secrets);
+}
+
+/// Any transport that carries whole messages: a channel, a WebSocket, a custom IPC.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Messages;
+
+impl Messages {
+    /// Creates the binding.
+    pub const fn new() -> Self {
+        Self
+    }
+}
+
+impl Binding for Messages {}
+
+impl Operate for Messages {
+    type Action = Action;
+    const WIRE: Wire = Wire::Pipe;
+
+    fn attach(&mut self, _: &mut Engine) {}
+
+    fn settle(&mut self, _: &mut Engine) {}
+
+    fn handle_timeout(&mut self, engine: &mut Engine, now: Time) {
+        engine.handle_timeout(now);
+    }
+
+    fn poll(&mut self, engine: &mut Engine) -> Option<Action> {
+        poll_pipe(engine)
+    }
+
+    fn deadline(&self, engine: &Engine) -> Option<Time> {
+        engine.deadline()
+    }
+
+    fn next_timer(&self, engine: &Engine) -> Option<Time> {
+        engine.next_timer()
+    }
+
+    fn is_settled(&self) -> bool {
+        true
+    }
+}
+
+#[cfg(feature = "snapshot")]
+impl Persist for Messages {
+    const KIND: &'static str = "messages";
+    type State = ();
+
+    fn forget_secrets(&mut self, _: &mut Engine) {}
+
+    fn state(&self, _: Secrets) -> impl Serialize {}
+
+    fn restore(self, _: &mut Engine, (): ()) -> Result<Self, SnapshotError> {
+        Ok(self)
+    }
+
+    fn lose_transport(&mut self, engine: &mut Engine, _: Secrets) {
+        engine.lose_transport();
+    }
+}
+
+impl Client<Messages> {
+    /// Takes a message or a batch that the server sent on a connection. Input of an older connection is dropped.
+    pub fn handle_message(&mut self, now: Time, connection: ConnectionId, bytes: &[u8]) {
+        self.engine.handle_due(now);
+        if self.engine.live_connection() == Some(connection) {
+            self.engine.handle_message(now, bytes);
+        }
+    }
+
+    /// Takes a report on the transport of a connection. Input of an older connection is dropped.
+    pub fn handle_transport(&mut self, now: Time, connection: ConnectionId, event: Transport<'_>) {
+        self.engine.handle_due(now);
+        if self.engine.connection() == connection {
+            self.engine.handle_transport(now, event);
         }
     }
 }

@@ -1,22 +1,27 @@
-//! What all components share: time, the outbox, the request table, and the server's properties.
+//! What all components share: time, the outbox, the timers, the request table, and what is known of the server; and
+//! the signals with which they report to the router.
 
 use alloc::boxed::Box;
+use alloc::collections::VecDeque;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::num::NonZero;
 use core::time::Duration;
+use serde_json::value::RawValue;
 
-use super::binding_report::BindingReport;
-use super::outbox::Outbox;
-use super::quirks::Quirks;
-use super::request_table::{Call, Purpose, RequestTable};
-use super::timers::{SHORTEST, Timer, Timers};
-use super::url_elicitations::UrlElicitations;
-use super::{CommandError, Event, LogLevel, Options, Output, Quirk, RequestId, Server, Stats, Wire, options};
+use super::request::{Call, Purpose};
+use super::request_table::{OpenRequest, RequestTable};
+use super::{
+    CommandError, Event, FailureKind, LogLevel, Options, Outgoing, Output, Quirk, RefreshOutcome, RequestId, Server,
+    ServerMethod, Stats, Wire, options,
+};
 use crate::Time;
 use crate::catalog::Catalog;
-use crate::jsonrpc::{Json, Spans};
+use crate::jsonrpc::{ErrorObject, Json, Object, Spans};
+use crate::machine::cancellation::{self, Means, TaskEnd};
+use crate::machine::era_change::Phase;
 use crate::machine::setting::{self, Declared, Setting, Telling};
-use crate::machine::{QuirkKind, admission, approval, gate, loss, offer, task};
+use crate::machine::{QuirkKind, admission, approval, gate, loss, offer, request, task};
 use crate::protocol::{Capability, Era, Family, PerFamily, ProtocolVersion, Root, ServerCapabilities, method};
 use crate::text::excerpt;
 
@@ -414,5 +419,580 @@ pub(super) const fn declaration(declared: Option<bool>) -> gate::Declaration {
         Some(true) => gate::Declaration::Declared,
         Some(false) => gate::Declaration::Undeclared,
         None => gate::Declaration::Unknown,
+    }
+}
+
+impl Core {
+    /// Ends a request of the engine; `None` if it is not open, or the input does not end it.
+    pub(super) fn end_request(&mut self, id: u64, input: request::Input, reason: &str) -> Option<OpenRequest> {
+        use request::Effect;
+        let row = request::take(self.requests.get(id)?.phase, input);
+        if row.next != request::State::Ended {
+            return None;
+        }
+        for effect in row.effects {
+            match effect {
+                Effect::Retract => self.outbox.retract(id),
+                Effect::Cancel => self.cancel_request(id, reason),
+                Effect::Drop => self.drop_request(id),
+                // A request of the engine has no outcome that is reported, and nothing else ends a request.
+                Effect::Requeue
+                | Effect::RequeueAnew
+                | Effect::CountLoss
+                | Effect::CountExpiry
+                | Effect::AwaitInput
+                | Effect::AwaitTask
+                | Effect::Block
+                | Effect::EndAnswered
+                | Effect::EndInvalid
+                | Effect::EndInputRequired
+                | Effect::EndRefused
+                | Effect::EndCancelled
+                | Effect::EndTimedOut
+                | Effect::EndNotAdvertised
+                | Effect::EndUnsent
+                | Effect::EndUnknown => {}
+            }
+        }
+        self.requests.remove(id)
+    }
+
+    /// Ends a request of the handshake whose response is not needed any more.
+    pub(super) fn give_up(&mut self, id: u64) {
+        self.end_request(id, request::Input::Withdrawn, "");
+    }
+
+    /// Cancels a sent request; its response may still come.
+    pub(super) fn cancel_request(&mut self, id: u64, reason: &str) {
+        let request = match self.requests.call(id) {
+            Some(call) if call.task.is_some() => cancellation::Request::AboutTask,
+            Some(call) if self.task_ttl(call).is_some() => cancellation::Request::CreatesTask,
+            Some(_) | None => cancellation::Request::Plain,
+        };
+        self.abandon(id, request, reason);
+    }
+
+    /// Cancels a task, if there is a connection and the server takes that.
+    pub(super) fn cancel_task(&mut self, task: &str) {
+        let phase = if self.is_ready() { Phase::Ready } else { Phase::Connecting };
+        let declared = declaration(self.server.as_ref().and_then(|server| server.has(Capability::TaskCancellation)));
+        match cancellation::take_of_task(phase, self.era().unwrap_or(Era::Legacy), declared) {
+            TaskEnd::Cancel => {
+                let deadline = self.request_deadline();
+                self.requests.insert(Purpose::CancelTask(task.into()), Some(deadline));
+            }
+            TaskEnd::Leave => {}
+        }
+    }
+
+    /// Drops a sent request; its response may still come.
+    pub(super) fn drop_request(&mut self, id: u64) {
+        self.abandon(id, cancellation::Request::Dropped, "");
+    }
+
+    /// The response to a sent request is not needed any more, but may still come.
+    fn abandon(&mut self, id: u64, request: cancellation::Request, reason: &str) {
+        match cancellation::take(self.wire, request, self.era().unwrap_or(Era::Legacy)) {
+            Means::Notify => self.send_cancelled(id, reason),
+            Means::CloseAndNotify => {
+                self.outbox.push(Output::Abort(id));
+                self.send_cancelled(id, reason);
+            }
+            Means::Close => self.outbox.push(Output::Abort(id)),
+            Means::Nothing => {}
+        }
+        self.requests.expect_late(id);
+    }
+
+    /// Sends a cancellation of a request.
+    fn send_cancelled(&mut self, id: u64, reason: &str) {
+        let message = self.encode_notification(
+            method::CANCELLED,
+            Some(|out: &mut Vec<u8>| {
+                let mut params = Object::begin(out);
+                params.integer("requestId", id.into()).string("reason", reason);
+                params.end();
+            }),
+        );
+        let of = self.handle_of(id);
+        self.outbox.push(Output::Send(Outgoing { of, ..message }));
+    }
+}
+
+/// What a component reports to the router, which passes it to the component that handles it.
+#[derive(Debug)]
+pub(super) enum Signal {
+    /// A transport is to be opened: the state of the last handshake is dropped.
+    Opening,
+    /// The transport is open: the handshake starts.
+    Opened,
+    /// The handshake is done with a modern server.
+    ModernAgreed,
+    /// The lists can be requested.
+    Discover,
+    /// Discovery is done for every family.
+    Discovered,
+    /// The transport closed during the handshake.
+    TransportClosed(Box<str>),
+    /// The handshake needs a new transport, for `initialize` without `server/discover`.
+    Reopen,
+    /// The connection is lost or unusable.
+    Lost(Loss),
+    /// The client is ready.
+    Ready,
+    /// The client closes.
+    Finish,
+    /// The session expired; this request was refused because of it and did not run.
+    Expired(Option<u64>),
+    /// A call needs the tools' schemas.
+    SchemasWanted,
+    /// The tools were listed again, or could not be.
+    Schemas { known: bool },
+    /// The listen stream of this request announces changes from now on.
+    Watched { request: u64, families: PerFamily<Watch> },
+    /// The server asks for elicitations at URLs, for this request of the embedder if it names one.
+    Elicitations { ids: Vec<Box<str>>, request: Option<RequestId> },
+    /// The embedder gets this many sampling requests, as input that a result requires.
+    SamplingRequired(usize),
+    /// A call runs as a task from now on.
+    TaskCreated,
+    /// Changes of these families are not announced any more.
+    Unwatched(PerFamily<bool>),
+}
+
+/// Whether changes of a family were announced before, and are announced now.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Watch {
+    pub(super) before: bool,
+    pub(super) now: bool,
+}
+
+/// A connection that is lost or unusable.
+#[derive(Debug)]
+pub(super) struct Loss {
+    pub(super) kind: FailureKind,
+    pub(super) message: Box<str>,
+    pub(super) transport: loss::Transport,
+}
+
+/// The signals of a step, in order. Most steps have none, and few have more than one.
+#[derive(Debug, Default)]
+#[must_use = "the router acts on signals"]
+pub(super) struct Signals {
+    first: Option<Signal>,
+    more: Vec<Signal>,
+}
+
+impl Signals {
+    pub(super) const NONE: Self = Self { first: None, more: Vec::new() };
+
+    pub(super) const fn one(signal: Signal) -> Self {
+        Self { first: Some(signal), more: Vec::new() }
+    }
+
+    pub(super) fn lost(kind: FailureKind, message: impl Into<Box<str>>, transport: loss::Transport) -> Self {
+        Self::one(Signal::Lost(Loss { kind, message: message.into(), transport }))
+    }
+
+    /// Reports whether the tools were listed again, if the list is theirs.
+    pub(super) const fn schemas(family: Family, known: bool) -> Self {
+        match family {
+            Family::Tools => Self::one(Signal::Schemas { known }),
+            Family::Prompts | Family::Resources | Family::ResourceTemplates => Self::NONE,
+        }
+    }
+
+    /// The embedder gets this many sampling requests, as input that a result requires.
+    pub(super) const fn sampling(requests: usize) -> Self {
+        match requests {
+            0 => Self::NONE,
+            _ => Self::one(Signal::SamplingRequired(requests)),
+        }
+    }
+
+    pub(super) fn push(&mut self, signal: Signal) {
+        match &self.first {
+            None => self.first = Some(signal),
+            Some(_) => self.more.push(signal),
+        }
+    }
+
+    #[inline]
+    pub(super) const fn is_empty(&self) -> bool {
+        self.first.is_none()
+    }
+
+    /// Whether one of them is a loss of the connection.
+    pub(super) fn has_loss(&self) -> bool {
+        self.first.iter().chain(&self.more).any(|signal| matches!(signal, Signal::Lost(_)))
+    }
+
+    pub(super) fn extend(&mut self, other: Self) {
+        other.into_iter().for_each(|signal| self.push(signal));
+    }
+}
+
+impl IntoIterator for Signals {
+    type Item = Signal;
+    type IntoIter = core::iter::Chain<core::option::IntoIter<Signal>, alloc::vec::IntoIter<Signal>>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.first.into_iter().chain(self.more)
+    }
+}
+
+/// The decision on a server request, or on an input that the server requires.
+pub(super) enum Reaction {
+    /// Respond with this result.
+    Result(Vec<u8>),
+    /// Respond with this error.
+    Refuse(ErrorObject),
+    /// Report it to the embedder, with these parameters.
+    Embedder(ServerMethod, Option<Box<RawValue>>),
+    /// Give no input.
+    Decline,
+    /// Do not respond, and record the deviation.
+    Ignore(QuirkKind),
+}
+
+/// The outputs that wait to be polled.
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
+pub(super) struct Outbox {
+    queue: VecDeque<Output>,
+    /// Bytes in it that the server sent unsolicited, and of responses to them.
+    unasked_bytes: usize,
+    /// Number of events that were ever queued.
+    events: u64,
+}
+
+impl Outbox {
+    pub(super) fn push(&mut self, output: Output) {
+        self.events = self.events.saturating_add(u64::from(matches!(output, Output::Event(_))));
+        self.unasked_bytes = self.unasked_bytes.saturating_add(output.unasked_bytes());
+        self.queue.push_back(output);
+    }
+
+    #[inline]
+    pub(super) fn pop(&mut self) -> Option<Output> {
+        let output = self.queue.pop_front()?;
+        self.unasked_bytes = self.unasked_bytes.saturating_sub(output.unasked_bytes());
+        Some(output)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.queue.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = &Output> {
+        self.queue.iter()
+    }
+
+    /// Number of events that were ever queued. Events are never withdrawn.
+    pub(super) const fn events(&self) -> u64 {
+        self.events
+    }
+
+    pub(super) const fn unasked_bytes(&self) -> usize {
+        self.unasked_bytes
+    }
+
+    /// Withdraws outputs that were not polled.
+    pub(super) fn take_back(&mut self, unwanted: impl Fn(&Output) -> bool) {
+        self.queue.retain(|output| !unwanted(output));
+        self.unasked_bytes = self.queue.iter().map(Output::unasked_bytes).sum();
+    }
+
+    /// Withdraws outputs for a transport that is gone.
+    pub(super) fn take_back_transport(&mut self) {
+        self.take_back(|output| matches!(output, Output::Send(_) | Output::Shutdown(_) | Output::Open(_)));
+    }
+
+    /// Withdraws a request.
+    pub(super) fn retract(&mut self, id: u64) {
+        // Requests do not count as unsolicited. If many are withdrawn in turn, each is near the front.
+        let is_it = |output: &Output| matches!(output, Output::Send(Outgoing { id: Some(sent), .. }) if *sent == id);
+        if let Some(at) = self.queue.iter().position(is_it) {
+            self.queue.remove(at);
+        }
+    }
+
+    #[cfg(feature = "snapshot")]
+    pub(super) fn check(&self) -> Result<(), crate::snapshot::SnapshotError> {
+        let bytes: usize = self.queue.iter().map(Output::unasked_bytes).sum();
+        let events = self.queue.iter().filter(|output| matches!(output, Output::Event(_))).count();
+        if bytes == self.unasked_bytes && u64::try_from(events).is_ok_and(|events| events <= self.events) {
+            Ok(())
+        } else {
+            Err(crate::snapshot::invalid("its outputs are counted wrongly"))
+        }
+    }
+
+    /// Releases memory that is not needed.
+    pub(super) fn release(&mut self) {
+        self.queue.shrink_to_fit();
+    }
+}
+
+/// The shortest wait. A wait of zero would be due again at the same time without end.
+pub(super) const SHORTEST: Duration = Duration::from_millis(1);
+
+/// The longest wait between refreshes that fail or find no change.
+pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(60);
+
+/// The timers of a client, except those of its requests and of server requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Timer {
+    /// The deadline for opening the transport.
+    Open,
+    /// The deadline of `server/discover`.
+    Discover,
+    /// The deadline of the handshake.
+    Handshake,
+    /// The deadline of discovery.
+    Discovery,
+    /// The backoff before the transport is opened again.
+    Reopen,
+    /// The next keepalive request, or the deadline of its response.
+    Keepalive,
+    /// The grace period between the steps of the shutdown.
+    Grace,
+    /// The wait before the listen stream is requested again.
+    Stream,
+    /// The wait before a family's list is requested again.
+    Refresh(Family),
+    /// The deadline of a connection until the client is ready.
+    Connect,
+}
+
+impl Timer {
+    pub(super) const ALL: [Self; Timers::COUNT] = [
+        Self::Open,
+        Self::Discover,
+        Self::Handshake,
+        Self::Discovery,
+        Self::Reopen,
+        Self::Keepalive,
+        Self::Grace,
+        Self::Stream,
+        Self::Refresh(Family::Tools),
+        Self::Refresh(Family::Prompts),
+        Self::Refresh(Family::Resources),
+        Self::Refresh(Family::ResourceTemplates),
+        Self::Connect,
+    ];
+
+    /// Its index.
+    const fn place(self) -> usize {
+        match self {
+            Self::Open => 0,
+            Self::Discover => 1,
+            Self::Handshake => 2,
+            Self::Discovery => 3,
+            Self::Reopen => 4,
+            Self::Keepalive => 5,
+            Self::Grace => 6,
+            Self::Stream => 7,
+            Self::Refresh(Family::Tools) => 8,
+            Self::Refresh(Family::Prompts) => 9,
+            Self::Refresh(Family::Resources) => 10,
+            Self::Refresh(Family::ResourceTemplates) => 11,
+            Self::Connect => 12,
+        }
+    }
+}
+
+/// The running timers, and the earliest deadline.
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
+pub(super) struct Timers {
+    at: [Option<Time>; Self::COUNT],
+    #[cfg_attr(feature = "snapshot", serde(skip))]
+    soonest: Option<Time>,
+}
+
+impl Timers {
+    const COUNT: usize = 13;
+
+    pub(super) fn set(&mut self, timer: Timer, at: Option<Time>) {
+        if let Some(slot) = self.at.get_mut(timer.place()) {
+            *slot = at;
+            self.soonest = self.at.iter().flatten().min().copied();
+        }
+    }
+
+    /// Finds the earliest deadline again, in a restored client.
+    #[cfg(feature = "snapshot")]
+    pub(super) fn recount(&mut self) {
+        self.soonest = self.at.iter().flatten().min().copied();
+    }
+
+    pub(super) fn get(&self, timer: Timer) -> Option<Time> {
+        self.at.get(timer.place()).copied().flatten()
+    }
+
+    pub(super) const fn next(&self) -> Option<Time> {
+        self.soonest
+    }
+
+    /// Stops a timer if it is due. Returns whether it was.
+    pub(super) fn take_due(&mut self, timer: Timer, now: Time) -> bool {
+        let due = self.get(timer).is_some_and(|at| at <= now);
+        if due {
+            self.set(timer, None);
+        }
+        due
+    }
+
+    pub(super) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    pub(super) fn clear_but(&mut self, kept: Timer) {
+        let at = self.get(kept);
+        self.clear();
+        self.set(kept, at);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_timer_has_its_place() {
+        assert_eq!(Timer::ALL.map(Timer::place), core::array::from_fn(|place| place));
+    }
+}
+
+/// One deviation per kind and method.
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
+pub(super) struct Quirks(Vec<Quirk>);
+
+impl Quirks {
+    pub(super) fn as_slice(&self) -> &[Quirk] {
+        &self.0
+    }
+
+    /// Whether there is none of this kind and method, and another one is within the limit.
+    fn has_room(&self, kind: QuirkKind, method: Option<&str>, most: usize) -> bool {
+        self.0.len() < most && !self.0.iter().any(|known| is(known, kind, method))
+    }
+
+    /// Adds a deviation, and returns it.
+    pub(super) fn add(&mut self, quirk: Quirk) -> Quirk {
+        self.0.push(quirk.clone());
+        quirk
+    }
+
+    /// Changes the text of a recorded deviation. `None` if it is not recorded, or has this text.
+    pub(super) fn change(&mut self, kind: QuirkKind, method: Option<&str>, detail: &str) -> Option<&Quirk> {
+        let known = self.0.iter_mut().find(|known| is(known, kind, method))?;
+        if *known.detail == *detail {
+            return None;
+        }
+        known.detail = Box::from(detail);
+        Some(known)
+    }
+
+    /// Releases memory that is not needed.
+    pub(super) fn release(&mut self) {
+        self.0.shrink_to_fit();
+    }
+}
+
+fn is(known: &Quirk, kind: QuirkKind, method: Option<&str>) -> bool {
+    known.kind == kind && known.method.as_deref() == method
+}
+
+/// Maximum bytes of an id.
+const LONGEST_ID: usize = 1024;
+
+/// The elicitations that are not known to be complete, oldest first.
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
+pub(super) struct UrlElicitations(VecDeque<(Box<str>, Option<RequestId>)>);
+
+impl UrlElicitations {
+    /// Number of elicitations.
+    #[cfg(feature = "snapshot")]
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The server asks for an elicitation, for a request of the embedder if it names that. The oldest one is forgotten
+    /// beyond the limit.
+    pub(super) fn add(&mut self, id: Box<str>, request: Option<RequestId>, limit: usize) {
+        if id.len() > LONGEST_ID || limit == 0 {
+            return;
+        }
+        self.0.retain(|(known, _)| *known != id);
+        if self.0.len() >= limit {
+            self.0.pop_front();
+        }
+        self.0.push_back((id, request));
+    }
+
+    /// Takes `notifications/elicitation/complete`. One with an unknown id, or for the second time, is ignored.
+    pub(super) fn on_complete(&mut self, params: Option<&RawValue>) -> Option<Event> {
+        let id = Json::from(params?).member("elicitationId").and_then(Json::as_string)?;
+        let (id, request) = self.take(&id)?;
+        Some(Event::ElicitationComplete { id, request })
+    }
+
+    fn take(&mut self, id: &str) -> Option<(Box<str>, Option<RequestId>)> {
+        let at = self.0.iter().position(|(known, _)| **known == *id)?;
+        self.0.remove(at)
+    }
+}
+
+/// What the HTTP binding tells the engine.
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
+pub(super) struct BindingReport {
+    /// Tool calls are held: the binding waits for the GET stream, on which the server may send requests.
+    pub(super) holds_tools: bool,
+    /// Messages without a response that the binding took and that are not delivered yet, and their bytes.
+    pub(super) undelivered: (usize, usize),
+    /// Events that the binding took and that are not polled yet, and their bytes of the server's data.
+    pub(super) unpolled: (usize, usize),
+    /// The outcomes of refreshes among them, as a set of kinds. Not in a snapshot: the binding reports them again.
+    #[cfg_attr(feature = "snapshot", serde(skip))]
+    pub(super) refreshed: PerFamily<u8>,
+}
+
+impl BindingReport {
+    /// Whether an outcome of this kind, for this family, waits in the binding to be polled.
+    pub(super) const fn has_refreshed(&self, family: Family, outcome: &RefreshOutcome) -> bool {
+        *self.refreshed.get(family) & kind(outcome) != 0
+    }
+
+    /// The binding took an event, which waits to be polled.
+    pub(super) fn queued(&mut self, event: &Event) {
+        if let Event::Refreshed { family, outcome } = event {
+            *self.refreshed.get_mut(*family) |= kind(outcome);
+        }
+    }
+
+    /// An event was polled from the binding.
+    pub(super) fn polled(&mut self, event: &Event) {
+        if let Event::Refreshed { family, outcome } = event {
+            *self.refreshed.get_mut(*family) &= !kind(outcome);
+        }
+    }
+}
+
+/// The kind of an outcome, as a set of one.
+const fn kind(outcome: &RefreshOutcome) -> u8 {
+    match outcome {
+        RefreshOutcome::Same => 1,
+        RefreshOutcome::Differs => 2,
+        RefreshOutcome::Part => 4,
+        RefreshOutcome::Failed(_) => 8,
     }
 }

@@ -1,15 +1,19 @@
+//! What is reported to the embedder, and typed views of it.
+
+use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
+use core::time::Duration;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::challenge::Challenge;
-use super::outcome::{Outcome, RefreshOutcome, RequestError, ResendReason};
-use super::views::{LogLevel, Progress, ServerMethod, Task};
+use super::outcome::{Challenge, Outcome, RefreshOutcome, RequestError, ResendReason};
 use crate::Time;
 use crate::catalog::Difference;
+use crate::jsonrpc::Json;
 use crate::machine::QuirkKind;
-use crate::protocol::Family;
+use crate::protocol::{Family, method};
 
 /// An event that the client reports.
 ///
@@ -428,3 +432,339 @@ pub enum Cause {
     /// A failure that cannot be retried.
     Failed(Failure),
 }
+
+/// The severity of a log message (RFC 5424).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogLevel {
+    /// Detail for debugging.
+    Debug,
+    /// Normal operation.
+    Info,
+    /// Normal, but significant.
+    Notice,
+    /// A possible problem.
+    Warning,
+    /// An error.
+    Error,
+    /// A failure of a component.
+    Critical,
+    /// Immediate action is required.
+    Alert,
+    /// The system is unusable.
+    Emergency,
+}
+
+impl LogLevel {
+    const ALL: [Self; 8] = [
+        Self::Debug,
+        Self::Info,
+        Self::Notice,
+        Self::Warning,
+        Self::Error,
+        Self::Critical,
+        Self::Alert,
+        Self::Emergency,
+    ];
+
+    /// The level with this name in the protocol.
+    pub(super) fn read(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|level| level.as_str() == name)
+    }
+
+    /// The name of the level in the protocol.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Debug => "debug",
+            Self::Info => "info",
+            Self::Notice => "notice",
+            Self::Warning => "warning",
+            Self::Error => "error",
+            Self::Critical => "critical",
+            Self::Alert => "alert",
+            Self::Emergency => "emergency",
+        }
+    }
+}
+
+/// The parameters of `notifications/progress` (specification 2026-07-28, "Progress").
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Progress {
+    raw: Box<RawValue>,
+}
+
+impl Progress {
+    /// The progress that these parameters report.
+    pub const fn new(raw: Box<RawValue>) -> Self {
+        Self { raw }
+    }
+
+    /// The progress so far; it grows with each notification, in any unit.
+    pub fn progress(&self) -> Option<f64> {
+        self.number("progress")
+    }
+
+    /// The total, if the server knows it.
+    pub fn total(&self) -> Option<f64> {
+        self.number("total")
+    }
+
+    /// A description for people.
+    pub fn message(&self) -> Option<Cow<'_, str>> {
+        Json::from(&*self.raw).member("message").and_then(Json::as_string)
+    }
+
+    /// The parameters, byte for byte.
+    pub fn raw(&self) -> &RawValue {
+        &self.raw
+    }
+
+    fn number(&self, name: &str) -> Option<f64> {
+        Json::from(&*self.raw).member(name).and_then(|number| number.text().parse().ok())
+    }
+}
+
+/// The method of a server request, or of required input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub enum ServerMethod {
+    /// `elicitation/create`: input from the user, by a form or at a URL (specification 2025-11-25, "Elicitation").
+    #[cfg_attr(feature = "serde", serde(rename = "elicitation/create"))]
+    Elicitation,
+    /// `sampling/createMessage`: a completion by the client's model (specification 2025-11-25, "Sampling").
+    #[cfg_attr(feature = "serde", serde(rename = "sampling/createMessage"))]
+    Sampling,
+}
+
+impl ServerMethod {
+    /// The method's name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Elicitation => method::ELICITATION,
+            Self::Sampling => method::SAMPLING,
+        }
+    }
+
+    /// The method of this name.
+    pub(super) fn of(name: &str) -> Option<Self> {
+        match name {
+            method::ELICITATION => Some(Self::Elicitation),
+            method::SAMPLING => Some(Self::Sampling),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for ServerMethod {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// The status of a task (specification of the extension `io.modelcontextprotocol/tasks`, Task Status; 2025-11-25,
+/// "Tasks").
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum TaskStatus {
+    /// The server works on it.
+    Working,
+    /// It requires input.
+    InputRequired,
+    /// It has a result.
+    Completed,
+    /// It failed.
+    Failed,
+    /// It was cancelled.
+    Cancelled,
+}
+
+impl TaskStatus {
+    const ALL: [Self; 5] = [Self::Working, Self::InputRequired, Self::Completed, Self::Failed, Self::Cancelled];
+
+    /// The status with this name in the protocol.
+    fn read(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| status.as_str() == name)
+    }
+
+    /// The name of the status in the protocol.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Working => "working",
+            Self::InputRequired => "input_required",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+impl fmt::Display for TaskStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A task that the server runs a call as, as the server described it.
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Task {
+    raw: Box<RawValue>,
+}
+
+impl Task {
+    /// The task that this JSON object describes.
+    pub const fn new(raw: Box<RawValue>) -> Self {
+        Self { raw }
+    }
+
+    /// The server's id of the task (`taskId`). It may allow whoever has it to read the result.
+    pub fn id(&self) -> Option<Cow<'_, str>> {
+        self.string("taskId")
+    }
+
+    /// The status.
+    pub fn status(&self) -> Option<TaskStatus> {
+        self.string("status").and_then(|name| TaskStatus::read(&name))
+    }
+
+    /// A description of the status for people (`statusMessage`).
+    pub fn message(&self) -> Option<Cow<'_, str>> {
+        self.string("statusMessage")
+    }
+
+    /// How long the server keeps the task, from its creation (`ttlMs`, in 2025-11-25 `ttl`).
+    pub fn ttl(&self) -> Option<Duration> {
+        self.millis("ttlMs").or_else(|| self.millis("ttl"))
+    }
+
+    /// The wait before the next poll (`pollIntervalMs`, in 2025-11-25 `pollInterval`).
+    pub fn poll_interval(&self) -> Option<Duration> {
+        self.millis("pollIntervalMs").or_else(|| self.millis("pollInterval"))
+    }
+
+    /// The task, byte for byte.
+    pub fn raw(&self) -> &RawValue {
+        &self.raw
+    }
+
+    fn string(&self, name: &str) -> Option<Cow<'_, str>> {
+        Json::from(&*self.raw).member(name).and_then(Json::as_string)
+    }
+
+    fn millis(&self, name: &str) -> Option<Duration> {
+        let number = Json::from(&*self.raw).member(name)?;
+        number.text().parse().ok().map(Duration::from_millis)
+    }
+}
+
+/// Counts of messages that were dropped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct Stats {
+    /// Responses to requests that had timed out or were cancelled.
+    pub late_answers: u64,
+    /// Notifications and requests of the server that were left out, because too many actions waited to be polled or
+    /// progress was reported too often.
+    pub left_out: u64,
+    /// Responses and notifications of the client that were dropped over HTTP before they were sent: they were not
+    /// polled in time, or the server did not accept the messages before them.
+    pub undelivered: u64,
+}
+
+fn same(one: Option<&RawValue>, other: Option<&RawValue>) -> bool {
+    one.map(RawValue::get) == other.map(RawValue::get)
+}
+
+impl PartialEq for Event {
+    fn eq(&self, other: &Self) -> bool {
+        match self {
+            Self::Ready => matches!(other, Self::Ready),
+            Self::CatalogChanged { family, difference } => {
+                matches!(other, Self::CatalogChanged { family: f, difference: d } if family == f && difference == d)
+            }
+            Self::Refreshed { family, outcome } => {
+                matches!(other, Self::Refreshed { family: f, outcome: o } if (family, outcome) == (f, o))
+            }
+            Self::Finished { request, outcome, attempts } => {
+                matches!(other, Self::Finished { request: r, outcome: o, attempts: a }
+                    if (request, outcome, attempts) == (r, o, a))
+            }
+            Self::Resending { request, attempt, reason } => {
+                matches!(other, Self::Resending { request: r, attempt: a, reason: why }
+                    if (request, attempt, reason) == (r, a, why))
+            }
+            Self::InputRequired { request, inputs } => {
+                matches!(other, Self::InputRequired { request: r, inputs: i } if request == r && inputs == i)
+            }
+            Self::Unauthorized { request, forbidden, why, challenges } => {
+                matches!(other, Self::Unauthorized { request: r, forbidden: f, why: w, challenges: c }
+                    if (request, forbidden, why, challenges) == (r, f, w, c))
+            }
+            Self::ServerRequest { id, method, params } => {
+                matches!(other, Self::ServerRequest { id: i, method: m, params: p }
+                    if (id, method) == (i, m) && same(params.as_deref(), p.as_deref()))
+            }
+            Self::ServerRequestEnded { id, reason } => {
+                matches!(other, Self::ServerRequestEnded { id: i, reason: r } if (id, reason) == (i, r))
+            }
+            Self::Progress { request, progress } => {
+                matches!(other, Self::Progress { request: r, progress: p } if request == r && progress == p)
+            }
+            Self::Task { request, task } => {
+                matches!(other, Self::Task { request: r, task: t } if request == r && task == t)
+            }
+            Self::ElicitationComplete { id, request } => {
+                matches!(other, Self::ElicitationComplete { id: i, request: r } if id == i && request == r)
+            }
+            Self::Subscription { uri, outcome } => {
+                matches!(other, Self::Subscription { uri: u, outcome: o } if uri == u && outcome == o)
+            }
+            Self::ResourceUpdated { uri } => matches!(other, Self::ResourceUpdated { uri: u } if uri == u),
+            Self::Log { level, logger, data } => {
+                matches!(other, Self::Log { level: l, logger: g, data: d }
+                    if (level, logger, data.get()) == (l, g, d.get()))
+            }
+            Self::LogLevelFailed { error } => matches!(other, Self::LogLevelFailed { error: e } if error == e),
+            Self::Notification { method, params } => {
+                matches!(other, Self::Notification { method: m, params: p }
+                    if method == m && same(params.as_deref(), p.as_deref()))
+            }
+            Self::Quirk(quirk) => matches!(other, Self::Quirk(q) if quirk == q),
+            Self::Down { failure, next } => {
+                matches!(other, Self::Down { failure: f, next: n } if failure == f && next == n)
+            }
+            Self::Closed { cause } => matches!(other, Self::Closed { cause: c } if cause == c),
+        }
+    }
+}
+
+impl Eq for Event {}
+
+impl PartialEq for InputRequest {
+    fn eq(&self, other: &Self) -> bool {
+        let Self { key, method, params } = self;
+        (key, method) == (&other.key, &other.method) && same(params.as_deref(), other.params.as_deref())
+    }
+}
+
+impl Eq for InputRequest {}
+
+impl PartialEq for Progress {
+    fn eq(&self, other: &Self) -> bool {
+        self.raw().get() == other.raw().get()
+    }
+}
+
+impl Eq for Progress {}
+
+impl PartialEq for Task {
+    fn eq(&self, other: &Self) -> bool {
+        self.raw().get() == other.raw().get()
+    }
+}
+
+impl Eq for Task {}

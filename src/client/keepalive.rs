@@ -3,10 +3,8 @@
 use alloc::format;
 use alloc::string::String;
 
-use super::core::Core;
-use super::request_table::Purpose;
-use super::signal::Signals;
-use super::timers::{SHORTEST, Timer};
+use super::core::{Core, SHORTEST, Signals, Timer};
+use super::request::Purpose;
 use super::{FailureKind, Keepalive as KeepaliveOptions, KeepaliveMethod, RequestError};
 use crate::Time;
 use crate::machine::keepalive::{self, Below, Choice, Effect, Input, Lists, Pings, Policy, Preferred, State, take};

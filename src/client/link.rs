@@ -4,9 +4,7 @@ use alloc::boxed::Box;
 use alloc::format;
 use core::time::Duration;
 
-use super::core::{Core, LinkStage, Stage};
-use super::signal::{Loss, Signal, Signals};
-use super::timers::Timer;
+use super::core::{Core, LinkStage, Loss, Signal, Signals, Stage, Timer};
 use super::{
     Cause, CommandError, ConnectionId, Event, Failure, FailureKind, OpenFailure, Output, Recovery, ShutdownStep,
     Transport, Wire,

@@ -10,12 +10,10 @@ use core::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::core::{Core, Stage, declaration};
-use super::error_class::class_of;
-use super::request_table::Purpose;
+use super::core::{Core, LONGEST_WAIT, Signal, Signals, Stage, Timer, Watch, declaration};
+use super::outcome::class_of;
+use super::request::Purpose;
 use super::result_type::of_page;
-use super::signal::{Signal, Signals, Watch};
-use super::timers::{LONGEST_WAIT, Timer};
 use super::{Event, FailureKind, ListErrors, Output, RefreshOutcome, Wire};
 use crate::Time;
 use crate::catalog::{Bounds, Builder, Difference, Flaws, Items, List, PageReport, hash};

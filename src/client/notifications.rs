@@ -8,8 +8,8 @@ use alloc::vec::Vec;
 use serde_json::value::RawValue;
 
 use super::core::Core;
-use super::error_class::class_of;
-use super::request_table::Purpose;
+use super::outcome::class_of;
+use super::request::Purpose;
 use super::{CommandError, Event, LogLevel, Progress, RequestError};
 use crate::Time;
 use crate::jsonrpc::Json;

@@ -1,7 +1,14 @@
+//! How requests end, and why requests and commands are refused.
+
+use alloc::borrow::Cow;
 use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::fmt;
 use serde_json::value::RawValue;
 
 use crate::jsonrpc::ErrorObject;
+use crate::machine::list_error::Class;
+use crate::protocol::error_code;
 
 /// How a request ended.
 #[derive(Clone, Debug)]
@@ -158,3 +165,164 @@ impl RequestError {
         }
     }
 }
+
+/// Why a command of [`Client`](crate::Client) was refused. Beyond the handling of deadlines that were due, the command
+/// changed nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(tag = "type", content = "value", rename_all = "snake_case")
+)]
+#[non_exhaustive]
+pub enum CommandError {
+    /// The client is open already.
+    #[error("the client is open already")]
+    AlreadyOpen,
+    /// The client is closed or closing.
+    #[error("the client is closed")]
+    Closed,
+    /// The client is not ready.
+    #[error("the client is not ready")]
+    NotReady,
+    /// The server did not declare the capability that the method needs.
+    #[error("{server} does not declare `{capability}`, which `{method}` needs")]
+    NotAdvertised {
+        /// The server's name in [`Options`](crate::Options).
+        server: Box<str>,
+        /// The method.
+        method: Box<str>,
+        /// The capability.
+        capability: Cow<'static, str>,
+    },
+    /// The client does not declare the capability that the command needs.
+    #[error("the client does not declare `{capability}` in its options")]
+    NotDeclared {
+        /// The capability.
+        capability: Cow<'static, str>,
+    },
+    /// The engine sends this request or notification itself.
+    #[error("`{method}` is sent by the client itself")]
+    Reserved {
+        /// The method.
+        method: Box<str>,
+    },
+    /// The parameters are not a JSON object.
+    #[error("the parameters must be a JSON object")]
+    ParamsNotObject,
+    /// The result of a server request or of a required input is not a JSON object.
+    #[error("the result must be a JSON object")]
+    ResultNotObject,
+    /// The limit of queued requests or of undelivered output is reached.
+    #[error("the limit of {limit} waiting requests or messages is reached")]
+    TooManyRequests {
+        /// The limit that was reached: [`Limits::queued`](crate::Limits::queued) or
+        /// [`Limits::output`](crate::Limits::output).
+        limit: usize,
+    },
+    /// The limit of subscriptions is reached.
+    #[error("{limit} resources are subscribed to already")]
+    TooManySubscriptions {
+        /// The limit: [`Limits::subscriptions`](crate::Limits::subscriptions).
+        limit: usize,
+    },
+    /// There is no subscription to the resource.
+    #[error("the resource is not subscribed to")]
+    UnknownSubscription,
+    /// No such request is open.
+    #[error("no such request is open")]
+    UnknownRequest,
+    /// The server did not require an input with this key.
+    #[error("the server did not require an input with the key `{key}`")]
+    UnknownInput {
+        /// The key.
+        key: Box<str>,
+    },
+    /// The response to a required input is missing.
+    #[error("there is no response to the required input with the key `{key}`")]
+    MissingInput {
+        /// The key.
+        key: Box<str>,
+    },
+    /// Two responses have the same key.
+    #[error("there are two responses with the key `{key}`")]
+    DuplicateInput {
+        /// The key.
+        key: Box<str>,
+    },
+    /// No such server request is open.
+    #[error("no such server request is open")]
+    UnknownServerRequest,
+}
+
+/// A challenge of a `WWW-Authenticate` header (RFC 9110, section 11.6.1). Its `Debug` shows the names of the parameters,
+/// not the values. Its serialized form has both: a challenge needs no secret, and its recipient needs the values.
+#[derive(Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct Challenge {
+    /// The scheme: `Bearer`.
+    pub scheme: Box<str>,
+    /// The parameters, names and values: `resource_metadata`, `scope`, `error`.
+    pub params: Vec<(Box<str>, Box<str>)>,
+}
+
+impl fmt::Debug for Challenge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let params: Vec<_> = self.params.iter().map(|(name, _)| name).collect();
+        f.debug_struct("Challenge").field("scheme", &self.scheme).field("params", &params).finish()
+    }
+}
+
+impl Challenge {
+    /// Creates a challenge.
+    pub fn new(scheme: impl Into<Box<str>>, params: Vec<(Box<str>, Box<str>)>) -> Self {
+        Self { scheme: scheme.into(), params }
+    }
+
+    /// The value of a parameter; its name is case-insensitive.
+    pub fn param(&self, name: &str) -> Option<&str> {
+        self.params.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| &**value)
+    }
+}
+
+/// What an error says about the method.
+pub(super) fn class_of(error: &ErrorObject) -> Class {
+    match error.code {
+        error_code::METHOD_NOT_FOUND => Class::MethodNotFound,
+        _ if says_not_found(&error.message) => Class::SaysNotFound,
+        _ => Class::Other,
+    }
+}
+
+fn says_not_found(message: &str) -> bool {
+    let message = message.to_ascii_lowercase().replace(['_', '-'], " ");
+    [
+        "method not found",
+        "unknown method",
+        "unrecognized method",
+        "unsupported method",
+        "method not supported",
+        "no such method",
+        "not implemented",
+    ]
+    .iter()
+    .any(|text| message.contains(text))
+}
+
+impl PartialEq for Outcome {
+    fn eq(&self, other: &Self) -> bool {
+        match self {
+            Self::Result(result) => matches!(other, Self::Result(r) if result.get() == r.get()),
+            Self::Error(error) => matches!(other, Self::Error(e) if error == e),
+            Self::InputRequired(result) => matches!(other, Self::InputRequired(r) if result.get() == r.get()),
+            Self::NotAdvertised => matches!(other, Self::NotAdvertised),
+            Self::TimedOut(bound) => matches!(other, Self::TimedOut(b) if bound == b),
+            Self::Cancelled => matches!(other, Self::Cancelled),
+            Self::NotSent => matches!(other, Self::NotSent),
+            Self::Unknown => matches!(other, Self::Unknown),
+        }
+    }
+}
+
+impl Eq for Outcome {}

@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use super::RequestError;
 use super::core::Core;
-use super::request_table::Purpose;
+use super::request::Purpose;
 use crate::jsonrpc::Json;
 use crate::machine::result_type::{Meaning, Request, Type, take};
 use crate::protocol::Era;

@@ -10,10 +10,8 @@ use alloc::{format, vec};
 use core::time::Duration;
 use serde_json::value::RawValue;
 
-use super::core::Core;
+use super::core::{Core, Reaction, Signal, Signals};
 use super::forms::Defaults;
-use super::reaction::Reaction;
-use super::signal::{Signal, Signals};
 use super::{CommandError, Event, Options, Outgoing, Output, RequestId, SamplingPolicy, ServerMethod, ServerRequestId};
 use crate::jsonrpc::{ErrorObject, Json, Object, PeerId};
 use crate::machine::server_request::{self, Answer, Asked, Declared, Method, Room};

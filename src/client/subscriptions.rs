@@ -6,10 +6,8 @@ use alloc::format;
 use alloc::vec::Vec;
 use serde_json::value::RawValue;
 
-use super::core::{Core, declaration};
-use super::request_table::Purpose;
-use super::signal::{Signal, Signals, Watch};
-use super::timers::{LONGEST_WAIT, Timer};
+use super::core::{Core, LONGEST_WAIT, Signal, Signals, Timer, Watch, declaration};
+use super::request::Purpose;
 use super::{CommandError, Event, RequestError};
 use crate::Time;
 use crate::jsonrpc::{Json, Object};
@@ -17,9 +15,8 @@ use crate::machine::listen_stream::{
     Acknowledgement, Admission, Announced, Capabilities, Content, End, Listening, Named, Stream, Subscription, Waiting,
     Watched,
 };
-use crate::machine::request;
 use crate::machine::subscribe::{self, Listed, Means, Occasion, Step};
-use crate::machine::{Verdict, gate, listen_stream, resource_subscription};
+use crate::machine::{Verdict, gate, listen_stream, request, resource_subscription};
 use crate::protocol::{Era, Family, PerFamily, method};
 use crate::text::excerpt;
 

@@ -13,11 +13,10 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use serde_json::value::RawValue;
 
-use super::core::Core;
+use super::core::{Core, Reaction, Signal, Signals};
 use super::forms::{accepts, fill_required};
-use super::reaction::Reaction;
-use super::request_table::{Block, Blocked, Call, InputRounds, OpenRequest, Purpose};
-use super::signal::{Signal, Signals};
+use super::request::{Block, Blocked, Call, InputRounds, Purpose};
+use super::request_table::OpenRequest;
 use super::{
     CommandError, Event, InputRequest, Outcome, Request, RequestError, RequestId, ResendReason, ServerMethod, Wire,
     result_type,

@@ -9,9 +9,8 @@ use alloc::vec::Vec;
 use core::time::Duration;
 use serde_json::value::RawValue;
 
-use super::super::core::Core;
-use super::super::request_table::{CallTask, InputRounds};
-use super::super::signal::{Signal, Signals};
+use super::super::core::{Core, Signal, Signals};
+use super::super::request::{CallTask, InputRounds};
 use super::super::{Event, InputRequest, Outcome, RequestError, Task, TaskError, TaskStatus, result_type};
 use super::{Judge, on_invalid, sampling_of, set_input, step, step_to, task_round};
 use crate::jsonrpc::{ErrorObject, Json, Object};

@@ -1,0 +1,747 @@
+//! Component: the handshake, which finds out era and version of the server, and later changes of them.
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+use serde_json::value::RawValue;
+
+use super::core::{Core, Signal, Signals, Timer};
+use super::request::Purpose;
+use super::{Eras, FailureKind, KnownEra, Options, Output, RequestError, Server};
+use crate::Time;
+use crate::jsonrpc::{ErrorObject, Json};
+use crate::machine::era_change::{self, Carrier, Phase, Reconnect, Response, Watch, take_shown, take_watch};
+use crate::machine::handshake::{
+    self, Allowed, Broken, Effect, Failure, Input, Known, Nearest, Older, Refused, Request, State, Status, Version,
+    take,
+};
+use crate::machine::resend::{self, Reason, Used};
+use crate::machine::{QuirkKind, Verdict, loss, offer};
+use crate::protocol::{Capability, Era, ProtocolVersion, error_code, method};
+use crate::text::excerpt;
+
+/// Factor on the timeout of `server/discover` for a server that is slow, or was modern before.
+const SLOW_DISCOVER: u32 = 3;
+
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
+pub(super) struct Handshake {
+    state: State,
+    opened_at: Time,
+    discover_sent_at: Time,
+    /// The version in the last `server/discover` or `initialize`.
+    offered: Option<ProtocolVersion>,
+    tried: Tried,
+    /// The version that the server named last.
+    named: Option<ProtocolVersion>,
+    /// The id of the last `server/discover` or `initialize`.
+    request: Option<u64>,
+    /// The server's description in the last response.
+    #[cfg_attr(feature = "snapshot", serde(with = "super::server::form"))]
+    candidate: Option<Box<Server>>,
+    /// The server's description in a late response to `server/discover`.
+    #[cfg_attr(feature = "snapshot", serde(with = "super::server::form"))]
+    evidence: Option<Box<Server>>,
+    /// The last message of the server or the system.
+    words: Option<Box<str>>,
+    /// How often `server/discover` was sent again because its exchange broke.
+    broken: Used,
+    known_era: Option<KnownEra>,
+    /// Whether responses show that the server changed its era or version.
+    change: era_change::State,
+}
+
+impl Handshake {
+    pub(super) fn new(known_era: Option<KnownEra>) -> Self {
+        Self {
+            state: State::Idle,
+            opened_at: Time::ZERO,
+            discover_sent_at: Time::ZERO,
+            offered: None,
+            tried: Tried::default(),
+            named: None,
+            request: None,
+            candidate: None,
+            evidence: None,
+            words: None,
+            broken: Used::Never,
+            known_era,
+            change: era_change::State::Settled,
+        }
+    }
+
+    pub(super) const fn known_era(&self) -> Option<KnownEra> {
+        self.known_era
+    }
+
+    /// The request that the handshake waits for has a new id.
+    pub(super) fn rename(&mut self, id: u64, new: u64) {
+        if self.request == Some(id) {
+            self.request = Some(new);
+        }
+    }
+
+    /// A transport is to be opened.
+    pub(super) fn reset(&mut self, core: &Core) {
+        let state = handshake::take_opening(self.state);
+        *self = Self { state, opened_at: core.now, change: self.change, ..Self::new(self.known_era) };
+    }
+
+    /// The connection was lost.
+    pub(super) fn on_lost(&mut self) {
+        self.state = take(self.state, Input::Lost).next;
+    }
+
+    /// The transport is open.
+    pub(super) fn start(&mut self, core: &mut Core) -> Signals {
+        let (state, change) = (self.state, self.change);
+        *self = Self { state, opened_at: core.now, change, ..Self::new(self.known_era) };
+        let offered = match core.options.capabilities.is_empty() {
+            true => offer::Input::BeginBare,
+            false => offer::Input::Begin,
+        };
+        core.offer = offer::take(core.offer, offered).next;
+        core.arm(Timer::Handshake, core.options.timeouts.handshake);
+        let allowed = match core.options.eras {
+            Eras::Auto => Allowed::Both,
+            Eras::LegacyFirst => Allowed::BothLegacyFirst,
+            Eras::LegacyOnly => Allowed::Legacy,
+            Eras::ModernOnly(_) => Allowed::Modern,
+        };
+        let known = match self.known_era.map(KnownEra::era) {
+            Some(Era::Legacy) => Known::Legacy,
+            Some(Era::Modern) => Known::Modern,
+            None => Known::Unknown,
+        };
+        let input = handshake::take_start(allowed, known, core.wire);
+        self.step(core, input)
+    }
+
+    pub(super) fn step(&mut self, core: &mut Core, input: Input) -> Signals {
+        let row = take(self.state, input);
+        self.state = row.next;
+        if let Verdict::Quirk(kind) = row.verdict {
+            self.told().record(core, kind, input);
+        }
+        let mut signals = Signals::NONE;
+        for effect in row.effects {
+            signals.extend(self.apply(core, *effect));
+        }
+        signals
+    }
+
+    fn apply(&mut self, core: &mut Core, effect: Effect) -> Signals {
+        match effect {
+            Effect::SendDiscover => {
+                let pinned = core.options.eras.pinned();
+                self.send_discover(core, pinned.unwrap_or(ProtocolVersion::NEWEST_MODERN));
+            }
+            Effect::SendDiscoverNamed => {
+                let named = self.named.take();
+                self.send_discover(core, named.unwrap_or(ProtocolVersion::NEWEST_MODERN));
+            }
+            Effect::SendInitialize => {
+                let saved = self.known_era.filter(|known| known.era() == Era::Legacy);
+                self.send_initialize(core, saved.map_or(ProtocolVersion::NEWEST_LEGACY, |known| known.version));
+            }
+            Effect::SendInitializeNamed => {
+                let named = self.named.take();
+                self.send_initialize(core, named.unwrap_or(ProtocolVersion::NEWEST_LEGACY));
+            }
+            Effect::SendInitializeOlder => {
+                let next = self.named.take().or(self.tried.next(self.offered));
+                self.send_initialize(core, next.unwrap_or(ProtocolVersion::V2024_11_05));
+            }
+            Effect::SendInitializeBare => {
+                self.send_initialize(core, self.offered.unwrap_or(ProtocolVersion::NEWEST_LEGACY));
+            }
+            Effect::SendInitialized => {
+                let message = core.encode_notification(method::INITIALIZED, None::<fn(&mut alloc::vec::Vec<u8>)>);
+                core.outbox.push(Output::Send(message));
+                return Signals::one(Signal::Discover);
+            }
+            Effect::ArmDiscover => {
+                self.discover_sent_at = core.now;
+                // A server that was modern before gets more time: it is more likely slow to start.
+                let modern = self.known_era.is_some_and(|known| known.era() == Era::Modern);
+                let factor = if modern { SLOW_DISCOVER } else { 1 };
+                core.arm(Timer::Discover, core.options.timeouts.discover.saturating_mul(factor));
+            }
+            Effect::DisarmDiscover => core.timers.set(Timer::Discover, None),
+            // After a jump of the clock both deadlines may be due.
+            Effect::ExtendDeadline => {
+                if let Some(deadline) = core.timers.get(Timer::Handshake) {
+                    let least = core.after(core.options.timeouts.discover);
+                    core.timers.set(Timer::Handshake, Some(deadline.max(least)));
+                }
+            }
+            Effect::ForgetEra => self.known_era = None,
+            Effect::KeepEvidence => self.evidence = self.candidate.take(),
+            Effect::NoteClosedAs(kind) => {
+                self.known_era = self.known_era.map(|known| KnownEra { discover_closes: true, ..known });
+                let detail =
+                    "the connection closed on a handshake that began with `server/discover`; opened again without it";
+                core.quirk(kind, None, Some(method::DISCOVER), detail);
+            }
+            Effect::Adopt => {
+                let candidate = self.candidate.take();
+                self.adopt(core, candidate);
+            }
+            Effect::AdoptEvidence => {
+                let evidence = self.evidence.take();
+                self.adopt(core, evidence);
+            }
+            Effect::DiscoverModern => return Signals::one(Signal::ModernAgreed),
+            Effect::Reopen => return Signals::one(Signal::Reopen),
+            Effect::Fail(failure) => return self.told().fail(core, failure),
+        }
+        Signals::NONE
+    }
+
+    /// What is known for a report.
+    fn told(&self) -> Told<'_> {
+        Told {
+            words: self.words.as_deref(),
+            offered: self.offered,
+            candidate: self.candidate.as_ref().map(|server| server.version),
+            opened_at: self.opened_at,
+            discover_sent_at: self.discover_sent_at,
+        }
+    }
+
+    fn send_discover(&mut self, core: &mut Core, version: ProtocolVersion) {
+        self.offered = Some(version);
+        self.request = Some(core.requests.insert(Purpose::Discover(version), None));
+    }
+
+    fn send_initialize(&mut self, core: &mut Core, version: ProtocolVersion) {
+        self.offered = Some(version);
+        self.tried.add(version);
+        self.request = Some(core.requests.insert(Purpose::Initialize(version), None));
+    }
+
+    /// The handshake is done.
+    fn adopt(&mut self, core: &mut Core, server: Option<Box<Server>>) {
+        let Some(server) = server else { return };
+        core.timers.set(Timer::Handshake, None);
+        core.timers.set(Timer::Discover, None);
+        let era = server.era();
+        // A server that is known to close on `server/discover` was not sent it, so this is still known.
+        let discover_closes = self.known_era.is_some_and(|known| known.discover_closes) && era == Era::Legacy;
+        let offered = self.offered.filter(|offered| offered.era() == era);
+        let version = offered.unwrap_or(server.version);
+        self.known_era = Some(KnownEra { version, discover_closes });
+        record_shape(core, &server);
+        core.agreed = Some(server.version);
+        core.server = Some(server);
+        // Open handshake requests were replaced: `server/discover` by `initialize`, or the reverse.
+        for id in core.requests.engine() {
+            core.give_up(id);
+        }
+        core.arm(Timer::Discovery, core.options.timeouts.discovery);
+    }
+
+    /// The transport is slow, but there is activity: the timeouts are extended, up to a maximum.
+    pub(super) fn on_sign_of_life(&self, core: &mut Core) {
+        let timeouts = core.options.timeouts;
+        let latest = self.opened_at + timeouts.handshake_max;
+        let discover_latest = self.discover_sent_at + timeouts.discover.saturating_mul(SLOW_DISCOVER);
+        let bounds = [
+            (Timer::Connect, timeouts.connect.unwrap_or_default(), latest),
+            (Timer::Open, timeouts.open, latest),
+            (Timer::Handshake, timeouts.handshake, latest),
+            (Timer::Discover, timeouts.discover, discover_latest),
+        ];
+        for (timer, wait, latest) in bounds {
+            if let Some(at) = core.timers.get(timer) {
+                core.timers.set(timer, Some(at.max((core.now + wait).min(latest))));
+            }
+        }
+    }
+
+    /// The transport closed; `why` is the system's message.
+    pub(super) fn on_closed(&mut self, core: &mut Core, why: Box<str>) -> Signals {
+        self.words = Some(why);
+        self.step(core, Input::TransportClosed)
+    }
+
+    /// Takes the response to `server/discover`.
+    pub(super) fn on_discovered(
+        &mut self,
+        core: &mut Core,
+        id: u64,
+        answer: Result<&RawValue, RequestError>,
+    ) -> Signals {
+        let late = self.request != Some(id);
+        let Answer { input, words, named, candidate } = match answer {
+            Ok(result) => discovered(self.tried, &core.options, result),
+            Err(error) => discover_error(self.tried, &core.options, &error),
+        };
+        self.words = words.or(self.words.take());
+        self.candidate = candidate.or(self.candidate.take());
+        if !late {
+            self.named = named;
+        }
+        let input = match (late, input) {
+            (false, input) => input,
+            (true, Input::ModernFound) => Input::LateModern,
+            (true, Input::VersionOffered | Input::ModernError) => Input::LateModernError,
+            (true, _) => Input::LateOther,
+        };
+        self.step(core, input)
+    }
+
+    /// Takes the response to `initialize`.
+    pub(super) fn on_initialized(&mut self, core: &mut Core, answer: Result<&RawValue, RequestError>) -> Signals {
+        match answer {
+            Ok(result) => {
+                let Answer { input, words, candidate, .. } = initialized(&core.options, result);
+                self.words = words;
+                self.candidate = candidate.or(self.candidate.take());
+                self.step(core, input)
+            }
+            Err(error) => {
+                self.words = Some(excerpt(&format!("{error}")).into());
+                let data = error.server().and_then(|error| error.data.as_deref());
+                let versions = data.and_then(|data| Json::from(data).member("supported"));
+                let common = versions.map(|versions| common(self.tried, &core.options, versions));
+                let common = common.unwrap_or_default();
+                self.named = common.legacy.or(self.named);
+                let older = self.tried.next(self.offered).is_some();
+                match refusal(&error, common, older) {
+                    Refusal::ByModern => self.step(core, Input::RefusedByModern),
+                    Refusal::Offer(input) => self.step_offer(core, input),
+                }
+            }
+        }
+    }
+
+    /// `server/discover` or `initialize` was refused with an HTTP status.
+    pub(super) fn on_status(&mut self, core: &mut Core, purpose: &Purpose, status: u16, words: Box<str>) -> Signals {
+        self.words = Some(words);
+        let status = match status {
+            200..300 => Status::Good,
+            400 | 404 | 405 => Status::NotUnderstood,
+            500.. => Status::Server,
+            _ => Status::Other,
+        };
+        let older = if self.tried.next(self.offered).is_some() { Older::Some } else { Older::None };
+        match handshake::take_refused(classify_request(purpose), status, older) {
+            Refused::Handshake(input) => self.step(core, input),
+            Refused::Offer(input) => self.step_offer(core, input),
+        }
+    }
+
+    /// The exchange of `server/discover` or `initialize` broke.
+    pub(super) fn on_broken(&mut self, core: &mut Core, purpose: &Purpose, why: &str) -> Signals {
+        let request = classify_request(purpose);
+        match handshake::take_broken(request, resend::take(Reason::Broken, self.broken)) {
+            Broken::Again => {
+                self.broken = self.broken.more();
+                self.send_discover(core, self.offered.unwrap_or(ProtocolVersion::NEWEST_MODERN));
+                Signals::NONE
+            }
+            Broken::Lost => {
+                let message = format!("{} broke the exchange of the handshake: {why}", core.server_name());
+                Signals::lost(FailureKind::Closed, message, loss::Transport::Closed)
+            }
+        }
+    }
+
+    /// The offered version or the capabilities were refused.
+    fn step_offer(&mut self, core: &mut Core, input: offer::Input) -> Signals {
+        let row = offer::take(core.offer, input);
+        core.offer = row.next;
+        let mut signals = Signals::NONE;
+        for effect in row.effects {
+            let input = match effect {
+                offer::Effect::OfferOlder => Input::VersionRefused,
+                offer::Effect::OfferBare => Input::CapabilitiesRefused,
+                offer::Effect::Refused => Input::Refused,
+            };
+            signals.extend(self.step(core, input));
+        }
+        signals
+    }
+}
+
+/// The request of the handshake that a request is.
+const fn classify_request(purpose: &Purpose) -> Request {
+    match purpose {
+        Purpose::Discover(_) => Request::Discover,
+        Purpose::Initialize(_)
+        | Purpose::List { .. }
+        | Purpose::SetLevel
+        | Purpose::Keepalive(_)
+        | Purpose::Rediscover
+        | Purpose::Listen { .. }
+        | Purpose::Subscribe(_)
+        | Purpose::Unsubscribe(_)
+        | Purpose::CancelTask(_)
+        | Purpose::Call(_) => Request::Initialize,
+    }
+}
+
+impl Handshake {
+    /// Takes the response to a request. Returns the loss of the connection if there has to be a new handshake.
+    pub(super) fn on_response(
+        &mut self,
+        core: &mut Core,
+        id: u64,
+        carrier: Carrier,
+        error: Option<&ErrorObject>,
+    ) -> Signals {
+        let phase = if core.is_ready() { Phase::Ready } else { Phase::Connecting };
+        let reconnect = if core.options.reconnect.is_some() { Reconnect::On } else { Reconnect::Off };
+        match take_watch(phase, reconnect) {
+            Watch::Judge => {}
+            Watch::Ignore => return Signals::NONE,
+        }
+        let Some(era) = core.era() else { return Signals::NONE };
+        let response = error.map_or(Response::Other, |error| classify(core, id, error));
+        let input = take_shown(carrier, response, era);
+        // Nearly every response shows what is known.
+        if (self.change, input) == (era_change::State::Settled, era_change::Input::Expected) {
+            return Signals::NONE;
+        }
+        let row = era_change::take(self.change, input);
+        self.change = row.next;
+        let words = error.map(|error| excerpt(&format!("{error}")).into_owned()).unwrap_or_default();
+        if let Verdict::Quirk(kind) = row.verdict {
+            let detail = format!("a response that shows another era or version ({words}); a new handshake follows");
+            core.quirk(kind, None, None, detail);
+        }
+        let mut signals = Signals::NONE;
+        for effect in row.effects {
+            match effect {
+                era_change::Effect::Renew => {
+                    self.known_era = None;
+                    let message = format!("{} changed its era or version: {words}", core.server_name());
+                    signals.extend(Signals::lost(FailureKind::Protocol, message, loss::Transport::Open));
+                }
+            }
+        }
+        signals
+    }
+}
+
+fn classify(core: &Core, id: u64, error: &ErrorObject) -> Response {
+    match error.code {
+        error_code::UNSUPPORTED_PROTOCOL_VERSION => Response::VersionUnsupported,
+        error_code::HEADER_MISMATCH | error_code::MISSING_REQUIRED_CLIENT_CAPABILITY => Response::ModernError,
+        error_code::METHOD_NOT_FOUND if is_implied(core, id) => Response::MethodNotFound,
+        _ => Response::Other,
+    }
+}
+
+/// Whether the server's capabilities imply that it has the method of the request.
+fn is_implied(core: &Core, id: u64) -> bool {
+    let Some(open) = core.requests.get(id) else { return false };
+    let capability = match &open.purpose {
+        Purpose::List { family, .. } => Some(family.capability()),
+        Purpose::Call(call) => Capability::needed_for(&call.request.method),
+        Purpose::Discover(_)
+        | Purpose::Initialize(_)
+        | Purpose::SetLevel
+        | Purpose::Keepalive(_)
+        | Purpose::Rediscover
+        | Purpose::Listen { .. }
+        | Purpose::Subscribe(_)
+        | Purpose::Unsubscribe(_)
+        | Purpose::CancelTask(_) => None,
+    };
+    let server = core.server.as_ref();
+    capability.is_some_and(|capability| server.is_some_and(|server| server.has(capability) == Some(true)))
+}
+
+/// Maximum number of versions that are read from a server's list.
+const VERSIONS: usize = 64;
+
+/// A classified response; nothing is changed yet.
+struct Answer {
+    input: Input,
+    words: Option<Box<str>>,
+    named: Option<ProtocolVersion>,
+    candidate: Option<Box<Server>>,
+}
+
+impl Answer {
+    fn new(input: Input, words: impl Into<Box<str>>) -> Self {
+        Self { input, words: Some(words.into()), named: None, candidate: None }
+    }
+}
+
+/// The versions that both sides support and that were not tried: the newest of each era.
+#[derive(Clone, Copy, Debug, Default)]
+struct Common {
+    legacy: Option<ProtocolVersion>,
+    modern: Option<ProtocolVersion>,
+}
+
+fn discovered(tried: Tried, options: &Options, result: &RawValue) -> Answer {
+    let versions = Json::from(result).member("supportedVersions").filter(|versions| versions.first() == b'[');
+    let Some(versions) = versions else {
+        return Answer::new(Input::NotModern, "the result has no list of `supportedVersions`");
+    };
+    let common = common(tried, options, versions);
+    if let Some(version) = common.modern {
+        let candidate = Some(Box::new(Server::read(version, result)));
+        return Answer { input: Input::ModernFound, words: None, named: None, candidate };
+    }
+    named(common, versions)
+}
+
+fn discover_error(tried: Tried, options: &Options, error: &RequestError) -> Answer {
+    let words = excerpt(&format!("{error}")).into_owned();
+    match error.code() {
+        Some(error_code::UNSUPPORTED_PROTOCOL_VERSION) => {
+            let data = error.server().and_then(|error| error.data.as_deref());
+            let versions = data.and_then(|data| Json::from(data).member("supported"));
+            let Some(versions) = versions else { return Answer::new(Input::NothingCommon, words) };
+            let common = common(tried, options, versions);
+            if common.modern.is_some() {
+                return Answer { named: common.modern, ..Answer::new(Input::VersionOffered, words) };
+            }
+            named(common, versions)
+        }
+        Some(error_code::HEADER_MISMATCH | error_code::MISSING_REQUIRED_CLIENT_CAPABILITY) => {
+            Answer::new(Input::ModernError, words)
+        }
+        _ => Answer::new(Input::NotModern, words),
+    }
+}
+
+/// The versions in a server's list that the client supports and has not tried.
+fn common(tried: Tried, options: &Options, versions: Json<'_>) -> Common {
+    let mut common = Common::default();
+    for version in versions.elements(VERSIONS).into_iter().flat_map(|elements| elements.kept) {
+        let Some(Ok(version)) = version.as_string().map(|version| version.parse::<ProtocolVersion>()) else {
+            continue;
+        };
+        match version.era() {
+            Era::Legacy if tried.has(version) => {}
+            Era::Legacy => common.legacy = common.legacy.max(Some(version)),
+            Era::Modern if options.eras.pinned().is_some_and(|pinned| pinned != version) => {}
+            Era::Modern => common.modern = common.modern.max(Some(version)),
+        }
+    }
+    common
+}
+
+/// What a refusal of `initialize` means; `older`: there is a version to offer next.
+fn refusal(error: &RequestError, common: Common, older: bool) -> Refusal {
+    if common.legacy.is_some() {
+        return Refusal::Offer(offer::Input::VersionNamed);
+    }
+    if common.modern.is_some() || error.code() == Some(error_code::UNSUPPORTED_PROTOCOL_VERSION) {
+        return Refusal::ByModern;
+    }
+    let message = error.server().map_or(String::new(), |error| error.message.to_ascii_lowercase());
+    let invalid = error.code() == Some(error_code::INVALID_PARAMS);
+    let capabilities = ["capabilit", "elicitation", "sampling", "roots", "extensions", "experimental"]
+        .iter()
+        .any(|word| message.contains(word));
+    let version = message.contains("version");
+    Refusal::Offer(match (version, capabilities, invalid, older) {
+        (true, true, _, true) => offer::Input::VersionAndCapabilities,
+        (true, true, _, false) => offer::Input::LastVersionAndCapabilities,
+        (true, false, _, true) => offer::Input::Version,
+        (true, false, _, false) => offer::Input::LastVersion,
+        (false, true, true, true) => offer::Input::ParamsAndCapabilities,
+        (false, true, _, _) => offer::Input::Capabilities,
+        (false, false, true, true) => offer::Input::Params,
+        (false, false, true, false) => offer::Input::LastParams,
+        (false, false, false, _) => offer::Input::Other,
+    })
+}
+
+/// What a refusal of `initialize` means.
+enum Refusal {
+    /// The server names modern versions.
+    ByModern,
+    /// The server refuses what was offered.
+    Offer(offer::Input),
+}
+
+fn named(common: Common, versions: Json<'_>) -> Answer {
+    let words = format!("it speaks {}", excerpt(versions.text()));
+    let input = if common.legacy.is_some() { Input::LegacyFound } else { Input::NothingCommon };
+    Answer { named: common.legacy, ..Answer::new(input, words) }
+}
+
+fn initialized(options: &Options, result: &RawValue) -> Answer {
+    let Some(version) = Json::from(result).member("protocolVersion").and_then(Json::as_string) else {
+        return Answer::new(Input::Malformed, format!("no `protocolVersion` in {}", excerpt(result.get())));
+    };
+    let words = format!("it answered with version {}", excerpt(&version));
+    let below = |known: &ProtocolVersion| known.era() == Era::Legacy && known.as_str() < &*version;
+    let known = version.parse::<ProtocolVersion>().ok();
+    let usable = known.or_else(|| ProtocolVersion::ALL.iter().copied().rev().find(below));
+    let class = match (known.map(ProtocolVersion::era), usable) {
+        (Some(Era::Legacy), _) => Version::Legacy,
+        (Some(Era::Modern), _) => Version::Modern,
+        (None, Some(_)) => Version::Later,
+        (None, None) => Version::Unknown,
+    };
+    let nearest = if options.tolerance.nearest_version { Nearest::Taken } else { Nearest::Refused };
+    let input = handshake::take_answered(class, nearest);
+    let usable = usable.filter(|_| matches!(input, Input::Accepted | Input::AcceptedNearest));
+    let candidate = usable.map(|version| Box::new(Server::read(version, result)));
+    Answer { candidate, ..Answer::new(input, words) }
+}
+
+/// The versions that `initialize` offered, as bits.
+#[derive(Clone, Copy, Debug, Default)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
+struct Tried(u8);
+
+impl Tried {
+    const fn add(&mut self, version: ProtocolVersion) {
+        self.0 |= bit(version);
+    }
+
+    const fn has(self, version: ProtocolVersion) -> bool {
+        self.0 & bit(version) != 0
+    }
+
+    /// The newest legacy version that is older than the offered one and was not tried.
+    fn next(self, offered: Option<ProtocolVersion>) -> Option<ProtocolVersion> {
+        let offered = offered.unwrap_or(ProtocolVersion::NEWEST_MODERN);
+        let older = ProtocolVersion::ALL.iter().copied().rev().filter(|version| *version < offered);
+        older.filter(|version| version.era() == Era::Legacy).find(|version| !self.has(*version))
+    }
+}
+
+const fn bit(version: ProtocolVersion) -> u8 {
+    1 << version as u8
+}
+
+/// What is known of a handshake.
+struct Told<'a> {
+    /// The last message of the server or the system.
+    words: Option<&'a str>,
+    /// The version in the last `server/discover` or `initialize`.
+    offered: Option<ProtocolVersion>,
+    /// The version in the last response.
+    candidate: Option<ProtocolVersion>,
+    opened_at: Time,
+    discover_sent_at: Time,
+}
+
+impl Told<'_> {
+    /// Records a deviation that the table found for this input.
+    fn record(&self, core: &mut Core, kind: QuirkKind, input: Input) {
+        let words = self.words.unwrap_or("");
+        let offered = self.offered.map_or("", ProtocolVersion::as_str);
+        let (method, detail) = match input {
+            Input::ServerFault => {
+                (method::DISCOVER, format!("{words}; `initialize` follows, and `server/discover` again the next time"))
+            }
+            Input::DiscoverTimeout => {
+                let waited = core.now.since(self.discover_sent_at);
+                (method::DISCOVER, format!("no answer within {waited:?}; `initialize` follows"))
+            }
+            Input::LateModern | Input::LateModernError | Input::LateOther => {
+                (method::DISCOVER, "the answer came after `initialize` had been sent".into())
+            }
+            Input::AcceptedNearest => {
+                let taken = self.candidate.map_or("", ProtocolVersion::as_str);
+                (method::INITIALIZE, format!("{words}; taken for {taken}"))
+            }
+            Input::VersionRefused => {
+                (method::INITIALIZE, format!("{offered} was refused ({words}); another version follows"))
+            }
+            Input::CapabilitiesRefused => {
+                (method::INITIALIZE, format!("the client's capabilities were refused ({words}); again without them"))
+            }
+            Input::StartDiscover
+            | Input::StartDiscoverHttp
+            | Input::StartModern
+            | Input::StartLegacyFirst
+            | Input::StartLegacy
+            | Input::ModernFound
+            | Input::LegacyFound
+            | Input::VersionOffered
+            | Input::NothingCommon
+            | Input::ModernError
+            | Input::NotModern
+            | Input::Accepted
+            | Input::VersionUnknown
+            | Input::RefusedByModern
+            | Input::Refused
+            | Input::Malformed
+            | Input::Deadline
+            | Input::TransportClosed
+            | Input::Lost => (method::INITIALIZE, String::from(words)),
+        };
+        core.quirk(kind, None, Some(method), detail);
+    }
+
+    fn fail(&self, core: &Core, failure: Failure) -> Signals {
+        let server = core.server_name();
+        let words = self.words.unwrap_or("it did not say why");
+        let offered = self.offered.map_or("no version", ProtocolVersion::as_str);
+        let asked = match self.offered.map(ProtocolVersion::era) {
+            Some(Era::Modern) => method::DISCOVER,
+            Some(Era::Legacy) | None => method::INITIALIZE,
+        };
+        let (kind, message) = match failure {
+            Failure::Timeout => {
+                let waited = core.now.since(self.opened_at);
+                (FailureKind::HandshakeTimeout, format!("{server} did not answer `{asked}` within {waited:?}"))
+            }
+            Failure::Rejected => {
+                (FailureKind::HandshakeRejected, format!("{server} refused `{asked}` (offered {offered}): {words}"))
+            }
+            Failure::EraExcluded => (
+                FailureKind::HandshakeRejected,
+                format!("{server} speaks only an era that the options exclude (`{asked}` offered {offered}): {words}"),
+            ),
+            Failure::UnsupportedVersion => (
+                FailureKind::UnsupportedVersion,
+                format!(
+                    "{server} and this client have no protocol version in common (`{asked}` offered {offered}): {words}"
+                ),
+            ),
+            Failure::Protocol => {
+                (FailureKind::Protocol, format!("{server} sent an invalid response to `{asked}`: {words}"))
+            }
+            Failure::Closed => {
+                (FailureKind::Closed, format!("{server} closed the connection during the handshake: {words}"))
+            }
+        };
+        let transport = if failure == Failure::Closed { loss::Transport::Closed } else { loss::Transport::Open };
+        Signals::lost(kind, message, transport)
+    }
+}
+
+/// Records deviations in the shape of a server's description.
+fn record_shape(core: &mut Core, server: &Server) {
+    let method = match server.era() {
+        Era::Legacy => method::INITIALIZE,
+        Era::Modern => method::DISCOVER,
+    };
+    if server.capabilities.is_none() {
+        let detail = "the answer has no `capabilities`; every family is asked";
+        core.quirk(QuirkKind::InitializeShape, None, Some(method), detail);
+    }
+    let answer = Json::from(&*server.raw);
+    let odd_instructions = server.instructions.is_none() && answer.member("instructions").is_some();
+    let nameless = server.era() == Era::Legacy && (server.name.is_none() || server.server_version.is_none());
+    if nameless {
+        let detail = "the answer has no `serverInfo` with a name and a version";
+        core.quirk(QuirkKind::InitializeShape, None, Some(method), detail);
+    } else if odd_instructions {
+        core.quirk(QuirkKind::InitializeShape, None, Some(method), "`instructions` is no string");
+    }
+    let mut odd = String::new();
+    if let Some(capabilities) = &server.capabilities {
+        capabilities.odd_shapes(|name, value| {
+            let separator = if odd.is_empty() { "" } else { ", " };
+            odd.push_str(&format!("{separator}`{name}` is {}", excerpt(value)));
+        });
+    }
+    if !odd.is_empty() {
+        core.quirk(QuirkKind::CapabilityShape, None, Some(method), format!("{odd}, not an object"));
+    }
+}

@@ -1,0 +1,1053 @@
+//! The router: passes messages, timers, commands and signals to the components. It is the only part that sees all of
+//! them.
+
+use alloc::borrow::Cow;
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::num::NonZero;
+use serde_json::value::RawValue;
+
+use super::action::{Report, Unauthorized};
+use super::core::{Core, LinkStage, Signal, Signals, Stage, Timer};
+use super::link::Link;
+use super::lists::ListFailure;
+use super::notifications::{id_of_progress, on_level_failed, on_progress, report, send_level, set_level};
+use super::request::{Block, Purpose};
+use super::result_type::complete;
+use super::server_requests::{ServerRequests, set_roots};
+use super::subscriptions::Subscriptions;
+use super::{
+    CommandError, Engine, Event, FailureKind, LogLevel, Outcome, Output, Request, RequestError, RequestId,
+    ServerRequestId, Transport, Wire, calls,
+};
+use crate::Time;
+use crate::jsonrpc::{self, Body, Decoded, Deviations, ErrorObject, Json, Message, Noise, ResponseId, Spans};
+use crate::machine::admission::{self, Admission};
+use crate::machine::era_change::Carrier;
+use crate::machine::exchange_loss::{self, Lost, Recovery};
+use crate::machine::http_refusal::{
+    self, Access, Authority, Authorization, Meaning, Refused, Status, take_authorization, take_status,
+};
+use crate::machine::notification::{Notification, Phase, Route, take};
+use crate::machine::request_timeout::{self, Decision, Overdue};
+use crate::machine::resend::Resend;
+use crate::machine::response::{self, Match};
+use crate::machine::shape::{self, Shape};
+use crate::machine::{gate, handshake, link, listen_stream, loss, request, shutdown, turn};
+use crate::protocol::{Family, ProtocolVersion, Root, method};
+use crate::text::{EXCERPT, excerpt};
+
+impl Engine {
+    /// Takes a message or a batch of the server.
+    pub(crate) fn handle_message(&mut self, now: Time, bytes: &[u8]) {
+        self.core.advance(now);
+        self.receive(bytes);
+        self.write_requests();
+    }
+
+    /// Takes a report on the transport.
+    pub(crate) fn handle_transport(&mut self, now: Time, event: Transport<'_>) {
+        self.core.advance(now);
+        match event {
+            Transport::SignOfLife => self.handshake.on_sign_of_life(&mut self.core),
+            Transport::Opened
+            | Transport::OpenFailed { .. }
+            | Transport::Closed { .. }
+            | Transport::ProtocolViolation { .. } => {
+                let signals = self.link.on_transport(&mut self.core, event);
+                self.act(signals);
+            }
+        }
+        self.write_requests();
+    }
+
+    /// Handles the deadlines that are due before an input with this time. Deadlines up to the time of the input before
+    /// were handled then.
+    pub(crate) fn handle_due(&mut self, now: Time) {
+        if now > self.core.served {
+            self.handle_timeout(now);
+        }
+    }
+
+    /// Handles every deadline that is due.
+    pub(crate) fn handle_timeout(&mut self, now: Time) {
+        self.core.advance(now);
+        self.core.served = self.core.now;
+        if self.next_timer().is_none_or(|at| at > self.core.now) {
+            return;
+        }
+        // Each timer fires once: at the maximum of `Time`, a restarted timer is due at once.
+        if self.core.timers.next().is_some_and(|at| at <= self.core.now) {
+            for timer in Timer::ALL {
+                if self.core.timers.take_due(timer, self.core.now) {
+                    self.on_timer(timer);
+                }
+            }
+        }
+        while let Some(id) = self.core.requests.due_poll(self.core.now) {
+            calls::on_due(&mut self.core, id);
+        }
+        for id in self.core.requests.expired(self.core.now) {
+            let signals = self.on_request_timeout(id);
+            self.act(signals);
+        }
+        self.server_requests.on_time(&mut self.core);
+        self.write_requests();
+    }
+
+    /// Acts on signals, in order; the signals that one causes come before the next.
+    #[inline]
+    pub(super) fn act(&mut self, signals: Signals) {
+        if !signals.is_empty() {
+            self.act_on_each(signals);
+        }
+    }
+
+    fn act_on_each(&mut self, signals: Signals) {
+        for signal in signals {
+            let next = self.act_on(signal);
+            self.act(next);
+        }
+    }
+
+    fn act_on(&mut self, signal: Signal) -> Signals {
+        let core = &mut self.core;
+        match signal {
+            Signal::Opening => {
+                self.handshake.reset(core);
+                Signals::NONE
+            }
+            Signal::Opened => {
+                self.lists.reset();
+                self.handshake.start(core)
+            }
+            Signal::ModernAgreed => {
+                // A modern server sends no requests, and expects no responses.
+                self.server_requests.end(core, true);
+                self.freshness.start(core);
+                let signals = self.subscriptions.start_stream(core);
+                self.act(signals);
+                Signals::one(Signal::Discover)
+            }
+            Signal::Discover => {
+                send_level(core);
+                self.lists.start(core)
+            }
+            Signal::Discovered => self.link.step(core, link::Input::Established),
+            Signal::TransportClosed(why) => self.handshake.on_closed(core, why),
+            Signal::Reopen => {
+                // The second transport does not extend the deadline of the connection.
+                let connect = core.timers.get(Timer::Connect);
+                self.end_connection(true);
+                let signals = self.link.step(&mut self.core, link::Input::Reopen);
+                self.core.timers.set(Timer::Connect, connect);
+                signals
+            }
+            Signal::Lost(loss) => {
+                self.handshake.on_lost();
+                let lost = self.link.count_loss(core, &loss);
+                let gone = loss.transport == loss::Transport::Closed;
+                if gone {
+                    core.outbox.take_back_transport();
+                }
+                self.end_connection(gone);
+                self.link.lose(&mut self.core, lost, loss)
+            }
+            Signal::Ready => {
+                let cheapest = self.lists.cheapest(core);
+                let signals = self.keepalive.start(core, cheapest);
+                self.act(signals);
+                let signals = self.subscriptions.on_connected(&mut self.core);
+                self.act(signals);
+                for (method, params) in self.notifications.release() {
+                    let signals = self.on_notification(&method, params.as_deref());
+                    self.act(signals);
+                }
+                calls::unblock(&mut self.core, Block::Headers, request::Input::Admitted);
+                self.core.release_memory();
+                Signals::NONE
+            }
+            Signal::Finish => {
+                calls::end(core);
+                self.link.finish(core);
+                Signals::NONE
+            }
+            Signal::Expired(refused) => match self.link.count_expiry(core) {
+                Err(lost) => lost,
+                Ok(()) => {
+                    self.expire(refused);
+                    self.link.expire(&mut self.core)
+                }
+            },
+            Signal::SchemasWanted => self.lists.want(core, Family::Tools),
+            Signal::Schemas { known } => {
+                let input = if known { request::Input::Admitted } else { request::Input::Denied };
+                calls::unblock(core, Block::Headers, input);
+                Signals::NONE
+            }
+            Signal::Watched { request, families } => self.lists.on_watched(core, request, &families),
+            Signal::Elicitations { ids, request } => {
+                for id in ids {
+                    core.url_elicitations.add(id, request, core.options.limits.server_requests);
+                }
+                Signals::NONE
+            }
+            Signal::SamplingRequired(requests) => {
+                self.server_requests.count_sampling(core, requests);
+                Signals::NONE
+            }
+            Signal::TaskCreated => self.subscriptions.on_task_created(core),
+            Signal::Unwatched(families) => self.lists.on_unwatched(core, &families),
+        }
+    }
+
+    /// Ends everything that belongs to an expired session; `refused` did not run because of it.
+    fn expire(&mut self, refused: Option<u64>) {
+        if let Some(id) = refused {
+            calls::on_expired(&mut self.core, id);
+        }
+        self.core.outbox.take_back_transport();
+        self.end_connection(true);
+    }
+
+    /// Ends everything that belongs to a connection, so that nothing affects the next one. A server that is still there
+    /// gets responses to its open requests.
+    pub(super) fn end_connection(&mut self, gone: bool) {
+        let core = &mut self.core;
+        core.outbox.take_back(|output| matches!(output, Output::Send(message) if gone || message.method.is_some()));
+        let signals = self.keepalive.stop(core);
+        core.timers.clear_but(Timer::Grace);
+        self.freshness.stop(core);
+        self.link.on_connection_ended();
+        self.notifications.drop_held();
+        self.server_requests.end(core, gone);
+        calls::on_connection_lost(core);
+        self.lists.on_connection_ended(core);
+        let unwatched = self.subscriptions.on_connection_ended(core);
+        for id in core.requests.engine() {
+            core.end_request(id, request::Input::Closed, "");
+        }
+        core.requests.end_connection();
+        self.act(signals);
+        self.act(unwatched);
+    }
+
+    /// Encodes as many queued requests as may be sent now.
+    pub(super) fn write_requests(&mut self) {
+        let core = &mut self.core;
+        let (limit, parallel) = (core.options.limits.in_flight, core.options.parallel_tool_calls);
+        let phase = match core.link {
+            LinkStage::Down | LinkStage::Closing | LinkStage::Closed => turn::Phase::Down,
+            LinkStage::Connecting => turn::Phase::Connecting,
+            LinkStage::Ready => turn::Phase::Ready,
+        };
+        let held = core.binding.holds_tools;
+        while let Some(id) = core.requests.next(limit, phase, held, parallel) {
+            let Some(open) = core.requests.get(id) else { continue };
+            if let Purpose::Call(call) = &open.purpose
+                && core.missing_capability(&call.request.method).is_some()
+            {
+                calls::step(core, id, request::Input::NotAdvertised);
+                continue;
+            }
+            let message = core.encode_request(id, &open.purpose);
+            core.requests.step(id, request::Input::Write);
+            core.outbox.push(Output::Send(message));
+        }
+    }
+
+    fn on_timer(&mut self, timer: Timer) {
+        let core = &mut self.core;
+        let signals = match timer {
+            Timer::Connect => Link::connect_timed_out(core),
+            Timer::Open => self.link.open_timed_out(core),
+            Timer::Discover => self.handshake.step(core, handshake::Input::DiscoverTimeout),
+            Timer::Handshake => self.handshake.step(core, handshake::Input::Deadline),
+            Timer::Discovery => self.lists.on_discovery_timeout(core),
+            Timer::Reopen => self.link.step(core, link::Input::Timer),
+            Timer::Keepalive => {
+                let cheapest = self.lists.cheapest(core);
+                self.keepalive.on_timer(core, cheapest)
+            }
+            Timer::Grace => self.link.step_shutdown(core, shutdown::Input::Timer),
+            Timer::Stream => self.subscriptions.on_timer(core),
+            Timer::Refresh(family) => self.lists.on_timer(core, family),
+        };
+        self.act(signals);
+    }
+
+    fn receive(&mut self, bytes: &[u8]) {
+        if self.link.takes_messages() {
+            let decoded = self.decode(bytes);
+            self.on_decoded(decoded, bytes);
+        }
+    }
+
+    /// Reads what the server sent.
+    pub(crate) fn decode<'a>(&mut self, bytes: &'a [u8]) -> Result<Decoded<'a>, Noise> {
+        jsonrpc::decode_with_spans(bytes, self.core.options.limits.message, &mut self.core.spans)
+    }
+
+    fn on_decoded(&mut self, decoded: Result<Decoded<'_>, Noise>, bytes: &[u8]) {
+        self.keepalive.hear(&self.core);
+        match decoded {
+            Ok(Decoded::Blank) => {}
+            Ok(Decoded::One(message)) => self.on_message(message),
+            Ok(Decoded::Batch(messages)) => {
+                let batches = self.core.version() == Some(ProtocolVersion::V2025_03_26);
+                if let Some(kind) = shape::take(if batches { Shape::Batch } else { Shape::StrayBatch }).quirk() {
+                    let detail = format!("{} messages in one array, which only 2025-03-26 allows", messages.len());
+                    self.core.quirk(kind, None, None, detail);
+                }
+                for message in messages {
+                    match message {
+                        Ok(message) => self.on_message(message),
+                        Err(noise) => record_noise(&mut self.core, &noise, bytes),
+                    }
+                }
+            }
+            Err(noise) => record_noise(&mut self.core, &noise, bytes),
+        }
+        self.core.spans = Spans::default();
+    }
+
+    fn on_message(&mut self, message: Message<'_>) {
+        // A message that ended the connection also ended the rest of its batch.
+        if !self.link.takes_messages() {
+            return;
+        }
+        let Message { body, deviations } = message;
+        match body {
+            Body::Request { id, method, params } => {
+                record_deviations(&mut self.core, deviations, &method);
+                let backlog = self.core.backlog();
+                let signals = match admission::take(ServerRequests::asked(&self.core), backlog) {
+                    Admission::Accept => self.server_requests.on_request(&mut self.core, id, &method, params, true),
+                    Admission::AcceptAlone => {
+                        self.server_requests.on_request(&mut self.core, id, &method, params, false)
+                    }
+                    Admission::EndConnection => {
+                        let server = self.core.server_name();
+                        let message = format!("{server} sends requests faster than the responses to them are taken");
+                        Signals::lost(FailureKind::Overrun, message, loss::Transport::Open)
+                    }
+                };
+                self.act(signals);
+            }
+            Body::Notification { method, params } => {
+                record_deviations(&mut self.core, deviations, &method);
+                let signals = self.on_notification(&method, params);
+                self.act(signals);
+            }
+            Body::Result { id, result } => self.on_response(id, deviations, Ok(result)),
+            Body::Error { id, error } => self.on_response(id, deviations, Err(error)),
+        }
+    }
+
+    fn on_response(&mut self, id: ResponseId, deviations: Deviations, response: Result<&RawValue, ErrorObject>) {
+        let core = &mut self.core;
+        let exchange = core.exchange.map(core::num::NonZero::get);
+        let (named, id) = core.requests.classify_response(id, exchange);
+        let body = if response.is_ok() { response::Body::Result } else { response::Body::Error };
+        let quirk = match response::take(named, body) {
+            Match::Named | Match::Exchange => None,
+            Match::NamedAs(kind) => Some((kind, "the id came back in another type")),
+            Match::OnlyAs(kind) => {
+                Some((kind, "an error without an id of this connection; it is taken for the only request in flight"))
+            }
+            Match::Late => {
+                core.requests.forget_abandoned(id);
+                core.stats.late_answers = core.stats.late_answers.saturating_add(1);
+                if let Ok(result) = response {
+                    calls::on_late(core, result);
+                }
+                return;
+            }
+            Match::NoneAs(kind) => {
+                let detail = match response.err().filter(|_| named == response::Id::Foreign) {
+                    Some(error) => format!("an error without an id of this connection: {error}").into(),
+                    None => "a response to no open request; ignored".into(),
+                };
+                let detail: Box<str> = detail;
+                return core.quirk(kind, None, None, detail);
+            }
+        };
+        if deviations != Deviations::default() || quirk.is_some() {
+            let Some(open) = core.requests.get(id) else { return };
+            let method = open.purpose.method();
+            record_deviations(core, deviations, &method);
+            if let Some((kind, detail)) = quirk {
+                core.quirk(kind, None, Some(&method), detail);
+            }
+        }
+        let carrier = match core.wire {
+            Wire::Pipe => Carrier::Pipe,
+            Wire::Http => Carrier::HttpSuccess,
+        };
+        let renewed = self.handshake.on_response(core, id, carrier, response.as_ref().err());
+        self.answer(id, response.map_err(RequestError::Server));
+        self.act(renewed);
+    }
+
+    /// Takes the response to an open request, or what was received in its place.
+    pub(super) fn answer(&mut self, id: u64, response: Result<&RawValue, RequestError>) {
+        let core = &mut self.core;
+        let Some(open) = core.requests.get(id) else { return };
+        if matches!(open.purpose, Purpose::Call(_)) {
+            self.link.prove();
+            let server_requests = &self.server_requests;
+            let signals = calls::on_response(core, id, response, &|core, method, params, uncounted| {
+                server_requests.judge_input(core, method, params, uncounted)
+            });
+            return self.act(signals);
+        }
+        let Some(open) = core.end_request(id, request::Input::Answered, "") else { return };
+        let response = response.and_then(|result| complete(core, &open.purpose, result));
+        let signals = match open.purpose {
+            Purpose::Discover(_) => self.handshake.on_discovered(core, id, response),
+            Purpose::Initialize(_) => self.handshake.on_initialized(core, response),
+            Purpose::List { family, .. } => match response {
+                Ok(result) => {
+                    let watched = self.subscriptions.take_watches(core, family);
+                    self.lists.on_result(core, family, result, watched)
+                }
+                Err(RequestError::Server(error)) => self.lists.on_failure(core, family, ListFailure::Server(&error)),
+                Err(error) => self.lists.on_failure(core, family, ListFailure::Engine(error.to_string().into())),
+            },
+            Purpose::SetLevel => {
+                if let Err(error) = response {
+                    on_level_failed(core, error);
+                }
+                Signals::NONE
+            }
+            Purpose::Keepalive(_) => {
+                let cheapest = self.lists.cheapest(core);
+                self.keepalive.on_response(core, response.err().as_ref(), cheapest)
+            }
+            Purpose::Rediscover => {
+                self.freshness.on_response(core, response.ok());
+                Signals::NONE
+            }
+            Purpose::Listen { .. } => self.subscriptions.on_ended(core, id, response.err().as_ref()),
+            Purpose::Subscribe(uri) | Purpose::Unsubscribe(uri) => {
+                let words = response.err().map(|error| format!("{error}"));
+                self.subscriptions.on_response(core, &uri, words.as_deref());
+                Signals::NONE
+            }
+            Purpose::CancelTask(_) | Purpose::Call(_) => Signals::NONE,
+        };
+        self.act(signals);
+    }
+}
+
+fn record_noise(core: &mut Core, noise: &Noise, bytes: &[u8]) {
+    let start = bytes.get(..bytes.len().min(EXCERPT.saturating_mul(4))).unwrap_or(bytes);
+    let text = String::from_utf8_lossy(start);
+    let detail = format!("{noise}: {}", excerpt(text.trim()));
+    if let Some(kind) = shape::take(Shape::Noise).quirk() {
+        core.quirk(kind, None, None, detail);
+    }
+}
+
+fn record_deviations(core: &mut Core, deviations: Deviations, method: &str) {
+    let found = [
+        (deviations.version, Shape::Version, "`jsonrpc` is not \"2.0\""),
+        (deviations.error_null, Shape::NullMember, "a null member beside the answer"),
+        (deviations.result_and_error, Shape::ResultAndError, "a result and an error; the error counts"),
+        (deviations.id_null, Shape::NullId, "a notification with `id: null`"),
+    ];
+    for (_, shape, detail) in found.into_iter().filter(|(found, _, _)| *found) {
+        if let Some(kind) = shape::take(shape).quirk() {
+            core.quirk(kind, None, Some(method), detail);
+        }
+    }
+}
+
+impl Engine {
+    fn on_notification(&mut self, method: &str, params: Option<&RawValue>) -> Signals {
+        let core = &mut self.core;
+        let request = request_of(core, &self.subscriptions, method, params);
+        let notification = classify(core, method, request);
+        let admission = match notification {
+            Notification::ListChanged
+            | Notification::ResourceUpdated
+            | Notification::CallTask
+            | Notification::BusyTask
+            | Notification::OtherTask => self.subscriptions.admission(core, params),
+            Notification::Cancelled
+            | Notification::StreamCancelled
+            | Notification::Progress
+            | Notification::ElicitationComplete
+            | Notification::Acknowledged
+            | Notification::Other => listen_stream::Admission::Admit,
+        };
+        match take(notification, admission, phase(core)) {
+            Route::Cancel => self.on_cancelled(params),
+            Route::EndStream => {
+                if let Some(id) = request {
+                    return self.subscriptions.on_cancelled(core, id);
+                }
+            }
+            Route::Progress => {
+                if let Some((id, params)) = request.zip(params) {
+                    on_progress(core, id, params);
+                }
+            }
+            Route::Elicitation => match core.url_elicitations.on_complete(params) {
+                Some(event) if !core.is_full() => core.event(event),
+                Some(_) | None => core.leave_out(),
+            },
+            Route::Stream => return self.subscriptions.on_acknowledged(core, params),
+            Route::Refresh => {
+                let mut signals = Signals::NONE;
+                for family in families(method) {
+                    signals.extend(self.lists.on_changed(core, *family));
+                }
+                return signals;
+            }
+            Route::Task => {
+                let server_requests = &self.server_requests;
+                if let Some((id, params)) = request.zip(params) {
+                    return calls::on_notification(core, id, params, &|core, method, params, uncounted| {
+                        server_requests.judge_input(core, method, params, uncounted)
+                    });
+                }
+            }
+            Route::Report => report(core, method, params),
+            Route::Hold => self.notifications.hold(core, method, params),
+            Route::LeaveOut => core.leave_out(),
+            Route::Nothing => {}
+        }
+        Signals::NONE
+    }
+
+    /// The server cancels one of its requests.
+    fn on_cancelled(&mut self, params: Option<&RawValue>) {
+        let member = |name| params.and_then(|params| Json::from(params).member(name));
+        if let Some(id) = member("requestId") {
+            let reason = member("reason").and_then(Json::as_string);
+            self.server_requests.on_cancelled(&mut self.core, id.text(), reason.as_deref());
+        }
+    }
+}
+
+/// The open request that a notification is about.
+#[inline]
+fn request_of(core: &Core, streams: &Subscriptions, method: &str, params: Option<&RawValue>) -> Option<u64> {
+    match method {
+        method::PROGRESS => id_of_progress(core, params?),
+        method::TASKS => calls::id_of_call(core, params?),
+        method::CANCELLED => streams.stream_of_wire_id(core, Json::from(params?).member("requestId")?.text()),
+        _ => None,
+    }
+}
+
+fn classify(core: &Core, method: &str, request: Option<u64>) -> Notification {
+    match method {
+        method::CANCELLED if request.is_some() => Notification::StreamCancelled,
+        method::CANCELLED => Notification::Cancelled,
+        method::PROGRESS if request.is_some() => Notification::Progress,
+        method::ELICITATION_COMPLETE if core.options.capabilities.elicitation_url => Notification::ElicitationComplete,
+        method::ACKNOWLEDGED => Notification::Acknowledged,
+        method::TOOLS_LIST_CHANGED | method::PROMPTS_LIST_CHANGED | method::RESOURCES_LIST_CHANGED => {
+            Notification::ListChanged
+        }
+        method::RESOURCE_UPDATED => Notification::ResourceUpdated,
+        method::TASKS => match request.and_then(|id| core.requests.get(id)) {
+            Some(open) if open.phase == request::State::Running => Notification::CallTask,
+            Some(_) => Notification::BusyTask,
+            None => Notification::OtherTask,
+        },
+        _ => Notification::Other,
+    }
+}
+
+const fn phase(core: &Core) -> Phase {
+    match core.stage() {
+        Stage::Down | Stage::Handshake | Stage::Closing | Stage::Closed => Phase::Handshake,
+        Stage::Discovery => Phase::Discovery,
+        Stage::Ready => Phase::Ready,
+    }
+}
+
+/// The families whose lists a notification says to have changed.
+fn families(method: &str) -> &'static [Family] {
+    match method {
+        method::TOOLS_LIST_CHANGED => &[Family::Tools],
+        method::PROMPTS_LIST_CHANGED => &[Family::Prompts],
+        method::RESOURCES_LIST_CHANGED => &[Family::Resources, Family::ResourceTemplates],
+        _ => &[],
+    }
+}
+
+impl Engine {
+    /// The deadline of a request passed.
+    fn on_request_timeout(&mut self, id: u64) -> Signals {
+        let core = &mut self.core;
+        let Some(open) = core.requests.get(id) else { return Signals::NONE };
+        match request_timeout::take(classify_overdue(&open.purpose)) {
+            Decision::TimeOut => calls::step(core, id, request::Input::TimedOut),
+            Decision::Silence => return self.subscriptions.on_silent(core),
+            Decision::GiveUp => core.give_up(id),
+            Decision::Fail => {
+                let ended = core.end_request(id, request::Input::TimedOut, "no response in time");
+                let Some(open) = ended else { return Signals::NONE };
+                let words = format!("no response within {:?}", core.options.timeouts.request);
+                return self.fail(open.purpose, words);
+            }
+        }
+        Signals::NONE
+    }
+
+    /// A request of the engine that is over has no response, for this reason.
+    fn fail(&mut self, purpose: Purpose, words: String) -> Signals {
+        let core = &mut self.core;
+        match purpose {
+            Purpose::List { family, .. } => self.lists.on_failure(core, family, ListFailure::Engine(words.into())),
+            Purpose::Subscribe(uri) | Purpose::Unsubscribe(uri) => {
+                self.subscriptions.on_response(core, &uri, Some(&words));
+                Signals::NONE
+            }
+            Purpose::SetLevel => {
+                on_level_failed(core, RequestError::Invalid(words.into()));
+                Signals::NONE
+            }
+            Purpose::Rediscover => {
+                self.freshness.on_response(core, None);
+                Signals::NONE
+            }
+            Purpose::Discover(_)
+            | Purpose::Initialize(_)
+            | Purpose::Keepalive(_)
+            | Purpose::Listen { .. }
+            | Purpose::CancelTask(_)
+            | Purpose::Call(_) => Signals::NONE,
+        }
+    }
+}
+
+const fn classify_overdue(purpose: &Purpose) -> Overdue {
+    match purpose {
+        Purpose::Call(_) => Overdue::Call,
+        Purpose::Listen { .. } => Overdue::Stream,
+        Purpose::CancelTask(_) => Overdue::TaskCancellation,
+        Purpose::Discover(_)
+        | Purpose::Initialize(_)
+        | Purpose::List { .. }
+        | Purpose::SetLevel
+        | Purpose::Keepalive(_)
+        | Purpose::Rediscover
+        | Purpose::Subscribe(_)
+        | Purpose::Unsubscribe(_) => Overdue::Engine,
+    }
+}
+
+impl Engine {
+    pub(crate) fn open(&mut self, now: Time) -> Result<(), CommandError> {
+        self.link.check(link::Input::Open, CommandError::AlreadyOpen)?;
+        self.core.advance(now);
+        let signals = self.link.step(&mut self.core, link::Input::Open);
+        self.act(signals);
+        Ok(())
+    }
+
+    pub(crate) fn close(&mut self, now: Time) -> Result<(), CommandError> {
+        self.link.check(link::Input::Close, CommandError::Closed)?;
+        self.core.advance(now);
+        calls::end(&mut self.core);
+        self.end_connection(false);
+        let signals = self.link.close(&mut self.core);
+        self.act(signals);
+        Ok(())
+    }
+
+    /// Closes the connection of a client that is not used. [`open`](Self::open) opens another one.
+    pub(crate) fn rest(&mut self, now: Time) {
+        self.core.advance(now);
+        self.end_connection(false);
+        let signals = self.link.rest(&mut self.core);
+        self.act(signals);
+        self.core.release_memory();
+    }
+
+    pub(crate) fn request(&mut self, now: Time, request: Request) -> Result<RequestId, CommandError> {
+        let id = calls::request(&mut self.core, now, request)?;
+        self.freshness.on_use(&mut self.core);
+        self.write_requests();
+        Ok(id)
+    }
+
+    pub(crate) fn cancel(&mut self, now: Time, request: RequestId, reason: Option<&str>) -> Result<(), CommandError> {
+        calls::cancel(&mut self.core, now, request, reason)?;
+        self.write_requests();
+        Ok(())
+    }
+
+    pub(crate) fn provide<'a>(
+        &mut self,
+        now: Time,
+        request: RequestId,
+        responses: impl IntoIterator<Item = (&'a str, &'a RawValue)>,
+    ) -> Result<(), CommandError> {
+        calls::provide(&mut self.core, now, request, responses)?;
+        self.write_requests();
+        Ok(())
+    }
+
+    pub(crate) fn decline(&mut self, now: Time, request: RequestId) -> Result<(), CommandError> {
+        calls::decline(&mut self.core, now, request)?;
+        self.write_requests();
+        Ok(())
+    }
+
+    pub(crate) fn respond(
+        &mut self,
+        now: Time,
+        request: ServerRequestId,
+        response: Result<&RawValue, ErrorObject>,
+    ) -> Result<(), CommandError> {
+        self.server_requests.respond(&mut self.core, now, request, response)
+    }
+
+    pub(crate) fn notify(
+        &mut self,
+        now: Time,
+        method: Cow<'static, str>,
+        params: Option<&RawValue>,
+    ) -> Result<(), CommandError> {
+        let core = &mut self.core;
+        if matches!(&*method, method::INITIALIZED | method::CANCELLED | method::ROOTS_LIST_CHANGED) {
+            return Err(CommandError::Reserved { method: (&*method).into() });
+        }
+        if params.is_some_and(|params| !params.get().starts_with('{')) {
+            return Err(CommandError::ParamsNotObject);
+        }
+        core.check_open()?;
+        if !core.is_ready() {
+            return Err(CommandError::NotReady);
+        }
+        if core.is_undelivered_full() {
+            return Err(CommandError::TooManyRequests { limit: core.options.limits.output });
+        }
+        core.advance(now);
+        let write = params.map(|params| |out: &mut Vec<u8>| out.extend_from_slice(params.get().as_bytes()));
+        let message = core.encode_notification(method, write);
+        core.outbox.push(Output::Send(message));
+        Ok(())
+    }
+
+    pub(crate) fn authorized(&mut self, now: Time) -> Result<(), CommandError> {
+        self.core.check_open()?;
+        self.core.advance(now);
+        calls::unblock(&mut self.core, Block::Authorization, request::Input::Admitted);
+        self.admit_connection();
+        Ok(())
+    }
+
+    /// The handshake was refused for lack of what is there by now: the connection is opened again.
+    #[cfg(feature = "http")]
+    pub(crate) fn readmit_connection(&mut self, now: Time) {
+        self.core.advance(now);
+        self.admit_connection();
+    }
+
+    /// A call was refused for lack of what is there by now: it is sent again.
+    #[cfg(feature = "http")]
+    pub(crate) fn readmit_call(&mut self, now: Time, id: u64) {
+        self.core.advance(now);
+        calls::unblock_one(&mut self.core, id, Block::Authorization, request::Input::Admitted);
+        self.write_requests();
+    }
+
+    fn admit_connection(&mut self) {
+        let signals = self.link.step(&mut self.core, link::Input::Authorized);
+        self.act(signals);
+        self.write_requests();
+    }
+
+    pub(crate) fn subscribe(&mut self, now: Time, uri: &str) -> Result<(), CommandError> {
+        let signals = self.subscriptions.subscribe(&mut self.core, now, uri)?;
+        self.freshness.on_use(&mut self.core);
+        self.act(signals);
+        self.write_requests();
+        Ok(())
+    }
+
+    pub(crate) fn unsubscribe(&mut self, now: Time, uri: &str) -> Result<(), CommandError> {
+        let signals = self.subscriptions.unsubscribe(&mut self.core, now, uri)?;
+        self.act(signals);
+        self.write_requests();
+        Ok(())
+    }
+
+    pub(crate) fn set_log_level(&mut self, now: Time, level: LogLevel) -> Result<(), CommandError> {
+        set_level(&mut self.core, now, level)?;
+        self.write_requests();
+        Ok(())
+    }
+
+    pub(crate) fn set_roots(&mut self, now: Time, new: Vec<Root>) -> Result<(), CommandError> {
+        set_roots(&mut self.core, now, new)
+    }
+
+    pub(crate) fn refresh(&mut self, now: Time, family: Family) -> Result<(), CommandError> {
+        let core = &mut self.core;
+        core.check_open()?;
+        if !core.is_ready() {
+            return Err(CommandError::NotReady);
+        }
+        if !core.gate(gate::Use::Refresh, family).is_allowed() {
+            return Err(core.not_advertised(family.list_method(), family.capability().as_str()));
+        }
+        core.advance(now);
+        let signals = self.lists.demand(core, family);
+        self.freshness.on_use(&mut self.core);
+        self.act(signals);
+        self.write_requests();
+        Ok(())
+    }
+}
+
+impl Engine {
+    /// Takes the message that came in the exchange of the request of this id, and was read by [`Self::decode`]. A message
+    /// that answers nothing by its own id answers that request.
+    pub(crate) fn handle_exchange(&mut self, id: u64, decoded: Result<Decoded<'_>, Noise>, bytes: &[u8]) {
+        if self.link.takes_messages() {
+            self.core.exchange = NonZero::new(id);
+            self.on_decoded(decoded, bytes);
+            self.core.exchange = None;
+            self.write_requests();
+        }
+    }
+
+    /// Takes a report on the exchange of a request.
+    pub(crate) fn handle_report(&mut self, now: Time, report: Report<'_>) {
+        self.core.advance(now);
+        match report {
+            Report::Lost { id, sent, why } => self.on_exchange_lost(id, sent, why),
+            Report::Refused { id, status, why } => self.on_status(id, status, why),
+            Report::Expired { id } => self.on_expired(id),
+        }
+        self.write_requests();
+    }
+
+    /// Takes a refusal for lack of authorization. Returns what follows: where the request is held, the binding sends it
+    /// again.
+    pub(crate) fn handle_unauthorized(&mut self, now: Time, refused: Unauthorized<'_>) -> Authorization {
+        self.core.advance(now);
+        let decision = self.on_unauthorized(refused);
+        self.write_requests();
+        decision
+    }
+
+    /// There is no token: the requests that wait for one end, for this reason.
+    pub(crate) fn deny(&mut self, now: Time, why: &str) {
+        self.core.advance(now);
+        calls::deny(&mut self.core, why);
+        self.write_requests();
+    }
+
+    /// Takes the error with which this request was refused, whatever id it has. With `headers`, a call was refused
+    /// because of headers that the tool's schema requires. The schema may have changed, so the tools are listed again,
+    /// once, and the call is made again (specification 2026-07-28, "Streamable HTTP", Client Behavior).
+    pub(crate) fn take_refusal(&mut self, now: Time, id: u64, error: ErrorObject, headers: bool) {
+        self.core.advance(now);
+        if self.core.is_sent(id) {
+            let renewed = if headers { calls::decide_block(&self.core, id, Block::Headers) } else { Resend::End };
+            match renewed {
+                Resend::Again => {
+                    let outcome = Outcome::Error(RequestError::Server(error));
+                    let signals = calls::block(&mut self.core, id, Block::Headers, outcome);
+                    self.act(signals);
+                }
+                Resend::End => {
+                    let renewed = self.handshake.on_response(&mut self.core, id, Carrier::HttpError, Some(&error));
+                    self.answer(id, Err(RequestError::Server(error)));
+                    self.act(renewed);
+                }
+            }
+        }
+        self.write_requests();
+    }
+
+    /// Takes a 2xx response to this request that says that the session expired. The request may have run: it ends with
+    /// this response, unless it may run twice.
+    pub(crate) fn take_expiry(&mut self, now: Time, id: u64, error: ErrorObject) {
+        self.core.advance(now);
+        if self.core.is_established() && self.core.is_sent(id) {
+            calls::on_expired_response(&mut self.core, id, error);
+            self.act(Signals::one(Signal::Expired(None)));
+        }
+        self.write_requests();
+    }
+
+    /// A request cannot be sent: the client cannot prove that its token is its own.
+    #[cfg(feature = "http")]
+    pub(crate) fn handle_unproved(&mut self, now: Time, id: u64, why: &str) {
+        let core = &mut self.core;
+        core.advance(now);
+        let Some(open) = core.requests.get(id) else { return };
+        match exchange_loss::take(classify_lost(&open.purpose)) {
+            Recovery::Replay => calls::step(core, id, request::Input::Denied),
+            recovery
+            @ (Recovery::Handshake | Recovery::List | Recovery::EndStream | Recovery::Fail | Recovery::End) => {
+                let words = format!("it was not sent ({why})");
+                self.recover(id, recovery, request::Input::Withdrawn, why, words);
+            }
+        }
+        self.write_requests();
+    }
+
+    /// The exchange of a request broke.
+    fn on_exchange_lost(&mut self, id: u64, sent: bool, why: &str) {
+        let core = &mut self.core;
+        let Some(open) = core.requests.get(id).filter(|_| core.is_sent(id)) else { return };
+        match exchange_loss::take(classify_lost(&open.purpose)) {
+            Recovery::Replay => calls::on_exchange_lost(core, id, sent),
+            recovery
+            @ (Recovery::Handshake | Recovery::List | Recovery::EndStream | Recovery::Fail | Recovery::End) => {
+                let words = format!("the exchange broke before its response ({why})");
+                self.recover(id, recovery, request::Input::Lost, why, words);
+            }
+        }
+    }
+
+    /// A request of the engine ended without a response.
+    fn recover(&mut self, id: u64, recovery: Recovery, input: request::Input, why: &str, words: String) {
+        let core = &mut self.core;
+        let Some(open) = core.end_request(id, input, "") else { return };
+        let signals = match (recovery, open.purpose) {
+            (Recovery::List, Purpose::List { family, cursor }) => self.lists.on_broken(core, family, cursor, words),
+            (Recovery::Handshake, purpose) => self.handshake.on_broken(core, &purpose, why),
+            (Recovery::EndStream, _) => self.subscriptions.on_ended(core, id, None),
+            (Recovery::Fail, purpose) => self.fail(purpose, words),
+            (Recovery::End | Recovery::List | Recovery::Replay, _) => Signals::NONE,
+        };
+        self.act(signals);
+    }
+
+    /// What the server refused.
+    fn refused(&self, id: Option<u64>) -> Refused {
+        match id.and_then(|id| self.core.requests.get(id)).map(|open| &open.purpose) {
+            None => Refused::Nothing,
+            Some(Purpose::Discover(_) | Purpose::Initialize(_)) => Refused::Handshake,
+            Some(Purpose::List { .. }) => Refused::List,
+            Some(
+                Purpose::SetLevel
+                | Purpose::Rediscover
+                | Purpose::Listen { .. }
+                | Purpose::Subscribe(_)
+                | Purpose::Unsubscribe(_)
+                | Purpose::CancelTask(_),
+            ) => Refused::Engine,
+            Some(Purpose::Keepalive(_)) => Refused::Keepalive,
+            Some(Purpose::Call(_)) => Refused::Call,
+        }
+    }
+
+    /// The server refused a request with a status only.
+    fn on_status(&mut self, id: u64, status: u16, why: &str) {
+        if !self.core.is_sent(id) {
+            return;
+        }
+        let refused = self.refused(Some(id));
+        let core = &mut self.core;
+        let class = match status {
+            200..300 => Status::Success,
+            502 | 504 => Status::Gateway,
+            _ => Status::Other,
+        };
+        let error = RequestError::Status { status, message: excerpt(why).into() };
+        match take_status(refused, class) {
+            Meaning::Handshake => {
+                if let Some(open) = core.end_request(id, request::Input::Answered, "") {
+                    let signals = self.handshake.on_status(core, &open.purpose, status, error.to_string().into());
+                    self.act(signals);
+                }
+            }
+            Meaning::Lost => self.on_exchange_lost(id, true, &error.to_string()),
+            Meaning::Invalid => calls::on_invalid(core, id, error.to_string()),
+            Meaning::Failed => self.answer(id, Err(error)),
+        }
+    }
+
+    /// The session expired: one recovery for all requests.
+    fn on_expired(&mut self, id: Option<u64>) {
+        let core = &mut self.core;
+        if !core.is_established() || id.is_some_and(|id| !core.is_sent(id)) {
+            return;
+        }
+        self.act(Signals::one(Signal::Expired(id)));
+    }
+
+    /// The server refused a request for lack of authorization.
+    fn on_unauthorized(&mut self, refused: Unauthorized<'_>) -> Authorization {
+        let Unauthorized { id, forbidden, why, challenges, authority } = refused;
+        if id.is_some_and(|id| !self.core.is_sent(id)) {
+            return Authorization::Nothing;
+        }
+        let refused = self.refused(id);
+        let connecting = self.link.has_transport() && !self.core.is_ready();
+        let phase = if connecting { http_refusal::Phase::Connecting } else { http_refusal::Phase::Connected };
+        let access = match (forbidden, challenges.is_empty()) {
+            (false, _) => Access::Required,
+            (true, false) => Access::Insufficient,
+            (true, true) => Access::Denied,
+        };
+        let core = &mut self.core;
+        let again = id.map_or(Resend::End, |id| calls::decide_block(core, id, Block::Authorization));
+        let decision = take_authorization(refused, phase, access, again, authority);
+        let status = if forbidden { 403 } else { 401 };
+        let error = RequestError::Status { status, message: excerpt(why).into() };
+        // A client that authorizes itself needs nothing of the embedder.
+        let event = (authority != Authority::Client).then(|| Event::Unauthorized {
+            request: id.and_then(|id| core.handle_of(id)),
+            forbidden,
+            why: excerpt(why).into(),
+            challenges: challenges.into(),
+        });
+        let signals = match (decision, id) {
+            (Authorization::Block, Some(id)) => {
+                event.into_iter().for_each(|event| core.event(event));
+                calls::block(core, id, Block::Authorization, Outcome::Error(error))
+            }
+            (Authorization::EndConnection, _) => {
+                event.into_iter().for_each(|event| core.event(event));
+                let (kind, says) = match access {
+                    Access::Required => (FailureKind::Unauthorized, "requires authorization"),
+                    Access::Insufficient | Access::Denied => (FailureKind::Forbidden, "refused access"),
+                };
+                let separator = if why.is_empty() { "" } else { ": " };
+                let message = format!("{} {says} (HTTP {status}){separator}{}", core.server_name(), excerpt(why));
+                let transport = match authority {
+                    Authority::Client => loss::Transport::Authorizing,
+                    Authority::Embedder | Authority::Nobody => loss::Transport::Open,
+                };
+                Signals::lost(kind, message, transport)
+            }
+            (Authorization::ByStatus, Some(id)) => {
+                event.into_iter().for_each(|event| core.event(event));
+                self.on_status(id, status, why);
+                Signals::NONE
+            }
+            (Authorization::Block | Authorization::ByStatus | Authorization::Hold | Authorization::Nothing, _) => {
+                Signals::NONE
+            }
+        };
+        self.act(signals);
+        decision
+    }
+}
+
+const fn classify_lost(purpose: &Purpose) -> Lost {
+    match purpose {
+        Purpose::Discover(_) | Purpose::Initialize(_) => Lost::Handshake,
+        Purpose::List { .. } => Lost::List,
+        Purpose::Listen { .. } => Lost::Stream,
+        Purpose::Subscribe(_) | Purpose::Unsubscribe(_) | Purpose::SetLevel | Purpose::Rediscover => Lost::Reported,
+        Purpose::Keepalive(_) | Purpose::CancelTask(_) => Lost::Unneeded,
+        Purpose::Call(_) => Lost::Call,
+    }
+}
