@@ -12,7 +12,6 @@ extern crate alloc;
 #[macro_use]
 extern crate std;
 
-mod address;
 pub mod binding;
 pub mod catalog;
 mod client;

@@ -1,5 +1,8 @@
+//! Texts for messages: excerpts, and addresses without their secrets.
+
 use alloc::borrow::Cow;
 use alloc::format;
+use alloc::string::String;
 
 /// Maximum length of an excerpt, in characters.
 pub(crate) const EXCERPT: usize = 200;
@@ -17,6 +20,85 @@ pub(crate) fn cut(text: &str, most: usize) -> Cow<'_, str> {
     }
 }
 
+/// The longest address that is shown, in characters.
+const LONGEST: usize = 200;
+
+/// What stands for a part that is not shown.
+const HIDDEN: &str = "…";
+
+/// An address as people may see it: without user info, the values of the query, and the fragment; not longer than a
+/// line. Where it is not clear what of it is secret, no more than its scheme is shown.
+pub(crate) fn shown(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return HIDDEN.into() };
+    if !scheme.bytes().all(is_of_scheme) {
+        return HIDDEN.into();
+    }
+    let (place, query) = match rest.split_once(['?', '#']) {
+        // User info may have any character in it, written as it is, and then this is not the query.
+        Some((_, after)) if after.contains('@') => return format!("{scheme}://{HIDDEN}"),
+        Some((place, _)) => (place, "?…"),
+        None => (rest, ""),
+    };
+    let (user, place) = place.rsplit_once('@').map_or(("", place), |(_, place)| ("…@", place));
+    let (place, rest) = match place.char_indices().nth(LONGEST) {
+        Some((end, _)) => (place.get(..end).unwrap_or_default(), HIDDEN),
+        None => (place, query),
+    };
+    [scheme, "://", user, place, rest].concat()
+}
+
+/// A text in which each word that holds an address, or a part of one, shows no more of it than [`shown`] does. HTTP
+/// clients name the address of a request in their errors.
+#[cfg(feature = "http")]
+pub(crate) fn shown_in(text: &str) -> Cow<'_, str> {
+    if !text.contains(['@', '?']) && !text.contains("://") {
+        return text.into();
+    }
+    let mut out = String::with_capacity(text.len());
+    for piece in text.split_inclusive(char::is_whitespace) {
+        let word = piece.trim_end();
+        // What closes a sentence or a bracket is no part of an address.
+        let address = word.trim_end_matches([')', ']', '>', '"', '\'', '`', '.', ',', ';', ':', '!', '?']);
+        show_word(&mut out, address);
+        out.push_str(piece.get(address.len()..).unwrap_or_default());
+    }
+    out.into()
+}
+
+#[cfg(feature = "http")]
+fn show_word(out: &mut String, word: &str) {
+    let start = word.find("://").map(|colon| {
+        let scheme = word.get(..colon).unwrap_or_default();
+        scheme.trim_end_matches(|it: char| it.is_ascii() && is_of_scheme(it as u8)).len()
+    });
+    match start.and_then(|start| word.split_at_checked(start)) {
+        Some((before, address)) if !before.contains(['@', '?']) => {
+            out.push_str(before);
+            out.push_str(&shown(address));
+        }
+        Some(_) => out.push_str(HIDDEN),
+        // A path with a query, or user info with a host.
+        None => match word.rsplit_once('@') {
+            Some((_, host)) if !host.contains('?') => {
+                out.push_str("…@");
+                out.push_str(host);
+            }
+            Some(_) => out.push_str(HIDDEN),
+            None => match word.split_once('?') {
+                Some((path, _)) => {
+                    out.push_str(path);
+                    out.push_str("?…");
+                }
+                None => out.push_str(word),
+            },
+        },
+    }
+}
+
+fn is_of_scheme(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.')
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -26,5 +108,43 @@ mod tests {
         let text = "ä".repeat(EXCERPT);
         assert_eq!(excerpt(&text), text);
         assert_eq!(excerpt(&format!("{text}b")), format!("{text}…"));
+    }
+
+    #[test]
+    fn an_address_is_shown_without_its_secrets() {
+        for (url, expected) in [
+            ("https://example.com:8080/mcp", "https://example.com:8080/mcp"),
+            ("https://ada:hush@example.com/mcp?key=hush#hush", "https://…@example.com/mcp?…"),
+            ("https://example.com/#hush", "https://example.com/?…"),
+            ("https://ada:hu@sh@example.com/", "https://…@example.com/"),
+            ("https://ada:hu/hush@example.com/", "https://…@example.com/"),
+            ("https://ada:hu?hush@example.com/mcp", "https://…"),
+            ("https://ada:hush#hush@example.com/mcp?key=hush", "https://…"),
+            ("https://example.com/mcp?mail=hush@hush", "https://…"),
+            ("hush:hush://example.com", "…"),
+            ("ada:hush@example.com", "…"),
+            ("/mcp?key=hush", "…"),
+        ] {
+            assert_eq!(shown(url), expected, "{url}");
+        }
+        assert!(shown(&format!("https://{}", "x".repeat(1 << 20))).len() < 300);
+    }
+
+    #[cfg(feature = "http")]
+    #[test]
+    fn a_text_is_shown_without_the_secrets_of_its_addresses() {
+        for (text, expected) in [
+            ("connection refused: why? error #5", "connection refused: why? error #5"),
+            (
+                "error sending request for url (https://ada:hush@example.com/mcp?key=hush): dns error",
+                "error sending request for url (https://…@example.com/mcp?…): dns error",
+            ),
+            ("POST /mcp?key=hush\tfailed", "POST /mcp?…\tfailed"),
+            ("lookup of \"ada:hush@example.com\" failed", "lookup of …@example.com\" failed"),
+            ("url=https://ada:hu?hush@example.com, twice", "url=https://…, twice"),
+            ("?a=hush&next=https://example.com/", "…"),
+        ] {
+            assert_eq!(shown_in(text), expected, "{text}");
+        }
     }
 }

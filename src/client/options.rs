@@ -6,9 +6,9 @@ use core::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::LogLevel;
-use crate::address::shown;
 use crate::jsonrpc;
 use crate::protocol::{ClientCapabilities, Era, Implementation, ProtocolVersion};
+use crate::text::shown;
 
 /// The options of a client. [`Options::new`] has the defaults.
 #[derive(Clone, PartialEq, Eq)]

@@ -43,5 +43,5 @@ pub(super) mod headers {
 
 /// A message of an HTTP client, in which addresses have no secrets.
 pub(super) fn shown<S: serde::Serializer>(why: &str, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(&crate::address::shown_in(why))
+    serializer.serialize_str(&crate::text::shown_in(why))
 }

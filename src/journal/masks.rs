@@ -74,11 +74,11 @@ impl Masks {
 fn address(url: &str, mask: &str) -> String {
     match url.parse() {
         Ok(url) => crate::binding::http::masked_address(&url, mask),
-        Err(_) => crate::address::shown(url),
+        Err(_) => crate::text::shown(url),
     }
 }
 
 #[cfg(not(feature = "http"))]
 fn address(url: &str, _: &str) -> String {
-    crate::address::shown(url)
+    crate::text::shown(url)
 }

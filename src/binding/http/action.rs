@@ -1,7 +1,7 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-use super::address::Address;
+use crate::binding::address::Address;
 use crate::client::{Event, RequestId};
 
 /// What the embedder is to do next.

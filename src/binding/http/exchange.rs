@@ -1,14 +1,17 @@
+//! Exchanges: requests and their responses, and the exchanges in flight.
+
 use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::time::Duration;
 
 use http::HeaderValue;
 
-use super::address::Address;
-use super::limits::LINGER_BYTES;
+use super::action::ExchangeId;
+use super::connection::{LINGER_BYTES, Timer};
 use super::response::{Events, Kind, Refusal};
-use super::timers::Timer;
 use super::tokens::Sent;
+use crate::binding::address::Address;
 use crate::client::Outgoing;
 use crate::machine::http_end::{Kept, Response};
 
@@ -21,19 +24,19 @@ pub(super) enum ExchangeKind {
     /// The GET of the GET stream.
     Stream,
     /// The GET that resumes the stream of a request.
-    Resume(u64, Box<Broken>),
+    Resume(u64, Box<ResumePoint>),
     /// The GET of the HTTP+SSE stream.
     Sse,
     /// The DELETE of the previous session; then this request is sent again.
-    DeleteFormer(u64, #[cfg_attr(feature = "snapshot", serde(with = "super::form::header"))] HeaderValue),
+    DeleteFormer(u64, #[cfg_attr(feature = "snapshot", serde(with = "super::snapshot::header"))] HeaderValue),
     /// The DELETE of the session.
-    Delete(#[cfg_attr(feature = "snapshot", serde(with = "super::form::header"))] HeaderValue),
+    Delete(#[cfg_attr(feature = "snapshot", serde(with = "super::snapshot::header"))] HeaderValue),
 }
 
 /// Where the stream of a request broke.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
-pub(super) struct Broken {
+pub(super) struct ResumePoint {
     #[cfg_attr(feature = "snapshot", serde(with = "crate::form::bytes"))]
     pub(super) last_id: Vec<u8>,
     /// The `retry` time of the server.
@@ -129,5 +132,140 @@ impl Reply {
     /// How much of it is kept.
     pub(super) fn kept(&self) -> Kept {
         if self.buffered() > LINGER_BYTES { Kept::Long } else { Kept::Short }
+    }
+}
+
+/// What carries a request that waits for its response.
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
+pub(super) enum Carrier {
+    /// An exchange.
+    Exchange(ExchangeId),
+    /// A timer: there is no exchange until it fires; then the stream is resumed, or the request is sent again.
+    Timer(Timer, Option<Box<ResumePoint>>),
+}
+
+/// The exchanges by their ids.
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
+pub(super) struct Exchanges {
+    in_flight: BTreeMap<ExchangeId, Box<Exchange>>,
+    /// By the JSON-RPC ids of their requests.
+    carriers: BTreeMap<u64, Carrier>,
+    /// Bytes of buffered responses.
+    buffered: usize,
+    last: u64,
+}
+
+impl Exchanges {
+    pub(super) fn insert(&mut self, exchange: Exchange) -> ExchangeId {
+        self.last = self.last.saturating_add(1);
+        let id = ExchangeId(self.last);
+        if let Some(request) = exchange.purpose.request() {
+            self.carry(request, Carrier::Exchange(id));
+        }
+        self.in_flight.insert(id, Box::new(exchange));
+        id
+    }
+
+    /// Removes an exchange, which then no longer carries its request.
+    pub(super) fn remove(&mut self, id: ExchangeId) -> Option<Box<Exchange>> {
+        let exchange = self.in_flight.remove(&id)?;
+        self.buffered = self.buffered.saturating_sub(exchange.reply.buffered());
+        if let Some(request) = exchange.purpose.request()
+            && matches!(self.carriers.get(&request), Some(Carrier::Exchange(carrier)) if *carrier == id)
+        {
+            self.carriers.remove(&request);
+        }
+        Some(exchange)
+    }
+
+    pub(super) fn get(&self, id: ExchangeId) -> Option<&Exchange> {
+        self.in_flight.get(&id).map(|exchange| &**exchange)
+    }
+
+    /// The size of the response must not change, except by [`Self::grown`].
+    pub(super) fn get_mut(&mut self, id: ExchangeId) -> Option<&mut Exchange> {
+        self.in_flight.get_mut(&id).map(|exchange| &mut **exchange)
+    }
+
+    #[cfg(feature = "snapshot")]
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Exchange> {
+        self.in_flight.values_mut().map(|exchange| &mut **exchange)
+    }
+
+    /// Whether each exchange carries its request, and no id is beyond the newest one.
+    #[cfg(feature = "snapshot")]
+    pub(super) fn is_consistent(&self) -> bool {
+        let carried = self.carriers.iter().all(|(request, carrier)| match carrier {
+            Carrier::Exchange(id) => self.get(*id).is_some_and(|it| it.purpose.request() == Some(*request)),
+            Carrier::Timer(..) => true,
+        });
+        carried && self.in_flight.keys().next_back().is_none_or(|id| id.0 <= self.last)
+    }
+
+    /// The buffered bytes of an exchange changed from `before` to `after`.
+    pub(super) fn grown(&mut self, before: usize, after: usize) {
+        self.buffered = self.buffered.saturating_sub(before).saturating_add(after);
+    }
+
+    pub(super) const fn buffered(&self) -> usize {
+        self.buffered
+    }
+
+    /// The request of an exchange is polled.
+    pub(super) fn hand_over(&mut self, id: ExchangeId) -> Option<&mut Exchange> {
+        let exchange = self.get_mut(id)?;
+        exchange.reply = Reply::Nothing;
+        Some(exchange)
+    }
+
+    pub(super) fn set_reply(&mut self, id: ExchangeId, reply: Reply) {
+        let Some(exchange) = self.get_mut(id) else { return };
+        let before = exchange.reply.buffered();
+        let after = reply.buffered();
+        exchange.reply = reply;
+        self.grown(before, after);
+    }
+
+    /// The first exchange that is for this.
+    pub(super) fn find(&self, is_it: impl Fn(&ExchangeKind) -> bool) -> Option<ExchangeId> {
+        self.in_flight.iter().find(|(_, exchange)| is_it(&exchange.purpose)).map(|(id, _)| *id)
+    }
+
+    /// The exchanges in the order in which they began.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (ExchangeId, &Exchange)> {
+        self.in_flight.iter().map(|(id, exchange)| (*id, &**exchange))
+    }
+
+    pub(super) fn carrier(&self, request: u64) -> Option<&Carrier> {
+        self.carriers.get(&request)
+    }
+
+    fn carry(&mut self, request: u64, carrier: Carrier) {
+        self.carriers.insert(request, carrier);
+    }
+
+    /// A request waits for a timer.
+    pub(super) fn pause(&mut self, request: u64, timer: Timer, broken: Option<Box<ResumePoint>>) {
+        self.carry(request, Carrier::Timer(timer, broken));
+    }
+
+    /// The wait of a request is over; returns where its stream broke.
+    pub(super) fn resume(&mut self, request: u64) -> Option<Box<ResumePoint>> {
+        match self.forget(request)? {
+            Carrier::Timer(_, broken) => broken,
+            Carrier::Exchange(_) => None,
+        }
+    }
+
+    /// No request waits for a timer any more.
+    pub(super) fn forget_paused(&mut self) {
+        self.carriers.retain(|_, carrier| matches!(carrier, Carrier::Exchange(_)));
+    }
+
+    /// Nothing carries a request any more.
+    pub(super) fn forget(&mut self, request: u64) -> Option<Carrier> {
+        self.carriers.remove(&request)
     }
 }

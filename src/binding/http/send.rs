@@ -1,22 +1,220 @@
-//! Begins and drops exchanges.
+//! What is sent: the engine's outputs, the messages that wait, and the requests to poll.
 
 use alloc::boxed::Box;
+use alloc::collections::VecDeque;
 use alloc::format;
 use core::time::Duration;
 
 use super::action::{ExchangeId, HttpRequest};
-use super::address::Address;
-use super::exchange::{Broken, Exchange, ExchangeKind, Reply};
-use super::exchanges::Carrier;
-use super::limits::LINGER;
-use super::parts::Http;
+use super::connection::{Due, Http, LINGER, Timer, release, trim};
+use super::exchange::{Carrier, Exchange, ExchangeKind, Reply, ResumePoint};
 use super::request::{self, Common};
-use super::timers::{Due, Timer};
 use super::tokens::Sent;
-use crate::client::{Engine, Outgoing};
-use crate::machine::http_end::{Rest, take_rest};
-use crate::machine::http_send::{Reached, Undelivered, take_undelivered};
+use crate::Time;
+use crate::binding::address::Address;
+use crate::client::{ConnectionId, Engine, Event, Outgoing, Output, ShutdownStep};
+use crate::machine::http_end::{End, Rest, take_rest};
+use crate::machine::http_send::{Decision, Message, Phase, Reached, Room, Undelivered, take, take_undelivered};
+use crate::machine::{http as phase, http_sse};
 use crate::protocol::{Era, method};
+
+/// The messages of the engine that are not in an exchange yet.
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
+pub(super) struct Queue {
+    /// They wait until `notifications/initialized` is accepted.
+    held: VecDeque<Outgoing>,
+    /// Queued notifications and responses, each with its timeout.
+    waiting: VecDeque<(Timer, Outgoing)>,
+    /// Bytes of these.
+    waiting_bytes: usize,
+    /// Notifications and responses that are in an exchange, and their bytes.
+    in_exchange: usize,
+    in_exchange_bytes: usize,
+}
+
+impl Queue {
+    pub(super) fn hold(&mut self, message: Outgoing) {
+        self.held.push_back(message);
+    }
+
+    fn next_held(&mut self) -> Option<Outgoing> {
+        let next = self.held.pop_front()?;
+        release(&mut self.held);
+        Some(next)
+    }
+
+    /// Removes a held request.
+    fn retract(&mut self, id: u64) {
+        self.held.retain(|message| message.id() != Some(id));
+        release(&mut self.held);
+    }
+
+    pub(super) fn wait(&mut self, timer: Timer, message: Outgoing) {
+        self.waiting_bytes = self.waiting_bytes.saturating_add(message.line().len());
+        self.waiting.push_back((timer, message));
+    }
+
+    pub(super) fn next_waiting(&mut self) -> Option<(Timer, Outgoing)> {
+        let (timer, message) = self.waiting.pop_front()?;
+        self.waiting_bytes = self.waiting_bytes.saturating_sub(message.line().len());
+        trim(&mut self.waiting);
+        release(&mut self.waiting);
+        Some((timer, message))
+    }
+
+    /// The timer of the oldest queued message.
+    pub(super) fn front(&self) -> Option<Timer> {
+        self.waiting.front().map(|(timer, _)| *timer)
+    }
+
+    fn is_held(&self) -> bool {
+        !self.held.is_empty()
+    }
+
+    fn is_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    pub(super) fn waiting(&self) -> (usize, usize) {
+        (self.waiting.len(), self.waiting_bytes)
+    }
+
+    /// Drops all messages except the queued ones to `keep`. Returns the timers of the others.
+    pub(super) fn clear(&mut self, keep: impl Fn(&Outgoing) -> bool) -> impl Iterator<Item = Timer> {
+        self.held = VecDeque::new();
+        let (kept, dropped): (VecDeque<_>, VecDeque<_>) =
+            core::mem::take(&mut self.waiting).into_iter().partition(|(_, message)| keep(message));
+        self.waiting = kept;
+        self.waiting_bytes = self.waiting.iter().map(|(_, message)| message.line().len()).sum();
+        dropped.into_iter().map(|(timer, _)| timer)
+    }
+
+    /// Gives each queued message a new timer with the same time.
+    pub(super) fn rearm(&mut self, mut arm: impl FnMut(Time) -> Timer) {
+        for ((due, number), _) in &mut self.waiting {
+            (*due, *number) = arm(*due);
+        }
+    }
+
+    /// Whether the byte count matches the messages.
+    #[cfg(feature = "snapshot")]
+    pub(super) fn is_counted(&self) -> bool {
+        self.waiting.iter().map(|(_, message)| message.line().len()).sum::<usize>() == self.waiting_bytes
+    }
+
+    /// A notification or a response enters an exchange.
+    fn enter(&mut self, message: &Outgoing) {
+        self.in_exchange = self.in_exchange.saturating_add(1);
+        self.in_exchange_bytes = self.in_exchange_bytes.saturating_add(message.line().len());
+    }
+
+    /// The exchange of a notification or a response has ended.
+    pub(super) fn leave(&mut self, message: &Outgoing) {
+        self.in_exchange = self.in_exchange.saturating_sub(1);
+        self.in_exchange_bytes = self.in_exchange_bytes.saturating_sub(message.line().len());
+    }
+
+    const fn in_exchange(&self) -> usize {
+        self.in_exchange
+    }
+
+    /// Notifications and responses that are not delivered yet, and their bytes.
+    pub(super) fn undelivered(&self) -> (usize, usize) {
+        let count = self.in_exchange.saturating_add(self.waiting.len());
+        (count, self.in_exchange_bytes.saturating_add(self.waiting_bytes))
+    }
+}
+
+/// An action that waits to be polled. A request is written when it is polled.
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
+pub(super) enum Entry {
+    Request(ExchangeId),
+    Drop(ExchangeId),
+    Event(Event),
+}
+
+/// The actions in the order in which they are polled.
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
+pub(super) struct Outbox {
+    entries: VecDeque<Entry>,
+    events: usize,
+    event_bytes: usize,
+}
+
+impl Outbox {
+    pub(super) fn request(&mut self, exchange: ExchangeId) {
+        self.entries.push_back(Entry::Request(exchange));
+    }
+
+    pub(super) fn drop(&mut self, exchange: ExchangeId) {
+        self.entries.push_back(Entry::Drop(exchange));
+    }
+
+    pub(super) fn event(&mut self, event: Event) {
+        self.events = self.events.saturating_add(1);
+        self.event_bytes = self.event_bytes.saturating_add(event.payload());
+        self.entries.push_back(Entry::Event(event));
+    }
+
+    /// Withdraws an unpolled request.
+    fn retract(&mut self, exchange: ExchangeId) {
+        // If many are withdrawn in order, each is near the front.
+        let is_it = |entry: &Entry| matches!(entry, Entry::Request(request) if *request == exchange);
+        if let Some(at) = self.entries.iter().position(is_it) {
+            self.entries.remove(at);
+        }
+    }
+
+    pub(super) fn pop(&mut self) -> Option<Entry> {
+        let entry = self.entries.pop_front()?;
+        if let Entry::Event(event) = &entry {
+            self.events = self.events.saturating_sub(1);
+            self.event_bytes = self.event_bytes.saturating_sub(event.payload());
+        }
+        trim(&mut self.entries);
+        Some(entry)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Withdraws the drops of an exchange.
+    #[cfg(feature = "snapshot")]
+    pub(super) fn retract_drops(&mut self) {
+        self.entries.retain(|entry| !matches!(entry, Entry::Drop(_)));
+    }
+
+    /// Whether the counts match the events.
+    #[cfg(feature = "snapshot")]
+    pub(super) fn is_counted(&self) -> bool {
+        let bytes: usize = self.pending_events().map(Event::payload).sum();
+        (self.pending_events().count(), bytes) == self.events()
+    }
+
+    /// Whether an event is the first action.
+    pub(super) fn is_event_first(&self) -> bool {
+        matches!(self.entries.front(), Some(Entry::Event(_)))
+    }
+
+    /// Whether an event is the last action; `None` where there is no action.
+    pub(super) fn is_event_last(&self) -> Option<bool> {
+        self.entries.back().map(|entry| matches!(entry, Entry::Event(_)))
+    }
+
+    /// The events among the actions.
+    pub(super) fn pending_events(&self) -> impl DoubleEndedIterator<Item = &Event> {
+        self.entries.iter().filter_map(|entry| if let Entry::Event(event) = entry { Some(event) } else { None })
+    }
+
+    /// The number of events among the actions, and the bytes of the server's messages in them.
+    pub(super) const fn events(&self) -> (usize, usize) {
+        (self.events, self.event_bytes)
+    }
+}
 
 /// Whether a message answers a request of the server.
 pub(super) fn is_response(message: &Outgoing) -> bool {
@@ -73,7 +271,7 @@ impl Http {
     }
 
     /// Posts a message that waited for an exchange: its timeout then drops its exchange.
-    pub(super) fn post_waiting(&mut self, timer: Timer, message: Outgoing) {
+    fn post_waiting(&mut self, timer: Timer, message: Outgoing) {
         let id = self.post(message, 0);
         self.timers.set(timer, Due::Release(id));
         if let Some(it) = self.exchanges.get_mut(id) {
@@ -214,7 +412,7 @@ impl Http {
     }
 
     /// Ends the exchange or timer of a request.
-    pub(super) fn drop_carrier(&mut self, request: u64) {
+    fn drop_carrier(&mut self, request: u64) {
         match self.exchanges.carrier(request) {
             Some(Carrier::Exchange(exchange)) => {
                 let exchange = *exchange;
@@ -229,9 +427,245 @@ impl Http {
     }
 
     /// A request waits without an exchange.
-    pub(super) fn pause(&mut self, engine: &Engine, request: u64, wait: Duration, broken: Option<Box<Broken>>) {
+    pub(super) fn pause(&mut self, engine: &Engine, request: u64, wait: Duration, broken: Option<Box<ResumePoint>>) {
         let due = if broken.is_some() { Due::Resume(request) } else { Due::SendAgain(request) };
         let timer = self.timers.arm(engine.now() + wait, due);
         self.exchanges.pause(request, timer, broken);
+    }
+}
+
+impl Http {
+    /// Exchanges whose proofs were signed are sent; those whose proofs were not are over.
+    pub(super) fn send_signed(&mut self, engine: &mut Engine) {
+        while let Some((id, is_signed)) = self.tokens.next_signed() {
+            if self.exchanges.get(id).is_none_or(|it| !matches!(it.reply, Reply::Unsent)) {
+                self.tokens.forget(id);
+            } else if is_signed {
+                self.outbox.request(id);
+            } else if let Some(it) = self.take(id) {
+                let why = "the proof of possession was not signed";
+                match it.purpose.request() {
+                    Some(request) => engine.handle_unproved(engine.now(), request, why),
+                    None => self.end(engine, it, End::Unreached, Some(why)),
+                }
+            }
+        }
+    }
+
+    /// Sends an exchange, or has its proof signed first.
+    pub(super) fn prove(&mut self, id: ExchangeId) -> bool {
+        let Some(it) = self.exchanges.get(id) else { return false };
+        let method = match &it.purpose {
+            ExchangeKind::Message(_) => "POST",
+            ExchangeKind::Stream | ExchangeKind::Resume(..) | ExchangeKind::Sse => "GET",
+            ExchangeKind::DeleteFormer(..) | ExchangeKind::Delete(_) => "DELETE",
+        };
+        let is_endpoint = matches!(it.purpose, ExchangeKind::Message(_)) && self.sse.endpoint().is_some();
+        self.tokens.prepare(id, method, &it.url, is_endpoint)
+    }
+}
+
+impl Http {
+    /// Takes all outputs of the engine.
+    pub(super) fn drain(&mut self, engine: &mut Engine) {
+        let mut quiet = self.is_quiet(engine);
+        while !quiet {
+            self.tidy(engine);
+            if self.send_next(engine) {
+                continue;
+            }
+            match engine.take() {
+                Some(output) => self.execute(engine, output),
+                None => quiet = !self.end_if_owing_nothing(engine),
+            }
+        }
+        self.tokens.mask_words(engine);
+        let (count, bytes) = self.queue.undelivered();
+        engine.set_undelivered(count, bytes);
+        self.report_unpolled(engine);
+    }
+
+    /// Whether there are no outputs.
+    fn is_quiet(&self, engine: &Engine) -> bool {
+        !engine.has_outputs()
+            && !engine.has_settled()
+            && !self.queue.is_waiting()
+            && !self.queue.is_held()
+            && self.phase != phase::State::Ending
+            && (!self.is_connected() || self.is_current(engine))
+    }
+
+    fn is_connected(&self) -> bool {
+        match self.phase {
+            phase::State::Opening | phase::State::Accepting | phase::State::AwaitingStream | phase::State::Live => true,
+            phase::State::Idle | phase::State::Ending | phase::State::Deleting => false,
+        }
+    }
+
+    pub(super) fn report_unpolled(&self, engine: &mut Engine) {
+        let (count, bytes) = self.outbox.events();
+        engine.set_unpolled(count, bytes);
+    }
+
+    /// Ends the exchanges of a connection that ended, or of requests that ended.
+    fn tidy(&mut self, engine: &mut Engine) {
+        if self.is_connected() && !self.is_current(engine) {
+            self.lose(engine);
+        }
+        while let Some(request) = engine.next_settled() {
+            self.request_over(engine, request);
+        }
+    }
+
+    /// A request ended, and its exchange is not needed; the server has a short time to end it.
+    fn request_over(&mut self, engine: &Engine, request: u64) {
+        if engine.is_on_wire(request) {
+            return;
+        }
+        match self.exchanges.carrier(request) {
+            Some(Carrier::Exchange(id)) => {
+                let id = *id;
+                match self.exchanges.get(id).map(|it| &it.reply) {
+                    Some(Reply::Unsent) => self.drop_carrier(request),
+                    Some(
+                        Reply::Nothing
+                        | Reply::Begun(_)
+                        | Reply::Json(_)
+                        | Reply::Events(_)
+                        | Reply::Refusal(_)
+                        | Reply::Ignored,
+                    )
+                    | None => self.linger(engine, id),
+                }
+            }
+            Some(Carrier::Timer(..)) => self.drop_carrier(request),
+            None => self.queue.retract(request),
+        }
+    }
+
+    fn execute(&mut self, engine: &mut Engine, output: Output) {
+        match output {
+            Output::Event(mut event) => {
+                self.tokens.mask(engine, &mut event);
+                engine.queued(&event);
+                self.outbox.event(event);
+            }
+            Output::Send(message) => self.send(engine, message),
+            Output::Abort(request) => self.drop_carrier(request),
+            Output::Open(connection) => self.open(engine, connection),
+            Output::Shutdown(step) => self.shut_down(engine, step),
+        }
+    }
+
+    fn open(&mut self, engine: &mut Engine, connection: ConnectionId) {
+        self.connection = connection;
+        self.session.renew();
+        self.step(engine, phase::Input::Connect);
+        self.sse_step(engine, http_sse::Input::Connect, "", b"");
+    }
+
+    /// Takes a message of the engine.
+    fn send(&mut self, engine: &mut Engine, message: Outgoing) {
+        let kind = match (message.id(), message.method()) {
+            (Some(_), _) => Message::Request,
+            (None, Some(method::INITIALIZED)) => Message::Initialized,
+            (None, Some(_)) => Message::Notification,
+            (None, None) => Message::Response,
+        };
+        let phase = if self.phase == phase::State::Accepting { Phase::Accepting } else { Phase::Free };
+        match take(kind, phase, self.room(engine)) {
+            Decision::Send => {
+                let established = is_modern(&message) && message.method() != Some(method::DISCOVER);
+                self.post(message, 0);
+                if kind == Message::Initialized {
+                    self.step(engine, phase::Input::InitializedSent);
+                } else if established {
+                    self.step(engine, phase::Input::Established);
+                }
+            }
+            Decision::Hold => self.queue.hold(message),
+            Decision::Queue => {
+                let timer = self.timers.arm(engine.now() + engine.options().timeouts.request, Due::GiveUp);
+                self.queue.wait(timer, message);
+            }
+            Decision::LeaveOut => undelivered(engine, Reached::Nothing, message.method()),
+        }
+    }
+
+    fn room(&self, engine: &Engine) -> Room {
+        let limits = &engine.options().limits;
+        let (waiting, bytes) = self.queue.waiting();
+        if waiting == 0 && self.has_exchange(engine) {
+            Room::Free
+        } else if waiting >= limits.output || bytes >= limits.output_bytes {
+            Room::Full
+        } else {
+            Room::Taken
+        }
+    }
+
+    /// Whether another exchange may carry a message without a response.
+    fn has_exchange(&self, engine: &Engine) -> bool {
+        self.queue.in_exchange() < engine.options().limits.in_flight.max(1)
+    }
+
+    /// Sends the next queued message that may be sent.
+    fn send_next(&mut self, engine: &mut Engine) -> bool {
+        if self.queue.is_waiting() && self.has_exchange(engine) {
+            if let Some((timer, message)) = self.queue.next_waiting() {
+                self.post_waiting(timer, message);
+            }
+            return true;
+        }
+        if self.phase != phase::State::Accepting
+            && let Some(message) = self.queue.next_held()
+        {
+            self.send(engine, message);
+            return true;
+        }
+        false
+    }
+
+    /// Shuts the connection down: first the outstanding responses, then the DELETE, each for as long as a step may
+    /// take.
+    fn shut_down(&mut self, engine: &mut Engine, step: ShutdownStep) {
+        let input = match step {
+            _ if !engine.is_closing() => phase::Input::Retire,
+            ShutdownStep::CloseInput => self.close_input(engine),
+            ShutdownStep::Terminate if self.has_session(engine) => phase::Input::OverdueSession,
+            ShutdownStep::Terminate | ShutdownStep::Kill => phase::Input::Overdue,
+        };
+        self.step(engine, input);
+    }
+
+    fn close_input(&self, engine: &Engine) -> phase::Input {
+        if self.owes(engine) {
+            phase::Input::CloseOwing
+        } else if self.has_session(engine) {
+            phase::Input::CloseSession
+        } else {
+            phase::Input::CloseNothing
+        }
+    }
+
+    fn owes(&self, engine: &Engine) -> bool {
+        self.queue.is_waiting() || self.exchanges.iter().any(|(_, it)| Self::is_owed(engine, &it.purpose))
+    }
+
+    /// Whether there is a session to end. A modern server has none, even if it sent a session id before it was
+    /// recognized as modern, and there is none before `initialize` was answered.
+    fn has_session(&self, engine: &Engine) -> bool {
+        let legacy = engine.server().is_some_and(|server| server.era() == Era::Legacy);
+        legacy && engine.has_agreed() && self.session.id().is_some()
+    }
+
+    /// While the client closes: after the last outstanding response, the rest follows.
+    fn end_if_owing_nothing(&mut self, engine: &mut Engine) -> bool {
+        if self.phase != phase::State::Ending || self.owes(engine) {
+            return false;
+        }
+        let input = self.close_input(engine);
+        self.step(engine, input);
+        true
     }
 }

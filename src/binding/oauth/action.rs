@@ -9,7 +9,7 @@ use http::{HeaderMap, StatusCode};
 use zeroize::Zeroizing;
 
 use super::place::Reach;
-use crate::address::shown;
+use crate::text::shown;
 
 /// What the embedder is to do next.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -483,7 +483,7 @@ impl Attempt {
         if let Some(named) = named {
             let checked = Place::parse(named).ok_or("is no http(s) URL, or is too long");
             let checked = checked.and_then(|place| place.check(core.zone).map(|()| place));
-            let shown = excerpt(&crate::address::shown(named));
+            let shown = excerpt(&crate::text::shown(named));
             self.places
                 .push_back(checked.map_err(|why| format!("`resource_metadata` is `{shown}`, which {why}").into()));
         }
@@ -727,10 +727,10 @@ impl Attempt {
 
     /// Why nothing can follow.
     fn reason(&self, core: &Core, server: &Server, choice: Client, code: Code) -> (Stage, Box<str>) {
-        let issuer = excerpt(&crate::address::shown(&server.issuer));
+        let issuer = excerpt(&crate::text::shown(&server.issuer));
         if choice == Client::Elsewhere {
             let other = core.options.registered.iter().find_map(|client| self.issuer_of(client)).unwrap_or_default();
-            let other = excerpt(&crate::address::shown(other));
+            let other = excerpt(&crate::text::shown(other));
             let why = format!(
                 "the client is registered at `{other}`, and the server now names `{issuer}`: register one there"
             );

@@ -181,7 +181,7 @@ impl Authorization {
             return self.revocation.ended(&mut self.core);
         }
         if self.attempt.exchange.take_if(|it| it.id == exchange).is_some() {
-            let end = self.attempt.broke(&mut self.core, &excerpt(&crate::address::shown_in(why)));
+            let end = self.attempt.broke(&mut self.core, &excerpt(&crate::text::shown_in(why)));
             self.ended(end);
         }
     }

@@ -45,7 +45,7 @@ impl Resource {
             Some(resource) => match Place::parse(&resource) {
                 Some(place) if place.covers(server) => resource.split('#').next().unwrap_or_default().into(),
                 Some(_) | None => {
-                    let (resource, server) = (excerpt(&crate::address::shown(&resource)), server);
+                    let (resource, server) = (excerpt(&crate::text::shown(&resource)), server);
                     let why = format!("its `resource` is `{resource}`, which does not cover the server `{server}`");
                     return Err(Unfit::Refused(why.into()));
                 }
@@ -153,7 +153,7 @@ fn issuer(json: Json<'_>, asked: &Place, options: &OAuthOptions) -> Result<Box<s
     match text(json, "issuer") {
         Some(issuer) if *issuer == *asked.text() || tolerance.trusted_issuers.contains(&issuer) => Ok(issuer),
         Some(issuer) => {
-            let shown = excerpt(&crate::address::shown(&issuer));
+            let shown = excerpt(&crate::text::shown(&issuer));
             Err(format!("its `issuer` is `{shown}`, not `{asked}`").into())
         }
         None if tolerance.missing_issuer => Ok(asked.text().into()),
@@ -163,7 +163,7 @@ fn issuer(json: Json<'_>, asked: &Place, options: &OAuthOptions) -> Result<Box<s
 
 /// A URL of a document, if it may be requested.
 fn place(name: &str, url: &str, zone: Zone) -> Result<Place, Box<str>> {
-    let shown = || excerpt(&crate::address::shown(url));
+    let shown = || excerpt(&crate::text::shown(url));
     let place = Place::parse(url).ok_or_else(|| format!("`{name}` has `{}`, which is no http(s) URL", shown()))?;
     place.check(zone).map_err(|why| format!("`{name}` has `{}`, which {why}", shown()))?;
     Ok(place)

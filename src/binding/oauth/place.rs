@@ -9,8 +9,8 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use iri_string::types::{UriReferenceStr, UriStr};
 
-use crate::address::shown;
-use crate::binding::origin::Origin;
+use crate::binding::address::Origin;
+use crate::text::shown;
 
 /// Maximum length of a URL in bytes.
 pub(super) const LONGEST: usize = 8 << 10;

@@ -13,13 +13,13 @@ use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use crate::ProtocolVersion;
-use crate::address::shown;
 #[cfg(feature = "oauth")]
 use crate::binding::oauth::{Flow, OAuthOptions, RegisteredClient, Secret, port_of, with_port};
 use crate::catalog::{Fingerprint, FingerprintKey, Tool};
 use crate::client::{Eras, Keepalive, Options, SamplingPolicy};
 use crate::host::results::Bounded;
 use crate::host::{glob, results};
+use crate::text::shown;
 
 /// Strings by name: environment variables or headers.
 pub type Texts = BTreeMap<Box<str>, Box<str>>;

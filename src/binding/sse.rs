@@ -1,11 +1,82 @@
+//! Event streams: the decoder of `text/event-stream`.
+
 use alloc::vec::Vec;
 use core::mem;
 use core::time::Duration;
 
-use super::event::{Sse, SseEvent};
-use super::line_end::line_end;
+/// Splits a `text/event-stream`, in chunks of any size, into events (the HTML standard, "Interpreting an event stream";
+/// specification 2026-07-28, "Streamable HTTP").
+///
+/// It buffers at most one event of at most `limit` bytes of data; comments and unknown fields take no memory. A type or
+/// an id has at most 4 KiB: a longer type is truncated, and a longer id counts as an empty one, since a part of it
+/// would resume at another event.
+///
+/// An event that is incomplete at the end of the stream is dropped, as the standard requires; the decoder is dropped
+/// with the stream. Apart from the limits, it differs from the standard in two ways:
+///
+/// - An event whose `data` is empty is none either, since no message is; servers send them to convey an id.
+/// - Bytes that are not UTF-8 stay as they came, and no replacement characters stand in for them: whoever parses the
+///   data sees what is wrong with it, and an id goes back as it was given. Where an event ends does not depend on it.
+///
+/// ```
+/// use mcp_proto::binding::{Sse, SseDecoder};
+///
+/// let mut decoder = SseDecoder::new(1 << 20);
+/// let mut messages = Vec::new();
+/// for chunk in [&b"id: 7\ndata: {\"jsonrpc\":\r"[..], b"\ndata: \"2.0\"}\n", b"\n: still here\n"] {
+///     decoder.feed(chunk, |item| match item {
+///         Sse::Event(event) => messages.push(String::from_utf8_lossy(event.data).into_owned()),
+///         Sse::TooLong(_) | Sse::Retry(_) => {}
+///     });
+/// }
+/// assert_eq!(messages, ["{\"jsonrpc\":\n\"2.0\"}"]);
+/// assert_eq!(decoder.last_id(), Some(&b"7"[..]));
+/// ```
+#[derive(Clone, Debug)]
+pub struct SseDecoder(Decoder);
 
-/// Splits a stream into events, as [`SseDecoder`](super::SseDecoder) describes.
+impl SseDecoder {
+    /// A decoder for events of at most `limit` bytes of data.
+    pub const fn new(limit: usize) -> Self {
+        Self(Decoder::new(limit))
+    }
+
+    /// The id of the last event that had one, even without data: the value for `Last-Event-ID`.
+    ///
+    /// `None` if no event had an id; empty if an event reset it.
+    pub fn last_id(&self) -> Option<&[u8]> {
+        self.0.last_id()
+    }
+
+    /// Takes a chunk, and calls `each` with every event that ends in it.
+    pub fn feed(&mut self, chunk: &[u8], each: impl FnMut(Sse<'_>)) {
+        self.0.feed(chunk, each);
+    }
+}
+
+/// An item of a `text/event-stream`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sse<'a> {
+    /// An event with data.
+    Event(SseEvent<'a>),
+    /// An event with more data than the limit: `data` is the beginning, the rest was dropped.
+    TooLong(SseEvent<'a>),
+    /// `retry`: the time to wait before a lost connection is reopened.
+    Retry(Duration),
+}
+
+/// An event of a `text/event-stream`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SseEvent<'a> {
+    /// The event's type; `message` if it has none.
+    pub name: &'a [u8],
+    /// Its `data` lines, with a line feed between them; never empty, unless the bound is zero.
+    pub data: &'a [u8],
+    /// [`SseDecoder::last_id`] as of this event, which need not have an id itself.
+    pub id: Option<&'a [u8]>,
+}
+
+/// Splits a stream into events, as [`SseDecoder`] describes.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) struct Decoder {
@@ -324,7 +395,7 @@ impl Decoder {
 const READS: core::ops::Range<usize> = 8 << 10..32 << 10;
 
 /// Appends as much of `bytes` as the limit allows. Returns whether that was all.
-pub(crate) fn keep(buffer: &mut Vec<u8>, bytes: &[u8], limit: usize) -> bool {
+pub(super) fn keep(buffer: &mut Vec<u8>, bytes: &[u8], limit: usize) -> bool {
     let room = limit.saturating_sub(buffer.len());
     let kept = bytes.get(..bytes.len().min(room)).unwrap_or_default();
     let needed = buffer.len().saturating_add(kept.len());
@@ -345,6 +416,37 @@ fn number(digits: &[u8]) -> Option<u64> {
         Some(number.saturating_mul(10).saturating_add(digit.into()))
     })?;
     (!digits.is_empty()).then_some(number)
+}
+
+/// The position of the first line ending. Words without a control character are skipped, and blocks of words first.
+fn line_end(bytes: &[u8]) -> Option<usize> {
+    const WORD: usize = 8;
+    let ends = |byte: &u8| *byte == b'\n' || *byte == b'\r';
+    let mut start = 0_usize;
+    for block in bytes.as_chunks::<{ 4 * WORD }>().0 {
+        // Without an exit from the loop the compiler vectorizes it.
+        if block.iter().fold(0, |found, byte| found | u8::from(*byte < 16)) != 0 {
+            break;
+        }
+        start = start.saturating_add(block.len());
+    }
+    for word in bytes.get(start..)?.as_chunks::<WORD>().0 {
+        let found = controls(*word);
+        if found != 0 {
+            start = start.saturating_add(found.trailing_zeros() as usize / WORD);
+            break;
+        }
+        start = start.saturating_add(WORD);
+    }
+    bytes.get(start..)?.iter().position(ends).map(|at| start.saturating_add(at))
+}
+
+/// Zero if none of these eight bytes is below 16, as the bytes that end lines are; else the lowest set bit is the
+/// highest bit of the first such byte.
+const fn controls(word: [u8; 8]) -> u64 {
+    const ONES: u64 = u64::MAX / 0xff;
+    let high = u64::from_le_bytes(word) & (ONES << 4).wrapping_mul(0xf);
+    high.wrapping_sub(ONES) & !high & (ONES << 7)
 }
 
 #[cfg(test)]
