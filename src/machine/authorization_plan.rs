@@ -1,10 +1,10 @@
 #![doc = "The decisions of an attempt to obtain a token: what comes of metadata, which client is used, what follows, what"]
-#![doc = "the redirect means, what a failed token request does, and what becomes of the attempt when the client is closed."]
+#![doc = "the redirect means, and what a failed token request does."]
 #![doc = ""]
 #![doc = include_str!("authorization_plan.md")]
 
+use super::alphabet;
 use super::authorization::Input;
-use super::{alphabet, once};
 
 alphabet! {
     /// What came from a place of metadata.
@@ -43,27 +43,6 @@ alphabet! {
         Responded,
         /// One of them did not.
         Unreached,
-    }
-}
-
-alphabet! {
-    /// What a place without metadata did.
-    Place {
-        /// It responded.
-        Responded,
-        /// It did not.
-        Unreached,
-    }
-}
-
-/// What the places did, with another one that has no metadata.
-pub const fn places(before: Places, place: Place) -> Places {
-    match before {
-        Places::Responded => match place {
-            Place::Responded => Places::Responded,
-            Place::Unreached => Places::Unreached,
-        },
-        Places::Unreached => Places::Unreached,
     }
 }
 
@@ -369,146 +348,13 @@ pub const fn failed(goal: Goal, failure: Failure, registration: Registration, tr
     }
 }
 
-alphabet! {
-    /// Whether the token request is sent now.
-    Sent {
-        /// It is.
-        Now,
-        /// Something else is done before it.
-        Later,
-    }
-}
-
-alphabet! {
-    /// How the authorization server is known.
-    Known {
-        /// The server names it.
-        Named,
-        /// It is assumed: once there is metadata, it may be another one.
-        Assumed,
-    }
-}
-
-alphabet! {
-    /// The authorization server of a client that the embedder configured.
-    Issuer {
-        /// It is configured, too.
-        Configured,
-        /// The first one that the server names.
-        First,
-    }
-}
-
-alphabet! {
-    /// Whether the client belongs to this authorization server from now on, so that no other one gets its secret.
-    Belongs {
-        /// It does.
-        Here,
-        /// As before.
-        AsBefore,
-    }
-}
-
-/// Whether a client belongs to the authorization server from now on.
-pub const fn belongs(client: Client, sent: Sent, known: Known, issuer: Issuer) -> Belongs {
-    match client {
-        Client::Configured => match sent {
-            Sent::Now => match known {
-                Known::Named => match issuer {
-                    Issuer::First => Belongs::Here,
-                    Issuer::Configured => Belongs::AsBefore,
-                },
-                Known::Assumed => Belongs::AsBefore,
-            },
-            Sent::Later => Belongs::AsBefore,
-        },
-        Client::Held | Client::Document | Client::Dynamic | Client::Elsewhere | Client::Nothing => Belongs::AsBefore,
-    }
-}
-
-alphabet! {
-    /// Whether the response that demands a nonce names one.
-    Nonce {
-        /// It does.
-        Named,
-        /// It does not.
-        Missing,
-    }
-}
-
-/// What a demand for a nonce in the proof of possession is. The token request is sent again with it once in an attempt.
-pub const fn demand(renewal: once::State, nonce: Nonce) -> Failure {
-    match renewal {
-        once::State::Left => match nonce {
-            Nonce::Named => Failure::Nonce,
-            Nonce::Missing => Failure::Other,
-        },
-        once::State::Spent => Failure::Other,
-    }
-}
-
-alphabet! {
-    /// What becomes of an attempt when the client is closed.
-    Closing {
-        /// It ends: nothing waits for the user any more.
-        End,
-        /// It continues: what it sent, or will, is used up.
-        Continue,
-    }
-}
-
-alphabet! {
-    /// Whether the user has authorized the client.
-    Consent {
-        /// The code was received.
-        Given,
-        /// It was not.
-        Open,
-    }
-}
-
-/// What becomes of an attempt when the client is closed. A refresh is not interrupted, and neither is the exchange of a code.
-pub const fn closing(goal: Goal, consent: Consent) -> Closing {
-    match goal {
-        Goal::User => match consent {
-            Consent::Open => Closing::End,
-            Consent::Given => Closing::Continue,
-        },
-        Goal::Refresh | Goal::Direct => Closing::Continue,
-    }
-}
-
 /// The decisions, recorded with the feature `rows`.
 #[cfg(feature = "oauth")]
 pub(crate) mod take {
     use super::{
-        Advertised, Answer, Belongs, Browser, Client, Closing, Code, Configured, Consent, Failure, Goal, Held, Input,
-        Iss, Issuer, Known, Nonce, Offer, Owner, Place, Places, Proof, Redirect, Registration, Rest, Sent, Tries, once,
+        Advertised, Answer, Browser, Client, Code, Configured, Failure, Goal, Held, Input, Iss, Offer, Owner, Places,
+        Proof, Redirect, Registration, Rest, Tries,
     };
-
-    pub(crate) fn belongs(client: Client, sent: Sent, known: Known, issuer: Issuer) -> Belongs {
-        #[cfg(feature = "rows")]
-        crate::machine::rows::taken("authorization::belongs", &[&client, &sent, &known, &issuer]);
-        super::belongs(client, sent, known, issuer)
-    }
-
-    pub(crate) fn demand(renewal: once::State, nonce: Nonce) -> Failure {
-        #[cfg(feature = "rows")]
-        crate::machine::rows::taken("authorization::demand", &[&renewal, &nonce]);
-        super::demand(renewal, nonce)
-    }
-
-    pub(crate) fn closing(goal: Goal, consent: Consent) -> Closing {
-        #[cfg(feature = "rows")]
-        crate::machine::rows::taken("authorization::closing", &[&goal, &consent]);
-        super::closing(goal, consent)
-    }
-
-    pub(crate) fn places(before: Places, place: Place) -> Places {
-        #[cfg(feature = "rows")]
-        crate::machine::rows::taken("authorization::places", &[&before, &place]);
-        super::places(before, place)
-    }
 
     pub(crate) fn metadata(answer: Answer, rest: Rest, places: Places) -> Input {
         #[cfg(feature = "rows")]

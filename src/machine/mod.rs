@@ -7,18 +7,15 @@
 //! the effects in order, then `→` and the next state; `stays` means no effect, `–` is ignored, *misuse* is a command
 //! that returns an error, `any` stands for every value.
 
-pub mod access_token;
 pub mod admission;
 pub mod approval;
 pub mod authorization;
-pub mod authorization_metadata;
 pub mod authorization_plan;
 pub mod breaker;
 pub mod call_error;
 pub mod cancellation;
 pub mod challenge;
 pub mod connection_proof;
-pub mod credential_need;
 pub mod credential_record;
 pub mod credentials;
 pub mod discovery;
@@ -52,7 +49,6 @@ pub mod log_level;
 pub mod loss;
 pub mod notification;
 pub mod offer;
-pub mod once;
 pub mod paging;
 pub mod refresh;
 pub mod refresh_demand;

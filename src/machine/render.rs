@@ -30,17 +30,11 @@ fn rows_to_take_are_listed() {
             }
         )*};
     }
-    use super::{
-        access_token, authorization, authorization_metadata, credential_need, credential_record, credentials, once,
-        store,
-    };
+    use super::{authorization, credential_record, credentials, store};
     state_tables!(
-        access_token,
         authorization,
-        authorization_metadata,
         breaker,
         connection_proof,
-        credential_need,
         credential_record,
         credentials,
         discovery,
@@ -66,7 +60,6 @@ fn rows_to_take_are_listed() {
         http_reach,
         http_sse,
         listen_stream,
-        once,
         store,
         task
     );

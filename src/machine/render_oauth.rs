@@ -7,10 +7,7 @@ use alloc::format;
 use alloc::vec;
 
 use super::render_markdown::{Decisions, Table, bless, column};
-use super::{
-    access_token, authorization, authorization_metadata, authorization_plan, challenge, credential_need,
-    credential_record, credentials, once, store,
-};
+use super::{authorization, authorization_plan, challenge, credential_record, credentials, store};
 
 /// Every decision table of OAuth.
 #[cfg(feature = "rows")]
@@ -18,16 +15,11 @@ pub(super) fn all() -> alloc::vec::Vec<Decisions> {
     vec![
         unauthorized_decisions(),
         scope_decisions(),
-        places_decisions(),
         metadata_decisions(),
         client_decisions(),
         plan_decisions(),
-        belongs_decisions(),
         redirect_decisions(),
         failed_decisions(),
-        demand_decisions(),
-        closing_decisions(),
-        need_decisions(),
     ]
 }
 
@@ -63,15 +55,6 @@ fn metadata_decisions() -> Decisions {
         name: "authorization::metadata",
         columns: vec![column("answer", Answer::ALL), column("other places", Rest::ALL), column("places", Places::ALL)],
         decide: |at| format!("{:?}", metadata(Answer::ALL[at[0]], Rest::ALL[at[1]], Places::ALL[at[2]])),
-    }
-}
-
-fn places_decisions() -> Decisions {
-    use authorization_plan::{Place, Places, places};
-    Decisions {
-        name: "authorization::places",
-        columns: vec![column("before", Places::ALL), column("place", Place::ALL)],
-        decide: |at| format!("{:?}", places(Places::ALL[at[0]], Place::ALL[at[1]])),
     }
 }
 
@@ -130,67 +113,12 @@ fn failed_decisions() -> Decisions {
     }
 }
 
-fn belongs_decisions() -> Decisions {
-    use authorization_plan::{Client, Issuer, Known, Sent, belongs};
-    Decisions {
-        name: "authorization::belongs",
-        columns: vec![
-            column("client", Client::ALL),
-            column("token request", Sent::ALL),
-            column("authorization server", Known::ALL),
-            column("issuer", Issuer::ALL),
-        ],
-        decide: |at| {
-            let (client, sent) = (Client::ALL[at[0]], Sent::ALL[at[1]]);
-            format!("{:?}", belongs(client, sent, Known::ALL[at[2]], Issuer::ALL[at[3]]))
-        },
-    }
-}
-
-fn demand_decisions() -> Decisions {
-    use authorization_plan::{Nonce, demand};
-    Decisions {
-        name: "authorization::demand",
-        columns: vec![column("sent again", once::State::ALL), column("nonce", Nonce::ALL)],
-        decide: |at| format!("{:?}", demand(once::State::ALL[at[0]], Nonce::ALL[at[1]])),
-    }
-}
-
-fn closing_decisions() -> Decisions {
-    use authorization_plan::{Consent, Goal, closing};
-    Decisions {
-        name: "authorization::closing",
-        columns: vec![column("goal", Goal::ALL), column("consent", Consent::ALL)],
-        decide: |at| format!("{:?}", closing(Goal::ALL[at[0]], Consent::ALL[at[1]])),
-    }
-}
-
-fn need_decisions() -> Decisions {
-    use credential_need::{Attempt, Token, Waiting, failed};
-    Decisions {
-        name: "credential_need::failed",
-        columns: vec![column("token", Token::ALL), column("attempt", Attempt::ALL), column("waiting", Waiting::ALL)],
-        decide: |at| format!("{:?}", failed(Token::ALL[at[0]], Attempt::ALL[at[1]], Waiting::ALL[at[2]])),
-    }
-}
-
 #[test]
 fn authorization_decisions() {
-    let tables = [
-        places_decisions(),
-        metadata_decisions(),
-        client_decisions(),
-        plan_decisions(),
-        belongs_decisions(),
-        redirect_decisions(),
-        failed_decisions(),
-        demand_decisions(),
-        closing_decisions(),
-    ];
+    let tables = [metadata_decisions(), client_decisions(), plan_decisions(), redirect_decisions(), failed_decisions()];
     bless("authorization_plan", None, &tables.map(|table| table.markdown()).join("\n"));
     let tables = [unauthorized_decisions(), scope_decisions()];
     bless("challenge", None, &tables.map(|table| table.markdown()).join("\n"));
-    bless("credential_need_failed", None, &need_decisions().markdown());
 }
 
 #[test]
@@ -244,45 +172,10 @@ fn store_table() {
 }
 
 #[test]
-fn access_token_table() {
-    use access_token::{Effect, Input, State};
-    let table = Table { states: State::ALL, inputs: Input::ALL, step: access_token::step };
-    table.check("access_token", &[]);
-    assert_eq!(table.after(|effect| effect == Effect::Drop), BTreeSet::from([State::Missing]));
-}
-
-#[test]
 fn credential_record_table() {
     use credential_record::{Effect, Input, State};
     let table = Table { states: State::ALL, inputs: Input::ALL, step: credential_record::step };
     table.check("credential_record", &[]);
     assert_eq!(table.after(|effect| effect == Effect::Adopt), BTreeSet::from([State::Stored]));
     assert_eq!(table.after(|effect| effect == Effect::Drop), BTreeSet::from([State::Missing]));
-}
-
-#[test]
-fn credential_need_table() {
-    use credential_need::{Effect, Input, State};
-    let table = Table { states: State::ALL, inputs: Input::ALL, step: credential_need::step };
-    table.check("credential_need", &[]);
-    for state in State::ALL {
-        assert_eq!(credential_need::step(*state, Input::Told).next, State::Nobody);
-        let told = credential_need::step(*state, Input::SignedOut).effects.contains(&Effect::Tell);
-        assert_eq!(told, state.waiting() == credential_need::Waiting::Request);
-    }
-}
-
-#[test]
-fn authorization_metadata_table() {
-    use authorization_metadata::{Effect, Input, State};
-    let table = Table { states: State::ALL, inputs: Input::ALL, step: authorization_metadata::step };
-    table.check("authorization_metadata", &[]);
-    assert_eq!(table.after(|effect| effect == Effect::Read), BTreeSet::from([State::Unknown]));
-    assert_eq!(table.after(|effect| effect == Effect::Keep), BTreeSet::from([State::Known]));
-}
-
-#[test]
-fn once_table() {
-    use once::{Input, State};
-    Table { states: State::ALL, inputs: Input::ALL, step: once::step }.check("once", &[]);
 }

@@ -11,7 +11,7 @@ use http::StatusCode;
 use super::Secret;
 use super::action::{OAuthAction, OAuthError, OAuthExchangeId, RegistrationKind, SignId, SignKey, Stage, excerpt};
 use super::core::{Core, Exchange};
-use super::credentials::{ClientRecord, Record, union};
+use super::credentials::{ClientRecord, Need, Record, union};
 use super::metadata::{Resource, Server, Unfit};
 use super::options::{ClientAuth, Flow, RegisteredClient};
 use super::place::Place;
@@ -21,10 +21,8 @@ use super::secret::hide;
 use crate::Time;
 use crate::machine::authorization::{self, Effect, Input, State};
 use crate::machine::authorization_plan::{
-    self, Answer, Belongs, Client, Code, Configured, Failure, Goal, Issuer, Known, Offer, Owner, Places, Proof,
-    Registration, Rest, Sent, Tries,
+    self, Answer, Client, Code, Configured, Failure, Goal, Offer, Owner, Places, Proof, Registration, Rest, Tries,
 };
-use crate::machine::{authorization_metadata, credential_need, once};
 
 /// Token requests of one attempt.
 const TRIES: u32 = 3;
@@ -43,25 +41,24 @@ pub(super) struct Attempt {
     /// Where metadata may be; the first is the current place. `Err` says why a place is not asked.
     pub(super) places: VecDeque<Result<Place, Box<str>>>,
     pub(super) redirects: u8,
-    /// What the places of the metadata that is looked for did.
-    pub(super) reached: Places,
+    /// Whether one of the places of the metadata that is looked for did not respond.
+    unreached: bool,
     /// Authorization servers whose metadata was not requested yet.
     pub(super) issuers: VecDeque<Place>,
     /// The authorization server whose metadata is requested.
     pub(super) asked: Option<Place>,
-    /// What is known of the metadata.
-    pub(super) metadata: authorization_metadata::State,
     /// The MCP server has a version after 2025-03-26 for certain, and therefore protected-resource metadata.
     pub(super) is_modern: bool,
     pub(super) resource: Option<Resource>,
+    /// There is one once it was read or assumed. It is kept for the next attempt.
     pub(super) server: Option<Server>,
     /// The client that [`plan`](Self::plan) chose.
     pub(super) client: Option<ClientRecord>,
     pub(super) held: Option<Held>,
     /// The authorization server that the server named when a configured client without an issuer was first used.
     first_issuer: Option<Box<str>>,
-    /// Whether the client is registered anew, because the authorization server does not know it any more.
-    pub(super) registration: once::State,
+    /// The authorization server does not know the client any more, so that another one is registered, once.
+    is_client_lost: bool,
     pub(super) state_word: Option<Secret>,
     pub(super) verifier: Option<Secret>,
     pub(super) code: Option<Secret>,
@@ -72,8 +69,8 @@ pub(super) struct Attempt {
     pub(super) assertion: Option<Secret>,
     /// The signed proof of possession for the token request.
     pub(super) proof: Option<Secret>,
-    /// Whether the token request is sent again, with the nonce that the authorization server demanded.
-    pub(super) renewal: once::State,
+    /// Whether the token request is sent again with the nonce that the authorization server demanded, once.
+    pub(super) is_nonce_renewed: bool,
     /// The grant of the identity provider.
     pub(super) grant: Option<Secret>,
     /// The assertions and grants that were sent, which a response may repeat.
@@ -112,9 +109,9 @@ pub(super) struct Task {
     pub(super) goal: Goal,
     pub(super) hint: Hint,
     /// Who needs the token.
-    pub(super) need: credential_need::State,
-    /// Whether the client was registered anew, because the authorization server did not know it any more.
-    pub(super) registration: once::State,
+    pub(super) need: Need,
+    /// The authorization server does not know the client any more.
+    pub(super) is_client_lost: bool,
     /// The scopes that are requested besides.
     pub(super) scopes: Box<str>,
     /// The credentials so far.
@@ -136,33 +133,16 @@ pub(super) struct Held {
 pub(super) enum End {
     /// With a token. The record has no generation yet.
     Issued(Box<Record>),
-    /// The refresh token cannot be used any more. Names whether the client has to be registered anew.
-    Refused { registration: once::State },
+    /// The refresh token cannot be used any more. Says whether the authorization server does not know the client either.
+    Refused { is_client_lost: bool },
     /// With an error.
     Failed(OAuthError),
 }
 
 impl Attempt {
-    /// Takes an input of the metadata. Returns how an attempt begins.
-    pub(super) fn step_metadata(&mut self, input: authorization_metadata::Input) -> Option<Input> {
-        use authorization_metadata::Effect;
-        let row = authorization_metadata::take(self.metadata, input);
-        self.metadata = row.next;
-        let mut begin = None;
-        for effect in row.effects {
-            match effect {
-                Effect::Keep => begin = Some(Input::BeginKnown),
-                Effect::Drop => (self.resource, self.server) = (None, None),
-                Effect::Read => begin = Some(Input::Begin),
-            }
-        }
-        begin
-    }
-
-    /// The metadata of the authorization server was read, or is assumed.
-    fn set_server(&mut self, server: Server) {
-        self.server = Some(server);
-        self.step_metadata(authorization_metadata::Input::Found);
+    /// What was read may be outdated: the next attempt reads it anew.
+    pub(super) fn drop_metadata(&mut self) {
+        (self.resource, self.server) = (None, None);
     }
 
     pub(super) fn goal(&self) -> Goal {
@@ -178,8 +158,8 @@ impl Attempt {
     /// Keeps the reason of a failure.
     pub(super) fn set_why(&mut self, stage: Stage, why: impl Into<Box<str>>) {
         let stage = match self.task.as_ref().map(|task| task.need) {
-            Some(credential_need::State::StepUp) => Stage::StepUp,
-            Some(credential_need::State::Nobody | credential_need::State::Request) | None => stage,
+            Some(Need::StepUp) => Stage::StepUp,
+            Some(Need::Nobody | Need::Request) | None => stage,
         };
         self.why = Some(OAuthError::new(stage, why));
     }
@@ -235,10 +215,7 @@ impl Attempt {
     /// The request for a token or a grant failed.
     pub(super) fn token_failed(&mut self, failed: NotIssued) -> Input {
         let is_dynamic = self.client.as_ref().is_some_and(|it| it.kind == RegistrationKind::Dynamic);
-        let registration = match self.registration {
-            once::State::Left if is_dynamic => Registration::Dynamic,
-            once::State::Left | once::State::Spent => Registration::Fixed,
-        };
+        let registration = if is_dynamic && !self.is_client_lost { Registration::Dynamic } else { Registration::Fixed };
         let input = authorization_plan::take::failed(self.goal(), failed.failure, registration, self.tries());
         let stage = if failed.failure == Failure::InvalidClient { Stage::Registration } else { self.stage() };
         self.set_why(stage, failed.why);
@@ -247,22 +224,21 @@ impl Attempt {
 
     /// Begins an attempt.
     pub(super) fn begin(&mut self, core: &mut Core, task: Task) -> Option<End> {
-        let begin = self.step_metadata(authorization_metadata::Input::Begin);
+        let is_known = self.server.is_some();
         *self = Self {
-            resource: self.resource.take(),
+            resource: self.resource.take().filter(|_| is_known),
             server: self.server.take(),
             is_modern: self.is_modern,
-            metadata: self.metadata,
             held: task.held.clone(),
             first_issuer: self.first_issuer.take(),
-            registration: task.registration,
+            is_client_lost: task.is_client_lost,
             ..Self::default()
         };
-        if begin == Some(Input::Begin) {
+        if !is_known {
             self.find_resource(core, task.hint.metadata.as_deref());
         }
         self.task = Some(task);
-        self.follow(core, begin)
+        self.step(core, if is_known { Input::BeginKnown } else { Input::Begin })
     }
 
     /// Takes an input, and those that its effects lead to.
@@ -276,16 +252,12 @@ impl Attempt {
                     Effect::RequestMetadata => next = self.request_metadata(core),
                     Effect::FindServers => self.find_servers(),
                     Effect::AssumeOrigin => self.assume_origin(core),
-                    Effect::AssumeEndpoints => {
-                        if let Some(server) = Server::assumed(core.server.origin()) {
-                            self.set_server(server);
-                        }
-                    }
+                    Effect::AssumeEndpoints => self.server = Server::assumed(core.server.origin()),
                     Effect::Plan => next = Some(self.plan(core)),
                     Effect::Register => self.register(core),
                     Effect::DropClient => {
                         (self.held, self.code) = (None, None);
-                        self.registration.take(once::Input::Use);
+                        self.is_client_lost = true;
                     }
                     Effect::Browse => next = self.browse(core),
                     Effect::Exchange => next = self.exchange_identity(core),
@@ -299,9 +271,9 @@ impl Attempt {
                     }
                     Effect::Clear => self.clear(core),
                     Effect::ReportIssued => end = self.record(core).map(End::Issued),
-                    Effect::ReportRefused => end = Some(End::Refused { registration: self.registration }),
+                    Effect::ReportRefused => end = Some(End::Refused { is_client_lost: self.is_client_lost }),
                     Effect::ReportFailed => {
-                        self.step_metadata(authorization_metadata::Input::Failed);
+                        self.drop_metadata();
                         let why = self.why.take();
                         let unknown = || OAuthError::new(Stage::Token, "the attempt ended");
                         let OAuthError { stage, reason } = why.unwrap_or_else(unknown);
@@ -423,7 +395,8 @@ impl Attempt {
         let input = match self.state.0 {
             State::Resource | State::Server | State::Assumed => {
                 let Some(Ok(place)) = self.places.front().cloned() else { return None };
-                self.unusable(authorization_plan::Place::Unreached, &format!("`{place}` cannot be read: {why}"))
+                self.unreached = true;
+                self.unusable(&format!("`{place}` cannot be read: {why}"))
             }
             State::Exchanging | State::Token => {
                 let why = format!("the token request broke: {why}").into();
@@ -509,7 +482,7 @@ impl Attempt {
     /// Finds the places of the next authorization server's metadata.
     fn next_server(&mut self) {
         self.places.clear();
-        self.reached = Places::default();
+        self.unreached = false;
         self.asked = self.issuers.pop_front();
         if let Some(asked) = &self.asked {
             self.places.extend(asked.server_metadata().filter_map(|text| Place::parse(&text)).map(Ok));
@@ -526,7 +499,7 @@ impl Attempt {
             Some(Err(why)) => {
                 let why = why.clone();
                 self.set_why(self.stage(), why);
-                Some(authorization_plan::take::metadata(Answer::Refused, self.rest(), self.reached))
+                Some(authorization_plan::take::metadata(Answer::Refused, self.rest(), self.places_asked()))
             }
             None => None,
         }
@@ -555,6 +528,11 @@ impl Attempt {
         }
     }
 
+    /// What the places did that were asked so far.
+    const fn places_asked(&self) -> Places {
+        if self.unreached { Places::Unreached } else { Places::Responded }
+    }
+
     /// The response from the current place ended.
     fn metadata_ended(&mut self, core: &Core, exchange: &Exchange) -> Option<Input> {
         let Some(Ok(place)) = self.places.front().cloned() else { return None };
@@ -564,10 +542,7 @@ impl Attempt {
             return Some(self.moved(&place, target));
         }
         if status != StatusCode::OK {
-            return Some(self.unusable(
-                authorization_plan::Place::Responded,
-                &format!("`{place}` answered HTTP {}", status.as_u16()),
-            ));
+            return Some(self.unusable(&format!("`{place}` answered HTTP {}", status.as_u16())));
         }
         let read = match (self.state.0, &self.asked) {
             (State::Server | State::Assumed, Some(asked)) => {
@@ -583,16 +558,14 @@ impl Attempt {
         };
         Some(match read {
             Ok(document) => {
-                let input = authorization_plan::take::metadata(Answer::Accepted, self.rest(), self.reached);
+                let input = authorization_plan::take::metadata(Answer::Accepted, self.rest(), self.places_asked());
                 match document {
                     Document::Resource(resource) => self.resource = Some(resource),
-                    Document::Server(server) => self.set_server(*server),
+                    Document::Server(server) => self.server = Some(*server),
                 }
                 input
             }
-            Err(Unfit::NoMetadata(why)) => {
-                self.unusable(authorization_plan::Place::Responded, &format!("at `{place}`, {why}"))
-            }
+            Err(Unfit::NoMetadata(why)) => self.unusable(&format!("at `{place}`, {why}")),
             Err(Unfit::Refused(why)) => self.refused(&place, &why),
         })
     }
@@ -605,7 +578,7 @@ impl Attempt {
     fn moved(&mut self, from: &Place, target: Option<Place>) -> Input {
         let within = target.filter(|to| to.is_same_origin(from) && self.redirects < REDIRECTS);
         let answer = if within.is_some() { Answer::Moved } else { Answer::MovedAway };
-        let input = authorization_plan::take::metadata(answer, self.rest(), self.reached);
+        let input = authorization_plan::take::metadata(answer, self.rest(), self.places_asked());
         match (within, self.places.front_mut()) {
             (Some(target), Some(front)) => {
                 *front = Ok(target);
@@ -620,10 +593,9 @@ impl Attempt {
     }
 
     /// The current place has no metadata, or did not respond.
-    fn unusable(&mut self, place: authorization_plan::Place, why: &str) -> Input {
-        let reached = authorization_plan::take::places(self.reached, place);
-        self.reached = reached;
-        let input = authorization_plan::take::metadata(Answer::Unusable, self.rest(), reached);
+    fn unusable(&mut self, why: &str) -> Input {
+        let places = self.places_asked();
+        let input = authorization_plan::take::metadata(Answer::Unusable, self.rest(), places);
         if input == Input::Next {
             self.places.pop_front();
             if self.places.is_empty() {
@@ -631,7 +603,7 @@ impl Attempt {
             }
         }
         self.redirects = 0;
-        let found = match reached {
+        let found = match places {
             Places::Unreached => "whether there is metadata is not known",
             Places::Responded => "there is no metadata",
         };
@@ -642,7 +614,7 @@ impl Attempt {
     /// What the current place has is not used.
     pub(super) fn refused(&mut self, place: &Place, why: &str) -> Input {
         let why: Box<str> = format!("the metadata at `{place}` is refused: {why}").into();
-        let input = authorization_plan::take::metadata(Answer::Refused, self.rest(), self.reached);
+        let input = authorization_plan::take::metadata(Answer::Refused, self.rest(), self.places_asked());
         self.set_why(self.stage(), why);
         input
     }
@@ -690,12 +662,11 @@ impl Attempt {
         };
         let input = authorization_plan::take::plan(self.goal(), choice, owner, code, proof, core.browser);
         let (stage, why) = self.reason(core, server, choice, code);
-        let sent = if matches!(input, Input::Request | Input::Sign) { Sent::Now } else { Sent::Later };
+        // From now on a client without an issuer belongs to this one, so that no other one gets its secret. One that is
+        // assumed does not count: once there is metadata, it may be another one.
+        let is_sent = matches!(input, Input::Request | Input::Sign);
         let is_named = self.resource.as_ref().is_some_and(|resource| !resource.issuers.is_empty());
-        let known = if is_named { Known::Named } else { Known::Assumed };
-        let is_first = configured.is_some_and(|client| client.issuer.is_none());
-        let own = if is_first { Issuer::First } else { Issuer::Configured };
-        if authorization_plan::take::belongs(choice, sent, known, own) == Belongs::Here {
+        if is_sent && is_named && configured.is_some_and(|client| client.issuer.is_none()) {
             self.first_issuer = Some(server.issuer.clone());
         }
         self.client = client;

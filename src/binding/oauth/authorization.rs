@@ -19,16 +19,16 @@ use super::action::{
 };
 use super::attempt::{Attempt, End, Hint, Task};
 use super::core::{Core, Read, Signing};
-use super::credentials::{Answer, Credentials, Record, Revocation, Signal, union};
+use super::credentials::{Access, Answer, Credentials, Need, Record, Revocation, Signal, union};
 use super::options::{Flow, OAuthConfigError, OAuthOptions};
 use super::place::{LONGEST, Place};
 use super::proof::{self, Credential, Presented, Proofs, Proved, nonce_in, proof_input, signed};
 use super::secret::hide;
 use crate::Time;
 use crate::client::Challenge;
-use crate::machine::authorization_plan::{self, Browser, Closing, Consent, Goal};
+use crate::machine::authorization_plan::{Browser, Goal};
 use crate::machine::challenge::{self, Grantor, Meaning, Progress, Status, Token, Tries};
-use crate::machine::{access_token, authorization, authorization_metadata, credential_need, credentials, once};
+use crate::machine::{authorization, credentials};
 
 /// Bytes of a redirect.
 const LONGEST_REDIRECT: usize = 64 << 10;
@@ -63,7 +63,7 @@ pub struct Authorization {
     revocation: Revocation,
     pub(super) proofs: Proofs,
     /// Whether another grant replaced a token that was refused when it was just issued.
-    replacement: once::State,
+    is_replaced: bool,
     step_ups: StepUps,
 }
 
@@ -103,7 +103,7 @@ impl Authorization {
             credentials,
             revocation: Revocation::default(),
             proofs: Proofs::default(),
-            replacement: once::State::default(),
+            is_replaced: false,
             step_ups: StepUps::default(),
         })
     }
@@ -141,7 +141,7 @@ impl Authorization {
     /// supports it.
     pub fn sign_out(&mut self, now: Time) {
         self.advance(now);
-        self.replacement.take(once::Input::Renew);
+        self.is_replaced = false;
         self.step_ups = StepUps::default();
         self.step(credentials::Input::SignOut);
     }
@@ -309,7 +309,7 @@ impl Authorization {
     /// has another origin than the MCP server, or if the token is bound to a key: only the requests of a client that has
     /// this authorization have proofs.
     pub fn header(&self, url: &Uri) -> Option<(TokenId, HeaderValue)> {
-        let (token, record) = (self.credentials.token?, self.credentials.record.as_ref()?);
+        let (token, record) = (self.credentials.access.token()?, self.credentials.record.as_ref()?);
         let is_ours = Place::parse(&format!("{url}"))?.is_same_origin(&self.core.server);
         let (_, header) = authorization("Bearer", &record.access_token)?;
         (is_ours && record.bound_to.is_none()).then_some((token, header))
@@ -319,7 +319,7 @@ impl Authorization {
     /// under the resource that the token was issued for: the server may redirect to a path of another tenant, which has
     /// tokens of its own. An endpoint that an event names replaces the URL of a server, wherever its origin has it.
     pub(crate) fn credential(&mut self, method: &str, url: &Uri, is_endpoint: bool) -> Credential {
-        let (Some(token), Some(record)) = (self.credentials.token, self.credentials.record.as_ref()) else {
+        let (Some(token), Some(record)) = (self.credentials.access.token(), self.credentials.record.as_ref()) else {
             return Credential::Nothing;
         };
         let resource = Place::parse(&record.resource);
@@ -329,7 +329,7 @@ impl Authorization {
                 && (is_endpoint || resource.covers(place) || self.core.server.covers(place))
         };
         let Some(place) = Place::parse(&format!("{url}")).filter(is_own) else { return Credential::Nothing };
-        let presented = Presented { token, nonce: self.proofs.nonce, renewal: self.proofs.renewal };
+        let presented = Presented { token, nonce: self.proofs.nonce, nonce_demanded: self.proofs.nonce_demanded };
         let Some(key) = self.core.options.dpop.filter(|_| record.bound_to.is_some()) else {
             return match authorization("Bearer", &record.access_token) {
                 Some(header) => Credential::Headers(presented, alloc::vec![header]),
@@ -353,7 +353,7 @@ impl Authorization {
 
     /// Whether what was prepared for a request has the current token.
     pub(crate) fn is_current(&self, presented: Presented) -> bool {
-        self.credentials.token == Some(presented.token)
+        self.credentials.access.token() == Some(presented.token)
     }
 
     /// The headers with a proof, if its token is still the current one.
@@ -393,7 +393,7 @@ impl Authorization {
     /// The head of a response of the MCP server came: it may have a nonce for further proofs (RFC 9449, section 8.2).
     pub(crate) fn take_nonce(&mut self, is_accepted: bool, headers: &HeaderMap) {
         if is_accepted {
-            self.proofs.renewal.take(once::Input::Renew);
+            self.proofs.nonce_demanded = false;
         }
         if let Some(nonce) = nonce_in(headers).filter(|nonce| self.core.nonces.server.as_ref() != Some(nonce)) {
             self.core.nonces.server = Some(nonce);
@@ -401,18 +401,10 @@ impl Authorization {
         }
     }
 
-    /// A request is sent again with the nonce that the server demanded.
-    fn renew_nonce(&mut self) {
-        self.proofs.renewal.take(once::Input::Use);
-    }
-
     /// Whether a request that was refused for its nonce is sent again: there is another nonce now, and the request did
     /// not have one already that the server demanded and never accepted.
     fn has_other_nonce(&self, sent: Option<Presented>) -> bool {
-        sent.is_some_and(|sent| {
-            let is_renewed = sent.renewal == once::State::Spent && self.proofs.renewal == once::State::Spent;
-            sent.nonce != self.proofs.nonce && !is_renewed
-        })
+        sent.is_some_and(|sent| sent.nonce != self.proofs.nonce && !(sent.nonce_demanded && self.proofs.nonce_demanded))
     }
 
     /// The MCP server refused a request with 401, or with 403 if `forbidden`. `token` is the token that the request had.
@@ -466,28 +458,28 @@ impl Authorization {
         let class = self.token_class(token);
         let meaning = challenge::take(status, class, self.progress(), self.tries(status, &hint), self.grantor());
         match meaning {
-            Meaning::Wait => self.credentials.need.take(credential_need::Input::Wait),
-            Meaning::ResendWithNonce => self.renew_nonce(),
+            Meaning::Wait => self.credentials.need = self.credentials.need.max(Need::Request),
+            Meaning::ResendWithNonce => self.proofs.nonce_demanded = true,
             Meaning::Resend => {}
             Meaning::Demand => {
-                self.take_need(hint, credential_need::Input::Wait);
+                self.require(hint, Need::Request);
                 self.step(credentials::Input::Demand);
             }
             Meaning::Renew => {
-                self.take_need(hint, credential_need::Input::Wait);
-                self.replacement.take(once::Input::Renew);
+                self.require(hint, Need::Request);
+                self.is_replaced = false;
                 self.step_ups.forget(&self.credentials.hint);
                 self.refuse_token();
                 self.step(credentials::Input::Demand);
             }
             Meaning::Replace => {
-                self.take_need(hint, credential_need::Input::Wait);
-                self.replacement.take(once::Input::Use);
+                self.require(hint, Need::Request);
+                self.is_replaced = true;
                 self.refuse_token();
                 self.step(credentials::Input::Renounce);
             }
             Meaning::StepUp => {
-                self.take_need(hint, credential_need::Input::StepUp);
+                self.require(hint, Need::StepUp);
                 self.step(credentials::Input::Renounce);
             }
             Meaning::Refuse => {
@@ -521,31 +513,32 @@ impl Authorization {
     /// Reports the current token again.
     fn report_token(&mut self) {
         let (record, kind) = (self.credentials.record.as_ref(), self.credentials.kind);
-        let grant = record.zip(self.credentials.token).map(|(record, token)| record.grant(token, kind));
+        let grant = record.zip(self.credentials.access.token()).map(|(record, token)| record.grant(token, kind));
         if let Some(grant) = grant {
             self.core.event(OAuthEvent::Authorized(grant));
         }
     }
 
     /// A refused request waits for the token that its challenge describes.
-    fn take_need(&mut self, hint: Hint, need: credential_need::Input) {
+    fn require(&mut self, hint: Hint, need: Need) {
         let metadata = hint.metadata.or(self.credentials.hint.metadata.take());
         self.credentials.hint = Hint { metadata, scopes: hint.scopes };
-        self.credentials.need.take(need);
+        self.credentials.need = self.credentials.need.max(need);
     }
 
     /// The server refused the current token.
     fn refuse_token(&mut self) {
         let unix = self.core.unix();
         if self.credentials.record.as_ref().is_some_and(|record| !record.is_expired(unix)) {
-            self.attempt.step_metadata(authorization_metadata::Input::Refused);
+            // The server may have another authorization server now.
+            self.attempt.drop_metadata();
         }
-        self.credentials.step_token(access_token::Input::Refused);
+        self.credentials.access.refuse();
         self.credentials.avoid_current();
     }
 
     fn token_class(&self, sent: Option<TokenId>) -> Token {
-        let Some(current) = self.credentials.token else { return Token::Missing };
+        let Some(current) = self.credentials.access.token() else { return Token::Missing };
         if sent != Some(current) {
             return Token::Former;
         }
@@ -574,7 +567,7 @@ impl Authorization {
 
     fn tries(&self, status: Status, hint: &Hint) -> Tries {
         let spent = match status {
-            Status::Unauthorized => self.replacement == once::State::Spent,
+            Status::Unauthorized => self.is_replaced,
             Status::InsufficientScope => self.step_ups.is_spent(hint, &self.core.options.flow),
             Status::OtherNonce | Status::SameNonce | Status::Forbidden => false,
         };
@@ -624,12 +617,9 @@ impl Authorization {
 
     /// The client is closed, so that nothing waits for the user any more, and no token is renewed.
     pub(crate) fn close(&mut self) {
-        self.credentials.step_token(access_token::Input::Replaced);
-        if self.attempt.task.is_none() {
-            return;
-        }
-        let consent = if self.attempt.code.is_some() { Consent::Given } else { Consent::Open };
-        if authorization_plan::take::closing(self.attempt.goal(), consent) == Closing::End {
+        self.credentials.access = Access::Missing;
+        // A refresh is not interrupted, and neither is the exchange of a code: what they sent is used up.
+        if self.attempt.task.is_some() && self.attempt.goal() == Goal::User && self.attempt.code.is_none() {
             let end = self.attempt.fail(&mut self.core, "the client was closed");
             self.ended(end);
         }

@@ -22,7 +22,7 @@ use crate::Time;
 use crate::jsonrpc::{Json, Object};
 use crate::machine::authorization_plan::Goal;
 use crate::machine::credentials::{Effect, Input, State, take};
-use crate::machine::{access_token, credential_need, credential_record, once, store};
+use crate::machine::{credential_record, store};
 
 /// The longest wait after failed attempts.
 const LONGEST_REST: Duration = Duration::from_secs(600);
@@ -49,9 +49,7 @@ pub(super) struct Credentials {
     /// The generation in the store when it was read or written last, 0 for no record; `None` before that.
     stored: Option<u64>,
     store: store::State,
-    access: access_token::State,
-    /// The token that requests have.
-    pub(super) token: Option<TokenId>,
+    pub(super) access: Access,
     /// How it was obtained, and when if by this process.
     pub(super) kind: GrantKind,
     pub(super) issued_at: Option<Time>,
@@ -61,11 +59,11 @@ pub(super) struct Credentials {
     avoid: Option<Secret>,
     /// A refresh token that the authorization server refused.
     refused_refresh: Option<Secret>,
-    /// Whether the client of the record is registered anew, because the authorization server does not know it any more.
-    registration: once::State,
+    /// The authorization server does not know the client of the record any more, so that another one is registered, once.
+    is_client_lost: bool,
     /// What the last challenge said.
     pub(super) hint: Hint,
-    pub(super) need: credential_need::State,
+    pub(super) need: Need,
     /// The answer that the store owes, and until when.
     waiting: Option<(StoreId, Answer, Time)>,
     /// The end of the wait after a failed attempt.
@@ -74,6 +72,26 @@ pub(super) struct Credentials {
     rests: u32,
     /// Why the last attempt failed.
     pub(super) why: Option<OAuthError>,
+}
+
+/// The access token that requests have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Access {
+    Missing,
+    Usable(TokenId),
+    /// The server refused it. Requests have it until another one comes, or none.
+    Refused(TokenId),
+}
+
+/// Who needs the next token: it decides for which scopes a grant is requested, and whether a failure is reported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Need {
+    /// No request: it is renewed before it expires, or the embedder requests it.
+    Nobody,
+    /// A refused request.
+    Request,
+    /// A refused request that requires further scopes.
+    StepUp,
 }
 
 /// The answer that the store owes.
@@ -103,20 +121,34 @@ impl Default for Credentials {
             kept: credential_record::State::default(),
             stored: None,
             store: store::State::default(),
-            access: access_token::State::default(),
-            token: None,
+            access: Access::Missing,
             kind: GrantKind::Stored,
             issued_at: None,
             used: VecDeque::new(),
             avoid: None,
             refused_refresh: None,
-            registration: once::State::default(),
+            is_client_lost: false,
             hint: Hint::default(),
-            need: credential_need::State::default(),
+            need: Need::Nobody,
             waiting: None,
             rest: None,
             rests: 0,
             why: None,
+        }
+    }
+}
+
+impl Access {
+    pub(super) const fn token(self) -> Option<TokenId> {
+        match self {
+            Self::Missing => None,
+            Self::Usable(token) | Self::Refused(token) => Some(token),
+        }
+    }
+
+    pub(super) const fn refuse(&mut self) {
+        if let Self::Usable(token) = *self {
+            *self = Self::Refused(token);
         }
     }
 }
@@ -164,13 +196,9 @@ impl Credentials {
                 Effect::Forget => {
                     signals.extend(self.step_store(core, store::Input::Remove).map(Signal::Input));
                     signals.extend(self.record.take().map(|record| Signal::Revoke(Box::new(record))));
-                    for effect in credential_need::take(self.need, credential_need::Input::SignedOut).effects {
-                        match effect {
-                            credential_need::Effect::Tell => {
-                                let why = OAuthError::new(Stage::Authorization, "the user signed out");
-                                core.event(OAuthEvent::Failed(why));
-                            }
-                        }
+                    if self.need != Need::Nobody {
+                        let why = OAuthError::new(Stage::Authorization, "the user signed out");
+                        core.event(OAuthEvent::Failed(why));
                     }
                     *self = Self { used: core::mem::take(&mut self.used), store: self.store, ..Self::default() };
                 }
@@ -208,17 +236,6 @@ impl Credentials {
         }
     }
 
-    /// Takes an input of the access token.
-    pub(super) fn step_token(&mut self, input: access_token::Input) {
-        let row = access_token::take(self.access, input);
-        self.access = row.next;
-        for effect in row.effects {
-            match effect {
-                access_token::Effect::Drop => self.token = None,
-            }
-        }
-    }
-
     /// Takes an input of the record; `loaded` is the record of the store. Returns what follows for the credentials,
     /// whatever the record has.
     fn step_record(&mut self, input: credential_record::Input, mut loaded: Option<Record>) -> Option<Input> {
@@ -234,7 +251,7 @@ impl Credentials {
                 }
                 credential_record::Effect::Drop => {
                     self.record = None;
-                    self.step_token(access_token::Input::Replaced);
+                    self.access = Access::Missing;
                 }
                 credential_record::Effect::Insist => next = Some(Input::LoadedNothing),
             }
@@ -272,12 +289,12 @@ impl Credentials {
     fn adopt(&mut self, record: Record) {
         let known = self.record.as_ref();
         if known.is_none_or(|known| known.client.id != record.client.id) {
-            self.registration.take(once::Input::Renew);
+            self.is_client_lost = false;
         }
         if known.is_none_or(|known| known.access_token != record.access_token) {
             self.kind = GrantKind::Stored;
             self.issued_at = None;
-            self.step_token(access_token::Input::Replaced);
+            self.access = Access::Missing;
         }
         self.record = Some(record);
     }
@@ -325,13 +342,13 @@ impl Credentials {
 
     fn task(&self, goal: Goal) -> Box<Task> {
         let record = self.record.as_ref();
-        let held = record.filter(|_| self.registration == once::State::Left).map(|record| Held {
+        let held = record.filter(|_| !self.is_client_lost).map(|record| Held {
             issuer: record.issuer.clone(),
             client: record.client.clone(),
             refresh_token: record.refresh_token.clone(),
         });
         let scopes = match (record, goal) {
-            (Some(record), Goal::User | Goal::Direct) if self.need == credential_need::State::StepUp => {
+            (Some(record), Goal::User | Goal::Direct) if self.need == Need::StepUp => {
                 union(&[&record.requested, &record.granted])
             }
             (Some(record), Goal::User) => record.granted.clone(),
@@ -341,7 +358,7 @@ impl Credentials {
             goal,
             hint: self.hint.clone(),
             need: self.need,
-            registration: self.registration,
+            is_client_lost: self.is_client_lost,
             scopes,
             held,
             former: record.cloned().map(Box::new),
@@ -395,18 +412,19 @@ impl Credentials {
                 self.used.pop_front();
             }
         }
-        self.token = Some(token);
-        self.step_token(access_token::Input::Used);
+        self.access = Access::Usable(token);
         (self.avoid, self.refused_refresh) = (None, None);
         self.rests = 0;
-        self.need.take(credential_need::Input::Told);
-        self.registration.take(once::Input::Renew);
+        self.need = Need::Nobody;
+        self.is_client_lost = false;
         core.event(OAuthEvent::Authorized(grant));
     }
 
     fn report_failure(&mut self, core: &mut Core) {
-        self.need.take(credential_need::Input::Told);
-        self.step_token(access_token::Input::Failed);
+        self.need = Need::Nobody;
+        if let Access::Refused(_) = self.access {
+            self.access = Access::Missing;
+        }
         let unknown = || OAuthError::new(Stage::Token, "the store of credentials failed");
         let why = self.why.get_or_insert_with(unknown).clone();
         core.event(OAuthEvent::Failed(why));
@@ -429,26 +447,21 @@ impl Credentials {
                 (self.issued_at, self.why, self.avoid) = (Some(core.now), None, None);
                 Input::Issued
             }
-            End::Refused { registration } => {
+            End::Refused { is_client_lost } => {
                 self.refused_refresh = self.record.as_ref().and_then(|record| record.refresh_token.clone());
-                self.registration = registration;
+                self.is_client_lost = is_client_lost;
                 Input::Refused
             }
             End::Failed(why) => {
                 self.why = Some(why);
                 let is_expired = self.record.as_ref().is_none_or(|record| record.is_expired(core.unix()));
-                let token = match self.access {
-                    access_token::State::Usable if !is_expired => credential_need::Token::Alive,
-                    access_token::State::Usable | access_token::State::Missing | access_token::State::Refused => {
-                        credential_need::Token::Over
-                    }
-                };
-                let attempt = if self.state == State::Obtaining {
-                    credential_need::Attempt::Grant
+                let is_usable = matches!(self.access, Access::Usable(_)) && !is_expired;
+                // A refresh fails for a request if the server refused it with the token.
+                if is_usable && (self.state == State::Obtaining || self.need == Need::Nobody) {
+                    Input::FailedAlive
                 } else {
-                    credential_need::Attempt::Refresh
-                };
-                credential_need::take_failed(token, attempt, self.need.waiting())
+                    Input::Failed
+                }
             }
         }
     }
@@ -460,7 +473,7 @@ impl Credentials {
 
     /// When the token is to be renewed, if it is and can be.
     fn renew_at(&self, core: &Core) -> Option<Time> {
-        let is_used = self.state == State::Idle && self.access == access_token::State::Usable;
+        let is_used = self.state == State::Idle && matches!(self.access, Access::Usable(_));
         let record = self.record.as_ref().filter(|_| is_used)?;
         let (at, life) = record.expires?;
         let can = record.refresh_token.is_some() || core.options.flow != Flow::User;

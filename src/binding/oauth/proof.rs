@@ -18,7 +18,6 @@ use super::core::Core;
 use super::place::Place;
 use crate::Time;
 use crate::jsonrpc::Object;
-use crate::machine::once;
 
 /// The algorithm of proofs (RFC 7518, section 3.1).
 pub(super) const ALGORITHM: &str = "ES256";
@@ -86,7 +85,7 @@ pub(crate) struct Presented {
     pub(crate) token: TokenId,
     pub(super) nonce: u64,
     /// Whether the server demanded that nonce, and accepted no request since.
-    pub(super) renewal: once::State,
+    pub(super) nonce_demanded: bool,
 }
 
 /// What a request presents.
@@ -120,7 +119,7 @@ pub(super) struct Proofs {
     /// Counts the server's nonces.
     pub(super) nonce: u64,
     /// Whether the server demanded the nonce, and accepted no request since.
-    pub(super) renewal: once::State,
+    pub(super) nonce_demanded: bool,
 }
 
 impl Proofs {

@@ -12,19 +12,17 @@ use http::{HeaderValue, StatusCode};
 use zeroize::Zeroizing;
 
 use super::Secret;
-use super::action::{AuthorizationUrl, OAuthAction, SignKey, Stage, excerpt};
+use super::action::{AuthorizationUrl, OAuthAction, RegistrationKind, SignKey, Stage, excerpt};
 use super::attempt::{Attempt, Held, preferred};
 use super::core::{Core, Exchange, Signing};
-use super::credentials::{ClientRecord, is_token, narrowed, parse, strings, text, union};
+use super::credentials::{ClientRecord, Need, is_token, narrowed, parse, strings, text, union};
 use super::options::{ClientAuth, Flow, RefreshScopes};
 use super::place::{Place, is_native};
 use super::proof::{self, proof_input, signed, signing_input};
 use super::secret::challenge_of;
-use crate::binding::oauth::RegistrationKind;
 use crate::jsonrpc::{Json, Object, string};
 use crate::machine::authorization::Input;
-use crate::machine::authorization_plan::{Advertised, Failure, Goal, Iss, Nonce, Redirect, take};
-use crate::machine::{credential_need, once};
+use crate::machine::authorization_plan::{Advertised, Failure, Goal, Iss, Redirect, take};
 
 const FORM: &str = "application/x-www-form-urlencoded";
 const ASSERTION_TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
@@ -212,10 +210,10 @@ impl Attempt {
             }
             Err(mut failed) => {
                 if failed.failure == Failure::Nonce {
-                    let nonce = if exchange.nonce.is_some() { Nonce::Named } else { Nonce::Missing };
-                    failed.failure = take::demand(self.renewal, nonce);
-                    if failed.failure == Failure::Nonce {
-                        self.renewal.take(once::Input::Use);
+                    if self.is_nonce_renewed || exchange.nonce.is_none() {
+                        failed.failure = Failure::Other;
+                    } else {
+                        self.is_nonce_renewed = true;
                     }
                 }
                 Some(self.token_failed(failed))
@@ -255,7 +253,7 @@ impl Attempt {
         let named = task.hint.scopes.as_deref();
         let supported = self.resource.as_ref().and_then(|resource| resource.scopes.as_deref());
         let own = core.options.scopes.as_deref();
-        let further = named.filter(|_| task.need == credential_need::State::StepUp).unwrap_or_default();
+        let further = named.filter(|_| task.need == Need::StepUp).unwrap_or_default();
         let base = own.or(named).or(supported).unwrap_or_default();
         // Another authorization server may not have the scopes of the one before.
         let issuer = self.server.as_ref().map(|server| &server.issuer);
