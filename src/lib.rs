@@ -25,7 +25,7 @@ pub mod host;
 #[cfg(feature = "journal")]
 pub mod journal;
 pub mod jsonrpc;
-pub mod machine;
+mod machine;
 pub mod protocol;
 #[cfg(feature = "skills")]
 pub mod skills;

@@ -5,7 +5,6 @@ use serde_json::value::RawValue;
 
 use super::mirror::mirrored;
 use crate::jsonrpc::{Json, Scan};
-use crate::machine::task::Support;
 use crate::protocol::Family;
 use crate::protocol::content::{Annotations, Icon, ToolResult};
 use crate::validation::{ValidationError, Validator};
@@ -269,13 +268,13 @@ impl<'a> Tool<'a> {
     }
 
     /// Whether it can be called as a task (`execution.taskSupport`, specification 2025-11-25, "Tasks").
-    pub fn task_support(&self) -> Support {
+    pub fn task_support(&self) -> TaskSupport {
         let execution = Json::from(self.raw).member("execution");
         let support = execution.and_then(|execution| execution.member("taskSupport")).and_then(Json::as_string);
         match support.as_deref() {
-            Some("required") => Support::Required,
-            Some("optional") => Support::Optional,
-            Some(_) | None => Support::Forbidden,
+            Some("required") => TaskSupport::Required,
+            Some("optional") => TaskSupport::Optional,
+            Some(_) | None => TaskSupport::Forbidden,
         }
     }
 
@@ -471,4 +470,15 @@ impl<'a> ResourceTemplate<'a> {
             Members::read(Family::ResourceTemplates, text);
         Self { uri_template, name, title, description, mime_type, raw: Json::trusted(text).raw() }
     }
+}
+/// Whether a tool can be called as a task (`execution.taskSupport`, specification 2025-11-25, "Tasks").
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TaskSupport {
+    /// Only as a task.
+    Required,
+    /// As a task or not.
+    Optional,
+    /// Not as a task, or the server does not say.
+    Forbidden,
 }

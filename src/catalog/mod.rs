@@ -20,7 +20,7 @@ pub(crate) use builder::{Bounds, Builder, Flaws, Items, PageReport};
 pub use difference::Difference;
 pub use fingerprint::{Fingerprint, FingerprintKey};
 pub(crate) use hash::hash;
-pub use item::{Prompt, PromptArgument, Resource, ResourceTemplate, Tool, ToolHints};
+pub use item::{Prompt, PromptArgument, Resource, ResourceTemplate, TaskSupport, Tool, ToolHints};
 pub use list::List;
 #[cfg(feature = "http")]
 pub(crate) use mirror::mirrored;

@@ -16,12 +16,12 @@ use super::{
     ServerMethod, Stats, Wire, options,
 };
 use crate::Time;
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, TaskSupport};
 use crate::jsonrpc::{ErrorObject, Json, Object, Spans};
 use crate::machine::cancellation::{self, Means, TaskEnd};
 use crate::machine::era_change::Phase;
 use crate::machine::setting::{self, Declared, Setting, Telling};
-use crate::machine::{QuirkKind, admission, approval, gate, loss, offer, request, task};
+use crate::machine::{QuirkKind, admission, gate, loss, offer, replay, request};
 use crate::protocol::{Capability, Era, Family, PerFamily, ProtocolVersion, Root, ServerCapabilities, method};
 use crate::text::excerpt;
 
@@ -234,8 +234,8 @@ impl Core {
     }
 
     /// Whether the server's annotations are believed.
-    pub(super) fn trust(&self) -> approval::Trust {
-        if self.options.trust { approval::Trust::Trusted } else { approval::Trust::Untrusted }
+    pub(super) fn trust(&self) -> replay::Trust {
+        if self.options.trust { replay::Trust::Trusted } else { replay::Trust::Untrusted }
     }
 
     /// The gate's decision for a family.
@@ -263,12 +263,12 @@ impl Core {
             | gate::Use::ListChanged
             | gate::Use::SetLevel => server.declares(family),
         }));
-        gate::take(purpose, declared, policy, *self.known.get(family))
+        gate::decide(purpose, declared, policy, *self.known.get(family))
     }
 
     /// The gate's decision for a capability that is not a family's.
     pub(super) fn gate_capability(&self, purpose: gate::Use, declared: Option<bool>) -> bool {
-        gate::take(purpose, declaration(declared), gate::Policy::Strict, gate::Known::NotRequested).is_allowed()
+        gate::decide(purpose, declaration(declared), gate::Policy::Strict, gate::Known::NotRequested).is_allowed()
     }
 
     /// Whether the server is told a setting, whose capability is declared or not.
@@ -284,7 +284,7 @@ impl Core {
         let declared = declaration(self.server.as_ref()?.has(capability));
         let families = Family::of(capability).iter();
         let known = families.map(|family| *self.known.get(*family)).min().unwrap_or(gate::Known::NotRequested);
-        let decision = gate::take(gate::Use::Call, declared, gate::Policy::Strict, known);
+        let decision = gate::decide(gate::Use::Call, declared, gate::Policy::Strict, known);
         (!decision.is_allowed()).then_some(capability)
     }
 
@@ -402,14 +402,10 @@ impl Core {
         let params = call.request.params.as_deref().map(Json::from)?;
         let tool = params.member("name").and_then(Json::as_string).and_then(|name| self.catalog.tool(&name))?;
         let capabilities = self.server.as_ref().and_then(|server| server.capabilities.as_ref());
-        let declared = match capabilities.is_some_and(ServerCapabilities::runs_tools_as_tasks) {
-            true => task::Server::Declared,
-            false => task::Server::Undeclared,
-        };
-        match task::take_form(declared, tool.task_support()) {
-            task::Form::Task => Some(call.latest.since(self.requests.call_time(self.now))),
-            task::Form::Plain => None,
-        }
+        // An optional task gains nothing for a caller that waits for the result.
+        let as_task = capabilities.is_some_and(ServerCapabilities::runs_tools_as_tasks)
+            && tool.task_support() == TaskSupport::Required;
+        as_task.then(|| call.latest.since(self.requests.call_time(self.now)))
     }
 }
 

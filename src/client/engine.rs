@@ -21,7 +21,6 @@ use super::{
 use crate::Time;
 use crate::catalog::{Catalog, List};
 use crate::jsonrpc::Json;
-use crate::machine::approval::{self, Approval, Hint};
 use crate::machine::request::{self, State};
 use crate::machine::resend::Used;
 use crate::machine::{QuirkKind, link};
@@ -163,9 +162,9 @@ impl Engine {
 
     /// Whether a user should approve a call of this tool: always, unless [`Options::trust`] is set and the server says
     /// that the tool modifies nothing.
-    pub fn approval(&self, tool: &str) -> Approval {
+    pub fn needs_approval(&self, tool: &str) -> bool {
         let read_only = self.core.catalog.tool(tool).and_then(|tool| tool.hints.read_only) == Some(true);
-        approval::take(self.core.trust(), if read_only { Hint::ReadOnly } else { Hint::Other })
+        !(self.core.options.trust && read_only)
     }
 
     /// Checks a user's response to an elicitation against the form's schema (specification 2026-07-28, "Elicitation"):

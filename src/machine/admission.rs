@@ -1,7 +1,5 @@
-#![doc = "Whether a request of the server is taken up, by the output that waits. Each request that is taken up gets a response,"]
-#![doc = "so a server that sends requests without end is disconnected while nothing is polled or delivered."]
-#![doc = ""]
-#![doc = include_str!("admission.md")]
+//! Whether a request of the server is taken up, by the output that waits. Each request that is taken up gets a
+//! response, so a server that sends requests without end is disconnected while nothing is polled or delivered.
 
 use super::alphabet;
 use super::server_request::Asked;
@@ -32,7 +30,7 @@ alphabet! {
 }
 
 /// Returns the decision for these inputs.
-pub const fn decide(asked: Asked, backlog: Backlog) -> Admission {
+pub(crate) const fn decide(asked: Asked, backlog: Backlog) -> Admission {
     match asked {
         Asked::Legacy => match backlog {
             Backlog::Free => Admission::Accept,

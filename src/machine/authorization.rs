@@ -1,7 +1,5 @@
-#![doc = "An attempt to obtain or refresh a token (specification 2026-07-28, \"Authorization\"): the metadata of the server"]
-#![doc = "and of its authorization server, the registration of the client, the user, and the token request."]
-#![doc = ""]
-#![doc = include_str!("authorization.md")]
+//! An attempt to obtain or refresh a token (specification 2026-07-28, "Authorization"): the metadata of the server
+//! and of its authorization server, the registration of the client, the user, and the token request.
 
 use super::{Row, alphabet};
 
@@ -94,8 +92,7 @@ alphabet! {
 
 /// What the engine does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Effect {
+pub(crate) enum Effect {
     /// Request metadata from the current place.
     RequestMetadata,
     /// Look for authorization servers.
@@ -131,7 +128,7 @@ pub enum Effect {
 }
 
 /// Returns the row for a state and an input.
-pub const fn step(state: State, input: Input) -> Row<State, Effect> {
+pub(crate) const fn step(state: State, input: Input) -> Row<State, Effect> {
     use Effect::{
         AssumeEndpoints, AssumeOrigin, Browse, Clear, DropClient, Exchange, FindServers, Pause, Plan, Register,
         ReportFailed, ReportIssued, ReportRefused, RequestMetadata, RequestToken, Sign,

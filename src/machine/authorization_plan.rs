@@ -1,7 +1,5 @@
-#![doc = "The decisions of an attempt to obtain a token: what comes of metadata, which client is used, what follows, what"]
-#![doc = "the redirect means, and what a failed token request does."]
-#![doc = ""]
-#![doc = include_str!("authorization_plan.md")]
+//! The decisions of an attempt to obtain a token: what comes of metadata, which client is used, what follows, what
+//! the redirect means, and what a failed token request does.
 
 use super::alphabet;
 use super::authorization::Input;
@@ -47,7 +45,7 @@ alphabet! {
 }
 
 /// What the response from a place of metadata means. `places`: this one included.
-pub const fn metadata(answer: Answer, rest: Rest, places: Places) -> Input {
+pub(crate) const fn metadata(answer: Answer, rest: Rest, places: Places) -> Input {
     match answer {
         Answer::Accepted => Input::Found,
         Answer::Unusable => match rest {
@@ -121,7 +119,7 @@ alphabet! {
 }
 
 /// Which client is used (specification 2026-07-28, "Client Registration").
-pub const fn client(configured: Configured, held: Held, offer: Offer) -> Client {
+pub(crate) const fn client(configured: Configured, held: Held, offer: Offer) -> Client {
     match configured {
         Configured::Fits => Client::Configured,
         Configured::Elsewhere => Client::Elsewhere,
@@ -191,7 +189,14 @@ alphabet! {
 }
 
 /// What follows when the metadata is known.
-pub const fn plan(goal: Goal, client: Client, owner: Owner, code: Code, proof: Proof, browser: Browser) -> Input {
+pub(crate) const fn plan(
+    goal: Goal,
+    client: Client,
+    owner: Owner,
+    code: Code,
+    proof: Proof,
+    browser: Browser,
+) -> Input {
     match goal {
         Goal::Refresh => match owner {
             Owner::Other => Input::Refused,
@@ -268,7 +273,7 @@ alphabet! {
 
 /// What the response to the authorization request means (RFC 9207, section 2.4). With a wrong `iss`, its error is not
 /// shown.
-pub const fn redirect(advertised: Advertised, iss: Iss, redirect: Redirect) -> Input {
+pub(crate) const fn redirect(advertised: Advertised, iss: Iss, redirect: Redirect) -> Input {
     match iss {
         Iss::Other => Input::Fail,
         Iss::Missing => match advertised {
@@ -323,7 +328,7 @@ alphabet! {
 }
 
 /// What follows from a failed token request. A code is sent once, since it may have been used.
-pub const fn failed(goal: Goal, failure: Failure, registration: Registration, tries: Tries) -> Input {
+pub(crate) const fn failed(goal: Goal, failure: Failure, registration: Registration, tries: Tries) -> Input {
     match failure {
         Failure::Transient => match goal {
             Goal::User => Input::Fail,

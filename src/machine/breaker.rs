@@ -1,16 +1,8 @@
-#![doc = "Whether a hub sends calls to a server: after several failures in a row, calls are refused for some time."]
-#![doc = ""]
-#![doc = "First, what the end of a call says about the server:"]
-#![doc = ""]
-#![doc = include_str!("call_end.md")]
-#![doc = ""]
-#![doc = "Then, whether calls are allowed:"]
-#![doc = ""]
-#![doc = include_str!("breaker.md")]
+//! Whether a hub sends calls to a server: after several failures in a row, calls are refused for some time.
 
-use super::{Row, alphabet, recorded};
+use super::table::{decision_table, state_table, values};
 
-alphabet! {
+values! {
     /// Whether calls are allowed.
     State {
         /// Calls are allowed.
@@ -22,10 +14,7 @@ alphabet! {
         /// A trial call is in flight; other calls are refused.
         Trying,
     }
-}
 
-alphabet! {
-    /// What happens to the calls of a server.
     Input {
         /// A call is to be made.
         Call,
@@ -42,114 +31,64 @@ alphabet! {
         /// The embedder, or a new connection, allows calls again.
         Reset,
     }
-}
 
-alphabet! {
+    Effect {
+        /// Count the failure.
+        Count,
+        /// Forget the failures.
+        Clear,
+        StartCooldown,
+    }
+
     /// How a call ended.
     End {
         /// The server answered with a result or an error, or requires input.
         Answered,
-        /// There was no response in time.
         TimedOut,
         /// The response is invalid, or the connection broke during the call.
         Failed,
         /// The call was not sent, or the embedder cancelled it.
         NotSent,
     }
+
+    /// Whether the server was up when a call ended. If it was not, the call may not have reached it.
+    Server { Up, NotUp }
+
+    /// How many calls failed in a row, this one included: fewer than
+    /// [`Breaker::failures`](crate::host::hub::Breaker::failures), or as many or more.
+    Failures { Few, Many }
 }
 
-alphabet! {
-    /// Whether the server was up when a call ended.
-    Server {
-        /// The server was up.
-        Up,
-        /// The server was not up: the call may not have reached it.
-        NotUp,
-    }
+state_table! {
+    /// Whether calls to a server of a hub are allowed.
+    "breaker" step: State, Input, Effect;
+    (Closed)               (Call)                         => stay;
+    (Closed)               (Answered|Reset)               => stay [Clear];
+    (Closed)               (Failed)                       => stay [Count];
+    (Closed)               (FailedAgain)                  => (Open) [StartCooldown];
+    (Closed)               (Undecided|Cooled)             => ignore;
+    (Open)                 (Call)                         => misuse;
+    // A call that was made before the cooldown is answered.
+    (Open)                 (Answered|Reset)               => (Closed) [Clear];
+    (Open)                 (Cooled)                       => (HalfOpen);
+    (Open)                 (Failed|FailedAgain|Undecided) => ignore;
+    (HalfOpen)             (Call)                         => (Trying);
+    (HalfOpen|Trying)      (Answered|Reset)               => (Closed) [Clear];
+    (HalfOpen|Trying)      (Failed|FailedAgain)           => (Open) [StartCooldown];
+    (HalfOpen)             (Undecided|Cooled)             => ignore;
+    (Trying)               (Call)                         => misuse;
+    (Trying)               (Undecided)                    => (HalfOpen);
+    (Trying)               (Cooled)                       => ignore;
 }
 
-alphabet! {
-    /// How many calls failed in a row, this one included.
-    Failures {
-        /// Fewer than [`Breaker::failures`](crate::host::hub::Breaker::failures).
-        Few,
-        /// As many, or more.
-        Many,
-    }
+decision_table! {
+    /// What the end of a call says about the server.
+    "call_end" judge(end: End, server: Server, failures: Failures) -> Input;
+    (Answered) (_)     (_)    => Answered;
+    (NotSent)  (_)     (_)    => Undecided;
+    (TimedOut) (NotUp) (_)    => Undecided;
+    (TimedOut) (Up)    (Few)  => Failed;
+    (TimedOut) (Up)    (Many) => FailedAgain;
+    (Failed)   (_)     (Few)  => Failed;
+    (Failed)   (_)     (Many) => FailedAgain;
 }
-
-/// What the end of a call says about the server.
-pub const fn judge(end: End, server: Server, failures: Failures) -> Input {
-    match end {
-        End::Answered => Input::Answered,
-        End::NotSent => Input::Undecided,
-        End::TimedOut => match server {
-            Server::NotUp => Input::Undecided,
-            Server::Up => match failures {
-                Failures::Few => Input::Failed,
-                Failures::Many => Input::FailedAgain,
-            },
-        },
-        End::Failed => match failures {
-            Failures::Few => Input::Failed,
-            Failures::Many => Input::FailedAgain,
-        },
-    }
-}
-
-/// [`judge`], recorded with the feature `rows`.
-pub(crate) fn take_end(end: End, server: Server, failures: Failures) -> Input {
-    #[cfg(feature = "rows")]
-    super::rows::taken("call_end", &[&end, &server, &failures]);
-    judge(end, server, failures)
-}
-
-/// What the engine does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Effect {
-    /// Count the failure.
-    Count,
-    /// Forget the failures.
-    Clear,
-    /// Start the cooldown, during which calls are refused.
-    StartCooldown,
-}
-
-type R = Row<State, Effect>;
-
-/// Returns the row for a state and an input.
-pub const fn step(state: State, input: Input) -> Row<State, Effect> {
-    use Effect::{Clear, Count, StartCooldown};
-    match state {
-        State::Closed => match input {
-            Input::Call => R::advance(state, &[]),
-            Input::Answered | Input::Reset => R::advance(state, &[Clear]),
-            Input::Failed => R::advance(state, &[Count]),
-            Input::FailedAgain => R::advance(State::Open, &[StartCooldown]),
-            Input::Undecided | Input::Cooled => R::ignore(state),
-        },
-        State::Open => match input {
-            Input::Call => R::reject(state),
-            // A call that was made before the cooldown is answered.
-            Input::Answered | Input::Reset => R::advance(State::Closed, &[Clear]),
-            Input::Cooled => R::advance(State::HalfOpen, &[]),
-            Input::Failed | Input::FailedAgain | Input::Undecided => R::ignore(state),
-        },
-        State::HalfOpen => match input {
-            Input::Call => R::advance(State::Trying, &[]),
-            Input::Answered | Input::Reset => R::advance(State::Closed, &[Clear]),
-            Input::Failed | Input::FailedAgain => R::advance(State::Open, &[StartCooldown]),
-            Input::Undecided | Input::Cooled => R::ignore(state),
-        },
-        State::Trying => match input {
-            Input::Call => R::reject(state),
-            Input::Answered | Input::Reset => R::advance(State::Closed, &[Clear]),
-            Input::Failed | Input::FailedAgain => R::advance(State::Open, &[StartCooldown]),
-            Input::Undecided => R::advance(State::HalfOpen, &[]),
-            Input::Cooled => R::ignore(state),
-        },
-    }
-}
-
-recorded!("breaker", refuses);

@@ -1,6 +1,4 @@
-#![doc = "What the server's error of a call means (specification 2025-11-25, \"Elicitation\", URL Elicitation Required Error)."]
-#![doc = ""]
-#![doc = include_str!("call_error.md")]
+//! What the server's error of a call means (specification 2025-11-25, "Elicitation", URL Elicitation Required Error).
 
 use super::alphabet;
 use super::resend::Resend;
@@ -38,7 +36,7 @@ alphabet! {
 
 /// What the error of a call means. `again`: whether the call may be made again for this reason. In the modern era, a result
 /// requires the URLs.
-pub const fn decide(error: Error, era: Era, urls: Urls, again: Resend) -> Meaning {
+pub(crate) const fn decide(error: Error, era: Era, urls: Urls, again: Resend) -> Meaning {
     match error {
         Error::Other => Meaning::End,
         Error::Urls => match era {

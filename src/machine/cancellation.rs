@@ -1,6 +1,5 @@
-#![doc = "How a server learns that the response to a request is not needed any more, and whether it is asked to cancel a task."]
-#![doc = ""]
-#![doc = include_str!("cancellation.md")]
+//! How a server learns that the response to a request is not needed any more, and whether it is asked to cancel a
+//! task.
 
 use super::alphabet;
 use super::era_change::Phase;
@@ -41,7 +40,7 @@ alphabet! {
 
 /// How the server learns that a response is not needed any more. Over HTTP in the modern era, closing the exchange is the
 /// cancellation (specification 2026-07-28, "Streamable HTTP", Cancellation).
-pub const fn decide(wire: Wire, request: Request, era: Era) -> Means {
+pub(crate) const fn decide(wire: Wire, request: Request, era: Era) -> Means {
     match wire {
         Wire::Pipe => match request {
             Request::Plain => Means::Notify,
@@ -69,7 +68,7 @@ alphabet! {
 
 /// What becomes of a task whose outcome is not needed any more. `declared`: the capability `tasks.cancel` of 2025-11-25. A
 /// modern server that runs tasks has `tasks/cancel`.
-pub const fn of_task(phase: Phase, era: Era, declared: Declaration) -> TaskEnd {
+pub(crate) const fn of_task(phase: Phase, era: Era, declared: Declaration) -> TaskEnd {
     match phase {
         Phase::Connecting => TaskEnd::Leave,
         Phase::Ready => match era {

@@ -1,7 +1,5 @@
-#![doc = "What a 401 or 403 of the server means for its credentials (specification 2026-07-28, \"Authorization\", Error"]
-#![doc = "Handling)."]
-#![doc = ""]
-#![doc = include_str!("challenge.md")]
+//! What a 401 or 403 of the server means for its credentials (specification 2026-07-28, "Authorization", Error
+//! Handling).
 
 use super::alphabet;
 #[cfg(feature = "http")]
@@ -103,7 +101,13 @@ impl Meaning {
 }
 
 /// Returns what follows. `Missing` includes requests that bear a token although there is none now.
-pub const fn decide(status: Status, token: Token, progress: Progress, tries: Tries, grantor: Grantor) -> Meaning {
+pub(crate) const fn decide(
+    status: Status,
+    token: Token,
+    progress: Progress,
+    tries: Tries,
+    grantor: Grantor,
+) -> Meaning {
     match status {
         Status::Unauthorized => unauthorized(progress, token, tries),
         Status::OtherNonce => Meaning::ResendWithNonce,
@@ -113,7 +117,7 @@ pub const fn decide(status: Status, token: Token, progress: Progress, tries: Tri
 }
 
 /// What follows a 401.
-pub const fn unauthorized(progress: Progress, token: Token, tries: Tries) -> Meaning {
+pub(crate) const fn unauthorized(progress: Progress, token: Token, tries: Tries) -> Meaning {
     match progress {
         Progress::Renewing | Progress::Authorizing => Meaning::Wait,
         Progress::Resting => match token {
@@ -129,7 +133,7 @@ pub const fn unauthorized(progress: Progress, token: Token, tries: Tries) -> Mea
 }
 
 /// What follows a 403 for lack of scopes.
-pub const fn scope(tries: Tries, grantor: Grantor, progress: Progress, token: Token) -> Meaning {
+pub(crate) const fn scope(tries: Tries, grantor: Grantor, progress: Progress, token: Token) -> Meaning {
     match tries {
         Tries::Spent => Meaning::Refuse,
         Tries::Left => match grantor {

@@ -1,7 +1,5 @@
-#![doc = "Whether a connection showed that it works, which decides whether its loss counts as one in a row, and whether its"]
-#![doc = "session counts as one that expires as soon as it is opened. The counts are compared in [`loss`](super::loss)."]
-#![doc = ""]
-#![doc = include_str!("connection_proof.md")]
+//! Whether a connection showed that it works, which decides whether its loss counts as one in a row, and whether its
+//! session counts as one that expires as soon as it is opened. The counts are compared in [`loss`](super::loss).
 
 use super::{Row, alphabet, recorded};
 
@@ -37,8 +35,7 @@ alphabet! {
 
 /// What the engine does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Effect {
+pub(crate) enum Effect {
     /// Count one more lost connection in a row.
     CountLoss,
     /// The loss is the first in a row.
@@ -52,7 +49,7 @@ pub enum Effect {
 }
 
 /// Returns the row for a state and an input.
-pub const fn step(state: State, input: Input) -> Row<State, Effect> {
+pub(crate) const fn step(state: State, input: Input) -> Row<State, Effect> {
     use Effect::{CountExpiry, CountFirstLoss, CountLoss, ForgetExpiries, ForgetLosses};
     type R = Row<State, Effect>;
     match input {

@@ -1,7 +1,5 @@
-#![doc = "The record of credentials, and whether the store has it. A record that could not be stored is kept until the store"]
-#![doc = "has a newer one, so that no refresh token is lost."]
-#![doc = ""]
-#![doc = include_str!("credential_record.md")]
+//! The record of credentials, and whether the store has it. A record that could not be stored is kept until the store
+//! has a newer one, so that no refresh token is lost.
 
 use super::{Row, alphabet};
 
@@ -43,8 +41,7 @@ alphabet! {
 
 /// What the engine does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Effect {
+pub(crate) enum Effect {
     /// Take the stored record in place of the one so far.
     Adopt,
     /// Drop the record, and its token.
@@ -54,7 +51,7 @@ pub enum Effect {
 }
 
 /// Returns the row for a state and an input.
-pub const fn step(state: State, input: Input) -> Row<State, Effect> {
+pub(crate) const fn step(state: State, input: Input) -> Row<State, Effect> {
     use Effect::{Adopt, Drop, Insist};
     type R = Row<State, Effect>;
     match state {

@@ -1,7 +1,5 @@
-#![doc = "The credentials for a server: they are loaded, obtained, refreshed, stored and given up. Several processes may"]
-#![doc = "share the store. The lock is held from the load to the save of a refresh, and never while a user authorizes."]
-#![doc = ""]
-#![doc = include_str!("credentials.md")]
+//! The credentials for a server: they are loaded, obtained, refreshed, stored and given up. Several processes may
+//! share the store. The lock is held from the load to the save of a refresh, and never while a user authorizes.
 
 use super::{Row, alphabet};
 
@@ -71,8 +69,7 @@ alphabet! {
 
 /// What the engine does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Effect {
+pub(crate) enum Effect {
     /// Request the lock of the store.
     Acquire,
     /// Request the record.
@@ -102,7 +99,7 @@ pub enum Effect {
 }
 
 /// Returns the row for a state and an input.
-pub const fn step(state: State, input: Input) -> Row<State, Effect> {
+pub(crate) const fn step(state: State, input: Input) -> Row<State, Effect> {
     use Effect::{
         Acquire, DropRefresh, Forget, Load, Obtain, Refresh, Release, ReportFailure, ReportStore, Rest, Save, Stop, Use,
     };

@@ -1,6 +1,4 @@
-#![doc = "Discovery of one family on one connection (specification 2026-07-28, \"Pagination\")."]
-#![doc = ""]
-#![doc = include_str!("discovery.md")]
+//! Discovery of one family on one connection (specification 2026-07-28, "Pagination").
 
 use super::{Row, alphabet, recorded};
 
@@ -64,8 +62,7 @@ alphabet! {
 
 /// What the engine does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Effect {
+pub(crate) enum Effect {
     /// Request the list.
     Request,
     /// Make the received pages the family's list.
@@ -89,7 +86,7 @@ pub enum Effect {
 type R = Row<State, Effect>;
 
 /// Returns the row for a state and an input.
-pub const fn step(state: State, input: Input) -> Row<State, Effect> {
+pub(crate) const fn step(state: State, input: Input) -> Row<State, Effect> {
     use Effect::{Clear, Commit, Deny, Drop, Fail, Recheck, Refresh, Renew, Request};
     match state {
         State::NotRequested => match input {

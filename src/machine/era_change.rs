@@ -1,9 +1,5 @@
-#![doc = "Whether a server changed its era or version under a live connection, as a server behind a gateway may: then there"]
-#![doc = "is one new handshake."]
-#![doc = ""]
-#![doc = include_str!("era_change.md")]
-#![doc = ""]
-#![doc = include_str!("era_change_watch.md")]
+//! Whether a server changed its era or version under a live connection, as a server behind a gateway may: then there
+//! is one new handshake.
 
 use super::{QuirkKind, Row, alphabet, recorded};
 use crate::protocol::Era;
@@ -67,7 +63,7 @@ alphabet! {
 }
 
 /// Decides whether a response is an input of the table.
-pub const fn watch(phase: Phase, reconnect: Reconnect) -> Watch {
+pub(crate) const fn watch(phase: Phase, reconnect: Reconnect) -> Watch {
     match phase {
         Phase::Connecting => Watch::Ignore,
         Phase::Ready => match reconnect {
@@ -111,7 +107,7 @@ alphabet! {
 }
 
 /// What a response shows. A server of another era refuses requests over HTTP with a status.
-pub const fn shown(carrier: Carrier, response: Response, era: Era) -> Input {
+pub(crate) const fn shown(carrier: Carrier, response: Response, era: Era) -> Input {
     match carrier {
         Carrier::HttpSuccess => Input::Expected,
         Carrier::Pipe | Carrier::HttpError => match response {
@@ -135,14 +131,13 @@ pub(crate) fn take_shown(carrier: Carrier, response: Response, era: Era) -> Inpu
 
 /// What the engine does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Effect {
+pub(crate) enum Effect {
     /// End the connection, and open another one without an assumption on the era.
     Renew,
 }
 
 /// Returns the row for a state and an input.
-pub const fn step(state: State, input: Input) -> Row<State, Effect> {
+pub(crate) const fn step(state: State, input: Input) -> Row<State, Effect> {
     type R = Row<State, Effect>;
     const RENEW: R = R::quirk(QuirkKind::EraChanged, State::Renewed, &[Effect::Renew]);
     match state {

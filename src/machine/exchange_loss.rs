@@ -1,6 +1,4 @@
-#![doc = "What follows when the exchange of a request breaks before its response (HTTP)."]
-#![doc = ""]
-#![doc = include_str!("exchange_loss.md")]
+//! What follows when the exchange of a request breaks before its response (HTTP).
 
 use super::alphabet;
 
@@ -42,7 +40,7 @@ alphabet! {
 }
 
 /// What follows when the exchange of a request breaks.
-pub const fn decide(lost: Lost) -> Recovery {
+pub(crate) const fn decide(lost: Lost) -> Recovery {
     match lost {
         Lost::Handshake => Recovery::Handshake,
         Lost::List => Recovery::List,

@@ -1,6 +1,4 @@
-#![doc = "How long the result of `server/discover` is fresh, and when it is requested again."]
-#![doc = ""]
-#![doc = include_str!("freshness.md")]
+//! How long the result of `server/discover` is fresh, and when it is requested again.
 
 use super::{Row, alphabet, recorded};
 
@@ -34,8 +32,7 @@ alphabet! {
 
 /// What the engine does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Effect {
+pub(crate) enum Effect {
     /// Send `server/discover`.
     Request,
     /// Replace the server's description.
@@ -45,7 +42,7 @@ pub enum Effect {
 type R = Row<State, Effect>;
 
 /// Returns the row for a state and an input.
-pub const fn step(state: State, input: Input) -> Row<State, Effect> {
+pub(crate) const fn step(state: State, input: Input) -> Row<State, Effect> {
     use Effect::{Adopt, Request};
     match state {
         State::Untimed => match input {

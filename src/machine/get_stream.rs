@@ -1,7 +1,5 @@
-#![doc = "The GET stream, on which a legacy server sends requests and notifications (specification 2025-11-25,"]
-#![doc = "\"Streamable HTTP\", Listening for Messages from the Server)."]
-#![doc = ""]
-#![doc = include_str!("get_stream.md")]
+//! The GET stream, on which a legacy server sends requests and notifications (specification 2025-11-25, "Streamable
+//! HTTP", Listening for Messages from the Server).
 
 use super::{QuirkKind, Row, alphabet};
 
@@ -57,8 +55,7 @@ alphabet! {
 
 /// What the engine does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Effect {
+pub(crate) enum Effect {
     /// Send the GET.
     Get,
     /// Drop its exchange.
@@ -76,7 +73,7 @@ pub enum Effect {
 }
 
 /// Returns the row for a state and an input.
-pub const fn step(state: State, input: Input) -> Row<State, Effect> {
+pub(crate) const fn step(state: State, input: Input) -> Row<State, Effect> {
     use Effect::{Arm, ClearRefusals, CountRefusal, Drop, Expire, Get, Reset};
     type R = Row<State, Effect>;
     match state {

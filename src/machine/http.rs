@@ -1,7 +1,5 @@
-#![doc = "The phases of a connection over HTTP: what may be sent, and how the connection ends (specification 2025-11-25,"]
-#![doc = "\"Streamable HTTP\"). Which transport the server has is decided by [`http_sse`](super::http_sse)."]
-#![doc = ""]
-#![doc = include_str!("http.md")]
+//! The phases of a connection over HTTP: what may be sent, and how the connection ends (specification 2025-11-25,
+//! "Streamable HTTP"). Which transport the server has is decided by [`http_sse`](super::http_sse).
 
 use super::{Row, alphabet};
 
@@ -61,8 +59,7 @@ alphabet! {
 
 /// What the engine does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Effect {
+pub(crate) enum Effect {
     /// Request the GET stream, and start the wait for it.
     StartStream,
     /// Stop the wait for the GET stream.
@@ -76,7 +73,7 @@ pub enum Effect {
 }
 
 /// Returns the row for a state and an input.
-pub const fn step(state: State, input: Input) -> Row<State, Effect> {
+pub(crate) const fn step(state: State, input: Input) -> Row<State, Effect> {
     use Effect::{Clear, Delete, ReportClosed, StartStream, StopWait};
     type R = Row<State, Effect>;
     match state {
@@ -192,7 +189,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
 }
 
 /// Whether tool calls wait in this phase.
-pub const fn holds_calls(state: State) -> bool {
+pub(crate) const fn holds_calls(state: State) -> bool {
     match state {
         State::Accepting | State::AwaitingStream => true,
         State::Idle | State::Opening | State::Live | State::Ending | State::Deleting => false,

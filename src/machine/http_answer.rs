@@ -1,8 +1,6 @@
-#![doc = "What the response to a POST means, by its status and by what its body says: first whether the session expired,"]
-#![doc = "then what follows for the message. Only a status shows that a request did not run: with 2xx, an error means"]
-#![doc = "an expired session only if its code and its whole message are known ones of transports."]
-#![doc = ""]
-#![doc = include_str!("http_answer.md")]
+//! What the response to a POST means, by its status and by what its body says: first whether the session expired,
+//! then what follows for the message. Only a status shows that a request did not run: with 2xx, an error means an
+//! expired session only if its code and its whole message are known ones of transports.
 
 use super::{QuirkKind, alphabet};
 
@@ -103,8 +101,7 @@ alphabet! {
 
 /// Whether the session expired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Expiry {
+pub(crate) enum Expiry {
     /// No; [`meaning`] decides.
     No,
     /// Yes, and the message was not processed.
@@ -119,7 +116,7 @@ pub enum Expiry {
 }
 
 /// Whether the response says that the session expired.
-pub const fn expiry(status: Status, session: Session, words: Words, error: Error) -> Expiry {
+pub(crate) const fn expiry(status: Status, session: Session, words: Words, error: Error) -> Expiry {
     match status {
         Status::Good => match session {
             Session::Held | Session::Renewed => match words {
@@ -168,8 +165,7 @@ pub const fn expiry(status: Status, session: Session, words: Words, error: Error
 
 /// What follows for the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Meaning {
+pub(crate) enum Meaning {
     /// The body is the response.
     Deliver,
     /// The server requires authorization.
@@ -194,7 +190,7 @@ pub enum Meaning {
 }
 
 /// What follows for the message if the session did not expire.
-pub const fn meaning(status: Status, post: Post, error: Error) -> Meaning {
+pub(crate) const fn meaning(status: Status, post: Post, error: Error) -> Meaning {
     match status {
         Status::Good => good(post),
         Status::Unauthorized | Status::Unchallenged => Meaning::Authorize,

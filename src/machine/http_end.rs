@@ -1,6 +1,4 @@
-#![doc = "What the end of an HTTP exchange means, by how much of the response was received."]
-#![doc = ""]
-#![doc = include_str!("http_end.md")]
+//! What the end of an HTTP exchange means, by how much of the response was received.
 
 use super::alphabet;
 
@@ -115,7 +113,7 @@ alphabet! {
 }
 
 /// Returns the decision for these inputs.
-pub const fn decide(purpose: EndOf, end: End, response: Response) -> Decision {
+pub(crate) const fn decide(purpose: EndOf, end: End, response: Response) -> Decision {
     match purpose {
         EndOf::Request => request(end, response),
         EndOf::Initialized => initialized(end, response),
@@ -268,7 +266,7 @@ alphabet! {
 }
 
 /// Decides what follows for a stream that broke.
-pub const fn resumption(request: Broken, last_id: LastId) -> Resumption {
+pub(crate) const fn resumption(request: Broken, last_id: LastId) -> Resumption {
     match request {
         Broken::Over => Resumption::Nothing,
         Broken::Legacy => match last_id {
@@ -309,7 +307,7 @@ alphabet! {
 }
 
 /// Decides what happens to an exchange whose request is over.
-pub const fn rest(response: Response, kept: Kept) -> Rest {
+pub(crate) const fn rest(response: Response, kept: Kept) -> Rest {
     match response {
         Response::Events | Response::NoEvents => match kept {
             Kept::Short => Rest::Read,

@@ -1,6 +1,4 @@
-#![doc = "What the head of an HTTP response means: how its body is read."]
-#![doc = ""]
-#![doc = include_str!("http_head.md")]
+//! What the head of an HTTP response means: how its body is read.
 
 use super::{QuirkKind, alphabet};
 
@@ -44,8 +42,7 @@ alphabet! {
 
 /// How the body is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Decision {
+pub(crate) enum Decision {
     /// The body is JSON or a stream of events, which its first bytes show.
     ReadAny,
     /// The body is a stream of events.
@@ -67,7 +64,7 @@ pub enum Decision {
 }
 
 /// Returns the decision for these inputs.
-pub const fn decide(purpose: HeadOf, status: Status) -> Decision {
+pub(crate) const fn decide(purpose: HeadOf, status: Status) -> Decision {
     match purpose {
         HeadOf::Request => match status {
             Status::Accepted | Status::Good => Decision::ReadAny,

@@ -1,8 +1,6 @@
-#![doc = "What follows when the POST of `notifications/initialized` is over, without which a legacy server may refuse every"]
-#![doc = "request. A POST that breaks before its response is repeated once: the notification may arrive twice. A server that"]
-#![doc = "breaks each of them may have taken it, so the second connection goes on without a response."]
-#![doc = ""]
-#![doc = include_str!("http_initialized.md")]
+//! What follows when the POST of `notifications/initialized` is over, without which a legacy server may refuse every
+//! request. A POST that breaks before its response is repeated once: the notification may arrive twice. A server that
+//! breaks each of them may have taken it, so the second connection goes on without a response.
 
 use super::{Row, alphabet};
 
@@ -34,8 +32,7 @@ alphabet! {
 
 /// What the engine does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Effect {
+pub(crate) enum Effect {
     /// The notification counts as accepted.
     Accept,
     /// Send it again.
@@ -45,7 +42,7 @@ pub enum Effect {
 }
 
 /// Returns the row for a state and an input.
-pub const fn step(state: State, input: Input) -> Row<State, Effect> {
+pub(crate) const fn step(state: State, input: Input) -> Row<State, Effect> {
     use Effect::{Accept, ReportClosed, SendAgain};
     type R = Row<State, Effect>;
     match state {

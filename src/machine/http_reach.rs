@@ -1,7 +1,5 @@
-#![doc = "Whether an HTTP server can be reached: one request that cannot be sent, while others get responses, does not"]
-#![doc = "end the connection."]
-#![doc = ""]
-#![doc = include_str!("http_reach.md")]
+//! Whether an HTTP server can be reached: one request that cannot be sent, while others get responses, does not end
+//! the connection.
 
 use super::{Row, alphabet};
 
@@ -31,8 +29,7 @@ alphabet! {
 
 /// What the engine does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Effect {
+pub(crate) enum Effect {
     /// Report that the request was not sent.
     ReportNotSent,
     /// Report that the server cannot be reached.
@@ -40,7 +37,7 @@ pub enum Effect {
 }
 
 /// Returns the row for a state and an input.
-pub const fn step(state: State, input: Input) -> Row<State, Effect> {
+pub(crate) const fn step(state: State, input: Input) -> Row<State, Effect> {
     use Effect::{ReportNotSent, ReportUnreached};
     type R = Row<State, Effect>;
     match state {

@@ -1,8 +1,6 @@
-#![doc = "How the response of an HTTP exchange is read: where a redirect leads, what the body is, what an event of a"]
-#![doc = "stream is, and what happens after a part of it if the request is over. Before it, [`http_head`](super::http_head)"]
-#![doc = "decides by the status."]
-#![doc = ""]
-#![doc = include_str!("http_read.md")]
+//! How the response of an HTTP exchange is read: where a redirect leads, what the body is, what an event of a stream
+//! is, and what happens after a part of it if the request is over. Before it, [`http_head`](super::http_head) decides
+//! by the status.
 
 use super::{QuirkKind, alphabet};
 
@@ -60,7 +58,7 @@ alphabet! {
 }
 
 /// Decides what follows from a redirect.
-pub const fn redirect(what: Redirected, target: Target) -> Redirect {
+pub(crate) const fn redirect(what: Redirected, target: Target) -> Redirect {
     match what {
         Redirected::Call => match target {
             Target::Same => Redirect::Post,
@@ -124,8 +122,7 @@ alphabet! {
 
 /// As what the body is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Body {
+pub(crate) enum Body {
     /// JSON.
     Json,
     /// JSON, and the deviation is recorded.
@@ -139,7 +136,7 @@ pub enum Body {
 }
 
 /// Decides what a body is.
-pub const fn body(source: Source, first: First) -> Body {
+pub(crate) const fn body(source: Source, first: First) -> Body {
     match source {
         Source::PostUnlabelled => match first {
             First::Json | First::Other => Body::JsonAs(QuirkKind::ContentType),
@@ -209,7 +206,7 @@ alphabet! {
 }
 
 /// Decides what an event is.
-pub const fn event(stream: Stream, name: Name) -> Event {
+pub(crate) const fn event(stream: Stream, name: Name) -> Event {
     match stream {
         Stream::Request => match name {
             Name::Message => Event::Judge,
@@ -252,7 +249,7 @@ alphabet! {
 }
 
 /// Decides what happens to the exchange of a request that is over, after a part of its response.
-pub const fn over(carrier: Carrier) -> Over {
+pub(crate) const fn over(carrier: Carrier) -> Over {
     match carrier {
         Carrier::Post => Over::Linger,
         Carrier::Resumed => Over::Drop,

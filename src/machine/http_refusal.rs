@@ -1,7 +1,5 @@
-#![doc = "What follows for the client when the server refuses a request over HTTP: for lack of authorization (401, 403),"]
-#![doc = "and with a status only. [`http_answer`](super::http_answer) comes before: it says that the response is a refusal."]
-#![doc = ""]
-#![doc = include_str!("http_refusal.md")]
+//! What follows for the client when the server refuses a request over HTTP: for lack of authorization (401, 403), and
+//! with a status only. [`http_answer`](super::http_answer) comes before: it says that the response is a refusal.
 
 use super::alphabet;
 use super::resend::Resend;
@@ -75,7 +73,7 @@ alphabet! {
 }
 
 /// What follows when authorization is missing. `again`: whether the request may wait for it once more.
-pub const fn authorization(
+pub(crate) const fn authorization(
     refused: Refused,
     phase: Phase,
     access: Access,
@@ -146,7 +144,7 @@ alphabet! {
 }
 
 /// What a status means for the request that it refuses.
-pub const fn status(refused: Refused, status: Status) -> Meaning {
+pub(crate) const fn status(refused: Refused, status: Status) -> Meaning {
     match refused {
         Refused::Handshake => Meaning::Handshake,
         Refused::Nothing | Refused::List | Refused::Keepalive | Refused::Engine => match status {

@@ -1,7 +1,5 @@
-#![doc = "Whether a message is sent over HTTP now, or waits for an exchange; and what happens to a notification or a response"]
-#![doc = "that is not delivered in time."]
-#![doc = ""]
-#![doc = include_str!("http_send.md")]
+//! Whether a message is sent over HTTP now, or waits for an exchange; and what happens to a notification or a
+//! response that is not delivered in time.
 
 use super::{QuirkKind, alphabet};
 
@@ -60,7 +58,7 @@ alphabet! {
 }
 
 /// Returns the decision for these inputs.
-pub const fn decide(message: Message, phase: Phase, room: Room) -> Decision {
+pub(crate) const fn decide(message: Message, phase: Phase, room: Room) -> Decision {
     match message {
         Message::Request => match phase {
             Phase::Free => Decision::Send,
@@ -98,8 +96,7 @@ alphabet! {
 
 /// What happens to a notification or a response that is not delivered in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Undelivered {
+pub(crate) enum Undelivered {
     /// It is dropped and counted. The deviation is recorded: the server does not accept messages.
     DropAs(QuirkKind),
     /// It is dropped and counted.
@@ -109,7 +106,7 @@ pub enum Undelivered {
 }
 
 /// Decides what happens to a notification or a response that is not delivered in time.
-pub const fn undelivered(reached: Reached) -> Undelivered {
+pub(crate) const fn undelivered(reached: Reached) -> Undelivered {
     match reached {
         Reached::Nothing | Reached::Queue => Undelivered::DropAs(QuirkKind::Undelivered),
         Reached::Unpolled => Undelivered::Drop,

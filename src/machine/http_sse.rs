@@ -1,8 +1,6 @@
-#![doc = "Which transport a server has: Streamable HTTP, or the older HTTP+SSE, which has one stream for everything that"]
-#![doc = "the server sends, and an endpoint for messages to it (specification 2025-11-25, \"Transports\", Backwards"]
-#![doc = "Compatibility; 2024-11-05, \"HTTP with SSE\")."]
-#![doc = ""]
-#![doc = include_str!("http_sse.md")]
+//! Which transport a server has: Streamable HTTP, or the older HTTP+SSE, which has one stream for everything that the
+//! server sends, and an endpoint for messages to it (specification 2025-11-25, "Transports", Backwards Compatibility;
+//! 2024-11-05, "HTTP with SSE").
 
 use super::{Row, alphabet};
 
@@ -52,8 +50,7 @@ alphabet! {
 
 /// What the engine does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Effect {
+pub(crate) enum Effect {
     /// Report that the connection is open.
     ReportOpened,
     /// Send the GET of the stream.
@@ -75,7 +72,7 @@ pub enum Effect {
 }
 
 /// Returns the row for a state and an input.
-pub const fn step(state: State, input: Input) -> Row<State, Effect> {
+pub(crate) const fn step(state: State, input: Input) -> Row<State, Effect> {
     use Effect::{Deliver, Drop, Get, Refuse, ReportClosed, ReportOpened, ReportUnreached, ReportViolation, SendAgain};
     type R = Row<State, Effect>;
     match state {
@@ -150,7 +147,7 @@ pub const fn step(state: State, input: Input) -> Row<State, Effect> {
 }
 
 /// Whether responses come by the HTTP+SSE stream, not in the exchange of their request.
-pub const fn is_sse(state: State) -> bool {
+pub(crate) const fn is_sse(state: State) -> bool {
     match state {
         State::Ready => true,
         State::Streamable | State::Fallback | State::Absent | State::Known | State::Connecting => false,

@@ -1,7 +1,5 @@
-#![doc = "What becomes of what the server refused for lack of authorization, after [`http_refusal`](super::http_refusal) decided"]
-#![doc = "that it is sent again when there is one."]
-#![doc = ""]
-#![doc = include_str!("http_waiting.md")]
+//! What becomes of what the server refused for lack of authorization, after [`http_refusal`](super::http_refusal)
+//! decided that it is sent again when there is one.
 
 use super::alphabet;
 use super::http_refusal::Authority;
@@ -55,7 +53,7 @@ alphabet! {
 }
 
 /// Returns the decision for these inputs.
-pub const fn decide(refused: Refused, authority: Authority, lack: Lack, room: Room) -> Fate {
+pub(crate) const fn decide(refused: Refused, authority: Authority, lack: Lack, room: Room) -> Fate {
     match refused {
         // The engine decided that they wait, whoever obtains the token.
         Refused::Call | Refused::Request => resent(lack),

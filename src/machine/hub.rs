@@ -1,6 +1,4 @@
-#![doc = "A hub as a whole: whether it is open, whether servers are starting, and whether the required servers were up."]
-#![doc = ""]
-#![doc = include_str!("hub.md")]
+//! A hub as a whole: whether it is open, whether servers are starting, and whether the required servers were up.
 
 use super::{Row, alphabet, recorded};
 
@@ -52,8 +50,7 @@ alphabet! {
 
 /// What the engine does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Effect {
+pub(crate) enum Effect {
     /// Start the servers that have no saved list.
     Start,
     /// Start the server.
@@ -75,7 +72,7 @@ pub enum Effect {
 type R = Row<State, Effect>;
 
 /// Returns the row for a state and an input.
-pub const fn step(state: State, input: Input) -> Row<State, Effect> {
+pub(crate) const fn step(state: State, input: Input) -> Row<State, Effect> {
     use Effect::{Clear, Close, ReportChanged, ReportClosed, ReportReady, ReportSettled, Start, StartServer};
     match state {
         State::New => match input {

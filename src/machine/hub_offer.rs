@@ -1,6 +1,4 @@
-#![doc = "What a hub knows of a server's lists: nothing, lists saved in an earlier run, or lists that its session received."]
-#![doc = ""]
-#![doc = include_str!("hub_offer.md")]
+//! What a hub knows of a server's lists: nothing, lists saved in an earlier run, or lists that its session received.
 
 use super::{Row, alphabet, recorded};
 
@@ -38,8 +36,7 @@ alphabet! {
 
 /// What the engine does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Effect {
+pub(crate) enum Effect {
     /// Offer the lists to the model.
     Offer,
     /// Apply the filters to the known lists again.
@@ -59,7 +56,7 @@ pub enum Effect {
 type R = Row<State, Effect>;
 
 /// Returns the row for a state and an input.
-pub const fn step(state: State, input: Input) -> Row<State, Effect> {
+pub(crate) const fn step(state: State, input: Input) -> Row<State, Effect> {
     use Effect::{Absent, Filter, HandOver, Offer, Present, Start, Withdraw};
     match state {
         State::Unknown => match input {

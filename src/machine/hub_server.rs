@@ -1,6 +1,4 @@
-#![doc = "A server in a hub: started when it is needed and there is room, closed when its entry is removed or replaced."]
-#![doc = ""]
-#![doc = include_str!("hub_server.md")]
+//! A server in a hub: started when it is needed and there is room, closed when its entry is removed or replaced.
 
 use super::{Row, alphabet, recorded};
 
@@ -95,8 +93,7 @@ alphabet! {
 
 /// What the engine does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Effect {
+pub(crate) enum Effect {
     /// Count it among the sessions that wait for the one before.
     Await,
     /// Stop counting it among them.
@@ -161,7 +158,7 @@ pub enum Effect {
 type R = Row<State, Effect>;
 
 /// Returns the row for a state and an input.
-pub const fn step(state: State, input: Input) -> Row<State, Effect> {
+pub(crate) const fn step(state: State, input: Input) -> Row<State, Effect> {
     use Effect::{
         Absent, AllowCalls, AnswerLists, Arrive, Await, Depart, Dequeue, Discard, Forget, Free, Join, Offer, Open,
         Prepare, Present, Promote, Queue, QueueCalled, RefuseCalls, Release, Remove, Renew, Reopen, ReportFailed,

@@ -1,6 +1,4 @@
-#![doc = "Keepalive: detects a peer that does not respond, and does not mistake one without `ping` for it."]
-#![doc = ""]
-#![doc = include_str!("keepalive.md")]
+//! Keepalive: detects a peer that does not respond, and does not mistake one without `ping` for it.
 
 use super::{QuirkKind, Row, alphabet, recorded};
 use crate::protocol::Era;
@@ -74,8 +72,7 @@ alphabet! {
 
 /// What the engine does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Effect {
+pub(crate) enum Effect {
     /// Start the interval.
     Rest,
     /// Send `ping`.
@@ -105,7 +102,7 @@ pub enum Effect {
 type R = Row<State, Effect>;
 
 /// Returns the row for a state and an input.
-pub const fn step(state: State, input: Input) -> Row<State, Effect> {
+pub(crate) const fn step(state: State, input: Input) -> Row<State, Effect> {
     use Effect::{Await, Clear, Count, Dead, Disarm, Discover, GiveUp, KnowAnswered, KnowSilent, List, Ping, Rest};
     match state {
         State::Off => match input {
@@ -328,9 +325,7 @@ alphabet! {
 }
 
 /// How the keepalive of a connection starts; `None` if there is none.
-#[doc = ""]
-#[doc = include_str!("keepalive_start.md")]
-pub const fn start(era: Era, policy: Policy, pings: Pings, preferred: Preferred, lists: Lists) -> Option<Input> {
+pub(crate) const fn start(era: Era, policy: Policy, pings: Pings, preferred: Preferred, lists: Lists) -> Option<Input> {
     match policy {
         Policy::Off => None,
         Policy::Legacy => match era {
@@ -371,9 +366,7 @@ alphabet! {
 }
 
 /// The list to send as a keepalive request.
-#[doc = ""]
-#[doc = include_str!("keepalive_list.md")]
-pub const fn list(preferred: Preferred, lists: Lists) -> Choice {
+pub(crate) const fn list(preferred: Preferred, lists: Lists) -> Choice {
     match lists {
         Lists::Tools => match preferred {
             Preferred::Tools => Choice::Tools,
@@ -394,9 +387,7 @@ alphabet! {
 }
 
 /// What follows the method of a state, if the server does not respond to it.
-#[doc = ""]
-#[doc = include_str!("keepalive_below.md")]
-pub const fn below(state: State, lists: Lists) -> Below {
+pub(crate) const fn below(state: State, lists: Lists) -> Below {
     match state {
         State::Pinging => match lists {
             Lists::Tools | Lists::Others => Below::List,

@@ -1,6 +1,4 @@
-#![doc = "What a timeout of a keepalive request means: an input of the [`keepalive`](super::keepalive) table."]
-#![doc = ""]
-#![doc = include_str!("keepalive_timeout.md")]
+//! What a timeout of a keepalive request means: an input of the [`keepalive`](super::keepalive) table.
 
 use super::alphabet;
 use super::keepalive::{Input, Pings};
@@ -50,7 +48,7 @@ alphabet! {
 }
 
 /// Returns the input for these values. `pings`: what is known of the server's responses to `ping`.
-pub const fn decide(clock: Clock, heard: Heard, asked: Asked, misses: Misses, pings: Pings) -> Input {
+pub(crate) const fn decide(clock: Clock, heard: Heard, asked: Asked, misses: Misses, pings: Pings) -> Input {
     match clock {
         Clock::Jumped => Input::Jumped,
         Clock::Steady => match heard {

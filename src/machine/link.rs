@@ -1,6 +1,4 @@
-#![doc = "The connection as a whole: opened, used, lost, reopened, closed."]
-#![doc = ""]
-#![doc = include_str!("link.md")]
+//! The connection as a whole: opened, used, lost, reopened, closed.
 
 use super::{Row, alphabet, recorded};
 
@@ -90,8 +88,7 @@ alphabet! {
 
 /// What the engine does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Effect {
+pub(crate) enum Effect {
     /// Have the embedder open the transport.
     Open,
     /// Start the handshake.
@@ -115,7 +112,7 @@ pub enum Effect {
 }
 
 /// Returns the row for a state and an input.
-pub const fn step(state: State, input: Input) -> Row<State, Effect> {
+pub(crate) const fn step(state: State, input: Input) -> Row<State, Effect> {
     use Effect::{Announce, Backoff, Finish, Handshake, Open, Park, Report, Shut, ShutUnopened, Withdraw};
     type R = Row<State, Effect>;
     match state {

@@ -1,7 +1,5 @@
-#![doc = "What follows when the exchange of a page breaks, and what an error in response to a list request in discovery"]
-#![doc = "means: first whether the family is absent, then what a failed list affects."]
-#![doc = ""]
-#![doc = include_str!("list_error.md")]
+//! What follows when the exchange of a page breaks, and what an error in response to a list request in discovery
+//! means: first whether the family is absent, then what a failed list affects.
 
 use super::gate::Declaration;
 use super::resend::Resend;
@@ -42,7 +40,7 @@ alphabet! {
 }
 
 /// What follows when the exchange of a page broke, by what the [`resend`](super::resend) table decides.
-pub const fn broken(resend: Resend, phase: Phase, reconnect: Reconnect) -> Broken {
+pub(crate) const fn broken(resend: Resend, phase: Phase, reconnect: Reconnect) -> Broken {
     match resend {
         Resend::Again => Broken::Again,
         Resend::End => match phase {
@@ -104,8 +102,7 @@ alphabet! {
 
 /// What an error means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Meaning {
+pub(crate) enum Meaning {
     /// The family is absent, without a deviation of the server.
     Absent,
     /// The family is absent, although the server declared it.
@@ -115,7 +112,7 @@ pub enum Meaning {
 }
 
 /// Whether the family is absent.
-pub const fn meaning(
+pub(crate) const fn meaning(
     class: Class,
     declared: Declaration,
     list: List,
@@ -200,7 +197,7 @@ alphabet! {
 }
 
 /// What a failed list affects.
-pub const fn cost(policy: Policy, held: Held) -> Cost {
+pub(crate) const fn cost(policy: Policy, held: Held) -> Cost {
     match held {
         Held::FirstNothing => match policy {
             Policy::Fail => Cost::Fatal,

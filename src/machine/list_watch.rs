@@ -1,7 +1,5 @@
-#![doc = "Whether a family's list may be older than the listen stream that announces its changes (specification"]
-#![doc = "2026-07-28, \"Subscriptions\")."]
-#![doc = ""]
-#![doc = include_str!("list_watch.md")]
+//! Whether a family's list may be older than the listen stream that announces its changes (specification 2026-07-28,
+//! "Subscriptions").
 
 use super::{Row, alphabet, recorded};
 
@@ -35,8 +33,7 @@ alphabet! {
 
 /// What the engine does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Effect {
+pub(crate) enum Effect {
     /// Have [`discovery`](super::discovery) and [`refresh`](super::refresh) find out whether the list changed.
     Recheck,
 }
@@ -44,7 +41,7 @@ pub enum Effect {
 type R = Row<State, Effect>;
 
 /// Returns the row for a state and an input.
-pub const fn step(state: State, input: Input) -> Row<State, Effect> {
+pub(crate) const fn step(state: State, input: Input) -> Row<State, Effect> {
     use Effect::Recheck;
     match state {
         State::Watched => match input {

@@ -1,7 +1,5 @@
-#![doc = "The stream on which a modern server announces changes (specification 2026-07-28, \"Subscriptions\"): requested,"]
-#![doc = "acknowledged, and requested again if it breaks or if other changes are subscribed to."]
-#![doc = ""]
-#![doc = include_str!("listen_stream.md")]
+//! The stream on which a modern server announces changes (specification 2026-07-28, "Subscriptions"): requested,
+//! acknowledged, and requested again if it breaks or if other changes are subscribed to.
 
 use super::gate::Declaration;
 use super::{QuirkKind, Row, alphabet, recorded};
@@ -57,8 +55,7 @@ alphabet! {
 
 /// What the engine does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Effect {
+pub(crate) enum Effect {
     /// Request a stream for the current subscriptions.
     Request,
     /// Cancel the requested stream.
@@ -82,7 +79,7 @@ pub enum Effect {
 type R = Row<State, Effect>;
 
 /// Returns the row for a state and an input.
-pub const fn step(state: State, input: Input) -> Row<State, Effect> {
+pub(crate) const fn step(state: State, input: Input) -> Row<State, Effect> {
     use Effect::{Adopt, Arm, Await, Disarm, DropOpen, DropRequested, Forget, Refuse, Request};
     match state {
         State::Idle => match input {
@@ -201,9 +198,7 @@ alphabet! {
 }
 
 /// The input when the set of subscriptions changed. In the legacy era, there are no streams.
-#[doc = ""]
-#[doc = include_str!("listen_stream_wanted.md")]
-pub const fn wanted(era: Era, listening: Listening, content: Content) -> Input {
+pub(crate) const fn wanted(era: Era, listening: Listening, content: Content) -> Input {
     match era {
         Era::Legacy => Input::Unwanted,
         Era::Modern => match listening {
@@ -247,9 +242,7 @@ alphabet! {
 }
 
 /// The input when a stream ended.
-#[doc = ""]
-#[doc = include_str!("listen_stream_ended.md")]
-pub const fn ended(stream: Stream, end: End, capabilities: Capabilities) -> Input {
+pub(crate) const fn ended(stream: Stream, end: End, capabilities: Capabilities) -> Input {
     match stream {
         Stream::Open => Input::Ended,
         Stream::Requested => match end {
@@ -295,9 +288,7 @@ alphabet! {
 }
 
 /// What follows from an acknowledgement.
-#[doc = ""]
-#[doc = include_str!("listen_stream_acknowledged.md")]
-pub const fn acknowledged(waiting: Waiting, named: Named) -> Acknowledgement {
+pub(crate) const fn acknowledged(waiting: Waiting, named: Named) -> Acknowledgement {
     match waiting {
         Waiting::None => Acknowledgement::Ignored,
         Waiting::Sent => match named {
@@ -330,9 +321,7 @@ alphabet! {
 }
 
 /// Whether a notification of a change is acted on. In the legacy era, there are no streams, and the name means nothing.
-#[doc = ""]
-#[doc = include_str!("listen_stream_admission.md")]
-pub const fn admission(era: Era, subscription: Subscription) -> Admission {
+pub(crate) const fn admission(era: Era, subscription: Subscription) -> Admission {
     match era {
         Era::Legacy => Admission::Admit,
         Era::Modern => match subscription {
@@ -363,9 +352,7 @@ alphabet! {
 }
 
 /// Whether the server announces changes of a list. `declared`: its capability `listChanged`.
-#[doc = ""]
-#[doc = include_str!("listen_stream_watched.md")]
-pub const fn watched(era: Era, declared: Declaration, announced: Announced) -> Watched {
+pub(crate) const fn watched(era: Era, declared: Declaration, announced: Announced) -> Watched {
     match era {
         Era::Legacy => match declared {
             Declaration::Declared => Watched::Yes,

@@ -1,12 +1,10 @@
-#![doc = "What it means that a server refuses `logging/setLevel`, although it declares `logging`. The level is not set."]
-#![doc = ""]
-#![doc = include_str!("log_level.md")]
+//! What it means that a server refuses `logging/setLevel`, although it declares `logging`. The level is not set.
 
 use super::list_error::{ByText, Class};
 use super::{Decision, QuirkKind};
 
 /// Returns the decision for these inputs: the level is not set, and whether that is a deviation.
-pub const fn decide(class: Class, by_text: ByText) -> Decision {
+pub(crate) const fn decide(class: Class, by_text: ByText) -> Decision {
     match class {
         Class::MethodNotFound => Decision::WithholdAs(QuirkKind::MethodNotFound),
         Class::SaysNotFound => match by_text {

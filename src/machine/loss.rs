@@ -1,6 +1,4 @@
-#![doc = "What follows when a connection is lost, and what the end of a transport means."]
-#![doc = ""]
-#![doc = include_str!("loss.md")]
+//! What follows when a connection is lost, and what the end of a transport means.
 
 use super::resend::Used;
 use super::{QuirkKind, alphabet, link};
@@ -46,7 +44,7 @@ alphabet! {
 }
 
 /// The input of the [`link`] table for a lost connection.
-pub const fn decide(transport: Transport, cause: Cause, tries: Tries) -> link::Input {
+pub(crate) const fn decide(transport: Transport, cause: Cause, tries: Tries) -> link::Input {
     match transport {
         Transport::Closed => match tries {
             Tries::Never => link::Input::LostForGood,
@@ -88,15 +86,21 @@ alphabet! {
     }
 }
 
-alphabet! {
-    /// How messages are carried.
-    Wire {
-        /// One stream in each direction.
-        Pipe,
-        /// An HTTP exchange for each message (specification 2026-07-28, "Streamable HTTP"). Nothing is opened, so the first request shows whether the server can be
-        /// reached.
-        Http,
-    }
+/// How messages are carried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
+#[allow(missing_docs, reason = "only the engine sees it")]
+pub enum Wire {
+    /// One stream in each direction.
+    Pipe,
+    /// An HTTP exchange for each message (specification 2026-07-28, "Streamable HTTP"). Nothing is opened, so the first
+    /// request shows whether the server can be reached.
+    Http,
+}
+
+#[cfg(test)]
+impl Wire {
+    pub(crate) const ALL: &'static [Self] = &[Self::Pipe, Self::Http];
 }
 
 alphabet! {
@@ -124,7 +128,7 @@ alphabet! {
 }
 
 /// What the end of a transport means in a state of the connection.
-pub const fn ended(link: link::State, end: End, wire: Wire, handshake: Handshake) -> Meaning {
+pub(crate) const fn ended(link: link::State, end: End, wire: Wire, handshake: Handshake) -> Meaning {
     match link {
         link::State::OpeningUnseen => match end {
             End::OpenFailed | End::Closed | End::Violated => Meaning::Loss,
@@ -173,8 +177,7 @@ pub const fn ended(link: link::State, end: End, wire: Wire, handshake: Handshake
 
 /// What follows when the server forgot the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Expiry {
+pub(crate) enum Expiry {
     /// A new session is opened.
     Recover,
     /// The connection is lost: sessions expire as soon as they are opened.
@@ -183,7 +186,7 @@ pub enum Expiry {
 
 /// What follows when the server forgot the session, by the number of sessions that expired before it without an
 /// answered call.
-pub const fn expired(before: Used) -> Expiry {
+pub(crate) const fn expired(before: Used) -> Expiry {
     match before {
         Used::Never | Used::Once | Used::Twice => Expiry::Recover,
         Used::Thrice => Expiry::GiveUp(QuirkKind::SessionLoop),

@@ -1,77 +1,77 @@
 //! The tables: the decisions of a client and of a hub, as pure functions of a state and an input.
 //!
-//! A state table is `const fn step(State, Input) -> Row`; a decision table, which needs no state, is a `const fn` from
-//! small enums to a decision. Both are nested `match`es without wildcards, so a missing combination does not compile.
-//! States and inputs carry no data: payloads are classified before a step, and ids, deadlines and cursors are updated
-//! after it. The tables in the documentation are rendered from the code, and a test fails if they differ. A cell has
-//! the effects in order, then `→` and the next state; `stays` means no effect, `–` is ignored, *misuse* is a command
-//! that returns an error, `any` stands for every value.
+//! A state table says what follows from a state and an input, a decision table what a combination of conditions means.
+//! Payloads are classified before, and ids, deadlines and cursors are updated after. [`table`] has the macros; the
+//! page `guide::tables` of the documentation shows every table.
 
-pub mod admission;
-pub mod approval;
-pub mod authorization;
-pub mod authorization_plan;
-pub mod breaker;
-pub mod call_error;
-pub mod cancellation;
-pub mod challenge;
-pub mod connection_proof;
-pub mod credential_record;
-pub mod credentials;
-pub mod discovery;
-pub mod era_change;
-pub mod exchange_loss;
-pub mod freshness;
-pub mod gate;
-pub mod get_stream;
-pub mod handshake;
-pub mod http;
-pub mod http_answer;
-pub mod http_end;
-pub mod http_head;
-pub mod http_initialized;
-pub mod http_reach;
-pub mod http_read;
-pub mod http_refusal;
-pub mod http_send;
-pub mod http_sse;
-pub mod http_waiting;
-pub mod hub;
-pub mod hub_offer;
-pub mod hub_server;
-pub mod keepalive;
-pub mod keepalive_timeout;
-pub mod link;
-pub mod list_error;
-pub mod list_watch;
-pub mod listen_stream;
-pub mod log_level;
-pub mod loss;
-pub mod notification;
-pub mod offer;
-pub mod paging;
-pub mod refresh;
-pub mod refresh_demand;
-pub mod replay;
-pub mod request;
-pub mod request_timeout;
-pub mod required_input;
-pub mod resend;
-pub mod resource_subscription;
-pub mod response;
-pub mod result_type;
+pub(crate) mod admission;
+pub(crate) mod authorization;
+pub(crate) mod authorization_plan;
+pub(crate) mod breaker;
+pub(crate) mod call_error;
+pub(crate) mod cancellation;
+pub(crate) mod challenge;
+pub(crate) mod connection_proof;
+pub(crate) mod credential_record;
+pub(crate) mod credentials;
+pub(crate) mod discovery;
+pub(crate) mod era_change;
+pub(crate) mod exchange_loss;
+pub(crate) mod freshness;
+pub(crate) mod gate;
+pub(crate) mod get_stream;
+pub(crate) mod handshake;
+pub(crate) mod http;
+pub(crate) mod http_answer;
+pub(crate) mod http_end;
+pub(crate) mod http_head;
+pub(crate) mod http_initialized;
+pub(crate) mod http_reach;
+pub(crate) mod http_read;
+pub(crate) mod http_refusal;
+pub(crate) mod http_send;
+pub(crate) mod http_sse;
+pub(crate) mod http_waiting;
+pub(crate) mod hub;
+pub(crate) mod hub_offer;
+pub(crate) mod hub_server;
+pub(crate) mod keepalive;
+pub(crate) mod keepalive_timeout;
+pub(crate) mod link;
+pub(crate) mod list_error;
+pub(crate) mod list_watch;
+pub(crate) mod listen_stream;
+pub(crate) mod log_level;
+pub(crate) mod loss;
+pub(crate) mod notification;
+pub(crate) mod offer;
+pub(crate) mod paging;
+pub(crate) mod refresh;
+pub(crate) mod refresh_demand;
+pub(crate) mod replay;
+pub(crate) mod request;
+pub(crate) mod request_timeout;
+pub(crate) mod required_input;
+pub(crate) mod resend;
+pub(crate) mod resource_subscription;
+pub(crate) mod response;
+pub(crate) mod result_type;
 mod row;
-pub mod server_request;
-pub mod setting;
-pub mod shape;
-pub mod shutdown;
-pub mod store;
-pub mod subscribe;
-pub mod task;
-pub mod turn;
+pub(crate) mod server_request;
+pub(crate) mod setting;
+pub(crate) mod shape;
+pub(crate) mod shutdown;
+pub(crate) mod store;
+pub(crate) mod subscribe;
+pub(crate) mod task;
+pub(crate) mod turn;
 
-pub use row::{Decision, QuirkKind, Row, Verdict};
+pub(crate) use row::Decision;
+pub use row::QuirkKind;
+pub(crate) use table::{Row, Verdict};
 
+#[cfg(test)]
+mod page;
 #[cfg(test)]
 mod render;
 #[cfg(test)]
@@ -86,6 +86,9 @@ mod render_oauth;
 mod render_requests;
 #[cfg(feature = "rows")]
 mod rows;
+pub(crate) mod table;
+#[cfg(test)]
+mod tests;
 
 /// A fieldless enum with the list of its values.
 macro_rules! alphabet {
@@ -93,12 +96,19 @@ macro_rules! alphabet {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
-        #[non_exhaustive]
-        pub enum $name { $($(#[$doc])* $value),* }
+        pub(crate) enum $name { $($(#[$doc])* $value),* }
 
+        #[cfg(test)]
         impl $name {
             /// Every value, in order.
-            pub const ALL: &'static [Self] = &[$(Self::$value),*];
+            pub(crate) const ALL: &'static [Self] = &[$(Self::$value),*];
+        }
+
+        #[cfg(test)]
+        impl $crate::machine::page::Values for $name {
+            fn all() -> alloc::vec::Vec<Self> {
+                Self::ALL.to_vec()
+            }
         }
     };
 }

@@ -1,6 +1,4 @@
-#![doc = "What follows from a notification of the server."]
-#![doc = ""]
-#![doc = include_str!("notification.md")]
+//! What follows from a notification of the server.
 
 use super::alphabet;
 use super::listen_stream::Admission;
@@ -75,7 +73,7 @@ alphabet! {
 
 /// What follows from a notification. `admission`: what [`listen_stream`](super::listen_stream) decides for a notification
 /// of a change; others are admitted.
-pub const fn decide(notification: Notification, admission: Admission, phase: Phase) -> Route {
+pub(crate) const fn decide(notification: Notification, admission: Admission, phase: Phase) -> Route {
     match notification {
         Notification::Cancelled => Route::Cancel,
         Notification::StreamCancelled => Route::EndStream,

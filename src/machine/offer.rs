@@ -1,7 +1,5 @@
-#![doc = "What `initialize` offers, and what is offered next if the server refuses it. This ends: each of the four legacy \
-          versions is offered at most once, and the capabilities are left out once."]
-#![doc = ""]
-#![doc = include_str!("offer.md")]
+//! What `initialize` offers, and what is offered next if the server refuses it. This ends: each of the four legacy
+//! versions is offered at most once, and the capabilities are left out once.
 
 use super::{Row, alphabet, recorded};
 
@@ -47,8 +45,7 @@ alphabet! {
 
 /// What the engine does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Effect {
+pub(crate) enum Effect {
     /// Offer another version.
     OfferOlder,
     /// Offer the same version without capabilities.
@@ -58,7 +55,7 @@ pub enum Effect {
 }
 
 /// Returns the row for a state and an input.
-pub const fn step(state: State, input: Input) -> Row<State, Effect> {
+pub(crate) const fn step(state: State, input: Input) -> Row<State, Effect> {
     use Effect::{OfferBare, OfferOlder, Refused};
     type R = Row<State, Effect>;
     match state {

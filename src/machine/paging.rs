@@ -1,6 +1,4 @@
-#![doc = "The pages of one list (specification 2026-07-28, \"Pagination\"), in discovery and in a refresh."]
-#![doc = ""]
-#![doc = include_str!("paging.md")]
+//! The pages of one list (specification 2026-07-28, "Pagination"), in discovery and in a refresh.
 
 use super::{QuirkKind, Row, alphabet, recorded};
 
@@ -44,8 +42,7 @@ alphabet! {
 
 /// What the engine does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Effect {
+pub(crate) enum Effect {
     /// Drop the received pages, and request the first one.
     RequestFirst,
     /// Request the next page.
@@ -61,7 +58,7 @@ pub enum Effect {
 type R = Row<State, Effect>;
 
 /// Returns the row for a state and an input.
-pub const fn step(state: State, input: Input) -> Row<State, Effect> {
+pub(crate) const fn step(state: State, input: Input) -> Row<State, Effect> {
     match state {
         State::Idle => match input {
             Input::Start => R::advance(State::Listing, &[Effect::RequestFirst]),

@@ -1,6 +1,4 @@
-#![doc = "How a family's list is kept up to date after discovery: changes are debounced, and refreshes never overlap."]
-#![doc = ""]
-#![doc = include_str!("refresh.md")]
+//! How a family's list is kept up to date after discovery: changes are debounced, and refreshes never overlap.
 
 use super::resend::Used;
 use super::{QuirkKind, Row, alphabet, recorded};
@@ -60,8 +58,7 @@ alphabet! {
 
 /// What the engine does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Effect {
+pub(crate) enum Effect {
     /// Start the wait for more changes; it also keeps the minimum interval between refreshes.
     Arm,
     /// Start a wait that grows with each failure.
@@ -85,7 +82,7 @@ pub enum Effect {
 type R = Row<State, Effect>;
 
 /// Returns the row for a state and an input.
-pub const fn step(state: State, input: Input) -> Row<State, Effect> {
+pub(crate) const fn step(state: State, input: Input) -> Row<State, Effect> {
     use Effect::{Arm, Request};
     match state {
         State::Idle => match input {
@@ -255,9 +252,7 @@ alphabet! {
 }
 
 /// The table that the end of a list is an input of.
-#[doc = ""]
-#[doc = include_str!("refresh_owner.md")]
-pub const fn owner(state: State) -> Owner {
+pub(crate) const fn owner(state: State) -> Owner {
     match state {
         State::Idle => Owner::Discovery,
         State::Due
@@ -300,7 +295,7 @@ alphabet! {
 
 impl State {
     /// Why the list was requested that is being received; without one, it has no meaning.
-    pub const fn cause(self) -> Cause {
+    pub(crate) const fn cause(self) -> Cause {
         match self {
             Self::Idle | Self::Due | Self::Refreshing | Self::RefreshingStale | Self::RefreshingWantedNext => {
                 Cause::Announced
@@ -311,9 +306,7 @@ impl State {
 }
 
 /// The input for a whole list that was received again, by the number of announced changes in a row that were none.
-#[doc = ""]
-#[doc = include_str!("refresh_compared.md")]
-pub const fn compared(found: Found, cause: Cause, unchanged: Used) -> Input {
+pub(crate) const fn compared(found: Found, cause: Cause, unchanged: Used) -> Input {
     match found {
         Found::Differs => Input::Differs,
         Found::Same => match cause {

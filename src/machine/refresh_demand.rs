@@ -1,6 +1,4 @@
-#![doc = "A refresh that the embedder requests: it has one outcome, of a list that was requested after the command."]
-#![doc = ""]
-#![doc = include_str!("refresh_demand.md")]
+//! A refresh that the embedder requests: it has one outcome, of a list that was requested after the command.
 
 use super::{Row, alphabet, recorded};
 
@@ -42,8 +40,7 @@ alphabet! {
 
 /// What the engine does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Effect {
+pub(crate) enum Effect {
     /// Report that the list is the same.
     ReportSame,
     /// Report that the list differs.
@@ -57,7 +54,7 @@ pub enum Effect {
 }
 
 /// Returns the row for a state and an input.
-pub const fn step(state: State, input: Input) -> Row<State, Effect> {
+pub(crate) const fn step(state: State, input: Input) -> Row<State, Effect> {
     use Effect::{ReportDiffers, ReportFailed, ReportLost, ReportPart, ReportSame};
     type R = Row<State, Effect>;
     match state {
@@ -116,9 +113,7 @@ alphabet! {
 }
 
 /// What happens to an outcome.
-#[doc = ""]
-#[doc = include_str!("refresh_demand_report.md")]
-pub const fn report(unpolled: Unpolled) -> Report {
+pub(crate) const fn report(unpolled: Unpolled) -> Report {
     match unpolled {
         Unpolled::No => Report::Tell,
         Unpolled::Yes => Report::LeaveOut,

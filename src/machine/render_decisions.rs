@@ -5,10 +5,10 @@
 use alloc::format;
 use alloc::vec;
 
-use super::render_markdown::{Decisions, bless, column};
+use super::render_markdown::{Decisions, column};
 use super::{
-    Decision, breaker, gate, handshake, keepalive, keepalive_timeout, link, list_error, listen_stream, loss, refresh,
-    refresh_demand, resend, server_request, subscribe,
+    gate, handshake, keepalive, keepalive_timeout, link, list_error, listen_stream, loss, refresh, refresh_demand,
+    resend, server_request, subscribe,
 };
 use crate::protocol::Era;
 
@@ -18,7 +18,6 @@ const ERAS: [Era; 2] = [Era::Legacy, Era::Modern];
 #[cfg(feature = "rows")]
 pub(super) fn all() -> alloc::vec::Vec<Decisions> {
     vec![
-        gate_decisions(),
         broken_decisions(),
         meaning_decisions(),
         cost_decisions(),
@@ -46,30 +45,7 @@ pub(super) fn all() -> alloc::vec::Vec<Decisions> {
         owner_decisions(),
         compared_decisions(),
         report_decisions(),
-        call_end_decisions(),
     ]
-}
-
-fn gate_decisions() -> Decisions {
-    use gate::{Declaration, Known, Policy, Use};
-    Decisions {
-        name: "gate",
-        columns: vec![
-            column("purpose", Use::ALL),
-            column("declared", Declaration::ALL),
-            column("policy", Policy::ALL),
-            column("known", Known::ALL),
-        ],
-        decide: |at| {
-            let (purpose, declared) = (Use::ALL[at[0]], Declaration::ALL[at[1]]);
-            match gate::decide(purpose, declared, Policy::ALL[at[2]], Known::ALL[at[3]]) {
-                Decision::Allow => "allow".into(),
-                Decision::AllowAs(kind) => format!("allow, `{kind}`"),
-                Decision::Withhold => "withhold".into(),
-                Decision::WithholdAs(kind) => format!("withhold, `{kind}`"),
-            }
-        },
-    }
 }
 
 fn broken_decisions() -> Decisions {
@@ -406,91 +382,4 @@ fn watched_decisions() -> Decisions {
             format!("{:?}", listen_stream::watched(era, declared, Announced::ALL[at[2]]))
         },
     }
-}
-
-fn call_end_decisions() -> Decisions {
-    use breaker::{End, Failures, Server};
-    Decisions {
-        name: "call_end",
-        columns: vec![column("end", End::ALL), column("server", Server::ALL), column("failures", Failures::ALL)],
-        decide: |at| format!("{:?}", breaker::judge(End::ALL[at[0]], Server::ALL[at[1]], Failures::ALL[at[2]])),
-    }
-}
-
-#[test]
-fn call_end_table() {
-    let table = call_end_decisions();
-    bless(table.name, None, &table.markdown());
-}
-
-#[test]
-fn gate_table() {
-    use gate::{Declaration, Known, Policy, Use};
-    let table = gate_decisions();
-    bless(table.name, None, &table.markdown());
-    for purpose in Use::ALL {
-        for known in Known::ALL {
-            let declared = gate::decide(*purpose, Declaration::Declared, Policy::Strict, *known);
-            assert_eq!(declared.quirk(), None, "{purpose:?}: what is declared is no deviation");
-        }
-    }
-}
-
-#[test]
-fn list_error_table() {
-    let tables = [broken_decisions(), meaning_decisions(), cost_decisions()].map(|table| table.markdown());
-    bless("list_error", None, &tables.join("\n"));
-}
-
-#[test]
-fn keepalive_decisions() {
-    bless("keepalive_start", None, &start_decisions().markdown());
-    bless("keepalive_list", None, &list_decisions().markdown());
-    bless("keepalive_below", None, &below_decisions().markdown());
-    bless("keepalive_timeout", None, &keepalive_timeout_decisions().markdown());
-}
-
-#[test]
-fn handshake_decisions() {
-    bless("handshake_start", None, &handshake_start_decisions().markdown());
-    bless("handshake_opening", None, &opening_decisions().markdown());
-    let era_change = [watch_decisions(), shown_decisions()].map(|table| table.markdown());
-    bless("era_change_watch", None, &era_change.join("\n"));
-    bless("handshake_broken", None, &handshake_broken_decisions().markdown());
-    bless("handshake_answered", None, &handshake_answered_decisions().markdown());
-    bless("handshake_refused", None, &handshake_refused_decisions().markdown());
-}
-
-#[test]
-fn listen_stream_decisions() {
-    bless("listen_stream_wanted", None, &wanted_decisions().markdown());
-    bless("listen_stream_ended", None, &stream_ended_decisions().markdown());
-    bless("listen_stream_acknowledged", None, &acknowledged_decisions().markdown());
-    bless("listen_stream_admission", None, &admission_decisions().markdown());
-    bless("listen_stream_watched", None, &watched_decisions().markdown());
-}
-
-#[test]
-fn refresh_decisions() {
-    bless("refresh_owner", None, &owner_decisions().markdown());
-    bless("refresh_compared", None, &compared_decisions().markdown());
-    bless("refresh_demand_report", None, &report_decisions().markdown());
-}
-
-#[test]
-fn loss_table() {
-    let tables = [loss_decisions(), ended_decisions(), expired_decisions()].map(|table| table.markdown());
-    bless("loss", None, &tables.join("\n"));
-}
-
-#[test]
-fn server_request_table() {
-    let table = server_request_decisions();
-    bless(table.name, None, &table.markdown());
-}
-
-#[test]
-fn subscribe_table() {
-    let table = subscribe_decisions();
-    bless(table.name, None, &table.markdown());
 }

@@ -5,7 +5,7 @@
 use alloc::format;
 use alloc::vec;
 
-use super::render_markdown::{Decisions, bless, column};
+use super::render_markdown::{Decisions, column};
 use super::{http_answer, http_end, http_head, http_read, http_send};
 
 /// The decision tables about exchanges over HTTP.
@@ -172,16 +172,4 @@ fn undelivered_decisions() -> Decisions {
             Undelivered::Release => "Release".into(),
         },
     }
-}
-
-#[test]
-fn http_decisions() {
-    let answers = format!("{}\n{}", expiry_decisions().markdown(), answer_decisions().markdown());
-    bless("http_answer", None, &answers);
-    let ends = [end_decisions(), resumption_decisions(), rest_decisions()].map(|table| table.markdown());
-    bless("http_end", None, &ends.join("\n"));
-    let reads = [redirect_decisions(), body_decisions(), event_decisions(), over_decisions()];
-    bless("http_read", None, &reads.map(|table| table.markdown()).join("\n"));
-    bless("http_head", None, &head_decisions().markdown());
-    bless("http_send", None, &format!("{}\n{}", send_decisions().markdown(), undelivered_decisions().markdown()));
 }

@@ -6,7 +6,7 @@ use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::vec;
 
-use super::render_markdown::{Decisions, Table, bless, column};
+use super::render_markdown::{Decisions, Table, column};
 use super::{authorization, authorization_plan, challenge, credential_record, credentials, store};
 
 /// Every decision table of OAuth.
@@ -111,14 +111,6 @@ fn failed_decisions() -> Decisions {
             format!("{:?}", failed(goal, failure, Registration::ALL[at[2]], Tries::ALL[at[3]]))
         },
     }
-}
-
-#[test]
-fn authorization_decisions() {
-    let tables = [metadata_decisions(), client_decisions(), plan_decisions(), redirect_decisions(), failed_decisions()];
-    bless("authorization_plan", None, &tables.map(|table| table.markdown()).join("\n"));
-    let tables = [unauthorized_decisions(), scope_decisions()];
-    bless("challenge", None, &tables.map(|table| table.markdown()).join("\n"));
 }
 
 #[test]

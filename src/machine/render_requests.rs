@@ -6,11 +6,10 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec;
 
-use super::approval::{self, Hint, Trust};
 use super::list_error::{ByText, Class};
 use super::listen_stream::Admission;
 use super::loss::{Handshake, Wire};
-use super::render_markdown::{Decisions, bless, column};
+use super::render_markdown::{Decisions, column};
 use super::resend::{self, Reason, Resend, Used};
 use super::{
     Decision, admission, call_error, cancellation, era_change, exchange_loss, gate, http_refusal, http_waiting,
@@ -28,7 +27,6 @@ pub(super) fn all() -> alloc::vec::Vec<Decisions> {
         resend_decisions(),
         unsent_decisions(),
         replay_decisions(),
-        approval_decisions(),
         response_decisions(),
         shape_decisions(),
         admission_decisions(),
@@ -38,7 +36,6 @@ pub(super) fn all() -> alloc::vec::Vec<Decisions> {
         waiting_decisions(),
         exchange_loss_decisions(),
         timeout_decisions(),
-        form_decisions(),
         task_created_decisions(),
         task_reported_decisions(),
         task_told_decisions(),
@@ -81,7 +78,7 @@ fn unsent_decisions() -> Decisions {
 }
 
 fn replay_decisions() -> Decisions {
-    use replay::{Carrier, Effects, Word};
+    use replay::{Carrier, Effects, Trust, Word};
     Decisions {
         name: "replay",
         columns: vec![
@@ -96,14 +93,6 @@ fn replay_decisions() -> Decisions {
             let (effects, trust) = (Effects::ALL[at[2]], Trust::ALL[at[3]]);
             format!("{:?}", replay::decide(carrier, word, effects, trust, Resend::ALL[at[4]]))
         },
-    }
-}
-
-fn approval_decisions() -> Decisions {
-    Decisions {
-        name: "approval",
-        columns: vec![column("annotations", Trust::ALL), column("hint", Hint::ALL)],
-        decide: |at| format!("{:?}", approval::decide(Trust::ALL[at[0]], Hint::ALL[at[1]])),
     }
 }
 
@@ -195,11 +184,6 @@ fn waiting_decisions() -> Decisions {
     }
 }
 
-#[test]
-fn http_waiting_table() {
-    bless("http_waiting", None, &waiting_decisions().markdown());
-}
-
 fn exchange_loss_decisions() -> Decisions {
     use exchange_loss::Lost;
     Decisions {
@@ -215,15 +199,6 @@ fn timeout_decisions() -> Decisions {
         name: "request_timeout",
         columns: vec![column("request", Overdue::ALL)],
         decide: |at| format!("{:?}", request_timeout::decide(Overdue::ALL[at[0]])),
-    }
-}
-
-fn form_decisions() -> Decisions {
-    use task::{Server, Support};
-    Decisions {
-        name: "task::form",
-        columns: vec![column("server", Server::ALL), column("tool", Support::ALL)],
-        decide: |at| format!("{:?}", task::form(Server::ALL[at[0]], Support::ALL[at[1]])),
     }
 }
 
@@ -393,55 +368,8 @@ fn call_error_decisions() -> Decisions {
 }
 
 #[test]
-fn task_decisions() {
-    bless("task_form", None, &form_decisions().markdown());
-    let inputs = [required_input_decisions(), task_input_decisions()].map(|table| table.markdown());
-    bless("required_input", None, &inputs.join("\n"));
-    let reports = [task_created_decisions(), task_reported_decisions(), task_told_decisions()];
-    bless("task_report", None, &reports.map(|table| table.markdown()).join("\n"));
-    let cancellation = [cancellation_decisions(), task_end_decisions()].map(|table| table.markdown());
-    bless("cancellation", None, &cancellation.join("\n"));
-}
-
-#[test]
 fn resend_table() {
-    bless("resend", None, &format!("{}\n{}", resend_decisions().markdown(), unsent_decisions().markdown()));
     for reason in Reason::ALL {
         assert_eq!(resend::decide(*reason, Used::Thrice), Resend::End, "{reason:?} ends");
-    }
-}
-
-#[test]
-fn http_refusal_table() {
-    bless(
-        "http_refusal",
-        None,
-        &format!("{}\n{}", authorization_decisions().markdown(), status_decisions().markdown()),
-    );
-}
-
-#[test]
-fn exchange_loss_table() {
-    bless("exchange_loss", None, &exchange_loss_decisions().markdown());
-    bless("request_timeout", None, &timeout_decisions().markdown());
-}
-
-#[test]
-fn request_decisions() {
-    let tables = [
-        approval_decisions(),
-        response_decisions(),
-        shape_decisions(),
-        admission_decisions(),
-        log_level_decisions(),
-        notification_decisions(),
-        result_type_decisions(),
-        turn_decisions(),
-        setting_decisions(),
-        call_error_decisions(),
-    ];
-    bless("replay", None, &format!("{}\n{}", replay_decisions().markdown(), lost_decisions().markdown()));
-    for table in tables {
-        bless(table.name, None, &table.markdown());
     }
 }

@@ -1,9 +1,6 @@
-#![doc = "Whether a request may run twice: whether it is sent again although it was sent before, and its response is lost; and"]
-#![doc = "what the loss of a request means."]
-#![doc = ""]
-#![doc = include_str!("replay.md")]
+//! Whether a request may run twice: whether it is sent again although it was sent before, and its response is lost;
+//! and what the loss of a request means.
 
-use super::approval::Trust;
 use super::resend::Resend;
 use super::{alphabet, request, task};
 
@@ -43,8 +40,18 @@ alphabet! {
     }
 }
 
+alphabet! {
+    /// Whether the embedder trusts the server's annotations.
+    Trust {
+        /// It does.
+        Trusted,
+        /// It does not.
+        Untrusted,
+    }
+}
+
 /// Returns the decision for these inputs. `again`: whether it may be sent again as often as it was so far.
-pub const fn decide(carrier: Carrier, word: Word, effects: Effects, trust: Trust, again: Resend) -> Resend {
+pub(crate) const fn decide(carrier: Carrier, word: Word, effects: Effects, trust: Trust, again: Resend) -> Resend {
     match carrier {
         Carrier::LastPipe => Resend::End,
         Carrier::Pipe => match word {
@@ -105,8 +112,7 @@ alphabet! {
 
 /// What the loss of a request is an input of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Lost {
+pub(crate) enum Lost {
     /// Of the [`request`] table.
     Request(request::Input),
     /// Of the [`task`] table.
@@ -114,7 +120,7 @@ pub enum Lost {
 }
 
 /// What the loss of a request means. `twice`: what [`decide`] says of a call that was sent.
-pub const fn lost(broke: Broke, sent: Sent, about: About, twice: Resend) -> Lost {
+pub(crate) const fn lost(broke: Broke, sent: Sent, about: About, twice: Resend) -> Lost {
     match sent {
         Sent::No => match broke {
             Broke::Exchange => Lost::Request(request::Input::NotRun),

@@ -1,6 +1,4 @@
-#![doc = "The life of a request: one that may have run is not sent again without permission, and each ends once."]
-#![doc = ""]
-#![doc = include_str!("request.md")]
+//! The life of a request: one that may have run is not sent again without permission, and each ends once.
 
 use super::{Row, alphabet, recorded};
 
@@ -85,8 +83,7 @@ alphabet! {
 
 /// What the engine does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Effect {
+pub(crate) enum Effect {
     /// Queue it again, in its old position.
     Requeue,
     /// Queue it again, under a new id.
@@ -128,7 +125,7 @@ pub enum Effect {
 }
 
 /// Returns the row for a state and an input.
-pub const fn step(state: State, input: Input) -> Row<State, Effect> {
+pub(crate) const fn step(state: State, input: Input) -> Row<State, Effect> {
     use Effect::{
         AwaitInput, AwaitTask, Block, Cancel, CountExpiry, CountLoss, Drop, EndAnswered, EndCancelled,
         EndInputRequired, EndInvalid, EndNotAdvertised, EndRefused, EndTimedOut, EndUnknown, EndUnsent, Requeue,

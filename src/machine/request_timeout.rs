@@ -1,6 +1,4 @@
-#![doc = "What follows when a request has no response until its deadline."]
-#![doc = ""]
-#![doc = include_str!("request_timeout.md")]
+//! What follows when a request has no response until its deadline.
 
 use super::alphabet;
 
@@ -33,7 +31,7 @@ alphabet! {
 }
 
 /// What follows when the deadline of a request passes.
-pub const fn decide(overdue: Overdue) -> Decision {
+pub(crate) const fn decide(overdue: Overdue) -> Decision {
     match overdue {
         Overdue::Call => Decision::TimeOut,
         Overdue::Stream => Decision::Silence,

@@ -1,7 +1,6 @@
-#![doc = "What it means that the server requires input before it goes on: in the result of a call (specification 2026-07-28,"]
-#![doc = "\"Multi Round-Trip Requests\"), and in the status of a task. The number of such results of a request has its own limit."]
-#![doc = ""]
-#![doc = include_str!("required_input.md")]
+//! What it means that the server requires input before it goes on: in the result of a call (specification 2026-07-28,
+//! "Multi Round-Trip Requests"), and in the status of a task. The number of such results of a request has its own
+//! limit.
 
 use super::{alphabet, task};
 
@@ -46,7 +45,7 @@ alphabet! {
 }
 
 /// What the result of a call means that requires input.
-pub const fn decide(inputs: Inputs, state: RequestState) -> Meaning {
+pub(crate) const fn decide(inputs: Inputs, state: RequestState) -> Meaning {
     match inputs {
         Inputs::None => match state {
             RequestState::Present => Meaning::Retry,
@@ -60,7 +59,7 @@ pub const fn decide(inputs: Inputs, state: RequestState) -> Meaning {
 }
 
 /// The input of the [`task`] table when the status of a task requires input.
-pub const fn of_task(inputs: Inputs) -> task::Input {
+pub(crate) const fn of_task(inputs: Inputs) -> task::Input {
     match inputs {
         Inputs::None => task::Input::InputPending,
         Inputs::Known => task::Input::InputKnown,

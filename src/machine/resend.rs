@@ -1,6 +1,4 @@
-#![doc = "How often a request is sent again, and for which reason. The limits ensure that every request ends."]
-#![doc = ""]
-#![doc = include_str!("resend.md")]
+//! How often a request is sent again, and for which reason. The limits ensure that every request ends.
 
 use super::alphabet;
 
@@ -51,7 +49,7 @@ alphabet! {
 impl Used {
     /// The count after one more time.
     #[must_use]
-    pub const fn more(self) -> Self {
+    pub(crate) const fn more(self) -> Self {
         match self {
             Self::Never => Self::Once,
             Self::Once => Self::Twice,
@@ -61,7 +59,7 @@ impl Used {
 }
 
 /// Returns the decision for these inputs.
-pub const fn decide(reason: Reason, used: Used) -> Resend {
+pub(crate) const fn decide(reason: Reason, used: Used) -> Resend {
     match reason {
         Reason::Lost | Reason::Broken => match used {
             Used::Never | Used::Once => Resend::Again,
@@ -89,7 +87,7 @@ alphabet! {
 }
 
 /// How a queued request ends, by how often it was sent again after its connection broke.
-pub const fn unsent(lost: Used) -> Unsent {
+pub(crate) const fn unsent(lost: Used) -> Unsent {
     match lost {
         Used::Never => Unsent::NotSent,
         Used::Once | Used::Twice | Used::Thrice => Unsent::Unknown,

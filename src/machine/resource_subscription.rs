@@ -1,6 +1,4 @@
-#![doc = "A subscription to one resource, restored on each connection."]
-#![doc = ""]
-#![doc = include_str!("resource_subscription.md")]
+//! A subscription to one resource, restored on each connection.
 
 use super::{Row, alphabet, recorded};
 
@@ -56,8 +54,7 @@ alphabet! {
 
 /// What the engine does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Effect {
+pub(crate) enum Effect {
     /// Request the subscription.
     Request,
     /// Request the end of the subscription.
@@ -72,7 +69,7 @@ type R = Row<State, Effect>;
 
 impl State {
     /// Whether the embedder wants the subscription.
-    pub const fn is_wanted(self) -> bool {
+    pub(crate) const fn is_wanted(self) -> bool {
         match self {
             Self::Wanted | Self::Requested | Self::Active | Self::Refused | Self::Returning => true,
             Self::Withdrawn | Self::Leaving | Self::Gone => false,
@@ -80,7 +77,7 @@ impl State {
     }
 
     /// Whether requests for a listen stream name the resource.
-    pub const fn is_listed(self) -> bool {
+    pub(crate) const fn is_listed(self) -> bool {
         match self {
             Self::Wanted | Self::Requested | Self::Active => true,
             Self::Refused | Self::Withdrawn | Self::Leaving | Self::Returning | Self::Gone => false,
@@ -89,7 +86,7 @@ impl State {
 }
 
 /// Returns the row for a state and an input.
-pub const fn step(state: State, input: Input) -> Row<State, Effect> {
+pub(crate) const fn step(state: State, input: Input) -> Row<State, Effect> {
     use Effect::{Leave, Request, TellActive, TellRefused};
     match state {
         State::Wanted => match input {

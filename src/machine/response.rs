@@ -1,6 +1,4 @@
-#![doc = "The request that a response belongs to, by the response's id."]
-#![doc = ""]
-#![doc = include_str!("response.md")]
+//! The request that a response belongs to, by the response's id.
 
 use super::{QuirkKind, alphabet};
 
@@ -36,8 +34,7 @@ alphabet! {
 
 /// The request that a response belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Match {
+pub(crate) enum Match {
     /// The one that the id names.
     Named,
     /// As [`Named`](Self::Named), and the deviation is recorded.
@@ -53,7 +50,7 @@ pub enum Match {
 }
 
 /// Returns the decision for these inputs.
-pub const fn decide(id: Id, body: Body) -> Match {
+pub(crate) const fn decide(id: Id, body: Body) -> Match {
     match id {
         Id::Waiting => Match::Named,
         Id::WaitingLoose => Match::NamedAs(QuirkKind::IdType),

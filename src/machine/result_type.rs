@@ -1,6 +1,4 @@
-#![doc = "What a result is, by its type (specification 2026-07-28, \"Overview\", Result types). A legacy result has no type."]
-#![doc = ""]
-#![doc = include_str!("result_type.md")]
+//! What a result is, by its type (specification 2026-07-28, "Overview", Result types). A legacy result has no type.
 
 use super::alphabet;
 use crate::protocol::Era;
@@ -51,7 +49,7 @@ alphabet! {
 }
 
 /// What a result is.
-pub const fn decide(era: Era, request: Request, kind: Type) -> Meaning {
+pub(crate) const fn decide(era: Era, request: Request, kind: Type) -> Meaning {
     match era {
         Era::Legacy => match request {
             Request::Call => match kind {

@@ -1,36 +1,9 @@
 use core::fmt;
 use serde::{Deserialize, Serialize};
 
-/// What a state table returns for a state and an input.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Row<S, E: 'static> {
-    /// The verdict on the input.
-    pub verdict: Verdict,
-    /// The state that follows.
-    pub next: S,
-    /// What the engine does, in order.
-    pub effects: &'static [E],
-}
-
-/// The verdict on an input.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Verdict {
-    /// The input is valid.
-    Advance,
-    /// The input is ignored.
-    Ignore,
-    /// The input is a tolerated deviation of the server, which is recorded.
-    Quirk(QuirkKind),
-    /// The embedder's command is not possible in this state, and changes nothing.
-    Reject,
-}
-
 /// What a decision table returns for what it decides on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Decision {
+pub(crate) enum Decision {
     /// It is allowed.
     Allow,
     /// It is allowed, and a deviation of the server is recorded.
@@ -43,7 +16,7 @@ pub enum Decision {
 
 impl Decision {
     /// Whether it is allowed.
-    pub const fn is_allowed(self) -> bool {
+    pub(crate) const fn is_allowed(self) -> bool {
         match self {
             Self::Allow | Self::AllowAs(_) => true,
             Self::Withhold | Self::WithholdAs(_) => false,
@@ -51,29 +24,11 @@ impl Decision {
     }
 
     /// The deviation to record.
-    pub const fn quirk(self) -> Option<QuirkKind> {
+    pub(crate) const fn quirk(self) -> Option<QuirkKind> {
         match self {
             Self::Allow | Self::Withhold => None,
             Self::AllowAs(kind) | Self::WithholdAs(kind) => Some(kind),
         }
-    }
-}
-
-impl<S, E: 'static> Row<S, E> {
-    pub(super) const fn advance(next: S, effects: &'static [E]) -> Self {
-        Self { verdict: Verdict::Advance, next, effects }
-    }
-
-    pub(super) const fn quirk(kind: QuirkKind, next: S, effects: &'static [E]) -> Self {
-        Self { verdict: Verdict::Quirk(kind), next, effects }
-    }
-
-    pub(super) const fn ignore(state: S) -> Self {
-        Self { verdict: Verdict::Ignore, next: state, effects: &[] }
-    }
-
-    pub(super) const fn reject(state: S) -> Self {
-        Self { verdict: Verdict::Reject, next: state, effects: &[] }
     }
 }
 

@@ -1,7 +1,5 @@
-#![doc = "How the engine responds to a request of the server, or to a requirement of input (specification 2025-11-25, \"Roots\", \
-          \"Sampling\", \"Elicitation\"; 2026-07-28, \"Multi Round-Trip Requests\")."]
-#![doc = ""]
-#![doc = include_str!("server_request.md")]
+//! How the engine responds to a request of the server, or to a requirement of input (specification 2025-11-25,
+//! "Roots", "Sampling", "Elicitation"; 2026-07-28, "Multi Round-Trip Requests").
 
 use super::{QuirkKind, alphabet};
 
@@ -65,8 +63,7 @@ alphabet! {
 
 /// What the engine does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Answer {
+pub(crate) enum Answer {
     /// Respond with an empty result.
     Empty,
     /// Respond with the roots.
@@ -90,7 +87,7 @@ pub enum Answer {
 }
 
 /// Returns the decision for these inputs.
-pub const fn decide(asked: Asked, method: Method, declared: Declared, room: Room) -> Answer {
+pub(crate) const fn decide(asked: Asked, method: Method, declared: Declared, room: Room) -> Answer {
     match asked {
         Asked::Modern => Answer::Ignore(QuirkKind::ServerRequest),
         Asked::Legacy | Asked::Input => match method {

@@ -1,7 +1,6 @@
-#![doc = "Whether the server is told a setting of the embedder's: the severity of its log messages, or that the roots changed."]
-#![doc = "In the modern era, each request carries the severity, and the server gets the roots when it requires them."]
-#![doc = ""]
-#![doc = include_str!("setting.md")]
+//! Whether the server is told a setting of the embedder's: the severity of its log messages, or that the roots
+//! changed. In the modern era, each request carries the severity, and the server gets the roots when it requires
+//! them.
 
 use super::alphabet;
 use super::loss::Handshake;
@@ -40,7 +39,7 @@ alphabet! {
 }
 
 /// Whether the server is told a setting.
-pub const fn decide(handshake: Handshake, era: Era, declared: Declared, setting: Setting) -> Telling {
+pub(crate) const fn decide(handshake: Handshake, era: Era, declared: Declared, setting: Setting) -> Telling {
     match handshake {
         Handshake::Open => Telling::Keep,
         Handshake::Done => match era {

@@ -1,6 +1,4 @@
-#![doc = "Which deviations of the shape of what is received are recorded. The decoder reports the shape."]
-#![doc = ""]
-#![doc = include_str!("shape.md")]
+//! Which deviations of the shape of what is received are recorded. The decoder reports the shape.
 
 use super::{Decision, QuirkKind, alphabet};
 
@@ -25,7 +23,7 @@ alphabet! {
 }
 
 /// Whether it is taken, and the deviation.
-pub const fn decide(shape: Shape) -> Decision {
+pub(crate) const fn decide(shape: Shape) -> Decision {
     match shape {
         Shape::Batch => Decision::Allow,
         Shape::StrayBatch => Decision::AllowAs(QuirkKind::Batch),

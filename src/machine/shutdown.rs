@@ -1,6 +1,5 @@
-#![doc = "How a transport is shut down: close its input, then terminate, then kill (specification 2026-07-28, \"stdio\", Shutdown)."]
-#![doc = ""]
-#![doc = include_str!("shutdown.md")]
+//! How a transport is shut down: close its input, then terminate, then kill (specification 2026-07-28, "stdio",
+//! Shutdown).
 
 use super::{QuirkKind, Row, alphabet, recorded};
 
@@ -36,8 +35,7 @@ alphabet! {
 
 /// What the engine does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Effect {
+pub(crate) enum Effect {
     /// Have the embedder close the transport's input.
     CloseInput,
     /// Have the embedder terminate the process.
@@ -51,7 +49,7 @@ pub enum Effect {
 }
 
 /// Returns the row for a state and an input.
-pub const fn step(state: State, input: Input) -> Row<State, Effect> {
+pub(crate) const fn step(state: State, input: Input) -> Row<State, Effect> {
     use Effect::{Arm, CloseInput, Done, Kill, Terminate};
     type R = Row<State, Effect>;
     match state {

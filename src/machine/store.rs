@@ -1,7 +1,5 @@
-#![doc = "The store of credentials: whether there is one, and its lock as far as this process holds it. A new grant is stored"]
-#![doc = "without the lock."]
-#![doc = ""]
-#![doc = include_str!("store.md")]
+//! The store of credentials: whether there is one, and its lock as far as this process holds it. A new grant is
+//! stored without the lock.
 
 use super::{Row, alphabet};
 
@@ -43,8 +41,7 @@ alphabet! {
 
 /// What the engine does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Effect {
+pub(crate) enum Effect {
     /// Request the lock.
     Acquire,
     /// What requires the lock begins.
@@ -64,7 +61,7 @@ pub enum Effect {
 }
 
 /// Returns the row for a state and an input.
-pub const fn step(state: State, input: Input) -> Row<State, Effect> {
+pub(crate) const fn step(state: State, input: Input) -> Row<State, Effect> {
     type R = Row<State, Effect>;
     match state {
         State::Absent => match input {

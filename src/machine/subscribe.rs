@@ -1,7 +1,5 @@
-#![doc = "How a resource is subscribed to and unsubscribed from, by era (specification 2025-11-25, \"Resources\", \
-          Subscriptions; 2026-07-28, \"Subscriptions\")."]
-#![doc = ""]
-#![doc = include_str!("subscribe.md")]
+//! How a resource is subscribed to and unsubscribed from, by era (specification 2025-11-25, "Resources",
+//! Subscriptions; 2026-07-28, "Subscriptions").
 
 use super::{alphabet, resource_subscription};
 
@@ -47,8 +45,7 @@ alphabet! {
 
 /// What the engine does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Step {
+pub(crate) enum Step {
     /// Refuse the command.
     Reject,
     /// Keep the subscription as it is.
@@ -62,7 +59,7 @@ pub enum Step {
 }
 
 /// Returns the decision for these inputs.
-pub const fn decide(occasion: Occasion, means: Means, listed: Listed) -> Step {
+pub(crate) const fn decide(occasion: Occasion, means: Means, listed: Listed) -> Step {
     use resource_subscription::Input::{Drop, Possible, Refused, Unsubscribe};
     match occasion {
         Occasion::Subscribe => match means {

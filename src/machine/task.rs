@@ -1,15 +1,6 @@
-#![doc = "A call that the server runs as a task (specification of the extension `io.modelcontextprotocol/tasks`; 2025-11-25, \
-          \"Tasks\")."]
-#![doc = ""]
-#![doc = include_str!("task.md")]
-#![doc = ""]
-#![doc = "How a tool is called in 2025-11-25:"]
-#![doc = ""]
-#![doc = include_str!("task_form.md")]
-#![doc = ""]
-#![doc = "What the server's reports on a task are, and which of them the embedder gets:"]
-#![doc = ""]
-#![doc = include_str!("task_report.md")]
+//! A call that the server runs as a task (specification of the extension `io.modelcontextprotocol/tasks`; 2025-11-25,
+//! "Tasks"). How a tool is called in 2025-11-25: What the server's reports on a task are, and which of them the
+//! embedder gets:
 
 use super::{Row, alphabet, recorded};
 use crate::protocol::Era;
@@ -72,8 +63,7 @@ alphabet! {
 
 /// What the engine does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Effect {
+pub(crate) enum Effect {
     /// Poll it after its interval.
     Wait,
     /// Send `tasks/get`.
@@ -95,7 +85,7 @@ pub enum Effect {
 }
 
 /// Returns the row for a state and an input.
-pub const fn step(state: State, input: Input) -> Row<State, Effect> {
+pub(crate) const fn step(state: State, input: Input) -> Row<State, Effect> {
     use Effect::{Ask, Cancel, End, EndInvalid, EndReopened, Fetch, Poll, Update, Wait};
     type R = Row<State, Effect>;
     match state {
@@ -231,7 +221,7 @@ alphabet! {
 }
 
 /// The input of the table when the server creates a task with a status. In 2025-11-25, a request has the outcome.
-pub const fn created(era: Era, status: Status) -> Input {
+pub(crate) const fn created(era: Era, status: Status) -> Input {
     match status {
         Status::Working => Input::Working,
         Status::InputRequired => match era {
@@ -264,7 +254,7 @@ alphabet! {
 }
 
 /// What a status means that the server reports of a task that it created earlier.
-pub const fn reported(era: Era, status: Status) -> Meaning {
+pub(crate) const fn reported(era: Era, status: Status) -> Meaning {
     match status {
         Status::Working => Meaning::Working,
         Status::InputRequired => match era {
@@ -309,7 +299,7 @@ alphabet! {
 }
 
 /// Whether the embedder gets a report. That a task is over is the end of the call.
-pub const fn told(news: News, status: Status) -> Telling {
+pub(crate) const fn told(news: News, status: Status) -> Telling {
     match news {
         News::Created => Telling::Tell,
         News::Changed => match status {
@@ -339,54 +329,4 @@ pub(crate) fn take_told(news: News, status: Status) -> Telling {
     #[cfg(feature = "rows")]
     super::rows::taken("task::told", &[&news, &status]);
     told(news, status)
-}
-
-alphabet! {
-    /// What a server declares about calls of tools as tasks (2025-11-25, `tasks.requests.tools.call`).
-    Server {
-        /// It runs them as tasks.
-        Declared,
-        /// It does not.
-        Undeclared,
-    }
-}
-
-alphabet! {
-    /// Whether a tool can be called as a task (2025-11-25, `execution.taskSupport`).
-    Support {
-        /// Only as a task.
-        Required,
-        /// As a task or not.
-        Optional,
-        /// Not as a task, or the server does not say.
-        Forbidden,
-    }
-}
-
-alphabet! {
-    /// How a tool is called.
-    Form {
-        /// As a task: with `task` in the parameters.
-        Task,
-        /// Plainly. In 2026-07-28 the server decides whether it runs as a task.
-        Plain,
-    }
-}
-
-/// Returns how a tool is called in 2025-11-25. An optional task gains nothing for a caller that waits for the result.
-pub const fn form(server: Server, support: Support) -> Form {
-    match server {
-        Server::Undeclared => Form::Plain,
-        Server::Declared => match support {
-            Support::Required => Form::Task,
-            Support::Optional | Support::Forbidden => Form::Plain,
-        },
-    }
-}
-
-/// [`form`], recorded with the feature `rows`.
-pub(crate) fn take_form(server: Server, support: Support) -> Form {
-    #[cfg(feature = "rows")]
-    super::rows::taken("task::form", &[&server, &support]);
-    form(server, support)
 }

@@ -1,7 +1,5 @@
-#![doc = "Whether a queued request may be sent. Requests of the engine come first, then those of the embedder in the order in"]
-#![doc = "which they were made; a request passes those before it that wait."]
-#![doc = ""]
-#![doc = include_str!("turn.md")]
+//! Whether a queued request may be sent. Requests of the engine come first, then those of the embedder in the order
+//! in which they were made; a request passes those before it that wait.
 
 use super::alphabet;
 
@@ -63,7 +61,7 @@ alphabet! {
 
 /// Whether a queued request may be sent.
 #[inline]
-pub const fn decide(room: Room, phase: Phase, queued: Queued, tools: Tools) -> Turn {
+pub(crate) const fn decide(room: Room, phase: Phase, queued: Queued, tools: Tools) -> Turn {
     match room {
         Room::Full => Turn::Wait,
         Room::Free => match phase {

@@ -10,8 +10,8 @@ use http::header::{AUTHORIZATION, CONTENT_TYPE, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use mcp_proto::binding::http::{Broken, ExchangeId};
 use mcp_proto::host::config::Configuration;
+use mcp_proto::host::hub::ServerState as State;
 use mcp_proto::host::hub::{CallError, CallId, Hub, HubAction, HubEvent, HubOptions, SessionHandle};
-use mcp_proto::machine::hub_server::State;
 use mcp_proto::{ConnectionId, Event, OpenFailure, Options, Outcome, ShutdownStep, Time, Transport};
 use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
@@ -385,7 +385,7 @@ impl Rig {
             assert!(self.starting.len() <= self.starts, "more than {} start at once", self.starts);
         }
         let starting =
-            self.hub.servers().filter(|report| matches!(report.state, Some(State::Opening | State::Starting))).count();
+            self.hub.servers().filter(|report| matches!(report.state, Some(State::Starting | State::Starting))).count();
         assert!(starting <= self.starts, "more than {} start at once", self.starts);
     }
 

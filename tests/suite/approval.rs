@@ -1,6 +1,5 @@
 //! Approval: which calls a user should approve, by the annotations of the tools and the trust in their server.
 
-use mcp_proto::machine::approval::Approval;
 use serde_json::json;
 
 use crate::common::{Server, legacy};
@@ -14,27 +13,26 @@ fn server() -> Server {
         .result("resources/templates/list", json!({"resourceTemplates": []}))
 }
 
-fn approvals(entry: &serde_json::Value, host: bool) -> [Option<Approval>; 4] {
+fn approvals(entry: &serde_json::Value, host: bool) -> [Option<bool>; 4] {
     let mut options = legacy();
     options.trust = host;
     let mut rig = Rig::of(options).peer("a", server());
     rig.configure(configuration(json!({ "a": entry })));
     rig.open();
     rig.serve();
-    ["mcp_a_look", "mcp_a_write", "mcp_a_list_resources", "mcp_a_other"].map(|name| rig.hub.approval(name))
+    ["mcp_a_look", "mcp_a_write", "mcp_a_list_resources", "mcp_a_other"].map(|name| rig.hub.needs_approval(name))
 }
 
 #[test]
 fn a_read_only_function_of_a_trusted_server_needs_no_approval() {
-    use Approval::{Needed, NotNeeded};
     let cases = [
-        (json!({"command": "a"}), false, Needed),
-        (json!({"command": "a"}), true, NotNeeded),
-        (json!({"command": "a", "trust": true}), false, NotNeeded),
-        (json!({"command": "a", "trust": false}), true, Needed),
+        (json!({"command": "a"}), false, true),
+        (json!({"command": "a"}), true, false),
+        (json!({"command": "a", "trust": true}), false, false),
+        (json!({"command": "a", "trust": false}), true, true),
     ];
     for (entry, host, look) in cases {
-        let expected = [Some(look), Some(Needed), Some(NotNeeded), None];
+        let expected = [Some(look), Some(true), Some(false), None];
         assert_eq!(approvals(&entry, host), expected, "{entry}, {host}");
     }
 }

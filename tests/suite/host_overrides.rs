@@ -205,7 +205,7 @@ fn a_hub_calls_a_renamed_tool_by_the_servers_own_name() {
     assert!(rig.try_call("mcp_a_x", json!({})).is_err());
     let function = rig.hub.functions().next().unwrap().1;
     assert_eq!(function.description.as_deref(), Some("Does x."));
-    assert!(rig.hub.approval("mcp_a_ex").is_some());
+    assert!(rig.hub.needs_approval("mcp_a_ex").is_some());
 }
 
 #[test]

@@ -7,11 +7,11 @@ use crate::rig::{Behaviour, Rig, configuration, full, programs, with_tools};
 use mcp_proto::binding::http::Broken;
 use mcp_proto::catalog::FingerprintKey;
 use mcp_proto::host::config::{Configuration, Document, Entry};
+use mcp_proto::host::hub::ServerState as State;
 use mcp_proto::host::hub::{Breaker, CallError, HubCommandError, HubEvent, HubOptions};
 use mcp_proto::host::names::{Names, Target};
 use mcp_proto::host::toolset::{Suspicion, Why};
 use mcp_proto::host::{Saved, Utility};
-use mcp_proto::machine::hub_server::State;
 use mcp_proto::protocol::Family;
 use mcp_proto::{Eras, Event, FailureKind, Options, Outcome, Reconnect, Time, Transport};
 use serde_json::{Value, json};
@@ -80,7 +80,7 @@ fn the_number_of_servers_that_start_at_once_is_limited() {
     rig.open();
     assert_eq!(rig.take_log(), ["ready", "a: open", "b: open"]);
     rig.serve();
-    assert!(names.iter().all(|name| rig.state(name) == Some(State::Up)));
+    assert!(names.iter().all(|name| rig.state(name) == Some(State::Ready)));
     assert_eq!(rig.functions(), names.map(|name| format!("mcp_{name}_x")));
     assert!(rig.at("a: ready") < rig.at("c: open"));
     assert_eq!((rig.count("settled"), rig.log.last().unwrap().as_str()), (1, "settled"));
@@ -98,7 +98,7 @@ fn a_server_that_fails_to_start_frees_its_place() {
     assert_eq!(rig.count("settled"), 0);
     // The entry's `connect_timeout` of 60 s has passed.
     rig.wait(secs(61));
-    assert_eq!((rig.state("c"), rig.state("d")), (Some(State::Failed), Some(State::Up)));
+    assert_eq!((rig.state("c"), rig.state("d")), (Some(State::Failed), Some(State::Ready)));
     assert_eq!(
         [rig.count("a failed"), rig.count("b failed"), rig.count("c failed"), rig.count("d failed")],
         [1, 1, 1, 0]
@@ -113,16 +113,16 @@ fn a_server_that_fails_to_start_frees_its_place() {
 fn a_server_with_reconnects_becomes_ready_later() {
     let mut rig =
         Rig::of(reconnecting_options()).peer("a", with_tools(&["x"])).with_behaviour("a", Behaviour::Exits).up(&["a"]);
-    assert_eq!((rig.count("a failed, again"), rig.state("a")), (1, Some(State::Down)));
+    assert_eq!((rig.count("a failed, again"), rig.state("a")), (1, Some(State::Reconnecting)));
     assert_eq!(rig.count("settled"), 1, "{:#?}", rig.log);
     rig.set_behaviour("a", Behaviour::Answers);
     rig.wait(secs(5));
-    assert_eq!((rig.state("a"), failure(&rig, "a")), (Some(State::Up), None));
+    assert_eq!((rig.state("a"), failure(&rig, "a")), (Some(State::Ready), None));
     assert_eq!(rig.functions(), ["mcp_a_x"]);
     // The session reports later connection losses itself.
     rig.exit("a");
     rig.wait(secs(5));
-    assert_eq!((rig.state("a"), rig.count("a failed, again")), (Some(State::Up), 1));
+    assert_eq!((rig.state("a"), rig.count("a failed, again")), (Some(State::Ready), 1));
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn required_servers_start_first_and_make_the_hub_ready() {
     assert!(rig.at("z: ready") < ready && ready < a, "{:#?}", rig.log);
     rig.configure(configuration(json!({"a": {"command": "a"}, "y": {"command": "other"}, "z": {"command": "z"}})));
     rig.serve();
-    assert_eq!((rig.state("y"), rig.count("ready")), (Some(State::Up), 1), "the hub becomes ready once");
+    assert_eq!((rig.state("y"), rig.count("ready")), (Some(State::Ready), 1), "the hub becomes ready once");
 }
 
 #[test]
@@ -197,7 +197,7 @@ fn a_required_server_that_is_lost_again_is_missing() {
     let answers = rig.get("b").server.answer(&asked);
     answers.iter().for_each(|answer| rig.write(silent, answer));
     rig.serve();
-    assert_eq!((rig.state("a"), rig.state("b")), (Some(State::Failed), Some(State::Up)));
+    assert_eq!((rig.state("a"), rig.state("b")), (Some(State::Failed), Some(State::Ready)));
     assert_eq!((rig.count("ready"), rig.hub.missing().collect::<Vec<_>>()), (0, vec!["a"]));
     rig.hub.start(rig.now, "a").unwrap();
     rig.collect();
@@ -247,7 +247,7 @@ fn a_disabled_server_is_listed_and_never_opened() {
 
     rig.configure(programs(&["a", "b"]));
     rig.serve();
-    assert_eq!((rig.count("b: open"), rig.state("b")), (1, Some(State::Up)));
+    assert_eq!((rig.count("b: open"), rig.state("b")), (1, Some(State::Ready)));
     assert_eq!(rig.functions(), ["mcp_a_x", "mcp_b_x"]);
 }
 
@@ -559,7 +559,7 @@ fn a_server_with_only_prompts_becomes_and_stays_ready() {
     assert_eq!(rig.functions(), ["mcp_a_list_prompts", "mcp_a_get_prompt"]);
     rig.write_to_output("a", &json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
     rig.wait(secs(3600));
-    assert_eq!((rig.state("a"), rig.count("a: down")), (Some(State::Up), 0));
+    assert_eq!((rig.state("a"), rig.count("a: down")), (Some(State::Ready), 0));
     assert_eq!(rig.received_params("a", "tools/list").len(), 0, "the server has no tools");
 }
 
@@ -572,7 +572,7 @@ fn a_server_whose_tools_are_all_filtered_out_has_no_toolset() {
     })));
     rig.open();
     rig.serve();
-    assert_eq!((rig.state("a"), rig.state("b")), (Some(State::Up), Some(State::Up)));
+    assert_eq!((rig.state("a"), rig.state("b")), (Some(State::Ready), Some(State::Ready)));
     assert_eq!(rig.functions(), [""; 0]);
     assert!(rig.hub.toolset("a").is_none() && rig.hub.toolset("b").is_none());
     assert!(rig.hub.choice("a").unwrap().toolset.is_none());
@@ -736,7 +736,7 @@ fn connections_lost_during_calls_trip_the_breaker() {
         rig.serve();
         rig.exit("a");
         rig.wait(secs(30));
-        assert_eq!((rig.outcome(call), rig.state("a")), ("Unknown".into(), Some(State::Up)));
+        assert_eq!((rig.outcome(call), rig.state("a")), ("Unknown".into(), Some(State::Ready)));
     }
     assert!(matches!(rig.try_call("mcp_a_x", json!({})), Err(CallError::CoolingDown { .. })));
 }
@@ -947,7 +947,7 @@ fn an_equivalent_entry_keeps_its_session() {
     rig.wait(secs(60));
     let of_a: Vec<_> = rig.log.iter().filter(|line| line.starts_with('a')).collect();
     assert_eq!((of_a, rig.hub.handle("a")), (vec![], handle));
-    assert_eq!(rig.state("b"), Some(State::Up));
+    assert_eq!(rig.state("b"), Some(State::Ready));
 
     rig.take_log();
     let same = rig.hub.configuration().clone();
@@ -1081,7 +1081,7 @@ fn a_server_started_before_the_hub_opens_survives_changes() {
     }
     rig.end_process("a");
     rig.serve();
-    assert_eq!(rig.state("a"), Some(State::Up), "{:#?}", rig.log);
+    assert_eq!(rig.state("a"), Some(State::Ready), "{:#?}", rig.log);
 }
 
 #[test]
@@ -1274,7 +1274,7 @@ fn calls_to_a_server_that_never_started_end() {
         rig.open();
         rig.serve();
         let calls = [rig.call("mcp_b_list_resources"), rig.call("mcp_b_x"), rig.call("mcp_b_list_resources")];
-        assert_eq!(rig.state("b"), Some(State::QueuedCalled));
+        assert_eq!(rig.state("b"), Some(State::Queued));
         match gone {
             None => rig.close(),
             Some(gone) => rig.configure(gone),
@@ -1396,7 +1396,7 @@ fn input_for_the_wrong_transport_is_ignored() {
     rig.hub.handle_failure(rig.now, a, exchange, Broken::Midway, "reset");
     rig.collect();
     assert_eq!(rig.log, [""; 0]);
-    assert_eq!([rig.state("a"), rig.state("b")], [Some(State::Up); 2]);
+    assert_eq!([rig.state("a"), rig.state("b")], [Some(State::Ready); 2]);
 }
 
 // Saved toolsets.
@@ -1546,7 +1546,7 @@ fn a_restored_server_is_started_on_command() {
     rig.hub.start(rig.now, "a").unwrap();
     rig.collect();
     rig.serve();
-    assert_eq!((rig.count("a: open"), rig.state("a")), (1, Some(State::Up)));
+    assert_eq!((rig.count("a: open"), rig.state("a")), (1, Some(State::Ready)));
     assert!(!rig.log.iter().any(|line| line.contains(" mcp_")), "nothing differs");
     let again = rig.hub.restore(rig.now, "a", saved("a", with_tools(&["x"])));
     assert_eq!(again, Err(HubCommandError::Started { server: "a".into() }));
@@ -1827,7 +1827,7 @@ fn a_server_can_have_its_own_options() {
     rig.exit("a");
     rig.exit("b");
     rig.wait(secs(60));
-    assert_eq!((rig.state("a"), rig.state("b")), (Some(State::Failed), Some(State::Up)));
+    assert_eq!((rig.state("a"), rig.state("b")), (Some(State::Failed), Some(State::Ready)));
 }
 
 #[test]
@@ -1939,11 +1939,11 @@ fn settled_waits_for_a_server_whose_old_session_is_closing() {
     rig.get("a").ignores_end_of_input = true;
     rig.configure(one(json!({"command": "other"})));
     rig.serve();
-    assert_eq!((rig.count("settled"), rig.state("a")), (0, Some(State::Waiting)));
+    assert_eq!((rig.count("settled"), rig.state("a")), (0, Some(State::Queued)));
     rig.set_behaviour("a", Behaviour::Answers);
     rig.end_process("a");
     rig.serve();
-    assert_eq!((rig.count("settled"), rig.state("a")), (1, Some(State::Up)), "{:#?}", rig.log);
+    assert_eq!((rig.count("settled"), rig.state("a")), (1, Some(State::Ready)), "{:#?}", rig.log);
 }
 
 #[test]

@@ -7,9 +7,9 @@ use crate::common::{KEY, drain, legacy};
 use crate::rig::{Behaviour, Rig, full};
 use mcp_proto::host::Saved;
 use mcp_proto::host::config::Configuration;
+use mcp_proto::host::hub::ServerState as State;
 use mcp_proto::host::hub::{CallError, CallId, Hub, HubCommandError, HubOptions, SessionHandle};
 use mcp_proto::host::names::Target;
-use mcp_proto::machine::hub_server::State;
 use mcp_proto::{Reconnect, Time, Transport};
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
@@ -453,8 +453,8 @@ impl World {
             let rests = match report.state {
                 None => !report.entry.enabled,
                 Some(State::Idle) => report.stands_in.is_some(),
-                Some(State::Resting) => report.session.is_some_and(|session| !session.is_ready()),
-                Some(State::Up) => report.session.is_some_and(mcp_proto::Engine::is_ready),
+                Some(State::Suspended) => report.session.is_some_and(|session| !session.is_ready()),
+                Some(State::Ready) => report.session.is_some_and(mcp_proto::Engine::is_ready),
                 Some(State::Failed) => report.failure.is_some(),
                 Some(_) => false,
             };

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::common::{KEY, Server, legacy, options, reconnecting, seconds, tools};
 use crate::rig::{Behaviour, Rig, configuration, full, programs};
+use mcp_proto::host::hub::ServerState as State;
 use mcp_proto::host::hub::{HubCommandError, HubOptions};
-use mcp_proto::machine::hub_server::State;
 use mcp_proto::protocol::{Family, Root};
 use mcp_proto::{Keepalive, Request};
 use serde_json::{Value, json};
@@ -26,7 +26,7 @@ fn up_with(options: HubOptions, keys: &Value) -> Rig {
     rig.configure(configuration(json!({"a": entry})));
     rig.open();
     rig.serve();
-    assert_eq!(rig.state("a"), Some(State::Up));
+    assert_eq!(rig.state("a"), Some(State::Ready));
     rig.take_log();
     rig
 }
@@ -52,16 +52,16 @@ fn stopping() -> Rig {
     let mut rig = idle();
     rig.get("a").ignores_end_of_input = true;
     rig.wait(IDLE);
-    assert!(rig.state("a") == Some(State::Resting) && rig.runs("a"));
+    assert!(rig.state("a") == Some(State::Suspended) && rig.runs("a"));
     rig
 }
 
 fn rests(rig: &Rig) -> bool {
-    rig.state("a") == Some(State::Resting) && !rig.runs("a")
+    rig.state("a") == Some(State::Suspended) && !rig.runs("a")
 }
 
 fn is_up(rig: &Rig) -> bool {
-    rig.state("a") == Some(State::Up) && rig.runs("a")
+    rig.state("a") == Some(State::Ready) && rig.runs("a")
 }
 
 /// Waits until just before the end of a time, and then until it.
@@ -322,7 +322,7 @@ fn a_start_waits_for_room() {
     rig.serve();
     let call = rig.call(CALL);
     rig.serve();
-    assert_eq!((rig.outcome(call).as_str(), rig.state("a")), ("open", Some(State::QueuedCalled)));
+    assert_eq!((rig.outcome(call).as_str(), rig.state("a")), ("open", Some(State::Queued)));
     rig.exit("b");
     rig.wait(seconds(100));
     assert!(rig.outcome(call).contains("content"), "{:?}", rig.log);
@@ -424,7 +424,7 @@ fn a_server_with_a_url_is_not_affected() {
     rig.configure(servers);
     rig.open();
     rig.wait(seconds(1000));
-    assert_eq!(rig.state("a"), Some(State::Up));
+    assert_eq!(rig.state("a"), Some(State::Ready));
 }
 
 #[cfg(feature = "snapshot")]

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use crate::common::{Host, Server, Steps, options, tools};
-use mcp_proto::machine::approval::Approval;
 use mcp_proto::protocol::Root;
 use mcp_proto::{
     CommandError, Event, InputRequest, Options, Outcome, Reconnect, Request, RequestError, RequestId, Transport,
@@ -363,8 +362,7 @@ fn only_a_read_only_tool_of_a_trusted_server_needs_no_approval() {
         let host = ready(options, false);
         for tool in ["readOnlyHint", "idempotentHint", "destructiveHint", "plain", "unknown"] {
             let free = trust && tool == "readOnlyHint";
-            let expected = if free { Approval::NotNeeded } else { Approval::Needed };
-            assert_eq!(host.session.approval(tool), expected, "{tool}, {trust}");
+            assert_eq!(host.session.needs_approval(tool), !free, "{tool}, {trust}");
         }
     }
 }

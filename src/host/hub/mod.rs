@@ -41,8 +41,7 @@
 //! result is the server's: for a tool the result of `tools/call`, for `read_resource` that of `resources/read`, for
 //! `get_prompt` that of `prompts/get`; `list_resources` returns an object with the arrays `resources` and
 //! `resourceTemplates`, `list_prompts` one with `prompts`, each item byte for byte ([`CallId::utility`] says which it
-//! is). After several failed calls in a row, calls to a server are refused for some time ([`Breaker`], and the table of
-//! [`machine::breaker`](crate::machine::breaker)).
+//! is). After several failed calls in a row, calls to a server are refused for some time ([`Breaker`]).
 //!
 //! # Rest
 //! A program that nothing used for the `idle_timeout` of its entry, or that is older than `max_lifetime`, is stopped as
@@ -53,8 +52,8 @@
 //! # Change
 //! [`Hub::configure`] takes a new configuration at any time, and affects only servers whose entry changed: if only
 //! what is under `tools` changed, the functions are chosen again; otherwise the session is closed, and a new one is
-//! opened after that. A server keeps its names as long as it is configured and they are not replaced. The table of
-//! [`machine::hub_server`](crate::machine::hub_server) has the states of a session.
+//! opened after that. A server keeps its names as long as it is configured and they are not replaced. A session's state is a
+//! [`ServerState`].
 
 mod connection;
 mod event;
@@ -100,10 +99,9 @@ use crate::client::{
     CommandError, ConnectionId, Engine, Failure, LogLevel, Outcome, Request, RequestId, ServerRequestId, Transport,
 };
 use crate::jsonrpc::{ErrorObject, Json};
-use crate::machine::approval::{Approval, Hint, Trust};
 use crate::machine::breaker::Input as BreakerInput;
 use crate::machine::hub_server::{Input, State, creates, refuses};
-use crate::machine::{Verdict, approval, hub, hub_offer};
+use crate::machine::{Verdict, hub, hub_offer};
 use crate::protocol::{Family, Root};
 
 /// Many servers as one. The [module](self) describes its use.
@@ -701,7 +699,7 @@ impl Hub {
                 name,
                 entry,
                 handle,
-                state: server.map(|server| server.state),
+                state: server.map(|server| server.state.into()),
                 refused_until: server.and_then(|server| server.breaker.refused_until()),
                 stands_in: server.and_then(Server::saved_at),
                 failure: server.filter(|server| server.state != State::Up).and_then(|server| server.failure.as_ref()),
@@ -754,8 +752,8 @@ impl Hub {
     }
 
     /// Whether a user should approve a call of this function, by its exposed name; `None` if there is no such function.
-    /// See [`Engine::approval`]. Utility tools need no approval.
-    pub fn approval(&self, function: &str) -> Option<Approval> {
+    /// See [`Engine::needs_approval`]. Utility tools need no approval.
+    pub fn needs_approval(&self, function: &str) -> Option<bool> {
         let router = &self.router;
         let resolved = router.names.resolve(function)?;
         let server = router.server(resolved.server)?;
@@ -764,13 +762,12 @@ impl Hub {
             return None;
         }
         let read_only = match resolved.target.utility() {
-            Some(_) => return Some(Approval::NotNeeded),
+            Some(_) => return Some(false),
             None => offer.content.catalog.tool(resolved.target.name())?.hints.read_only == Some(true),
         };
         let options = router.options.own.get(&*server.name).unwrap_or(&router.options.session);
         let entry = router.configuration.servers.get(&*server.name)?;
-        let trust = if entry.trust.unwrap_or(options.trust) { Trust::Trusted } else { Trust::Untrusted };
-        Some(approval::take(trust, if read_only { Hint::ReadOnly } else { Hint::Other }))
+        Some(!(entry.trust.unwrap_or(options.trust) && read_only))
     }
 
     /// The functions of a server; `None` if it has none, or its lists are not known.
@@ -896,6 +893,50 @@ fn utility_request(name: &str, utility: Utility, arguments: Option<&RawValue>) -
     }
 }
 
+/// The state of a server's session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum ServerState {
+    /// It was not needed yet.
+    Idle,
+    /// It is to be started, and waits for room, or for the end of the session before it.
+    Queued,
+    /// It is being opened.
+    Starting,
+    /// It is ready.
+    Ready,
+    /// Its connection is closed because it was not used for some time, or was old. Its lists are still offered, and a
+    /// request opens it again.
+    Suspended,
+    /// It lost the connection, or did not get one, and reconnects.
+    Reconnecting,
+    /// As `Reconnecting`, after a long interval.
+    Parked,
+    /// It ended by itself, or could not be created.
+    Failed,
+    /// As `Failed`, because the server refused authorization.
+    Unauthorized,
+    /// It is being closed, or is closed.
+    Closing,
+}
+
+impl From<State> for ServerState {
+    fn from(state: State) -> Self {
+        match state {
+            State::Idle | State::Behind => Self::Idle,
+            State::Waiting | State::WaitingCalled | State::Queued | State::QueuedCalled => Self::Queued,
+            State::Opening | State::Starting => Self::Starting,
+            State::Up => Self::Ready,
+            State::Resting => Self::Suspended,
+            State::Down => Self::Reconnecting,
+            State::Parked => Self::Parked,
+            State::Failed => Self::Failed,
+            State::Refused => Self::Unauthorized,
+            State::Closing | State::Leaving | State::Closed => Self::Closing,
+        }
+    }
+}
+
 /// The state of a configured server.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
@@ -907,7 +948,7 @@ pub struct ServerReport<'a> {
     /// The handle of its session; `None` if it is disabled.
     pub handle: Option<SessionHandle>,
     /// The state of its session; `None` if it is disabled.
-    pub state: Option<State>,
+    pub state: Option<ServerState>,
     /// When its lists were saved, in seconds since 1970, while saved lists are used.
     pub stands_in: Option<u64>,
     /// Until when calls to it are refused, because calls failed.

@@ -21,7 +21,8 @@ use crate::host::names::{Names, Target};
 use crate::host::saved::fresh_until;
 use crate::host::{Saved, Utility, toolset};
 use crate::jsonrpc::{Json, Object};
-use crate::machine::breaker::{Effect, End, Failures, Input, State, refuses, step, take, take_end};
+use crate::machine::breaker::{Effect, End, Failures, Input, State, judge, step};
+use crate::machine::table::refuses;
 use crate::machine::{breaker, hub_offer, hub_server};
 use crate::protocol::{CacheScope, Family, PerFamily};
 
@@ -407,8 +408,8 @@ impl CallBreaker {
     /// Whether a call may be made at this time; otherwise, until when not.
     pub(super) fn admits(self, now: Time) -> Result<(), Option<Time>> {
         let is_over = now >= self.refused_until;
-        let state = if is_over { step(self.state, Input::Cooled).next } else { self.state };
-        match refuses(state, Input::Call) {
+        let state = if is_over { step::row(self.state, Input::Cooled).next } else { self.state };
+        match refuses(step::row, step, state, Input::Call) {
             false => Ok(()),
             // Without a time, a trial call is in flight, and its end decides.
             true => Err((state == State::Open).then_some(self.refused_until)),
@@ -417,7 +418,7 @@ impl CallBreaker {
 
     pub(super) fn step(&mut self, options: Breaker, now: Time, input: Input) {
         self.cool(now);
-        let row = take(self.state, input);
+        let row = step(self.state, input);
         self.state = row.next;
         for effect in row.effects {
             match effect {
@@ -435,13 +436,13 @@ impl CallBreaker {
     pub(super) fn call_ended(&mut self, options: Breaker, now: Time, end: End, is_up: bool) {
         let server = if is_up { breaker::Server::Up } else { breaker::Server::NotUp };
         let many = self.failures.saturating_add(1) >= options.failures;
-        let input = take_end(end, server, if many { Failures::Many } else { Failures::Few });
+        let input = judge(end, server, if many { Failures::Many } else { Failures::Few });
         self.step(options, now, input);
     }
 
     fn cool(&mut self, now: Time) {
         if now >= self.refused_until {
-            self.state = take(self.state, Input::Cooled).next;
+            self.state = step(self.state, Input::Cooled).next;
         }
     }
 }

@@ -1,17 +1,15 @@
-#![doc = "How a client finds out the server's era and version (specification 2026-07-28, \"stdio\", Backward Compatibility; 2025-11-25, \"Lifecycle\")."]
-#![doc = ""]
-#![doc = include_str!("../handshake.md")]
+//! How a client finds out the server's era and version (specification 2026-07-28, "stdio", Backward Compatibility;
+//! 2025-11-25, "Lifecycle").
 
 mod shared;
 mod start;
 mod vocabulary;
 
-pub use start::{
-    Allowed, Broken, Known, Nearest, Older, Refused, Request, Status, Version, answered, broken, opening, refused,
-    start,
-};
+pub(crate) use start::{Allowed, Broken, Known, Nearest, Older, Refused, Request, Status, Version};
+#[cfg(test)]
+pub(crate) use start::{answered, broken, opening, refused, start};
 pub(crate) use start::{take_answered, take_broken, take_opening, take_refused, take_start};
-pub use vocabulary::{Effect, Failure, Input, State};
+pub(crate) use vocabulary::{Effect, Failure, Input, State};
 
 use self::shared::{EXCLUDED, Exits, REJECTED, UNSUPPORTED, initializing, pinned};
 use super::{QuirkKind, Row, recorded};
@@ -19,7 +17,7 @@ use super::{QuirkKind, Row, recorded};
 type R = Row<State, Effect>;
 
 /// Returns the row for a state and an input.
-pub const fn step(state: State, input: Input) -> Row<State, Effect> {
+pub(crate) const fn step(state: State, input: Input) -> Row<State, Effect> {
     use Effect::{
         Adopt, AdoptEvidence, ArmDiscover, DisarmDiscover, DiscoverModern, ExtendDeadline, Fail, ForgetEra,
         KeepEvidence, NoteClosedAs, Reopen, SendDiscover, SendDiscoverNamed, SendInitialize, SendInitializeNamed,

@@ -33,9 +33,7 @@ alphabet! {
 }
 
 /// How a handshake starts.
-#[doc = ""]
-#[doc = include_str!("../handshake_start.md")]
-pub const fn start(allowed: Allowed, known: Known, wire: Wire) -> Input {
+pub(crate) const fn start(allowed: Allowed, known: Known, wire: Wire) -> Input {
     match allowed {
         Allowed::Both => match known {
             Known::Legacy => Input::StartLegacyFirst,
@@ -51,9 +49,7 @@ pub const fn start(allowed: Allowed, known: Known, wire: Wire) -> Input {
 }
 
 /// The state when a transport is to be opened: a transport that the handshake itself requests continues it.
-#[doc = ""]
-#[doc = include_str!("../handshake_opening.md")]
-pub const fn opening(state: State) -> State {
+pub(crate) const fn opening(state: State) -> State {
     match state {
         State::Reopening => State::Reopening,
         State::Idle
@@ -98,9 +94,7 @@ alphabet! {
 
 /// What follows when the exchange of a request of the handshake broke, by what the [`resend`](crate::machine::resend) table
 /// decides.
-#[doc = ""]
-#[doc = include_str!("../handshake_broken.md")]
-pub const fn broken(request: Request, resend: Resend) -> Broken {
+pub(crate) const fn broken(request: Request, resend: Resend) -> Broken {
     match request {
         Request::Initialize => Broken::Lost,
         Request::Discover => match resend {
@@ -137,9 +131,7 @@ alphabet! {
 }
 
 /// The input when `initialize` was answered with a version.
-#[doc = ""]
-#[doc = include_str!("../handshake_answered.md")]
-pub const fn answered(version: Version, nearest: Nearest) -> Input {
+pub(crate) const fn answered(version: Version, nearest: Nearest) -> Input {
     match version {
         Version::Legacy => Input::Accepted,
         Version::Modern => Input::RefusedByModern,
@@ -177,8 +169,7 @@ alphabet! {
 
 /// What a refusal with an HTTP status is an input of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Refused {
+pub(crate) enum Refused {
     /// Of this table.
     Handshake(Input),
     /// Of the [`offer`] table.
@@ -186,9 +177,7 @@ pub enum Refused {
 }
 
 /// What a refusal with an HTTP status means.
-#[doc = ""]
-#[doc = include_str!("../handshake_refused.md")]
-pub const fn refused(request: Request, status: Status, older: Older) -> Refused {
+pub(crate) const fn refused(request: Request, status: Status, older: Older) -> Refused {
     match request {
         Request::Discover => match status {
             Status::Server => Refused::Handshake(Input::ServerFault),

@@ -106,8 +106,7 @@ alphabet! {
 
 /// What the engine does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Effect {
+pub(crate) enum Effect {
     /// Send `server/discover`.
     SendDiscover,
     /// Send `server/discover` with the version that the server named.
@@ -148,8 +147,7 @@ pub enum Effect {
 
 /// Why a handshake failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Failure {
+pub(crate) enum Failure {
     /// The server did not respond in time.
     Timeout,
     /// The server refused the handshake.

@@ -1,8 +1,8 @@
 //! A hub whose servers authorize themselves: one browser for all of them, and servers that come up when there is a token.
 
 use mcp_proto::binding::oauth::OAuthInput;
+use mcp_proto::host::hub::ServerState as State;
 use mcp_proto::host::hub::{CallError, Hub, HubEvent, HubOAuth, HubOptions, SessionHandle};
-use mcp_proto::machine::hub_server::State;
 use mcp_proto::{FailureKind, Options};
 
 use crate::rig::{Rig as HubRig, configuration, full, with_tools};
@@ -217,13 +217,13 @@ fn a_server_that_demands_a_token_comes_up_when_the_user_authorized() {
     it.rig.open();
     it.serve();
     // The other servers do not wait for the user.
-    assert_eq!(it.rig.state("b"), Some(State::Up));
+    assert_eq!(it.rig.state("b"), Some(State::Ready));
     assert!(it.rig.log.contains(&"settled".into()));
     assert_eq!(it.server_shown().as_deref(), Some("a"));
     assert_eq!(it.rig.functions(), ["mcp_b_y"]);
     it.wait(300);
     it.consent();
-    assert_eq!(it.rig.state("a"), Some(State::Up));
+    assert_eq!(it.rig.state("a"), Some(State::Ready));
     assert_eq!(it.rig.functions(), ["mcp_a_x", "mcp_b_y"]);
     assert!(it.rig.outcome_of("mcp_a_x", json!({})).contains("content"));
     assert!(matches!(it.events.last(), Some((name, OAuthEvent::Authorized(_))) if name == "a"));
@@ -243,7 +243,7 @@ fn one_server_at_a_time_has_the_browser_and_each_has_the_whole_time_of_the_user(
     it.consent();
     assert_eq!(it.asked, ["a", "b", "c"]);
     for name in ["a", "b", "c"] {
-        assert_eq!(it.rig.state(name), Some(State::Up), "{name}");
+        assert_eq!(it.rig.state(name), Some(State::Ready), "{name}");
     }
     assert_eq!(it.shown, []);
 }
@@ -258,13 +258,13 @@ fn the_browser_is_free_again_when_the_user_refuses_or_does_not_come_back() {
     it.consent();
     let failed = it.events.iter().filter(|(_, event)| matches!(event, OAuthEvent::Failed(_)));
     assert_eq!(failed.map(|(name, _)| &**name).collect::<std::collections::BTreeSet<_>>(), ["a", "b"].into());
-    assert_eq!(it.rig.state("c"), Some(State::Up));
+    assert_eq!(it.rig.state("c"), Some(State::Ready));
     // The user may try again.
     let session = it.session("a");
     it.input(session, OAuthInput::Authorize);
     it.serve();
     it.consent();
-    assert_eq!(it.rig.state("a"), Some(State::Up));
+    assert_eq!(it.rig.state("a"), Some(State::Ready));
 }
 
 #[test]
@@ -283,7 +283,7 @@ fn a_server_that_is_removed_releases_the_browser_and_its_place_in_the_queue() {
     it.serve();
     assert_eq!(it.asked, ["a", "c"]);
     it.consent();
-    assert_eq!(it.rig.state("c"), Some(State::Up));
+    assert_eq!(it.rig.state("c"), Some(State::Ready));
     assert_eq!(it.rig.hub.servers().count(), 1);
 }
 
@@ -311,7 +311,7 @@ fn refreshing() -> (Many, Vec<u8>) {
     it.rig.open();
     it.serve();
     it.consent();
-    assert_eq!(it.rig.state("a"), Some(State::Up));
+    assert_eq!(it.rig.state("a"), Some(State::Ready));
     it.wait(70);
     let before = it.kept["a"].clone();
     it.rig.get("a").token = Some("another".into());
@@ -382,7 +382,7 @@ fn a_stored_token_starts_a_server_without_the_user() {
     other.rig.configure(configuration(entries(&["a"])));
     other.rig.open();
     other.serve();
-    assert_eq!((other.rig.state("a"), other.asked.len()), (Some(State::Up), 0));
+    assert_eq!((other.rig.state("a"), other.asked.len()), (Some(State::Ready), 0));
 }
 
 #[test]
@@ -448,7 +448,7 @@ fn a_hub_that_is_restored_without_its_authorizations_asks_the_store_again() {
     it.shown.clear();
     assert!(it.rig.outcome_of("mcp_a_x", json!({})).contains("open"));
     it.serve();
-    assert_eq!(it.rig.state("a"), Some(State::Up));
+    assert_eq!(it.rig.state("a"), Some(State::Ready));
     assert_eq!(it.asked, ["a", "b"]);
 }
 

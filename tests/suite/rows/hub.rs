@@ -3,8 +3,8 @@
 
 use mcp_proto::host::Saved;
 use mcp_proto::host::config::Configuration;
+use mcp_proto::host::hub::ServerState as State;
 use mcp_proto::host::hub::{CallError, CallId, HubCommandError, HubOptions};
-use mcp_proto::machine::hub_server::State;
 use mcp_proto::{Options, Reconnect, Time};
 use serde_json::{Value, json};
 
@@ -92,7 +92,7 @@ fn up_after_parking(call: impl FnOnce(&mut Rig) -> Option<CallId>) -> (Rig, Opti
     }
     rig.set_behaviour("a", Behaviour::Answers);
     rig.wait(seconds(10));
-    assert_eq!(rig.state("a"), Some(State::Up));
+    assert_eq!(rig.state("a"), Some(State::Ready));
     (rig, call)
 }
 
@@ -143,11 +143,11 @@ fn saved_lists_are_not_offered_for_a_started_server() {
             rig.set_behaviour("a", Behaviour::Silent);
             State::Starting
         },
-        |_| State::Up,
+        |_| State::Ready,
         |rig| {
             rig.serve();
             rig.exit("a");
-            State::Down
+            State::Reconnecting
         },
     ];
     for way in ways {
@@ -177,11 +177,11 @@ fn saved_lists_are_offered_while_a_server_waits_for_its_former_session_to_close(
     rig.get("a").ignores_end_of_input = true;
     rig.take_log();
     rig.hub.configure(rig.now, other()).unwrap();
-    assert_eq!(rig.state("a"), Some(State::Waiting));
+    assert_eq!(rig.state("a"), Some(State::Queued));
     rig.hub.restore(rig.now, "a", saved).unwrap();
     rig.collect();
     rig.serve();
-    assert_eq!((rig.state("a"), rig.functions()), (Some(State::Behind), vec!["mcp_a_saved".into()]));
+    assert_eq!((rig.state("a"), rig.functions()), (Some(State::Idle), vec!["mcp_a_saved".into()]));
     rig.end_process("a");
     rig.serve();
     assert_eq!(rig.state("a"), Some(State::Idle));
@@ -191,7 +191,7 @@ fn saved_lists_are_offered_while_a_server_waits_for_its_former_session_to_close(
 /// The server `a`, which lost its connection and reconnects later.
 fn down(rig: Rig) -> Rig {
     let mut rig = rig.peer("a", with_tools(&["x"])).with_behaviour("a", Behaviour::Exits).up(&["a"]);
-    assert_eq!((rig.state("a"), rig.count("a failed, again")), (Some(State::Down), 1));
+    assert_eq!((rig.state("a"), rig.count("a failed, again")), (Some(State::Reconnecting), 1));
     rig.take_log();
     rig
 }
@@ -303,14 +303,14 @@ fn a_server_whose_old_session_is_closing_starts_after_it_on_demand() {
     ];
     for way in ways {
         let mut rig = removed_and_added();
-        assert_eq!(rig.state("a"), Some(State::Behind));
+        assert_eq!(rig.state("a"), Some(State::Idle));
         way(&mut rig);
         rig.collect();
         rig.serve();
-        assert_eq!((rig.state("a"), rig.count("a: open")), (Some(State::WaitingCalled), 0));
+        assert_eq!((rig.state("a"), rig.count("a: open")), (Some(State::Queued), 0));
         rig.end_process("a");
         rig.serve();
-        assert_eq!((rig.state("a"), rig.count("a: open")), (Some(State::Up), 1));
+        assert_eq!((rig.state("a"), rig.count("a: open")), (Some(State::Ready), 1));
         assert_eq!(rig.open_calls(), []);
     }
 }
@@ -334,15 +334,15 @@ fn a_server_whose_old_session_is_closing_can_have_an_invalid_url_or_be_removed()
 fn a_hub_closes_in_each_waiting_state_of_its_servers() {
     type Way = (fn(&mut Rig), State);
     let ways: [Way; 3] = [
-        (|_| {}, State::Behind),
-        (|rig| rig.open(), State::Waiting),
+        (|_| {}, State::Idle),
+        (|rig| rig.open(), State::Queued),
         (
             |rig| {
                 rig.open();
                 rig.hub.start(rig.now, "a").unwrap();
                 rig.collect();
             },
-            State::WaitingCalled,
+            State::Queued,
         ),
     ];
     for (way, state) in ways {
@@ -376,7 +376,7 @@ fn a_queued_server_is_restored_unless_it_was_called() {
     let mut rig = queued();
     rig.hub.start(rig.now, "b").unwrap();
     rig.collect();
-    assert_eq!(rig.state("b"), Some(State::QueuedCalled));
+    assert_eq!(rig.state("b"), Some(State::Queued));
     assert!(is_started(&mut rig, "b"));
 }
 
@@ -389,7 +389,7 @@ fn a_list_call_to_a_queued_server_waits() {
     rig.serve();
     assert_eq!(rig.state("b"), Some(State::Queued));
     let list = rig.call("mcp_b_list_resources");
-    assert_eq!((rig.state("b"), rig.outcome(list)), (Some(State::QueuedCalled), "open".into()));
+    assert_eq!((rig.state("b"), rig.outcome(list)), (Some(State::Queued), "open".into()));
     rig.wait(seconds(60));
     assert!(rig.outcome(list).contains("r:r"));
 }
@@ -400,7 +400,7 @@ fn a_session_whose_open_was_not_polled_is_dropped_silently() {
         let mut rig = Rig::of(legacy()).peer("a", server());
         rig.configure(programs(&["a"]));
         rig.hub.open(rig.now).unwrap();
-        assert_eq!(rig.state("a"), Some(State::Opening));
+        assert_eq!(rig.state("a"), Some(State::Starting));
         rig
     };
     let mut rig = configured();
@@ -416,7 +416,7 @@ fn a_session_whose_open_was_not_polled_is_dropped_silently() {
     assert!(is_started(&mut rig, "a"));
     rig.collect();
     rig.serve();
-    assert_eq!(rig.state("a"), Some(State::Up));
+    assert_eq!(rig.state("a"), Some(State::Ready));
 }
 
 #[test]
@@ -428,7 +428,7 @@ fn a_call_waits_for_a_session_whose_open_was_not_polled() {
         rig.serve();
         rig.polls_on_request = true;
         rig.end_process("a");
-        assert_eq!(rig.state("a"), Some(State::Opening));
+        assert_eq!(rig.state("a"), Some(State::Starting));
         let call = rig.call(name);
         assert_eq!(rig.state("a"), Some(State::Starting));
         rig.polls_on_request = false;
@@ -464,14 +464,14 @@ fn a_server_that_lost_its_connection_reconnects_on_demand() {
             rig.collect();
         },
     ];
-    for (budget, state) in [(5, State::Down), (0, State::Parked)] {
+    for (budget, state) in [(5, State::Reconnecting), (0, State::Parked)] {
         for way in ways {
             let mut rig = lost(budget, state);
             assert!(is_started(&mut rig, "a"));
             rig.answers("a", "tools/list", crate::common::tools(&["x", "y"]));
             way(&mut rig);
             rig.serve();
-            assert_eq!((rig.state("a"), rig.count("a: open"), rig.count("a + mcp_a_y")), (Some(State::Up), 1, 1));
+            assert_eq!((rig.state("a"), rig.count("a: open"), rig.count("a + mcp_a_y")), (Some(State::Ready), 1, 1));
         }
         let mut rig = lost(budget, state);
         let list = rig.call(LIST);
@@ -482,7 +482,7 @@ fn a_server_that_lost_its_connection_reconnects_on_demand() {
 
 #[test]
 fn a_server_that_lost_its_connection_can_be_removed_and_closed() {
-    for (budget, state) in [(5, State::Down), (0, State::Parked)] {
+    for (budget, state) in [(5, State::Reconnecting), (0, State::Parked)] {
         let mut rig = lost(budget, state);
         rig.configure(nothing());
         rig.serve();
@@ -514,7 +514,7 @@ fn an_unauthorized_server_can_be_started_and_closed_but_not_restored() {
         rig.configure(one(entry()));
         rig.open();
         rig.serve();
-        assert_eq!(rig.state("a"), Some(State::Refused));
+        assert_eq!(rig.state("a"), Some(State::Unauthorized));
         rig
     };
     let mut rig = refused();
@@ -524,7 +524,7 @@ fn an_unauthorized_server_can_be_started_and_closed_but_not_restored() {
     rig.hub.start(rig.now, "a").unwrap();
     rig.collect();
     rig.serve();
-    assert_eq!(rig.state("a"), Some(State::Up));
+    assert_eq!(rig.state("a"), Some(State::Ready));
 
     close_all(&mut refused());
     let mut rig = refused();
@@ -543,7 +543,7 @@ fn an_unauthorized_server_signs_out_when_the_hub_has_authorizations() {
     rig.configure(one(json!({"url": "https://example.com/mcp", "auth": "oauth"})));
     rig.open();
     rig.serve();
-    assert_eq!(rig.state("a"), Some(State::Refused));
+    assert_eq!(rig.state("a"), Some(State::Unauthorized));
     let handle = rig.hub.handle("a").unwrap();
     assert!(!rig.hub.handle_oauth(rig.now, handle, OAuthInput::SignOut));
     let mut options = OAuthOptions::new("suite", "http://127.0.0.1/");
@@ -561,7 +561,7 @@ fn a_server_that_ended_takes_no_calls() {
     let before = Rig::of(legacy()).peer("a", server()).up(&["a"]);
     assert!(names.iter().all(|name| before.functions().iter().any(|known| known == name)), "{:?}", before.functions());
     for (behaviour, state, entry) in [
-        (Behaviour::Refuses, State::Refused, json!({"url": "https://example.com/mcp"})),
+        (Behaviour::Refuses, State::Unauthorized, json!({"url": "https://example.com/mcp"})),
         (Behaviour::Garbles, State::Failed, json!({"command": "a"})),
     ] {
         let mut options = HubOptions::new(legacy());
@@ -593,11 +593,11 @@ fn saved_lists_replace_earlier_lists() {
     let mut rig = Rig::of(legacy()).peer("a", server()).up(&["a"]);
     rig.get("a").ignores_end_of_input = true;
     rig.configure(one(entry()));
-    assert_eq!(rig.state("a"), Some(State::Waiting));
+    assert_eq!(rig.state("a"), Some(State::Queued));
     rig.hub.restore(rig.now, "a", saved("a", entry())).unwrap();
     rig.collect();
     let report = rig.hub.servers().next().unwrap();
-    assert_eq!((report.state, report.stands_in), (Some(State::Behind), Some(7)));
+    assert_eq!((report.state, report.stands_in), (Some(State::Idle), Some(7)));
 }
 
 #[test]
@@ -639,13 +639,13 @@ fn a_hub_without_a_required_server_can_be_used() {
     let mut rig = requiring(Behaviour::Silent);
     rig.configure(programs(&["a", "b"]));
     rig.serve();
-    assert_eq!((rig.state("b"), rig.count("settled")), (Some(State::Up), 0));
+    assert_eq!((rig.state("b"), rig.count("settled")), (Some(State::Ready), 0));
     close_all(&mut rig);
 
     // It reconnects later.
     close_all(&mut requiring(Behaviour::Exits));
     let mut rig = requiring(Behaviour::Exits);
-    assert_eq!((rig.state("a"), rig.count("settled")), (Some(State::Down), 1));
+    assert_eq!((rig.state("a"), rig.count("settled")), (Some(State::Reconnecting), 1));
     rig.set_behaviour("a", Behaviour::Answers);
     rig.wait(seconds(10));
     assert_eq!((rig.count("ready"), rig.count("a + mcp_a_x")), (1, 1));
