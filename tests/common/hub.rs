@@ -385,7 +385,7 @@ impl Rig {
             assert!(self.starting.len() <= self.starts, "more than {} start at once", self.starts);
         }
         let starting =
-            self.hub.servers().filter(|report| matches!(report.state, Some(State::Starting | State::Starting))).count();
+            self.hub.servers().filter(|report| matches!(report.state, Some(State::Starting))).count();
         assert!(starting <= self.starts, "more than {} start at once", self.starts);
     }
 
