@@ -384,8 +384,7 @@ impl Rig {
             self.starting.retain(|session| hub.server(*session).is_some_and(|name| hub.handle(name) == Some(*session)));
             assert!(self.starting.len() <= self.starts, "more than {} start at once", self.starts);
         }
-        let starting =
-            self.hub.servers().filter(|report| matches!(report.state, Some(State::Starting))).count();
+        let starting = self.hub.servers().filter(|report| matches!(report.state, Some(State::Starting))).count();
         assert!(starting <= self.starts, "more than {} start at once", self.starts);
     }
 
