@@ -1,15 +1,18 @@
-//! The serialized form of catalogs (feature `snapshot`).
+//! The serialized form of catalogs and lists (feature `snapshot`): the pages as the server wrote them, and the position of each item.
 
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use super::list_form::Form;
+use super::list::Entry;
 use super::{Catalog, List};
+use crate::jsonrpc::Json;
 use crate::protocol::PerFamily;
+use crate::snapshot::{SnapshotError, within};
 
 pub(crate) mod catalog {
     use super::*;
@@ -43,5 +46,88 @@ pub(crate) mod optional_catalog {
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Catalog>, D::Error> {
         Ok(Option::<Whole>::deserialize(deserializer)?.map(|Whole(catalog)| catalog))
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct Form<Page, Text> {
+    pages: Vec<Page>,
+    entries: Vec<(u32, u32, u32, u32, u32, bool, bool)>,
+    by_key: Vec<u32>,
+    keys: Text,
+}
+
+impl List {
+    fn to_form(&self) -> Form<&RawValue, &str> {
+        let entries = self.entries.iter().map(|entry| {
+            let Entry { page, start, len, key_start, key_len, unescaped, mirrored } = *entry;
+            (page, start, len, key_start, key_len, unescaped, mirrored)
+        });
+        Form {
+            pages: self.pages.iter().map(|page| Json::trusted(page).raw()).collect(),
+            entries: entries.collect(),
+            by_key: self.by_key.clone(),
+            keys: &self.keys,
+        }
+    }
+
+    /// The list, if each item is one of its page and the order by key is one.
+    fn from_form(form: Form<Box<RawValue>, String>) -> Result<Self, &'static str> {
+        let entries = form.entries.into_iter().map(|(page, start, len, key_start, key_len, unescaped, mirrored)| {
+            Entry { page, start, len, key_start, key_len, unescaped, mirrored }
+        });
+        let pages = form.pages.iter().map(|page| page.get().into()).collect();
+        let entries: Vec<_> = entries.collect();
+        // Only a list that is received whole has it.
+        let mirrored = !form.by_key.is_empty() && entries.iter().any(|entry| entry.mirrored);
+        let list = Self { pages, entries, by_key: form.by_key, keys: form.keys, mirrored };
+        let mut end = (0, 0);
+        for entry in &list.entries {
+            // Items are in order and do not overlap, so that checking them is linear.
+            let (key, item) = list.item(entry);
+            let start = (entry.page, entry.start);
+            if start < end || key.len() != entry.key_len as usize || Json::checked(item, usize::MAX).is_none() {
+                return Err("an item is not one of its page");
+            }
+            end = (entry.page, entry.start.saturating_add(entry.len));
+        }
+        let keys = || list.by_key.iter().map(|index| list.key_at(*index));
+        let sorted = keys().zip(keys().skip(1)).all(|(one, next)| one < next);
+        // A list that is being received has no order yet.
+        let whole = list.by_key.is_empty() || list.by_key.len() == list.entries.len();
+        let known = list.by_key.iter().all(|index| (*index as usize) < list.entries.len());
+        if sorted && whole && known { Ok(list) } else { Err("the order of its items is none") }
+    }
+
+    /// Checks the limits of a list.
+    pub(crate) fn check(&self, items: usize, bytes: usize) -> Result<(), SnapshotError> {
+        within("items", self.len(), items)?;
+        within("list_bytes", self.pages.iter().map(|page| page.len()).fold(0, usize::saturating_add), bytes)
+    }
+}
+
+pub(crate) mod list {
+    use super::*;
+
+    pub(crate) fn serialize<S: Serializer>(list: &List, serializer: S) -> Result<S::Ok, S::Error> {
+        list.to_form().serialize(serializer)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<List, D::Error> {
+        List::from_form(Form::deserialize(deserializer)?).map_err(D::Error::custom)
+    }
+}
+
+pub(crate) mod optional_list {
+    use super::*;
+
+    #[expect(clippy::ref_option, reason = "serde passes the field")]
+    pub(crate) fn serialize<S: Serializer>(list: &Option<List>, serializer: S) -> Result<S::Ok, S::Error> {
+        list.as_ref().map(List::to_form).serialize(serializer)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<List>, D::Error> {
+        let form = Option::deserialize(deserializer)?;
+        form.map(List::from_form).transpose().map_err(D::Error::custom)
     }
 }

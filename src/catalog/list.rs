@@ -1,8 +1,15 @@
+//! The items of one family, as listed, and how a list is built page by page.
+
+use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::cmp::Ordering;
 
+use super::item::{Judgement, judge};
 use super::{Fingerprint, FingerprintKey, hash};
+use crate::jsonrpc::{Json, Scan};
+use crate::protocol::Family;
 
 /// The positions of an item and its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,4 +124,406 @@ impl List {
 fn slice(text: &str, start: u32, len: u32) -> &str {
     let (start, len) = (start as usize, len as usize);
     text.get(start..start.saturating_add(len)).unwrap_or("")
+}
+
+/// Bounds of a list.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    pub(crate) items: usize,
+    pub(crate) bytes: usize,
+    /// Whether header annotations are checked (specification 2026-07-28, "Streamable HTTP").
+    pub(crate) mirror: bool,
+}
+
+/// Descriptions of the first [`Flaws::NAMED`] faulty items, and the number of further ones.
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
+pub(crate) struct Flaws {
+    named: Vec<Box<str>>,
+    more: usize,
+}
+
+impl Flaws {
+    const NAMED: usize = 20;
+    /// Maximum characters of one description.
+    const EACH: usize = 240;
+
+    fn add(&mut self, words: impl FnOnce() -> String) {
+        if self.named.len() >= Self::NAMED {
+            self.more = self.more.saturating_add(1);
+            return;
+        }
+        let mut words = words();
+        if let Some((end, _)) = words.char_indices().nth(Self::EACH) {
+            words.truncate(end);
+            words.push('…');
+        }
+        self.named.push(words.into());
+    }
+
+    /// Appends the flaws of a further page.
+    pub(crate) fn extend(&mut self, page: Self) {
+        let room = Self::NAMED.saturating_sub(self.named.len());
+        self.more = self.more.saturating_add(page.named.len().saturating_sub(room)).saturating_add(page.more);
+        self.named.extend(page.named.into_iter().take(room));
+    }
+
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.named.is_empty()
+    }
+
+    pub(crate) fn words(&self) -> String {
+        let words = self.named.join("; ");
+        if self.more == 0 { words } else { alloc::format!("{words}; and {} more", self.more) }
+    }
+}
+
+/// What one page added and what was wrong with it.
+#[derive(Debug, Default)]
+pub(crate) struct PageReport {
+    /// Number of new items.
+    pub(crate) added: usize,
+    /// Items left out because the list already has their key.
+    pub(crate) duplicate: Flaws,
+    /// Items that were left out or lost a member, with the reason.
+    pub(crate) invalid: Flaws,
+    /// A bound was reached; further items were left out.
+    pub(crate) over: bool,
+}
+
+/// The items of a page, before they are added to a list.
+#[derive(Debug)]
+pub(crate) struct Items<'a> {
+    text: &'a str,
+    entries: Vec<Entry>,
+    keys: String,
+    invalid: Flaws,
+    over: bool,
+}
+
+impl<'a> Items<'a> {
+    pub(crate) const EMPTY: Self = Self {
+        text: "[]",
+        entries: Vec::new(),
+        keys: String::new(),
+        invalid: Flaws { named: Vec::new(), more: 0 },
+        over: false,
+    };
+
+    /// Reads the next value, an array of items as the server wrote it. If it is not an array, the error is that value.
+    pub(crate) fn read(family: Family, scan: &mut Scan<'a>, bounds: Bounds) -> Result<Self, Option<Json<'a>>> {
+        let mut items = Self::EMPTY;
+        let mut seen = 0_usize;
+        let start = scan.next_place();
+        let array = scan.each_element(|scan| {
+            seen = seen.saturating_add(1);
+            if seen > bounds.items {
+                return false;
+            }
+            let Some((item, judgement)) = judge(family, scan, bounds.mirror) else { return false };
+            match judgement {
+                Judgement::Kept { key, flaw, mirrored } => {
+                    if let Some(flaw) = flaw {
+                        items.invalid.add(|| describe(&key, &flaw));
+                    }
+                    let end = scan.place().saturating_sub(start);
+                    let entry = items.entry(end.saturating_sub(item.text().len()), item.text(), key);
+                    items.entries.extend(entry.map(|entry| Entry { mirrored, ..entry }));
+                }
+                Judgement::LeftOut { key, why } => items.invalid.add(|| {
+                    let key = key.unwrap_or_else(|| alloc::format!("item {seen} of its page").into());
+                    describe(&key, &alloc::format!("left out: {why}"))
+                }),
+            }
+            true
+        });
+        let Some((array, over)) = array else { return Err(scan.value()) };
+        (items.text, items.over) = (array.text(), over);
+        Ok(items)
+    }
+
+    fn entry(&mut self, start: usize, item: &str, key: Cow<'_, str>) -> Option<Entry> {
+        let key_len = u32::try_from(key.len()).ok()?;
+        let (unescaped, key_start) = match key {
+            Cow::Borrowed(key) => (false, offset(item, key)?),
+            Cow::Owned(key) => {
+                let start = self.keys.len();
+                self.keys.push_str(&key);
+                (true, start)
+            }
+        };
+        Some(Entry {
+            page: 0,
+            start: u32::try_from(start).ok()?,
+            len: u32::try_from(item.len()).ok()?,
+            key_start: u32::try_from(key_start).ok()?,
+            key_len,
+            unescaped,
+            mirrored: false,
+        })
+    }
+}
+
+/// The hash of an entry's key, and its index.
+type Hashed = (u64, u32);
+
+/// Builds a list page by page.
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
+pub(crate) struct Builder {
+    #[cfg_attr(feature = "snapshot", serde(with = "super::form::list"))]
+    list: List,
+    bytes: usize,
+    /// Every entry, in runs sorted by key hash, then key, so that keys are rarely compared. Each run is at most half as
+    /// long as the one before it, so that a lookup visits few runs and an entry is merged few times.
+    runs: Vec<Vec<Hashed>>,
+}
+
+impl Builder {
+    /// Adds a page's items, except those whose key is already in the list.
+    pub(crate) fn add(&mut self, page: Items<'_>, bounds: Bounds) -> PageReport {
+        let mut report = PageReport { invalid: page.invalid, over: page.over, ..PageReport::default() };
+        self.bytes = self.bytes.saturating_add(page.text.len());
+        let list = &mut self.list;
+        let number = u32::try_from(list.pages.len()).ok();
+        let (keys, ends) = (u32::try_from(list.keys.len()), u32::try_from(self.bytes.saturating_add(list.keys.len())));
+        let (Some(number), Ok(keys), Ok(_), true) = (number, keys, ends, self.bytes <= bounds.bytes) else {
+            return PageReport { over: true, ..PageReport::default() };
+        };
+        if page.entries.is_empty() {
+            return report;
+        }
+        list.pages.push(page.text.into());
+        list.keys.push_str(&page.keys);
+        let base = list.entries.len();
+        list.entries.extend(page.entries.into_iter().map(|entry| {
+            let keys = if entry.unescaped { keys } else { 0 };
+            Entry { page: number, key_start: entry.key_start.saturating_add(keys), ..entry }
+        }));
+        let mut run: Vec<Hashed> = Vec::with_capacity(list.entries.len().saturating_sub(base));
+        let first = u32::try_from(base).unwrap_or(u32::MAX);
+        // Skips the earlier pages in one step, which a zipped iterator does not.
+        for (index, entry) in (first..).zip(list.entries.iter().skip(base)) {
+            run.push((hash(list.item(entry).0.as_bytes()), index));
+        }
+        run.sort_unstable_by(|a, b| by_key(list, *a, *b).then(a.1.cmp(&b.1)));
+        let twice = self.known(&run);
+        if !twice.is_empty() || self.list.entries.len() > bounds.items {
+            self.leave_out(&mut run, base, &twice, bounds, &mut report);
+        }
+        report.added = run.len();
+        while let Some(longer) = self.runs.pop_if(|last| last.len() < run.len().saturating_mul(2)) {
+            run = merged(&self.list, longer, run);
+        }
+        self.runs.push(run);
+        report
+    }
+
+    /// The entries of a sorted run whose key is already in an earlier run, or earlier in this run.
+    fn known(&self, run: &[Hashed]) -> Vec<u32> {
+        let list = &self.list;
+        let mut last = None;
+        let known = |item: &Hashed| {
+            let again = last.replace(*item).is_some_and(|last| by_key(list, last, *item).is_eq());
+            again || self.runs.iter().any(|run| run.binary_search_by(|known| by_key(list, *known, *item)).is_ok())
+        };
+        run.iter().copied().filter(known).map(|(_, index)| index).collect()
+    }
+
+    /// Removes entries from `base` on: those with a duplicate key, and those beyond the bound.
+    fn leave_out(
+        &mut self,
+        run: &mut Vec<Hashed>,
+        base: usize,
+        twice: &[u32],
+        bounds: Bounds,
+        report: &mut PageReport,
+    ) {
+        let fresh = self.list.entries.split_off(base);
+        let mut twice = twice.to_vec();
+        twice.sort_unstable();
+        let mut places = Vec::with_capacity(fresh.len());
+        for (index, entry) in (0..).zip(fresh).map(|(at, entry)| (base.saturating_add(at), entry)) {
+            let known = twice.binary_search_by(|known| (*known as usize).cmp(&index)).is_ok();
+            if known {
+                let key = self.list.item(&entry).0;
+                report.duplicate.add(|| describe(key, "came twice; the first is kept"));
+                places.push(None);
+                continue;
+            }
+            if self.list.entries.len() >= bounds.items {
+                report.over = true;
+                break;
+            }
+            places.push(u32::try_from(self.list.entries.len()).ok());
+            self.list.entries.push(entry);
+        }
+        let place = |index: u32| *places.get((index as usize).checked_sub(base)?)?;
+        *run = run.iter().filter_map(|(key, index)| Some((*key, place(*index)?))).collect();
+    }
+
+    /// Checks the limits of a list that is being received, and its index.
+    #[cfg(feature = "snapshot")]
+    pub(crate) fn check(&self, items: usize, bytes: usize) -> Result<(), crate::snapshot::SnapshotError> {
+        let indexed = self.runs.iter().map(Vec::len).fold(0, usize::saturating_add);
+        let known = self.runs.iter().flatten().all(|(_, index)| (*index as usize) < self.list.len());
+        if indexed != self.list.len() || !known {
+            return Err(crate::snapshot::invalid("the index of a list is not one of its items"));
+        }
+        self.list.check(items, bytes)
+    }
+
+    /// The list of all pages added.
+    pub(crate) fn finish(mut self) -> List {
+        let mut by_key: Vec<_> = (0..).zip(self.list.iter()).map(|(index, (key, _))| (key, index)).collect();
+        by_key.sort_unstable();
+        self.list.by_key = by_key.into_iter().map(|(_, index)| index).collect();
+        self.list.mirrored = self.list.entries.iter().any(|entry| entry.mirrored);
+        self.list.entries.shrink_to_fit();
+        self.list.pages.shrink_to_fit();
+        self.list
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+}
+
+fn by_key(list: &List, a: Hashed, b: Hashed) -> Ordering {
+    a.0.cmp(&b.0).then_with(|| list.key_at(a.1).cmp(list.key_at(b.1)))
+}
+
+/// Merges two sorted runs; the sort detects the two runs.
+fn merged(list: &List, mut left: Vec<Hashed>, right: Vec<Hashed>) -> Vec<Hashed> {
+    left.extend(right);
+    left.sort_by(|a, b| by_key(list, *a, *b));
+    left
+}
+
+fn describe(key: &str, flaw: &str) -> String {
+    match key.char_indices().nth(LONGEST_KEY) {
+        Some((end, _)) => alloc::format!("{}…: {flaw}", key.get(..end).unwrap_or_default()),
+        None => alloc::format!("{key}: {flaw}"),
+    }
+}
+
+/// Maximum characters of a key in a description.
+const LONGEST_KEY: usize = 64;
+
+/// The offset of `part`, a slice of `whole`.
+fn offset(whole: &str, part: &str) -> Option<usize> {
+    (part.as_ptr() as usize).checked_sub(whole.as_ptr() as usize).filter(|at| *at <= whole.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::format;
+    use proptest::prelude::*;
+    use proptest::test_runner::FileFailurePersistence;
+
+    use super::*;
+
+    /// An item with some key, in one of its spellings; an item without a key is left out.
+    #[derive(Clone, Debug)]
+    struct Item {
+        key: Option<String>,
+        json: String,
+    }
+
+    fn item() -> impl Strategy<Value = Item> {
+        let keyed = (prop::sample::select(vec!["", "a", "b", "ab", "é", "zz"]), 0..3, any::<u8>());
+        let keyed = keyed.prop_map(|(key, spelling, n)| {
+            let written = match spelling {
+                0 => key.into(),
+                1 => key.chars().map(|char| format!("\\u{:04x}", u32::from(char))).collect(),
+                _ => key.replace('a', "\\u0061"),
+            };
+            Item { key: Some(key.into()), json: format!(r#"{{ "x":[{n}, "]"],"name" : "{written}"}}"#) }
+        });
+        let keyless = prop::sample::select(vec!["1", "{}", "[[]]", r#"{"name":1}"#]);
+        prop_oneof![5 => keyed, 1 => keyless.prop_map(|json| Item { key: None, json: json.into() })]
+    }
+
+    /// A straightforward model of the builder.
+    #[derive(Default)]
+    struct Model {
+        bytes: usize,
+        items: Vec<(String, String)>,
+    }
+
+    impl Model {
+        fn add(&mut self, page: &[Item], len: usize, bounds: Bounds) -> PageReport {
+            let mut report = PageReport::default();
+            self.bytes = self.bytes.saturating_add(len);
+            if self.bytes > bounds.bytes {
+                return PageReport { over: true, ..report };
+            }
+            report.over = page.len() > bounds.items;
+            let before = self.items.len();
+            for Item { key, json } in page.iter().take(bounds.items) {
+                let Some(key) = key else { continue };
+                if self.items.iter().any(|(known, _)| known == key) {
+                    report.duplicate.add(|| format!("{key}: came twice; the first is kept"));
+                } else if self.items.len() < bounds.items {
+                    self.items.push((key.clone(), json.clone()));
+                } else {
+                    report.over = true;
+                    break;
+                }
+            }
+            let keyless = page.iter().take(bounds.items).filter(|item| item.key.is_none());
+            keyless.for_each(|_| report.invalid.add(String::new));
+            report.added = self.items.len().saturating_sub(before);
+            report
+        }
+    }
+
+    fn config() -> ProptestConfig {
+        let path = Box::new(FileFailurePersistence::Direct("proptest-regressions/catalog.txt"));
+        ProptestConfig { failure_persistence: Some(path), ..ProptestConfig::default() }
+    }
+
+    proptest! {
+        #![proptest_config(config())]
+
+        #[test]
+        fn pages_make_the_list_that_the_plainest_way_makes(
+            pages in prop::collection::vec(prop::collection::vec(item(), 0..6), 0..8),
+            items in prop_oneof![3 => Just(100_usize), 1 => 0..8_usize],
+            bytes in prop_oneof![3 => Just(1_usize << 20), 1 => 0..400_usize],
+        ) {
+            let bounds = Bounds { items, bytes, mirror: false };
+            let (mut builder, mut model) = (Builder::default(), Model::default());
+            for page in &pages {
+                let items: Vec<_> = page.iter().map(|item| &*item.json).collect();
+                let text = format!("[{}]", items.join(" ,"));
+                let within = format!(r#"{{"a" : {text},"b":1}}"#);
+                let mut report = None;
+                Json::trusted(&within).scan().each_member(|name, value| {
+                    if name == "a" {
+                        let items = Items::read(Family::Prompts, value, bounds).expect("an array");
+                        assert_eq!(items.text, text);
+                        report = Some(builder.add(items, bounds));
+                    } else {
+                        assert_eq!(value.value().map(Json::text), Some("1"));
+                    }
+                });
+                let (read, expected) = (report.expect("a page"), model.add(page, text.len(), bounds));
+                prop_assert_eq!(
+                    (read.added, read.duplicate.named, read.invalid.named.len(), read.over),
+                    (expected.added, expected.duplicate.named, expected.invalid.named.len(), expected.over)
+                );
+            }
+            let list = builder.finish();
+            let found: Vec<_> = list.iter().map(|(key, json)| (key.into(), json.into())).collect();
+            prop_assert_eq!(&found, &model.items);
+            for (key, json) in &model.items {
+                prop_assert_eq!(list.find(key), Some((&**key, &**json)));
+            }
+            prop_assert_eq!(list.find("none"), None);
+            let mut sorted: Vec<_> = model.items.iter().map(|(key, _)| &**key).collect();
+            sorted.sort_unstable();
+            prop_assert_eq!(list.sorted().map(|(key, _)| key).collect::<Vec<_>>(), sorted);
+        }
+    }
 }

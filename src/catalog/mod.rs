@@ -2,32 +2,30 @@
 //!
 //! Items stay raw JSON, byte for byte, one buffer per page; typed access is a view.
 
-mod builder;
-mod difference;
-mod fingerprint;
 #[cfg(feature = "snapshot")]
 pub(crate) mod form;
-mod hash;
 mod item;
 mod list;
-#[cfg(feature = "snapshot")]
-pub(crate) mod list_form;
-mod mirror;
 #[cfg(feature = "template")]
 mod template;
 
-pub(crate) use builder::{Bounds, Builder, Flaws, Items, PageReport};
-pub use difference::Difference;
-pub use fingerprint::{Fingerprint, FingerprintKey};
-pub(crate) use hash::hash;
+#[cfg(feature = "http")]
+pub(crate) use item::mirrored;
 pub use item::{Prompt, PromptArgument, Resource, ResourceTemplate, TaskSupport, Tool, ToolHints};
 pub use list::List;
-#[cfg(feature = "http")]
-pub(crate) use mirror::mirrored;
+pub(crate) use list::{Bounds, Builder, Flaws, Items, PageReport};
 #[cfg(feature = "template")]
 pub use template::{TemplateError, Variable};
 
+use alloc::boxed::Box;
+use alloc::string::String;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::cmp::Ordering;
+use core::fmt;
+use core::hash::Hasher;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use siphasher::sip128::{Hasher128, SipHasher13};
 
 use crate::jsonrpc::Json;
 use crate::protocol::{Family, PerFamily};
@@ -116,4 +114,177 @@ impl Catalog {
         self.replace(family, builder.finish());
         Ok(())
     }
+}
+
+/// The changes between two lists: keys, sorted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default))]
+#[non_exhaustive]
+pub struct Difference {
+    /// Items only in the new list.
+    pub added: Vec<Box<str>>,
+    /// Items only in the old list.
+    pub removed: Vec<Box<str>>,
+    /// Items in both lists whose JSON differs.
+    pub changed: Vec<Box<str>>,
+}
+
+impl Difference {
+    /// A difference with these keys, each list sorted.
+    pub const fn new(added: Vec<Box<str>>, removed: Vec<Box<str>>, changed: Vec<Box<str>>) -> Self {
+        Self { added, removed, changed }
+    }
+
+    /// Whether there are no changes.
+    pub fn is_empty(&self) -> bool {
+        self.added.is_empty() && self.removed.is_empty() && self.changed.is_empty()
+    }
+
+    /// The changes from `before` to `after`.
+    pub fn between(before: &List, after: &List) -> Self {
+        let mut difference = Self::default();
+        let (mut old, mut new) = (before.sorted().peekable(), after.sorted().peekable());
+        loop {
+            let order = match (old.peek(), new.peek()) {
+                (None, None) => return difference,
+                (Some(_), None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+                (Some((old, _)), Some((new, _))) => old.cmp(new),
+            };
+            match order {
+                Ordering::Less => difference.removed.extend(old.next().map(|(key, _)| key.into())),
+                Ordering::Greater => difference.added.extend(new.next().map(|(key, _)| key.into())),
+                Ordering::Equal => {
+                    if let (Some((_, was)), Some((key, is))) = (old.next(), new.next())
+                        && was != is
+                    {
+                        difference.changed.push(key.into());
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The secret key for [`Fingerprint`]s: 16 bytes from a secure random source. The embedder generates it once and stores
+/// it.
+///
+/// Anyone who knows the key can construct two texts with the same fingerprint. Do not reveal it to a server, and do not
+/// share one key between installations. Fingerprints made with different keys differ even for the same text: if the key
+/// is lost, everything counts as changed once. Serialized as 32 hexadecimal digits; `Debug` does not show it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct FingerprintKey([u8; 16]);
+
+impl FingerprintKey {
+    /// A key from bytes.
+    pub const fn new(bytes: [u8; 16]) -> Self {
+        Self(bytes)
+    }
+
+    /// The bytes, for storage.
+    pub const fn to_bytes(self) -> [u8; 16] {
+        self.0
+    }
+}
+
+impl fmt::Debug for FingerprintKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("FingerprintKey(…)")
+    }
+}
+
+impl Serialize for FingerprintKey {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Fingerprint(u128::from_be_bytes(self.0)).serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for FingerprintKey {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Fingerprint::deserialize(deserializer).map(|Fingerprint(number)| Self(number.to_be_bytes()))
+    }
+}
+
+/// Identifies a text, item or catalogue across runs, machines and releases without keeping the text: 128 bits of
+/// SipHash-1-3 with a [`FingerprintKey`].
+///
+/// Without the key nobody can construct another text with the same fingerprint. Serialized as 32 hexadecimal digits.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Fingerprint(u128);
+
+impl Fingerprint {
+    /// The fingerprint of these bytes.
+    pub fn of(key: FingerprintKey, bytes: &[u8]) -> Self {
+        Self::of_parts(key, [bytes])
+    }
+
+    /// The fingerprint of a sequence of parts.
+    fn of_parts<'a>(key: FingerprintKey, parts: impl IntoIterator<Item = &'a [u8]>) -> Self {
+        let mut hasher = SipHasher13::new_with_key(&key.0);
+        for part in parts {
+            // The length separates the parts.
+            hasher.write(&(part.len() as u64).to_le_bytes());
+            hasher.write(part);
+        }
+        Self(hasher.finish128().as_u128())
+    }
+
+    /// The fingerprint as a number.
+    pub const fn get(self) -> u128 {
+        self.0
+    }
+}
+
+impl fmt::Debug for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+impl Serialize for Fingerprint {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Fingerprint {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let digits = String::deserialize(deserializer)?;
+        let is_hex = digits.len() == 32 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let number = u128::from_str_radix(&digits, 16).ok().filter(|_| is_hex);
+        number.map(Self).ok_or_else(|| de::Error::custom("not 32 hexadecimal digits"))
+    }
+}
+
+/// A fast hash without a key: the same in every release, on every machine.
+///
+/// An attacker can construct collisions. Use it to order and index, never to decide that texts are equal.
+pub(crate) fn hash(bytes: &[u8]) -> u64 {
+    let mut hash = mix(bytes.len() as u64 ^ ODD);
+    let (words, rest) = bytes.as_chunks::<8>();
+    for word in words {
+        hash = (hash ^ u64::from_le_bytes(*word)).wrapping_mul(ODD).rotate_left(29);
+    }
+    let mut last = [0; 8];
+    for (to, from) in last.iter_mut().zip(rest) {
+        *to = *from;
+    }
+    mix(hash ^ u64::from_le_bytes(last))
+}
+
+const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// A bijection in which every input bit affects every output bit (the finaliser of MurmurHash3).
+const fn mix(mut hash: u64) -> u64 {
+    hash ^= hash >> 33;
+    hash = hash.wrapping_mul(0xff51_afd7_ed55_8ccd);
+    hash ^= hash >> 33;
+    hash = hash.wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    hash ^ (hash >> 33)
 }

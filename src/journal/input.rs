@@ -1,16 +1,27 @@
+//! The inputs of a client as values, and what a journal needs from what it records.
+
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
+use alloc::string::String;
 use alloc::vec::Vec;
+use core::fmt::{Debug, Display};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::hub::Masks;
+use super::{BindingForm, json};
 #[cfg(feature = "http")]
-use crate::binding::http::{Broken, ExchangeId};
+use crate::Http;
+#[cfg(feature = "http")]
+use crate::binding::http::{Broken, ExchangeId, HttpAction};
+use crate::client::Binding;
 use crate::jsonrpc::ErrorObject;
 use crate::protocol::{Family, Root};
-use crate::{CommandError, ConnectionId, LogLevel, OpenFailure, Request, RequestId, ServerRequestId, Transport};
-
-use super::part::Part;
+use crate::{
+    Client, CommandError, ConnectionId, Lines, LogLevel, Messages, OpenFailure, Request, RequestId, ServerRequestId,
+    Time, Transport,
+};
 
 /// An input or a command of a [`Client`](crate::Client), as a value. [`Client::apply`](crate::Client::apply) applies it.
 ///
@@ -124,10 +135,10 @@ pub enum Input {
         /// The exchange.
         exchange: ExchangeId,
         /// The status.
-        #[serde(with = "super::head::status")]
+        #[serde(with = "head::status")]
         status: http::StatusCode,
         /// The headers.
-        #[serde(with = "super::head::headers")]
+        #[serde(with = "head::headers")]
         headers: http::HeaderMap,
     },
     /// `handle_body` of a client over HTTP.
@@ -153,7 +164,7 @@ pub enum Input {
         /// In which way it failed.
         broken: Broken,
         /// The HTTP client's message.
-        #[serde(serialize_with = "super::head::shown")]
+        #[serde(serialize_with = "head::shown")]
         why: Box<str>,
     },
 }
@@ -292,4 +303,275 @@ pub enum ApplyError {
         /// The client's binding: `messages`, `lines` or `http`.
         binding: Cow<'static, str>,
     },
+}
+
+/// The serialized form of a response's head, without its secrets.
+#[cfg(feature = "http")]
+mod head {
+    pub(super) mod status {
+        use http::StatusCode;
+        use serde::de::Error;
+        use serde::{Deserialize, Deserializer, Serializer};
+
+        #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+        pub(in super::super) fn serialize<S: Serializer>(
+            status: &StatusCode,
+            serializer: S,
+        ) -> Result<S::Ok, S::Error> {
+            serializer.serialize_u16(status.as_u16())
+        }
+
+        pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
+            deserializer: D,
+        ) -> Result<StatusCode, D::Error> {
+            StatusCode::from_u16(u16::deserialize(deserializer)?).map_err(D::Error::custom)
+        }
+    }
+
+    pub(super) mod headers {
+        use alloc::string::String;
+        use alloc::vec::Vec;
+        use http::{HeaderMap, HeaderName, HeaderValue};
+        use serde::de::Error;
+        use serde::{Deserialize, Deserializer, Serializer};
+
+        use crate::binding::http::response_value;
+        use crate::form::Bytes;
+
+        pub(in super::super) fn serialize<S: Serializer>(
+            headers: &HeaderMap,
+            serializer: S,
+        ) -> Result<S::Ok, S::Error> {
+            serializer.collect_seq(
+                headers.iter().map(|(name, value)| (name.as_str(), Bytes(response_value(name, value).into()))),
+            )
+        }
+
+        pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<HeaderMap, D::Error> {
+            let mut headers = HeaderMap::new();
+            for (name, value) in Vec::<(String, Bytes)>::deserialize(deserializer)? {
+                let name = HeaderName::from_bytes(name.as_bytes()).map_err(D::Error::custom)?;
+                let value = HeaderValue::from_bytes(&value.0).map_err(D::Error::custom)?;
+                headers.try_append(name, value).map_err(D::Error::custom)?;
+            }
+            Ok(headers)
+        }
+    }
+
+    /// A message of an HTTP client, in which addresses have no secrets.
+    pub(super) fn shown<S: serde::Serializer>(why: &str, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&crate::text::shown_in(why))
+    }
+}
+
+/// A stream of bytes: its session, and its connection or exchange.
+pub(super) type StreamKey = (u64, u64);
+
+/// What an input is to the bytes from a server.
+#[derive(Debug)]
+pub enum Part {
+    /// The next bytes of a stream.
+    Chunk(StreamKey),
+    /// The end of a stream.
+    End(StreamKey),
+    /// Something else.
+    Other,
+}
+
+impl<B: JournalBinding> Client<B> {
+    /// Applies an input or a command. Returns the id of a request that was accepted.
+    ///
+    /// # Errors
+    /// [`ApplyError::Command`] if a command is refused, [`ApplyError::OtherBinding`] for an input of another binding.
+    pub fn apply(&mut self, now: Time, input: Input) -> Result<Option<RequestId>, ApplyError> {
+        match input {
+            Input::Open => self.open(now)?,
+            Input::Close => self.close(now)?,
+            Input::Request(request) => return Ok(Some(self.request(now, request)?)),
+            Input::Cancel { request, reason: None } => self.cancel(now, request)?,
+            Input::Cancel { request, reason: Some(reason) } => self.cancel_with_reason(now, request, &reason)?,
+            Input::Notify { method, params } => self.notify(now, method.into_string(), params.as_deref())?,
+            Input::Provide { request, responses } => {
+                self.provide(now, request, responses.iter().map(|(key, response)| (&**key, &**response)))?;
+            }
+            Input::Decline { request } => self.decline(now, request)?,
+            Input::Respond { request, response: Ok(result) } => self.respond(now, request, Ok(&result))?,
+            Input::Respond { request, response: Err(error) } => self.respond(now, request, Err(error))?,
+            Input::Authorized => self.authorized(now)?,
+            Input::Subscribe { uri } => self.subscribe(now, &uri)?,
+            Input::Unsubscribe { uri } => self.unsubscribe(now, &uri)?,
+            Input::SetLogLevel { level } => self.set_log_level(now, level)?,
+            Input::SetRoots { roots } => self.set_roots(now, roots)?,
+            Input::Refresh { family } => self.refresh(now, family)?,
+            Input::Timeout => self.handle_timeout(now),
+            Input::Message { .. } | Input::Bytes { .. } | Input::Transport { .. } => {
+                return B::handle(self, now, &input).map(|()| None);
+            }
+            #[cfg(feature = "http")]
+            Input::Head { .. } | Input::Body { .. } | Input::End { .. } | Input::Failure { .. } => {
+                return B::handle(self, now, &input).map(|()| None);
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// A binding whose clients can be recorded. All of this crate are.
+pub trait JournalBinding: Binding<Action: Serialize + Debug> + Format {}
+
+/// What a journal needs from a binding. It is implemented in this crate only.
+pub trait Format: Binding {
+    /// The binding, as a header names it.
+    fn form(&self) -> BindingForm<'static>;
+
+    /// The number of the exchange that nothing is reported of after this action.
+    fn abandoned(_: &Self::Action) -> Option<u64> {
+        None
+    }
+
+    /// Gives an input from a transport to a client.
+    fn handle(client: &mut Client<Self>, now: Time, input: &Input) -> Result<(), ApplyError>
+    where
+        Self: Sized;
+}
+
+impl JournalBinding for Messages {}
+
+impl Format for Messages {
+    fn form(&self) -> BindingForm<'static> {
+        BindingForm::Messages
+    }
+
+    fn handle(client: &mut Client<Self>, now: Time, input: &Input) -> Result<(), ApplyError> {
+        if let Input::Message { connection, bytes } = input {
+            client.handle_message(now, *connection, bytes);
+        } else if let Input::Transport { connection, event } = input {
+            client.handle_transport(now, *connection, event.as_transport());
+        } else {
+            return Err(ApplyError::OtherBinding { binding: "messages".into() });
+        }
+        Ok(())
+    }
+}
+
+impl JournalBinding for Lines {}
+
+impl Format for Lines {
+    fn form(&self) -> BindingForm<'static> {
+        BindingForm::Lines
+    }
+
+    fn handle(client: &mut Client<Self>, now: Time, input: &Input) -> Result<(), ApplyError> {
+        if let Input::Bytes { connection, bytes } = input {
+            client.handle_bytes(now, *connection, bytes);
+        } else if let Input::Transport { connection, event } = input {
+            client.handle_transport(now, *connection, event.as_transport());
+        } else {
+            return Err(ApplyError::OtherBinding { binding: "lines".into() });
+        }
+        Ok(())
+    }
+}
+
+#[cfg(feature = "http")]
+impl JournalBinding for Http {}
+
+#[cfg(feature = "http")]
+impl Format for Http {
+    fn form(&self) -> BindingForm<'static> {
+        BindingForm::Http { url: self.redacted_url().into() }
+    }
+
+    fn abandoned(action: &HttpAction) -> Option<u64> {
+        if let HttpAction::Drop(exchange) = action { Some(exchange.as_u64()) } else { None }
+    }
+
+    fn handle(client: &mut Client<Self>, now: Time, input: &Input) -> Result<(), ApplyError> {
+        if let Input::Head { exchange, status, headers } = input {
+            client.handle_head(now, *exchange, *status, headers);
+        } else if let Input::Body { exchange, bytes } = input {
+            client.handle_body(now, *exchange, bytes);
+        } else if let Input::End { exchange } = input {
+            client.handle_end(now, *exchange);
+        } else if let Input::Failure { exchange, broken, why } = input {
+            client.handle_failure(now, *exchange, *broken, why);
+        } else {
+            return Err(ApplyError::OtherBinding { binding: "http".into() });
+        }
+        Ok(())
+    }
+}
+
+/// What can be recorded: a [`Client`] over any binding, and a [`Hub`](crate::host::hub::Hub). It is implemented in this
+/// crate only.
+pub trait Recordable: Subject {}
+
+/// What a journal needs from a client or a hub.
+pub trait Subject {
+    /// An input or a command, as a value.
+    type Input: Clone + Debug + Serialize + DeserializeOwned;
+    /// What an accepted command returns.
+    type Accepted: Debug + Serialize;
+    /// Why an input was not applied.
+    type Error: Debug + Display;
+    /// What the embedder has to do next.
+    type Action: Debug + Serialize;
+
+    /// Applies an input.
+    fn give(&mut self, now: Time, input: Self::Input) -> Result<Self::Accepted, Self::Error>;
+
+    /// The next action.
+    fn next(&mut self) -> Option<Self::Action>;
+
+    /// Whether it is a command, whose result is recorded.
+    fn is_command(input: &Self::Input) -> bool;
+
+    /// What an input is to the bytes from a server.
+    fn part(input: &Self::Input) -> Part;
+
+    /// The bytes of a chunk.
+    fn bytes(input: &mut Self::Input) -> Option<&mut Box<[u8]>>;
+
+    /// The stream that nothing is reported of after this action.
+    fn abandoned(action: &Self::Action) -> Option<StreamKey>;
+
+    /// An input as it is recorded.
+    fn shown(&self, input: &Self::Input, masks: &mut Masks) -> String;
+}
+
+impl<B: JournalBinding> Recordable for Client<B> {}
+
+impl<B: JournalBinding> Subject for Client<B> {
+    type Input = Input;
+    type Accepted = Option<RequestId>;
+    type Error = ApplyError;
+    type Action = B::Action;
+
+    fn give(&mut self, now: Time, input: Input) -> Result<Option<RequestId>, ApplyError> {
+        self.apply(now, input)
+    }
+
+    fn next(&mut self) -> Option<B::Action> {
+        self.poll()
+    }
+
+    fn is_command(input: &Input) -> bool {
+        input.is_command()
+    }
+
+    fn part(input: &Input) -> Part {
+        input.part(0)
+    }
+
+    fn bytes(input: &mut Input) -> Option<&mut Box<[u8]>> {
+        input.bytes()
+    }
+
+    fn abandoned(action: &B::Action) -> Option<StreamKey> {
+        B::abandoned(action).map(|exchange| (0, exchange))
+    }
+
+    fn shown(&self, input: &Input, _: &mut Masks) -> String {
+        json(input)
+    }
 }

@@ -47,39 +47,30 @@
 //! user information and query of addresses. Equal values have equal masks, so a replay finds the same differences between
 //! configurations. Commands and arguments of programs are recorded as they are.
 
-mod apply;
-mod binding;
-mod error;
-#[cfg(feature = "http")]
-mod head;
-mod held;
 mod hub;
 mod input;
-mod line;
-mod masks;
-mod part;
-mod reader;
-mod recordable;
 mod recorder;
 mod replay;
-mod scan;
 mod secrets;
-mod tape;
 
-#[cfg(feature = "testkit")]
-pub(crate) use reader::{Content, Kind, Line as JournalLine, Reader, parsed};
-
-pub use binding::JournalBinding;
-pub use error::JournalError;
 pub use hub::{HubAccepted, HubApplyError, HubInput};
-pub use input::{ApplyError, Input, TransportEvent};
-pub use line::End;
-pub use recordable::Recordable;
+pub use input::{ApplyError, Input, JournalBinding, Recordable, TransportEvent};
 pub use recorder::Recorder;
+#[cfg(feature = "testkit")]
+pub(crate) use replay::{Content, Kind, Line as JournalLine, Reader, parsed};
 pub use replay::{Played, Player, Replay, Replayed, replay};
 pub use secrets::SecretError;
 
-use line::FORMAT;
+use alloc::borrow::Cow;
+use alloc::boxed::Box;
+use alloc::string::{String, ToString};
+use core::fmt::{Display, Write};
+use core::hash::Hasher;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::RawValue;
+use siphasher::sip::SipHasher13;
+
+use crate::Time;
 
 /// Limits on a journal. A recorder that reaches one ends the journal with [`End::Limit`]; a replay ends with
 /// [`JournalError::Limit`].
@@ -98,4 +89,189 @@ impl Default for JournalLimits {
     fn default() -> Self {
         Self { line: 16 << 20, entries: 1_000_000, bytes: 64 << 20 }
     }
+}
+
+/// Why a journal cannot be replayed, or where its replay differs. Lines are counted from 1.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum JournalError {
+    /// The first line is not the header of a journal.
+    #[error("this is not a journal: its first line is no header: {why}")]
+    NotAJournal {
+        /// What is wrong with the line.
+        why: Box<str>,
+    },
+    /// The journal has another format.
+    #[error("the journal has format {found}, and this version of mcp-proto reads format {FORMAT}")]
+    Format {
+        /// The journal's format.
+        found: u32,
+    },
+    /// The header names a binding that this build does not have.
+    #[error("the journal is of a client over HTTP, for which mcp-proto needs the feature `http`")]
+    NoHttp,
+    /// The journal is of a hub, where one of a client is needed.
+    #[error("the journal is of a hub, not of a client")]
+    OfHub,
+    /// The journal is of a client, where one of a hub is needed.
+    #[error("the journal is of a client, not of a hub")]
+    OfClient,
+    /// The journal of a hub has no session of this server.
+    #[error("the journal has no session of the server `{server}`")]
+    NoServer {
+        /// The server.
+        server: Box<str>,
+    },
+    /// A line is not an entry of a journal.
+    #[error("line {line} of the journal is invalid: {why}")]
+    Invalid {
+        /// The line.
+        line: usize,
+        /// What is wrong with it.
+        why: Box<str>,
+    },
+    /// A line is not as it was recorded, or lines were added, removed or reordered.
+    #[error("line {line} of the journal is not the line that was recorded there: it was changed or moved")]
+    Changed {
+        /// The line.
+        line: usize,
+    },
+    /// What the client does differs from what was recorded.
+    #[error("line {line} of the journal differs from byte {at} on: recorded is `{expected}`, replayed is `{got}`")]
+    Differs {
+        /// The line.
+        line: usize,
+        /// The first byte that differs, counted from 0 in the recorded value.
+        at: usize,
+        /// The recorded value around this byte.
+        expected: Box<str>,
+        /// The value of the replay around this byte.
+        got: Box<str>,
+    },
+    /// The journal ends without its last line. Up to there the replay is the same.
+    #[error("the journal is cut off after line {line}; up to there the replay is the same")]
+    CutOff {
+        /// The last complete line.
+        line: usize,
+    },
+    /// The journal exceeds a limit.
+    #[error("line {line} of the journal exceeds the limit on {what}, {limit}")]
+    Limit {
+        /// The line.
+        line: usize,
+        /// The limit, a field of [`JournalLimits`](super::JournalLimits).
+        what: &'static str,
+        /// Its value.
+        limit: usize,
+    },
+}
+
+/// The version of the format.
+const FORMAT: u32 = 1;
+
+/// The first line.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Header<'a, O> {
+    journal: u32,
+    #[serde(rename = "crate")]
+    version: Cow<'a, str>,
+    binding: BindingForm<'a>,
+    options: O,
+    seed: u64,
+    /// It follows when the line is closed.
+    #[serde(default, rename = "sum", skip_serializing)]
+    _sum: Option<Cow<'a, str>>,
+}
+
+/// A binding, as the header names it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "type", content = "value", rename_all = "snake_case")]
+pub enum BindingForm<'a> {
+    /// [`Messages`](crate::Messages).
+    Messages,
+    /// [`Lines`](crate::Lines).
+    Lines,
+    /// `Http`.
+    Http {
+        /// The server's address, without its secrets.
+        url: Cow<'a, str>,
+    },
+    /// No binding: it is the journal of a [`Hub`](crate::host::hub::Hub).
+    Hub,
+}
+
+/// A line after the first. It has one member besides its time and its sum.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry<'a> {
+    at: Time,
+    #[serde(borrow, default, rename = "in")]
+    input: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    result: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    out: Option<&'a RawValue>,
+    #[serde(default)]
+    end: Option<End>,
+    #[serde(default, rename = "sum")]
+    _sum: Option<Cow<'a, str>>,
+}
+
+/// `null` is a value: there was no action.
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
+    <&RawValue>::deserialize(deserializer).map(Some)
+}
+
+/// Why a journal ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum End {
+    /// The recorder was finished.
+    Finished,
+    /// A limit was reached: what followed is not in the journal.
+    Limit,
+}
+
+/// A value of this crate as JSON.
+fn json(value: &impl Serialize) -> String {
+    // These values serialize without errors.
+    serde_json::to_string(value).unwrap_or_else(|_| "null".into())
+}
+
+/// The result of a command as JSON.
+fn command_result<T: Serialize, E: Display>(result: &Result<T, E>) -> String {
+    #[derive(Serialize)]
+    #[serde(tag = "type", content = "value", rename_all = "snake_case")]
+    enum Form<'a, T> {
+        Ok(&'a T),
+        Err(String),
+    }
+    json(&match result {
+        Ok(accepted) => Form::Ok(accepted),
+        Err(error) => Form::Err(error.to_string()),
+    })
+}
+
+/// Appends the sum of a line and a line feed. `line` is an object without its closing brace.
+fn close(line: &mut String, number: usize) {
+    let sum = sum(line.as_bytes(), number);
+    // Writing into memory cannot fail.
+    let _ = writeln!(line, ",\"sum\":\"{sum:08x}\"}}");
+}
+
+/// Whether the sum at the end of a line, without its line feed, is that of the line at this number. A line without one
+/// was written by hand.
+fn has_valid_sum(line: &str, number: usize) -> bool {
+    let Some((text, end)) = line.rsplit_once(",\"sum\":\"") else { return true };
+    let Some(written) = end.strip_suffix("\"}") else { return true };
+    u32::from_str_radix(written, 16).is_ok_and(|written| written == sum(text.as_bytes(), number))
+}
+
+/// It detects damage, not forgery.
+fn sum(text: &[u8], number: usize) -> u32 {
+    let mut hasher = SipHasher13::new_with_keys(0, number as u64);
+    hasher.write(text);
+    hasher.finish() as u32
 }

@@ -1,16 +1,20 @@
+//! The recorder: holds inputs back until no secret can continue in the next one, and writes the lines.
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::ops::Deref;
-
 use serde::Serialize;
 
-use super::held::{Held, line};
-use super::line::{BindingForm, End, FORMAT, Header, command_result, json};
-use super::masks::Masks;
-use super::part::Part;
-use super::secrets::Secrets;
-use super::tape::Tape;
-use super::{JournalBinding, JournalLimits, Recordable, SecretError};
+use super::hub::Masks;
+use super::input::{Part, StreamKey, Subject};
+use super::secrets::{Found, Scanner, Secrets, merged};
+use super::{
+    BindingForm, End, FORMAT, Header, JournalBinding, JournalLimits, Recordable, SecretError, close, command_result,
+    json,
+};
 use crate::host::hub::{Hub, HubOptions};
 use crate::{Client, Options, Time};
 
@@ -190,4 +194,197 @@ impl<R: Recordable> Deref for Recorder<R> {
 fn header(binding: BindingForm<'_>, options: &impl Serialize, seed: u64) -> String {
     let version = env!("CARGO_PKG_VERSION").into();
     json(&Header { journal: FORMAT, version, binding, options, seed, _sum: None })
+}
+
+/// The newest entries, from the first chunk on that may end with the beginning of a secret.
+#[derive(Debug)]
+struct Held<R: Subject> {
+    entries: VecDeque<Entry<R::Input>>,
+    /// The number of the first entry, counted from 0.
+    first: u64,
+    bytes: usize,
+    /// The streams with such chunks.
+    streams: BTreeMap<StreamKey, Stream>,
+}
+
+#[derive(Debug)]
+enum Entry<I> {
+    /// A line, without its sum.
+    Line(String),
+    /// A chunk, and where it begins in the bytes that the scanner read.
+    Chunk { at: Time, base: u64, input: I },
+}
+
+#[derive(Debug)]
+struct Stream {
+    scanner: Scanner,
+    found: Vec<Found>,
+    /// The numbers of its entries.
+    chunks: Vec<u64>,
+}
+
+impl<R: Subject> Default for Held<R> {
+    fn default() -> Self {
+        Self { entries: VecDeque::new(), first: 0, bytes: 0, streams: BTreeMap::new() }
+    }
+}
+
+impl<R: Subject> Held<R> {
+    /// Number and bytes of the entries.
+    fn size(&self) -> (usize, usize) {
+        (self.entries.len(), self.bytes)
+    }
+
+    /// Drops everything.
+    pub(super) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    pub(super) fn line(&mut self, line: String) {
+        self.bytes = self.bytes.saturating_add(line.len());
+        self.entries.push_back(Entry::Line(line));
+    }
+
+    /// Adds a chunk of a stream.
+    fn chunk(&mut self, secrets: &Secrets, at: Time, key: StreamKey, mut input: R::Input) {
+        let new = || Stream { scanner: Scanner::new(), found: Vec::new(), chunks: Vec::new() };
+        let stream = self.streams.entry(key).or_insert_with(new);
+        let base = stream.scanner.length();
+        if let Some(bytes) = R::bytes(&mut input) {
+            secrets.read(&mut stream.scanner, bytes, &mut stream.found);
+            self.bytes = self.bytes.saturating_add(bytes.len());
+        }
+        stream.chunks.push(self.first.saturating_add(self.entries.len() as u64));
+        let is_settled = secrets.is_settled(&stream.scanner);
+        self.entries.push_back(Entry::Chunk { at, base, input });
+        if is_settled {
+            self.settle(secrets, key);
+        }
+    }
+
+    /// The chunks of a stream become lines: nothing follows that belongs to a secret in them.
+    fn settle(&mut self, secrets: &Secrets, key: StreamKey) {
+        let Some(Stream { found, chunks, .. }) = self.streams.remove(&key) else { return };
+        let found = merged(found);
+        for number in chunks {
+            let place = usize::try_from(number.saturating_sub(self.first)).unwrap_or(usize::MAX);
+            let Some(entry) = self.entries.get_mut(place) else { continue };
+            let Entry::Chunk { at, base, input } = entry else { continue };
+            if let Some(bytes) = R::bytes(input) {
+                self.bytes = self.bytes.saturating_sub(bytes.len());
+                *bytes = secrets.masked(*base, bytes, &found).into();
+            }
+            let line = line(secrets, *at, "in", json(input));
+            self.bytes = self.bytes.saturating_add(line.len());
+            *entry = Entry::Line(line);
+        }
+    }
+
+    /// All streams ended.
+    fn settle_all(&mut self, secrets: &Secrets) {
+        while let Some(key) = self.streams.keys().next().copied() {
+            self.settle(secrets, key);
+        }
+    }
+
+    /// The next line that waits for nothing.
+    fn pop(&mut self) -> Option<String> {
+        let Entry::Line(line) = self.entries.front_mut()? else { return None };
+        let line = core::mem::take(line);
+        self.bytes = self.bytes.saturating_sub(line.len());
+        self.entries.pop_front();
+        self.first = self.first.saturating_add(1);
+        Some(line)
+    }
+}
+
+/// A line of one member besides its time, without secrets and without its sum.
+pub(super) fn line(secrets: &Secrets, at: Time, name: &str, value: String) -> String {
+    format!("{{\"at\":{},\"{name}\":{}}}", at.as_micros(), secrets.hide(value))
+}
+
+/// Room for the last line.
+const LAST: usize = 80;
+
+/// The lines that were not taken yet.
+#[derive(Debug)]
+struct Tape {
+    limits: JournalLimits,
+    /// The first line, until there is another: secrets may be named before.
+    header: Option<String>,
+    text: String,
+    /// Number and bytes of all lines so far.
+    lines: usize,
+    bytes: usize,
+    /// Whether the journal ended, and how many entries were dropped since.
+    dropped: Option<u64>,
+}
+
+impl Tape {
+    pub(super) const fn new(header: String, limits: JournalLimits) -> Self {
+        Self { limits, header: Some(header), text: String::new(), lines: 0, bytes: 0, dropped: None }
+    }
+
+    /// Whether the journal ended. An entry that it should have had is counted.
+    fn drops(&mut self, entries: u64) -> bool {
+        self.dropped = self.dropped.map(|dropped| dropped.saturating_add(entries));
+        self.dropped.is_some()
+    }
+
+    /// Whether there is no room for this many lines and bytes.
+    const fn is_full(&self, lines: usize, bytes: usize) -> bool {
+        let JournalLimits { line: _, entries, bytes: most } = self.limits;
+        self.lines.saturating_add(lines) >= entries || self.bytes.saturating_add(bytes) > most.saturating_sub(LAST)
+    }
+
+    /// Writes the header, if it was not written yet.
+    pub(super) fn begin(&mut self, secrets: &Secrets) {
+        if let Some(header) = self.header.take()
+            && !self.push(secrets.hide(header))
+        {
+            self.dropped = Some(0);
+        }
+    }
+
+    /// Adds an entry, an object. If there is no room, the journal ends.
+    pub(super) fn entry(&mut self, now: Time, entry: String) {
+        if !self.drops(1) && !self.push(entry) {
+            self.end(now, End::Limit);
+            self.dropped = Some(1);
+        }
+    }
+
+    pub(super) fn end(&mut self, now: Time, end: End) {
+        if self.dropped.is_none() {
+            let mut line = format!("{{\"at\":{},\"end\":{}", now.as_micros(), json(&end));
+            close(&mut line, self.lines.saturating_add(1));
+            self.write(&line);
+            self.dropped = Some(0);
+        }
+    }
+
+    pub(super) fn take(&mut self) -> String {
+        core::mem::take(&mut self.text)
+    }
+
+    fn dropped(&self) -> u64 {
+        self.dropped.unwrap_or_default()
+    }
+
+    /// Adds a line, an object; false if there is no room for it.
+    fn push(&mut self, mut line: String) -> bool {
+        line.pop();
+        close(&mut line, self.lines.saturating_add(1));
+        if line.len() > self.limits.line || self.is_full(1, line.len()) {
+            return false;
+        }
+        self.write(&line);
+        true
+    }
+
+    fn write(&mut self, line: &str) {
+        self.lines = self.lines.saturating_add(1);
+        self.bytes = self.bytes.saturating_add(line.len());
+        self.text.push_str(line);
+    }
 }

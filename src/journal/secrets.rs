@@ -1,13 +1,14 @@
-//! The secrets that an embedder names, and what a journal has in their place.
+//! The secrets that an embedder names, and the search for them in bytes that come in parts, also within JSON strings and
+//! percent-encoding.
 
 use alloc::boxed::Box;
+use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 use core::fmt::{self, Debug, Formatter};
 
-use super::scan::{Found, Pattern, Scanner};
 use crate::encodings::encodings;
 
 /// The numbers of masks have two digits.
@@ -150,4 +151,300 @@ fn mask(secret: &str, number: usize) -> String {
     let mut mask = format!("{begin}{number}");
     mask.push_str(&fill.repeat(secret.len().saturating_sub(mask.len())));
     mask
+}
+
+/// How many levels of JSON strings are read. A message has up to three, and a line of a journal may have it as a string.
+const LEVELS: usize = 5;
+
+/// A text that is looked for.
+pub(super) struct Pattern {
+    text: Box<[u8]>,
+    /// Per position, the length of the longest part before it that the text also begins with (Knuth, Morris, Pratt).
+    fallback: Box<[usize]>,
+    /// What replaces it: not longer than the text.
+    pub(super) mask: Box<[u8]>,
+}
+
+/// Where a pattern was found, in bytes since the scanner began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Found {
+    start: u64,
+    pub(super) end: u64,
+    /// Its place in the list of patterns.
+    pattern: usize,
+}
+
+/// The bytes read so far.
+#[derive(Debug)]
+pub(super) struct Scanner {
+    /// The bytes as they are, and then as the contents of JSON strings within JSON strings. A level that does not differ
+    /// from the one before it is missing.
+    levels: Vec<Level>,
+    /// The deepest level without percent-encoding, and then with `+` as a space, as in forms. One that does not differ is
+    /// missing.
+    encoded: [Option<Level>; 2],
+    length: u64,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Level {
+    /// Per pattern, how many bytes of it the text ends with.
+    matched: Vec<usize>,
+    /// Where the last bytes of the text began: as many as the longest match needs.
+    starts: VecDeque<u64>,
+    /// An escape sequence that is not complete.
+    escape: Vec<Unit>,
+}
+
+/// A byte of a level's text, and where it comes from.
+#[derive(Clone, Copy, Debug)]
+struct Unit {
+    byte: u8,
+    start: u64,
+    end: u64,
+}
+
+impl Pattern {
+    pub(super) fn new(text: &[u8], mask: &[u8]) -> Self {
+        let mut fallback = alloc::vec![0];
+        let mut length = 0;
+        for byte in text.iter().skip(1) {
+            while length > 0 && text.get(length) != Some(byte) {
+                length = before(&fallback, length);
+            }
+            length = length.saturating_add(usize::from(text.get(length) == Some(byte)));
+            fallback.push(length);
+        }
+        Self { text: text.into(), fallback: fallback.into(), mask: mask.into() }
+    }
+
+    /// How much of the text is matched after a byte.
+    fn step(&self, mut matched: usize, byte: u8) -> usize {
+        if matched == self.text.len() {
+            matched = before(&self.fallback, matched);
+        }
+        loop {
+            if self.text.get(matched) == Some(&byte) {
+                return matched.saturating_add(1);
+            }
+            if matched == 0 {
+                return 0;
+            }
+            matched = before(&self.fallback, matched);
+        }
+    }
+}
+
+fn before(fallback: &[usize], length: usize) -> usize {
+    length.checked_sub(1).and_then(|last| fallback.get(last)).copied().unwrap_or_default()
+}
+
+impl Scanner {
+    pub(super) fn new() -> Self {
+        Self { levels: alloc::vec![Level::default()], encoded: [None, None], length: 0 }
+    }
+
+    /// How many bytes were read.
+    pub(super) const fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// Whether no pattern can begin in the bytes read so far and end in those that follow.
+    pub(super) fn is_settled(&self, patterns: &[Pattern]) -> bool {
+        let is_open = |(matched, pattern): (&usize, &Pattern)| match *matched == pattern.text.len() {
+            true => before(&pattern.fallback, *matched) > 0,
+            false => *matched > 0,
+        };
+        self.levels
+            .iter()
+            .chain(self.encoded.iter().flatten())
+            .all(|level| level.escape.is_empty() && !level.matched.iter().zip(patterns).any(is_open))
+    }
+
+    /// Reads bytes, and reports the patterns that end in them.
+    pub(super) fn read(&mut self, patterns: &[Pattern], bytes: &[u8], found: &mut Vec<Found>) {
+        let (mut units, mut decoded, mut plain) = (Vec::new(), Vec::new(), Vec::new());
+        for byte in bytes {
+            let start = self.length;
+            self.length = self.length.saturating_add(1);
+            units.clear();
+            units.push(Unit { byte: *byte, start, end: self.length });
+            let mut depth = 0;
+            while !units.is_empty() {
+                if units.iter().any(|unit| unit.byte == b'\\') {
+                    self.deepen(depth);
+                }
+                let has_next = self.levels.len() > depth.saturating_add(1);
+                let Some(level) = self.levels.get_mut(depth) else { break };
+                for unit in units.drain(..) {
+                    if has_next {
+                        level.read(patterns, unit, found);
+                        level.decode(unit, &mut decoded);
+                    } else {
+                        read_encoded(&mut self.encoded, level, unit, &mut plain, |level, unit| {
+                            level.read(patterns, unit, found);
+                        });
+                        level.read(patterns, unit, found);
+                    }
+                }
+                core::mem::swap(&mut units, &mut decoded);
+                depth = depth.saturating_add(1);
+            }
+        }
+    }
+
+    /// Adds a level below the deepest one, which has the same text so far.
+    fn deepen(&mut self, depth: usize) {
+        if depth.saturating_add(1) == self.levels.len() && self.levels.len() < LEVELS {
+            self.levels.extend(self.levels.last().cloned());
+        }
+    }
+}
+
+/// Gives the levels without percent-encoding a byte of the deepest level, and calls `read` with what becomes of it.
+fn read_encoded(
+    encoded: &mut [Option<Level>; 2],
+    deepest: &Level,
+    unit: Unit,
+    plain: &mut Vec<Unit>,
+    mut read: impl FnMut(&mut Level, Unit),
+) {
+    let [percent, form] = encoded;
+    // Each has the same text so far as the one that it is copied from.
+    if percent.is_none() && unit.byte == b'%' {
+        *percent = Some(deepest.clone());
+    }
+    if form.is_none() && unit.byte == b'+' {
+        *form = Some(percent.as_ref().unwrap_or(deepest).clone());
+    }
+    let space = if unit.byte == b'+' { b' ' } else { unit.byte };
+    for (level, byte) in [(percent, unit.byte), (form, space)] {
+        let Some(level) = level else { continue };
+        level.decode_percent(Unit { byte, ..unit }, plain);
+        plain.drain(..).for_each(|unit| read(level, unit));
+    }
+}
+
+impl Level {
+    fn read(&mut self, patterns: &[Pattern], unit: Unit, found: &mut Vec<Found>) {
+        self.starts.push_back(unit.start);
+        self.matched.resize(patterns.len(), 0);
+        let mut longest = 0;
+        for (at, (matched, pattern)) in self.matched.iter_mut().zip(patterns).enumerate() {
+            *matched = pattern.step(*matched, unit.byte);
+            longest = longest.max(*matched);
+            if *matched == pattern.text.len() {
+                let start = self.starts.len().checked_sub(*matched).and_then(|first| self.starts.get(first));
+                let Some(start) = start.copied() else { continue };
+                match found.last_mut() {
+                    // One that overlaps itself is one.
+                    Some(last) if last.pattern == at && last.start <= start && start < last.end => {
+                        last.end = last.end.max(unit.end);
+                    }
+                    _ => found.push(Found { start, end: unit.end, pattern: at }),
+                }
+            }
+        }
+        while self.starts.len() > longest {
+            self.starts.pop_front();
+        }
+    }
+
+    /// Gives its text without percent-encoding. What is no valid encoding is passed on as it is.
+    fn decode_percent(&mut self, unit: Unit, plain: &mut Vec<Unit>) {
+        if unit.byte == b'%' {
+            plain.append(&mut self.escape);
+            self.escape.push(unit);
+            return;
+        }
+        self.escape.push(unit);
+        let digit = |unit: &Unit| char::from(unit.byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+        match &*self.escape {
+            [_, high] if digit(high).is_some() => {}
+            [first, high, low] => match digit(high).zip(digit(low)) {
+                Some((high, low)) => {
+                    plain.push(Unit { byte: (high << 4) | low, start: first.start, end: unit.end });
+                    self.escape.clear();
+                }
+                None => plain.append(&mut self.escape),
+            },
+            _ => plain.append(&mut self.escape),
+        }
+    }
+
+    /// Gives the level below its text. What is no valid escape sequence is passed on as it is.
+    fn decode(&mut self, unit: Unit, decoded: &mut Vec<Unit>) {
+        if self.escape.is_empty() && unit.byte != b'\\' {
+            decoded.push(unit);
+            return;
+        }
+        self.escape.push(unit);
+        let mut text = [0; 12];
+        for (byte, unit) in text.iter_mut().zip(&self.escape) {
+            *byte = unit.byte;
+        }
+        match unescaped(text.get(..self.escape.len()).unwrap_or_default()) {
+            Escape::Incomplete => {}
+            Escape::Character(character) => {
+                let start = self.escape.first().map_or(unit.start, |first| first.start);
+                let mut bytes = [0; 4];
+                decoded.extend(character.encode_utf8(&mut bytes).bytes().map(|byte| Unit {
+                    byte,
+                    start,
+                    end: unit.end,
+                }));
+                self.escape.clear();
+            }
+            Escape::Invalid => decoded.append(&mut self.escape),
+        }
+    }
+}
+
+/// An escape sequence of JSON.
+enum Escape {
+    Incomplete,
+    Character(char),
+    Invalid,
+}
+
+fn unescaped(text: &[u8]) -> Escape {
+    let plain = |character| Escape::Character(character);
+    match text {
+        [b'\\'] => Escape::Incomplete,
+        [b'\\', b'b'] => plain('\u{8}'),
+        [b'\\', b'f'] => plain('\u{c}'),
+        [b'\\', b'n'] => plain('\n'),
+        [b'\\', b'r'] => plain('\r'),
+        [b'\\', b't'] => plain('\t'),
+        [b'\\', byte @ (b'"' | b'\\' | b'/')] => plain(char::from(*byte)),
+        [b'\\', b'u', digits @ ..] if digits.len() < 4 => incomplete(digits.iter().all(u8::is_ascii_hexdigit)),
+        [b'\\', b'u', a, b, c, d] => match code(&[*a, *b, *c, *d]) {
+            Some(0xd800..=0xdbff) => Escape::Incomplete,
+            Some(code) => char::from_u32(code).map_or(Escape::Invalid, Escape::Character),
+            None => Escape::Invalid,
+        },
+        [b'\\', b'u', _, _, _, _, b'\\'] | [b'\\', b'u', _, _, _, _, b'\\', b'u'] => Escape::Incomplete,
+        [b'\\', b'u', _, _, _, _, b'\\', b'u', digits @ ..] if digits.len() < 4 => {
+            incomplete(digits.iter().all(u8::is_ascii_hexdigit))
+        }
+        [b'\\', b'u', a, b, c, d, b'\\', b'u', e, f, g, h] => {
+            let pair = code(&[*a, *b, *c, *d]).zip(code(&[*e, *f, *g, *h]));
+            let character = pair.filter(|(_, low)| (0xdc00..=0xdfff).contains(low)).and_then(|(high, low)| {
+                let high = high.checked_sub(0xd800)?.checked_mul(0x400)?;
+                char::from_u32(low.checked_sub(0xdc00)?.checked_add(high)?.checked_add(0x1_0000)?)
+            });
+            character.map_or(Escape::Invalid, Escape::Character)
+        }
+        _ => Escape::Invalid,
+    }
+}
+
+const fn incomplete(yes: bool) -> Escape {
+    if yes { Escape::Incomplete } else { Escape::Invalid }
+}
+
+/// A code unit in hexadecimal digits.
+fn code(digits: &[u8; 4]) -> Option<u32> {
+    let digits = digits.iter().map(|digit| char::from(*digit).to_digit(16));
+    digits.into_iter().try_fold(0_u32, |code, digit| code.checked_mul(16)?.checked_add(digit?))
 }

@@ -1,7 +1,9 @@
+//! Writes messages and JSON objects.
+
 use alloc::vec::Vec;
 use core::fmt::Write;
 
-use super::plain::{after_plain, is_plain};
+use super::json::{after_plain, is_plain};
 use super::{ErrorObject, PeerId};
 
 /// Writes a JSON object member by member, in call order.

@@ -1,9 +1,17 @@
+//! JSON as written: finds values in text that is known to be valid, without copying them.
+
 use alloc::borrow::{Cow, ToOwned};
 use alloc::boxed::Box;
 use alloc::string::String;
+use alloc::vec::Vec;
+use core::cmp::Ordering;
+use core::iter;
+use serde::de::value::{BorrowedStrDeserializer, Error, MapDeserializer};
+use serde::de::{Deserialize, Deserializer, Visitor};
+use serde::forward_to_deserialize_any;
 use serde_json::value::RawValue;
 
-use super::plain::{has_backslash, has_either};
+use super::decode::valid_value;
 
 /// A JSON value as written. It is valid: it was parsed as part of a message.
 ///
@@ -56,7 +64,7 @@ impl<'a> Json<'a> {
     }
 
     pub(crate) fn raw(self) -> &'a RawValue {
-        super::raw::known(self.0)
+        known(self.0)
     }
 
     pub(crate) fn to_raw(self) -> Box<RawValue> {
@@ -67,5 +75,796 @@ impl<'a> Json<'a> {
 impl<'a> From<&'a RawValue> for Json<'a> {
     fn from(raw: &'a RawValue) -> Self {
         Self(raw.get())
+    }
+}
+
+/// The serialized form of texts that have to be JSON.
+#[cfg(feature = "snapshot")]
+pub(crate) mod form {
+    use alloc::boxed::Box;
+    use alloc::vec::Vec;
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer};
+
+    use super::Json;
+
+    type Pairs = Vec<(Box<str>, Box<str>)>;
+
+    fn check<E: Error>(text: &str) -> Result<(), E> {
+        Json::checked(text, usize::MAX).map(drop).ok_or_else(|| E::custom("a text is not JSON"))
+    }
+
+    pub(crate) fn json<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Box<str>, D::Error> {
+        let text = Box::deserialize(deserializer)?;
+        check(&text).map(|()| text)
+    }
+
+    pub(crate) fn optional_json<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Box<str>>, D::Error> {
+        let text: Option<Box<str>> = Option::deserialize(deserializer)?;
+        text.as_deref().map_or(Ok(()), check).map(|()| text)
+    }
+
+    /// Names, and values that are JSON.
+    pub(crate) fn json_values<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Pairs, D::Error> {
+        let pairs = Pairs::deserialize(deserializer)?;
+        pairs.iter().try_for_each(|(_, value)| check(value)).map(|()| pairs)
+    }
+
+    /// Names and values, both JSON.
+    pub(crate) fn json_members<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Pairs, D::Error> {
+        let pairs = json_values(deserializer)?;
+        pairs.iter().try_for_each(|(name, _)| check(name)).map(|()| pairs)
+    }
+}
+
+/// The first elements of an array.
+#[derive(Debug)]
+pub(crate) struct Elements<'a> {
+    pub(crate) kept: Vec<Json<'a>>,
+    /// Whether the array has further elements.
+    pub(crate) more: bool,
+}
+
+impl<'a> Json<'a> {
+    /// Wraps text if it is one JSON value, at most `depth` levels deep, without surrounding white space.
+    pub(crate) fn checked(text: &'a str, depth: usize) -> Option<Self> {
+        valid_value(text, depth).is_ok().then_some(Self::trusted(text))
+    }
+
+    /// Calls `each` with every member of an object, in order; does nothing if this is not an object.
+    pub(crate) fn members(self, each: impl FnMut(&str, Json<'a>)) {
+        self.scan().members(each);
+    }
+
+    /// Like `members`, with the names as written, including names that are not valid strings.
+    pub(crate) fn raw_members(self, each: impl FnMut(Json<'a>, Json<'a>)) {
+        self.scan().raw_members(each);
+    }
+
+    /// A scan that starts at this value.
+    pub(crate) const fn scan(self) -> Scan<'a> {
+        Scan::new(self.text())
+    }
+
+    /// The member with this name, which must not need escapes; the last one if it is repeated. `None` if this is not an
+    /// object.
+    pub(crate) fn member(self, name: &str) -> Option<Json<'a>> {
+        self.scan().member(name)
+    }
+
+    /// Calls `each` with every element of an array, in order; does nothing if this is not an array.
+    pub(crate) fn each_element(self, mut each: impl FnMut(Json<'a>)) {
+        self.scan().each_element(|scan| scan.value().map(&mut each).is_some());
+    }
+
+    /// The first `limit` elements; `None` if this is not an array.
+    pub(crate) fn elements(self, limit: usize) -> Option<Elements<'a>> {
+        let mut kept = Vec::new();
+        let (_, more) = self.scan().each_element(|scan| {
+            let room = kept.len() < limit;
+            kept.extend(scan.value().filter(|_| room));
+            room
+        })?;
+        Some(Elements { kept, more })
+    }
+}
+
+/// A position in text that is known to be JSON. On other text the results are arbitrary, but every scan ends.
+pub(crate) struct Scan<'a> {
+    text: &'a str,
+    rest: &'a [u8],
+    ahead: Ahead,
+}
+
+impl<'a> Scan<'a> {
+    pub(super) const fn new(text: &'a str) -> Self {
+        Self { text, rest: text.as_bytes(), ahead: Ahead::NONE }
+    }
+
+    /// Skips these values of the text without reading them.
+    pub(crate) fn skipping(self, spans: Spans) -> Self {
+        Self { ahead: Ahead::new(spans), ..self }
+    }
+
+    /// The offset from the beginning of the text.
+    #[inline]
+    pub(crate) const fn place(&self) -> usize {
+        self.text.len().wrapping_sub(self.rest.len())
+    }
+
+    /// The offset of the next value.
+    pub(crate) const fn next_place(&mut self) -> usize {
+        self.rest = skip_between(self.rest);
+        self.place()
+    }
+
+    fn since(&self, start: usize) -> Option<Json<'a>> {
+        self.text.get(start..self.place()).filter(|text| !text.is_empty()).map(Json::trusted)
+    }
+
+    /// Moves to the next value of an object or array, a member's name counting as one; false at the end.
+    fn has_value(&mut self) -> bool {
+        self.rest = skip_between(self.rest);
+        !matches!(self.rest, [] | [b'}' | b']', ..])
+    }
+
+    /// Takes the next value.
+    pub(crate) fn value(&mut self) -> Option<Json<'a>> {
+        let start = self.next_place();
+        let known = if self.ahead.is_empty() { None } else { self.ahead.after(self.rest) };
+        self.rest = known.unwrap_or_else(|| after_value(self.rest));
+        self.since(start)
+    }
+
+    /// Takes the opening bracket of the next value if it is this one. Then call [`name`](Self::name) inside an object,
+    /// or [`element`](Self::element) inside an array, until it takes the closing bracket.
+    pub(crate) fn enter(&mut self, bracket: u8) -> bool {
+        self.rest = skip_between(self.rest);
+        let after = self.rest.split_first().filter(|(first, _)| **first == bracket);
+        self.rest = after.map_or(self.rest, |(_, after)| after);
+        after.is_some()
+    }
+
+    /// Takes the name of an object's next member as written; `None` at the object's end, after taking the closing
+    /// bracket.
+    pub(crate) fn name(&mut self) -> Option<Json<'a>> {
+        let start = self.next_place();
+        let (first, rest) = self.rest.split_first()?;
+        if *first != b'"' {
+            self.rest = rest;
+            return None;
+        }
+        self.rest = after_quote(rest);
+        self.since(start)
+    }
+
+    /// Whether an array has another element, which is next; at the array's end, takes the closing bracket.
+    pub(crate) fn element(&mut self) -> bool {
+        let more = self.has_value();
+        if !more {
+            self.rest = self.rest.get(1..).unwrap_or_default();
+        }
+        more
+    }
+
+    /// Takes the next value. If it is an object, calls `each` with every member.
+    pub(crate) fn members(&mut self, mut each: impl FnMut(&str, Json<'a>)) -> Option<Json<'a>> {
+        self.each_member(|name, scan| {
+            if let Some(value) = scan.value() {
+                each(name, value);
+            }
+        })
+    }
+
+    /// Like `members`, with the names as written, including names that are not valid strings.
+    pub(super) fn raw_members(&mut self, mut each: impl FnMut(Json<'a>, Json<'a>)) -> Option<Json<'a>> {
+        self.each_raw_member(|name, _, scan| {
+            if let Some(value) = scan.value() {
+                each(name, value);
+            }
+        })
+    }
+
+    /// Like `members`, but passes the scan positioned at the member's value, which `each` may take.
+    pub(crate) fn each_member(&mut self, mut each: impl FnMut(&str, &mut Self)) -> Option<Json<'a>> {
+        self.each_raw_member(|name, escaped, scan| {
+            if escaped {
+                if let Some(name) = name.as_string() {
+                    each(&name, scan);
+                }
+            } else if let Some(name) = name.text().get(1..name.text().len().wrapping_sub(1)) {
+                each(name, scan);
+            }
+        })
+    }
+
+    /// Also passes to `each` whether the name has escapes.
+    #[inline]
+    fn each_raw_member(&mut self, mut each: impl FnMut(Json<'a>, bool, &mut Self)) -> Option<Json<'a>> {
+        let start = self.next_place();
+        let [b'{', rest @ ..] = self.rest else { return self.value() };
+        self.rest = rest;
+        loop {
+            let name_start = self.next_place();
+            let [quote, rest @ ..] = self.rest else { return None };
+            self.rest = rest;
+            if *quote != b'"' {
+                return self.since(start);
+            }
+            let mut escaped = false;
+            self.rest = after_known_string(rest, |rest| {
+                escaped = true;
+                rest.get(1..)
+            });
+            let name_end = self.place();
+            let name = self.since(name_start)?;
+            each(name, escaped, self);
+            if self.place() == name_end {
+                self.value()?;
+            }
+        }
+    }
+
+    /// The member of the next value with this name, which must not need escapes; the last one if it is repeated.
+    pub(super) fn member(&self, name: &str) -> Option<Json<'a>> {
+        let place = |rest: &[u8]| self.text.len().wrapping_sub(rest.len());
+        let mut bytes = skip_between(self.rest).strip_prefix(b"{")?;
+        let mut found = None;
+        while let [b'"', quoted @ ..] = skip_between(bytes) {
+            let after = after_quote(quoted);
+            let value = skip_between(after);
+            bytes = after_value(value);
+            let len = quoted.len().wrapping_sub(after.len()).wrapping_sub(1);
+            // A name written with escapes is longer than without them.
+            let same = match len.cmp(&name.len()) {
+                Ordering::Less => false,
+                Ordering::Equal => quoted.starts_with(name.as_bytes()),
+                Ordering::Greater => {
+                    let written = self.text.get(place(quoted).wrapping_sub(1)..place(after)).map(Json::trusted);
+                    matches!(written.and_then(Json::as_string), Some(Cow::Owned(written)) if written == name)
+                }
+            };
+            if same {
+                found = Some((value, bytes));
+                if !may_repeat(bytes, name) {
+                    break;
+                }
+            }
+        }
+        let (value, after) = found?;
+        self.text.get(place(value)..place(after)).map(Json::trusted)
+    }
+
+    /// Takes the next value if it is an array. Calls `each` at every element, which `each` takes from the scan, until
+    /// it returns false. The result says whether it did.
+    pub(crate) fn each_element(&mut self, mut each: impl FnMut(&mut Self) -> bool) -> Option<(Json<'a>, bool)> {
+        let start = self.next_place();
+        self.rest = self.rest.strip_prefix(b"[")?;
+        let mut enough = false;
+        while !enough && self.has_value() {
+            let before = self.place();
+            enough = !each(self) || self.place() == before;
+        }
+        while self.has_value() && self.value().is_some() {}
+        self.rest = self.rest.get(1..).unwrap_or_default();
+        Some((self.since(start)?, enough))
+    }
+}
+
+/// Whether a member of this name may follow. The search for the pair of letters at the first capital, which is rare, takes
+/// less than a scan of the members. A letter may also be written as an escape with `\u`.
+fn may_repeat(rest: &[u8], name: &str) -> bool {
+    let rare = name.as_bytes().windows(2).find(|pair| pair.last().is_some_and(u8::is_ascii_uppercase));
+    let rare = rare.and_then(<[u8]>::first_chunk);
+    rare.is_none_or(|rare| has_either_pair(rest, *rare, *b"\\u"))
+}
+
+/// Skips separators and white space before a value.
+#[inline(always)]
+const fn skip_between(mut bytes: &[u8]) -> &[u8] {
+    while let [b' ' | b'\t' | b'\n' | b'\r' | b',' | b':', rest @ ..] = bytes {
+        bytes = rest;
+    }
+    bytes
+}
+
+#[inline(always)]
+fn after_value(bytes: &[u8]) -> &[u8] {
+    match bytes {
+        [b'"', rest @ ..] => after_quote(rest),
+        [b'{' | b'[', rest @ ..] => after_nested(rest),
+        _ => after_scalar(bytes),
+    }
+}
+
+#[inline(always)]
+fn after_known_string<'a>(bytes: &'a [u8], escape: impl FnMut(&'a [u8]) -> Option<&'a [u8]>) -> &'a [u8] {
+    after_string(bytes, escape).unwrap_or_default()
+}
+
+/// The bytes after a string whose opening quote was already taken.
+fn after_quote(bytes: &[u8]) -> &[u8] {
+    after_known_string(bytes, |rest| rest.get(1..))
+}
+
+/// The bytes after an object or array whose opening bracket was already taken.
+fn after_nested(mut bytes: &[u8]) -> &[u8] {
+    // Sets the bit by which brackets and braces differ.
+    const BRACE: u8 = b'[' ^ b'{';
+    let mut depth = 0_usize;
+    while let [byte, rest @ ..] = bytes {
+        bytes = rest;
+        if *byte == b'"' {
+            bytes = after_known_string(bytes, |rest| rest.get(1..));
+            // What follows a string is most often one of these.
+            if let [b':' | b',', rest @ ..] = bytes {
+                bytes = rest;
+            }
+            continue;
+        }
+        match *byte | BRACE {
+            b'{' => depth = depth.wrapping_add(1),
+            b'}' if depth == 0 => break,
+            b'}' => depth = depth.wrapping_sub(1),
+            _ => {}
+        }
+    }
+    bytes
+}
+
+const fn after_scalar(mut bytes: &[u8]) -> &[u8] {
+    while let [b'-'..=b'9', rest @ ..] = bytes {
+        bytes = rest;
+    }
+    while let [byte, rest @ ..] = bytes
+        && !matches!(byte, b',' | b'}' | b']' | b' ' | b'\t' | b'\r' | b'\n')
+    {
+        bytes = rest;
+    }
+    bytes
+}
+
+/// Where the long nested values at one depth of a message are, so that a scan skips them without a second reading.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Spans(Vec<Span>);
+
+/// The inside of an object or array, from after its opening bracket to after its closing one.
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    /// The address of its first byte. A scan of the same bytes meets it again.
+    start: usize,
+    len: usize,
+}
+
+/// Bytes of a message from which on spans are recorded: shorter ones are scanned faster than memory is allocated.
+pub(super) const LONG: usize = 4 << 10;
+
+/// Bytes of a value from which on it is recorded, so that spans take less memory than the message.
+const SHORTEST: usize = 32;
+
+impl Spans {
+    /// The depth of the members of a list's items: envelope, result, list, item, member.
+    const DEPTH: usize = 5;
+}
+
+fn address(bytes: &[u8]) -> usize {
+    bytes.as_ptr() as usize
+}
+
+/// What the validation of a message does at the brackets of nested values.
+pub(super) trait Brackets {
+    /// A bracket was opened before `inside`, with room for so many levels in it.
+    fn open(&mut self, inside: &[u8], room: usize);
+
+    /// The bracket with so much room in it was closed before `after`.
+    fn close(&mut self, after: &[u8], room: usize);
+
+    /// How many values were closed and noted.
+    fn len(&self) -> usize;
+
+    /// Forgets the values after the first `len`.
+    fn truncate(&mut self, len: usize);
+}
+
+/// Notes nothing.
+#[derive(Debug)]
+pub(super) struct Unrecorded;
+
+impl Brackets for Unrecorded {
+    #[inline(always)]
+    fn open(&mut self, _: &[u8], _: usize) {}
+
+    #[inline(always)]
+    fn close(&mut self, _: &[u8], _: usize) {}
+
+    fn len(&self) -> usize {
+        0
+    }
+
+    fn truncate(&mut self, _: usize) {}
+}
+
+/// Records spans.
+#[derive(Debug)]
+pub(super) struct SpanRecorder {
+    /// The levels that remain inside a value to record.
+    room: usize,
+    start: usize,
+    found: Vec<Span>,
+}
+
+impl SpanRecorder {
+    /// For a message of this length, which may nest `limit` levels deep, if its spans are worth recording.
+    pub(super) fn of(len: usize, limit: usize) -> Option<Self> {
+        let room = if len < LONG { None } else { limit.checked_sub(Spans::DEPTH) };
+        room.map(|room| Self { room, start: 0, found: Vec::new() })
+    }
+
+    pub(super) fn finish(self) -> Spans {
+        Spans(self.found)
+    }
+}
+
+impl Brackets for SpanRecorder {
+    #[inline(always)]
+    fn open(&mut self, inside: &[u8], room: usize) {
+        if room == self.room {
+            self.start = address(inside);
+        }
+    }
+
+    #[inline(always)]
+    fn close(&mut self, after: &[u8], room: usize) {
+        if room == self.room {
+            let len = address(after).wrapping_sub(self.start);
+            if len >= SHORTEST {
+                self.found.push(Span { start: self.start, len });
+            }
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.found.len()
+    }
+
+    fn truncate(&mut self, len: usize) {
+        self.found.truncate(len);
+    }
+}
+
+/// The spans that a scan has not passed yet.
+#[derive(Debug)]
+pub(super) struct Ahead {
+    spans: Vec<Span>,
+    next: usize,
+}
+
+impl Ahead {
+    const NONE: Self = Self { spans: Vec::new(), next: 0 };
+
+    pub(super) fn new(spans: Spans) -> Self {
+        Self { spans: spans.0, next: 0 }
+    }
+
+    pub(super) const fn is_empty(&self) -> bool {
+        self.spans.is_empty()
+    }
+
+    /// The bytes after the value that `bytes` begins with, if it was recorded.
+    pub(super) fn after<'a>(&mut self, bytes: &'a [u8]) -> Option<&'a [u8]> {
+        let [b'{' | b'[', inside @ ..] = bytes else { return None };
+        let here = address(inside);
+        while let Some(span) = self.spans.get(self.next).filter(|span| span.start <= here) {
+            self.next = self.next.saturating_add(1);
+            if span.start == here {
+                return inside.get(span.len..);
+            }
+        }
+        None
+    }
+}
+
+/// The bytes after a string's closing quote; `bytes` starts after the opening quote. `None` if the string does not end,
+/// or contains a control character or an escape that `escape` rejects. `escape` takes the bytes after a backslash, and
+/// returns the bytes after the escape.
+#[inline(always)]
+pub(super) fn after_string<'a>(
+    mut bytes: &'a [u8],
+    mut escape: impl FnMut(&'a [u8]) -> Option<&'a [u8]>,
+) -> Option<&'a [u8]> {
+    loop {
+        let (byte, rest) = after_plain(bytes)?;
+        bytes = match byte {
+            b'"' => return Some(rest),
+            b'\\' => escape(rest)?,
+            _ => return None,
+        };
+    }
+}
+
+/// The first quote, backslash or control character, and the bytes after it.
+///
+/// These bytes end a run of plain characters in a JSON string, and must be escaped in one.
+#[inline(always)]
+pub(super) fn after_plain(mut bytes: &[u8]) -> Option<(u8, &[u8])> {
+    while let Some((word, rest)) = bytes.split_first_chunk() {
+        let hits = hits(*word);
+        if hits != 0 {
+            let before = hits.trailing_zeros() as usize / 8;
+            return bytes.get(before..)?.split_first().map(|(byte, rest)| (*byte, rest));
+        }
+        bytes = rest;
+    }
+    after_plain_in_less(bytes)
+}
+
+const fn is_special(byte: u8) -> bool {
+    matches!(byte, b'"' | b'\\' | ..b' ')
+}
+
+#[inline(never)]
+fn after_plain_in_less(mut bytes: &[u8]) -> Option<(u8, &[u8])> {
+    loop {
+        let (byte, rest) = bytes.split_first()?;
+        if is_special(*byte) {
+            return Some((*byte, rest));
+        }
+        bytes = rest;
+    }
+}
+
+/// Whether the bytes contain no quote, backslash or control character.
+pub(super) fn is_plain(bytes: &[u8]) -> bool {
+    match bytes.last_chunk() {
+        // The last word may overlap the one before it.
+        Some(last) => bytes.as_chunks().0.iter().all(|word| hits(*word) == 0) && hits(*last) == 0,
+        None => !bytes.iter().any(|byte| is_special(*byte)),
+    }
+}
+
+/// Whether the bytes contain a backslash.
+fn has_backslash(bytes: &[u8]) -> bool {
+    let in_word = |word: &[u8; 8]| {
+        let others = u64::from_le_bytes(*word) ^ every(b'\\');
+        others.wrapping_sub(every(1)) & !others & every(1 << 7) != 0
+    };
+    match bytes.last_chunk() {
+        // The last word may overlap the one before it.
+        Some(last) => bytes.as_chunks().0.iter().any(in_word) || in_word(last),
+        None => bytes.contains(&b'\\'),
+    }
+}
+
+/// Whether text contains one of two pairs of bytes.
+fn has_either_pair(mut bytes: &[u8], one: [u8; 2], other: [u8; 2]) -> bool {
+    let is_it = |pair: [u8; 2]| (pair == one) | (pair == other);
+    // The loop over a block has no exit, so that the compiler vectorizes it. The last byte of a block is the first of the
+    // next one.
+    let in_block = |block: &[u8; 33]| {
+        let pairs = block.iter().zip(block.iter().skip(1));
+        pairs.fold(0, |found, (first, second)| found | u8::from(is_it([*first, *second]))) != 0
+    };
+    let Some(last) = bytes.last_chunk() else {
+        return bytes.windows(2).any(|pair| <[u8; 2]>::try_from(pair).is_ok_and(is_it));
+    };
+    while let Some(block) = bytes.first_chunk() {
+        if in_block(block) {
+            return true;
+        }
+        bytes = bytes.get(32..).unwrap_or_default();
+    }
+    in_block(last)
+}
+
+/// Whether text contains one of two bytes.
+fn has_either(bytes: &[u8], one: u8, other: u8) -> bool {
+    let is_it = |byte: &u8| (*byte == one) | (*byte == other);
+    // The loop over a block has no exit, so that the compiler vectorizes it.
+    let in_block = |block: &[u8; 32]| block.iter().fold(0, |found, byte| found | u8::from(is_it(byte))) != 0;
+    match bytes.last_chunk() {
+        // The last block may overlap the one before it.
+        Some(last) => bytes.as_chunks().0.iter().any(in_block) || in_block(last),
+        None => bytes.iter().any(is_it),
+    }
+}
+
+/// Sets the highest bit of each byte that is a quote, a backslash or a control character. Bytes after the first such
+/// byte may be set as well.
+#[inline(always)]
+const fn hits(word: [u8; 8]) -> u64 {
+    let word = u64::from_le_bytes(word);
+    // Swaps the quote with the space, so that it follows the control characters.
+    let low = (word ^ every(b'"' ^ b' ')).wrapping_sub(every(b' ' + 1));
+    let backslash = (word ^ every(b'\\')).wrapping_sub(every(1));
+    // The subtraction sets the highest bit of each byte that is less than the subtrahend, unless the bit was set
+    // before. Its borrow may set the bit of higher bytes too.
+    (low | backslash) & !word & every(1 << 7)
+}
+
+const fn every(byte: u8) -> u64 {
+    u64::from_le_bytes([byte; 8])
+}
+
+/// Wraps text that is known to be JSON in a `RawValue` without parsing it again.
+fn known(text: &str) -> &RawValue {
+    // If a later `serde_json` deserializes `RawValue` differently, this is slower but still correct.
+    asked(text).unwrap_or_else(|| serde_json::from_str(text).unwrap_or(RawValue::NULL))
+}
+
+fn asked(text: &str) -> Option<&RawValue> {
+    Deserialize::deserialize(Known(text)).ok()
+}
+
+/// `RawValue` asks its deserializer for a struct with a certain name, and takes the text of the struct's only member,
+/// which has the same name.
+struct Known<'de>(&'de str);
+
+impl<'de> Deserializer<'de> for Known<'de> {
+    type Error = Error;
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(self, name: &'static str, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_map(MapDeserializer::new(iter::once((name, BorrowedStrDeserializer::new(self.0)))))
+    }
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_borrowed_str(self.0)
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct
+        seq tuple tuple_struct map struct enum identifier ignored_any
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::format;
+
+    use super::*;
+
+    fn members(text: &str) -> Vec<(String, &str)> {
+        let mut found = Vec::new();
+        Json::trusted(text).members(|name, value| found.push((name.to_owned(), value.text())));
+        found
+    }
+
+    #[test]
+    fn members_are_found_with_any_separators() {
+        let text = "{ \"a\" : 1 ,\n\"b\\u0063\":{\"x\":[\"]}\",\"\\\\\"]} , \"d\":\"\\\"\",\"e\":-1.5e3,\"f\":null}";
+        let expected = [("a", "1"), ("bc", r#"{"x":["]}","\\"]}"#), ("d", r#""\"""#), ("e", "-1.5e3"), ("f", "null")];
+        assert_eq!(members(text), expected.map(|(name, value)| (name.to_owned(), value)));
+        assert!(members("[1]").is_empty());
+        assert!(members("{}").is_empty());
+    }
+
+    #[test]
+    fn the_last_of_the_members_with_one_name_is_found() {
+        let text = r#"{"a":1, "ab":2,"\u0061":[3,"a"],"b" : "x" ,"a\ud800":4,"c":{"a":5},"\"":null}"#;
+        let member = |name| Json::trusted(text).member(name).map(Json::text);
+        for (name, value) in [("a", "[3,\"a\"]"), ("ab", "2"), ("b", "\"x\""), ("c", r#"{"a":5}"#)] {
+            assert_eq!(member(name), Some(value), "{name}");
+        }
+        for name in ["", "aa", "d", "a\u{fffd}"] {
+            assert_eq!(member(name), None, "{name}");
+        }
+        assert_eq!(Json::trusted(r#"["a",1]"#).member("a").map(Json::text), None);
+        assert_eq!(Json::trusted("{}").member("a").map(Json::text), None);
+    }
+
+    #[test]
+    fn the_last_of_the_members_with_a_capital_in_their_name_is_found() {
+        for (rest, last) in [
+            ("", "1"),
+            (r#","other":{"text":"a member like progressToken, which is none, and \n"}"#, "1"),
+            (r#","other":{"progressToken":2}"#, "1"),
+            (r#","progressToken":2"#, "2"),
+            (r#","progress\u0054oken":2"#, "2"),
+            (r#","\u0070\u0072\u006f\u0067\u0072\u0065\u0073\u0073\u0054\u006f\u006b\u0065\u006e":2"#, "2"),
+            (r#","other":"\u0074","progressToken":2,"progressToken":3,"after":4"#, "3"),
+        ] {
+            for before in ["", r#""other":{"progressToken":0},"#, r#""progressToken":0,"#] {
+                for around in ["", "some text that is longer than one block of 32 bytes"] {
+                    let text = format!("{{{before}\"progressToken\":1,\"text\":\"{around}\"{rest}}}");
+                    let found = Json::trusted(&text).member("progressToken").map(Json::text);
+                    assert_eq!(found, Some(last), "{text}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn elements_stop_at_the_limit_and_say_so() {
+        let all = Json::trusted(r#"[1, "a,]", [2, [3]], {"b": 4}]"#).elements(9).unwrap();
+        assert_eq!(
+            all.kept.iter().map(|element| element.text()).collect::<Vec<_>>(),
+            ["1", "\"a,]\"", "[2, [3]]", "{\"b\": 4}"]
+        );
+        assert!(!all.more);
+        assert!(Json::trusted("[1,2,3]").elements(2).unwrap().more);
+        assert!(!Json::trusted("[1,2]").elements(2).unwrap().more);
+        assert!(Json::trusted("{}").elements(1).is_none());
+    }
+
+    #[test]
+    fn text_that_is_not_json_is_processed() {
+        for text in ["{\"a", "{\"a\"", "{\"a\":", "{\"a\\", "[[[", "{{{", "[\"", "{:,:", "{]", "[}", "", "{\"a\":[\"\\"]
+        {
+            members(text);
+            Json::trusted(text).elements(5);
+        }
+    }
+
+    #[test]
+    fn each_byte_is_found_at_any_position_in_any_text() {
+        for byte in 0..=u8::MAX {
+            let special = matches!(byte, b'"' | b'\\' | 0..=0x1f);
+            for around in [b'a', b' ', b'!', b'#', b'[', b']', 0x7f, 0x80, 0xff] {
+                for len in (1..20).chain([47, 48, 49, 64, 90]) {
+                    for place in 0..len {
+                        let mut bytes = alloc::vec![around; len];
+                        bytes[place] = byte;
+                        let expected = special.then(|| (byte, &bytes[place + 1..]));
+                        assert_eq!(after_plain(&bytes), expected, "{bytes:x?}");
+                        assert_eq!(is_plain(&bytes), !special, "{bytes:x?}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn backslashes_are_found_wherever_they_stand() {
+        for len in (0..30).chain(31..75) {
+            for around in [b'a', b'[', b']', b'\\' ^ 0x80, 0, 0xff] {
+                let mut bytes = alloc::vec![around; len];
+                assert!(!has_backslash(&bytes) && !has_either(&bytes, b'\\', b'-'), "{bytes:x?}");
+                for place in 0..len {
+                    bytes[place] = b'\\';
+                    assert!(has_backslash(&bytes), "{bytes:x?}");
+                    assert!(has_either(&bytes, b'\\', b'-') && has_either(&bytes, b'-', b'\\'), "{bytes:x?}");
+                    bytes[place] = around;
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn pairs_are_found_wherever_they_stand() {
+        for len in (0..40).chain(60..70).chain([95, 96, 97, 98, 129, 130]) {
+            for around in [b'T', b's', b'u', b'\\', 0xff] {
+                let mut bytes = alloc::vec![around; len];
+                assert!(!has_either_pair(&bytes, *b"sT", *b"\\u"), "{bytes:x?}");
+                for place in 0..len.saturating_sub(1) {
+                    for pair in [*b"sT", *b"\\u"] {
+                        bytes[place..place + 2].copy_from_slice(&pair);
+                        assert!(has_either_pair(&bytes, *b"sT", *b"\\u"), "{bytes:x?}");
+                        bytes[place..place + 2].fill(around);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_first_of_many_counts() {
+        for (text, expected) in [
+            ("ab\"\\\n\"", Some((b'"', "\\\n\""))),
+            ("\\\n\"", Some((b'\\', "\n\""))),
+            ("abcdefghi\n\"\\", Some((b'\n', "\"\\"))),
+            ("ab", None),
+            ("", None),
+        ] {
+            assert_eq!(after_plain(text.as_bytes()), expected.map(|(byte, rest)| (byte, rest.as_bytes())), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn the_text_is_taken_as_it_is() {
+        for text in ["null", r#"{ "a": [1.50, "\u00e9"] }"#, "\"é\""] {
+            let raw = asked(text).expect("the short way");
+            assert!(core::ptr::eq(raw.get(), text));
+            assert_eq!(raw.get(), serde_json::from_str::<&RawValue>(text).unwrap().get());
+            assert!(core::ptr::eq(known(text), raw));
+        }
     }
 }

@@ -5,25 +5,13 @@
 
 mod decode;
 mod encode;
-mod error;
-#[cfg(feature = "snapshot")]
-pub(crate) mod form;
-mod id;
 mod json;
-mod lookup;
-mod plain;
-mod raw;
-mod scan;
-mod spans;
-mod validate;
 
 pub(crate) use decode::decode_with_spans;
-pub use decode::{Body, Decoded, Deviations, Message, MessageLimits, Noise, decode};
-pub use encode::{Object, error, notification, request, result, string};
-pub use error::ErrorObject;
 #[cfg(feature = "snapshot")]
-pub(crate) use id::peer_id;
-pub use id::{PeerId, ResponseId};
-pub(crate) use json::Json;
-pub(crate) use scan::Scan;
-pub(crate) use spans::Spans;
+pub(crate) use decode::peer_id;
+pub use decode::{Body, Decoded, Deviations, ErrorObject, Message, MessageLimits, Noise, PeerId, ResponseId, decode};
+pub use encode::{Object, error, notification, request, result, string};
+#[cfg(feature = "snapshot")]
+pub(crate) use json::form;
+pub(crate) use json::{Json, Scan, Spans};

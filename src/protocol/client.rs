@@ -1,3 +1,5 @@
+//! What a client declares: its name, capabilities and roots.
+
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::string::String;

@@ -52,7 +52,6 @@
 //! assert_eq!(server.violations(), ["tools/list before initialize"]);
 //! ```
 
-mod channel;
 mod content;
 mod play;
 #[cfg(feature = "journal")]
@@ -61,13 +60,12 @@ mod script;
 mod server;
 mod sim;
 pub mod strategy;
-mod turn;
 
-pub use channel::{ChannelId, ServerAction, ServerOutput};
 pub use content::{Ask, FakeTool};
 pub use play::{Accepted, repeated};
 #[cfg(feature = "journal")]
 pub use recording::Mismatch;
 pub use script::{On, Reply};
 pub use server::FakeServer;
+pub use server::{ChannelId, ServerAction, ServerOutput};
 pub use sim::{Arrival, Carried, Collector, Driven, Embedder, Fault, Link, NodeId, Port, Runaway, Sim, Step};

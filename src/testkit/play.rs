@@ -2,9 +2,11 @@
 
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
+use std::vec::Vec;
 
+use super::content::FakeTool;
 use super::sim::{Embedder, NodeId, Runaway, Sim};
-use super::strategy::{Operation, Turn};
+use super::strategy::{Incident, Operation, Turn};
 use crate::Time;
 
 /// The time to connect, before the first turn.
@@ -45,6 +47,29 @@ impl Accepted {
 }
 
 impl<E: Embedder> Sim<E> {
+    /// Makes an incident happen to the server of this name.
+    pub fn incident(&mut self, server: &str, incident: &Incident) {
+        match incident {
+            Incident::None => {}
+            Incident::Fault(fault) => self.fault(server, *fault),
+            Incident::Script(on, replies) => {
+                self.change(server, |server| server.add_script(on.clone(), replies.iter().cloned()));
+            }
+            Incident::Tools(names) => {
+                self.change(server, |server| {
+                    let tools: Vec<_> = names
+                        .iter()
+                        .map(|name| server.find_tool(name).cloned().unwrap_or_else(|| FakeTool::new(name)))
+                        .collect();
+                    server.set_tools(tools);
+                });
+            }
+            Incident::Ask(ask) => {
+                self.change(server, |server| server.ask(ask));
+            }
+        }
+    }
+
     /// Plays turns: one second to connect, then of each turn the operation, the incident at the server of this name and
     /// the wait, and at the end half an hour, in which every timeout passes. `run` gives an operation to the host, and
     /// returns whether the host accepts it. For an id of another simulation, none is accepted.

@@ -1,11 +1,12 @@
-//! Scripted deviations of a fake server, by request.
+//! Scripted deviations of a fake server, by request, and what a request causes.
 
 use core::time::Duration;
+use serde_json::Value;
 use std::collections::VecDeque;
 use std::string::String;
 use std::vec::Vec;
 
-use serde_json::Value;
+use super::content::Ask;
 
 /// Which requests a script is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -130,4 +131,35 @@ impl Scripts {
         }
         Reply::Normal
     }
+}
+
+/// What a request causes, with times since it came or, if the server asks first, since the client's last answer.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Turn {
+    /// What the server asks before it runs the request.
+    pub(super) asks: Vec<Ask>,
+    /// Notifications about the request, before its answer.
+    pub(super) said: Vec<(Duration, Value)>,
+    /// The time until the answer.
+    pub(super) takes: Duration,
+    pub(super) answer: Answer,
+}
+
+impl Turn {
+    /// An answer, at once.
+    pub(super) fn of(answer: Answer) -> Self {
+        Self { answer, ..Self::default() }
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) enum Answer {
+    #[default]
+    None,
+    /// A result or an error object. Over HTTP, the response has this status if it is not a stream.
+    Message { status: u16, outcome: Result<Value, Value> },
+    /// An HTTP response without a message.
+    Status { status: u16, headers: Vec<(&'static str, String)>, text: String },
+    /// The connection breaks.
+    Break,
 }

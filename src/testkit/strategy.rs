@@ -17,10 +17,10 @@ use proptest::sample::select;
 use proptest::strategy::{BoxedStrategy, Strategy};
 use serde_json::{Value, json};
 
-use super::content::{Ask, FakeTool, object};
+use super::content::{Ask, object};
 use super::script::{On, Reply};
 use super::server::FakeServer;
-use super::sim::{Embedder, Fault, Link, Sim};
+use super::sim::{Fault, Link};
 use crate::Request;
 
 /// What a host is told to do.
@@ -71,31 +71,6 @@ pub struct Turn {
     pub incident: Incident,
     /// The time until the next turn.
     pub wait: Duration,
-}
-
-impl<E: Embedder> Sim<E> {
-    /// Makes an incident happen to the server of this name.
-    pub fn incident(&mut self, server: &str, incident: &Incident) {
-        match incident {
-            Incident::None => {}
-            Incident::Fault(fault) => self.fault(server, *fault),
-            Incident::Script(on, replies) => {
-                self.change(server, |server| server.add_script(on.clone(), replies.iter().cloned()));
-            }
-            Incident::Tools(names) => {
-                self.change(server, |server| {
-                    let tools: Vec<_> = names
-                        .iter()
-                        .map(|name| server.find_tool(name).cloned().unwrap_or_else(|| FakeTool::new(name)))
-                        .collect();
-                    server.set_tools(tools);
-                });
-            }
-            Incident::Ask(ask) => {
-                self.change(server, |server| server.ask(ask));
-            }
-        }
-    }
 }
 
 /// Turns with the tools, resources and prompts of a server, and with all that may happen to it.

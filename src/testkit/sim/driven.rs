@@ -1,3 +1,5 @@
+//! What a simulation needs of a client or a hub, plain or recorded.
+
 use core::ops::{Deref, DerefMut};
 #[cfg(feature = "http")]
 use std::boxed::Box;
@@ -9,6 +11,8 @@ use crate::Http;
 use crate::binding::http::{Broken, ExchangeId, HttpAction, HttpRequest};
 use crate::client::{Binding, Engine};
 use crate::host::hub::{Hub, HubAction, HubEvent, SessionHandle};
+#[cfg(feature = "journal")]
+use crate::journal::{self, HubInput, JournalBinding};
 use crate::{Action, Client, ConnectionId, Event, Lines, Messages, ShutdownStep, Time, Transport};
 
 /// What a [`Sim`](super::Sim) drives: a [`Client`] over any binding, or a [`Hub`]. It is implemented in this crate.
@@ -122,7 +126,7 @@ fn step_of(action: Action) -> Step<Event> {
 }
 
 /// A message of a pipe, without the end of its line.
-pub(super) fn message(line: &[u8]) -> &[u8] {
+fn message(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\n").unwrap_or(line)
 }
 
@@ -189,7 +193,7 @@ impl Carried for Http {
 }
 
 /// The step of the first action that is one.
-pub(super) fn first_step<S>(mut poll: impl FnMut() -> Option<Option<S>>) -> Option<S> {
+fn first_step<S>(mut poll: impl FnMut() -> Option<Option<S>>) -> Option<S> {
     loop {
         let step = poll()?;
         if step.is_some() {
@@ -230,7 +234,7 @@ impl<B: Carried> Driven for Client<B> {
     }
 }
 
-pub(super) fn hub_step(action: HubAction) -> Option<Step<HubEvent>> {
+fn hub_step(action: HubAction) -> Option<Step<HubEvent>> {
     Some(match action {
         HubAction::Open { session, connection } => Step::Open(Port::Connection(Some(session), connection)),
         HubAction::Send { session, message } => Step::Write(Some(session), message.line().to_vec()),
@@ -359,4 +363,102 @@ impl<D: Driven> Embedder for Collector<D> {
     fn on_event(&mut self, now: Time, event: D::Event) {
         self.events.push((now, event));
     }
+}
+
+#[cfg(feature = "journal")]
+impl<B: Carried + JournalBinding> Driven for journal::Recorder<Client<B>> {
+    type Event = Event;
+
+    fn step(&mut self) -> Option<Step<Event>> {
+        first_step(|| self.poll().map(B::step_of))
+    }
+
+    fn connection_of(&self, _: Option<SessionHandle>) -> Option<ConnectionId> {
+        Some(self.connection())
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        self.deadline()
+    }
+
+    fn time_out(&mut self, now: Time) {
+        // It is no command, so it is not refused.
+        let _ = self.apply(now, journal::Input::Timeout);
+    }
+
+    fn input(&mut self, now: Time, port: Port, input: Arrival<'_>) {
+        if let Some(input) = recorded(port, input, B::TAKES_MESSAGES) {
+            let _ = self.apply(now, input);
+        }
+    }
+
+    fn server(&self, _: Option<SessionHandle>) -> Option<&str> {
+        None
+    }
+
+    fn takes_messages(&self) -> bool {
+        B::TAKES_MESSAGES
+    }
+}
+
+#[cfg(feature = "journal")]
+impl Driven for journal::Recorder<Hub> {
+    type Event = HubEvent;
+
+    fn step(&mut self) -> Option<Step<HubEvent>> {
+        self.poll().and_then(hub_step)
+    }
+
+    fn connection_of(&self, session: Option<SessionHandle>) -> Option<ConnectionId> {
+        Driven::connection_of(&**self, session)
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        self.deadline()
+    }
+
+    fn time_out(&mut self, now: Time) {
+        let _ = self.apply(now, HubInput::Timeout);
+    }
+
+    fn input(&mut self, now: Time, port: Port, input: Arrival<'_>) {
+        if let (Some(session), Some(input)) = (port.session(), recorded(port, input, false)) {
+            let _ = self.apply(now, HubInput::Session { session, input });
+        }
+    }
+
+    fn server(&self, session: Option<SessionHandle>) -> Option<&str> {
+        Driven::server(&**self, session)
+    }
+}
+
+/// An input as a value; `None` if a connection of this kind has none such.
+#[cfg(feature = "journal")]
+fn recorded(port: Port, input: Arrival<'_>, takes_messages: bool) -> Option<journal::Input> {
+    Some(match (port, input) {
+        (Port::Connection(_, connection), Arrival::Transport(event)) => {
+            journal::Input::Transport { connection, event: event.into() }
+        }
+        (Port::Connection(_, connection), Arrival::Bytes(bytes)) if takes_messages => {
+            journal::Input::Message { connection, bytes: message(bytes).into() }
+        }
+        (Port::Connection(_, connection), Arrival::Bytes(bytes)) => {
+            journal::Input::Bytes { connection, bytes: bytes.into() }
+        }
+        #[cfg(feature = "http")]
+        (Port::Exchange(_, exchange), Arrival::Head(status, headers)) => {
+            journal::Input::Head { exchange, status, headers: headers.clone() }
+        }
+        #[cfg(feature = "http")]
+        (Port::Exchange(_, exchange), Arrival::Bytes(bytes)) => journal::Input::Body { exchange, bytes: bytes.into() },
+        #[cfg(feature = "http")]
+        (Port::Exchange(_, exchange), Arrival::End) => journal::Input::End { exchange },
+        #[cfg(feature = "http")]
+        (Port::Exchange(_, exchange), Arrival::Failure(broken, why)) => {
+            journal::Input::Failure { exchange, broken, why: why.into() }
+        }
+        #[cfg(feature = "http")]
+        (Port::Connection(..), Arrival::Head(..) | Arrival::End | Arrival::Failure(..))
+        | (Port::Exchange(..), Arrival::Transport(_)) => return None,
+    })
 }

@@ -1,0 +1,540 @@
+//! Typed views of what servers send to models and users: results of tools, prompts and resources, content blocks,
+//! annotations, icons (specification 2026-07-28, "Tools", "Prompts", "Resources"; `ContentBlock` in the schemas).
+//!
+//! A view borrows from the server's JSON, which stays beside it as `raw`. Reading never fails on a member: one that is
+//! missing or has the wrong type is `None`, empty or `false`, and a content block of an unknown type is
+//! [`Block::Other`]. Reading costs time in proportion to the JSON. A view has at most [`MAX_VALUES`] blocks, messages,
+//! contents and icons, those in blocks included: a server can make many of a few bytes each. The others are in `raw`.
+
+use alloc::borrow::Cow;
+use alloc::vec::Vec;
+use serde_json::value::RawValue;
+
+use crate::jsonrpc::{Json, Object};
+
+/// A member that is a string.
+fn string<'a>(json: Json<'a>, name: &str) -> Option<Cow<'a, str>> {
+    json.member(name).and_then(Json::as_string)
+}
+
+/// A member that is an object.
+fn object<'a>(json: Json<'a>, name: &str) -> Option<&'a RawValue> {
+    json.member(name).filter(|value| value.is_object()).map(Json::raw)
+}
+
+/// Maximum number of blocks, messages, contents and icons in a view.
+pub const MAX_VALUES: usize = 4096;
+
+/// Maximum number of sizes of an icon, and of roles of an audience.
+const WORDS: usize = 64;
+
+/// How many more values a view may have.
+struct Room {
+    left: usize,
+    /// Whether some were left out.
+    is_over: bool,
+}
+
+impl Room {
+    const fn new() -> Self {
+        Self { left: MAX_VALUES, is_over: false }
+    }
+
+    /// The elements of a member that is an array.
+    fn elements<'a>(&mut self, json: Json<'a>, name: &str) -> Vec<Json<'a>> {
+        let Some(elements) = json.member(name).and_then(|array| array.elements(self.left)) else { return Vec::new() };
+        self.left = self.left.saturating_sub(elements.kept.len());
+        self.is_over |= elements.more;
+        elements.kept
+    }
+}
+
+/// The strings of a member that is an array.
+fn strings<'a>(json: Json<'a>, name: &str) -> impl Iterator<Item = Cow<'a, str>> {
+    let elements = json.member(name).and_then(|array| array.elements(WORDS));
+    elements.into_iter().flat_map(|elements| elements.kept).filter_map(Json::as_string)
+}
+
+/// The background that an icon is made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
+#[non_exhaustive]
+pub enum Theme {
+    /// A light one.
+    Light,
+    /// A dark one.
+    Dark,
+}
+
+/// An icon (specification 2025-11-25, "Icons"). Nothing is fetched; the documentation's page
+/// [`duties`](crate::guide::duties) has the rules for whoever does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct Icon<'a> {
+    /// Its URI: `https:`, or `data:` with the image in Base64. Not checked.
+    pub src: Cow<'a, str>,
+    /// Its MIME type.
+    pub mime_type: Option<Cow<'a, str>>,
+    /// The sizes that it has, such as `48x48`, or `any`.
+    pub sizes: Vec<Cow<'a, str>>,
+    /// The background that it is made for.
+    pub theme: Option<Theme>,
+}
+
+impl<'a> Icon<'a> {
+    /// An icon with this URI.
+    pub fn new(src: impl Into<Cow<'a, str>>) -> Self {
+        Self { src: src.into(), mime_type: None, sizes: Vec::new(), theme: None }
+    }
+
+    /// Reads the member `icons` of an object. Icons without a URI are left out.
+    pub(crate) fn all(json: Json<'a>) -> Vec<Self> {
+        Self::within(json, &mut Room::new())
+    }
+
+    /// As [`all`](Self::all), as part of a view.
+    fn within(json: Json<'a>, room: &mut Room) -> Vec<Self> {
+        room.elements(json, "icons").into_iter().filter_map(Self::read).collect()
+    }
+
+    fn read(json: Json<'a>) -> Option<Self> {
+        let theme = match string(json, "theme").as_deref() {
+            Some("light") => Some(Theme::Light),
+            Some("dark") => Some(Theme::Dark),
+            Some(_) | None => None,
+        };
+        let sizes = strings(json, "sizes").collect();
+        Some(Self { src: string(json, "src")?, mime_type: string(json, "mimeType"), sizes, theme })
+    }
+
+    pub(crate) fn write(&self, object: &mut Object<'_>) {
+        object.string("src", &self.src);
+        if let Some(mime_type) = &self.mime_type {
+            object.string("mimeType", mime_type);
+        }
+        if !self.sizes.is_empty() {
+            let list = object.value("sizes");
+            for (index, size) in self.sizes.iter().enumerate() {
+                list.push(if index == 0 { b'[' } else { b',' });
+                crate::jsonrpc::string(list, size);
+            }
+            list.push(b']');
+        }
+        match self.theme {
+            Some(Theme::Light) => {
+                object.string("theme", "light");
+            }
+            Some(Theme::Dark) => {
+                object.string("theme", "dark");
+            }
+            None => {}
+        }
+    }
+}
+
+/// Who speaks, or whom content is for (`Role` in the schemas).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
+#[non_exhaustive]
+pub enum Role {
+    /// The user.
+    User,
+    /// The model.
+    Assistant,
+}
+
+impl Role {
+    pub(super) fn read(name: &str) -> Option<Self> {
+        match name {
+            "user" => Some(Self::User),
+            "assistant" => Some(Self::Assistant),
+            _ => None,
+        }
+    }
+
+    /// The name of the role in the protocol.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::User => "user",
+            Self::Assistant => "assistant",
+        }
+    }
+}
+
+/// Hints of the server on the use of content or of a resource (`Annotations` in the schemas). Untrusted, unless the
+/// server is trusted.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Annotations<'a> {
+    /// Whom it is for; empty if the server does not say. Unknown roles are left out.
+    pub audience: Vec<Role>,
+    /// How important it is, from 0 to 1.
+    pub priority: Option<f64>,
+    /// When it was last modified, in ISO 8601.
+    pub last_modified: Option<Cow<'a, str>>,
+    /// The annotations, byte for byte.
+    pub raw: &'a RawValue,
+}
+
+impl<'a> Annotations<'a> {
+    /// Reads the member `annotations` of an object.
+    pub(crate) fn of(json: Json<'a>) -> Option<Self> {
+        let annotations = json.member("annotations").filter(|value| value.is_object())?;
+        let audience = strings(annotations, "audience");
+        let priority = annotations.member("priority").and_then(|number| number.text().parse().ok());
+        Some(Self {
+            audience: audience.filter_map(|name| Role::read(&name)).collect(),
+            priority: priority.filter(|priority| (0.0..=1.0).contains(priority)),
+            last_modified: string(annotations, "lastModified"),
+            raw: annotations.raw(),
+        })
+    }
+}
+
+/// A block of content.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Block<'a> {
+    /// Text.
+    Text(Text<'a>),
+    /// An image.
+    Image(Media<'a>),
+    /// Sound.
+    Audio(Media<'a>),
+    /// A link to a resource, which `resources/read` may read. It need not be in the server's list.
+    Link(ResourceLink<'a>),
+    /// A resource with its contents.
+    Resource(EmbeddedResource<'a>),
+    /// A call of a tool by a model (sampling, since 2025-11-25).
+    ToolUse(ToolUse<'a>),
+    /// The result of such a call.
+    ToolOutput(ToolOutput<'a>),
+    /// A block of an unknown type, or without the members that its type requires.
+    Other(&'a RawValue),
+}
+
+/// Text.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Text<'a> {
+    /// The text.
+    pub text: Cow<'a, str>,
+    /// Hints on its use.
+    pub annotations: Option<Annotations<'a>>,
+    /// The `_meta` member.
+    pub meta: Option<&'a RawValue>,
+    /// The block, byte for byte.
+    pub raw: &'a RawValue,
+}
+
+/// An image or sound.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Media<'a> {
+    /// The data in Base64. Not checked.
+    pub data: Cow<'a, str>,
+    /// The MIME type.
+    pub mime_type: Option<Cow<'a, str>>,
+    /// Hints on its use.
+    pub annotations: Option<Annotations<'a>>,
+    /// The `_meta` member.
+    pub meta: Option<&'a RawValue>,
+    /// The block, byte for byte.
+    pub raw: &'a RawValue,
+}
+
+/// A link to a resource.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ResourceLink<'a> {
+    /// Its URI.
+    pub uri: Cow<'a, str>,
+    /// Its name.
+    pub name: Option<Cow<'a, str>>,
+    /// Display name.
+    pub title: Option<Cow<'a, str>>,
+    /// Description.
+    pub description: Option<Cow<'a, str>>,
+    /// MIME type.
+    pub mime_type: Option<Cow<'a, str>>,
+    /// Size in bytes.
+    pub size: Option<u64>,
+    /// Icons.
+    pub icons: Vec<Icon<'a>>,
+    /// Hints on its use.
+    pub annotations: Option<Annotations<'a>>,
+    /// The `_meta` member.
+    pub meta: Option<&'a RawValue>,
+    /// The block, byte for byte.
+    pub raw: &'a RawValue,
+}
+
+/// A resource with its contents.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct EmbeddedResource<'a> {
+    /// The contents.
+    pub resource: ResourceContents<'a>,
+    /// Hints on its use.
+    pub annotations: Option<Annotations<'a>>,
+    /// The `_meta` member.
+    pub meta: Option<&'a RawValue>,
+    /// The block, byte for byte.
+    pub raw: &'a RawValue,
+}
+
+/// The contents of a resource, or of a part of it.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ResourceContents<'a> {
+    /// The URI.
+    pub uri: Cow<'a, str>,
+    /// The MIME type.
+    pub mime_type: Option<Cow<'a, str>>,
+    /// The text, if it is text.
+    pub text: Option<Cow<'a, str>>,
+    /// The data in Base64, if it is binary. Not checked.
+    pub blob: Option<Cow<'a, str>>,
+    /// The `_meta` member.
+    pub meta: Option<&'a RawValue>,
+    /// The contents, byte for byte.
+    pub raw: &'a RawValue,
+}
+
+/// A call of a tool by a model.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ToolUse<'a> {
+    /// The id of the call.
+    pub id: Cow<'a, str>,
+    /// The tool.
+    pub name: Cow<'a, str>,
+    /// The arguments, a JSON object.
+    pub input: Option<&'a RawValue>,
+    /// The `_meta` member.
+    pub meta: Option<&'a RawValue>,
+    /// The block, byte for byte.
+    pub raw: &'a RawValue,
+}
+
+/// The result of a call of a tool by a model.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ToolOutput<'a> {
+    /// The id of the call.
+    pub tool_use_id: Cow<'a, str>,
+    /// The content. Blocks of this type in it are [`Block::Other`].
+    pub content: Vec<Block<'a>>,
+    /// The structured result.
+    pub structured: Option<&'a RawValue>,
+    /// The call failed.
+    pub is_error: bool,
+    /// The `_meta` member.
+    pub meta: Option<&'a RawValue>,
+    /// The block, byte for byte.
+    pub raw: &'a RawValue,
+}
+
+impl<'a> Block<'a> {
+    /// Reads a block.
+    pub fn read(raw: &'a RawValue) -> Self {
+        Self::of(Json::from(raw), &mut Room::new(), true)
+    }
+
+    /// The block as the server sent it.
+    pub const fn raw(&self) -> &'a RawValue {
+        match self {
+            Self::Text(block) => block.raw,
+            Self::Image(block) | Self::Audio(block) => block.raw,
+            Self::Link(block) => block.raw,
+            Self::Resource(block) => block.raw,
+            Self::ToolUse(block) => block.raw,
+            Self::ToolOutput(block) => block.raw,
+            Self::Other(raw) => raw,
+        }
+    }
+
+    /// Reads a block; the output of a tool in the output of a tool only if `nested` is set, so that the depth is bounded.
+    fn of(json: Json<'a>, room: &mut Room, nested: bool) -> Self {
+        let known = match string(json, "type").as_deref() {
+            Some("text") => Self::text(json),
+            Some("image") => Self::media(json).map(Self::Image),
+            Some("audio") => Self::media(json).map(Self::Audio),
+            Some("resource_link") => Self::link(json, room),
+            Some("resource") => Self::resource(json),
+            Some("tool_use") => Self::tool_use(json),
+            Some("tool_result") if nested => Self::tool_output(json, room),
+            Some(_) | None => None,
+        };
+        known.unwrap_or(Self::Other(json.raw()))
+    }
+
+    fn text(json: Json<'a>) -> Option<Self> {
+        let (text, annotations, meta) = (string(json, "text")?, Annotations::of(json), object(json, "_meta"));
+        Some(Self::Text(Text { text, annotations, meta, raw: json.raw() }))
+    }
+
+    fn media(json: Json<'a>) -> Option<Media<'a>> {
+        let (data, mime_type) = (string(json, "data")?, string(json, "mimeType"));
+        let (annotations, meta) = (Annotations::of(json), object(json, "_meta"));
+        Some(Media { data, mime_type, annotations, meta, raw: json.raw() })
+    }
+
+    fn link(json: Json<'a>, room: &mut Room) -> Option<Self> {
+        Some(Self::Link(ResourceLink {
+            uri: string(json, "uri")?,
+            name: string(json, "name"),
+            title: string(json, "title"),
+            description: string(json, "description"),
+            mime_type: string(json, "mimeType"),
+            size: json.member("size").and_then(|size| size.text().parse().ok()),
+            icons: Icon::within(json, room),
+            annotations: Annotations::of(json),
+            meta: object(json, "_meta"),
+            raw: json.raw(),
+        }))
+    }
+
+    fn resource(json: Json<'a>) -> Option<Self> {
+        let resource = json.member("resource").and_then(ResourceContents::read)?;
+        let (annotations, meta) = (Annotations::of(json), object(json, "_meta"));
+        Some(Self::Resource(EmbeddedResource { resource, annotations, meta, raw: json.raw() }))
+    }
+
+    fn tool_use(json: Json<'a>) -> Option<Self> {
+        let (id, name, input) = (string(json, "id")?, string(json, "name")?, object(json, "input"));
+        Some(Self::ToolUse(ToolUse { id, name, input, meta: object(json, "_meta"), raw: json.raw() }))
+    }
+
+    fn tool_output(json: Json<'a>, room: &mut Room) -> Option<Self> {
+        Some(Self::ToolOutput(ToolOutput {
+            tool_use_id: string(json, "toolUseId")?,
+            content: room.elements(json, "content").into_iter().map(|block| Self::of(block, room, false)).collect(),
+            structured: json.member("structuredContent").map(Json::raw),
+            is_error: json.member("isError").is_some_and(|value| value.text() == "true"),
+            meta: object(json, "_meta"),
+            raw: json.raw(),
+        }))
+    }
+}
+
+impl<'a> ResourceContents<'a> {
+    pub(super) fn read(json: Json<'a>) -> Option<Self> {
+        Some(Self {
+            uri: string(json, "uri")?,
+            mime_type: string(json, "mimeType"),
+            text: string(json, "text"),
+            blob: string(json, "blob"),
+            meta: object(json, "_meta"),
+            raw: json.raw(),
+        })
+    }
+}
+
+/// The result of `tools/call` (`CallToolResult` in the schemas).
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ToolResult<'a> {
+    /// The content, in order.
+    pub content: Vec<Block<'a>>,
+    /// It has more than [`MAX_VALUES`](super::MAX_VALUES) values; those beyond are in `raw` only.
+    pub is_cut_off: bool,
+    /// The structured result: any JSON value since 2026-07-28, an object before.
+    pub structured: Option<&'a RawValue>,
+    /// The tool failed; the content says how, for the model.
+    pub is_error: bool,
+    /// The `_meta` member.
+    pub meta: Option<&'a RawValue>,
+    /// The result, byte for byte.
+    pub raw: &'a RawValue,
+}
+
+impl<'a> ToolResult<'a> {
+    /// Reads a result.
+    pub fn read(raw: &'a RawValue) -> Self {
+        let (json, mut room) = (Json::from(raw), Room::new());
+        let content =
+            room.elements(json, "content").into_iter().map(|block| Block::of(block, &mut room, true)).collect();
+        Self {
+            content,
+            is_cut_off: room.is_over,
+            structured: json.member("structuredContent").map(Json::raw),
+            is_error: json.member("isError").is_some_and(|value| value.text() == "true"),
+            meta: object(json, "_meta"),
+            raw,
+        }
+    }
+}
+
+/// The result of `prompts/get` (`GetPromptResult` in the schemas).
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct PromptResult<'a> {
+    /// Description of the prompt.
+    pub description: Option<Cow<'a, str>>,
+    /// The messages, in order.
+    pub messages: Vec<PromptMessage<'a>>,
+    /// It has more than [`MAX_VALUES`](super::MAX_VALUES) values; those beyond are in `raw` only.
+    pub is_cut_off: bool,
+    /// The `_meta` member.
+    pub meta: Option<&'a RawValue>,
+    /// The result, byte for byte.
+    pub raw: &'a RawValue,
+}
+
+/// A message of a prompt.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct PromptMessage<'a> {
+    /// Who speaks; `None` if the role is unknown.
+    pub role: Option<Role>,
+    /// What is said; `None` if the message has no content.
+    pub content: Option<Block<'a>>,
+    /// The message, byte for byte.
+    pub raw: &'a RawValue,
+}
+
+impl<'a> PromptResult<'a> {
+    /// Reads a result.
+    pub fn read(raw: &'a RawValue) -> Self {
+        let (json, mut room) = (Json::from(raw), Room::new());
+        let messages = room.elements(json, "messages");
+        let message = |message: Json<'a>| PromptMessage {
+            role: string(message, "role").and_then(|role| Role::read(&role)),
+            content: message.member("content").map(|content| Block::of(content, &mut room, true)),
+            raw: message.raw(),
+        };
+        let messages = messages.into_iter().map(message).collect();
+        Self {
+            description: string(json, "description"),
+            messages,
+            is_cut_off: room.is_over,
+            meta: object(json, "_meta"),
+            raw,
+        }
+    }
+}
+
+/// The result of `resources/read` (`ReadResourceResult` in the schemas).
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ReadResult<'a> {
+    /// The contents; a directory may have several. Those without a URI are left out.
+    pub contents: Vec<ResourceContents<'a>>,
+    /// It has more than [`MAX_VALUES`](super::MAX_VALUES) values; those beyond are in `raw` only.
+    pub is_cut_off: bool,
+    /// The `_meta` member.
+    pub meta: Option<&'a RawValue>,
+    /// The result, byte for byte.
+    pub raw: &'a RawValue,
+}
+
+impl<'a> ReadResult<'a> {
+    /// Reads a result.
+    pub fn read(raw: &'a RawValue) -> Self {
+        let (json, mut room) = (Json::from(raw), Room::new());
+        let contents = room.elements(json, "contents").into_iter().filter_map(ResourceContents::read).collect();
+        Self { contents, is_cut_off: room.is_over, meta: object(json, "_meta"), raw }
+    }
+}
