@@ -21,7 +21,7 @@ use crate::jsonrpc::{ErrorObject, Json, Object, Spans};
 use crate::machine::cancellation::{self, Means, TaskEnd};
 use crate::machine::era_change::Phase;
 use crate::machine::setting::{self, Declared, Setting, Telling};
-use crate::machine::{QuirkKind, admission, gate, loss, offer, replay, request};
+use crate::machine::{QuirkKind, gate, loss, offer, replay, request};
 use crate::protocol::{Capability, Era, Family, PerFamily, ProtocolVersion, Root, ServerCapabilities, method};
 use crate::text::excerpt;
 
@@ -42,6 +42,16 @@ pub(super) enum LinkStage {
     Closing,
     /// The client is closed.
     Closed,
+}
+
+/// The output that waits to be polled or delivered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Backlog {
+    Free,
+    /// Seven eighths of the limits on output are used; the rest is reserved for responses to server requests.
+    Full,
+    /// A limit is reached.
+    Overrun,
 }
 
 /// The stage of the client.
@@ -298,17 +308,17 @@ impl Core {
 
     /// Whether notifications of the server are left out, because too much output waits to be polled.
     pub(super) fn is_full(&self) -> bool {
-        self.classify_backlog((0, 0)) != admission::Backlog::Free
+        self.classify_backlog((0, 0)) != Backlog::Free
     }
 
     /// Whether no more messages without a response may be made, because too much output waits to be polled or
     /// delivered.
     pub(super) fn is_undelivered_full(&self) -> bool {
-        self.backlog() == admission::Backlog::Overrun
+        self.backlog() == Backlog::Overrun
     }
 
     /// How much output waits to be polled or delivered.
-    pub(super) fn backlog(&self) -> admission::Backlog {
+    pub(super) fn backlog(&self) -> Backlog {
         self.classify_backlog(self.binding.undelivered)
     }
 
@@ -317,7 +327,7 @@ impl Core {
         self.outbox.len().saturating_add(self.binding.unpolled.0) >= self.options.limits.output
     }
 
-    fn classify_backlog(&self, (count, bytes): (usize, usize)) -> admission::Backlog {
+    fn classify_backlog(&self, (count, bytes): (usize, usize)) -> Backlog {
         let (limits, (events, event_bytes)) = (&self.options.limits, self.binding.unpolled);
         let count = self.outbox.len().saturating_add(events).saturating_add(count);
         let bytes = self.outbox.unasked_bytes().saturating_add(event_bytes).saturating_add(bytes);
@@ -325,9 +335,9 @@ impl Core {
         let open = |limit: usize| limit.saturating_sub(limit.div_ceil(RESERVE));
         let full = reaches(open(limits.output), open(limits.output_bytes));
         match (full, reaches(limits.output, limits.output_bytes)) {
-            (false, _) => admission::Backlog::Free,
-            (true, false) => admission::Backlog::Full,
-            (true, true) => admission::Backlog::Overrun,
+            (false, _) => Backlog::Free,
+            (true, false) => Backlog::Full,
+            (true, true) => Backlog::Overrun,
         }
     }
 
@@ -649,6 +659,8 @@ pub(super) enum Reaction {
     Decline,
     /// Do not respond, and record the deviation.
     Ignore(QuirkKind),
+    /// End the connection: the server sends requests without end.
+    EndConnection,
 }
 
 /// The outputs that wait to be polled.

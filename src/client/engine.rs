@@ -253,7 +253,7 @@ impl Engine {
     /// Replaces the words of the server that the engine keeps: the last errors of lists, and why a connection was lost.
     #[cfg(feature = "oauth")]
     pub(crate) fn amend_words(&mut self, amend: impl Fn(&mut Box<str>)) {
-        self.lists.words().chain(self.link.words()).for_each(amend);
+        self.lists.last_errors().chain(self.link.words()).for_each(amend);
     }
 
     /// Replaces the detail of a recorded quirk.

@@ -18,15 +18,12 @@ use super::{Event, FailureKind, ListErrors, Output, RefreshOutcome, Wire};
 use crate::Time;
 use crate::catalog::{Bounds, Builder, Difference, Flaws, Items, List, PageReport, hash};
 use crate::jsonrpc::{ErrorObject, Json};
-use crate::machine::list_error::{Broken, Class, Cost, Meaning};
-use crate::machine::paging::{Effect, Input};
-use crate::machine::refresh::{Found, Owner};
-use crate::machine::refresh_demand::{Report, Unpolled};
-use crate::machine::resend::{Reason, Used};
-use crate::machine::{
-    QuirkKind, Verdict, discovery, gate, list_error, list_watch, loss, paging, refresh, refresh_demand, request,
-    resend, result_type,
-};
+use crate::machine::lists::discovery::{self, Effect, State};
+use crate::machine::lists::error::{self, Absence, Class, Held, List as Need};
+use crate::machine::lists::paging::{self, Cursor, Limit, Next};
+use crate::machine::lists::refresh::{self, Phase, Why};
+use crate::machine::server::result::Content;
+use crate::machine::{QuirkKind, Verdict, gate, loss, request};
 use crate::protocol::{CacheScope, Family, PerFamily, error_code, method};
 use crate::text::excerpt;
 
@@ -39,93 +36,83 @@ pub(super) struct Lists {
     slots: PerFamily<Slot>,
 }
 
+/// How often a page is requested again because its exchange broke.
+const RESENDS: u8 = 2;
+
+/// After so many announced changes in a row that were none, refreshes become less frequent.
+const UNCHANGED: u8 = 2;
+
 /// What is known of the list of one family.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 struct Slot {
-    discovery: discovery::State,
-    refresh: refresh::State,
-    paging: paging::State,
-    demand: refresh_demand::State,
-    /// The list that is being received.
-    listing: Option<Box<Listing>>,
+    connection: Connection,
     status: FamilyStatus,
     pages: usize,
     stale: bool,
-    watch: list_watch::State,
-    failures: u32,
-    /// Announced changes in a row that were none.
-    unchanged: Used,
-    /// How often the interval between refreshes was doubled.
-    slow: u32,
     fresh_until: Option<Time>,
     #[cfg_attr(feature = "snapshot", serde(default))]
     scope: CacheScope,
     last_listed: Option<Time>,
-    /// The last error of the family's list.
-    words: Option<Box<str>>,
+    last_error: Option<Box<str>>,
 }
 
 impl Default for Slot {
     fn default() -> Self {
         Self {
-            discovery: discovery::State::NotRequested,
-            refresh: refresh::State::Idle,
-            paging: paging::State::Idle,
-            demand: refresh_demand::State::None,
-            listing: None,
+            connection: Connection::default(),
             status: FamilyStatus::NotRequested,
             pages: 0,
             stale: false,
-            watch: list_watch::State::Watched,
-            failures: 0,
-            unchanged: Used::Never,
-            slow: 0,
             fresh_until: None,
             scope: CacheScope::Private,
             last_listed: None,
-            words: None,
+            last_error: None,
         }
     }
 }
 
-impl Slot {
-    /// A new connection: the list is requested again, and the items stay.
-    fn reset(&mut self) {
-        self.discovery = discovery::take(self.discovery, discovery::Input::Reset).next;
-        self.refresh = refresh::take(self.refresh, refresh::Input::Reset).next;
-        self.paging = paging::take(self.paging, paging::Input::Stop).next;
-        self.listing = None;
-        self.watch = list_watch::take(self.watch, list_watch::Input::Reset).next;
-        self.failures = 0;
-        self.unchanged = Used::Never;
-        self.slow = 0;
-    }
+/// What belongs to one connection: each one begins anew.
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
+struct Connection {
+    discovery: State,
+    refresh: refresh::State,
+    /// The list that is being received.
+    listing: Option<Box<Listing>>,
+    /// The list may have changed while no stream announced its changes.
+    unwatched: bool,
+    /// The embedder waits for the list that is being received.
+    awaited: bool,
+    /// The embedder waits for the list that is requested next.
+    awaited_next: bool,
+    failures: u32,
+    /// Announced changes in a row that were none.
+    unchanged: u8,
+    /// How often the interval between refreshes was doubled.
+    slow: u32,
+}
 
-    /// What is known of the list, as the gate takes it.
-    const fn known(status: FamilyStatus) -> gate::Known {
-        match status {
-            FamilyStatus::NotRequested | FamilyStatus::NotAdvertised => gate::Known::NotRequested,
-            FamilyStatus::Listed => gate::Known::Listed,
-            FamilyStatus::Partial => gate::Known::Partial,
-            FamilyStatus::Absent => gate::Known::Absent,
-            FamilyStatus::Failed => gate::Known::Failed,
+impl Connection {
+    /// Whether discovery is done for the family.
+    fn is_settled(&self) -> bool {
+        match self.discovery {
+            State::Listed | State::NotAdvertised | State::Absent | State::Partial | State::Failed => true,
+            State::NotRequested | State::Listing | State::ListingStale | State::Relisting | State::RelistingStale => {
+                false
+            }
         }
     }
 
-    /// Whether discovery on this connection is done for the family.
-    fn is_settled(&self) -> bool {
-        match self.discovery {
-            discovery::State::Listed
-            | discovery::State::NotAdvertised
-            | discovery::State::Absent
-            | discovery::State::Partial
-            | discovery::State::Failed => true,
-            discovery::State::NotRequested
-            | discovery::State::Listing
-            | discovery::State::ListingStale
-            | discovery::State::Relisting
-            | discovery::State::RelistingStale => false,
+    /// Finishes the whole list of a refresh, and compares it with the known one.
+    fn compare(&mut self, core: &Core, family: Family) -> refresh::Input {
+        let list =
+            self.listing.as_mut().map(|listing| listing.done.insert(core::mem::take(&mut listing.items).finish()));
+        let same = list.is_some_and(|list| list.has_same_items(core.catalog.list(family)));
+        match same {
+            false => refresh::Input::Differs,
+            true if self.refresh.why == Why::Announced && self.unchanged >= UNCHANGED => refresh::Input::SameAgain,
+            true => refresh::Input::Same,
         }
     }
 }
@@ -196,9 +183,8 @@ struct Listing {
     /// Items with a key that came before.
     duplicate: Flaws,
     pages: usize,
-    /// The cursor of the page that is requested next.
-    #[cfg_attr(feature = "snapshot", serde(deserialize_with = "crate::jsonrpc::form::optional_json"))]
-    next: Option<Box<str>>,
+    /// The server refused a cursor of an earlier attempt.
+    restarted: bool,
     /// The id of the request for the first page.
     first: u64,
     /// Until when all pages are fresh; `None` if the server did not say of each one.
@@ -210,7 +196,7 @@ struct Listing {
     #[cfg_attr(feature = "snapshot", serde(with = "crate::catalog::form::optional_list"))]
     done: Option<List>,
     /// How often a page was requested again because its exchange broke.
-    broken: Used,
+    broken: u8,
 }
 
 /// One page of a list, as it was received.
@@ -241,8 +227,8 @@ impl<'a> Page<'a> {
             _ => {}
         });
         match of_page(core, kind.as_deref()) {
-            result_type::Meaning::Complete => {}
-            result_type::Meaning::Input | result_type::Meaning::Task | result_type::Meaning::Invalid => {
+            Content::Complete => {}
+            Content::Input | Content::Task | Content::Invalid => {
                 let kind = kind.unwrap_or_default();
                 return Err(format!("a result of type `{}`, where a list was expected", excerpt(&kind)).into());
             }
@@ -286,17 +272,15 @@ impl Listing {
 }
 
 /// How a list ended.
-#[derive(Clone, Copy)]
 enum End {
-    /// The whole list was received.
     Whole,
     /// Its beginning was received.
     Part,
-    /// It failed.
-    Failed,
+    /// It failed, by an error of this class.
+    Failed(Class),
 }
 
-impl From<ListErrors> for list_error::Policy {
+impl From<ListErrors> for error::Policy {
     fn from(policy: ListErrors) -> Self {
         match policy {
             ListErrors::Fail => Self::Fail,
@@ -316,18 +300,11 @@ pub(super) enum ListFailure<'a> {
 impl Lists {
     #[cfg(feature = "snapshot")]
     pub(super) fn check(&self, limits: &super::Limits) -> Result<(), crate::snapshot::SnapshotError> {
-        for listing in self.slots.iter().filter_map(|(_, slot)| slot.listing.as_deref()) {
+        for listing in self.slots.iter().filter_map(|(_, slot)| slot.connection.listing.as_deref()) {
             crate::snapshot::within("pages", listing.pages.max(listing.seen.len()), limits.pages.saturating_add(1))?;
             listing.items.check(limits.items, limits.list_bytes)?;
         }
         Ok(())
-    }
-
-    /// A new connection: every list is requested again.
-    pub(super) fn reset(&mut self) {
-        for family in Family::ALL.iter().copied() {
-            self.slots.get_mut(family).reset();
-        }
     }
 
     pub(super) fn report(&self, family: Family, watched: bool) -> FamilyReport {
@@ -343,13 +320,13 @@ impl Lists {
     }
 
     pub(super) fn error(&self, family: Family) -> Option<&str> {
-        self.slots.get(family).words.as_deref()
+        self.slots.get(family).last_error.as_deref()
     }
 
     /// The last errors of the lists.
     #[cfg(feature = "oauth")]
-    pub(super) fn words(&mut self) -> impl Iterator<Item = &mut Box<str>> {
-        self.slots.values_mut().filter_map(|slot| slot.words.as_mut())
+    pub(super) fn last_errors(&mut self) -> impl Iterator<Item = &mut Box<str>> {
+        self.slots.values_mut().filter_map(|slot| slot.last_error.as_mut())
     }
 
     /// The smallest list that worked.
@@ -364,7 +341,7 @@ impl Lists {
         let why = format!("the list was not done within {:?}", core.options.timeouts.discovery);
         let mut signals = Signals::NONE;
         for family in Family::ALL.iter().copied() {
-            if !self.slots.get(family).is_settled() {
+            if !self.slots.get(family).connection.is_settled() {
                 if let Some(id) = core.requests.list(family) {
                     core.end_request(id, request::Input::TimedOut, &why);
                 }
@@ -380,23 +357,22 @@ impl Lists {
 
     /// The request of a page has a new id.
     pub(super) fn rename(&mut self, family: Family, id: u64, new: u64) {
-        let listing = self.slots.get_mut(family).listing.as_mut();
+        let listing = self.slots.get_mut(family).connection.listing.as_mut();
         if let Some(listing) = listing.filter(|listing| listing.first == id) {
             listing.first = new;
         }
     }
 
     /// Takes a page. `watched`: the server announces changes of the list.
-    pub(super) fn on_result(&mut self, core: &mut Core, family: Family, result: &RawValue, watched: bool) -> Signals {
+    pub(super) fn on_page(&mut self, core: &mut Core, family: Family, result: &RawValue, watched: bool) -> Signals {
         let page = match Page::read(core, family, result) {
             Ok(page) => page,
             Err(why) => return self.on_failure(core, family, ListFailure::Engine(why)),
         };
-        let slot = self.slots.get_mut(family);
-        let Some(listing) = &mut slot.listing else { return Signals::NONE };
-        if listing.pages == 0 {
-            let input = if watched { list_watch::Input::Received } else { list_watch::Input::ReceivedUnwatched };
-            slot.watch = list_watch::take(slot.watch, input).next;
+        let connection = &mut self.slots.get_mut(family).connection;
+        let Some(listing) = &mut connection.listing else { return Signals::NONE };
+        if listing.pages == 0 && !watched {
+            connection.unwatched = true;
         }
         let report = listing.items.add(page.items, page.bounds);
         listing.pages = listing.pages.saturating_add(1);
@@ -405,78 +381,75 @@ impl Lists {
         listing.fresh_until =
             if first { until } else { listing.fresh_until.zip(until).map(|(sooner, until)| sooner.min(until)) };
         listing.scope = if first { page.scope } else { listing.scope.and(page.scope) };
-        let cursor = page.cursor.map(Json::text);
-        let repeated = cursor.is_some_and(|cursor| listing.seen.contains(&hash(cursor.as_bytes())));
-        let input = match (cursor, repeated, report.added) {
-            _ if report.over => paging::Input::Limit,
-            (None, _, _) => paging::Input::Last,
-            (Some(EMPTY_CURSOR), true, 0) => paging::Input::EmptyCursor,
-            (Some(_), true, 0) => paging::Input::RepeatedEmpty,
-            (Some(_), _, _) if listing.pages >= core.options.limits.pages => paging::Input::Limit,
-            (Some(_), true, _) => paging::Input::RepeatedNew,
-            (Some(_), false, _) => paging::Input::More,
+        let text = page.cursor.map(Json::text);
+        let again = text.is_some_and(|cursor| !listing.seen.insert(hash(cursor.as_bytes())));
+        let cursor = match (text, again) {
+            (None, _) => Cursor::None,
+            (Some(_), false) => Cursor::New,
+            (Some(EMPTY_CURSOR), true) => Cursor::EmptyAgain,
+            (Some(_), true) => Cursor::Again,
         };
-        if let Some(cursor) = cursor {
-            listing.seen.insert(hash(cursor.as_bytes()));
-        }
-        listing.next = cursor.map(Box::from);
-        let ends = !matches!(input, paging::Input::More | paging::Input::RepeatedNew);
-        listing.add_flaws(core, family, report, repeated, ends);
+        let limit = match (report.over, listing.pages >= core.options.limits.pages) {
+            (true, _) => Limit::Items,
+            (false, true) => Limit::Pages,
+            (false, false) => Limit::None,
+        };
+        let next = paging::decide(limit, cursor, report.added > 0);
+        let (end, kind) = match next {
+            Next::Request => (None, None),
+            Next::RequestAs(kind) => (None, Some(kind)),
+            Next::Whole => (Some(End::Whole), None),
+            Next::WholeAs(kind) => (Some(End::Whole), Some(kind)),
+            Next::PartAs(kind) => (Some(End::Part), Some(kind)),
+        };
+        listing.add_flaws(core, family, report, again, end.is_some());
+        let method = Some(family.list_method());
         if let Some(kind) = core.gate(gate::Use::Listed, family).quirk() {
-            core.quirk(kind, Some(family), Some(family.list_method()), "not declared, and listed all the same");
+            core.quirk(kind, Some(family), method, "not declared, and listed all the same");
         }
-        match self.step_paging(core, family, input) {
-            Some(end) => self.on_end(core, family, end, Class::Other),
-            None => Signals::NONE,
+        if let Some(kind) = kind {
+            let detail = match limit {
+                Limit::None => "a cursor came twice; it is followed while its pages bring something new",
+                Limit::Items | Limit::Pages => "longer than the bounds; the rest is left out",
+            };
+            core.quirk(kind, Some(family), method, detail);
+        }
+        match end {
+            Some(end) => self.on_end(core, family, end),
+            None => {
+                self.request_page(core, family, text.map(Box::from));
+                Signals::NONE
+            }
         }
     }
 
-    /// Steps the pages of a family's list, and requests the next one. Returns how the list ends, if it does.
-    fn step_paging(&mut self, core: &mut Core, family: Family, input: Input) -> Option<End> {
-        let slot = self.slots.get_mut(family);
-        let row = paging::take(slot.paging, input);
-        slot.paging = row.next;
-        if let Verdict::Quirk(kind) = row.verdict {
-            let words = self.slots.get(family).words.as_deref();
-            core.quirk(kind, Some(family), Some(family.list_method()), quirk_text(input, words.unwrap_or_default()));
-        }
-        let mut end = None;
-        for effect in row.effects {
-            match effect {
-                Effect::RequestFirst => {
-                    self.slots.get_mut(family).listing = Some(Box::default());
-                    self.request_page(core, family, None);
-                }
-                Effect::RequestNext => {
-                    let cursor = self.slots.get_mut(family).listing.as_mut().and_then(|listing| listing.next.take());
-                    self.request_page(core, family, cursor);
-                }
-                Effect::EndWhole => end = Some(End::Whole),
-                Effect::EndPart => end = Some(End::Part),
-                Effect::EndFailed => end = Some(End::Failed),
-            }
-        }
-        end
+    /// Requests the first page of a list.
+    fn begin(&mut self, core: &mut Core, family: Family, restarted: bool) {
+        let listing = Listing { restarted, ..Listing::default() };
+        self.slots.get_mut(family).connection.listing = Some(Box::new(listing));
+        self.request_page(core, family, None);
     }
 
     fn request_page(&mut self, core: &mut Core, family: Family, cursor: Option<Box<str>>) {
         let deadline = core.request_deadline();
         let id = core.requests.insert(Purpose::List { family, cursor }, Some(deadline));
-        if let Some(listing) = self.slots.get_mut(family).listing.as_mut().filter(|listing| listing.pages == 0) {
+        let listing = self.slots.get_mut(family).connection.listing.as_mut();
+        if let Some(listing) = listing.filter(|listing| listing.pages == 0) {
             listing.first = id;
         }
     }
 
-    /// A list ended; `class` is the class of the error, if it failed.
-    fn on_end(&mut self, core: &mut Core, family: Family, end: End, class: Class) -> Signals {
-        match (refresh::take_owner(self.slots.get(family).refresh), end) {
-            (Owner::Refresh, End::Whole) => self.on_refreshed(core, family),
-            (Owner::Refresh, End::Part) => self.step_refresh(core, family, refresh::Input::Part),
-            (Owner::Refresh, End::Failed) => self.step_refresh(core, family, refresh::Input::Failed),
-            (Owner::Discovery, End::Whole) => self.step_discovery(core, family, discovery::Input::Whole),
-            (Owner::Discovery, End::Part) => self.step_discovery(core, family, discovery::Input::Part),
-            (Owner::Discovery, End::Failed) => self.on_discovery_failure(core, family, class),
+    /// What follows when a list ends, in a refresh or in discovery.
+    fn on_end(&mut self, core: &mut Core, family: Family, end: End) -> Signals {
+        if self.slots.get(family).connection.refresh.phase != Phase::Idle {
+            return self.on_refresh_end(core, family, end);
         }
+        let input = match end {
+            End::Whole => discovery::Input::Whole,
+            End::Part => discovery::Input::Part,
+            End::Failed(class) => self.classify_failure(core, family, class),
+        };
+        self.step_discovery(core, family, input)
     }
 
     /// The handshake is done: the lists that the gate allows are requested.
@@ -491,11 +464,10 @@ impl Lists {
     }
 
     fn step_discovery(&mut self, core: &mut Core, family: Family, input: discovery::Input) -> Signals {
-        use discovery::{Effect, State};
-        let slot = self.slots.get_mut(family);
-        let before = slot.discovery;
-        let row = discovery::take(before, input);
-        slot.discovery = row.next;
+        let connection = &mut self.slots.get_mut(family).connection;
+        let before = connection.discovery;
+        let row = discovery::step(before, input);
+        connection.discovery = row.next;
         let status = match row.next {
             State::NotAdvertised => Some(FamilyStatus::NotAdvertised),
             State::Listed | State::Relisting | State::RelistingStale => Some(FamilyStatus::Listed),
@@ -510,17 +482,14 @@ impl Lists {
         let mut signals = Signals::NONE;
         for effect in row.effects {
             match effect {
-                // The start of a list does not end it.
-                Effect::Request => {
-                    self.step_paging(core, family, paging::Input::Start);
-                }
+                Effect::Request => self.begin(core, family, false),
                 Effect::Commit => self.commit(core, family),
-                Effect::Drop => self.slots.get_mut(family).listing = None,
+                Effect::Drop => self.slots.get_mut(family).connection.listing = None,
                 Effect::Clear => self.clear(core, family),
                 Effect::Fail => {
-                    let words = self.slots.get_mut(family).words.take().unwrap_or_default();
+                    let error = self.slots.get_mut(family).last_error.take().unwrap_or_default();
                     let (server, method) = (core.server_name(), family.list_method());
-                    let message = format!("{server} did not give the list of `{method}`: {words}");
+                    let message = format!("{server} did not give the list of `{method}`: {error}");
                     signals.extend(Signals::lost(FailureKind::ListFailed, message, loss::Transport::Open));
                     return signals;
                 }
@@ -530,72 +499,61 @@ impl Lists {
                 Effect::Deny => signals.extend(Signals::schemas(family, false)),
             }
         }
-        let settled = || self.slots.iter().all(|(_, slot)| slot.is_settled());
+        let settled = || self.slots.iter().all(|(_, slot)| slot.connection.is_settled());
         if before != row.next && core.stage() == Stage::Discovery && settled() {
             signals.push(Signal::Discovered);
         }
         signals
     }
 
-    /// A list failed in discovery.
-    fn on_discovery_failure(&mut self, core: &mut Core, family: Family, class: Class) -> Signals {
+    /// What a failed list means in discovery. A deviation of the server is recorded.
+    fn classify_failure(&self, core: &mut Core, family: Family, class: Class) -> discovery::Input {
         let tolerance = core.options.tolerance;
         let declared = declaration(core.server.as_ref().and_then(|server| server.declares(family)));
-        let list = match family {
-            Family::Tools => list_error::List::Tools,
-            Family::Prompts | Family::Resources | Family::ResourceTemplates => list_error::List::Optional,
-        };
-        let tools_absent = match tolerance.tools_absent {
-            false => list_error::ToolsAbsent::Fail,
-            true => list_error::ToolsAbsent::Tolerate,
-        };
-        let by_text = match tolerance.absent_by_text {
-            false => list_error::ByText::Ignore,
-            true => list_error::ByText::Believe,
-        };
-        let input = match list_error::take_meaning(class, declared, list, tools_absent, by_text) {
-            Meaning::Absent => discovery::Input::Absent,
-            Meaning::AbsentAs(kind) => {
-                let words = self.slots.get(family).words.as_deref().unwrap_or_default();
+        let need = if family == Family::Tools && !tolerance.tools_absent { Need::Required } else { Need::Optional };
+        match error::absence(class, declared, need) {
+            Absence::Absent => discovery::Input::Absent,
+            Absence::AbsentAs(kind) => {
+                let error = self.error(family).unwrap_or_default();
                 let (server, capability) = (core.server_name(), family.capability().as_str());
                 let method = family.list_method();
-                let detail = format!("{server} declares `{capability}`, yet answered `{method}` with {words}");
+                let detail = format!("{server} declares `{capability}`, yet answered `{method}` with {error}");
                 core.quirk(kind, Some(family), Some(method), detail);
                 discovery::Input::Absent
             }
-            Meaning::Failed => match list_error::take_cost(tolerance.list_errors.into(), self.held(core, family)) {
-                Cost::Fatal => discovery::Input::ErrorFatal,
-                Cost::Rest => discovery::Input::ErrorRest,
-                Cost::List => discovery::Input::ErrorList,
-                Cost::Nothing => discovery::Input::ErrorStale,
-            },
-        };
-        self.step_discovery(core, family, input)
+            Absence::Failed => error::cost(tolerance.list_errors.into(), self.held(core, family)),
+        }
     }
 
     /// What is known of a family whose list failed.
-    fn held(&self, core: &Core, family: Family) -> list_error::Held {
+    fn held(&self, core: &Core, family: Family) -> Held {
         let slot = self.slots.get(family);
-        let pages = slot.listing.as_ref().is_some_and(|listing| !listing.items.is_empty());
+        let pages = slot.connection.listing.as_ref().is_some_and(|listing| !listing.items.is_empty());
         let former = matches!(slot.status, FamilyStatus::Listed | FamilyStatus::Partial);
         match (core.was_ready, former, pages) {
-            (false, _, false) => list_error::Held::FirstNothing,
-            (false, _, true) => list_error::Held::FirstPages,
-            (true, true, _) => list_error::Held::Former,
-            (true, false, false) => list_error::Held::LaterNothing,
-            (true, false, true) => list_error::Held::LaterPages,
+            (false, _, false) => Held::FirstNothing,
+            (false, _, true) => Held::FirstPages,
+            (true, true, _) => Held::Former,
+            (true, false, false) => Held::LaterNothing,
+            (true, false, true) => Held::LaterPages,
         }
     }
 
     fn set_status(&mut self, core: &mut Core, family: Family, status: FamilyStatus) {
         self.slots.get_mut(family).status = status;
-        *core.known.get_mut(family) = Slot::known(status);
+        *core.known.get_mut(family) = match status {
+            FamilyStatus::NotRequested | FamilyStatus::NotAdvertised => gate::Known::NotRequested,
+            FamilyStatus::Listed => gate::Known::Listed,
+            FamilyStatus::Partial => gate::Known::Partial,
+            FamilyStatus::Absent => gate::Known::Absent,
+            FamilyStatus::Failed => gate::Known::Failed,
+        };
     }
 
     /// Removes the items of a family.
     fn clear(&mut self, core: &mut Core, family: Family) {
         if !core.catalog.list(family).is_empty() {
-            self.slots.get_mut(family).listing = Some(Box::default());
+            self.slots.get_mut(family).connection.listing = Some(Box::default());
             self.commit(core, family);
         }
     }
@@ -603,7 +561,7 @@ impl Lists {
     /// Makes the received list the family's list, and reports the difference.
     fn commit(&mut self, core: &mut Core, family: Family) {
         let slot = self.slots.get_mut(family);
-        let Some(listing) = slot.listing.take() else { return };
+        let Some(listing) = slot.connection.listing.take() else { return };
         slot.pages = listing.pages;
         (slot.fresh_until, slot.scope) = (listing.fresh_until, listing.scope);
         slot.stale = false;
@@ -623,21 +581,25 @@ impl Lists {
     /// Takes a failure of a list.
     pub(super) fn on_failure(&mut self, core: &mut Core, family: Family, failure: ListFailure<'_>) -> Signals {
         let slot = self.slots.get_mut(family);
-        let Some(listing) = &mut slot.listing else { return Signals::NONE };
-        let on_cursor = listing.pages > 0;
+        let Some(listing) = &mut slot.connection.listing else { return Signals::NONE };
+        let may_restart = listing.pages > 0 && !listing.restarted;
         listing.add_flaws(core, family, PageReport::default(), false, true);
-        let (words, class, refused) = match failure {
+        let (error, class, refused) = match failure {
             ListFailure::Server(error) => {
-                (error.to_string().into(), class_of(error), error.code == error_code::INVALID_PARAMS)
+                let class = class_of(error, core.options.tolerance.absent_by_text);
+                (error.to_string().into(), class, error.code == error_code::INVALID_PARAMS)
             }
-            ListFailure::Engine(words) => (words, Class::Other, false),
+            ListFailure::Engine(error) => (error, Class::Other, false),
         };
-        slot.words = Some(Box::from(excerpt(&words)));
-        let input = if refused && on_cursor { paging::Input::CursorRefused } else { paging::Input::Failed };
-        match self.step_paging(core, family, input) {
-            Some(end) => self.on_end(core, family, end, class),
-            None => Signals::NONE,
+        let error = excerpt(&error);
+        slot.last_error = Some(Box::from(&*error));
+        if refused && may_restart {
+            let detail = format!("the server refused its own cursor ({error}); began again");
+            core.quirk(QuirkKind::CursorRejected, Some(family), Some(family.list_method()), detail);
+            self.begin(core, family, true);
+            return Signals::NONE;
         }
+        self.on_end(core, family, End::Failed(class))
     }
 
     /// The exchange of a page broke.
@@ -646,29 +608,20 @@ impl Lists {
         core: &mut Core,
         family: Family,
         cursor: Option<Box<str>>,
-        words: String,
+        error: String,
     ) -> Signals {
-        let Some(listing) = &mut self.slots.get_mut(family).listing else { return Signals::NONE };
-        let phase = match core.stage() {
-            Stage::Discovery => list_error::Phase::Discovery,
-            Stage::Down | Stage::Handshake | Stage::Ready | Stage::Closing | Stage::Closed => list_error::Phase::Ready,
-        };
-        let reconnect = match core.options.reconnect {
-            Some(_) => list_error::Reconnect::On,
-            None => list_error::Reconnect::Off,
-        };
-        match list_error::take_broken(resend::take(Reason::Broken, listing.broken), phase, reconnect) {
-            Broken::Again => {
-                listing.broken = listing.broken.more();
-                self.request_page(core, family, cursor);
-                Signals::NONE
-            }
-            Broken::Lost => {
-                let message = format!("{} during discovery: {words}", core.server_name());
-                Signals::lost(FailureKind::Closed, message, loss::Transport::Closed)
-            }
-            Broken::Failed => self.on_failure(core, family, ListFailure::Engine(words.into())),
+        let Some(listing) = &mut self.slots.get_mut(family).connection.listing else { return Signals::NONE };
+        if listing.broken < RESENDS {
+            listing.broken = listing.broken.saturating_add(1);
+            self.request_page(core, family, cursor);
+            return Signals::NONE;
         }
+        if core.stage() == Stage::Discovery && core.options.reconnect.is_some() {
+            // The server did not refuse the list, so another connection may give it.
+            let message = format!("{} during discovery: {error}", core.server_name());
+            return Signals::lost(FailureKind::Closed, message, loss::Transport::Closed);
+        }
+        self.on_failure(core, family, ListFailure::Engine(error.into()))
     }
 
     /// The server announced a change of a family's list.
@@ -688,37 +641,22 @@ impl Lists {
     pub(super) fn on_watched(&mut self, core: &mut Core, request: u64, families: &PerFamily<Watch>) -> Signals {
         let mut signals = Signals::NONE;
         for (family, _) in families.iter().filter(|(_, watch)| watch.now && !watch.before) {
+            let connection = &mut self.slots.get_mut(family).connection;
             // A list that was requested before the stream may be older than it, whichever response came first.
-            let listing = self.slots.get(family).listing.as_ref();
+            let listing = connection.listing.as_ref();
             let late = listing.is_some_and(|listing| listing.pages == 0 && listing.first < request);
-            let input = if late { list_watch::Input::BegunLate } else { list_watch::Input::Begun };
-            signals.extend(self.step_watch(core, family, input));
+            if core::mem::take(&mut connection.unwatched) || late {
+                signals.extend(self.step_discovery(core, family, discovery::Input::Outdated));
+            }
         }
         signals
     }
 
     /// Changes of these families are not announced any more.
-    pub(super) fn on_unwatched(&mut self, core: &mut Core, families: &PerFamily<bool>) -> Signals {
-        let mut signals = Signals::NONE;
-        for (family, _) in families.iter().filter(|(_, told)| **told) {
-            signals.extend(self.step_watch(core, family, list_watch::Input::Ended));
+    pub(super) fn on_unwatched(&mut self, families: &PerFamily<bool>) {
+        for (family, _) in families.iter().filter(|(_, announced)| **announced) {
+            self.slots.get_mut(family).connection.unwatched = true;
         }
-        signals
-    }
-
-    fn step_watch(&mut self, core: &mut Core, family: Family, input: list_watch::Input) -> Signals {
-        let slot = self.slots.get_mut(family);
-        let row = list_watch::take(slot.watch, input);
-        slot.watch = row.next;
-        let mut signals = Signals::NONE;
-        for effect in row.effects {
-            match effect {
-                list_watch::Effect::Recheck => {
-                    signals.extend(self.step_discovery(core, family, discovery::Input::Outdated));
-                }
-            }
-        }
-        signals
     }
 
     /// Requests a family's list again, even if it is fresh.
@@ -726,42 +664,18 @@ impl Lists {
         self.step_discovery(core, family, discovery::Input::Wanted)
     }
 
-    /// The embedder requests a family's list again. The outcome is reported.
+    /// The embedder requests a family's list again. The outcome is reported, of a list that is requested from now on.
     pub(super) fn demand(&mut self, core: &mut Core, family: Family) -> Signals {
-        self.step_demand(core, family, refresh_demand::Input::Want);
+        self.slots.get_mut(family).connection.awaited_next = true;
         self.want(core, family)
     }
 
-    /// The connection ended, and its lists with it.
+    /// The connection ended: the items stay.
     pub(super) fn on_connection_ended(&mut self, core: &mut Core) {
         for family in Family::ALL.iter().copied() {
-            self.step_demand(core, family, refresh_demand::Input::ConnectionEnded);
-        }
-    }
-
-    fn step_demand(&mut self, core: &mut Core, family: Family, input: refresh_demand::Input) {
-        use refresh_demand::Effect;
-        let slot = self.slots.get_mut(family);
-        let row = refresh_demand::take(slot.demand, input);
-        slot.demand = row.next;
-        for effect in row.effects {
-            let outcome = match effect {
-                Effect::ReportSame => RefreshOutcome::Same,
-                Effect::ReportDiffers => RefreshOutcome::Differs,
-                Effect::ReportPart => RefreshOutcome::Part,
-                Effect::ReportFailed => RefreshOutcome::Failed(slot.words.clone().unwrap_or_default()),
-                Effect::ReportLost => RefreshOutcome::Failed("the connection ended".into()),
-            };
-            let is_queued = core.outbox.iter().any(|output| match output {
-                Output::Event(Event::Refreshed { family: other, outcome: same }) => {
-                    *other == family && discriminant(same) == discriminant(&outcome)
-                }
-                Output::Event(_) | Output::Send(_) | Output::Open(_) | Output::Shutdown(_) | Output::Abort(_) => false,
-            });
-            let is_unpolled = is_queued || core.binding.has_refreshed(family, &outcome);
-            match refresh_demand::take_report(if is_unpolled { Unpolled::Yes } else { Unpolled::No }) {
-                Report::Tell => core.event(Event::Refreshed { family, outcome }),
-                Report::LeaveOut => {}
+            let connection = core::mem::take(&mut self.slots.get_mut(family).connection);
+            if connection.awaited || connection.awaited_next {
+                report_refresh(core, family, RefreshOutcome::Failed("the connection ended".into()));
             }
         }
     }
@@ -772,9 +686,9 @@ impl Lists {
     }
 
     fn step_refresh(&mut self, core: &mut Core, family: Family, input: refresh::Input) -> Signals {
-        let slot = self.slots.get_mut(family);
-        let row = refresh::take(slot.refresh, input);
-        slot.refresh = row.next;
+        let connection = &mut self.slots.get_mut(family).connection;
+        let row = refresh::step(connection.refresh, input);
+        connection.refresh = row.next;
         if let Verdict::Quirk(kind) = row.verdict {
             let detail =
                 "refreshes after `list_changed` found the same list several times in a row; refreshed less often";
@@ -783,76 +697,65 @@ impl Lists {
         let mut signals = Signals::NONE;
         for effect in row.effects {
             let slot = self.slots.get_mut(family);
+            let connection = &mut slot.connection;
             match effect {
                 refresh::Effect::Arm => {
                     let timeouts = &core.options.timeouts;
                     let gathered = core.after(timeouts.debounce);
                     slot.stale = true;
-                    let interval = crate::time::backoff(timeouts.refresh_interval, slot.slow, LONGEST_WAIT);
+                    let interval = crate::time::backoff(timeouts.refresh_interval, connection.slow, LONGEST_WAIT);
                     let spaced = slot.last_listed.map(|last| last + interval);
                     core.timers.set(Timer::Refresh(family), Some(gathered.max(spaced.unwrap_or(gathered))));
                 }
                 refresh::Effect::ArmRetry => {
                     slot.stale = true;
                     let interval = core.options.timeouts.refresh_interval;
-                    let wait = crate::time::backoff(interval, slot.failures, LONGEST_WAIT);
-                    slot.failures = slot.failures.saturating_add(1).min(16);
+                    let wait = crate::time::backoff(interval, connection.failures, LONGEST_WAIT);
+                    connection.failures = connection.failures.saturating_add(1).min(16);
                     core.arm(Timer::Refresh(family), wait);
                 }
                 refresh::Effect::Request => {
                     core.timers.set(Timer::Refresh(family), None);
-                    self.step_demand(core, family, refresh_demand::Input::Requested);
-                    // The start of a list does not end it.
-                    self.step_paging(core, family, paging::Input::Start);
+                    connection.awaited = core::mem::take(&mut connection.awaited_next);
+                    self.begin(core, family, false);
                 }
                 refresh::Effect::Commit => signals.extend(self.refreshed(core, family, FamilyStatus::Listed)),
                 refresh::Effect::CommitPart => signals.extend(self.refreshed(core, family, FamilyStatus::Partial)),
-                refresh::Effect::Count => slot.unchanged = slot.unchanged.more(),
-                refresh::Effect::Slow => slot.slow = slot.slow.saturating_add(1).min(16),
-                refresh::Effect::Steady => (slot.slow, slot.unchanged) = Default::default(),
+                refresh::Effect::Count => connection.unchanged = connection.unchanged.saturating_add(1),
+                refresh::Effect::Slow => connection.slow = connection.slow.saturating_add(1).min(16),
+                refresh::Effect::Steady => (connection.slow, connection.unchanged) = Default::default(),
                 refresh::Effect::Drop => {
-                    slot.listing = None;
+                    connection.listing = None;
                     signals.extend(Signals::schemas(family, false));
                 }
             }
         }
-        let found = match input {
-            refresh::Input::Differs => refresh_demand::Input::Differs,
-            refresh::Input::Same | refresh::Input::SameAnnounced | refresh::Input::SameAgain => {
-                refresh_demand::Input::Same
-            }
-            refresh::Input::Part => refresh_demand::Input::Part,
-            refresh::Input::Failed => refresh_demand::Input::Failed,
-            refresh::Input::ListChanged
-            | refresh::Input::Outdated
-            | refresh::Input::Wanted
-            | refresh::Input::Timer
-            | refresh::Input::Reset => return signals,
-        };
-        self.step_demand(core, family, found);
         signals
     }
 
-    /// The whole list of a refresh was received.
-    fn on_refreshed(&mut self, core: &mut Core, family: Family) -> Signals {
-        if let Some(listing) = &mut self.slots.get_mut(family).listing {
-            listing.done = Some(core::mem::take(&mut listing.items).finish());
+    /// The list of a refresh ended.
+    fn on_refresh_end(&mut self, core: &mut Core, family: Family, end: End) -> Signals {
+        let slot = self.slots.get_mut(family);
+        let (input, outcome) = match end {
+            End::Whole => match slot.connection.compare(core, family) {
+                refresh::Input::Differs => (refresh::Input::Differs, RefreshOutcome::Differs),
+                same => (same, RefreshOutcome::Same),
+            },
+            End::Part => (refresh::Input::Part, RefreshOutcome::Part),
+            End::Failed(_) => {
+                let error = slot.last_error.clone().unwrap_or_default();
+                (refresh::Input::Failed, RefreshOutcome::Failed(error))
+            }
+        };
+        let signals = self.step_refresh(core, family, input);
+        if core::mem::take(&mut self.slots.get_mut(family).connection.awaited) {
+            report_refresh(core, family, outcome);
         }
-        let input = self.compare(core, family);
-        self.step_refresh(core, family, input)
-    }
-
-    /// Compares the list of a refresh with the known one.
-    fn compare(&self, core: &Core, family: Family) -> refresh::Input {
-        let slot = self.slots.get(family);
-        let done = slot.listing.as_ref().and_then(|listing| listing.done.as_ref());
-        let same = done.is_some_and(|list| list.has_same_items(core.catalog.list(family)));
-        let found = if same { Found::Same } else { Found::Differs };
-        refresh::take_compared(found, slot.refresh.cause(), slot.unchanged)
+        signals
     }
 
     fn refreshed(&mut self, core: &mut Core, family: Family, status: FamilyStatus) -> Signals {
-        self.slots.get_mut(family).failures = 0;
+        self.slots.get_mut(family).connection.failures = 0;
         self.set_status(core, family, status);
         self.commit(core, family);
         core.release_memory();
@@ -860,15 +763,17 @@ impl Lists {
     }
 }
 
-/// The description of a deviation in the pages of a list; `error` is the last error of the list.
-fn quirk_text(input: Input, error: &str) -> Cow<'static, str> {
-    match input {
-        Input::CursorRefused => format!("the server refused its own cursor ({error}); began again").into(),
-        Input::RepeatedEmpty | Input::RepeatedNew => {
-            "a cursor came twice; it is followed while its pages bring something new".into()
+/// Reports the outcome of a refresh, unless the same one waits to be polled: a client that nobody polls does not hold an
+/// outcome for each refresh.
+fn report_refresh(core: &mut Core, family: Family, outcome: RefreshOutcome) {
+    let is_queued = core.outbox.iter().any(|output| match output {
+        Output::Event(Event::Refreshed { family: other, outcome: same }) => {
+            *other == family && discriminant(same) == discriminant(&outcome)
         }
-        Input::Limit => "longer than the bounds; the rest is left out".into(),
-        Input::Start | Input::More | Input::Last | Input::EmptyCursor | Input::Failed | Input::Stop => Cow::default(),
+        Output::Event(_) | Output::Send(_) | Output::Open(_) | Output::Shutdown(_) | Output::Abort(_) => false,
+    });
+    if !is_queued && !core.binding.has_refreshed(family, &outcome) {
+        core.event(Event::Refreshed { family, outcome });
     }
 }
 

@@ -13,8 +13,9 @@ use super::request::Purpose;
 use super::{CommandError, Event, LogLevel, Progress, RequestError};
 use crate::Time;
 use crate::jsonrpc::Json;
+use crate::machine::lists::error::Class;
 use crate::machine::setting::{Setting, Telling};
-use crate::machine::{gate, list_error, log_level};
+use crate::machine::{QuirkKind, gate};
 use crate::protocol::{Capability, method};
 
 /// Maximum bytes of held notifications.
@@ -162,12 +163,13 @@ pub(super) fn send_level(core: &mut Core) {
 
 /// The server did not set the level.
 pub(super) fn on_level_failed(core: &mut Core, error: RequestError) {
-    let class = error.server().map_or(list_error::Class::Other, class_of);
-    let by_text = match core.options.tolerance.absent_by_text {
-        false => list_error::ByText::Ignore,
-        true => list_error::ByText::Believe,
+    let by_text = core.options.tolerance.absent_by_text;
+    let kind = match error.server().map_or(Class::Other, |error| class_of(error, by_text)) {
+        Class::MethodNotFound => Some(QuirkKind::MethodNotFound),
+        Class::SaysNotFound => Some(QuirkKind::MethodNotFoundText),
+        Class::Other => None,
     };
-    if let Some(kind) = log_level::take(class, by_text).quirk() {
+    if let Some(kind) = kind {
         let detail = format!("declared, yet answered with {error}; the level is not set");
         core.quirk(kind, None, Some(method::SET_LEVEL), detail);
     }

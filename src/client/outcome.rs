@@ -7,7 +7,7 @@ use core::fmt;
 use serde_json::value::RawValue;
 
 use crate::jsonrpc::ErrorObject;
-use crate::machine::list_error::Class;
+use crate::machine::lists::error::Class;
 use crate::protocol::error_code;
 
 /// How a request ended.
@@ -286,11 +286,11 @@ impl Challenge {
     }
 }
 
-/// What an error says about the method.
-pub(super) fn class_of(error: &ErrorObject) -> Class {
+/// What an error says about the method. `by_text`: its text may say that the server does not have it.
+pub(super) fn class_of(error: &ErrorObject, by_text: bool) -> Class {
     match error.code {
         error_code::METHOD_NOT_FOUND => Class::MethodNotFound,
-        _ if says_not_found(&error.message) => Class::SaysNotFound,
+        _ if by_text && says_not_found(&error.message) => Class::SaysNotFound,
         _ => Class::Other,
     }
 }

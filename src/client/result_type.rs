@@ -8,7 +8,7 @@ use super::RequestError;
 use super::core::Core;
 use super::request::Purpose;
 use crate::jsonrpc::Json;
-use crate::machine::result_type::{Meaning, Request, Type, take};
+use crate::machine::server::result::{Content, Request, Type, decide};
 use crate::protocol::Era;
 use crate::text::excerpt;
 
@@ -33,7 +33,7 @@ fn classify_modern(core: &Core, result: Json<'_>, tasks: bool) -> Type {
 }
 
 /// What the result of a request of the embedder is. `tool`: whether it is a call of a tool, which may run as a task.
-pub(super) fn of_call(core: &Core, result: Json<'_>, tool: bool) -> Meaning {
+pub(super) fn of_call(core: &Core, result: Json<'_>, tool: bool) -> Content {
     let tasks = tool && core.options.capabilities.tasks;
     let era = core.era().unwrap_or(Era::Legacy);
     let kind = match era {
@@ -41,7 +41,7 @@ pub(super) fn of_call(core: &Core, result: Json<'_>, tool: bool) -> Meaning {
         Era::Legacy if tasks && is_legacy_task(core, result) => Type::Task,
         Era::Legacy => Type::Absent,
     };
-    take(era, Request::Call, kind)
+    decide(era, Request::Call, kind)
 }
 
 /// Whether the result of a call in 2025-11-25 describes a task.
@@ -52,19 +52,19 @@ fn is_legacy_task(core: &Core, result: Json<'_>) -> bool {
 }
 
 /// What the result of a request for a task's status is.
-pub(super) fn of_task_status(core: &Core, result: Json<'_>) -> Meaning {
+pub(super) fn of_task_status(core: &Core, result: Json<'_>) -> Content {
     let era = core.era().unwrap_or(Era::Legacy);
     let kind = match era {
         Era::Modern => classify_modern(core, result, true),
         Era::Legacy => Type::Absent,
     };
-    take(era, Request::TaskStatus, kind)
+    decide(era, Request::TaskStatus, kind)
 }
 
 /// What the result of a request for a list is, by its type, if it has one.
-pub(super) fn of_page(core: &Core, kind: Option<&str>) -> Meaning {
+pub(super) fn of_page(core: &Core, kind: Option<&str>) -> Content {
     let kind = kind.map_or(Type::Absent, |kind| classify(core, kind, false));
-    take(core.era().unwrap_or(Era::Legacy), Request::Engine, kind)
+    decide(core.era().unwrap_or(Era::Legacy), Request::Engine, kind)
 }
 
 /// The whole result of a request of the engine. Pages of lists are checked where they are read.
@@ -80,15 +80,15 @@ pub(super) fn complete<'a>(core: &Core, purpose: &Purpose, result: &'a RawValue)
         Era::Modern => classify_modern(core, json, false),
         Era::Legacy => Type::Absent,
     };
-    match take(era, Request::Engine, kind) {
-        Meaning::Complete => Ok(result),
-        Meaning::Input | Meaning::Task | Meaning::Invalid => {
-            Err(RequestError::Invalid(format!("a result of the unknown type {}", words(json)).into()))
+    match decide(era, Request::Engine, kind) {
+        Content::Complete => Ok(result),
+        Content::Input | Content::Task | Content::Invalid => {
+            Err(RequestError::Invalid(format!("a result of the unknown type {}", type_of(json)).into()))
         }
     }
 }
 
 /// The type of a result, for messages.
-pub(super) fn words(result: Json<'_>) -> Cow<'_, str> {
+pub(super) fn type_of(result: Json<'_>) -> Cow<'_, str> {
     result.member("resultType").map(|kind| excerpt(kind.text())).unwrap_or_default()
 }

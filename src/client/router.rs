@@ -16,7 +16,7 @@ use super::lists::ListFailure;
 use super::notifications::{id_of_progress, on_level_failed, on_progress, report, send_level, set_level};
 use super::request::{Block, Purpose};
 use super::result_type::complete;
-use super::server_requests::{ServerRequests, set_roots};
+use super::server_requests::set_roots;
 use super::subscriptions::Subscriptions;
 use super::{
     CommandError, Engine, Event, FailureKind, LogLevel, Outcome, Output, Request, RequestError, RequestId,
@@ -24,18 +24,17 @@ use super::{
 };
 use crate::Time;
 use crate::jsonrpc::{self, Body, Decoded, Deviations, ErrorObject, Json, Message, Noise, ResponseId, Spans};
-use crate::machine::admission::{self, Admission};
 use crate::machine::era_change::Carrier;
 use crate::machine::exchange_loss::{self, Lost, Recovery};
 use crate::machine::http_refusal::{
     self, Access, Authority, Authorization, Meaning, Refused, Status, take_authorization, take_status,
 };
-use crate::machine::notification::{Notification, Phase, Route, take};
 use crate::machine::request_timeout::{self, Decision, Overdue};
 use crate::machine::resend::Resend;
 use crate::machine::response::{self, Match};
+use crate::machine::server::notification::{self, Notification, Phase, Route};
 use crate::machine::shape::{self, Shape};
-use crate::machine::{gate, handshake, link, listen_stream, loss, request, shutdown, turn};
+use crate::machine::{gate, handshake, link, loss, request, shutdown, turn};
 use crate::protocol::{Family, ProtocolVersion, Root, method};
 use crate::text::{EXCERPT, excerpt};
 
@@ -119,10 +118,7 @@ impl Engine {
                 self.handshake.reset(core);
                 Signals::NONE
             }
-            Signal::Opened => {
-                self.lists.reset();
-                self.handshake.start(core)
-            }
+            Signal::Opened => self.handshake.start(core),
             Signal::ModernAgreed => {
                 // A modern server sends no requests, and expects no responses.
                 self.server_requests.end(core, true);
@@ -199,7 +195,10 @@ impl Engine {
                 Signals::NONE
             }
             Signal::TaskCreated => self.subscriptions.on_task_created(core),
-            Signal::Unwatched(families) => self.lists.on_unwatched(core, &families),
+            Signal::Unwatched(families) => {
+                self.lists.on_unwatched(&families);
+                Signals::NONE
+            }
         }
     }
 
@@ -225,13 +224,12 @@ impl Engine {
         self.server_requests.end(core, gone);
         calls::on_connection_lost(core);
         self.lists.on_connection_ended(core);
-        let unwatched = self.subscriptions.on_connection_ended(core);
+        self.subscriptions.on_connection_ended();
         for id in core.requests.engine() {
             core.end_request(id, request::Input::Closed, "");
         }
         core.requests.end_connection();
         self.act(signals);
-        self.act(unwatched);
     }
 
     /// Encodes as many queued requests as may be sent now.
@@ -322,18 +320,7 @@ impl Engine {
         match body {
             Body::Request { id, method, params } => {
                 record_deviations(&mut self.core, deviations, &method);
-                let backlog = self.core.backlog();
-                let signals = match admission::take(ServerRequests::asked(&self.core), backlog) {
-                    Admission::Accept => self.server_requests.on_request(&mut self.core, id, &method, params, true),
-                    Admission::AcceptAlone => {
-                        self.server_requests.on_request(&mut self.core, id, &method, params, false)
-                    }
-                    Admission::EndConnection => {
-                        let server = self.core.server_name();
-                        let message = format!("{server} sends requests faster than the responses to them are taken");
-                        Signals::lost(FailureKind::Overrun, message, loss::Transport::Open)
-                    }
-                };
+                let signals = self.server_requests.on_request(&mut self.core, id, &method, params);
                 self.act(signals);
             }
             Body::Notification { method, params } => {
@@ -410,8 +397,8 @@ impl Engine {
             Purpose::Initialize(_) => self.handshake.on_initialized(core, response),
             Purpose::List { family, .. } => match response {
                 Ok(result) => {
-                    let watched = self.subscriptions.take_watches(core, family);
-                    self.lists.on_result(core, family, result, watched)
+                    let watched = self.subscriptions.watches(core, family);
+                    self.lists.on_page(core, family, result, watched)
                 }
                 Err(RequestError::Server(error)) => self.lists.on_failure(core, family, ListFailure::Server(&error)),
                 Err(error) => self.lists.on_failure(core, family, ListFailure::Engine(error.to_string().into())),
@@ -470,20 +457,20 @@ impl Engine {
         let core = &mut self.core;
         let request = request_of(core, &self.subscriptions, method, params);
         let notification = classify(core, method, request);
-        let admission = match notification {
+        let foreign = match notification {
             Notification::ListChanged
             | Notification::ResourceUpdated
             | Notification::CallTask
             | Notification::BusyTask
-            | Notification::OtherTask => self.subscriptions.admission(core, params),
+            | Notification::OtherTask => self.subscriptions.is_foreign(core, params),
             Notification::Cancelled
             | Notification::StreamCancelled
             | Notification::Progress
             | Notification::ElicitationComplete
             | Notification::Acknowledged
-            | Notification::Other => listen_stream::Admission::Admit,
+            | Notification::Other => false,
         };
-        match take(notification, admission, phase(core)) {
+        match notification::decide(notification, foreign, phase(core)) {
             Route::Cancel => self.on_cancelled(params),
             Route::EndStream => {
                 if let Some(id) = request {

@@ -10,11 +10,15 @@ use alloc::{format, vec};
 use core::time::Duration;
 use serde_json::value::RawValue;
 
-use super::core::{Core, Reaction, Signal, Signals};
+use super::core::{Backlog, Core, Reaction, Signal, Signals};
 use super::forms::Defaults;
-use super::{CommandError, Event, Options, Outgoing, Output, RequestId, SamplingPolicy, ServerMethod, ServerRequestId};
+use super::{
+    CommandError, Event, FailureKind, Options, Outgoing, Output, RequestId, SamplingPolicy, ServerMethod,
+    ServerRequestId,
+};
 use crate::jsonrpc::{ErrorObject, Json, Object, PeerId};
-use crate::machine::server_request::{self, Answer, Asked, Declared, Method, Room};
+use crate::machine::loss;
+use crate::machine::server::request::{self, Answer, Asked, Declared, Method};
 use crate::machine::setting::{Setting, Telling};
 use crate::protocol::{ClientCapabilities, Root, error_code, method, write_roots};
 use crate::text::excerpt;
@@ -153,20 +157,18 @@ impl ServerRequests {
     }
 
     /// Who sends a request now.
-    pub(super) fn asked(core: &Core) -> Asked {
+    fn asked(core: &Core) -> Asked {
         let modern = core.agreed.is_some() && core.is_modern() || core.options.eras.pinned().is_some();
         if modern { Asked::Modern } else { Asked::Legacy }
     }
 
     /// Takes a server request. In the legacy era each gets a response, either at once or from the embedder.
-    /// Without `embedder`, one that needs the embedder is refused.
     pub(super) fn on_request(
         &mut self,
         core: &mut Core,
         id: PeerId,
         method: &str,
         params: Option<&RawValue>,
-        embedder: bool,
     ) -> Signals {
         let asked = Self::asked(core);
         let of = core.exchange.and_then(|id| core.handle_of(id.get()));
@@ -175,8 +177,14 @@ impl ServerRequests {
             _ => Defaults::default(),
         };
         let related = RelatedTask::read(core, params);
-        let room = if embedder { self.room(core, bytes(&id, &defaults, &related)) } else { Room::Full };
-        let message = match self.judge(core, asked, method, params, room, 0) {
+        let backlog = core.backlog();
+        let full = backlog != Backlog::Free || self.is_full(core, bytes(&id, &defaults, &related));
+        let message = match self.judge(core, asked, backlog == Backlog::Overrun, method, params, full, 0) {
+            Reaction::EndConnection => {
+                let server = core.server_name();
+                let message = format!("{server} sends requests faster than the responses to them are taken");
+                return Signals::lost(FailureKind::Overrun, message, loss::Transport::Open);
+            }
             Reaction::Decline => return Signals::NONE,
             Reaction::Ignore(kind) => {
                 let detail = format!("a request (id {}), of which revision 2026-07-28 has none", id.get());
@@ -213,12 +221,12 @@ impl ServerRequests {
         Signals::NONE
     }
 
-    /// Whether the limits allow another open request of this size.
-    fn room(&self, core: &Core, bytes: usize) -> Room {
+    /// Whether the limits do not allow another open request of this size.
+    fn is_full(&self, core: &Core, bytes: usize) -> bool {
         let open = self.open.as_ref().map_or(0, |table| table.open.len());
         let kept = self.bytes().saturating_add(core.requests.input_bytes()).saturating_add(bytes);
         let limits = &core.options.limits;
-        if open >= limits.server_requests || kept > limits.input_bytes { Room::Full } else { Room::Free }
+        open >= limits.server_requests || kept > limits.input_bytes
     }
 
     fn pass_on(&mut self, core: &mut Core, request: Open, params: Option<Box<RawValue>>) {
@@ -234,13 +242,15 @@ impl ServerRequests {
 
     /// Decides on a server request, or on an input that the server requires. `uncounted`: sampling requests of the same
     /// result that were allowed before.
+    #[allow(clippy::too_many_arguments, reason = "the columns of the table, and what the response is made from")]
     fn judge(
         &self,
         core: &Core,
         asked: Asked,
+        overrun: bool,
         method: &str,
         params: Option<&RawValue>,
-        room: Room,
+        full: bool,
         uncounted: usize,
     ) -> Reaction {
         // If the server refused the client's capabilities, none were declared to it.
@@ -251,7 +261,7 @@ impl ServerRequests {
         let flaw = if is_sampling { tool_flaw(params) } else { None };
         let denied = if is_sampling { self.denied(options, params, core.now, uncounted) } else { None };
         let (class, declared) = classify(offers, method, params, flaw.is_some(), denied.is_some());
-        match server_request::take(asked, class, declared, room) {
+        match request::decide(asked, overrun, class, declared, full) {
             Answer::Empty => Reaction::Result(b"{}".to_vec()),
             Answer::Roots => Reaction::Result(roots_result(core)),
             Answer::Embedder => {
@@ -292,6 +302,7 @@ impl ServerRequests {
             }
             Answer::Ignore(kind) => Reaction::Ignore(kind),
             Answer::Decline => Reaction::Decline,
+            Answer::EndConnection => Reaction::EndConnection,
         }
     }
 
@@ -304,7 +315,7 @@ impl ServerRequests {
         uncounted: usize,
     ) -> Reaction {
         // The inputs of one result are bounded together, where they are read.
-        self.judge(core, Asked::Input, method, params, Room::Free, uncounted)
+        self.judge(core, Asked::Input, false, method, params, false, uncounted)
     }
 
     fn denied(&self, options: &Options, params: Option<&RawValue>, now: Time, uncounted: usize) -> Option<String> {

@@ -6,24 +6,31 @@ use alloc::format;
 use alloc::vec::Vec;
 use serde_json::value::RawValue;
 
-use super::core::{Core, LONGEST_WAIT, Signal, Signals, Timer, Watch, declaration};
+use super::core::{Core, LONGEST_WAIT, Signal, Signals, Timer, Watch};
 use super::request::Purpose;
 use super::{CommandError, Event, RequestError};
 use crate::Time;
 use crate::jsonrpc::{Json, Object};
-use crate::machine::listen_stream::{
-    Acknowledgement, Admission, Announced, Capabilities, Content, End, Listening, Named, Stream, Subscription, Waiting,
-    Watched,
-};
-use crate::machine::subscribe::{self, Listed, Means, Occasion, Step};
-use crate::machine::{Verdict, gate, listen_stream, request, resource_subscription};
+use crate::machine::listen::resource::{self, State};
+use crate::machine::listen::stream::{self, Asked, End, Stream};
+use crate::machine::listen::subscribe::{self, Occasion, Step, Transport};
+use crate::machine::{Verdict, gate, request};
 use crate::protocol::{Era, Family, PerFamily, method};
 use crate::text::excerpt;
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 #[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Subscriptions {
-    stream: listen_stream::State,
+    connection: Connection,
+    /// The resources with a subscription.
+    resources: BTreeMap<Box<str>, State>,
+}
+
+/// The listen stream of one connection: each one begins anew.
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
+struct Connection {
+    state: stream::State,
     /// The request of a stream that the server has not acknowledged yet.
     asked: Option<u64>,
     /// The request of the acknowledged stream.
@@ -32,22 +39,6 @@ pub(super) struct Subscriptions {
     failures: u32,
     /// The families whose changes the stream announces.
     announced: PerFamily<bool>,
-    /// The resources with a subscription.
-    resources: BTreeMap<Box<str>, resource_subscription::State>,
-}
-
-impl Default for Subscriptions {
-    fn default() -> Self {
-        Self {
-            stream: listen_stream::State::Idle,
-            asked: None,
-            open: None,
-            opened_at: Time::ZERO,
-            failures: 0,
-            announced: PerFamily::default(),
-            resources: BTreeMap::new(),
-        }
-    }
 }
 
 /// The members of a filter for lists, each with a family.
@@ -85,8 +76,8 @@ impl Subscriptions {
             return Err(CommandError::TooManyRequests { limit: core.options.limits.output });
         }
         core.advance(now);
-        self.resources.entry(uri.into()).or_insert(resource_subscription::State::Wanted);
-        self.step_resource(core, uri, resource_subscription::Input::Subscribe, None);
+        self.resources.entry(uri.into()).or_insert(State::Wanted);
+        self.step_resource(core, uri, resource::Input::Subscribe, None);
         Ok(self.execute(core, step, uri))
     }
 
@@ -102,14 +93,14 @@ impl Subscriptions {
 
     fn decide(&self, core: &Core, occasion: Occasion, uri: &str) -> Step {
         let listed = self.resources.get(uri).is_some_and(|state| state.is_listed());
-        subscribe::take(occasion, self.means(core), if listed { Listed::Yes } else { Listed::No })
+        subscribe::decide(occasion, self.transport(core), listed)
     }
 
     fn execute(&mut self, core: &mut Core, step: Step, uri: &str) -> Signals {
         match step {
             Step::Reject | Step::Keep => Signals::NONE,
             Step::Resource(input) => {
-                let why = why_impossible(self.means(core));
+                let why = why_impossible(self.transport(core));
                 self.step_resource(core, uri, input, Some(why));
                 Signals::NONE
             }
@@ -122,15 +113,15 @@ impl Subscriptions {
     }
 
     /// How subscriptions work on the current connection.
-    fn means(&self, core: &Core) -> Means {
+    fn transport(&self, core: &Core) -> Transport {
         match core.era().filter(|_| core.is_established()) {
-            None => Means::None,
-            Some(_) if !lets_subscribe(core) => Means::Undeclared,
-            Some(Era::Legacy) if core.is_ready() => Means::Requests,
-            Some(Era::Legacy) => Means::None,
-            Some(Era::Modern) if !core.options.listen => Means::NotListening,
-            Some(Era::Modern) if self.stream == listen_stream::State::Refused => Means::NoStream,
-            Some(Era::Modern) => Means::Stream,
+            None => Transport::None,
+            Some(_) if !lets_subscribe(core) => Transport::Undeclared,
+            Some(Era::Legacy) if core.is_ready() => Transport::Requests,
+            Some(Era::Legacy) => Transport::None,
+            Some(Era::Modern) if !core.options.listen => Transport::NotListening,
+            Some(Era::Modern) if self.connection.state.asked == Asked::Refused => Transport::RefusedStream,
+            Some(Era::Modern) => Transport::Stream,
         }
     }
 
@@ -139,32 +130,12 @@ impl Subscriptions {
         self.resources.iter().filter(|(_, state)| state.is_wanted()).map(|(uri, _)| &**uri)
     }
 
-    /// Whether the server announces changes of the family's list: an answer for the embedder.
+    /// Whether the server announces changes of the family's list.
     pub(super) fn watches(&self, core: &Core, family: Family) -> bool {
-        self.is_watched(core, family, listen_stream::watched)
-    }
-
-    /// As [`Self::watches`], where something follows from it.
-    pub(super) fn take_watches(&self, core: &Core, family: Family) -> bool {
-        self.is_watched(core, family, listen_stream::take_watched)
-    }
-
-    fn is_watched(
-        &self,
-        core: &Core,
-        family: Family,
-        decide: fn(Era, gate::Declaration, Announced) -> Watched,
-    ) -> bool {
         let Some(server) = core.server.as_deref() else { return false };
-        // The capabilities are read only if they matter.
-        let declared = match (server.era(), server.capabilities.as_ref()) {
-            (Era::Legacy, Some(capabilities)) => declaration(Some(capabilities.list_changed(family.capability()))),
-            (Era::Legacy, None) | (Era::Modern, _) => gate::Declaration::Unknown,
-        };
-        let announced = if *self.announced.get(family) { Announced::Yes } else { Announced::No };
-        match decide(server.era(), declared, announced) {
-            Watched::Yes => true,
-            Watched::No => false,
+        match server.era() {
+            Era::Legacy => server.capabilities.as_ref().is_some_and(|it| it.list_changed(family.capability())),
+            Era::Modern => *self.connection.announced.get(family),
         }
     }
 
@@ -197,24 +168,27 @@ impl Subscriptions {
     }
 
     /// The connection ended, and its subscriptions with it.
-    pub(super) fn on_connection_ended(&mut self, core: &mut Core) -> Signals {
-        (self.asked, self.open) = (None, None);
-        let signals = self.step(core, listen_stream::Input::Lost, None);
-        self.failures = 0;
-        self.step_resources(core, resource_subscription::Input::Lost, None);
-        signals
+    pub(super) fn on_connection_ended(&mut self) {
+        self.connection = Connection::default();
+        self.want_again();
     }
 
-    fn step_resources(&mut self, core: &mut Core, input: resource_subscription::Input, words: Option<&str>) {
+    /// No resource is subscribed to any more: those that the embedder wants are requested again.
+    fn want_again(&mut self) {
+        self.resources.retain(|_, state| state.is_wanted());
+        self.resources.values_mut().for_each(|state| *state = State::Wanted);
+    }
+
+    fn step_resources(&mut self, core: &mut Core, input: resource::Input, refusal: Option<&str>) {
         for uri in self.uris() {
-            self.step_resource(core, &uri, input, words);
+            self.step_resource(core, &uri, input, refusal);
         }
     }
 
-    fn step_resource(&mut self, core: &mut Core, uri: &str, input: resource_subscription::Input, words: Option<&str>) {
-        use resource_subscription::{Effect, State, take};
+    fn step_resource(&mut self, core: &mut Core, uri: &str, input: resource::Input, refusal: Option<&str>) {
+        use resource::Effect;
         let Some(state) = self.resources.get_mut(uri) else { return };
-        let row = take(*state, input);
+        let row = resource::step(*state, input);
         *state = row.next;
         if row.next == State::Gone {
             self.resources.remove(uri);
@@ -228,9 +202,9 @@ impl Subscriptions {
                 Effect::Leave => {
                     core.requests.insert(Purpose::Unsubscribe(uri.into()), deadline);
                 }
-                Effect::TellActive => core.event(Event::Subscription { uri: uri.into(), outcome: Ok(()) }),
-                Effect::TellRefused => {
-                    let why = words.unwrap_or("the server did not agree to it").into();
+                Effect::ReportActive => core.event(Event::Subscription { uri: uri.into(), outcome: Ok(()) }),
+                Effect::ReportRefused => {
+                    let why = refusal.unwrap_or("the server did not agree to it").into();
                     core.event(Event::Subscription { uri: uri.into(), outcome: Err(why) });
                 }
             }
@@ -241,9 +215,9 @@ impl Subscriptions {
     /// message.
     pub(super) fn on_response(&mut self, core: &mut Core, uri: &str, refusal: Option<&str>) {
         match refusal {
-            None => self.step_resource(core, uri, resource_subscription::Input::Accepted, None),
-            Some(words) => {
-                self.step_resource(core, uri, resource_subscription::Input::Refused, Some(&excerpt(words)));
+            None => self.step_resource(core, uri, resource::Input::Accepted, None),
+            Some(error) => {
+                self.step_resource(core, uri, resource::Input::Refused, Some(&excerpt(error)));
             }
         }
     }
@@ -252,19 +226,15 @@ impl Subscriptions {
     fn listen(&mut self, core: &mut Core) -> Signals {
         let lists = LISTS.iter().any(|(_, family)| wants_list(core, *family));
         let tasks = core.requests.tasks().next().is_some();
-        let content = match lists || tasks || self.resources.values().any(|state| state.is_listed()) {
-            true => Content::Some,
-            false => Content::Nothing,
-        };
-        let listening = if core.options.listen { Listening::On } else { Listening::Off };
-        let era = core.era().unwrap_or(Era::Legacy);
-        self.step(core, listen_stream::take_wanted(era, listening, content), None)
+        let any = lists || tasks || self.resources.values().any(|state| state.is_listed());
+        let wanted = any && core.options.listen && core.is_modern();
+        self.step(core, if wanted { stream::Input::Wanted } else { stream::Input::Unwanted }, None)
     }
 
-    fn step(&mut self, core: &mut Core, input: listen_stream::Input, agreed: Option<Json<'_>>) -> Signals {
-        use listen_stream::{Effect, take};
-        let row = take(self.stream, input);
-        self.stream = row.next;
+    fn step(&mut self, core: &mut Core, input: stream::Input, agreed: Option<Json<'_>>) -> Signals {
+        use stream::Effect;
+        let row = stream::step(self.connection.state, input);
+        self.connection.state = row.next;
         if let Verdict::Quirk(kind) = row.verdict {
             let (server, method) = (core.server_name(), method::LISTEN);
             let detail = format!("{server} declares that it announces changes, yet refuses `{method}`");
@@ -274,25 +244,28 @@ impl Subscriptions {
         for effect in row.effects {
             match effect {
                 Effect::Request => self.ask(core),
-                Effect::DropRequested => drop_stream(core, self.asked.take()),
-                Effect::DropOpen => drop_stream(core, self.open.take()),
+                Effect::DropRequested => drop_stream(core, self.connection.asked.take()),
+                Effect::DropOpen => drop_stream(core, self.connection.open.take()),
                 Effect::Adopt => signals.extend(self.adopt(core, agreed)),
                 Effect::Forget => {
                     signals.extend(self.forget(core));
-                    self.step_resources(core, resource_subscription::Input::Lost, None);
+                    self.want_again();
                 }
                 Effect::Await => {
                     signals.extend(self.forget(core));
-                    self.step_resources(core, resource_subscription::Input::Replaced, None);
+                    self.step_resources(core, resource::Input::Replaced, None);
                 }
                 Effect::Refuse => {
-                    let why = why_impossible(Means::NoStream);
-                    self.step_resources(core, resource_subscription::Input::Refused, Some(why));
+                    let why = why_impossible(Transport::RefusedStream);
+                    self.step_resources(core, resource::Input::Refused, Some(why));
                 }
                 Effect::Arm => {
-                    let wait =
-                        crate::time::backoff(core.options.timeouts.refresh_interval, self.failures, LONGEST_WAIT);
-                    self.failures = self.failures.saturating_add(1).min(16);
+                    let wait = crate::time::backoff(
+                        core.options.timeouts.refresh_interval,
+                        self.connection.failures,
+                        LONGEST_WAIT,
+                    );
+                    self.connection.failures = self.connection.failures.saturating_add(1).min(16);
                     core.arm(Timer::Stream, wait);
                 }
                 Effect::Disarm => core.timers.set(Timer::Stream, None),
@@ -302,10 +275,10 @@ impl Subscriptions {
     }
 
     fn ask(&mut self, core: &mut Core) {
-        self.step_resources(core, resource_subscription::Input::Included, None);
+        self.step_resources(core, resource::Input::Included, None);
         let deadline = core.request_deadline();
         let filter = self.filter(core);
-        self.asked = Some(core.requests.insert(Purpose::Listen { filter, agreed: false }, Some(deadline)));
+        self.connection.asked = Some(core.requests.insert(Purpose::Listen { filter, agreed: false }, Some(deadline)));
     }
 
     /// The filter of the stream, a JSON object.
@@ -331,7 +304,7 @@ impl Subscriptions {
 
     /// The request of the stream has a new id.
     pub(super) fn rename(&mut self, id: u64, new: u64) {
-        for stream in [&mut self.asked, &mut self.open] {
+        for stream in [&mut self.connection.asked, &mut self.connection.open] {
             if *stream == Some(id) {
                 *stream = Some(new);
             }
@@ -340,17 +313,17 @@ impl Subscriptions {
 
     /// The server acknowledged the requested stream, or a part of it.
     fn adopt(&mut self, core: &mut Core, agreed: Option<Json<'_>>) -> Signals {
-        let Some(id) = self.asked.take() else { return Signals::NONE };
+        let Some(id) = self.connection.asked.take() else { return Signals::NONE };
         core.requests.agree(id);
-        (self.open, self.opened_at) = (Some(id), core.now);
+        (self.connection.open, self.connection.opened_at) = (Some(id), core.now);
         // Without a list of what is accepted, everything counts as accepted.
         let says = |name: &str| agreed.is_none_or(|agreed| agreed.member(name).is_some_and(|it| it.text() == "true"));
         let mut families = PerFamily::<Watch>::default();
         for (name, listed) in LISTS {
-            let told = wants_list(core, listed) && says(name);
+            let announced = wants_list(core, listed) && says(name);
             for family in Family::of(listed.capability()) {
-                let before = core::mem::replace(self.announced.get_mut(*family), told);
-                *families.get_mut(*family) = Watch { before, now: told };
+                let before = core::mem::replace(self.connection.announced.get_mut(*family), announced);
+                *families.get_mut(*family) = Watch { before, now: announced };
             }
         }
         self.adopt_resources(core, agreed);
@@ -358,7 +331,7 @@ impl Subscriptions {
     }
 
     fn adopt_resources(&mut self, core: &mut Core, agreed: Option<Json<'_>>) {
-        use resource_subscription::Input;
+        use resource::Input;
         let limit = core.options.limits.subscriptions;
         let uris = agreed.map(|agreed| agreed.member("resourceSubscriptions").and_then(|uris| uris.elements(limit)));
         let uris: Option<Vec<_>> = uris.map(|uris| uris.map_or(Vec::new(), |uris| uris.kept));
@@ -378,63 +351,49 @@ impl Subscriptions {
 
     /// No stream announces changes any more: a list may become outdated unnoticed.
     fn forget(&mut self, core: &Core) -> Signals {
-        self.open = None;
-        if core.now.since(self.opened_at) >= LONGEST_WAIT {
-            self.failures = 0;
+        let connection = &mut self.connection;
+        connection.open = None;
+        if core.now.since(connection.opened_at) >= LONGEST_WAIT {
+            connection.failures = 0;
         }
-        Signals::one(Signal::Unwatched(core::mem::take(&mut self.announced)))
+        Signals::one(Signal::Unwatched(core::mem::take(&mut connection.announced)))
     }
 
     /// Takes `notifications/subscriptions/acknowledged`.
     pub(super) fn on_acknowledged(&mut self, core: &mut Core, params: Option<&RawValue>) -> Signals {
         let params = params.map(Json::from);
-        let waiting = if self.asked.is_some_and(|asked| core.is_sent(asked)) { Waiting::Sent } else { Waiting::None };
-        let named = match params.and_then(subscription_id) {
-            None => Named::None,
-            Some(id) if id.is_some() && id == self.asked => Named::Requested,
-            Some(_) => Named::Other,
-        };
-        match listen_stream::take_acknowledged(waiting, named) {
-            Acknowledgement::Agreed => {
-                let agreed = params.and_then(|params| params.member("notifications"));
-                self.step(core, listen_stream::Input::Agreed, agreed.filter(|agreed| agreed.is_object()))
-            }
-            Acknowledgement::Ignored => Signals::NONE,
+        let asked = self.connection.asked;
+        // One that names no stream is for the one that waits.
+        let is_for_asked = params.and_then(subscription_id).is_none_or(|id| id.is_some() && id == asked);
+        if !is_for_asked || !asked.is_some_and(|asked| core.is_sent(asked)) {
+            return Signals::NONE;
         }
+        let agreed = params.and_then(|params| params.member("notifications"));
+        self.step(core, stream::Input::Agreed, agreed.filter(|agreed| agreed.is_object()))
     }
 
     /// The stream is over: its request was answered, or its exchange ended.
     pub(super) fn on_ended(&mut self, core: &mut Core, id: u64, error: Option<&RequestError>) -> Signals {
         // Other streams were dropped, and their responses are late.
-        let stream = if self.open == Some(id) { Stream::Open } else { Stream::Requested };
+        let stream = if self.connection.open == Some(id) { Stream::Open } else { Stream::Requested };
         let end = if error.is_some() { End::Error } else { End::Other };
-        let capabilities = match core.server.as_ref().is_some_and(|server| server.capabilities.is_some()) {
-            true => Capabilities::Sent,
-            false => Capabilities::Missing,
-        };
-        self.asked = self.asked.filter(|asked| *asked != id);
-        self.step(core, listen_stream::take_ended(stream, end, capabilities), None)
+        let capabilities = core.server.as_ref().is_some_and(|server| server.capabilities.is_some());
+        self.connection.asked = self.connection.asked.filter(|asked| *asked != id);
+        self.step(core, stream::ended(stream, end, capabilities), None)
     }
 
-    /// Whether a notification of a change is acted on.
-    pub(super) fn admission(&self, core: &Core, params: Option<&RawValue>) -> Admission {
-        let Some(era) = core.era() else { return Admission::Admit };
-        let named = match era {
-            Era::Legacy => None,
-            Era::Modern => params.map(Json::from).and_then(subscription_id),
-        };
-        let subscription = match named {
-            None => Subscription::None,
-            Some(id) if id.is_some() && (id == self.open || id == self.asked) => Subscription::Own,
-            Some(_) => Subscription::Foreign,
-        };
-        listen_stream::take_admission(era, subscription)
+    /// Whether a notification of a change names a stream that is not the client's. In the legacy era, there are no
+    /// streams, and the name means nothing.
+    pub(super) fn is_foreign(&self, core: &Core, params: Option<&RawValue>) -> bool {
+        let params = params.filter(|_| core.is_modern()).map(Json::from);
+        let named = params.and_then(subscription_id);
+        named.is_some_and(|id| id.is_none() || (id != self.connection.open && id != self.connection.asked))
     }
 
     /// The sent request of a stream that has this id on the wire, as JSON.
     pub(super) fn stream_of_wire_id(&self, core: &Core, id: &str) -> Option<u64> {
         let id = id.trim_matches('"').parse().ok();
-        id.filter(|id| core.is_sent(*id) && (self.open == Some(*id) || self.asked == Some(*id)))
+        id.filter(|id| core.is_sent(*id) && (self.connection.open == Some(*id) || self.connection.asked == Some(*id)))
     }
 
     /// Takes `notifications/cancelled` of a stream, whose request then gets no response (specification 2026-07-28,
@@ -447,23 +406,23 @@ impl Subscriptions {
 
     /// The server did not acknowledge the stream in time.
     pub(super) fn on_silent(&mut self, core: &mut Core) -> Signals {
-        self.step(core, listen_stream::Input::Silent, None)
+        self.step(core, stream::Input::Silent, None)
     }
 
     /// The wait before the stream is requested again is over.
     pub(super) fn on_timer(&mut self, core: &mut Core) -> Signals {
-        self.step(core, listen_stream::Input::Timer, None)
+        self.step(core, stream::Input::Timer, None)
     }
 }
 
 /// Why a resource cannot be subscribed to.
-const fn why_impossible(means: Means) -> &'static str {
-    match means {
-        Means::None => "there is no connection",
-        Means::Requests | Means::Stream => "the server refused it",
-        Means::NoStream => "it refused `subscriptions/listen`",
-        Means::NotListening => "the options say not to listen",
-        Means::Undeclared => "it does not declare `resources.subscribe`",
+const fn why_impossible(transport: Transport) -> &'static str {
+    match transport {
+        Transport::None => "there is no connection",
+        Transport::Requests | Transport::Stream => "the server refused it",
+        Transport::RefusedStream => "it refused `subscriptions/listen`",
+        Transport::NotListening => "the options say not to listen",
+        Transport::Undeclared => "it does not declare `resources.subscribe`",
     }
 }
 

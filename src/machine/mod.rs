@@ -4,7 +4,6 @@
 //! Payloads are classified before, and ids, deadlines and cursors are updated after. [`table`] has the macros; the
 //! page `guide::tables` of the documentation shows every table.
 
-pub(crate) mod admission;
 pub(crate) mod authorization;
 pub(crate) mod authorization_plan;
 pub(crate) mod breaker;
@@ -14,7 +13,6 @@ pub(crate) mod challenge;
 pub(crate) mod connection_proof;
 pub(crate) mod credential_record;
 pub(crate) mod credentials;
-pub(crate) mod discovery;
 pub(crate) mod era_change;
 pub(crate) mod exchange_loss;
 pub(crate) mod freshness;
@@ -38,31 +36,21 @@ pub(crate) mod hub_server;
 pub(crate) mod keepalive;
 pub(crate) mod keepalive_timeout;
 pub(crate) mod link;
-pub(crate) mod list_error;
-pub(crate) mod list_watch;
-pub(crate) mod listen_stream;
-pub(crate) mod log_level;
+pub(crate) mod listen;
+pub(crate) mod lists;
 pub(crate) mod loss;
-pub(crate) mod notification;
 pub(crate) mod offer;
-pub(crate) mod paging;
-pub(crate) mod refresh;
-pub(crate) mod refresh_demand;
 pub(crate) mod replay;
 pub(crate) mod request;
 pub(crate) mod request_timeout;
-pub(crate) mod required_input;
 pub(crate) mod resend;
-pub(crate) mod resource_subscription;
 pub(crate) mod response;
-pub(crate) mod result_type;
 mod row;
-pub(crate) mod server_request;
+pub(crate) mod server;
 pub(crate) mod setting;
 pub(crate) mod shape;
 pub(crate) mod shutdown;
 pub(crate) mod store;
-pub(crate) mod subscribe;
 pub(crate) mod task;
 pub(crate) mod turn;
 

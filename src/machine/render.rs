@@ -7,9 +7,8 @@ use core::fmt::Write;
 
 use super::render_markdown::Table;
 use super::{
-    Verdict, connection_proof, discovery, era_change, freshness, get_stream, handshake, http, http_initialized,
-    http_reach, http_sse, hub, hub_offer, hub_server, keepalive, link, list_watch, listen_stream, offer, paging,
-    refresh, refresh_demand, request, resource_subscription, shutdown, task,
+    Verdict, connection_proof, era_change, freshness, get_stream, handshake, http, http_initialized, http_reach,
+    http_sse, hub, hub_offer, hub_server, keepalive, link, offer, request, shutdown,
 };
 
 /// The rows of the tables that are not written with the macros.
@@ -33,31 +32,23 @@ pub(super) fn rows() -> alloc::string::String {
         connection_proof,
         credential_record,
         credentials,
-        discovery,
         era_change,
         freshness,
         handshake,
         keepalive,
         shutdown,
         link,
-        list_watch,
         hub,
         hub_offer,
         hub_server,
-        paging,
-        refresh,
-        refresh_demand,
         request,
         offer,
-        resource_subscription,
         get_stream,
         http,
         http_initialized,
         http_reach,
         http_sse,
-        listen_stream,
-        store,
-        task
+        store
     );
     use super::{render_decisions, render_http, render_oauth, render_requests};
     let decisions = [render_decisions::all(), render_http::all(), render_oauth::all(), render_requests::all()];
@@ -68,21 +59,6 @@ pub(super) fn rows() -> alloc::string::String {
         }
     }
     out
-}
-
-#[test]
-fn paging_table() {
-    use paging::{Effect, Input, State};
-    let table = Table { states: State::ALL, inputs: Input::ALL, step: paging::step };
-    table.check("paging", &[]);
-    let asks = table.after(|effect| matches!(effect, Effect::RequestFirst | Effect::RequestNext));
-    for state in asks {
-        for input in Input::ALL.iter().filter(|input| **input != Input::Start) {
-            assert_ne!(paging::step(state, *input).verdict, Verdict::Ignore, "{state:?} leaves {input:?} undecided");
-        }
-    }
-    let ends = table.after(|effect| matches!(effect, Effect::EndWhole | Effect::EndPart | Effect::EndFailed));
-    assert_eq!(ends, BTreeSet::from([State::Idle]), "a list that ended is in flight");
 }
 
 #[test]
@@ -130,43 +106,11 @@ fn handshake_table() {
 }
 
 #[test]
-fn discovery_table() {
-    use discovery::{Effect, Input, State};
-    let table = Table { states: State::ALL, inputs: Input::ALL, step: discovery::step };
-    table.check("discovery", &[]);
-    for state in table.after(|effect| effect == Effect::Request) {
-        for answer in [Input::Whole, Input::Part, Input::Absent, Input::ErrorFatal, Input::ErrorList] {
-            assert_ne!(
-                discovery::step(state, answer).verdict,
-                Verdict::Ignore,
-                "{state:?} leaves {answer:?} unanswered"
-            );
-        }
-    }
-}
-
-#[test]
 fn era_change_table() {
     use era_change::{Effect, Input, State};
     let table = Table { states: State::ALL, inputs: Input::ALL, step: era_change::step };
     table.check("era_change", &[]);
     assert_eq!(table.after(|effect| effect == Effect::Renew), BTreeSet::from([State::Renewed]), "one handshake");
-}
-
-#[test]
-fn refresh_table() {
-    use refresh::{Effect, Input, State};
-    let table = Table { states: State::ALL, inputs: Input::ALL, step: refresh::step };
-    table.check("refresh", &[]);
-    table.timer("refresh", |effect| matches!(effect, Effect::Arm | Effect::ArmRetry), Input::Timer);
-}
-
-#[test]
-fn list_watch_table() {
-    use list_watch::{Effect, Input, State};
-    let table = Table { states: State::ALL, inputs: Input::ALL, step: list_watch::step };
-    table.check("list_watch", &[]);
-    assert_eq!(table.after(|effect| effect == Effect::Recheck), BTreeSet::from([State::Watched]), "one refresh");
 }
 
 #[test]
@@ -195,44 +139,6 @@ fn request_table() {
             let over = row.next == State::Ended && *state != State::Ended;
             assert_eq!(ends, usize::from(over), "{state:?} × {input:?} ends once or not at all");
         }
-    }
-}
-
-#[test]
-fn task_table() {
-    use task::{Effect, Input, State};
-    let table = Table { states: State::ALL, inputs: Input::ALL, step: task::step };
-    table.check("task", &[State::Over]);
-    table.timer("task", |effect| effect == Effect::Wait, Input::Due);
-    for state in State::ALL {
-        for input in Input::ALL {
-            let row = task::step(*state, *input);
-            let ends = row.effects.iter().any(|effect| format!("{effect:?}").starts_with("End"));
-            let over = row.next == State::Over && *state != State::Over;
-            assert_eq!(ends || over && *input == Input::Abandoned, over, "{state:?} × {input:?} ends the call");
-        }
-    }
-}
-
-#[test]
-fn listen_stream_table() {
-    use listen_stream::{Effect, Input, State};
-    let table = Table { states: State::ALL, inputs: Input::ALL, step: listen_stream::step };
-    table.check("listen_stream", &[]);
-    table.timer("listen_stream", |effect| effect == Effect::Arm, Input::Timer);
-    for state in State::ALL {
-        assert_eq!(listen_stream::step(*state, Input::Lost).next, State::Idle, "{state:?} outlives its connection");
-    }
-}
-
-#[test]
-fn refresh_demand_table() {
-    use refresh_demand::{Input, State};
-    let table = Table { states: State::ALL, inputs: Input::ALL, step: refresh_demand::step };
-    table.check("refresh_demand", &[]);
-    for state in State::ALL {
-        let row = refresh_demand::step(*state, Input::ConnectionEnded);
-        assert_eq!((row.next, row.effects.len()), (State::None, usize::from(*state != State::None)));
     }
 }
 
@@ -282,17 +188,6 @@ fn http_initialized_table() {
 fn http_reach_table() {
     use http_reach::{Input, State};
     Table { states: State::ALL, inputs: Input::ALL, step: http_reach::step }.check("http_reach", &[]);
-}
-
-#[test]
-fn resource_subscription_table() {
-    use resource_subscription::{Input, State};
-    let table = Table { states: State::ALL, inputs: Input::ALL, step: resource_subscription::step };
-    table.check("resource_subscription", &[State::Gone]);
-    for state in State::ALL {
-        let next = resource_subscription::step(*state, Input::Lost).next;
-        assert!(matches!(next, State::Wanted | State::Gone), "{state:?} outlives its connection as {next:?}");
-    }
 }
 
 #[test]

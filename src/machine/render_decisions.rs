@@ -6,10 +6,7 @@ use alloc::format;
 use alloc::vec;
 
 use super::render_markdown::{Decisions, column};
-use super::{
-    gate, handshake, keepalive, keepalive_timeout, link, list_error, listen_stream, loss, refresh, refresh_demand,
-    resend, server_request, subscribe,
-};
+use super::{handshake, keepalive, keepalive_timeout, link, loss, resend};
 use crate::protocol::Era;
 
 const ERAS: [Era; 2] = [Era::Legacy, Era::Modern];
@@ -18,17 +15,9 @@ const ERAS: [Era; 2] = [Era::Legacy, Era::Modern];
 #[cfg(feature = "rows")]
 pub(super) fn all() -> alloc::vec::Vec<Decisions> {
     vec![
-        broken_decisions(),
-        meaning_decisions(),
-        cost_decisions(),
         loss_decisions(),
         ended_decisions(),
         expired_decisions(),
-        server_request_decisions(),
-        subscribe_decisions(),
-        wanted_decisions(),
-        stream_ended_decisions(),
-        acknowledged_decisions(),
         handshake_start_decisions(),
         handshake_broken_decisions(),
         handshake_refused_decisions(),
@@ -40,93 +29,7 @@ pub(super) fn all() -> alloc::vec::Vec<Decisions> {
         list_decisions(),
         below_decisions(),
         keepalive_timeout_decisions(),
-        admission_decisions(),
-        watched_decisions(),
-        owner_decisions(),
-        compared_decisions(),
-        report_decisions(),
     ]
-}
-
-fn broken_decisions() -> Decisions {
-    use list_error::{Phase, Reconnect};
-    Decisions {
-        name: "list_error::broken",
-        columns: vec![
-            column("resend", resend::Resend::ALL),
-            column("phase", Phase::ALL),
-            column("reconnect", Reconnect::ALL),
-        ],
-        decide: |at| {
-            let resend = resend::Resend::ALL[at[0]];
-            format!("{:?}", list_error::broken(resend, Phase::ALL[at[1]], Reconnect::ALL[at[2]]))
-        },
-    }
-}
-
-fn owner_decisions() -> Decisions {
-    Decisions {
-        name: "refresh::owner",
-        columns: vec![column("refresh", refresh::State::ALL)],
-        decide: |at| format!("{:?}", refresh::owner(refresh::State::ALL[at[0]])),
-    }
-}
-
-fn compared_decisions() -> Decisions {
-    use refresh::{Cause, Found};
-    Decisions {
-        name: "refresh::compared",
-        columns: vec![
-            column("found", Found::ALL),
-            column("cause", Cause::ALL),
-            column("unchanged so far", resend::Used::ALL),
-        ],
-        decide: |at| {
-            let (found, cause) = (Found::ALL[at[0]], Cause::ALL[at[1]]);
-            format!("{:?}", refresh::compared(found, cause, resend::Used::ALL[at[2]]))
-        },
-    }
-}
-
-fn report_decisions() -> Decisions {
-    use refresh_demand::Unpolled;
-    Decisions {
-        name: "refresh_demand::report",
-        columns: vec![column("unpolled", Unpolled::ALL)],
-        decide: |at| format!("{:?}", refresh_demand::report(Unpolled::ALL[at[0]])),
-    }
-}
-
-fn meaning_decisions() -> Decisions {
-    use list_error::{ByText, Class, List, Meaning, ToolsAbsent};
-    Decisions {
-        name: "list_error::meaning",
-        columns: vec![
-            column("error", Class::ALL),
-            column("declared", gate::Declaration::ALL),
-            column("list", List::ALL),
-            column("tools absent", ToolsAbsent::ALL),
-            column("text", ByText::ALL),
-        ],
-        decide: |at| {
-            let (class, declared) = (Class::ALL[at[0]], gate::Declaration::ALL[at[1]]);
-            let (list, tools, text) = (List::ALL[at[2]], ToolsAbsent::ALL[at[3]], ByText::ALL[at[4]]);
-            match list_error::meaning(class, declared, list, tools, text) {
-                Meaning::Absent => "absent".into(),
-                Meaning::AbsentAs(kind) => format!("absent, `{kind}`"),
-                Meaning::Failed => "failed".into(),
-            }
-        },
-    }
-}
-
-fn cost_decisions() -> Decisions {
-    use list_error::{Held, Policy};
-    Decisions {
-        name: "list_error::cost",
-        columns: vec![column("policy", Policy::ALL), column("held", Held::ALL)],
-        decide: |at| format!("{:?}", list_error::cost(Policy::ALL[at[0]], Held::ALL[at[1]])),
-    }
 }
 
 fn loss_decisions() -> Decisions {
@@ -163,39 +66,6 @@ fn expired_decisions() -> Decisions {
         decide: |at| match loss::expired(resend::Used::ALL[at[0]]) {
             Expiry::Recover => "recover".into(),
             Expiry::GiveUp(kind) => format!("give up, `{kind}`"),
-        },
-    }
-}
-
-fn server_request_decisions() -> Decisions {
-    use server_request::{Answer, Asked, Declared, Method, Room};
-    Decisions {
-        name: "server_request",
-        columns: vec![
-            column("asked by", Asked::ALL),
-            column("method", Method::ALL),
-            column("declared", Declared::ALL),
-            column("room", Room::ALL),
-        ],
-        decide: |at| {
-            let (asked, method) = (Asked::ALL[at[0]], Method::ALL[at[1]]);
-            let answer = server_request::decide(asked, method, Declared::ALL[at[2]], Room::ALL[at[3]]);
-            if let Answer::Ignore(kind) = answer { format!("ignore, `{kind}`") } else { format!("{answer:?}") }
-        },
-    }
-}
-
-fn subscribe_decisions() -> Decisions {
-    use subscribe::{Listed, Means, Occasion, Step};
-    Decisions {
-        name: "subscribe",
-        columns: vec![column("occasion", Occasion::ALL), column("means", Means::ALL), column("listed", Listed::ALL)],
-        decide: |at| match subscribe::decide(Occasion::ALL[at[0]], Means::ALL[at[1]], Listed::ALL[at[2]]) {
-            Step::Reject => "reject".into(),
-            Step::Keep => "keep".into(),
-            Step::Resource(input) => format!("{input:?}"),
-            Step::Listen => "listen".into(),
-            Step::ResourceThenListen(input) => format!("{input:?}, listen"),
         },
     }
 }
@@ -322,64 +192,5 @@ fn handshake_answered_decisions() -> Decisions {
         name: "handshake::answered",
         columns: vec![column("version", Version::ALL), column("nearest", Nearest::ALL)],
         decide: |at| format!("{:?}", handshake::answered(Version::ALL[at[0]], Nearest::ALL[at[1]])),
-    }
-}
-
-fn wanted_decisions() -> Decisions {
-    use listen_stream::{Content, Listening};
-    Decisions {
-        name: "listen_stream::wanted",
-        columns: vec![column("era", &ERAS), column("listening", Listening::ALL), column("content", Content::ALL)],
-        decide: |at| {
-            let (era, listening) = (ERAS[at[0]], Listening::ALL[at[1]]);
-            format!("{:?}", listen_stream::wanted(era, listening, Content::ALL[at[2]]))
-        },
-    }
-}
-
-fn stream_ended_decisions() -> Decisions {
-    use listen_stream::{Capabilities, End, Stream};
-    Decisions {
-        name: "listen_stream::ended",
-        columns: vec![
-            column("stream", Stream::ALL),
-            column("end", End::ALL),
-            column("capabilities", Capabilities::ALL),
-        ],
-        decide: |at| {
-            let (stream, end) = (Stream::ALL[at[0]], End::ALL[at[1]]);
-            format!("{:?}", listen_stream::ended(stream, end, Capabilities::ALL[at[2]]))
-        },
-    }
-}
-
-fn acknowledged_decisions() -> Decisions {
-    use listen_stream::{Named, Waiting};
-    Decisions {
-        name: "listen_stream::acknowledged",
-        columns: vec![column("waiting", Waiting::ALL), column("named", Named::ALL)],
-        decide: |at| format!("{:?}", listen_stream::acknowledged(Waiting::ALL[at[0]], Named::ALL[at[1]])),
-    }
-}
-
-fn admission_decisions() -> Decisions {
-    use listen_stream::Subscription;
-    Decisions {
-        name: "listen_stream::admission",
-        columns: vec![column("era", &ERAS), column("subscription", Subscription::ALL)],
-        decide: |at| format!("{:?}", listen_stream::admission(ERAS[at[0]], Subscription::ALL[at[1]])),
-    }
-}
-
-fn watched_decisions() -> Decisions {
-    use gate::Declaration;
-    use listen_stream::Announced;
-    Decisions {
-        name: "listen_stream::watched",
-        columns: vec![column("era", &ERAS), column("declared", Declaration::ALL), column("announced", Announced::ALL)],
-        decide: |at| {
-            let (era, declared) = (ERAS[at[0]], Declaration::ALL[at[1]]);
-            format!("{:?}", listen_stream::watched(era, declared, Announced::ALL[at[2]]))
-        },
     }
 }

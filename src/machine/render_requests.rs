@@ -6,15 +6,12 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec;
 
-use super::list_error::{ByText, Class};
-use super::listen_stream::Admission;
 use super::loss::{Handshake, Wire};
 use super::render_markdown::{Decisions, column};
 use super::resend::{self, Reason, Resend, Used};
 use super::{
-    Decision, admission, call_error, cancellation, era_change, exchange_loss, gate, http_refusal, http_waiting,
-    log_level, notification, replay, request_timeout, required_input, response, result_type, setting, shape, task,
-    turn,
+    Decision, call_error, cancellation, era_change, exchange_loss, gate, http_refusal, http_waiting, replay,
+    request_timeout, response, setting, shape, turn,
 };
 use crate::protocol::Era;
 
@@ -29,23 +26,14 @@ pub(super) fn all() -> alloc::vec::Vec<Decisions> {
         replay_decisions(),
         response_decisions(),
         shape_decisions(),
-        admission_decisions(),
-        log_level_decisions(),
         authorization_decisions(),
         status_decisions(),
         waiting_decisions(),
         exchange_loss_decisions(),
         timeout_decisions(),
-        task_created_decisions(),
-        task_reported_decisions(),
-        task_told_decisions(),
         lost_decisions(),
-        required_input_decisions(),
-        task_input_decisions(),
         cancellation_decisions(),
         task_end_decisions(),
-        notification_decisions(),
-        result_type_decisions(),
         turn_decisions(),
         setting_decisions(),
         call_error_decisions(),
@@ -120,24 +108,6 @@ fn shape_decisions() -> Decisions {
     }
 }
 
-fn admission_decisions() -> Decisions {
-    use super::server_request::Asked;
-    use admission::Backlog;
-    Decisions {
-        name: "admission",
-        columns: vec![column("asked by", Asked::ALL), column("backlog", Backlog::ALL)],
-        decide: |at| format!("{:?}", admission::decide(Asked::ALL[at[0]], Backlog::ALL[at[1]])),
-    }
-}
-
-fn log_level_decisions() -> Decisions {
-    Decisions {
-        name: "log_level",
-        columns: vec![column("error", Class::ALL), column("text", ByText::ALL)],
-        decide: |at| decision(log_level::decide(Class::ALL[at[0]], ByText::ALL[at[1]])),
-    }
-}
-
 fn authorization_decisions() -> Decisions {
     use http_refusal::{Access, Authority, Phase, Refused};
     Decisions {
@@ -202,33 +172,6 @@ fn timeout_decisions() -> Decisions {
     }
 }
 
-fn task_created_decisions() -> Decisions {
-    use task::Status;
-    Decisions {
-        name: "task::created",
-        columns: vec![column("era", &ERAS), column("created with", Status::ALL)],
-        decide: |at| format!("{:?}", task::created(ERAS[at[0]], Status::ALL[at[1]])),
-    }
-}
-
-fn task_reported_decisions() -> Decisions {
-    use task::Status;
-    Decisions {
-        name: "task::reported",
-        columns: vec![column("era", &ERAS), column("reported later", Status::ALL)],
-        decide: |at| format!("{:?}", task::reported(ERAS[at[0]], Status::ALL[at[1]])),
-    }
-}
-
-fn task_told_decisions() -> Decisions {
-    use task::{News, Status};
-    Decisions {
-        name: "task::told",
-        columns: vec![column("new", News::ALL), column("status", Status::ALL)],
-        decide: |at| format!("{:?}", task::told(News::ALL[at[0]], Status::ALL[at[1]])),
-    }
-}
-
 fn lost_decisions() -> Decisions {
     use replay::{About, Broke, Lost, Sent};
     Decisions {
@@ -246,24 +189,6 @@ fn lost_decisions() -> Decisions {
                 Lost::Task(input) => format!("task: {input:?}"),
             }
         },
-    }
-}
-
-fn required_input_decisions() -> Decisions {
-    use required_input::{Inputs, RequestState};
-    Decisions {
-        name: "required_input",
-        columns: vec![column("inputs", Inputs::ALL), column("request state", RequestState::ALL)],
-        decide: |at| format!("{:?}", required_input::decide(Inputs::ALL[at[0]], RequestState::ALL[at[1]])),
-    }
-}
-
-fn task_input_decisions() -> Decisions {
-    use required_input::Inputs;
-    Decisions {
-        name: "required_input::of_task",
-        columns: vec![column("inputs of a task", Inputs::ALL)],
-        decide: |at| format!("{:?}", required_input::of_task(Inputs::ALL[at[0]])),
     }
 }
 
@@ -288,31 +213,6 @@ fn task_end_decisions() -> Decisions {
             let (phase, era) = (era_change::Phase::ALL[at[0]], ERAS[at[1]]);
             format!("{:?}", cancellation::of_task(phase, era, gate::Declaration::ALL[at[2]]))
         },
-    }
-}
-
-fn notification_decisions() -> Decisions {
-    use notification::{Notification, Phase};
-    Decisions {
-        name: "notification",
-        columns: vec![
-            column("notification", Notification::ALL),
-            column("admission", Admission::ALL),
-            column("phase", Phase::ALL),
-        ],
-        decide: |at| {
-            let (notification, admission) = (Notification::ALL[at[0]], Admission::ALL[at[1]]);
-            format!("{:?}", notification::decide(notification, admission, Phase::ALL[at[2]]))
-        },
-    }
-}
-
-fn result_type_decisions() -> Decisions {
-    use result_type::{Request, Type};
-    Decisions {
-        name: "result_type",
-        columns: vec![column("era", &ERAS), column("request", Request::ALL), column("type", Type::ALL)],
-        decide: |at| format!("{:?}", result_type::decide(ERAS[at[0]], Request::ALL[at[1]], Type::ALL[at[2]])),
     }
 }
 

@@ -9,11 +9,30 @@ use alloc::vec::Vec;
 use core::fmt::Write;
 
 use super::page::Page;
-use super::{breaker, gate};
+use super::{Verdict, breaker, gate, listen, lists, server, task};
 
 /// Every table, in the order of the guide.
 fn tables() -> Vec<Box<dyn Page>> {
-    vec![Box::new(gate::decide::table()), Box::new(breaker::step::table()), Box::new(breaker::judge::table())]
+    vec![
+        Box::new(gate::decide::table()),
+        Box::new(lists::discovery::step::table()),
+        Box::new(lists::refresh::step::table()),
+        Box::new(lists::paging::decide::table()),
+        Box::new(lists::error::absence::table()),
+        Box::new(lists::error::cost::table()),
+        Box::new(listen::stream::step::table()),
+        Box::new(listen::stream::ended::table()),
+        Box::new(listen::resource::step::table()),
+        Box::new(listen::subscribe::decide::table()),
+        Box::new(task::step::table()),
+        Box::new(task::created::table()),
+        Box::new(task::reported::table()),
+        Box::new(server::request::decide::table()),
+        Box::new(server::notification::decide::table()),
+        Box::new(server::result::decide::table()),
+        Box::new(breaker::step::table()),
+        Box::new(breaker::judge::table()),
+    ]
 }
 
 /// Writes the rows that have to be taken, one per line, to the file that `MCP_ROWS_ALL` names.
@@ -54,6 +73,52 @@ fn what_is_declared_is_no_deviation() {
             let declared = gate::decide::row(purpose, Declaration::Declared, Policy::Strict, known);
             assert_eq!(declared.quirk(), None, "{purpose:?}");
         }
+    }
+}
+
+#[test]
+fn a_list_that_is_requested_in_discovery_ends() {
+    use lists::discovery::{Effect, Input, step};
+    let table = step::table();
+    table.check(&[]);
+    for state in table.after(|effect| effect == Effect::Request) {
+        for end in [Input::Whole, Input::Part, Input::Absent, Input::ErrorFatal, Input::ErrorList] {
+            assert_ne!(step::row(state, end).verdict, Verdict::Ignore, "{state:?} leaves {end:?} undecided");
+        }
+    }
+}
+
+#[test]
+fn a_refresh_has_a_timer() {
+    use lists::refresh::{Effect, Input, step};
+    let table = step::table();
+    table.check(&[]);
+    table.timer(|effect| matches!(effect, Effect::Arm | Effect::ArmRetry), Input::Timer);
+}
+
+#[test]
+fn a_listen_stream_is_requested_again() {
+    use listen::stream::{Effect, Input, step};
+    let table = step::table();
+    table.check(&[]);
+    table.timer(|effect| effect == Effect::Arm, Input::Timer);
+}
+
+#[test]
+fn a_subscription_that_is_gone_stays_gone() {
+    listen::resource::step::table().check(&[listen::resource::State::Gone]);
+}
+
+#[test]
+fn a_task_ends_its_call() {
+    use task::{Effect, Input, State, step};
+    let table = step::table();
+    table.check(&[State::Over]);
+    table.timer(|effect| effect == Effect::Wait, Input::Due);
+    for (state, input, row) in table.cells() {
+        let ends = row.effects.iter().any(|effect| alloc::format!("{effect:?}").starts_with("End"));
+        let over = row.next == State::Over && state != State::Over;
+        assert_eq!(ends || over && input == Input::Abandoned, over, "{state:?} × {input:?} ends the call");
     }
 }
 

@@ -26,9 +26,9 @@ use crate::jsonrpc::{ErrorObject, Json, Object};
 use crate::machine::call_error::{Error, Urls};
 use crate::machine::replay::{About, Broke, Carrier, Effects, Lost, Sent, Word};
 use crate::machine::request::{Effect, Input, State};
-use crate::machine::required_input::{Meaning, RequestState};
 use crate::machine::resend::{Reason, Resend, Unsent, Used};
-use crate::machine::{self, call_error, replay, request, required_input, resend};
+use crate::machine::server::result::Content;
+use crate::machine::{self, call_error, replay, request, resend};
 use crate::protocol::{Era, error_code, method};
 use crate::text::excerpt;
 
@@ -133,11 +133,11 @@ fn classify<'a>(core: &Core, id: u64, result: &'a RawValue, judge: &Judge<'_>) -
     let json = Json::from(result);
     let tool = core.requests.get(id).is_some_and(|open| open.purpose.is_tool_call());
     match result_type::of_call(core, json, tool) {
-        machine::result_type::Meaning::Complete => Classified::Complete(Outcome::Result(result.to_owned())),
-        machine::result_type::Meaning::Input => classify_inputs(core, id, result, judge),
-        machine::result_type::Meaning::Task => Classified::Task(task::described(core, json)),
-        machine::result_type::Meaning::Invalid => {
-            Classified::Invalid(format!("a result of the unknown type {}", result_type::words(json)).into())
+        Content::Complete => Classified::Complete(Outcome::Result(result.to_owned())),
+        Content::Input => classify_inputs(core, id, result, judge),
+        Content::Task => Classified::Task(task::described(core, json)),
+        Content::Invalid => {
+            Classified::Invalid(format!("a result of the unknown type {}", result_type::type_of(json)).into())
         }
     }
 }
@@ -302,6 +302,20 @@ enum Classified<'a> {
 /// same result were allowed before.
 pub(super) type Judge<'a> = dyn Fn(&Core, &str, Option<&RawValue>, usize) -> Reaction + 'a;
 
+/// The inputs of a result that were not required before.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Class {
+    None,
+    /// The engine has all of them.
+    Known,
+    /// The embedder has to provide at least one; the engine may have others.
+    Wanted,
+    /// One of them is of a kind that the client does not offer.
+    Declined,
+    /// One of them is invalid, violates the policy, or exceeds a limit.
+    Refused,
+}
+
 /// The inputs of a result, by who provides them.
 struct Inputs {
     /// The responses of the engine: the server's keys, and JSON.
@@ -319,35 +333,36 @@ fn classify_inputs<'a>(core: &Core, id: u64, result: &RawValue, judge: &Judge<'_
     let json = Json::from(result);
     let state = json.member("requestState").filter(|state| !state.is_null());
     let inputs = read_inputs(core, result, &BTreeSet::new(), judge);
-    let present = if state.is_some() { RequestState::Present } else { RequestState::Absent };
     let begin = |inputs: Inputs| {
         let rounds = next_round(core, id, result.to_owned(), state, &inputs, 0)?;
         Ok((Box::new(InputRounds { known: inputs.known, ..rounds }), inputs.wanted))
     };
-    match required_input::take(inputs.class(), present) {
-        Meaning::Ask => {
+    match (inputs.class(), state.is_some()) {
+        (Class::Wanted, _) => {
             begin(inputs).map_or_else(Classified::Invalid, |(rounds, wanted)| Classified::Input(rounds, wanted))
         }
-        Meaning::Retry => begin(inputs).map_or_else(Classified::Invalid, |(rounds, _)| Classified::Retry(rounds)),
-        Meaning::End => Classified::Complete(Outcome::InputRequired(result.to_owned())),
-        Meaning::Invalid => Classified::Invalid(inputs.why_invalid()),
+        (Class::Known, _) | (Class::None, true) => {
+            begin(inputs).map_or_else(Classified::Invalid, |(rounds, _)| Classified::Retry(rounds))
+        }
+        (Class::Declined, _) => Classified::Complete(Outcome::InputRequired(result.to_owned())),
+        (Class::None, false) | (Class::Refused, _) => Classified::Invalid(inputs.why_invalid()),
     }
 }
 
 impl Inputs {
-    fn class(&self) -> required_input::Inputs {
+    fn class(&self) -> Class {
         match (&self.refused, self.declined, self.wanted.is_empty(), self.known.is_empty()) {
-            (Some(_), ..) => required_input::Inputs::Refused,
-            (None, true, ..) => required_input::Inputs::Declined,
-            (None, false, false, _) => required_input::Inputs::Wanted,
-            (None, false, true, false) => required_input::Inputs::Known,
-            (None, false, true, true) => required_input::Inputs::None,
+            (Some(_), ..) => Class::Refused,
+            (None, true, ..) => Class::Declined,
+            (None, false, false, _) => Class::Wanted,
+            (None, false, true, false) => Class::Known,
+            (None, false, true, true) => Class::None,
         }
     }
 
     fn why_invalid(&self) -> Box<str> {
         match &self.refused {
-            Some(why) => format!("the server wants input that it cannot have: {why}").into(),
+            Some(why) => format!("the server requires input that is not allowed: {why}").into(),
             None => "the server wants input, and does not say which".into(),
         }
     }
@@ -355,11 +370,10 @@ impl Inputs {
     /// How a call ends whose task requires inputs of which one is refused or not offered.
     fn outcome(&self, result: &RawValue) -> Outcome {
         match self.class() {
-            required_input::Inputs::Declined => Outcome::InputRequired(result.to_owned()),
-            required_input::Inputs::None
-            | required_input::Inputs::Known
-            | required_input::Inputs::Wanted
-            | required_input::Inputs::Refused => Outcome::Error(RequestError::Invalid(self.why_invalid())),
+            Class::Declined => Outcome::InputRequired(result.to_owned()),
+            Class::None | Class::Known | Class::Wanted | Class::Refused => {
+                Outcome::Error(RequestError::Invalid(self.why_invalid()))
+            }
         }
     }
 
@@ -400,14 +414,12 @@ fn classify_error<'a>(core: &Core, id: u64, error: RequestError, judge: &Judge<'
     let RequestError::Server(object) = &error else { return Classified::Complete(Outcome::Error(error)) };
     let Some(required) = urls_required(core, id, object) else { return Classified::Complete(Outcome::Error(error)) };
     let inputs = read_inputs(core, &required, &BTreeSet::new(), judge);
-    match required_input::take(inputs.class(), RequestState::Absent) {
-        Meaning::Ask => match next_round(core, id, required, None, &inputs, object.message.len()) {
-            Ok(rounds) => {
-                Classified::Input(Box::new(InputRounds { error: Some(object.clone()), ..rounds }), inputs.wanted)
-            }
-            Err(_) => Classified::Complete(Outcome::Error(error)),
-        },
-        Meaning::Retry | Meaning::End | Meaning::Invalid => Classified::Complete(Outcome::Error(error)),
+    if inputs.class() != Class::Wanted {
+        return Classified::Complete(Outcome::Error(error));
+    }
+    match next_round(core, id, required, None, &inputs, object.message.len()) {
+        Ok(rounds) => Classified::Input(Box::new(InputRounds { error: Some(object.clone()), ..rounds }), inputs.wanted),
+        Err(_) => Classified::Complete(Outcome::Error(error)),
     }
 }
 
@@ -440,7 +452,7 @@ fn read_inputs(core: &Core, result: &RawValue, except: &BTreeSet<Box<str>>, judg
                 sampling = sampling.saturating_add(usize::from(method == ServerMethod::Sampling));
                 inputs.wanted.push(InputRequest { key: key.into(), method, params });
             }
-            Reaction::Decline | Reaction::Ignore(_) => inputs.declined = true,
+            Reaction::Decline | Reaction::Ignore(_) | Reaction::EndConnection => inputs.declined = true,
             Reaction::Refuse(error) => inputs.refused = Some(error.message),
         }
     });

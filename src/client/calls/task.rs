@@ -12,12 +12,11 @@ use serde_json::value::RawValue;
 use super::super::core::{Core, Signal, Signals};
 use super::super::request::{CallTask, InputRounds};
 use super::super::{Event, InputRequest, Outcome, RequestError, Task, TaskError, TaskStatus, result_type};
-use super::{Judge, on_invalid, sampling_of, set_input, step, step_to, task_round};
+use super::{Class, Judge, on_invalid, sampling_of, set_input, step, step_to, task_round};
 use crate::jsonrpc::{ErrorObject, Json, Object};
-use crate::machine::required_input::Inputs;
-use crate::machine::result_type::Meaning;
-use crate::machine::task::{Effect, Input, News, State, Status, Telling};
-use crate::machine::{request, required_input, task};
+use crate::machine::request;
+use crate::machine::server::result::Content;
+use crate::machine::task::{self, Effect, Input, Report, State, Status};
 use crate::protocol::Era;
 use crate::text::excerpt;
 
@@ -66,8 +65,8 @@ pub(super) fn described<'a>(core: &Core, result: Json<'a>) -> Json<'a> {
 pub(in crate::client) fn on_late(core: &mut Core, result: &RawValue) {
     let result = Json::from(result);
     let id = match result_type::of_call(core, result, true) {
-        Meaning::Task => described(core, result).member("taskId").and_then(Json::as_string),
-        Meaning::Complete | Meaning::Input | Meaning::Invalid => None,
+        Content::Task => described(core, result).member("taskId").and_then(Json::as_string),
+        Content::Complete | Content::Input | Content::Invalid => None,
     };
     if let Some(id) = id.filter(|id| id.len() <= LONGEST_ID) {
         core.cancel_task(&id);
@@ -111,8 +110,8 @@ pub(super) fn on_created(core: &mut Core, id: u64, json: Json<'_>) -> Signals {
             key_bytes: 0,
         }));
     });
-    tell(core, id, status, report);
-    let input = task::take_created(core.era().unwrap_or(Era::Legacy), classify(status));
+    report_status(core, id, status, report);
+    let input = task::created(core.era().unwrap_or(Era::Legacy), classify(status));
     apply(core, id, Change::of(input));
     Signals::one(Signal::TaskCreated)
 }
@@ -176,8 +175,8 @@ fn read_status(core: &Core, id: u64, result: &RawValue, judge: &Judge<'_>) -> Ch
     };
     let json = Json::from(result);
     match result_type::of_task_status(core, json) {
-        Meaning::Complete => {}
-        Meaning::Input | Meaning::Task | Meaning::Invalid => {
+        Content::Complete => {}
+        Content::Input | Content::Task | Content::Invalid => {
             return Change::invalid("the status of a task has an unknown result type");
         }
     }
@@ -190,22 +189,22 @@ fn read_status(core: &Core, id: u64, result: &RawValue, judge: &Judge<'_>) -> Ch
         return Change::invalid("the server sent a task without a known status");
     };
     let message = || report.message().as_deref().map(excerpt).unwrap_or_default().into();
-    let change = match task::take_reported(core.era().unwrap_or(Era::Legacy), classify(status)) {
-        task::Meaning::Working => Change::of(Input::Working),
-        task::Meaning::ResultWaits => Change::of(Input::ResultWaits),
-        task::Meaning::Inputs => read_inputs(core, id, task, result, judge),
-        task::Meaning::Result => match json.member("result").filter(|result| result.is_object()) {
+    let change = match task::reported(core.era().unwrap_or(Era::Legacy), classify(status)) {
+        Report::Working => Change::of(Input::Working),
+        Report::ResultWaits => Change::of(Input::ResultWaits),
+        Report::Inputs => read_inputs(core, id, task, result, judge),
+        Report::Result => match json.member("result").filter(|result| result.is_object()) {
             Some(result) => Change::with(Input::Outcome, Outcome::Result(result.to_raw())),
             None => Change::invalid("the task is completed, and has no result"),
         },
-        task::Meaning::Error => {
+        Report::Error => {
             let error = match json.member("error").filter(|error| error.is_object()).map(ErrorObject::read) {
                 Some(error) => RequestError::Server(error),
                 None => RequestError::Task(TaskError::Failed { message: message() }),
             };
             Change::with(Input::Outcome, Outcome::Error(error))
         }
-        task::Meaning::Cancelled => {
+        Report::Cancelled => {
             let error = RequestError::Task(TaskError::Cancelled { message: message() });
             Change::with(Input::Outcome, Outcome::Error(error))
         }
@@ -220,11 +219,11 @@ fn read_inputs(core: &Core, id: u64, task: &CallTask, result: &RawValue, judge: 
     }
     let inputs = super::read_inputs(core, result, &task.keys, judge);
     let class = inputs.class();
-    let input = required_input::take_of_task(class);
     match class {
-        Inputs::None => Change::of(input),
-        Inputs::Declined | Inputs::Refused => Change::with(input, inputs.outcome(result)),
-        Inputs::Known | Inputs::Wanted => {
+        Class::None => Change::of(Input::InputPending),
+        Class::Declined | Class::Refused => Change::with(Input::Invalid, inputs.outcome(result)),
+        Class::Known | Class::Wanted => {
+            let input = if class == Class::Known { Input::InputKnown } else { Input::InputWanted };
             let keys: Vec<Box<str>> = inputs.keys().map(Box::from).collect();
             let key_bytes = keys.iter().fold(task.key_bytes, |sum, key| sum.saturating_add(key.len()));
             let asked = if task.keys.is_empty() { result.to_owned() } else { without(result, &task.keys) };
@@ -262,26 +261,24 @@ fn without(result: &RawValue, keys: &BTreeSet<Box<str>>) -> Box<RawValue> {
     Json::trusted(&String::from_utf8(json).unwrap_or_default()).to_raw()
 }
 
-/// Tells the embedder of a change of the task.
-fn tell(core: &mut Core, id: u64, status: TaskStatus, report: Task) {
+/// Reports a change of the task to the embedder.
+fn report_status(core: &mut Core, id: u64, status: TaskStatus, report: Task) {
     let default = core.options.timeouts.task_poll;
     let full = core.is_full();
     let Some(call) = core.requests.call_mut(id) else { return };
     let Some(task) = &mut call.task else { return };
     task.interval = report.poll_interval().unwrap_or(default).max(SHORTEST_POLL);
     let now = Some((status, report.message().as_deref().map(excerpt).map(Box::from)));
-    let news = match &task.reported_status {
-        None => News::Created,
-        before if *before == now => News::Nothing,
-        Some(_) => News::Changed,
+    // That a task ended is the end of the call.
+    let is_news = match (&task.reported_status, status) {
+        (None, _) => true,
+        (Some(_), TaskStatus::Working | TaskStatus::InputRequired) => task.reported_status != now,
+        (Some(_), TaskStatus::Completed | TaskStatus::Failed | TaskStatus::Cancelled) => false,
     };
-    match task::take_told(news, classify(status)) {
-        Telling::Tell => {
-            task.reported_status = now;
-            let (request, task) = (call.handle, report);
-            if full { core.leave_out() } else { core.event(Event::Task { request, task }) }
-        }
-        Telling::Omit => {}
+    if is_news {
+        task.reported_status = now;
+        let (request, task) = (call.handle, report);
+        if full { core.leave_out() } else { core.event(Event::Task { request, task }) }
     }
 }
 
@@ -289,7 +286,7 @@ fn tell(core: &mut Core, id: u64, status: TaskStatus, report: Task) {
 fn apply(core: &mut Core, id: u64, change: Change) -> usize {
     let Change { report, input, mut outcome, mut round } = change;
     if let Some((status, report)) = report {
-        tell(core, id, status, report);
+        report_status(core, id, status, report);
     }
     let mut sampling = 0;
     for effect in move_on(core, id, input) {
@@ -336,7 +333,7 @@ pub(super) fn move_on(core: &mut Core, id: u64, input: Input) -> &'static [Effec
     let mut effects: &'static [Effect] = &[];
     core.requests.change_task(id, |task| {
         if let Some(task) = task {
-            let row = task::take(task.state, input);
+            let row = task::step(task.state, input);
             (task.state, effects) = (row.next, row.effects);
             task.poll_at = if row.effects.is_empty() { task.poll_at } else { None };
         }
