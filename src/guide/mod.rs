@@ -39,5 +39,8 @@ pub mod tolerance {}
 #[doc = include_str!("testing_end.md")]
 pub mod testing {}
 
+#[doc = include_str!("../../docs/tables.md")]
+pub mod tables {}
+
 #[doc = include_str!("duties.md")]
 pub mod duties {}

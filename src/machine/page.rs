@@ -139,7 +139,7 @@ impl<S: Values + Ord, I: Values, E: Copy + Debug> Page for StateTable<S, I, E> {
 
     fn markdown(&self) -> String {
         let parts = self.states.len().div_ceil(COLUMNS);
-        let mut out = String::from(self.text);
+        let mut out = String::from(self.text.trim_start());
         for states in self.states.chunks(self.states.len().div_ceil(parts)) {
             write!(out, "\n| input | {} |\n|{}\n", printed(states).join(" | "), " --- |".repeat(states.len() + 1))
                 .unwrap();
@@ -219,7 +219,7 @@ impl Page for DecisionTable {
 
     fn markdown(&self) -> String {
         let headings: Vec<_> = self.columns.iter().map(|(heading, _)| heading.replace('_', " ")).collect();
-        let mut out = String::from(self.text);
+        let mut out = String::from(self.text.trim_start());
         write!(out, "\n| {} | decision |\n|{}\n", headings.join(" | "), " --- |".repeat(headings.len() + 1)).unwrap();
         for line in self.lines() {
             writeln!(out, "| {} |", line.join(" | ")).unwrap();

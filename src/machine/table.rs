@@ -397,6 +397,6 @@ mod tests {
         assert_eq!(step(state(Phase::Receiving, false), Input::Changed).next, receiving);
         assert_eq!((decide(Phase::Due, false), decide::row(Phase::Receiving, true)), (Answer::No, Answer::Yes));
         step::table().check(&[]);
-        assert_eq!(decide::table().lines().len(), 4);
+        assert_eq!(decide::table().lines(), [["any", "false", "No"], ["any", "true", "Yes"]]);
     }
 }

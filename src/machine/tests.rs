@@ -56,9 +56,9 @@ fn tables_are_written_for_the_guide() {
     let mut names = String::new();
     for table in tables() {
         writeln!(names, "{}", table.name()).unwrap();
-        std::fs::write(folder.join(table.name()).with_extension("md"), table.markdown()).unwrap();
+        std::fs::write(folder.join(alloc::format!("{}.md", table.name())), table.markdown()).unwrap();
         if let Some(diagram) = table.diagram() {
-            std::fs::write(folder.join(table.name()).with_extension("dot"), diagram).unwrap();
+            std::fs::write(folder.join(alloc::format!("{}.dot", table.name())), diagram).unwrap();
         }
     }
     std::fs::write(folder.join("names"), names).unwrap();
