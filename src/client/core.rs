@@ -21,7 +21,7 @@ use crate::jsonrpc::{ErrorObject, Json, Object, Spans};
 use crate::machine::cancellation::{self, Means, TaskEnd};
 use crate::machine::era_change::Phase;
 use crate::machine::setting::{self, Declared, Setting, Telling};
-use crate::machine::{QuirkKind, gate, loss, offer, replay, request};
+use crate::machine::{QuirkKind, gate, link, offer, replay, request};
 use crate::protocol::{Capability, Era, Family, PerFamily, ProtocolVersion, Root, ServerCapabilities, method};
 use crate::text::excerpt;
 
@@ -283,7 +283,7 @@ impl Core {
 
     /// Whether the server is told a setting, whose capability is declared or not.
     pub(super) fn telling(&self, declared: bool, setting: Setting) -> Telling {
-        let handshake = if self.is_established() { loss::Handshake::Done } else { loss::Handshake::Open };
+        let handshake = if self.is_established() { link::Handshake::Done } else { link::Handshake::Open };
         let declared = if declared { Declared::Yes } else { Declared::No };
         setting::take(handshake, self.era().unwrap_or(Era::Legacy), declared, setting)
     }
@@ -578,7 +578,7 @@ pub(super) struct Watch {
 pub(super) struct Loss {
     pub(super) kind: FailureKind,
     pub(super) message: Box<str>,
-    pub(super) transport: loss::Transport,
+    pub(super) transport: link::Transport,
 }
 
 /// The signals of a step, in order. Most steps have none, and few have more than one.
@@ -596,7 +596,7 @@ impl Signals {
         Self { first: Some(signal), more: Vec::new() }
     }
 
-    pub(super) fn lost(kind: FailureKind, message: impl Into<Box<str>>, transport: loss::Transport) -> Self {
+    pub(super) fn lost(kind: FailureKind, message: impl Into<Box<str>>, transport: link::Transport) -> Self {
         Self::one(Signal::Lost(Loss { kind, message: message.into(), transport }))
     }
 

@@ -112,7 +112,7 @@ impl Engine {
     }
 
     pub(crate) fn is_closed(&self) -> bool {
-        self.link.state() == link::State::Closed && self.core.outbox.is_empty()
+        self.link.phase() == link::Phase::Closed && self.core.outbox.is_empty()
     }
 
     /// The connection, if there is one that takes messages.
@@ -423,7 +423,7 @@ impl Engine {
 
     /// Whether the client is closing.
     pub(crate) fn is_closing(&self) -> bool {
-        self.link.state() == link::State::Closing
+        self.link.phase() == link::Phase::Closing
     }
 
     /// Whether the handshake is done, and the server is a legacy one.

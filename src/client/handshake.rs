@@ -16,7 +16,7 @@ use crate::machine::handshake::{
     take,
 };
 use crate::machine::resend::{self, Reason, Used};
-use crate::machine::{QuirkKind, Verdict, loss, offer};
+use crate::machine::{QuirkKind, Verdict, link, offer};
 use crate::protocol::{Capability, Era, ProtocolVersion, error_code, method};
 use crate::text::excerpt;
 
@@ -343,7 +343,7 @@ impl Handshake {
             }
             Broken::Lost => {
                 let message = format!("{} broke the exchange of the handshake: {why}", core.server_name());
-                Signals::lost(FailureKind::Closed, message, loss::Transport::Closed)
+                Signals::lost(FailureKind::Closed, message, link::Transport::Closed)
             }
         }
     }
@@ -417,7 +417,7 @@ impl Handshake {
                 era_change::Effect::Renew => {
                     self.known_era = None;
                     let message = format!("{} changed its era or version: {words}", core.server_name());
-                    signals.extend(Signals::lost(FailureKind::Protocol, message, loss::Transport::Open));
+                    signals.extend(Signals::lost(FailureKind::Protocol, message, link::Transport::Open));
                 }
             }
         }
@@ -710,7 +710,7 @@ impl Told<'_> {
                 (FailureKind::Closed, format!("{server} closed the connection during the handshake: {words}"))
             }
         };
-        let transport = if failure == Failure::Closed { loss::Transport::Closed } else { loss::Transport::Open };
+        let transport = if failure == Failure::Closed { link::Transport::Closed } else { link::Transport::Open };
         Signals::lost(kind, message, transport)
     }
 }

@@ -7,9 +7,8 @@ use super::core::{Core, SHORTEST, Signals, Timer};
 use super::request::Purpose;
 use super::{FailureKind, Keepalive as KeepaliveOptions, KeepaliveMethod, RequestError};
 use crate::Time;
-use crate::machine::keepalive::{self, Below, Choice, Effect, Input, Lists, Pings, Policy, Preferred, State, take};
-use crate::machine::keepalive_timeout::{self, Asked, Clock, Heard, Misses};
-use crate::machine::{Verdict, gate, loss, request};
+use crate::machine::keepalive::{self, Asked, Clock, Effect, Heard, Input, Lists, Misses, Pings, Preferred, State};
+use crate::machine::{Verdict, gate, link, request};
 use crate::protocol::{Era, Family, error_code, method};
 
 #[derive(Clone, Debug)]
@@ -59,23 +58,21 @@ impl Keepalive {
     /// The client is ready. `cheapest` is the smallest list that worked.
     pub(super) fn start(&mut self, core: &mut Core, cheapest: Option<Family>) -> Signals {
         *self = Self { pings: self.pings, heard: core.now, ..Self::default() };
-        let policy = match core.options.keepalive {
-            None => Policy::Off,
-            Some(keepalive) if keepalive.discover => Policy::All,
-            Some(_) => Policy::Legacy,
-        };
+        let Some(options) = core.options.keepalive else { return Signals::NONE };
         let era = core.era().unwrap_or(Era::Legacy);
-        let input = keepalive::take_start(era, policy, self.pings, preferred(core), lists(core, cheapest));
-        input.map_or(Signals::NONE, |input| self.step(core, input, cheapest))
+        if era == Era::Modern && !options.discover {
+            return Signals::NONE;
+        }
+        self.step(core, keepalive::start(era, self.pings, preferred(core), lists(core, cheapest)), cheapest)
     }
 
     /// The connection ended.
-    pub(super) fn stop(&mut self, core: &mut Core) -> Signals {
-        self.step(core, Input::Stop, None)
+    pub(super) fn stop(&mut self) {
+        *self = Self { pings: self.pings, ..Self::default() };
     }
 
     fn step(&mut self, core: &mut Core, input: Input, cheapest: Option<Family>) -> Signals {
-        let row = take(self.state, input);
+        let row = keepalive::step(self.state, input);
         self.state = row.next;
         if let Verdict::Quirk(kind) = row.verdict {
             core.quirk(kind, None, Some(method::PING), quirk_text(core.server_name(), input));
@@ -83,7 +80,7 @@ impl Keepalive {
         let options = core.options.keepalive.unwrap_or_default();
         for effect in row.effects {
             match effect {
-                Effect::Rest => {
+                Effect::StartInterval => {
                     core.release_memory();
                     let due = self.heard + options.interval;
                     let due = if due > core.now { due } else { core.after(options.interval) };
@@ -91,11 +88,8 @@ impl Keepalive {
                 }
                 Effect::Ping => self.send(core, method::PING),
                 Effect::List => {
-                    let family = match keepalive::take_list(preferred(core), lists(core, cheapest)) {
-                        Choice::Tools => Some(Family::Tools),
-                        Choice::Smallest => cheapest,
-                    };
-                    if let Some(family) = family {
+                    let wants_tools = preferred(core) == Preferred::Tools && lists(core, cheapest) == Lists::Tools;
+                    if let Some(family) = if wants_tools { Some(Family::Tools) } else { cheapest } {
                         self.send(core, family.list_method());
                     }
                 }
@@ -118,7 +112,7 @@ impl Keepalive {
                     let (server, waited) = (core.server_name(), core.now.since(self.heard));
                     let message =
                         format!("{server} did not respond to keepalive requests, and sent nothing for {waited:?}");
-                    return Signals::lost(FailureKind::Closed, message, loss::Transport::Open);
+                    return Signals::lost(FailureKind::Closed, message, link::Transport::Open);
                 }
             }
         }
@@ -133,12 +127,10 @@ impl Keepalive {
         let Some(options) = core.options.keepalive else { return Signals::NONE };
         let input = match self.state {
             State::PingDue | State::ListDue | State::DiscoverDue => self.classify_interval(core, options, cheapest),
-            State::Pinging => match keepalive::take_below(self.state, lists(core, cheapest)) {
-                Below::List => self.take_timeout(core, options, Asked::PingThenList),
-                Below::Nothing => self.take_timeout(core, options, Asked::Ping),
-            },
-            State::Confirming => self.take_timeout(core, options, Asked::Confirmation),
-            State::Listing | State::Discovering => self.take_timeout(core, options, Asked::Last),
+            State::Pinging if cheapest.is_some() => self.classify_timeout(core, options, Asked::PingThenList),
+            State::Pinging => self.classify_timeout(core, options, Asked::Ping),
+            State::Confirming => self.classify_timeout(core, options, Asked::Confirmation),
+            State::Listing | State::Discovering => self.classify_timeout(core, options, Asked::Last),
             State::Off | State::Passive => return Signals::NONE,
         };
         self.step(core, input, cheapest)
@@ -155,13 +147,13 @@ impl Keepalive {
     }
 
     /// The keepalive request timed out.
-    fn take_timeout(&self, core: &Core, options: KeepaliveOptions, asked: Asked) -> Input {
+    fn classify_timeout(&self, core: &Core, options: KeepaliveOptions, asked: Asked) -> Input {
         let jumped = core.now.since(self.sent) >= options.timeout.max(SHORTEST).saturating_mul(2);
         let clock = if jumped { Clock::Jumped } else { Clock::Steady };
         let heard = if self.heard > self.sent { Heard::Something } else { Heard::Nothing };
         let reached = self.misses_so_far().saturating_add(1) >= options.threshold;
         let misses = if reached { Misses::Many } else { Misses::Few };
-        keepalive_timeout::take(clock, heard, asked, misses, self.pings)
+        keepalive::judge(clock, heard, asked, misses, self.pings)
     }
 
     /// Timeouts in a row before this one: a message since the last one begins a new row.
@@ -178,10 +170,10 @@ impl Keepalive {
     ) -> Signals {
         self.request = None;
         let unknown = error.is_some_and(|error| error.code() == Some(error_code::METHOD_NOT_FOUND));
-        let input = match (unknown, keepalive::take_below(self.state, lists(core, cheapest))) {
+        let input = match (unknown, self.state == State::Pinging && cheapest.is_some()) {
             (false, _) => Input::Answered,
-            (true, Below::List) => Input::UnknownThenList,
-            (true, Below::Nothing) => Input::UnknownThenPassive,
+            (true, true) => Input::UnknownThenList,
+            (true, false) => Input::UnknownThenPassive,
         };
         self.step(core, input, cheapest)
     }
@@ -214,7 +206,6 @@ fn quirk_text(server: &str, input: Input) -> String {
         | Input::StartList
         | Input::StartDiscover
         | Input::StartPassive
-        | Input::Stop
         | Input::Quiet
         | Input::QuietWithoutList
         | Input::Busy

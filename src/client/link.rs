@@ -10,10 +10,12 @@ use super::{
     Transport, Wire,
 };
 use crate::Time;
-use crate::machine::link::{self, Effect, Input, State};
-use crate::machine::resend::Used;
-use crate::machine::{Verdict, connection_proof, loss, shutdown};
+use crate::machine::link::{self, Effect, Input, Phase, State, shutdown};
+use crate::machine::{QuirkKind, Verdict, table};
 use crate::text::excerpt;
+
+/// How many sessions in a row may expire before a call is answered.
+const EXPIRIES: u32 = 3;
 
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
@@ -24,8 +26,9 @@ pub(super) struct Link {
     /// Lost connections in a row that did not answer a call or last long enough.
     losses: u32,
     /// Sessions that expired since the last answered call.
-    expiries: Used,
-    proof: connection_proof::State,
+    expiries: u32,
+    /// A call was answered on this connection.
+    is_healthy: bool,
     ready_since: Option<Time>,
     failure: Option<Failure>,
     /// The client obtains the authorization for lack of which the last connection was lost.
@@ -36,12 +39,12 @@ pub(super) struct Link {
 impl Default for Link {
     fn default() -> Self {
         Self {
-            state: State::Idle,
+            state: State::IDLE,
             shutdown: shutdown::State::Idle,
             connection: ConnectionId::default(),
             losses: 0,
-            expiries: Used::Never,
-            proof: connection_proof::State::Unproven,
+            expiries: 0,
+            is_healthy: false,
             ready_since: None,
             failure: None,
             authorizing: false,
@@ -50,8 +53,8 @@ impl Default for Link {
 }
 
 impl Link {
-    pub(super) const fn state(&self) -> State {
-        self.state
+    pub(super) const fn phase(&self) -> Phase {
+        self.state.phase
     }
 
     /// The current connection, the one that is being opened, or the last one.
@@ -60,66 +63,32 @@ impl Link {
     }
 
     pub(super) const fn has_expired(&self) -> bool {
-        !matches!(self.expiries, Used::Never)
+        self.expiries > 0
     }
 
     /// Whether there is a connection that takes messages.
     pub(super) const fn takes_messages(&self) -> bool {
-        matches!(self.state, State::ConnectingUnseen | State::Connecting | State::Ready)
+        matches!(self.state.phase, Phase::Connecting | Phase::Ready)
     }
 
     /// Whether a transport is open, or is being opened.
     pub(super) const fn has_transport(&self) -> bool {
-        self.takes_messages() || matches!(self.state, State::OpeningUnseen | State::Opening)
+        self.takes_messages() || matches!(self.state.phase, Phase::Opening)
     }
 
     /// Whether a command is possible.
     pub(super) fn check(&self, command: Input, otherwise: CommandError) -> Result<(), CommandError> {
-        match self.state {
-            _ if !link::refuses(self.state, command) => Ok(()),
-            State::Closing | State::Closed => Err(CommandError::Closed),
-            State::Idle
-            | State::OpeningUnseen
-            | State::Opening
-            | State::ConnectingUnseen
-            | State::Connecting
-            | State::Ready
-            | State::Draining
-            | State::Retiring
-            | State::RetiringUnauthorized
-            | State::Waiting
-            | State::Parked
-            | State::ParkedUnauthorized
-            | State::Releasing
-            | State::Renewing
-            | State::Resting => Err(otherwise),
+        if !table::refuses(link::step::row, link::step, self.state, command) {
+            return Ok(());
         }
+        let is_closed = matches!(self.state.phase, Phase::Closing | Phase::Closed);
+        Err(if is_closed { CommandError::Closed } else { otherwise })
     }
 
     /// A call was answered: the connection works.
-    pub(super) fn prove(&mut self) {
-        self.step_proof(connection_proof::Input::Answered);
-    }
-
-    /// Steps what is known of the connection. Returns what follows from the end of a session, if that is the input.
-    fn step_proof(&mut self, input: connection_proof::Input) -> Option<loss::Expiry> {
-        use connection_proof::Effect;
-        let row = connection_proof::take(self.proof, input);
-        self.proof = row.next;
-        let mut expiry = None;
-        for effect in row.effects {
-            match effect {
-                Effect::CountLoss => self.losses = self.losses.saturating_add(1),
-                Effect::CountFirstLoss => self.losses = 1,
-                Effect::ForgetLosses => self.losses = 0,
-                Effect::CountExpiry => {
-                    expiry = Some(loss::take_expired(self.expiries));
-                    self.expiries = self.expiries.more();
-                }
-                Effect::ForgetExpiries => self.expiries = Used::Never,
-            }
-        }
-        expiry
+    pub(super) const fn mark_healthy(&mut self) {
+        self.is_healthy = true;
+        self.expiries = 0;
     }
 
     /// Whether the client was ready on this connection for at least the interval of keepalives.
@@ -135,18 +104,19 @@ impl Link {
     }
 
     /// The client is not used: its transport is shut down, and everything that belonged to it has ended.
-    pub(super) fn rest(&mut self, core: &mut Core) -> Signals {
-        self.step_proof(connection_proof::Input::Rested);
-        self.step(core, Input::Rest)
+    pub(super) fn suspend(&mut self, core: &mut Core) -> Signals {
+        (self.is_healthy, self.losses) = (false, 0);
+        self.step(core, Input::Suspend)
     }
 
     /// The embedder polled something of the connection.
     pub(super) fn see(&mut self) {
-        self.state = link::take(self.state, Input::Seen).next;
+        self.state = link::step(self.state, Input::Seen).next;
     }
 
     pub(super) fn step(&mut self, core: &mut Core, input: Input) -> Signals {
-        let row = link::take(self.state, input);
+        let was_open = self.state.phase != Phase::Opening;
+        let row = link::step(self.state, input);
         self.state = row.next;
         self.publish(core);
         let mut signals = Signals::NONE;
@@ -162,7 +132,7 @@ impl Link {
                     core.timers.set(Timer::Connect, None);
                     self.failure = None;
                     core.was_ready = true;
-                    self.step_proof(connection_proof::Input::Ready);
+                    self.is_healthy = false;
                     self.ready_since = Some(core.now);
                     core.event(Event::Ready);
                     signals.push(Signal::Ready);
@@ -171,12 +141,11 @@ impl Link {
                 Effect::Withdraw => core.outbox.take_back_transport(),
                 Effect::Shut => {
                     let input = match core.wire {
-                        Wire::Pipe => shutdown::Input::Shut,
-                        Wire::Http => shutdown::Input::ShutUnopened,
+                        Wire::Pipe if was_open => shutdown::Input::Shut,
+                        Wire::Pipe | Wire::Http => shutdown::Input::ShutUnopened,
                     };
                     signals.extend(self.step_shutdown(core, input));
                 }
-                Effect::ShutUnopened => signals.extend(self.step_shutdown(core, shutdown::Input::ShutUnopened)),
                 Effect::Backoff => {
                     let wait = self.backoff(core);
                     // The timer starts now if the options say so, because the transport takes time to open.
@@ -197,28 +166,25 @@ impl Link {
 
     /// Tells the other components.
     const fn publish(&self, core: &mut Core) {
-        core.link = match self.state {
-            State::ConnectingUnseen | State::Connecting => LinkStage::Connecting,
-            State::Ready => LinkStage::Ready,
-            State::Closing => LinkStage::Closing,
-            State::Closed => LinkStage::Closed,
-            State::Idle
-            | State::OpeningUnseen
-            | State::Opening
-            | State::Draining
-            | State::Retiring
-            | State::RetiringUnauthorized
-            | State::Waiting
-            | State::Parked
-            | State::ParkedUnauthorized
-            | State::Releasing
-            | State::Renewing
-            | State::Resting => LinkStage::Down,
+        core.link = match self.state.phase {
+            Phase::Connecting => LinkStage::Connecting,
+            Phase::Ready => LinkStage::Ready,
+            Phase::Closing => LinkStage::Closing,
+            Phase::Closed => LinkStage::Closed,
+            Phase::Idle
+            | Phase::Opening
+            | Phase::Draining
+            | Phase::Retiring
+            | Phase::Waiting
+            | Phase::Parked
+            | Phase::Suspending
+            | Phase::Resuming
+            | Phase::Suspended => LinkStage::Down,
         };
     }
 
     pub(super) fn step_shutdown(&mut self, core: &mut Core, input: shutdown::Input) -> Signals {
-        let row = shutdown::take(self.shutdown, input);
+        let row = shutdown::step(self.shutdown, input);
         self.shutdown = row.next;
         if let Verdict::Quirk(kind) = row.verdict {
             let detail = format!("still there {:?} after its input was closed", core.options.timeouts.grace);
@@ -253,7 +219,7 @@ impl Link {
                     OpenFailure::Spawn => (FailureKind::Spawn, format!("{server} cannot be started: {why}")),
                     OpenFailure::Connect => (FailureKind::Connect, format!("{server} cannot be reached: {why}")),
                 };
-                self.on_end(core, loss::End::OpenFailed, kind, message.into(), why)
+                self.on_end(core, link::End::OpenFailed, kind, message.into(), why)
             }
             Transport::Closed { why } => {
                 let occasion = match core.stage() {
@@ -263,33 +229,33 @@ impl Link {
                     Stage::Ready | Stage::Closing | Stage::Closed => "while it was in use",
                 };
                 let message = format!("{server} closed the connection {occasion}: {why}");
-                self.on_end(core, loss::End::Closed, FailureKind::Closed, message.into(), why)
+                self.on_end(core, link::End::Closed, FailureKind::Closed, message.into(), why)
             }
             Transport::ProtocolViolation { why } => {
                 let message = format!("{server}: {why}");
-                self.on_end(core, loss::End::Violated, FailureKind::Protocol, message.into(), why)
+                self.on_end(core, link::End::Violated, FailureKind::Protocol, message.into(), why)
             }
             Transport::SignOfLife => Signals::NONE,
         }
     }
 
     /// The transport ended.
-    fn on_end(&mut self, core: &mut Core, end: loss::End, kind: FailureKind, message: Box<str>, why: &str) -> Signals {
-        let handshake = if core.agreed.is_some() { loss::Handshake::Done } else { loss::Handshake::Open };
-        match loss::take_ended(self.state, end, core.wire, handshake) {
-            loss::Meaning::Loss => {
+    fn on_end(&mut self, core: &mut Core, end: link::End, kind: FailureKind, message: Box<str>, why: &str) -> Signals {
+        let handshake = if core.agreed.is_some() { link::Handshake::Done } else { link::Handshake::Open };
+        match link::end(self.state.phase, self.state.note, end, core.wire, handshake) {
+            link::Meaning::Loss => {
                 let transport = match end {
-                    loss::End::OpenFailed | loss::End::Closed | loss::End::Moved => loss::Transport::Closed,
-                    loss::End::Violated => loss::Transport::Hopeless,
+                    link::End::OpenFailed | link::End::Closed | link::End::Moved => link::Transport::Closed,
+                    link::End::Violated => link::Transport::Hopeless,
                 };
                 Signals::lost(kind, message, transport)
             }
-            loss::Meaning::Handshake => Signals::one(Signal::TransportClosed(excerpt(why).into())),
-            loss::Meaning::Shutdown => {
+            link::Meaning::Handshake => Signals::one(Signal::TransportClosed(excerpt(why).into())),
+            link::Meaning::Shutdown => {
                 core.outbox.take_back_transport();
                 self.step_shutdown(core, shutdown::Input::Exited)
             }
-            loss::Meaning::Nothing => Signals::NONE,
+            link::Meaning::Nothing => Signals::NONE,
         }
     }
 
@@ -302,7 +268,7 @@ impl Link {
             Stage::Down | Stage::Ready | Stage::Closing | Stage::Closed => "the opening of its transport",
         };
         let message = format!("{} was not ready within {connect:?}: {doing} took too long", core.server_name());
-        Signals::lost(FailureKind::HandshakeTimeout, message, loss::Transport::Open)
+        Signals::lost(FailureKind::HandshakeTimeout, message, link::Transport::Open)
     }
 
     /// The session moved without its transport, which says nothing of the server.
@@ -310,43 +276,45 @@ impl Link {
     pub(super) fn on_moved(&mut self, core: &mut Core) -> Signals {
         let why = "the session moved to another process without its connection";
         let message = format!("{}: {why}", core.server_name());
-        self.on_end(core, loss::End::Moved, FailureKind::Closed, message.into(), why)
+        self.on_end(core, link::End::Moved, FailureKind::Closed, message.into(), why)
     }
 
     pub(super) fn open_timed_out(&self, core: &Core) -> Signals {
         let message = format!("{} did not open within {:?}", core.server_name(), core.options.timeouts.open);
-        Signals::lost(FailureKind::HandshakeTimeout, message, loss::Transport::Open)
+        Signals::lost(FailureKind::HandshakeTimeout, message, link::Transport::Open)
     }
 
     /// Counts a loss, and classifies it as an input of the table, before anything of the connection ends.
     pub(super) fn count_loss(&mut self, core: &Core, loss: &Loss) -> Input {
-        use connection_proof::Input::{Lost, LostLate};
-        self.step_proof(if self.is_late(core) { LostLate } else { Lost });
+        // A connection that worked begins a new row.
+        let worked = self.is_healthy || self.is_late(core);
+        self.losses = if worked { 1 } else { self.losses.saturating_add(1) };
+        self.is_healthy = false;
         let losses = self.losses;
-        let tries = match core.options.reconnect {
-            None => loss::Tries::Never,
-            Some(reconnect) if core.was_ready && losses > reconnect.budget => loss::Tries::UsedUp,
-            Some(reconnect) if !core.was_ready && losses >= reconnect.first => loss::Tries::UsedUp,
-            Some(_) => loss::Tries::Left,
+        let attempts = match core.options.reconnect {
+            None => link::Attempts::Never,
+            Some(reconnect) if core.was_ready && losses > reconnect.budget => link::Attempts::UsedUp,
+            Some(reconnect) if !core.was_ready && losses >= reconnect.first => link::Attempts::UsedUp,
+            Some(_) => link::Attempts::Left,
         };
         let cause = match loss.kind {
-            FailureKind::Spawn => loss::Cause::Spawn,
-            FailureKind::Unauthorized | FailureKind::Forbidden => loss::Cause::Authorization,
-            FailureKind::UnsupportedVersion => loss::Cause::Version,
+            FailureKind::Spawn => link::Cause::Spawn,
+            FailureKind::Unauthorized | FailureKind::Forbidden => link::Cause::Authorization,
+            FailureKind::UnsupportedVersion => link::Cause::Version,
             FailureKind::Connect
             | FailureKind::HandshakeTimeout
             | FailureKind::HandshakeRejected
             | FailureKind::Protocol
             | FailureKind::ListFailed
             | FailureKind::Overrun
-            | FailureKind::Closed => loss::Cause::Other,
+            | FailureKind::Closed => link::Cause::Other,
         };
-        loss::take(loss.transport, cause, tries)
+        link::lose(loss.transport, cause, attempts)
     }
 
     /// The connection is lost, and everything that belonged to it has ended.
     pub(super) fn lose(&mut self, core: &mut Core, input: Input, loss: Loss) -> Signals {
-        self.authorizing = loss.transport == loss::Transport::Authorizing;
+        self.authorizing = loss.transport == link::Transport::Authorizing;
         self.failure = Some(Failure { kind: loss.kind, message: loss.message });
         self.step(core, input)
     }
@@ -355,36 +323,35 @@ impl Link {
     fn report(&self, core: &mut Core) {
         let Some(failure) = self.failure.clone() else { return };
         let parked = |until| Recovery::Parked { until, authorizing: self.authorizing };
-        let next = match self.state {
-            State::OpeningUnseen => Recovery::Reopen { at: Some(core.now) },
-            State::Waiting | State::Draining => Recovery::Reopen { at: core.timers.get(Timer::Reopen) },
-            State::Retiring | State::RetiringUnauthorized => {
-                parked(core.now + core.options.reconnect.unwrap_or_default().park)
-            }
-            State::Parked | State::ParkedUnauthorized => parked(core.timers.get(Timer::Reopen).unwrap_or(core.now)),
-            State::Idle
-            | State::Opening
-            | State::ConnectingUnseen
-            | State::Connecting
-            | State::Ready
-            | State::Releasing
-            | State::Renewing
-            | State::Resting
-            | State::Closing
-            | State::Closed => Recovery::Close,
+        let next = match self.state.phase {
+            Phase::Opening => Recovery::Reopen { at: Some(core.now) },
+            Phase::Waiting | Phase::Draining => Recovery::Reopen { at: core.timers.get(Timer::Reopen) },
+            Phase::Retiring => parked(core.now + core.options.reconnect.unwrap_or_default().park),
+            Phase::Parked => parked(core.timers.get(Timer::Reopen).unwrap_or(core.now)),
+            Phase::Idle
+            | Phase::Connecting
+            | Phase::Ready
+            | Phase::Suspending
+            | Phase::Resuming
+            | Phase::Suspended
+            | Phase::Closing
+            | Phase::Closed => Recovery::Close,
         };
         core.event(Event::Down { failure, next });
     }
 
     /// The session expired. Returns whether another one may be opened; otherwise the loss.
     pub(super) fn count_expiry(&mut self, core: &mut Core) -> Result<(), Signals> {
-        use connection_proof::Input::{Expired, ExpiredLate};
-        let expiry = self.step_proof(if self.is_late(core) { ExpiredLate } else { Expired });
-        let Some(loss::Expiry::GiveUp(kind)) = expiry else { return Ok(()) };
+        // A session that lasted long does not count as a part of a loop.
+        let before = if self.is_late(core) { 0 } else { self.expiries };
+        self.expiries = before.saturating_add(1);
+        if before < EXPIRIES {
+            return Ok(());
+        }
         let detail = "a fourth session in a row expired before a call was answered";
         let message = format!("the sessions of {} expire as soon as they are opened: {detail}", core.server_name());
-        core.quirk(kind, None, None, detail);
-        Err(Signals::lost(FailureKind::Closed, message, loss::Transport::Hopeless))
+        core.quirk(QuirkKind::SessionLoop, None, None, detail);
+        Err(Signals::lost(FailureKind::Closed, message, link::Transport::Hopeless))
     }
 
     /// The session expired, and another one is opened.

@@ -23,7 +23,7 @@ use crate::machine::lists::error::{self, Absence, Class, Held, List as Need};
 use crate::machine::lists::paging::{self, Cursor, Limit, Next};
 use crate::machine::lists::refresh::{self, Phase, Why};
 use crate::machine::server::result::Content;
-use crate::machine::{QuirkKind, Verdict, gate, loss, request};
+use crate::machine::{QuirkKind, Verdict, gate, link, request};
 use crate::protocol::{CacheScope, Family, PerFamily, error_code, method};
 use crate::text::excerpt;
 
@@ -490,7 +490,7 @@ impl Lists {
                     let error = self.slots.get_mut(family).last_error.take().unwrap_or_default();
                     let (server, method) = (core.server_name(), family.list_method());
                     let message = format!("{server} did not give the list of `{method}`: {error}");
-                    signals.extend(Signals::lost(FailureKind::ListFailed, message, loss::Transport::Open));
+                    signals.extend(Signals::lost(FailureKind::ListFailed, message, link::Transport::Open));
                     return signals;
                 }
                 Effect::Refresh => signals.extend(self.step_refresh(core, family, refresh::Input::ListChanged)),
@@ -619,7 +619,7 @@ impl Lists {
         if core.stage() == Stage::Discovery && core.options.reconnect.is_some() {
             // The server did not refuse the list, so another connection may give it.
             let message = format!("{} during discovery: {error}", core.server_name());
-            return Signals::lost(FailureKind::Closed, message, loss::Transport::Closed);
+            return Signals::lost(FailureKind::Closed, message, link::Transport::Closed);
         }
         self.on_failure(core, family, ListFailure::Engine(error.into()))
     }

@@ -40,7 +40,7 @@ pub use outcome::{Challenge, CommandError, Outcome, RefreshOutcome, RequestError
 pub use request::{Reference, Request, TraceContext};
 pub use server::{Server, ServerInfo};
 
-pub(crate) use crate::machine::loss::Wire;
+pub(crate) use crate::machine::Wire;
 pub(crate) use action::Output;
 #[cfg(feature = "http")]
 pub(crate) use action::{Report, Unauthorized};

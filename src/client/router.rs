@@ -29,12 +29,13 @@ use crate::machine::exchange_loss::{self, Lost, Recovery};
 use crate::machine::http_refusal::{
     self, Access, Authority, Authorization, Meaning, Refused, Status, take_authorization, take_status,
 };
+use crate::machine::link::shutdown;
 use crate::machine::request_timeout::{self, Decision, Overdue};
 use crate::machine::resend::Resend;
 use crate::machine::response::{self, Match};
 use crate::machine::server::notification::{self, Notification, Phase, Route};
 use crate::machine::shape::{self, Shape};
-use crate::machine::{gate, handshake, link, loss, request, shutdown, turn};
+use crate::machine::{gate, handshake, link, request, turn};
 use crate::protocol::{Family, ProtocolVersion, Root, method};
 use crate::text::{EXCERPT, excerpt};
 
@@ -144,7 +145,7 @@ impl Engine {
             Signal::Lost(loss) => {
                 self.handshake.on_lost();
                 let lost = self.link.count_loss(core, &loss);
-                let gone = loss.transport == loss::Transport::Closed;
+                let gone = loss.transport == link::Transport::Closed;
                 if gone {
                     core.outbox.take_back_transport();
                 }
@@ -216,7 +217,7 @@ impl Engine {
     pub(super) fn end_connection(&mut self, gone: bool) {
         let core = &mut self.core;
         core.outbox.take_back(|output| matches!(output, Output::Send(message) if gone || message.method.is_some()));
-        let signals = self.keepalive.stop(core);
+        self.keepalive.stop();
         core.timers.clear_but(Timer::Grace);
         self.freshness.stop(core);
         self.link.on_connection_ended();
@@ -229,7 +230,6 @@ impl Engine {
             core.end_request(id, request::Input::Closed, "");
         }
         core.requests.end_connection();
-        self.act(signals);
     }
 
     /// Encodes as many queued requests as may be sent now.
@@ -383,7 +383,7 @@ impl Engine {
         let core = &mut self.core;
         let Some(open) = core.requests.get(id) else { return };
         if matches!(open.purpose, Purpose::Call(_)) {
-            self.link.prove();
+            self.link.mark_healthy();
             let server_requests = &self.server_requests;
             let signals = calls::on_response(core, id, response, &|core, method, params, uncounted| {
                 server_requests.judge_input(core, method, params, uncounted)
@@ -654,7 +654,7 @@ impl Engine {
     pub(crate) fn rest(&mut self, now: Time) {
         self.core.advance(now);
         self.end_connection(false);
-        let signals = self.link.rest(&mut self.core);
+        let signals = self.link.suspend(&mut self.core);
         self.act(signals);
         self.core.release_memory();
     }
@@ -1009,8 +1009,8 @@ impl Engine {
                 let separator = if why.is_empty() { "" } else { ": " };
                 let message = format!("{} {says} (HTTP {status}){separator}{}", core.server_name(), excerpt(why));
                 let transport = match authority {
-                    Authority::Client => loss::Transport::Authorizing,
-                    Authority::Embedder | Authority::Nobody => loss::Transport::Open,
+                    Authority::Client => link::Transport::Authorizing,
+                    Authority::Embedder | Authority::Nobody => link::Transport::Open,
                 };
                 Signals::lost(kind, message, transport)
             }

@@ -17,7 +17,7 @@ use super::{
     ServerRequestId,
 };
 use crate::jsonrpc::{ErrorObject, Json, Object, PeerId};
-use crate::machine::loss;
+use crate::machine::link;
 use crate::machine::server::request::{self, Answer, Asked, Declared, Method};
 use crate::machine::setting::{Setting, Telling};
 use crate::protocol::{ClientCapabilities, Root, error_code, method, write_roots};
@@ -183,7 +183,7 @@ impl ServerRequests {
             Reaction::EndConnection => {
                 let server = core.server_name();
                 let message = format!("{server} sends requests faster than the responses to them are taken");
-                return Signals::lost(FailureKind::Overrun, message, loss::Transport::Open);
+                return Signals::lost(FailureKind::Overrun, message, link::Transport::Open);
             }
             Reaction::Decline => return Signals::NONE,
             Reaction::Ignore(kind) => {

@@ -1,10 +1,10 @@
 //! How a server learns that the response to a request is not needed any more, and whether it is asked to cancel a
 //! task.
 
+use super::Wire;
 use super::alphabet;
 use super::era_change::Phase;
 use super::gate::Declaration;
-use super::loss::Wire;
 use crate::protocol::Era;
 
 alphabet! {

@@ -1,435 +1,276 @@
-//! The connection as a whole: opened, used, lost, reopened, closed.
+//! The connection as a whole: opened, used, lost, reopened, shut down.
 
-use super::{Row, alphabet, recorded};
+use super::Wire;
+use super::table::{decision_table, product, state_table, values};
 
-alphabet! {
-    /// The state of the connection.
-    State {
-        /// No connection was opened yet.
+values! {
+    Phase {
         Idle,
-        /// The transport is to be opened. The embedder did not poll that yet, or over HTTP no request of the connection,
-        /// so its loss is not reported.
-        OpeningUnseen,
-        /// The embedder opens the transport.
+        /// The transport is being opened.
         Opening,
-        /// The transport is open, and handshake and discovery are in progress. The embedder polled nothing of the
-        /// connection yet.
-        ConnectingUnseen,
-        /// The transport is open; handshake and discovery are in progress.
+        /// The transport is open: handshake and discovery.
         Connecting,
-        /// Requests are sent.
         Ready,
-        /// An unusable transport is being shut down, and will be reopened.
+        /// The transport is being shut down, and opened again after the backoff.
         Draining,
-        /// An unusable transport is being shut down; afterwards the client is parked.
+        /// The transport is being shut down, and then the client is parked.
         Retiring,
-        /// As `Retiring`, because the server refused authorization. Over HTTP the shutdown is done at once.
-        RetiringUnauthorized,
-        /// The backoff before the transport is opened again.
+        /// The backoff before the next attempt.
         Waiting,
-        /// Parked: opened again after a long interval, or by a command.
+        /// Attempts failed: the client waits for a command, or for a long time.
         Parked,
-        /// As `Parked`, because the server refused authorization.
-        ParkedUnauthorized,
-        /// The transport of a client that is not used is being shut down; afterwards the client rests.
-        Releasing,
-        /// As `Releasing`, and the transport is opened again after the shutdown.
-        Renewing,
-        /// The client is not used, and has no transport. It is opened again by a command.
-        Resting,
-        /// The transport is being shut down, and the client closes.
+        /// The transport of an unused client is being shut down.
+        Suspending,
+        /// As `Suspending`, and it is opened again afterwards.
+        Resuming,
+        /// The client is not used and has no transport.
+        Suspended,
         Closing,
-        /// The client is closed.
         Closed,
     }
-}
 
-alphabet! {
-    /// What happens to the connection.
+    /// What else is known of the phase.
+    Note {
+        None,
+        /// Opening or connecting: the embedder has not polled anything of the connection.
+        Unseen,
+        /// Retiring or parked: authorization is needed.
+        Unauthorized,
+    }
+
     Input {
         /// The embedder opens the client.
         Open,
-        /// The embedder polls the request to open the transport, or over HTTP a request of the connection.
+        /// The embedder polled something of the connection.
         Seen,
-        /// The transport is open.
         Opened,
         /// The handshake needs a new transport.
         Reopen,
         /// Handshake and discovery are done.
         Established,
-        /// Handshake or discovery failed, and another attempt would fail, too.
+        /// The connection is unusable, and no further attempt is allowed.
         Failed,
-        /// The peer does not respond on an open transport; another attempt may follow.
+        /// The connection is unusable; another one may work.
         Unresponsive,
-        /// As `Unresponsive`, and no attempts are left.
+        /// The connection is unusable, and attempts are used up.
         Hopeless,
-        /// The server refused authorization.
+        /// The server requires authorization.
         Unauthorized,
-        /// The transport closed or did not open; another attempt may follow.
+        /// The transport is gone; another one may work.
         Lost,
-        /// As `Lost`, and no attempts are left.
+        /// The transport is gone, and attempts are used up.
         Exhausted,
-        /// As `Lost`, and reconnects are turned off.
+        /// The transport is gone, and no further attempt is allowed.
         LostForGood,
-        /// The server forgot the session; the transport needs no opening.
+        /// The HTTP session expired.
         Expired,
-        /// The embedder can authorize requests.
+        /// Authorization is available.
         Authorized,
-        /// The wait is over.
+        /// The backoff is over.
         Timer,
-        /// The client is not used, so its transport is closed.
-        Rest,
+        /// The client is not used: its transport is shut down.
+        Suspend,
         /// The embedder closes the client.
         Close,
-        /// The transport that was being shut down is closed.
+        /// The transport is shut down.
         Gone,
     }
-}
 
-/// What the engine does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Effect {
-    /// Have the embedder open the transport.
-    Open,
-    /// Start the handshake.
-    Handshake,
-    /// Report that the client is ready, and send queued requests.
-    Announce,
-    /// Report the loss, and what follows in the next state.
-    Report,
-    /// Withdraw what the embedder did not poll.
-    Withdraw,
-    /// Start the shutdown of the transport.
-    Shut,
-    /// Start the shutdown of a transport that did not open.
-    ShutUnopened,
-    /// Start the backoff.
-    Backoff,
-    /// Start the long interval of a parked client.
-    Park,
-    /// Report that the client is closed.
-    Finish,
-}
+    Effect {
+        Open,
+        Handshake,
+        /// Report that the client is ready.
+        Announce,
+        /// Report the loss, and what follows.
+        Report,
+        /// Withdraw what the embedder has not polled.
+        Withdraw,
+        /// Shut the transport down.
+        Shut,
+        Backoff,
+        Park,
+        /// Report that the client is closed.
+        Finish,
+    }
 
-/// Returns the row for a state and an input.
-pub(crate) const fn step(state: State, input: Input) -> Row<State, Effect> {
-    use Effect::{Announce, Backoff, Finish, Handshake, Open, Park, Report, Shut, ShutUnopened, Withdraw};
-    type R = Row<State, Effect>;
-    match state {
-        State::Idle => match input {
-            Input::Open => R::advance(State::OpeningUnseen, &[Open]),
-            Input::Close => R::advance(State::Closed, &[Finish]),
-            Input::Seen
-            | Input::Opened
-            | Input::Reopen
-            | Input::Established
-            | Input::Failed
-            | Input::Unresponsive
-            | Input::Hopeless
-            | Input::Unauthorized
-            | Input::Lost
-            | Input::Exhausted
-            | Input::LostForGood
-            | Input::Expired
-            | Input::Authorized
-            | Input::Timer
-            | Input::Rest
-            | Input::Gone => R::ignore(state),
-        },
-        State::OpeningUnseen => match input {
-            Input::Seen => R::advance(State::Opening, &[]),
-            Input::Opened => R::advance(State::ConnectingUnseen, &[Handshake]),
-            Input::Failed => R::advance(State::Closing, &[Report, ShutUnopened]),
-            Input::Unresponsive => R::advance(State::Draining, &[ShutUnopened]),
-            Input::Hopeless => R::advance(State::Retiring, &[ShutUnopened]),
-            Input::Lost => R::advance(State::Waiting, &[Backoff]),
-            Input::Exhausted => R::advance(State::Parked, &[Park]),
-            Input::LostForGood => R::advance(State::Closed, &[Report, Finish]),
-            Input::Close => R::advance(State::Closed, &[Withdraw, Finish]),
-            Input::Open => R::reject(state),
-            Input::Reopen
-            | Input::Established
-            | Input::Unauthorized
-            | Input::Expired
-            | Input::Authorized
-            | Input::Timer
-            | Input::Rest
-            | Input::Gone => R::ignore(state),
-        },
-        State::Opening => match input {
-            Input::Opened => R::advance(State::Connecting, &[Handshake]),
-            Input::Failed => R::advance(State::Closing, &[Report, ShutUnopened]),
-            Input::Unresponsive => R::advance(State::Draining, &[Report, ShutUnopened]),
-            Input::Hopeless => R::advance(State::Retiring, &[Report, ShutUnopened]),
-            Input::Unauthorized => R::advance(State::RetiringUnauthorized, &[Report, ShutUnopened]),
-            Input::Lost => R::advance(State::Waiting, &[Backoff, Report]),
-            Input::Exhausted => R::advance(State::Parked, &[Park, Report]),
-            Input::LostForGood => R::advance(State::Closed, &[Report, Finish]),
-            Input::Close => R::advance(State::Closing, &[ShutUnopened]),
-            Input::Open => R::reject(state),
-            Input::Seen
-            | Input::Reopen
-            | Input::Established
-            | Input::Expired
-            | Input::Authorized
-            | Input::Timer
-            | Input::Rest
-            | Input::Gone => R::ignore(state),
-        },
-        State::ConnectingUnseen => match input {
-            Input::Seen => R::advance(State::Connecting, &[]),
-            Input::Reopen => R::advance(State::OpeningUnseen, &[Open]),
-            Input::Failed => R::advance(State::Closing, &[Report, Shut]),
-            Input::Unresponsive => R::advance(State::Draining, &[Shut]),
-            Input::Hopeless => R::advance(State::Retiring, &[Shut]),
-            Input::Lost => R::advance(State::Waiting, &[Backoff]),
-            Input::Exhausted => R::advance(State::Parked, &[Park]),
-            Input::LostForGood => R::advance(State::Closed, &[Report, Finish]),
-            Input::Close => R::advance(State::Closed, &[Withdraw, Finish]),
-            Input::Open => R::reject(state),
-            Input::Opened
-            | Input::Established
-            | Input::Unauthorized
-            | Input::Expired
-            | Input::Authorized
-            | Input::Timer
-            | Input::Rest
-            | Input::Gone => R::ignore(state),
-        },
-        State::Connecting => match input {
-            Input::Reopen => R::advance(State::OpeningUnseen, &[Open]),
-            Input::Established => R::advance(State::Ready, &[Announce]),
-            Input::Failed => R::advance(State::Closing, &[Report, Shut]),
-            Input::Unresponsive => R::advance(State::Draining, &[Report, Shut]),
-            Input::Hopeless => R::advance(State::Retiring, &[Report, Shut]),
-            Input::Unauthorized => R::advance(State::RetiringUnauthorized, &[Report, Shut]),
-            Input::Lost => R::advance(State::Waiting, &[Backoff, Report]),
-            Input::Exhausted => R::advance(State::Parked, &[Park, Report]),
-            Input::LostForGood => R::advance(State::Closed, &[Report, Finish]),
-            Input::Expired => R::advance(State::OpeningUnseen, &[Report, Open]),
-            Input::Close => R::advance(State::Closing, &[Shut]),
-            Input::Open => R::reject(state),
-            Input::Seen | Input::Opened | Input::Authorized | Input::Timer | Input::Gone | Input::Rest => {
-                R::ignore(state)
-            }
-        },
-        State::Ready => match input {
-            Input::Failed => R::advance(State::Closing, &[Report, Shut]),
-            Input::Unresponsive => R::advance(State::Draining, &[Report, Shut]),
-            Input::Hopeless => R::advance(State::Retiring, &[Report, Shut]),
-            Input::Lost => R::advance(State::Waiting, &[Backoff, Report]),
-            Input::Exhausted => R::advance(State::Parked, &[Park, Report]),
-            Input::LostForGood => R::advance(State::Closed, &[Report, Finish]),
-            Input::Expired => R::advance(State::OpeningUnseen, &[Report, Open]),
-            Input::Rest => R::advance(State::Releasing, &[Shut]),
-            Input::Close => R::advance(State::Closing, &[Shut]),
-            Input::Open => R::reject(state),
-            Input::Seen
-            | Input::Opened
-            | Input::Reopen
-            | Input::Established
-            | Input::Unauthorized
-            | Input::Authorized
-            | Input::Timer
-            | Input::Gone => R::ignore(state),
-        },
-        State::Draining => match input {
-            Input::Close => R::advance(State::Closing, &[]),
-            Input::Gone => R::advance(State::Waiting, &[Backoff]),
-            Input::Open => R::reject(state),
-            Input::Seen
-            | Input::Opened
-            | Input::Reopen
-            | Input::Established
-            | Input::Failed
-            | Input::Unresponsive
-            | Input::Hopeless
-            | Input::Unauthorized
-            | Input::Lost
-            | Input::Exhausted
-            | Input::LostForGood
-            | Input::Expired
-            | Input::Authorized
-            | Input::Timer
-            | Input::Rest => R::ignore(state),
-        },
-        State::Retiring => match input {
-            // The transport is reopened after its shutdown in any case.
-            Input::Open => R::advance(State::Draining, &[]),
-            Input::Close => R::advance(State::Closing, &[]),
-            Input::Gone => R::advance(State::Parked, &[Park]),
-            Input::Seen
-            | Input::Opened
-            | Input::Reopen
-            | Input::Established
-            | Input::Failed
-            | Input::Unresponsive
-            | Input::Hopeless
-            | Input::Unauthorized
-            | Input::Lost
-            | Input::Exhausted
-            | Input::LostForGood
-            | Input::Expired
-            | Input::Authorized
-            | Input::Timer
-            | Input::Rest => R::ignore(state),
-        },
-        State::RetiringUnauthorized => match input {
-            Input::Gone => R::advance(State::ParkedUnauthorized, &[Park]),
-            Input::Open
-            | Input::Seen
-            | Input::Opened
-            | Input::Reopen
-            | Input::Established
-            | Input::Failed
-            | Input::Unresponsive
-            | Input::Hopeless
-            | Input::Unauthorized
-            | Input::Lost
-            | Input::Exhausted
-            | Input::LostForGood
-            | Input::Expired
-            | Input::Authorized
-            | Input::Timer
-            | Input::Rest
-            | Input::Close => R::ignore(state),
-        },
-        State::Waiting | State::Parked => match input {
-            Input::Open | Input::Timer => R::advance(State::OpeningUnseen, &[Open]),
-            Input::Close => R::advance(State::Closed, &[Finish]),
-            Input::Seen
-            | Input::Opened
-            | Input::Reopen
-            | Input::Established
-            | Input::Failed
-            | Input::Unresponsive
-            | Input::Hopeless
-            | Input::Unauthorized
-            | Input::Lost
-            | Input::Exhausted
-            | Input::LostForGood
-            | Input::Expired
-            | Input::Authorized
-            | Input::Rest
-            | Input::Gone => R::ignore(state),
-        },
-        State::ParkedUnauthorized => match input {
-            Input::Open | Input::Authorized | Input::Timer => R::advance(State::OpeningUnseen, &[Open]),
-            Input::Close => R::advance(State::Closed, &[Finish]),
-            Input::Seen
-            | Input::Opened
-            | Input::Reopen
-            | Input::Established
-            | Input::Failed
-            | Input::Unresponsive
-            | Input::Hopeless
-            | Input::Unauthorized
-            | Input::Lost
-            | Input::Exhausted
-            | Input::LostForGood
-            | Input::Expired
-            | Input::Rest
-            | Input::Gone => R::ignore(state),
-        },
-        State::Releasing => match input {
-            Input::Open => R::advance(State::Renewing, &[]),
-            Input::Close => R::advance(State::Closing, &[]),
-            Input::Gone => R::advance(State::Resting, &[]),
-            Input::Seen
-            | Input::Opened
-            | Input::Reopen
-            | Input::Established
-            | Input::Failed
-            | Input::Unresponsive
-            | Input::Hopeless
-            | Input::Unauthorized
-            | Input::Lost
-            | Input::Exhausted
-            | Input::LostForGood
-            | Input::Expired
-            | Input::Authorized
-            | Input::Timer
-            | Input::Rest => R::ignore(state),
-        },
-        State::Renewing => match input {
-            Input::Close => R::advance(State::Closing, &[]),
-            Input::Gone => R::advance(State::OpeningUnseen, &[Open]),
-            Input::Open
-            | Input::Seen
-            | Input::Opened
-            | Input::Reopen
-            | Input::Established
-            | Input::Failed
-            | Input::Unresponsive
-            | Input::Hopeless
-            | Input::Unauthorized
-            | Input::Lost
-            | Input::Exhausted
-            | Input::LostForGood
-            | Input::Expired
-            | Input::Authorized
-            | Input::Timer
-            | Input::Rest => R::ignore(state),
-        },
-        State::Resting => match input {
-            Input::Open => R::advance(State::OpeningUnseen, &[Open]),
-            Input::Close => R::advance(State::Closed, &[Finish]),
-            Input::Seen
-            | Input::Opened
-            | Input::Reopen
-            | Input::Established
-            | Input::Failed
-            | Input::Unresponsive
-            | Input::Hopeless
-            | Input::Unauthorized
-            | Input::Lost
-            | Input::Exhausted
-            | Input::LostForGood
-            | Input::Expired
-            | Input::Authorized
-            | Input::Timer
-            | Input::Rest
-            | Input::Gone => R::ignore(state),
-        },
-        State::Closing => match input {
-            Input::Gone => R::advance(State::Closed, &[Finish]),
-            Input::Open | Input::Close => R::reject(state),
-            Input::Seen
-            | Input::Opened
-            | Input::Reopen
-            | Input::Established
-            | Input::Failed
-            | Input::Unresponsive
-            | Input::Hopeless
-            | Input::Unauthorized
-            | Input::Lost
-            | Input::Exhausted
-            | Input::LostForGood
-            | Input::Expired
-            | Input::Authorized
-            | Input::Timer
-            | Input::Rest => R::ignore(state),
-        },
-        State::Closed => match input {
-            Input::Open | Input::Close => R::reject(state),
-            Input::Seen
-            | Input::Opened
-            | Input::Reopen
-            | Input::Established
-            | Input::Failed
-            | Input::Unresponsive
-            | Input::Hopeless
-            | Input::Unauthorized
-            | Input::Lost
-            | Input::Exhausted
-            | Input::LostForGood
-            | Input::Expired
-            | Input::Authorized
-            | Input::Timer
-            | Input::Rest
-            | Input::Gone => R::ignore(state),
-        },
+    /// What is left of the transport of a lost connection.
+    Transport {
+        Closed,
+        Open,
+        /// The client obtains the authorization that was missing.
+        Authorizing,
+        /// It may be open, and no other one would work better.
+        Hopeless,
+    }
+
+    /// Why a connection was lost.
+    Cause {
+        /// The command could not be started.
+        Spawn,
+        Authorization,
+        /// No version in common.
+        Version,
+        Other,
+    }
+
+    /// Whether the options allow another attempt.
+    Attempts { Never, Left, UsedUp }
+
+    /// How a transport ended.
+    End { OpenFailed, Closed, Violated, Moved }
+
+    Handshake { Open, Done }
+
+    /// What the end of a transport means.
+    Meaning {
+        /// The connection is lost.
+        Loss,
+        /// The handshake decides.
+        Handshake,
+        /// The shutdown is done.
+        Shutdown,
+        Nothing,
     }
 }
 
-recorded!("link", refuses);
+product! { State { phase: Phase, note: Note } }
+
+impl State {
+    /// A client that was not opened.
+    pub(crate) const IDLE: Self = Self { phase: Phase::Idle, note: Note::None };
+}
+
+state_table! {
+    /// The connection as a whole: opened, used, lost, reopened, closed.
+    "link" step: State { phase: Phase, note: Note }, Input, Effect;
+    (Idle|Waiting|Parked|Suspended) (_)            (Open)         => (Opening)    (Unseen)       [Open];
+    (Waiting|Parked)                (_)            (Timer)        => (Opening)    (Unseen)       [Open];
+    (Parked)                        (Unauthorized) (Authorized)   => (Opening)    (Unseen)       [Open];
+    (Idle|Waiting|Parked|Suspended) (_)            (Close)        => (Closed)     (None)         [Finish];
+    (Idle|Suspended)                (_)            (Timer)        => ignore;
+    (Idle|Waiting|Parked|Suspended) (_)            (Authorized)   => ignore;
+    (Idle|Waiting|Parked|Suspended) (_)            (Seen|Opened|Reopen|Established|Failed|Unresponsive|Hopeless|Unauthorized|Lost|Exhausted|LostForGood|Expired|Suspend|Gone) => ignore;
+
+    (Opening|Connecting)            (Unseen)       (Seen)         => (_)          (None);
+    (Opening)                       (_)            (Opened)       => (Connecting) (_)            [Handshake];
+    (Connecting)                    (_)            (Reopen)       => (Opening)    (Unseen)       [Open];
+    (Connecting)                    (None)         (Established)  => (Ready)      (None)         [Announce];
+    (Connecting|Ready)              (None)         (Expired)      => (Opening)    (Unseen)       [Report Open];
+    (Ready)                         (_)            (Suspend)      => (Suspending) (None)         [Shut];
+    (Opening|Connecting|Ready)      (_)            (Open)         => misuse;
+    // What the embedder has not seen is not reported as lost, unless that is the end.
+    (Opening|Connecting|Ready)      (_)            (Failed)       => (Closing)    (None)         [Report Shut];
+    (Opening|Connecting)            (Unseen)       (Unresponsive) => (Draining)   (None)         [Shut];
+    (Opening|Connecting|Ready)      (_)            (Unresponsive) => (Draining)   (None)         [Report Shut];
+    (Opening|Connecting)            (Unseen)       (Hopeless)     => (Retiring)   (None)         [Shut];
+    (Opening|Connecting|Ready)      (_)            (Hopeless)     => (Retiring)   (None)         [Report Shut];
+    (Opening|Connecting)            (None)         (Unauthorized) => (Retiring)   (Unauthorized) [Report Shut];
+    (Opening|Connecting)            (Unseen)       (Lost)         => (Waiting)    (None)         [Backoff];
+    (Opening|Connecting|Ready)      (_)            (Lost)         => (Waiting)    (None)         [Backoff Report];
+    (Opening|Connecting)            (Unseen)       (Exhausted)    => (Parked)     (None)         [Park];
+    (Opening|Connecting|Ready)      (_)            (Exhausted)    => (Parked)     (None)         [Park Report];
+    (Opening|Connecting|Ready)      (_)            (LostForGood)  => (Closed)     (None)         [Report Finish];
+    (Opening|Connecting)            (Unseen)       (Close)        => (Closed)     (None)         [Withdraw Finish];
+    (Opening|Connecting|Ready)      (_)            (Close)        => (Closing)    (None)         [Shut];
+    (Opening)                       (_)            (Reopen|Established|Expired) => ignore;
+    (Connecting)                    (_)            (Opened|Established|Expired) => ignore;
+    (Opening|Connecting)            (_)            (Seen|Unauthorized|Authorized|Timer|Suspend|Gone) => ignore;
+    (Ready)                         (_)            (Seen|Opened|Reopen|Established|Expired|Unauthorized|Authorized|Timer|Gone) => ignore;
+
+    (Draining)                      (_)            (Open)         => misuse;
+    (Draining)                      (_)            (Gone)         => (Waiting)    (None)         [Backoff];
+    (Retiring)                      (Unauthorized) (Open|Close)   => ignore;
+    // The transport is opened again after its shutdown in any case.
+    (Retiring)                      (_)            (Open)         => (Draining)   (None);
+    (Retiring)                      (_)            (Gone)         => (Parked)     (_)            [Park];
+    (Suspending)                    (_)            (Open)         => (Resuming)   (None);
+    (Suspending)                    (_)            (Gone)         => (Suspended)  (None);
+    (Resuming)                      (_)            (Open)         => ignore;
+    (Resuming)                      (_)            (Gone)         => (Opening)    (Unseen)       [Open];
+    (Draining|Retiring|Suspending|Resuming) (_)    (Close)        => (Closing)    (None);
+    (Closing)                       (_)            (Gone)         => (Closed)     (None)         [Finish];
+    (Closing|Closed)                (_)            (Open|Close)   => misuse;
+    (Closed)                        (_)            (Gone)         => ignore;
+    (Draining|Retiring|Suspending|Resuming|Closing|Closed) (_) (Seen|Opened|Reopen|Established|Failed|Unresponsive|Hopeless|Unauthorized|Lost|Exhausted|LostForGood|Expired|Authorized|Timer|Suspend) => ignore;
+}
+
+decision_table! {
+    /// What follows when a connection is lost.
+    "loss" lose(transport: Transport, cause: Cause, attempts: Attempts) -> Input;
+    (Closed)      (_)                         (Never)       => LostForGood;
+    (Closed)      (_)                         (UsedUp)      => Exhausted;
+    (Closed)      (Spawn|Version)             (Left)        => Exhausted;
+    (Closed)      (Authorization|Other)       (Left)        => Lost;
+    (Open)        (_)                         (Never)       => Failed;
+    (Open)        (Authorization)             (Left|UsedUp) => Unauthorized;
+    (Open)        (Spawn|Version)             (Left|UsedUp) => Hopeless;
+    (Open)        (Other)                     (UsedUp)      => Hopeless;
+    (Open)        (Other)                     (Left)        => Unresponsive;
+    // No attempt failed.
+    (Authorizing) (_)                         (_)           => Unauthorized;
+    (Hopeless)    (_)                         (_)           => Failed;
+}
+
+decision_table! {
+    /// What the end of a transport means.
+    "transport_end" end(phase: Phase, note: Note, end: End, wire: Wire, handshake: Handshake) -> Meaning;
+    // The process that restored the session opens the transport.
+    (Opening)          (Unseen) (Moved)                      (_)    (_)    => Nothing;
+    (Opening)          (_)      (OpenFailed|Closed|Violated|Moved) (_) (_) => Loss;
+    (Connecting|Ready) (_)      (Violated|Moved)             (_)    (_)    => Loss;
+    (Connecting|Ready) (_)      (OpenFailed)                 (Http) (_)    => Loss;
+    (Connecting|Ready) (_)      (OpenFailed)                 (Pipe) (_)    => Nothing;
+    (Connecting)       (_)      (Closed)                     (Pipe) (Open) => Handshake;
+    (Connecting|Ready) (_)      (Closed)                     (_)    (_)    => Loss;
+    (Draining|Retiring|Suspending|Resuming|Closing) (_) (OpenFailed|Closed|Moved) (_) (_) => Shutdown;
+    (Draining|Retiring|Suspending|Resuming|Closing) (_) (Violated) (_) (_) => Nothing;
+    (Idle|Waiting|Parked|Suspended|Closed) (_) (OpenFailed|Closed|Violated|Moved) (_) (_) => Nothing;
+}
+
+/// How a transport is shut down.
+pub(crate) mod shutdown {
+    use crate::machine::table::{state_table, values};
+
+    values! {
+        State {
+            Idle,
+            /// The input of an open transport is closed.
+            InputClosed,
+            /// The input of a transport that was not open, or has no process, is closed.
+            Unopened,
+            Terminated,
+            Killed,
+        }
+
+        Input {
+            Shut,
+            ShutUnopened,
+            /// The transport is closed.
+            Exited,
+            Timer,
+        }
+
+        Effect {
+            CloseInput,
+            Terminate,
+            Kill,
+            Arm,
+            Done,
+        }
+    }
+
+    state_table! {
+        /// How a transport is shut down: close its input, then terminate, then kill (specification 2026-07-28, "stdio",
+        /// Shutdown).
+        "shutdown" step: State, Input, Effect;
+        (Idle)                                   (Shut)              => (InputClosed) [CloseInput Arm];
+        (Idle)                                   (ShutUnopened)      => (Unopened)    [CloseInput Arm];
+        (Idle)                                   (Exited|Timer)      => ignore;
+        (InputClosed)                            (Timer)             => (Terminated)  [Terminate Arm] ! NoExit;
+        (Unopened)                               (Timer)             => (Terminated)  [Terminate Arm];
+        (Terminated)                             (Timer)             => (Killed)      [Kill Arm];
+        (Killed)                                 (Timer)             => (Idle)        [Done];
+        (InputClosed|Unopened|Terminated|Killed) (Exited)            => (Idle)        [Done];
+        (InputClosed|Unopened|Terminated|Killed) (Shut|ShutUnopened) => ignore;
+    }
+}

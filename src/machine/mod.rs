@@ -10,7 +10,6 @@ pub(crate) mod breaker;
 pub(crate) mod call_error;
 pub(crate) mod cancellation;
 pub(crate) mod challenge;
-pub(crate) mod connection_proof;
 pub(crate) mod credential_record;
 pub(crate) mod credentials;
 pub(crate) mod era_change;
@@ -34,11 +33,9 @@ pub(crate) mod hub;
 pub(crate) mod hub_offer;
 pub(crate) mod hub_server;
 pub(crate) mod keepalive;
-pub(crate) mod keepalive_timeout;
 pub(crate) mod link;
 pub(crate) mod listen;
 pub(crate) mod lists;
-pub(crate) mod loss;
 pub(crate) mod offer;
 pub(crate) mod replay;
 pub(crate) mod request;
@@ -49,13 +46,12 @@ mod row;
 pub(crate) mod server;
 pub(crate) mod setting;
 pub(crate) mod shape;
-pub(crate) mod shutdown;
 pub(crate) mod store;
 pub(crate) mod task;
 pub(crate) mod turn;
 
-pub(crate) use row::Decision;
 pub use row::QuirkKind;
+pub(crate) use row::{Decision, Wire};
 pub(crate) use table::{Row, Verdict};
 
 #[cfg(test)]

@@ -7,8 +7,8 @@ use core::fmt::Write;
 
 use super::render_markdown::Table;
 use super::{
-    Verdict, connection_proof, era_change, freshness, get_stream, handshake, http, http_initialized, http_reach,
-    http_sse, hub, hub_offer, hub_server, keepalive, link, offer, request, shutdown,
+    Verdict, era_change, freshness, get_stream, handshake, http, http_initialized, http_reach, http_sse, hub,
+    hub_offer, hub_server, offer, request,
 };
 
 /// The rows of the tables that are not written with the macros.
@@ -29,15 +29,11 @@ pub(super) fn rows() -> alloc::string::String {
     use super::{authorization, credential_record, credentials, store};
     state_tables!(
         authorization,
-        connection_proof,
         credential_record,
         credentials,
         era_change,
         freshness,
         handshake,
-        keepalive,
-        shutdown,
-        link,
         hub,
         hub_offer,
         hub_server,
@@ -62,19 +58,6 @@ pub(super) fn rows() -> alloc::string::String {
 }
 
 #[test]
-fn link_table() {
-    let table = Table { states: link::State::ALL, inputs: link::Input::ALL, step: link::step };
-    table.check("link", &[link::State::Closed]);
-    table.timer("link", |e| matches!(e, link::Effect::Backoff | link::Effect::Park), link::Input::Timer);
-}
-
-#[test]
-fn connection_proof_table() {
-    use connection_proof::{Input, State, step};
-    Table { states: State::ALL, inputs: Input::ALL, step }.check("connection_proof", &[]);
-}
-
-#[test]
 fn offer_table() {
     use offer::{Effect, Input, State};
     let table = Table { states: State::ALL, inputs: Input::ALL, step: offer::step };
@@ -83,13 +66,6 @@ fn offer_table() {
         let bare = offer::step(State::LeftOut, *input);
         assert!(!bare.effects.contains(&Effect::OfferBare), "{input:?}: the capabilities are left out once");
     }
-}
-
-#[test]
-fn shutdown_table() {
-    let table = Table { states: shutdown::State::ALL, inputs: shutdown::Input::ALL, step: shutdown::step };
-    table.check("shutdown", &[]);
-    table.timer("shutdown", |e| e == shutdown::Effect::Arm, shutdown::Input::Timer);
 }
 
 #[test]
@@ -111,18 +87,6 @@ fn era_change_table() {
     let table = Table { states: State::ALL, inputs: Input::ALL, step: era_change::step };
     table.check("era_change", &[]);
     assert_eq!(table.after(|effect| effect == Effect::Renew), BTreeSet::from([State::Renewed]), "one handshake");
-}
-
-#[test]
-fn keepalive_table() {
-    use keepalive::{Effect, Input, State};
-    let table = Table { states: State::ALL, inputs: Input::ALL, step: keepalive::step };
-    table.check("keepalive", &[]);
-    table.timer("keepalive", |effect| effect == Effect::Rest, Input::Quiet);
-    table.timer("keepalive", |effect| effect == Effect::Await, Input::Silent);
-    for state in State::ALL {
-        assert_eq!(keepalive::step(*state, Input::Stop).next, State::Off, "{state:?} outlives its connection");
-    }
 }
 
 #[test]

@@ -6,7 +6,8 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec;
 
-use super::loss::{Handshake, Wire};
+use super::Wire;
+use super::link::Handshake;
 use super::render_markdown::{Decisions, column};
 use super::resend::{self, Reason, Resend, Used};
 use super::{

@@ -32,6 +32,30 @@ impl Decision {
     }
 }
 
+/// How messages are carried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
+#[allow(missing_docs, reason = "only the engine sees it")]
+pub enum Wire {
+    /// One stream in each direction.
+    Pipe,
+    /// An HTTP exchange for each message (specification 2026-07-28, "Streamable HTTP"). Nothing is opened, so the first
+    /// request shows whether the server can be reached.
+    Http,
+}
+
+#[cfg(test)]
+impl Wire {
+    pub(crate) const ALL: &'static [Self] = &[Self::Pipe, Self::Http];
+}
+
+#[cfg(test)]
+impl super::page::Values for Wire {
+    fn all() -> alloc::vec::Vec<Self> {
+        Self::ALL.to_vec()
+    }
+}
+
 macro_rules! kinds {
     ($($(#[$doc:meta])* $kind:ident = $name:literal),* $(,)?) => {
         /// The kinds of deviation that the engine tolerates.

@@ -3,7 +3,7 @@
 //! them.
 
 use super::alphabet;
-use super::loss::Handshake;
+use super::link::Handshake;
 use crate::protocol::Era;
 
 alphabet! {

@@ -8,12 +8,20 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt::Write;
 
+use super::link::shutdown;
 use super::page::Page;
-use super::{Verdict, breaker, gate, listen, lists, server, task};
+use super::{Verdict, breaker, gate, keepalive, link, listen, lists, server, task};
 
 /// Every table, in the order of the guide.
 fn tables() -> Vec<Box<dyn Page>> {
     vec![
+        Box::new(keepalive::start::table()),
+        Box::new(keepalive::step::table()),
+        Box::new(keepalive::judge::table()),
+        Box::new(link::step::table()),
+        Box::new(link::lose::table()),
+        Box::new(link::end::table()),
+        Box::new(shutdown::step::table()),
         Box::new(gate::decide::table()),
         Box::new(lists::discovery::step::table()),
         Box::new(lists::refresh::step::table()),
@@ -138,4 +146,28 @@ fn quirk_names_are_the_serialised_ones() {
     for kind in super::QuirkKind::ALL {
         assert_eq!(serde_json::to_string(kind).unwrap(), alloc::format!("\"{kind}\""));
     }
+}
+
+#[test]
+fn keepalive_handles_its_timers() {
+    use keepalive::{Effect, Input};
+    let table = keepalive::step::table();
+    table.check(&[]);
+    table.timer(|effect| effect == Effect::StartInterval, Input::Quiet);
+    table.timer(|effect| effect == Effect::Await, Input::Silent);
+}
+
+#[test]
+fn a_closed_link_stays_closed() {
+    use link::{Effect, Input, Note, Phase, State};
+    let table = link::step::table();
+    table.check(&[State { phase: Phase::Closed, note: Note::None }]);
+    table.timer(|effect| matches!(effect, Effect::Backoff | Effect::Park), Input::Timer);
+}
+
+#[test]
+fn shutdown_handles_its_timer() {
+    let table = shutdown::step::table();
+    table.check(&[]);
+    table.timer(|effect| effect == shutdown::Effect::Arm, shutdown::Input::Timer);
 }

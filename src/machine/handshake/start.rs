@@ -1,7 +1,7 @@
 //! How a handshake starts, and what follows when an exchange of it breaks or is refused.
 
+use super::super::Wire;
 use super::super::alphabet;
-use super::super::loss::Wire;
 use super::super::offer;
 use super::super::resend::Resend;
 use super::{Input, State};
