@@ -50,13 +50,6 @@ values! {
         /// The call was not sent, or the embedder cancelled it.
         NotSent,
     }
-
-    /// Whether the server was up when a call ended. If it was not, the call may not have reached it.
-    Server { Up, NotUp }
-
-    /// How many calls failed in a row, this one included: fewer than
-    /// [`Breaker::failures`](crate::host::hub::Breaker::failures), or as many or more.
-    Failures { Few, Many }
 }
 
 state_table! {
@@ -82,13 +75,14 @@ state_table! {
 }
 
 decision_table! {
-    /// What the end of a call says about the server.
-    "call_end" judge(end: End, server: Server, failures: Failures) -> Input;
-    (Answered) (_)     (_)    => Answered;
-    (NotSent)  (_)     (_)    => Undecided;
-    (TimedOut) (NotUp) (_)    => Undecided;
-    (TimedOut) (Up)    (Few)  => Failed;
-    (TimedOut) (Up)    (Many) => FailedAgain;
-    (Failed)   (_)     (Few)  => Failed;
-    (Failed)   (_)     (Many) => FailedAgain;
+    /// What the end of a call says about the server. If it was not up, the call may not have reached it. The limit is
+    /// that of failures in a row, with this one.
+    "call_end" judge(end: End, is_up: bool, is_limit: bool) -> Input;
+    (Answered) (_)     (_)     => Answered;
+    (NotSent)  (_)     (_)     => Undecided;
+    (TimedOut) (false) (_)     => Undecided;
+    (TimedOut) (true)  (false) => Failed;
+    (TimedOut) (true)  (true)  => FailedAgain;
+    (Failed)   (_)     (false) => Failed;
+    (Failed)   (_)     (true)  => FailedAgain;
 }

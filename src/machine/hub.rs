@@ -1,157 +1,232 @@
-//! A hub as a whole: whether it is open, whether servers are starting, and whether the required servers were up.
+//! The tables of a hub: the hub as a whole, and each of its servers.
 
-use super::{Row, alphabet, recorded};
+pub(crate) mod whole {
+    use crate::machine::table::{state_table, values};
 
-alphabet! {
-    /// The state of a hub.
-    State {
-        /// It is not open, and no server is starting.
-        New,
-        /// It is not open; a server that the embedder started by name is starting.
-        NewStarting,
-        /// It is open, servers are starting, and not all required servers were up.
-        Starting,
-        /// It is open, servers are starting, and all required servers were up.
-        ReadyStarting,
-        /// It is open, no server is starting, and not all required servers were up.
-        Incomplete,
-        /// It is open, no server is starting, and all required servers were up.
-        Ready,
-        /// The sessions are being closed.
-        Closing,
-        /// Every session is closed.
-        Closed,
+    values! {
+        State {
+            /// Not open yet. Servers that are started by name may be up.
+            New,
+            Open,
+            /// Its sessions are being closed.
+            Closing,
+            Closed,
+        }
+
+        Input {
+            /// The embedder gives a command.
+            Command,
+            Open,
+            Close,
+            /// Every required server is up, or has saved lists.
+            Complete,
+            /// Servers were starting, and none is any more.
+            Settled,
+            /// The last session is closed.
+            Gone,
+        }
+
+        Effect { StartServers, CloseServers, ReportReady, ReportSettled, DropSessions, ReportClosed }
+    }
+
+    state_table! {
+        /// A hub as a whole: whether it is open, and what it reports of its servers together.
+        "hub" step: State, Input, Effect;
+        (New|Open)       (Command)                            => stay;
+        (Closing|Closed) (Command)                            => misuse;
+        (New)            (Open)                               => (Open) [StartServers];
+        (Open)           (Open)                               => misuse;
+        (New|Open)       (Close)                              => (Closing) [CloseServers];
+        (New|Open)       (Settled)                            => stay [ReportSettled];
+        (Open)           (Complete)                           => stay [ReportReady];
+        (Closing)        (Gone)                               => (Closed) [DropSessions ReportClosed];
+        (New)            (Complete|Gone)                      => ignore;
+        (Open)           (Gone)                               => ignore;
+        (Closing)        (Open|Close|Complete|Settled)        => ignore;
+        (Closed)         (Open|Close|Complete|Settled|Gone)   => ignore;
     }
 }
 
-alphabet! {
-    /// What happens to a hub.
-    Input {
-        /// The embedder gives a command.
-        Command,
-        /// The embedder opens the hub.
-        Open,
-        /// The embedder closes the hub.
-        Close,
-        /// A server is added, or its entry is replaced.
-        Admitted,
-        /// A server is queued to start.
-        Wanted,
-        /// Every required server is up, or has a saved list.
-        Complete,
-        /// No server is starting or queued to start.
-        Settled,
-        /// The functions of a server for the model changed.
-        Changed,
-        /// The last session is closed.
-        Gone,
+pub(crate) mod server {
+    use crate::machine::table::{product, state_table, values};
+
+    values! {
+        Phase {
+            /// It is not needed yet.
+            Idle,
+            /// It is to be started, and waits for room, or for the end of the session before it.
+            Queued,
+            /// It is being opened.
+            Starting,
+            Ready,
+            /// Its connection is closed because it was not used for some time, or was old.
+            Suspended,
+            /// It lost the connection, or did not get one, and reconnects.
+            Reconnecting,
+            /// As `Reconnecting`, after a long interval.
+            Parked,
+            /// It ended by itself, or could not be created.
+            Failed,
+            /// As `Failed`, because the server refused authorization.
+            Unauthorized,
+            Closing,
+            Closed,
+        }
+
+        Input {
+            /// The hub is opened, or the server is configured in one that is open.
+            Wanted,
+            /// The embedder starts the server by its name.
+            Started,
+            /// A request is made to it, or it replaces a session that failed.
+            Called,
+            /// A call needs its lists, and no request.
+            Listed,
+            /// The embedder restores saved lists.
+            Restored,
+            /// There is room for it to start.
+            Room,
+            /// The embedder polled one of its actions, or reported an input for it.
+            Polled,
+            Ready,
+            /// Its catalogue changed.
+            Changed,
+            /// Nothing is in flight, and it was not used for some time, or is old.
+            IdleTimeout,
+            /// It lost the connection, or did not get one, and reconnects.
+            Down,
+            /// As `Down`, and it reconnects after a long interval.
+            Parked,
+            /// It ended, or could not be created.
+            Ended,
+            /// It ended because the server refused authorization.
+            Unauthorized,
+            /// The embedder can authorize requests now.
+            Authorized,
+            /// Its entry was removed or replaced.
+            Removed,
+            /// The hub is closed.
+            Close,
+        }
+
+        Effect {
+            /// Create its session, unless the call that starts it did; it accepts requests before it is opened. It authorizes
+            /// itself if its entry says so.
+            Create,
+            /// Open its connection now.
+            Open,
+            /// Drop its session; the embedder polled none of its actions.
+            Discard,
+            /// Close its connection until it is opened again, and report that.
+            Suspend,
+            /// Offer its lists to the model.
+            Offer,
+            /// Remove its lists from the offer, and end the calls that wait for lists.
+            Withdraw,
+            /// Answer the calls that wait for lists, with what is known.
+            AnswerLists,
+            /// Refuse calls to it for some time.
+            RefuseCalls,
+            AllowCalls,
+            /// Report that it did not start, and that it reconnects.
+            ReportRetry,
+            ReportFailed,
+            /// Create another session for the server, and start it.
+            Renew,
+            /// Start the session that follows, if there is one.
+            StartNext,
+            /// Close its session, and end the calls that wait for lists.
+            Shut,
+            /// Count it as closed, and end the calls that wait for lists. Its last actions can still be polled.
+            Forget,
+        }
+    }
+
+    product! {
+        /// The state of a session.
+        State {
+            phase: Phase,
+            /// Something depends on its session: a call or a command waits for it, or the embedder polled one of its actions.
+            called: bool,
+        }
+    }
+
+    state_table! {
+        /// A server in a hub: started when it is needed and there is room, closed when its entry is removed or replaced.
+        "hub_server" step: State { phase: Phase, called: bool }, Input, Effect;
+        (Idle)         (_)     (Wanted)                => (Queued) (_);
+        (Idle)         (_)     (Started|Called|Listed) => (Queued) (true) [Create];
+        (Idle)         (_)     (Restored)              => stay;
+        (Idle)         (_)     (Ended)                 => (Failed) (false) [Withdraw ReportFailed];
+        (Idle)         (_)     (Removed|Close)         => (Closed) (_) [Forget];
+        (Idle)         (_)     (Room|Polled|Ready|Changed|IdleTimeout|Down|Parked|Unauthorized|Authorized) => ignore;
+
+        (Queued)       (false) (Started|Called|Listed) => (_) (true) [Create];
+        (Queued)       (false) (Room)                  => (Starting) (_) [Create Open];
+        (Queued)       (true)  (Room)                  => (Starting) (_) [Open];
+        (Queued)       (false) (Restored)              => (Idle) (_);
+        (Queued)       (true)  (Restored)              => misuse;
+        (Queued)       (false) (Removed)               => (Closed) (_) [StartNext Forget];
+        (Queued)       (false) (Close)                 => (Closed) (_) [Forget];
+        (Queued)       (true)  (Removed)               => (Closing) (_) [StartNext Shut];
+        (Queued)       (true)  (Close)                 => (Closing) (_) [Shut];
+        (Queued)       (true)  (Started|Called|Listed) => ignore;
+        (Queued)       (_)     (Wanted|Polled|Ready|Changed|IdleTimeout|Down|Parked|Ended|Unauthorized|Authorized) => ignore;
+
+        (Starting)     (false) (Started|Called|Listed|Polled) => (_) (true);
+        (Starting)     (false) (Restored)              => (Idle) (_) [Discard];
+        (Starting)     (false) (Removed)               => (Closed) (_) [Discard StartNext Forget];
+        (Starting)     (false) (Close)                 => (Closed) (_) [Discard Forget];
+        (Starting)     (false) (Wanted|Room|Ready|Changed|IdleTimeout|Down|Parked|Ended|Unauthorized|Authorized) => ignore;
+        (Starting)     (true)  (Ready)                 => (Ready) (_) [Offer AnswerLists];
+        (Starting)     (true)  (Down)                  => (Reconnecting) (_) [ReportRetry AnswerLists];
+        (Starting)     (true)  (Parked)                => (Parked) (_) [RefuseCalls ReportRetry AnswerLists];
+        (Starting)     (true)  (Ended)                 => (Failed) (false) [Withdraw ReportFailed];
+        (Starting)     (true)  (Restored)              => misuse;
+        (Starting)     (true)  (Removed)               => (Closing) (_) [StartNext Shut];
+        (Starting)     (true)  (Close)                 => (Closing) (_) [Shut];
+        (Starting)     (true)  (Wanted|Started|Called|Listed|Room|Polled|Changed|IdleTimeout|Unauthorized|Authorized) => ignore;
+
+        (Ready)        (_)     (Listed)                => stay [AnswerLists];
+        (Ready)        (_)     (Changed)               => stay [Offer];
+        // Its lists are known, so it counts as up.
+        (Ready)        (_)     (IdleTimeout)           => (Suspended) (_) [Suspend];
+        (Ready)        (_)     (Down)                  => (Reconnecting) (_);
+        (Ready)        (_)     (Parked)                => (Parked) (_) [RefuseCalls];
+        (Ready)        (_)     (Ended)                 => (Failed) (false) [Withdraw ReportFailed];
+        (Ready)        (_)     (Wanted|Started|Called|Room|Polled|Ready|Unauthorized|Authorized) => ignore;
+
+        (Suspended)    (_)     (Started|Called|Listed) => (Queued) (_);
+        (Suspended)    (_)     (Wanted|Room|Polled|Ready|Changed|IdleTimeout|Down|Parked|Ended|Unauthorized|Authorized) => ignore;
+
+        (Reconnecting) (_)     (Wanted|Started)        => stay [Open];
+        (Parked)       (_)     (Wanted|Started|Called) => stay [Open];
+        (Reconnecting) (_)     (Ready)                 => (Ready) (_) [Offer AnswerLists];
+        (Parked)       (_)     (Ready)                 => (Ready) (_) [AllowCalls Offer AnswerLists];
+        (Reconnecting|Parked) (_) (Listed)             => stay [AnswerLists];
+        (Reconnecting|Parked) (_) (Changed)            => stay [Offer];
+        (Parked)       (_)     (Down)                  => (Reconnecting) (_);
+        (Reconnecting|Parked) (_) (Parked)             => (Parked) (_) [RefuseCalls];
+        (Reconnecting|Parked) (_) (Ended)              => (Failed) (false) [Withdraw ReportFailed];
+        (Reconnecting) (_)     (Called|Down)           => ignore;
+        (Reconnecting|Parked) (_) (Room|Polled|IdleTimeout|Unauthorized|Authorized) => ignore;
+
+        (Ready|Suspended|Reconnecting|Parked) (_) (Restored) => misuse;
+        (Ready|Suspended|Reconnecting|Parked) (_) (Removed)  => (Closing) (_) [StartNext Shut];
+        (Ready|Suspended|Reconnecting|Parked) (_) (Close)    => (Closing) (_) [Shut];
+
+        (Failed|Unauthorized) (_) (Started)            => stay [Renew];
+        (Unauthorized) (_)     (Authorized)            => stay [Renew];
+        (Failed)       (_)     (Unauthorized)          => (Unauthorized) (_);
+        (Failed|Unauthorized) (_) (Called|Listed|Restored) => misuse;
+        (Failed|Unauthorized) (_) (Removed|Close)      => (Closed) (_) [Forget];
+        (Failed)       (_)     (Authorized)            => ignore;
+        (Unauthorized) (_)     (Unauthorized)          => ignore;
+        (Failed|Unauthorized) (_) (Wanted|Room|Polled|Ready|Changed|IdleTimeout|Down|Parked|Ended) => ignore;
+
+        (Closing)      (_)     (Ended)                 => (Closed) (_) [Forget];
+        (Closing)      (_)     (Wanted|Started|Called|Listed|Restored|Room|Polled|Ready|Changed|IdleTimeout|Down|Parked) => ignore;
+        (Closing)      (_)     (Unauthorized|Authorized|Removed|Close) => ignore;
+        (Closed)       (_)     (_)                     => ignore;
     }
 }
-
-/// What the engine does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Effect {
-    /// Start the servers that have no saved list.
-    Start,
-    /// Start the server.
-    StartServer,
-    /// Close every session.
-    Close,
-    /// Report that the hub is ready.
-    ReportReady,
-    /// Report that no server is starting.
-    ReportSettled,
-    /// Report the change.
-    ReportChanged,
-    /// Drop the data of sessions.
-    Clear,
-    /// Report that the hub is closed.
-    ReportClosed,
-}
-
-type R = Row<State, Effect>;
-
-/// Returns the row for a state and an input.
-pub(crate) const fn step(state: State, input: Input) -> Row<State, Effect> {
-    use Effect::{Clear, Close, ReportChanged, ReportClosed, ReportReady, ReportSettled, Start, StartServer};
-    match state {
-        State::New => match input {
-            Input::Command => R::advance(state, &[]),
-            Input::Open => R::advance(State::Starting, &[Start]),
-            Input::Close => R::advance(State::Closing, &[Close]),
-            Input::Wanted => R::advance(State::NewStarting, &[]),
-            Input::Changed => R::advance(state, &[ReportChanged]),
-            Input::Admitted | Input::Complete | Input::Settled | Input::Gone => R::ignore(state),
-        },
-        State::NewStarting => match input {
-            Input::Command => R::advance(state, &[]),
-            Input::Open => R::advance(State::Starting, &[Start]),
-            Input::Close => R::advance(State::Closing, &[Close]),
-            Input::Settled => R::advance(State::New, &[ReportSettled]),
-            Input::Changed => R::advance(state, &[ReportChanged]),
-            Input::Admitted | Input::Wanted | Input::Complete | Input::Gone => R::ignore(state),
-        },
-        State::Starting => match input {
-            Input::Command => R::advance(state, &[]),
-            Input::Open => R::reject(state),
-            Input::Close => R::advance(State::Closing, &[Close]),
-            Input::Admitted => R::advance(state, &[StartServer]),
-            Input::Complete => R::advance(State::ReadyStarting, &[ReportReady]),
-            Input::Settled => R::advance(State::Incomplete, &[ReportSettled]),
-            Input::Changed => R::advance(state, &[ReportChanged]),
-            Input::Wanted | Input::Gone => R::ignore(state),
-        },
-        State::ReadyStarting => match input {
-            Input::Command => R::advance(state, &[]),
-            Input::Open => R::reject(state),
-            Input::Close => R::advance(State::Closing, &[Close]),
-            Input::Admitted => R::advance(state, &[StartServer]),
-            Input::Settled => R::advance(State::Ready, &[ReportSettled]),
-            Input::Changed => R::advance(state, &[ReportChanged]),
-            Input::Wanted | Input::Complete | Input::Gone => R::ignore(state),
-        },
-        State::Incomplete => match input {
-            Input::Command => R::advance(state, &[]),
-            Input::Open => R::reject(state),
-            Input::Close => R::advance(State::Closing, &[Close]),
-            Input::Admitted => R::advance(state, &[StartServer]),
-            Input::Wanted => R::advance(State::Starting, &[]),
-            Input::Complete => R::advance(State::Ready, &[ReportReady]),
-            Input::Changed => R::advance(state, &[ReportChanged]),
-            Input::Settled | Input::Gone => R::ignore(state),
-        },
-        State::Ready => match input {
-            Input::Command => R::advance(state, &[]),
-            Input::Open => R::reject(state),
-            Input::Close => R::advance(State::Closing, &[Close]),
-            Input::Admitted => R::advance(state, &[StartServer]),
-            Input::Wanted => R::advance(State::ReadyStarting, &[]),
-            Input::Changed => R::advance(state, &[ReportChanged]),
-            Input::Complete | Input::Settled | Input::Gone => R::ignore(state),
-        },
-        State::Closing => match input {
-            Input::Command => R::reject(state),
-            Input::Gone => R::advance(State::Closed, &[Clear, ReportClosed]),
-            Input::Open
-            | Input::Close
-            | Input::Admitted
-            | Input::Wanted
-            | Input::Complete
-            | Input::Settled
-            | Input::Changed => R::ignore(state),
-        },
-        State::Closed => match input {
-            Input::Command => R::reject(state),
-            Input::Open
-            | Input::Close
-            | Input::Admitted
-            | Input::Wanted
-            | Input::Complete
-            | Input::Settled
-            | Input::Changed
-            | Input::Gone => R::ignore(state),
-        },
-    }
-}
-
-recorded!("hub");

@@ -30,8 +30,6 @@ pub(crate) mod http_send;
 pub(crate) mod http_sse;
 pub(crate) mod http_waiting;
 pub(crate) mod hub;
-pub(crate) mod hub_offer;
-pub(crate) mod hub_server;
 pub(crate) mod keepalive;
 pub(crate) mod link;
 pub(crate) mod listen;

@@ -7,8 +7,7 @@ use core::fmt::Write;
 
 use super::render_markdown::Table;
 use super::{
-    Verdict, era_change, freshness, get_stream, handshake, http, http_initialized, http_reach, http_sse, hub,
-    hub_offer, hub_server, offer, request,
+    Verdict, era_change, freshness, get_stream, handshake, http, http_initialized, http_reach, http_sse, offer, request,
 };
 
 /// The rows of the tables that are not written with the macros.
@@ -34,9 +33,6 @@ pub(super) fn rows() -> alloc::string::String {
         era_change,
         freshness,
         handshake,
-        hub,
-        hub_offer,
-        hub_server,
         request,
         offer,
         get_stream,
@@ -155,22 +151,6 @@ fn http_reach_table() {
 }
 
 #[test]
-fn hub_table() {
-    use hub::{Effect, Input, State};
-    let table = Table { states: State::ALL, inputs: Input::ALL, step: hub::step };
-    table.check("hub", &[State::Closed]);
-    let is_ready = |state| matches!(state, State::ReadyStarting | State::Ready);
-    let is_closed = |state| matches!(state, State::Closing | State::Closed);
-    for (state, input) in State::ALL.iter().flat_map(|state| Input::ALL.iter().map(|input| (*state, *input))) {
-        let row = hub::step(state, input);
-        let has = |effect| row.effects.contains(&effect);
-        assert_eq!(has(Effect::ReportReady), !is_ready(state) && is_ready(row.next), "{state:?} × {input:?}");
-        assert!(!is_ready(state) || is_ready(row.next) || is_closed(row.next), "{state:?} × {input:?} forgets it");
-        assert!(!is_closed(state) || is_closed(row.next), "{state:?} × {input:?} opens it again");
-    }
-}
-
-#[test]
 fn freshness_table() {
     use freshness::{Effect, Input, State};
     let table = Table { states: State::ALL, inputs: Input::ALL, step: freshness::step };
@@ -180,68 +160,5 @@ fn freshness_table() {
         let requests = state != State::Requested && row.next == State::Requested;
         assert_eq!(row.effects.contains(&Effect::Request), requests, "{state:?} × {input:?}");
         assert!(input != Input::Ended || row.next == State::Untimed, "{state:?} outlives its connection");
-    }
-}
-
-#[test]
-fn hub_offer_table() {
-    use hub_offer::{Effect, Input, State};
-    let table = Table { states: State::ALL, inputs: Input::ALL, step: hub_offer::step };
-    table.check("hub_offer", &[]);
-    for (state, input) in State::ALL.iter().flat_map(|state| Input::ALL.iter().map(|input| (*state, *input))) {
-        let row = hub_offer::step(state, input);
-        let present = state != State::Saved && row.next == State::Saved;
-        assert_eq!(row.effects.contains(&Effect::Present), present, "{state:?} × {input:?}");
-        if matches!(input, Input::Replaced | Input::Lost) {
-            assert_eq!(row.next, State::Unknown, "{state:?} outlives its session");
-        }
-    }
-}
-
-#[test]
-fn hub_server_table() {
-    use hub_server::{Effect, Input, State};
-    let table = Table { states: State::ALL, inputs: Input::ALL, step: hub_server::step };
-    table.check("hub_server", &[State::Closed]);
-    let waits = |state| matches!(state, State::Waiting | State::WaitingCalled);
-    let queued = |state| matches!(state, State::Queued | State::QueuedCalled);
-    let has_room = |state| matches!(state, State::Opening | State::Starting);
-    for (state, input) in State::ALL.iter().flat_map(|state| Input::ALL.iter().map(|input| (*state, *input))) {
-        let row = hub_server::step(state, input);
-        let has = |effect| row.effects.contains(&effect);
-        let (enters, leaves) =
-            (|is: fn(State) -> bool| !is(state) && is(row.next), |is: fn(State) -> bool| is(state) && !is(row.next));
-        let is_called = |state| state == State::QueuedCalled;
-        let of = |effects: [Effect; 7]| effects.map(has);
-        assert_eq!(
-            of([
-                Effect::Await,
-                Effect::Arrive,
-                Effect::Queue,
-                Effect::QueueCalled,
-                Effect::Dequeue,
-                Effect::Open,
-                Effect::Release
-            ]),
-            [
-                enters(waits),
-                leaves(waits),
-                enters(queued) && !is_called(row.next),
-                enters(queued) && is_called(row.next),
-                leaves(queued) && !has_room(row.next),
-                enters(has_room),
-                leaves(has_room)
-            ],
-            "{state:?} × {input:?}"
-        );
-        let is_up = |state| matches!(state, State::Up | State::Resting);
-        assert_eq!(
-            [has(Effect::Present), has(Effect::Absent)],
-            [enters(is_up), leaves(is_up)],
-            "{state:?} × {input:?}"
-        );
-        assert_eq!(has(Effect::Forget), enters(|state| state == State::Closed), "{state:?} × {input:?}");
-        assert_eq!(has(Effect::Depart), enters(|state| state == State::Leaving), "{state:?} × {input:?}");
-        assert_eq!(has(Effect::Free), leaves(|state| state == State::Leaving), "{state:?} × {input:?}");
     }
 }

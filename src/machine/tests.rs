@@ -10,7 +10,7 @@ use core::fmt::Write;
 
 use super::link::shutdown;
 use super::page::Page;
-use super::{Verdict, breaker, gate, keepalive, link, listen, lists, server, task};
+use super::{Verdict, breaker, gate, hub, keepalive, link, listen, lists, server, task};
 
 /// Every table, in the order of the guide.
 fn tables() -> Vec<Box<dyn Page>> {
@@ -38,6 +38,8 @@ fn tables() -> Vec<Box<dyn Page>> {
         Box::new(server::request::decide::table()),
         Box::new(server::notification::decide::table()),
         Box::new(server::result::decide::table()),
+        Box::new(hub::whole::step::table()),
+        Box::new(hub::server::step::table()),
         Box::new(breaker::step::table()),
         Box::new(breaker::judge::table()),
     ]
@@ -138,6 +140,36 @@ fn a_breaker_closes_on_a_response() {
     table.timer(|effect| effect == Effect::StartCooldown, Input::Cooled);
     for state in table.states {
         assert_eq!(breaker::step::row(state, Input::Answered).next, State::Closed, "{state:?}");
+    }
+}
+
+#[test]
+fn a_hub_is_opened_and_closed_once() {
+    use hub::whole::{Effect, State, step};
+    let table = step::table();
+    table.check(&[State::Closed]);
+    assert_eq!(table.after(|effect| effect == Effect::StartServers), [State::Open].into());
+    assert_eq!(table.after(|effect| effect == Effect::ReportClosed), [State::Closed].into());
+    for (state, input, row) in table.cells() {
+        let is_closed = |state| matches!(state, State::Closing | State::Closed);
+        assert!(!is_closed(state) || is_closed(row.next), "{state:?} × {input:?} opens it again");
+    }
+}
+
+#[test]
+fn a_session_of_a_hub_is_closed_as_it_was_opened() {
+    use hub::server::{Effect, Phase, State, step};
+    let table = step::table();
+    table.check(&[State { phase: Phase::Closed, called: false }, State { phase: Phase::Closed, called: true }]);
+    for (state, input, row) in table.cells() {
+        let has = |effect| row.effects.contains(&effect);
+        let enters = |phase| state.phase != phase && row.next.phase == phase;
+        assert_eq!(has(Effect::Forget), enters(Phase::Closed), "{state:?} × {input:?}");
+        assert_eq!(has(Effect::Shut), enters(Phase::Closing), "{state:?} × {input:?}");
+        assert!(!enters(Phase::Starting) || has(Effect::Open), "{state:?} × {input:?}");
+        // What the embedder may know of is shut down, and not dropped.
+        assert!(!has(Effect::Discard) || !state.called, "{state:?} × {input:?}");
+        assert!(!has(Effect::Create) || matches!(state.phase, Phase::Idle | Phase::Queued), "{state:?} × {input:?}");
     }
 }
 

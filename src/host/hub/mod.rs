@@ -81,7 +81,7 @@ use serde_json::value::RawValue;
 
 use self::connection::Connection;
 use self::event::CallKind;
-use self::router::{About, Router, Subject};
+use self::router::Router;
 use self::server::Server;
 use super::config::{Changes, Configuration, Entry};
 use super::inspection::{Notice, inspect};
@@ -99,9 +99,11 @@ use crate::client::{
     CommandError, ConnectionId, Engine, Failure, LogLevel, Outcome, Request, RequestId, ServerRequestId, Transport,
 };
 use crate::jsonrpc::{ErrorObject, Json};
+use crate::machine::Verdict;
 use crate::machine::breaker::Input as BreakerInput;
-use crate::machine::hub_server::{Input, State, creates, refuses};
-use crate::machine::{Verdict, hub, hub_offer};
+use crate::machine::hub::server::{Input, Phase};
+use crate::machine::hub::whole;
+use crate::machine::table::refuses;
 use crate::protocol::{Family, Root};
 
 /// Many servers as one. The [module](self) describes its use.
@@ -140,7 +142,7 @@ impl Hub {
             if change.needs_session() {
                 router.change(&change.server, before.servers.remove(&change.server));
             } else if let Some(handle) = router.current.get(&*change.server).copied() {
-                router.offer_step(handle, hub_offer::Input::Filtered, None);
+                router.filter(handle);
             }
         }
         for server in &changes.added {
@@ -163,7 +165,7 @@ impl Hub {
     pub fn restore(&mut self, now: Time, server: &str, saved: Saved) -> Result<(), HubCommandError> {
         let now = self.router.handle_due(now);
         let handle = self.known(server)?;
-        if !self.router.may_restore(handle) {
+        if self.router.refuses(handle, Input::Restored) {
             return Err(HubCommandError::Started { server: server.into() });
         }
         if !self.entry(handle).is_some_and(|entry| saved.is_of(entry)) {
@@ -199,11 +201,11 @@ impl Hub {
     pub fn open(&mut self, now: Time) -> Result<(), HubCommandError> {
         let now = self.router.handle_due(now);
         self.check()?;
-        if hub::take(self.router.state, hub::Input::Open).verdict == Verdict::Reject {
+        if refuses(whole::step::row, whole::step, self.router.state, whole::Input::Open) {
             return Err(HubCommandError::AlreadyOpen);
         }
         self.router.now = now;
-        self.router.hub_step(hub::Input::Open, Subject::Hub);
+        self.router.hub_step(whole::Input::Open);
         self.router.settle();
         Ok(())
     }
@@ -247,7 +249,7 @@ impl Hub {
         let now = self.router.handle_due(now);
         self.check()?;
         self.router.now = now;
-        self.router.hub_step(hub::Input::Close, Subject::Hub);
+        self.router.hub_step(whole::Input::Close);
         self.router.settle();
         Ok(())
     }
@@ -266,7 +268,7 @@ impl Hub {
     }
 
     fn check(&self) -> Result<(), HubCommandError> {
-        match hub::take(self.router.state, hub::Input::Command).verdict {
+        match whole::step(self.router.state, whole::Input::Command).verdict {
             Verdict::Reject => Err(HubCommandError::Closed),
             Verdict::Advance | Verdict::Ignore | Verdict::Quirk(_) => Ok(()),
         }
@@ -408,8 +410,8 @@ impl Hub {
         let server = router.servers.get(&handle).ok_or_else(unknown)?;
         let input = if let What::List(_) = what { Input::Listed } else { Input::Called };
         // The name may be known from before.
-        let refused = refuses(server.state, input);
-        let offer = server.offer.as_ref().filter(|_| !refused);
+        let is_refused = router.refuses(handle, input);
+        let offer = server.offer.as_ref().filter(|_| !is_refused);
         let Some(offer) = offer else {
             let failure = server.failure.as_ref().map(|failure| failure.message.clone());
             let why = failure.unwrap_or_else(|| "it was not asked yet what it offers".into());
@@ -420,36 +422,32 @@ impl Hub {
         }
         // A session that is created for a call may end before the embedder polls any of its actions.
         let limit = router.options.session.limits.output;
-        let is_new = creates(server.state, input);
+        let is_new = server.connection.is_none();
         if is_new && router.former() >= limit {
             let (server, error) = (Arc::clone(&server.name), CommandError::TooManyRequests { limit });
             return Err(CallError::Session { server, error });
         }
-        let (kind, about) = match what {
-            What::Request(request) => {
-                let (kind, created) = self.call_request(now, handle, adapt(request), target, is_new)?;
-                (kind, created.map_or(About::Nothing, About::Session))
-            }
-            What::List(utility) => (self.call_list(handle, utility)?, About::Nothing),
+        let kind = match what {
+            What::Request(request) => self.call_request(now, handle, adapt(request), target)?,
+            What::List(utility) => self.call_list(handle, utility)?,
         };
         self.router.now = now;
         if let Some(server) = self.router.servers.get_mut(&handle) {
             server.note_use(now);
         }
-        self.router.step_about(handle, input, about);
+        self.router.step(handle, input);
         self.router.settle();
         Ok(CallId { session: handle, kind })
     }
 
-    /// Gives a call to the session of its server; to a new one, which is returned, if the call creates it.
+    /// Gives a call to the session of its server, which it creates if there is none.
     fn call_request(
         &mut self,
         now: Time,
         handle: SessionHandle,
         request: Request,
         target: Target,
-        is_new: bool,
-    ) -> Result<(CallKind, Option<Connection>), CallError> {
+    ) -> Result<CallKind, CallError> {
         let router = &mut self.router;
         let utility = target.utility();
         let server = router.servers.get(&handle).ok_or(CallError::Closed)?;
@@ -457,16 +455,17 @@ impl Hub {
             return Err(CallError::CoolingDown { server: Arc::clone(&server.name), why: server.why_refused(), until });
         }
         // It becomes the server's session only if it accepts the call: an error changes nothing.
-        let mut created = if is_new { router.new_session(handle) } else { None };
+        let mut created = if server.connection.is_none() { router.new_session(handle) } else { None };
         let server = router.servers.get_mut(&handle).ok_or(CallError::Closed)?;
         let session = created.as_mut().or(server.connection.as_mut()).ok_or(CallError::Closed)?;
         let given = session.run(|engine| engine.request(now, request));
         let id = given.map_err(|error| CallError::Session { server: Arc::clone(&server.name), error })?;
         server.calls.insert(id, target);
+        server.connection = created.or(server.connection.take());
         router.now = now;
         router.touch(handle);
         router.breaker_step(handle, BreakerInput::Call);
-        Ok((CallKind::Request(id, utility), created))
+        Ok(CallKind::Request(id, utility))
     }
 
     /// Takes a call that is answered from the session's lists.
@@ -651,7 +650,7 @@ impl Hub {
         handle: SessionHandle,
         give: impl FnOnce(&mut Engine, Time) -> Result<T, CommandError>,
     ) -> Result<T, HubCommandError> {
-        self.command_as(Input::Taken, now, handle, give)
+        self.command_as(Input::Polled, now, handle, give)
     }
 
     /// Runs a command of a session, which is this input of its table.
@@ -685,7 +684,7 @@ impl Hub {
             let connection = router.servers.get(handle).and_then(|server| server.connection.as_ref());
             connection.is_some_and(Connection::is_authorizing)
         };
-        router.state == hub::State::Closed
+        router.state == whole::State::Closed
             && router.queue.is_empty()
             && !router.servers.handles().iter().any(is_authorizing)
     }
@@ -699,10 +698,12 @@ impl Hub {
                 name,
                 entry,
                 handle,
-                state: server.map(|server| server.state.into()),
+                state: server.map(|server| server.state.phase.into()),
                 refused_until: server.and_then(|server| server.breaker.refused_until()),
                 stands_in: server.and_then(Server::saved_at),
-                failure: server.filter(|server| server.state != State::Up).and_then(|server| server.failure.as_ref()),
+                failure: server
+                    .filter(|server| server.state.phase != Phase::Ready)
+                    .and_then(|server| server.failure.as_ref()),
                 session: server.and_then(Server::session),
                 instructions: server.and_then(|server| server.offer.as_ref()?.content.instructions.as_deref()),
             }
@@ -827,7 +828,7 @@ impl Hub {
         let router = &mut self.router;
         router.oauth = Some(Box::new(oauth));
         for handle in router.servers.handles() {
-            router.step(handle, Input::OAuthGiven);
+            router.join_authorization(handle);
         }
         self
     }
@@ -920,19 +921,19 @@ pub enum ServerState {
     Closing,
 }
 
-impl From<State> for ServerState {
-    fn from(state: State) -> Self {
-        match state {
-            State::Idle | State::Behind => Self::Idle,
-            State::Waiting | State::WaitingCalled | State::Queued | State::QueuedCalled => Self::Queued,
-            State::Opening | State::Starting => Self::Starting,
-            State::Up => Self::Ready,
-            State::Resting => Self::Suspended,
-            State::Down => Self::Reconnecting,
-            State::Parked => Self::Parked,
-            State::Failed => Self::Failed,
-            State::Refused => Self::Unauthorized,
-            State::Closing | State::Leaving | State::Closed => Self::Closing,
+impl From<Phase> for ServerState {
+    fn from(phase: Phase) -> Self {
+        match phase {
+            Phase::Idle => Self::Idle,
+            Phase::Queued => Self::Queued,
+            Phase::Starting => Self::Starting,
+            Phase::Ready => Self::Ready,
+            Phase::Suspended => Self::Suspended,
+            Phase::Reconnecting => Self::Reconnecting,
+            Phase::Parked => Self::Parked,
+            Phase::Failed => Self::Failed,
+            Phase::Unauthorized => Self::Unauthorized,
+            Phase::Closing | Phase::Closed => Self::Closing,
         }
     }
 }

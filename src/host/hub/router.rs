@@ -20,8 +20,9 @@ use crate::host::Saved;
 use crate::host::config::{Configuration, Entry, ToolPolicy};
 use crate::host::names::Names;
 use crate::machine::breaker::{End, Input as BreakerInput};
-use crate::machine::hub_server::{Effect, Input, State, refuses, take};
-use crate::machine::{hub, hub_offer};
+use crate::machine::hub::server::{self, Effect, Input, Phase, State};
+use crate::machine::hub::whole;
+use crate::machine::table::refuses;
 use crate::protocol::{Family, PerFamily};
 
 /// The components of a hub.
@@ -32,7 +33,7 @@ pub(super) struct Router {
     pub(super) now: Time,
     pub(super) configuration: Configuration,
     pub(super) names: Names,
-    pub(super) state: hub::State,
+    pub(super) state: whole::State,
     /// The current sessions of configured servers.
     pub(super) current: BTreeMap<Arc<str>, SessionHandle>,
     /// The servers of current and former sessions.
@@ -51,25 +52,6 @@ pub(super) struct Router {
     pub(super) browser: super::oauth::Browser,
 }
 
-/// What an input of a server's table is about.
-pub(super) enum About<'a> {
-    Nothing,
-    /// The failure of its session.
-    Failure(&'a Failure),
-    /// A new session, which accepted a call.
-    Session(Connection),
-}
-
-/// What an input of the hub's table is about.
-pub(super) enum Subject {
-    /// The hub as a whole.
-    Hub,
-    /// A session.
-    Session(SessionHandle),
-    /// The functions of a server.
-    Functions(Arc<str>, Difference),
-}
-
 impl Router {
     pub(super) fn new(mut options: HubOptions, seed: u64) -> Self {
         let names = core::mem::take(&mut options.names);
@@ -78,7 +60,7 @@ impl Router {
             now: Time::ZERO,
             configuration: Configuration::default(),
             names,
-            state: hub::State::New,
+            state: whole::State::New,
             current: BTreeMap::new(),
             servers: Servers::default(),
             over: 0,
@@ -118,16 +100,17 @@ impl Router {
         self.servers.len().saturating_sub(self.current.len())
     }
 
-    /// Adds the record of a new session of a configured server, unless that is disabled, without stepping its table.
-    fn insert(&mut self, name: &str) -> Option<Created> {
+    /// Adds the record of a new session of a configured server, unless that is disabled; with the reason why the session
+    /// cannot be opened, if there is one.
+    fn insert(&mut self, name: &str) -> Option<(SessionHandle, Option<Failure>)> {
         let entry = self.configuration.servers.get(name).filter(|entry| entry.enabled)?;
         let fault = Place::of(name, entry).err();
         #[cfg(feature = "oauth")]
         let fault = fault.or_else(|| self.oauth.as_ref()?.fault(name, entry));
-        let (name, follows) = (Arc::<str>::from(name), self.starts.is_leaving(name));
+        let name = Arc::<str>::from(name);
         let handle = self.servers.insert(Server::new(Arc::clone(&name)));
         self.current.insert(name, handle);
-        Some(Created { handle, follows, fault })
+        Some((handle, fault))
     }
 
     /// The current session of a server, if it is not this one.
@@ -148,9 +131,9 @@ impl Router {
     }
 
     /// Reports that a session failed.
-    fn report_failure(&mut self, handle: SessionHandle, about: &About<'_>, again: bool) {
-        if let (Some(server), About::Failure(failure)) = (self.servers.get_mut(&handle), about) {
-            let failure = (*failure).clone();
+    fn report_failure(&mut self, handle: SessionHandle, failure: Option<&Failure>, again: bool) {
+        if let (Some(server), Some(failure)) = (self.servers.get_mut(&handle), failure) {
+            let failure = failure.clone();
             server.failure = Some(failure.clone());
             self.queue.report(HubEvent::Failed { server: Arc::clone(&server.name), failure, again });
         }
@@ -173,8 +156,12 @@ impl Router {
 
     /// Lets a session authorize itself, if its entry says so.
     #[cfg(feature = "oauth")]
-    fn join_authorization(&mut self, handle: SessionHandle) {
+    pub(super) fn join_authorization(&mut self, handle: SessionHandle) {
         let Some(server) = self.servers.get_mut(&handle) else { return };
+        // One that is being closed needs no token, and one that is being refreshed would be lost with its authorization.
+        if matches!(server.state.phase, Phase::Closing | Phase::Closed) {
+            return;
+        }
         if let Some(entry) = self.configuration.servers.get(&*server.name)
             && let (Some(connection), Some(oauth)) = (&mut server.connection, &mut self.oauth)
             && let Some(authorization) = oauth.authorization(&server.name, entry, self.now)
@@ -207,14 +194,10 @@ impl Router {
         }
     }
 
-    /// Whether calls to a server are accepted.
-    fn takes_calls(&self, handle: SessionHandle) -> bool {
-        self.servers.get(&handle).is_some_and(|server| !refuses(server.state, Input::Called))
-    }
-
-    /// Whether saved lists of a server may be restored.
-    pub(super) fn may_restore(&self, handle: SessionHandle) -> bool {
-        self.servers.get(&handle).is_some_and(|server| !refuses(server.state, Input::Restored))
+    /// Whether a server's table refuses a command.
+    pub(super) fn refuses(&self, handle: SessionHandle, command: Input) -> bool {
+        let server = self.servers.get(&handle);
+        server.is_none_or(|server| refuses(server::step::row, server::step, server.state, command))
     }
 
     /// The lists of a session, whose memory is shared with equal ones.
@@ -243,19 +226,6 @@ impl Router {
             }
         }
         Some(Content { catalog, families, instructions, saved: Some(Box::new(Origin { at, fresh_until, scope })) })
-    }
-
-    /// The lists that are offered.
-    fn offered(&self, handle: SessionHandle) -> Option<Content> {
-        self.servers.get(&handle)?.offer.as_ref().map(|offer| offer.content.clone())
-    }
-
-    /// Passes the lists to the next session, which is returned.
-    fn hand_over(&mut self, handle: SessionHandle) -> Option<SessionHandle> {
-        let offer = self.servers.get_mut(&handle).and_then(|server| server.offer.take());
-        let next = self.next(handle)?;
-        self.servers.get_mut(&next)?.offer = offer;
-        Some(next)
     }
 
     /// Offers these lists of a server, or none. Returns how its functions change.
@@ -314,167 +284,192 @@ impl Router {
     }
 
     /// Steps the hub's table, and applies the effects.
-    pub(super) fn hub_step(&mut self, input: hub::Input, subject: Subject) {
-        let row = hub::take(self.state, input);
+    pub(super) fn hub_step(&mut self, input: whole::Input) {
+        let row = whole::step(self.state, input);
         self.state = row.next;
-        let mut subject = Some(subject);
         for effect in row.effects {
             match effect {
-                hub::Effect::Start => {
+                whole::Effect::StartServers => {
+                    self.starts.activate();
                     for handle in self.servers.handles() {
-                        self.offer_step(handle, hub_offer::Input::Opened, None);
+                        // Saved lists do until the server is called.
+                        if self.servers.get(&handle).is_some_and(|server| server.saved_at().is_none()) {
+                            self.step(handle, Input::Wanted);
+                        }
                     }
                 }
-                hub::Effect::StartServer => {
-                    if let Some(Subject::Session(handle)) = subject {
-                        self.step(handle, Input::Wanted);
-                    }
-                }
-                hub::Effect::Close => {
+                whole::Effect::CloseServers => {
                     for handle in self.servers.handles() {
                         self.step(handle, Input::Close);
                     }
                 }
-                hub::Effect::ReportReady => {
+                whole::Effect::ReportReady => {
                     self.missing = None;
                     self.queue.report(HubEvent::Ready);
                 }
-                hub::Effect::ReportSettled => self.queue.report(HubEvent::Settled),
-                hub::Effect::ReportChanged => {
-                    if let Some(Subject::Functions(server, difference)) = subject.take() {
-                        self.queue.report(HubEvent::ToolsetChanged { server, difference });
-                    }
-                }
-                hub::Effect::Clear => {
+                whole::Effect::ReportSettled => self.queue.report(HubEvent::Settled),
+                whole::Effect::DropSessions => {
                     self.current.clear();
                     self.sharing = Sharing::default();
                 }
-                hub::Effect::ReportClosed => self.queue.report(HubEvent::Closed),
+                whole::Effect::ReportClosed => self.queue.report(HubEvent::Closed),
             }
         }
     }
 
-    /// Steps the table of a server's lists, and applies the effects. `content` are the lists that the input is about.
-    pub(super) fn offer_step(&mut self, handle: SessionHandle, input: hub_offer::Input, mut content: Option<Content>) {
-        let Some(server) = self.servers.get_mut(&handle) else { return };
-        let row = hub_offer::take(server.offer_state, input);
-        server.offer_state = row.next;
-        for effect in row.effects {
-            match effect {
-                hub_offer::Effect::Offer => self.offer_change(handle, content.take()),
-                hub_offer::Effect::Start => self.step(handle, Input::Wanted),
-                hub_offer::Effect::Filter => {
-                    if let Some(content) = self.offered(handle) {
-                        self.offer_change(handle, Some(content));
-                        self.give_up_calls(handle);
-                    }
-                }
-                hub_offer::Effect::HandOver => {
-                    if let Some(next) = self.hand_over(handle) {
-                        self.offer_step(next, hub_offer::Input::Inherited, None);
-                    }
-                }
-                hub_offer::Effect::Withdraw => self.offer_change(handle, None),
-                hub_offer::Effect::Present => self.note_present(handle, true),
-                hub_offer::Effect::Absent => self.note_present(handle, false),
-            }
+    /// Uses saved lists until the server is started.
+    pub(super) fn offer_saved(&mut self, handle: SessionHandle, saved: Saved) {
+        if let Some(content) = self.take_saved(handle, saved) {
+            self.change_offer(handle, Some(content));
+            self.note_present(handle, true);
         }
+    }
+
+    /// Applies the filters of a server's entry to its lists again.
+    pub(super) fn filter(&mut self, handle: SessionHandle) {
+        let offer = self.servers.get(&handle).and_then(|server| server.offer.as_ref());
+        if let Some(content) = offer.map(|offer| offer.content.clone()) {
+            self.change_offer(handle, Some(content));
+            self.give_up_calls(handle);
+        }
+    }
+
+    /// Passes the lists of a session to the next one, which is likely to have the same.
+    fn hand_over(&mut self, handle: SessionHandle) {
+        let offer = self.servers.get_mut(&handle).and_then(|server| server.offer.take());
+        if let Some(next) = self.next(handle)
+            && let Some(server) = self.servers.get_mut(&next)
+        {
+            server.offer = offer;
+            self.filter(next);
+        }
+    }
+
+    /// Removes the lists of a server from the offer.
+    fn withdraw(&mut self, handle: SessionHandle) {
+        self.change_offer(handle, None);
+        self.note_present(handle, false);
     }
 
     /// Offers these lists of a server, or none, and reports the change.
-    fn offer_change(&mut self, handle: SessionHandle, content: Option<Content>) {
-        if let Some((name, difference)) = self.offer(handle, content) {
-            self.hub_step(hub::Input::Changed, Subject::Functions(name, difference));
+    fn change_offer(&mut self, handle: SessionHandle, content: Option<Content>) {
+        let Some((server, difference)) = self.offer(handle, content) else { return };
+        if matches!(self.state, whole::State::New | whole::State::Open) {
+            self.queue.report(HubEvent::ToolsetChanged { server, difference });
+        }
+    }
+
+    /// Starts a server that was configured, if the hub is open.
+    fn admit(&mut self, handle: SessionHandle) {
+        if self.state == whole::State::Open {
+            self.step(handle, Input::Wanted);
         }
     }
 
     /// Steps a server's table, and applies the effects.
     pub(super) fn step(&mut self, handle: SessionHandle, input: Input) {
-        self.step_about(handle, input, About::Nothing);
+        self.step_failed(handle, input, None);
     }
 
-    /// As [`step`](Self::step), with what the input is about.
-    pub(super) fn step_about(&mut self, handle: SessionHandle, input: Input, mut about: About<'_>) {
+    /// As [`step`](Self::step), with the failure that the input is about.
+    fn step_failed(&mut self, handle: SessionHandle, input: Input, failure: Option<&Failure>) {
         let Some(server) = self.servers.get_mut(&handle) else { return };
-        let row = take(server.state, input);
+        let state = server.state;
+        let row = server::step(state, input);
         server.state = row.next;
+        if row.next != state {
+            self.note_state(handle, state, row.next);
+        }
         for effect in row.effects {
-            self.apply(handle, *effect, &mut about);
+            self.apply(handle, *effect, failure);
         }
     }
 
-    fn apply(&mut self, handle: SessionHandle, effect: Effect, about: &mut About<'_>) {
+    /// Keeps what depends on the states of servers: the queue and the room for starts, the sessions that are being closed,
+    /// and which servers are up.
+    fn note_state(&mut self, handle: SessionHandle, former: State, state: State) {
+        if former.phase == Phase::Queued {
+            self.starts.dequeue(handle);
+        }
+        if state.phase == Phase::Queued {
+            self.enqueue(handle);
+        }
+        let enters = |phase| former.phase != phase && state.phase == phase;
+        let leaves = |phase| former.phase == phase && state.phase != phase;
+        let is_up = |state: State| matches!(state.phase, Phase::Ready | Phase::Suspended);
+        if enters(Phase::Starting) {
+            self.starts.take_room();
+        }
+        if leaves(Phase::Starting) {
+            self.starts.release_room();
+        }
+        if is_up(former) && !is_up(state) {
+            self.note_present(handle, false);
+        }
+        let Some(server) = self.servers.get_mut(&handle) else { return };
+        if enters(Phase::Ready) {
+            let entry = self.configuration.servers.get(&*server.name);
+            server.failure = None;
+            server.lifetime = entry.and_then(|entry| Lifetime::start(entry, self.now)).map(Box::new);
+            self.note_present(handle, true);
+        } else if enters(Phase::Closing) {
+            self.starts.depart(&server.name);
+        } else if leaves(Phase::Closing) && self.starts.free(&server.name) {
+            let next = self.next(handle).filter(|next| self.starts.is_behind(*next));
+            next.into_iter().for_each(|next| self.enqueue(next));
+        }
+    }
+
+    /// Queues a server to start: those that a request waits for first, then required ones.
+    fn enqueue(&mut self, handle: SessionHandle) {
+        let Some(server) = self.servers.get(&handle) else { return };
+        let rank = match server.state.called {
+            true => Rank::Called,
+            false if self.options.required.contains(&*server.name) => Rank::Required,
+            false => Rank::Other,
+        };
+        self.starts.enqueue(rank, handle, &server.name);
+    }
+
+    fn apply(&mut self, handle: SessionHandle, effect: Effect, failure: Option<&Failure>) {
         let now = self.now;
         let Some(server) = self.servers.get_mut(&handle) else { return };
         match effect {
-            Effect::Await => {
-                self.starts.begin_wait();
-                self.hub_step(hub::Input::Wanted, Subject::Hub);
-            }
-            Effect::Arrive => self.starts.end_wait(),
-            Effect::Queue => {
-                let is_required = self.options.required.contains(&*server.name);
-                self.starts.queue(if is_required { Rank::Required } else { Rank::Other }, handle);
-                self.hub_step(hub::Input::Wanted, Subject::Hub);
-            }
-            Effect::QueueCalled => {
-                self.starts.queue(Rank::Called, handle);
-                self.hub_step(hub::Input::Wanted, Subject::Hub);
-            }
-            Effect::Promote => {
-                self.starts.dequeue(handle);
-                self.starts.queue(Rank::Called, handle);
-            }
-            Effect::Dequeue => self.starts.dequeue(handle),
-            Effect::Prepare => {
-                let session = match core::mem::replace(about, About::Nothing) {
-                    About::Session(session) => Some(session),
-                    About::Nothing | About::Failure(_) => self.new_session(handle),
-                };
-                if let Some(server) = self.servers.get_mut(&handle) {
-                    server.connection = session;
+            Effect::Create => {
+                if server.connection.is_none() {
+                    let session = self.new_session(handle);
+                    if let Some(server) = self.servers.get_mut(&handle) {
+                        server.connection = session;
+                    }
                 }
                 self.join_authorization(handle);
             }
-            Effect::Join => self.join_authorization(handle),
-            Effect::Open => {
-                self.starts.take_room();
-                self.open_session(handle);
-            }
-            Effect::Reopen => self.open_session(handle),
+            Effect::Open => self.open_session(handle),
             Effect::Discard => {
                 server.connection = None;
                 self.queue.drop_turns(handle, &mut server.pending);
             }
-            Effect::Release => self.starts.release_room(),
             Effect::Offer => {
                 if let Some(content) = self.listed(handle) {
-                    self.offer_step(handle, hub_offer::Input::Listed, Some(content));
+                    self.change_offer(handle, Some(content));
                 }
             }
             Effect::Withdraw => {
-                self.offer_step(handle, hub_offer::Input::Lost, None);
+                self.withdraw(handle);
                 self.end_list_calls(handle, false);
             }
-            Effect::Rest => {
+            Effect::Suspend => {
                 if let Some(session) = &mut server.connection {
                     session.run(|engine| engine.rest(now));
                     self.queue.report(HubEvent::Resting { session: handle, server: Arc::clone(&server.name) });
                     self.queue.touch(handle, &mut server.pending);
                 }
             }
-            Effect::Present => {
-                server.failure = None;
-                let entry = self.configuration.servers.get(&*server.name);
-                server.lifetime = entry.and_then(|entry| Lifetime::start(entry, now)).map(Box::new);
-                self.note_present(handle, true);
-            }
-            Effect::Absent => self.note_present(handle, false),
             Effect::AnswerLists => self.end_list_calls(handle, true),
             Effect::RefuseCalls => self.breaker_step(handle, BreakerInput::FailedAgain),
             Effect::AllowCalls => self.breaker_step(handle, BreakerInput::Reset),
-            Effect::ReportRetry => self.report_failure(handle, about, true),
-            Effect::ReportFailed => self.report_failure(handle, about, false),
+            Effect::ReportRetry => self.report_failure(handle, failure, true),
+            Effect::ReportFailed => self.report_failure(handle, failure, false),
             Effect::Renew => {
                 let name = Arc::clone(&server.name);
                 // A session that failed at once refuses it, so that this does not recur.
@@ -482,24 +477,9 @@ impl Router {
                     self.step(handle, Input::Called);
                 }
             }
-            Effect::Depart => {
-                let name = Arc::clone(&server.name);
-                self.starts.depart(&name);
-                if let Some(next) = self.next(handle) {
-                    self.step(next, Input::Follows);
-                }
-            }
-            Effect::Succeed => {
+            Effect::StartNext => {
                 if let Some(next) = self.next(handle) {
                     self.step(next, Input::Wanted);
-                }
-            }
-            Effect::Free => {
-                let name = Arc::clone(&server.name);
-                if self.starts.free(&name)
-                    && let Some(next) = self.next(handle)
-                {
-                    self.step(next, Input::Free);
                 }
             }
             Effect::Shut => {
@@ -520,22 +500,14 @@ impl Router {
                 }
                 self.note_polled(handle);
             }
-            Effect::Remove => {
-                self.queue.set_deadline(handle, &mut server.pending, None);
-                self.servers.remove(handle);
-                self.over = self.over.saturating_sub(1);
-            }
         }
     }
 
     /// Creates a session for a configured server, unless it is disabled. It is the server's current one from now on.
     fn create(&mut self, name: &str) -> Option<SessionHandle> {
-        let Created { handle, follows, fault } = self.insert(name)?;
-        if follows {
-            self.step(handle, Input::Follows);
-        }
-        if let Some(fault) = fault {
-            self.step_about(handle, Input::Ended, About::Failure(&fault));
+        let (handle, fault) = self.insert(name)?;
+        if fault.is_some() {
+            self.step_failed(handle, Input::Ended, fault.as_ref());
         }
         Some(handle)
     }
@@ -548,10 +520,14 @@ impl Router {
         let former = self.current.get(name).copied()?;
         let handle = self.create(name)?;
         // The lists are likely the same, unless the new session failed at once.
-        let keeps_lists = is_same_endpoint && self.takes_calls(handle);
-        self.offer_step(former, if keeps_lists { hub_offer::Input::Replaced } else { hub_offer::Input::Lost }, None);
+        let has_lists = self.servers.get(&former).is_some_and(|server| server.saved_at().is_none());
+        if is_same_endpoint && has_lists && !self.refuses(handle, Input::Called) {
+            self.hand_over(former);
+        } else {
+            self.withdraw(former);
+        }
         self.leave(former, entry);
-        self.hub_step(hub::Input::Admitted, Subject::Session(handle));
+        self.admit(handle);
         Some(handle)
     }
 
@@ -560,16 +536,19 @@ impl Router {
         if let Some(server) = self.servers.get_mut(&handle) {
             server.former_entry = entry.map(Box::new);
         }
-        self.step(handle, Input::Leave);
+        self.step(handle, Input::Removed);
     }
 
     /// If nothing of a session waits to be polled: removes it if it is over, and updates its deadline otherwise.
     fn note_polled(&mut self, handle: SessionHandle) {
-        let Some(server) = self.servers.get(&handle).filter(|server| server.pending.is_empty()) else { return };
-        if !server.connection.as_ref().is_some_and(Connection::is_authorizing) {
-            self.step(handle, Input::Polled);
+        let Some(server) = self.servers.get_mut(&handle).filter(|server| server.pending.is_empty()) else { return };
+        let is_authorizing = server.connection.as_ref().is_some_and(Connection::is_authorizing);
+        if server.state.phase == Phase::Closed && !is_authorizing {
+            self.queue.set_deadline(handle, &mut server.pending, None);
+            self.servers.remove(handle);
+            self.over = self.over.saturating_sub(1);
+            return;
         }
-        let Some(server) = self.servers.get_mut(&handle) else { return };
         // `poll` only takes from a queue: what is idle for too long by now is shut down at the next input.
         let idle_until = server.idle_until().map(|at| at.max(self.now + SHORTEST));
         let deadline = server.connection.as_ref().and_then(Connection::deadline);
@@ -593,23 +572,16 @@ impl Router {
     /// Adds a server.
     fn add(&mut self, name: &str) {
         if let Some(handle) = self.create(name) {
-            self.hub_step(hub::Input::Admitted, Subject::Session(handle));
+            self.admit(handle);
         }
     }
 
     /// Removes a server; `entry` is the entry of its session.
     fn retire(&mut self, name: &str, entry: Option<Entry>) {
         let Some(handle) = self.current.remove(name) else { return };
-        self.offer_step(handle, hub_offer::Input::Lost, None);
+        self.withdraw(handle);
         self.names.remove(name);
         self.leave(handle, entry);
-    }
-
-    /// Offers saved lists until the server is started.
-    pub(super) fn offer_saved(&mut self, handle: SessionHandle, saved: Saved) {
-        if let Some(content) = self.take_saved(handle, saved) {
-            self.offer_step(handle, hub_offer::Input::Restored, Some(content));
-        }
     }
 
     /// A session may require the browser, or not any more.
@@ -654,7 +626,7 @@ impl Router {
         match connection.tail() {
             Tail::Empty => {
                 return match server.idle_until() {
-                    Some(at) if at <= self.now => self.step(handle, Input::Unused),
+                    Some(at) if at <= self.now => self.step(handle, Input::IdleTimeout),
                     Some(_) | None => self.note_polled(handle),
                 };
             }
@@ -672,16 +644,16 @@ impl Router {
             SessionEvent::RequestEnded(request, end) => self.request_ended(handle, request, end),
             SessionEvent::Down(failure) => {
                 self.note_failure(handle, &failure);
-                self.step_about(handle, Input::Down, About::Failure(&failure));
+                self.step_failed(handle, Input::Down, Some(&failure));
             }
             SessionEvent::Parked(failure) => {
                 self.note_failure(handle, &failure);
-                self.step_about(handle, Input::Parked, About::Failure(&failure));
+                self.step_failed(handle, Input::Parked, Some(&failure));
             }
             SessionEvent::Ending(failure) => self.note_failure(handle, &failure),
-            SessionEvent::Ended(failure) => self.step_about(handle, Input::Ended, About::Failure(&failure)),
+            SessionEvent::Ended(failure) => self.step_failed(handle, Input::Ended, Some(&failure)),
             SessionEvent::Refused(failure) => {
-                self.step_about(handle, Input::Ended, About::Failure(&failure));
+                self.step_failed(handle, Input::Ended, Some(&failure));
                 self.step(handle, Input::Unauthorized);
             }
             SessionEvent::Other => {}
@@ -701,7 +673,7 @@ impl Router {
         if let Some(options) = self.options.breaker
             && server.calls.contains_key(&request)
         {
-            server.breaker.call_ended(options, self.now, end, server.state == State::Up);
+            server.breaker.call_ended(options, self.now, end, server.state.phase == Phase::Ready);
         }
     }
 
@@ -723,13 +695,13 @@ impl Router {
             #[cfg(feature = "oauth")]
             self.lend_browser();
             if self.missing.as_ref().is_some_and(BTreeSet::is_empty) {
-                self.hub_step(hub::Input::Complete, Subject::Hub);
+                self.hub_step(whole::Input::Complete);
             }
-            if self.starts.is_settled() {
-                self.hub_step(hub::Input::Settled, Subject::Hub);
+            if self.starts.settle() {
+                self.hub_step(whole::Input::Settled);
             }
             if self.servers.len() == self.over {
-                self.hub_step(hub::Input::Gone, Subject::Hub);
+                self.hub_step(whole::Input::Gone);
             }
             if !self.queue.has_touched() {
                 return;
@@ -748,7 +720,7 @@ impl Router {
         let now = self.handle_due_except(now, Some(handle));
         self.now = now;
         self.servers.get(&handle).filter(|server| server.connection.is_some())?;
-        self.step(handle, Input::Taken);
+        self.step(handle, Input::Polled);
         let server = self.servers.get_mut(&handle)?;
         let given = give(server.connection.as_mut()?, now);
         self.queue.touch(handle, &mut server.pending);
@@ -777,7 +749,7 @@ impl Router {
                 continue;
             }
             self.queue.touch(handle, &mut server.pending);
-            self.step(handle, Input::Taken);
+            self.step(handle, Input::Polled);
             if let Some(connection) = self.servers.get_mut(&handle).and_then(|server| server.connection.as_mut()) {
                 connection.handle_timeout(now);
             }
@@ -847,7 +819,7 @@ impl Router {
         let output = connection.poll(handle);
         self.queue.bring_forward(handle, &mut server.pending, connection.next_timer());
         if output.is_some() {
-            self.step(handle, Input::Taken);
+            self.step(handle, Input::Polled);
         }
         output
     }
@@ -898,39 +870,49 @@ impl Rank {
 pub(super) struct Starts {
     /// The servers that wait for room.
     queued: BTreeSet<(Rank, SessionHandle)>,
-    /// How many wait for an earlier session of their server.
-    awaiting: usize,
+    /// Those that wait until the earlier sessions of their server are closed: the two might conflict.
+    behind: BTreeSet<SessionHandle>,
     /// How many are starting.
     starting: usize,
-    /// How many earlier sessions of a server are not closed yet.
-    leaving: BTreeMap<Arc<str>, u32>,
+    /// How many sessions of a server are being closed.
+    closing: BTreeMap<Arc<str>, u32>,
+    /// Latch: whether servers were to be started, and it was not reported that none is starting any more.
+    is_active: bool,
 }
 
 impl Starts {
-    pub(super) fn begin_wait(&mut self) {
-        self.awaiting = self.awaiting.saturating_add(1);
-    }
-
-    pub(super) fn end_wait(&mut self) {
-        self.awaiting = self.awaiting.saturating_sub(1);
-    }
-
-    pub(super) fn queue(&mut self, rank: Rank, handle: SessionHandle) {
-        self.queued.insert((rank, handle));
+    pub(super) fn enqueue(&mut self, rank: Rank, handle: SessionHandle, server: &str) {
+        self.is_active = true;
+        if self.closing.contains_key(server) {
+            self.behind.insert(handle);
+        } else {
+            self.behind.remove(&handle);
+            self.queued.insert((rank, handle));
+        }
     }
 
     pub(super) fn dequeue(&mut self, handle: SessionHandle) {
+        self.behind.remove(&handle);
         for rank in Rank::ALL {
             self.queued.remove(&(rank, handle));
         }
     }
 
-    pub(super) fn take_room(&mut self) {
+    pub(super) fn is_behind(&self, handle: SessionHandle) -> bool {
+        self.behind.contains(&handle)
+    }
+
+    pub(super) const fn take_room(&mut self) {
         self.starting = self.starting.saturating_add(1);
     }
 
-    pub(super) fn release_room(&mut self) {
+    pub(super) const fn release_room(&mut self) {
         self.starting = self.starting.saturating_sub(1);
+    }
+
+    /// The hub is opened, which is reported as settled even if no server is to be started.
+    pub(super) const fn activate(&mut self) {
+        self.is_active = true;
     }
 
     /// The next server to start, if fewer than `limit` are starting.
@@ -941,40 +923,28 @@ impl Starts {
         self.queued.pop_first().map(|(_, handle)| handle)
     }
 
-    /// Whether no server is starting or waits to.
-    pub(super) fn is_settled(&self) -> bool {
-        self.starting == 0 && self.queued.is_empty() && self.awaiting == 0
-    }
-
-    /// Whether an earlier session of the server is not closed yet.
-    pub(super) fn is_leaving(&self, server: &str) -> bool {
-        self.leaving.contains_key(server)
+    /// Whether servers were to be started, and none is starting or waits to any more. It is reported once.
+    pub(super) fn settle(&mut self) -> bool {
+        let is_over = self.is_active && self.starting == 0 && self.queued.is_empty() && self.behind.is_empty();
+        self.is_active &= !is_over;
+        is_over
     }
 
     pub(super) fn depart(&mut self, server: &Arc<str>) {
-        let count = self.leaving.entry(Arc::clone(server)).or_default();
+        let count = self.closing.entry(Arc::clone(server)).or_default();
         *count = count.saturating_add(1);
     }
 
-    /// An earlier session is closed. Returns whether it was the last one of its server.
+    /// A session is closed. Returns whether no other one of its server is being closed.
     pub(super) fn free(&mut self, server: &str) -> bool {
-        let Some(count) = self.leaving.get_mut(server) else { return false };
+        let Some(count) = self.closing.get_mut(server) else { return false };
         *count = count.saturating_sub(1);
-        let last = *count == 0;
-        if last {
-            self.leaving.remove(server);
+        let is_last = *count == 0;
+        if is_last {
+            self.closing.remove(server);
         }
-        last
+        is_last
     }
-}
-
-/// A session that was created.
-struct Created {
-    handle: SessionHandle,
-    /// Whether an earlier session of its server is not closed yet.
-    follows: bool,
-    /// Why it cannot be opened.
-    fault: Option<Failure>,
 }
 
 /// The shortest wait until an idle server is shut down.

@@ -21,17 +21,16 @@ use crate::host::names::{Names, Target};
 use crate::host::saved::fresh_until;
 use crate::host::{Saved, Utility, toolset};
 use crate::jsonrpc::{Json, Object};
-use crate::machine::breaker::{Effect, End, Failures, Input, State, judge, step};
+use crate::machine::breaker::{Effect, End, Input, State, judge, step};
+use crate::machine::hub::server::{self, Phase};
 use crate::machine::table::refuses;
-use crate::machine::{breaker, hub_offer, hub_server};
 use crate::protocol::{CacheScope, Family, PerFamily};
 
 /// A server under one entry.
 #[derive(Clone, Debug)]
 pub(super) struct Server {
     pub(super) name: Arc<str>,
-    pub(super) state: hub_server::State,
-    pub(super) offer_state: hub_offer::State,
+    pub(super) state: server::State,
     /// Its session; `None` until it is opened or a request is made.
     pub(super) connection: Option<Connection>,
     /// The entry of its session, if the configuration has another one, or none.
@@ -54,8 +53,7 @@ impl Server {
     pub(super) fn new(name: Arc<str>) -> Self {
         Self {
             name,
-            state: hub_server::State::Idle,
-            offer_state: hub_offer::State::Unknown,
+            state: server::State { phase: Phase::Idle, called: false },
             connection: None,
             former_entry: None,
             breaker: CallBreaker::default(),
@@ -84,7 +82,7 @@ impl Server {
     pub(super) fn idle_until(&self) -> Option<Time> {
         let end = self.lifetime.as_ref()?.end()?;
         let is_unused = self.pending.is_empty() && self.session().is_some_and(Engine::is_unused);
-        (self.state == hub_server::State::Up && is_unused).then_some(end)
+        (self.state.phase == Phase::Ready && is_unused).then_some(end)
     }
 
     /// When its lists were saved, in seconds since 1970, if no newer ones are known.
@@ -434,9 +432,8 @@ impl CallBreaker {
 
     /// Takes the end of a call.
     pub(super) fn call_ended(&mut self, options: Breaker, now: Time, end: End, is_up: bool) {
-        let server = if is_up { breaker::Server::Up } else { breaker::Server::NotUp };
-        let many = self.failures.saturating_add(1) >= options.failures;
-        let input = judge(end, server, if many { Failures::Many } else { Failures::Few });
+        let is_limit = self.failures.saturating_add(1) >= options.failures;
+        let input = judge(end, is_up, is_limit);
         self.step(options, now, input);
     }
 

@@ -10,13 +10,8 @@ use super::Hub;
 use super::connection::{Connection, SavedConnection};
 use super::event::{HubOptions, SessionHandle};
 use super::queue::{Pending, Queue};
-use super::router::Router;
-use super::router::Starts;
-use super::server::CallBreaker;
-use super::server::Lifetime;
-use super::server::Server;
-use super::server::Servers;
-use super::server::{Content, Offer, Origin};
+use super::router::{Router, Starts};
+use super::server::{CallBreaker, Content, Lifetime, Offer, Origin, Server, Servers};
 use crate::Time;
 use crate::catalog::Catalog;
 use crate::catalog::hash;
@@ -24,7 +19,7 @@ use crate::client::{Failure, FamilyStatus, KnownEra, RequestId};
 use crate::host::Utility;
 use crate::host::config::{Configuration, ToolPolicy};
 use crate::host::names::{Names, Target};
-use crate::machine::{hub, hub_offer, hub_server};
+use crate::machine::hub::{server, whole};
 use crate::protocol::{Family, PerFamily};
 use crate::snapshot::{Moved, Secrets, Snapshot, SnapshotError, invalid};
 
@@ -44,7 +39,7 @@ struct Fields {
     seed: u64,
     now: Time,
     names: Names,
-    state: hub::State,
+    state: whole::State,
     current: BTreeMap<Arc<str>, SessionHandle>,
     over: usize,
     last_list_call: u64,
@@ -57,8 +52,7 @@ struct Fields {
 #[derive(Serialize, Deserialize)]
 struct SavedServer<Session, Entries> {
     name: Arc<str>,
-    state: hub_server::State,
-    offer_state: hub_offer::State,
+    state: server::State,
     connection: Option<Session>,
     /// A configuration with this entry alone.
     former_entry: Option<Entries>,
@@ -172,7 +166,7 @@ impl Hub {
         if current.iter().any(|(name, handle)| router.servers.get(handle).is_some_and(|server| server.name != *name)) {
             return Err(contradiction());
         }
-        let is_open = !matches!(state, hub::State::Closing | hub::State::Closed);
+        let is_open = !matches!(state, whole::State::Closing | whole::State::Closed);
         let mut entries = router.configuration.servers.iter();
         if let Some((name, _)) =
             entries.find(|(name, entry)| is_open && entry.enabled != current.contains_key(&***name))
@@ -199,7 +193,6 @@ impl Router {
         let Server {
             name,
             state,
-            offer_state,
             connection,
             former_entry,
             breaker,
@@ -210,14 +203,12 @@ impl Router {
             known_era,
             failure,
             pending,
-            // Attempts are not saved.
         } = server;
         let (connection, filters) = (connection.as_ref(), self.filters(name));
         let former_entry = former_entry.as_ref().filter(|_| secrets == Secrets::Included);
         SavedServer {
             name: Arc::clone(name),
             state: *state,
-            offer_state: *offer_state,
             connection: connection.map(|connection| connection.saved(secrets)),
             former_entry: former_entry.map(|entry| BTreeMap::from([(Arc::clone(name), (**entry).clone())])),
             breaker: *breaker,
@@ -241,7 +232,6 @@ impl Router {
         let SavedServer {
             name,
             state,
-            offer_state,
             connection,
             former_entry,
             breaker,
@@ -298,7 +288,6 @@ impl Router {
         Ok(Server {
             name,
             state,
-            offer_state,
             connection,
             former_entry,
             breaker,
@@ -318,7 +307,7 @@ impl Router {
             if self.servers.get(&handle).is_none_or(|server| server.connection.is_none()) {
                 continue;
             }
-            self.step(handle, hub_server::Input::Taken);
+            self.step(handle, server::Input::Polled);
             if let Some(server) = self.servers.get_mut(&handle)
                 && let Some(connection) = &mut server.connection
             {
