@@ -88,6 +88,21 @@ fn a_second_attempt_is_within_the_limits() {
 }
 
 #[test]
+fn a_repeated_empty_cursor_on_the_last_page_within_the_limit_ends_the_list_unless_the_page_has_new_items() {
+    let cases = [
+        ("a", FamilyStatus::Listed, &["a"][..], None),
+        ("b", FamilyStatus::Partial, &["a", "b"], Some(QuirkKind::ListLimit)),
+    ];
+    for (item, status, names, quirk) in cases {
+        let (mut host, list) = restarted(2);
+        reply(&mut host, &list, page(&["a"], ""));
+        let next = host.take_one();
+        reply(&mut host, &next, page(&[item], ""));
+        assert_ended(host, status, names, quirk);
+    }
+}
+
+#[test]
 fn a_list_that_fails_on_its_second_attempt_loses_the_connection() {
     for (code, words) in [(-32602, "Invalid cursor"), (-32603, "out of order")] {
         let (mut host, list) = restarted(10);
