@@ -18,10 +18,8 @@ use super::{
 use crate::Time;
 use crate::catalog::{Catalog, TaskSupport};
 use crate::jsonrpc::{ErrorObject, Json, Object, Spans};
-use crate::machine::cancellation::{self, Means, TaskEnd};
-use crate::machine::era_change::Phase;
-use crate::machine::setting::{self, Declared, Setting, Telling};
-use crate::machine::{QuirkKind, gate, link, offer, replay, request};
+use crate::machine::request::{Abandoned, CancelMethod};
+use crate::machine::{QuirkKind, gate, link, request};
 use crate::protocol::{Capability, Era, Family, PerFamily, ProtocolVersion, Root, ServerCapabilities, method};
 use crate::text::excerpt;
 
@@ -97,8 +95,8 @@ pub(super) struct Core {
     pub(super) link: LinkStage,
     /// The negotiated version of this connection.
     pub(super) agreed: Option<ProtocolVersion>,
-    /// Whether `initialize` declares the client's capabilities. Written by the handshake only.
-    pub(super) offer: offer::State,
+    /// No capabilities of the client are declared: it has none, or the server refused them. Written by the handshake only.
+    pub(super) is_bare: bool,
     /// The server's description, from this connection or the last one.
     #[cfg_attr(feature = "snapshot", serde(with = "super::server::form"))]
     pub(super) server: Option<Box<Server>>,
@@ -138,7 +136,7 @@ impl Core {
             input_room: options.limits.input_bytes,
             link: LinkStage::Down,
             agreed: None,
-            offer: offer::State::Declared,
+            is_bare: false,
             server: None,
             catalog: Catalog::default(),
             known: PerFamily::from_fn(|_| gate::Known::NotRequested),
@@ -240,12 +238,7 @@ impl Core {
 
     /// Whether no capabilities of the client were declared: it has none, or the server refused them.
     pub(super) const fn is_undeclared(&self) -> bool {
-        matches!(self.offer, offer::State::LeftOut)
-    }
-
-    /// Whether the server's annotations are believed.
-    pub(super) fn trust(&self) -> replay::Trust {
-        if self.options.trust { replay::Trust::Trusted } else { replay::Trust::Untrusted }
+        self.is_bare
     }
 
     /// The gate's decision for a family.
@@ -281,11 +274,9 @@ impl Core {
         gate::decide(purpose, declaration(declared), gate::Policy::Strict, gate::Known::NotRequested).is_allowed()
     }
 
-    /// Whether the server is told a setting, whose capability is declared or not.
-    pub(super) fn telling(&self, declared: bool, setting: Setting) -> Telling {
-        let handshake = if self.is_established() { link::Handshake::Done } else { link::Handshake::Open };
-        let declared = if declared { Declared::Yes } else { Declared::No };
-        setting::take(handshake, self.era().unwrap_or(Era::Legacy), declared, setting)
+    /// Whether a legacy server is sent the embedder's settings. A modern one gets them with the requests.
+    pub(super) fn sends_settings(&self) -> bool {
+        self.is_established() && !self.is_modern()
     }
 
     /// The capability that the method needs, if the gate withholds the method.
@@ -432,7 +423,7 @@ impl Core {
     /// Ends a request of the engine; `None` if it is not open, or the input does not end it.
     pub(super) fn end_request(&mut self, id: u64, input: request::Input, reason: &str) -> Option<OpenRequest> {
         use request::Effect;
-        let row = request::take(self.requests.get(id)?.phase, input);
+        let row = request::step(self.requests.get(id)?.phase, input);
         if row.next != request::State::Ended {
             return None;
         }
@@ -470,42 +461,38 @@ impl Core {
 
     /// Cancels a sent request; its response may still come.
     pub(super) fn cancel_request(&mut self, id: u64, reason: &str) {
-        let request = match self.requests.call(id) {
-            Some(call) if call.task.is_some() => cancellation::Request::AboutTask,
-            Some(call) if self.task_ttl(call).is_some() => cancellation::Request::CreatesTask,
-            Some(_) | None => cancellation::Request::Plain,
+        let kind = match self.requests.call(id) {
+            Some(call) if call.task.is_some() => Abandoned::AboutTask,
+            Some(call) if self.task_ttl(call).is_some() => Abandoned::CreatesTask,
+            Some(_) | None => Abandoned::Plain,
         };
-        self.abandon(id, request, reason);
+        self.abandon(id, kind, reason);
     }
 
     /// Cancels a task, if there is a connection and the server takes that.
     pub(super) fn cancel_task(&mut self, task: &str) {
-        let phase = if self.is_ready() { Phase::Ready } else { Phase::Connecting };
-        let declared = declaration(self.server.as_ref().and_then(|server| server.has(Capability::TaskCancellation)));
-        match cancellation::take_of_task(phase, self.era().unwrap_or(Era::Legacy), declared) {
-            TaskEnd::Cancel => {
-                let deadline = self.request_deadline();
-                self.requests.insert(Purpose::CancelTask(task.into()), Some(deadline));
-            }
-            TaskEnd::Leave => {}
+        let declares = |server: &Server| server.has(Capability::TaskCancellation) == Some(true);
+        if self.is_ready() && (self.is_modern() || self.server.as_deref().is_some_and(declares)) {
+            let deadline = self.request_deadline();
+            self.requests.insert(Purpose::CancelTask(task.into()), Some(deadline));
         }
     }
 
     /// Drops a sent request; its response may still come.
     pub(super) fn drop_request(&mut self, id: u64) {
-        self.abandon(id, cancellation::Request::Dropped, "");
+        self.abandon(id, Abandoned::Dropped, "");
     }
 
     /// The response to a sent request is not needed any more, but may still come.
-    fn abandon(&mut self, id: u64, request: cancellation::Request, reason: &str) {
-        match cancellation::take(self.wire, request, self.era().unwrap_or(Era::Legacy)) {
-            Means::Notify => self.send_cancelled(id, reason),
-            Means::CloseAndNotify => {
+    fn abandon(&mut self, id: u64, kind: Abandoned, reason: &str) {
+        match request::cancel(self.wire, kind, self.era().unwrap_or(Era::Legacy)) {
+            CancelMethod::Notify => self.send_cancelled(id, reason),
+            CancelMethod::CloseAndNotify => {
                 self.outbox.push(Output::Abort(id));
                 self.send_cancelled(id, reason);
             }
-            Means::Close => self.outbox.push(Output::Abort(id)),
-            Means::Nothing => {}
+            CancelMethod::Close => self.outbox.push(Output::Abort(id)),
+            CancelMethod::Nothing => {}
         }
         self.requests.expect_late(id);
     }

@@ -10,18 +10,19 @@ use super::request::Purpose;
 use super::{Eras, FailureKind, KnownEra, Options, Output, RequestError, Server};
 use crate::Time;
 use crate::jsonrpc::{ErrorObject, Json};
-use crate::machine::era_change::{self, Carrier, Phase, Reconnect, Response, Watch, take_shown, take_watch};
 use crate::machine::handshake::{
-    self, Allowed, Broken, Effect, Failure, Input, Known, Nearest, Older, Refused, Request, State, Status, Version,
-    take,
+    self, About, Allowed, Effect, Failure, Input, Known, Refusal, Request, State, Status, Version,
 };
-use crate::machine::resend::{self, Reason, Used};
-use crate::machine::{QuirkKind, Verdict, link, offer};
+use crate::machine::resend::{self, Reason, Resend, Used};
+use crate::machine::{QuirkKind, Verdict, link};
 use crate::protocol::{Capability, Era, ProtocolVersion, error_code, method};
 use crate::text::excerpt;
 
 /// Factor on the timeout of `server/discover` for a server that is slow, or was modern before.
 const SLOW_DISCOVER: u32 = 3;
+
+/// So many responses in a row that the server does not know what it declares lead to a new handshake.
+const RENEWED: u8 = 3;
 
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
@@ -47,14 +48,14 @@ pub(super) struct Handshake {
     /// How often `server/discover` was sent again because its exchange broke.
     broken: Used,
     known_era: Option<KnownEra>,
-    /// Whether responses show that the server changed its era or version.
-    change: era_change::State,
+    /// How many responses in a row said that the server does not know what it declares; [`RENEWED`] after a new handshake.
+    doubts: u8,
 }
 
 impl Handshake {
     pub(super) fn new(known_era: Option<KnownEra>) -> Self {
         Self {
-            state: State::Idle,
+            state: State::IDLE,
             opened_at: Time::ZERO,
             discover_sent_at: Time::ZERO,
             offered: None,
@@ -66,7 +67,7 @@ impl Handshake {
             words: None,
             broken: Used::Never,
             known_era,
-            change: era_change::State::Settled,
+            doubts: 0,
         }
     }
 
@@ -83,24 +84,20 @@ impl Handshake {
 
     /// A transport is to be opened.
     pub(super) fn reset(&mut self, core: &Core) {
-        let state = handshake::take_opening(self.state);
-        *self = Self { state, opened_at: core.now, change: self.change, ..Self::new(self.known_era) };
+        let state = if self.state == State::REOPENING { State::REOPENING } else { State::IDLE };
+        *self = Self { state, opened_at: core.now, doubts: self.doubts, ..Self::new(self.known_era) };
     }
 
     /// The connection was lost.
     pub(super) fn on_lost(&mut self) {
-        self.state = take(self.state, Input::Lost).next;
+        self.state = State::IDLE;
     }
 
     /// The transport is open.
     pub(super) fn start(&mut self, core: &mut Core) -> Signals {
-        let (state, change) = (self.state, self.change);
-        *self = Self { state, opened_at: core.now, change, ..Self::new(self.known_era) };
-        let offered = match core.options.capabilities.is_empty() {
-            true => offer::Input::BeginBare,
-            false => offer::Input::Begin,
-        };
-        core.offer = offer::take(core.offer, offered).next;
+        let (state, doubts) = (self.state, self.doubts);
+        *self = Self { state, opened_at: core.now, doubts, ..Self::new(self.known_era) };
+        core.is_bare = core.options.capabilities.is_empty();
         core.arm(Timer::Handshake, core.options.timeouts.handshake);
         let allowed = match core.options.eras {
             Eras::Auto => Allowed::Both,
@@ -113,12 +110,12 @@ impl Handshake {
             Some(Era::Modern) => Known::Modern,
             None => Known::Unknown,
         };
-        let input = handshake::take_start(allowed, known, core.wire);
+        let input = handshake::start(allowed, known, core.wire);
         self.step(core, input)
     }
 
     pub(super) fn step(&mut self, core: &mut Core, input: Input) -> Signals {
-        let row = take(self.state, input);
+        let row = handshake::step(self.state, input);
         self.state = row.next;
         if let Verdict::Quirk(kind) = row.verdict {
             self.told().record(core, kind, input);
@@ -307,10 +304,9 @@ impl Handshake {
                 let common = versions.map(|versions| common(self.tried, &core.options, versions));
                 let common = common.unwrap_or_default();
                 self.named = common.legacy.or(self.named);
-                let older = self.tried.next(self.offered).is_some();
-                match refusal(&error, common, older) {
-                    Refusal::ByModern => self.step(core, Input::RefusedByModern),
-                    Refusal::Offer(input) => self.step_offer(core, input),
+                match refusal(&error, common) {
+                    Refusal::Handshake(input) => self.step(core, input),
+                    Refusal::Initialize(about) => self.offer_next(core, about),
                 }
             }
         }
@@ -320,48 +316,36 @@ impl Handshake {
     pub(super) fn on_status(&mut self, core: &mut Core, purpose: &Purpose, status: u16, words: Box<str>) -> Signals {
         self.words = Some(words);
         let status = match status {
-            200..300 => Status::Good,
+            200..300 => Status::Success,
             400 | 404 | 405 => Status::NotUnderstood,
-            500.. => Status::Server,
+            500.. => Status::ServerError,
             _ => Status::Other,
         };
-        let older = if self.tried.next(self.offered).is_some() { Older::Some } else { Older::None };
-        match handshake::take_refused(classify_request(purpose), status, older) {
-            Refused::Handshake(input) => self.step(core, input),
-            Refused::Offer(input) => self.step_offer(core, input),
+        match handshake::refuse(classify_request(purpose), status) {
+            Refusal::Handshake(input) => self.step(core, input),
+            Refusal::Initialize(about) => self.offer_next(core, about),
         }
     }
 
     /// The exchange of `server/discover` or `initialize` broke.
     pub(super) fn on_broken(&mut self, core: &mut Core, purpose: &Purpose, why: &str) -> Signals {
-        let request = classify_request(purpose);
-        match handshake::take_broken(request, resend::take(Reason::Broken, self.broken)) {
-            Broken::Again => {
-                self.broken = self.broken.more();
-                self.send_discover(core, self.offered.unwrap_or(ProtocolVersion::NEWEST_MODERN));
-                Signals::NONE
-            }
-            Broken::Lost => {
-                let message = format!("{} broke the exchange of the handshake: {why}", core.server_name());
-                Signals::lost(FailureKind::Closed, message, link::Transport::Closed)
-            }
+        if let Purpose::Discover(version) = *purpose
+            && resend::take(Reason::Broken, self.broken) == Resend::Again
+        {
+            self.broken = self.broken.more();
+            self.send_discover(core, version);
+            return Signals::NONE;
         }
+        let message = format!("{} broke the exchange of the handshake: {why}", core.server_name());
+        Signals::lost(FailureKind::Closed, message, link::Transport::Closed)
     }
 
-    /// The offered version or the capabilities were refused.
-    fn step_offer(&mut self, core: &mut Core, input: offer::Input) -> Signals {
-        let row = offer::take(core.offer, input);
-        core.offer = row.next;
-        let mut signals = Signals::NONE;
-        for effect in row.effects {
-            let input = match effect {
-                offer::Effect::OfferOlder => Input::VersionRefused,
-                offer::Effect::OfferBare => Input::CapabilitiesRefused,
-                offer::Effect::Refused => Input::Refused,
-            };
-            signals.extend(self.step(core, input));
-        }
-        signals
+    /// `initialize` was refused, because of the offered version or the capabilities or something else.
+    fn offer_next(&mut self, core: &mut Core, about: About) -> Signals {
+        let older = self.tried.next(self.offered).is_some();
+        let input = handshake::next_offer(about, older, core.is_bare);
+        core.is_bare |= input == Input::CapabilitiesRefused;
+        self.step(core, input)
     }
 }
 
@@ -391,46 +375,50 @@ impl Handshake {
         carrier: Carrier,
         error: Option<&ErrorObject>,
     ) -> Signals {
-        let phase = if core.is_ready() { Phase::Ready } else { Phase::Connecting };
-        let reconnect = if core.options.reconnect.is_some() { Reconnect::On } else { Reconnect::Off };
-        match take_watch(phase, reconnect) {
-            Watch::Judge => {}
-            Watch::Ignore => return Signals::NONE,
-        }
-        let Some(era) = core.era() else { return Signals::NONE };
-        let response = error.map_or(Response::Other, |error| classify(core, id, error));
-        let input = take_shown(carrier, response, era);
-        // Nearly every response shows what is known.
-        if (self.change, input) == (era_change::State::Settled, era_change::Input::Expected) {
+        if !core.is_ready() || core.options.reconnect.is_none() {
             return Signals::NONE;
         }
-        let row = era_change::take(self.change, input);
-        self.change = row.next;
-        let words = error.map(|error| excerpt(&format!("{error}")).into_owned()).unwrap_or_default();
-        if let Verdict::Quirk(kind) = row.verdict {
-            let detail = format!("a response that shows another era or version ({words}); a new handshake follows");
-            core.quirk(kind, None, None, detail);
+        let before = self.doubts;
+        match error.filter(|_| carrier != Carrier::HttpSuccess).map(|error| shown_by(core, id, error)) {
+            Some(Shown::OtherEra) => self.doubts = RENEWED,
+            Some(Shown::MethodNotFound) => self.doubts = RENEWED.min(before.saturating_add(1)),
+            Some(Shown::Nothing) | None => self.doubts = 0,
         }
-        let mut signals = Signals::NONE;
-        for effect in row.effects {
-            match effect {
-                era_change::Effect::Renew => {
-                    self.known_era = None;
-                    let message = format!("{} changed its era or version: {words}", core.server_name());
-                    signals.extend(Signals::lost(FailureKind::Protocol, message, link::Transport::Open));
-                }
-            }
-        }
-        signals
+        // There is one new handshake until a response shows that it helped.
+        let Some(error) = error.filter(|_| self.doubts == RENEWED && before < RENEWED) else { return Signals::NONE };
+        let error = excerpt(&format!("{error}")).into_owned();
+        let detail = format!("a response that shows another era or version ({error}); a new handshake follows");
+        core.quirk(QuirkKind::EraChanged, None, None, detail);
+        self.known_era = None;
+        let message = format!("{} changed its era or version: {error}", core.server_name());
+        Signals::lost(FailureKind::Protocol, message, link::Transport::Open)
     }
 }
 
-fn classify(core: &Core, id: u64, error: &ErrorObject) -> Response {
+/// How the message came whose response shows an era.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Carrier {
+    Pipe,
+    HttpSuccess,
+    HttpError,
+}
+
+/// What an error shows of the server's era.
+enum Shown {
+    Nothing,
+    /// The server does not know a method that its capabilities imply.
+    MethodNotFound,
+    OtherEra,
+}
+
+fn shown_by(core: &Core, id: u64, error: &ErrorObject) -> Shown {
     match error.code {
-        error_code::UNSUPPORTED_PROTOCOL_VERSION => Response::VersionUnsupported,
-        error_code::HEADER_MISMATCH | error_code::MISSING_REQUIRED_CLIENT_CAPABILITY => Response::ModernError,
-        error_code::METHOD_NOT_FOUND if is_implied(core, id) => Response::MethodNotFound,
-        _ => Response::Other,
+        error_code::UNSUPPORTED_PROTOCOL_VERSION => Shown::OtherEra,
+        error_code::HEADER_MISMATCH | error_code::MISSING_REQUIRED_CLIENT_CAPABILITY if !core.is_modern() => {
+            Shown::OtherEra
+        }
+        error_code::METHOD_NOT_FOUND if is_implied(core, id) => Shown::MethodNotFound,
+        _ => Shown::Nothing,
     }
 }
 
@@ -528,13 +516,13 @@ fn common(tried: Tried, options: &Options, versions: Json<'_>) -> Common {
     common
 }
 
-/// What a refusal of `initialize` means; `older`: there is a version to offer next.
-fn refusal(error: &RequestError, common: Common, older: bool) -> Refusal {
+/// What a refusal of `initialize` means.
+fn refusal(error: &RequestError, common: Common) -> Refusal {
     if common.legacy.is_some() {
-        return Refusal::Offer(offer::Input::VersionNamed);
+        return Refusal::Initialize(About::VersionNamed);
     }
     if common.modern.is_some() || error.code() == Some(error_code::UNSUPPORTED_PROTOCOL_VERSION) {
-        return Refusal::ByModern;
+        return Refusal::Handshake(Input::RefusedByModern);
     }
     let message = error.server().map_or(String::new(), |error| error.message.to_ascii_lowercase());
     let invalid = error.code() == Some(error_code::INVALID_PARAMS);
@@ -542,25 +530,13 @@ fn refusal(error: &RequestError, common: Common, older: bool) -> Refusal {
         .iter()
         .any(|word| message.contains(word));
     let version = message.contains("version");
-    Refusal::Offer(match (version, capabilities, invalid, older) {
-        (true, true, _, true) => offer::Input::VersionAndCapabilities,
-        (true, true, _, false) => offer::Input::LastVersionAndCapabilities,
-        (true, false, _, true) => offer::Input::Version,
-        (true, false, _, false) => offer::Input::LastVersion,
-        (false, true, true, true) => offer::Input::ParamsAndCapabilities,
-        (false, true, _, _) => offer::Input::Capabilities,
-        (false, false, true, true) => offer::Input::Params,
-        (false, false, true, false) => offer::Input::LastParams,
-        (false, false, false, _) => offer::Input::Other,
+    Refusal::Initialize(match (version, capabilities, invalid) {
+        (true, true, _) => About::VersionAndCapabilities,
+        (true, false, _) => About::Version,
+        (false, _, true) => About::Params,
+        (false, true, false) => About::Capabilities,
+        (false, false, false) => About::Other,
     })
-}
-
-/// What a refusal of `initialize` means.
-enum Refusal {
-    /// The server names modern versions.
-    ByModern,
-    /// The server refuses what was offered.
-    Offer(offer::Input),
 }
 
 fn named(common: Common, versions: Json<'_>) -> Answer {
@@ -583,8 +559,7 @@ fn initialized(options: &Options, result: &RawValue) -> Answer {
         (None, Some(_)) => Version::Later,
         (None, None) => Version::Unknown,
     };
-    let nearest = if options.tolerance.nearest_version { Nearest::Taken } else { Nearest::Refused };
-    let input = handshake::take_answered(class, nearest);
+    let input = handshake::accept(class, options.tolerance.nearest_version);
     let usable = usable.filter(|_| matches!(input, Input::Accepted | Input::AcceptedNearest));
     let candidate = usable.map(|version| Box::new(Server::read(version, result)));
     Answer { candidate, ..Answer::new(input, words) }
@@ -671,8 +646,7 @@ impl Told<'_> {
             | Input::Refused
             | Input::Malformed
             | Input::Deadline
-            | Input::TransportClosed
-            | Input::Lost => (method::INITIALIZE, String::from(words)),
+            | Input::TransportClosed => (method::INITIALIZE, String::from(words)),
         };
         core.quirk(kind, None, Some(method), detail);
     }

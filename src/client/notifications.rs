@@ -14,7 +14,6 @@ use super::{CommandError, Event, LogLevel, Progress, RequestError};
 use crate::Time;
 use crate::jsonrpc::Json;
 use crate::machine::lists::error::Class;
-use crate::machine::setting::{Setting, Telling};
 use crate::machine::{QuirkKind, gate};
 use crate::protocol::{Capability, method};
 
@@ -147,17 +146,10 @@ pub(super) fn set_level(core: &mut Core, now: Time, level: LogLevel) -> Result<(
 /// Tells the server the level, where it has to be told.
 pub(super) fn send_level(core: &mut Core) {
     let declared = core.server.as_ref().and_then(|server| server.has(Capability::Logging));
-    let setting = match core.log_level {
-        None => Setting::None,
-        Some(_) if core.requests.is_level_queued() => Setting::Queued,
-        Some(_) => Setting::Set,
-    };
-    match core.telling(core.gate_capability(gate::Use::SetLevel, declared), setting) {
-        Telling::Tell => {
-            let deadline = core.request_deadline();
-            core.requests.insert(Purpose::SetLevel, Some(deadline));
-        }
-        Telling::Keep => {}
+    let supported = core.gate_capability(gate::Use::SetLevel, declared);
+    if core.sends_settings() && supported && core.log_level.is_some() && !core.requests.is_level_queued() {
+        let deadline = core.request_deadline();
+        core.requests.insert(Purpose::SetLevel, Some(deadline));
     }
 }
 

@@ -5,13 +5,13 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use super::core::LinkStage;
 use super::request::{Call, CallTask, InputRounds, Purpose, Request};
 use super::{RequestId, TimeBound};
 use crate::Time;
 use crate::jsonrpc::ResponseId;
 use crate::machine::request::{self, State};
-use crate::machine::response;
-use crate::machine::turn::{Phase, Queued, Room, Tools, Turn, take};
+use crate::machine::table;
 use crate::protocol::Family;
 
 #[derive(Clone, Debug)]
@@ -196,7 +196,7 @@ impl RequestTable {
 
     /// Whether a command about a request is refused.
     pub(super) fn refuses(&self, id: u64, command: request::Input) -> bool {
-        self.open.get(&id).is_none_or(|open| request::refuses(open.phase, command))
+        self.open.get(&id).is_none_or(|open| table::refuses(request::step::row, request::step, open.phase, command))
     }
 
     pub(super) fn set_phase(&mut self, id: u64, phase: State) {
@@ -209,13 +209,13 @@ impl RequestTable {
             if let Purpose::Call(Call { attempts, task: None, .. }) = &mut open.purpose {
                 *attempts = attempts.saturating_add(1);
             }
-            request::take(open.phase, request::Input::Hand).next
+            request::step(open.phase, request::Input::Hand).next
         });
     }
 
     /// Steps a request that is encoded or polled; these inputs have no effects.
     pub(super) fn step(&mut self, id: u64, input: request::Input) {
-        self.change(id, |open| request::take(open.phase, input).next);
+        self.change(id, |open| request::step(open.phase, input).next);
     }
 
     /// Changes the phase of a request, to the one that `next` returns.
@@ -421,26 +421,26 @@ impl RequestTable {
 
     /// What the id of a response names, and the request, if there is one. `exchange` is the request in whose HTTP exchange
     /// it arrived.
-    pub(super) fn classify_response(&self, id: ResponseId, exchange: Option<u64>) -> (response::Id, u64) {
+    pub(super) fn classify_response(&self, id: ResponseId, exchange: Option<u64>) -> (request::Id, u64) {
         let (id, waiting) = match id {
-            ResponseId::Exact(id) => (id, response::Id::Waiting),
-            ResponseId::Loose(id) => (id, response::Id::WaitingLoose),
+            ResponseId::Exact(id) => (id, request::Id::Waiting),
+            ResponseId::Loose(id) => (id, request::Id::WaitingLoose),
             ResponseId::Absent | ResponseId::Foreign => return self.classify_foreign(exchange),
         };
         if self.is_sent(id) {
             return (waiting, id);
         }
         if self.ids.is_abandoned(id) {
-            return (response::Id::Abandoned, id);
+            return (request::Id::Abandoned, id);
         }
-        if self.ids.is_current(id) { (response::Id::Over, id) } else { self.classify_foreign(exchange) }
+        if self.ids.is_current(id) { (request::Id::Ended, id) } else { self.classify_foreign(exchange) }
     }
 
-    fn classify_foreign(&self, exchange: Option<u64>) -> (response::Id, u64) {
+    fn classify_foreign(&self, exchange: Option<u64>) -> (request::Id, u64) {
         match (exchange.filter(|id| self.is_sent(*id)), self.flight.only()) {
-            (Some(id), _) => (response::Id::ForeignInExchange, id),
-            (None, Some(id)) => (response::Id::ForeignOneWaits, id),
-            (None, None) => (response::Id::Foreign, 0),
+            (Some(id), _) => (request::Id::ForeignInExchange, id),
+            (None, Some(id)) => (request::Id::ForeignOneWaits, id),
+            (None, None) => (request::Id::Foreign, 0),
         }
     }
 
@@ -471,19 +471,19 @@ impl RequestTable {
     /// The next request to encode, if one may be sent. `limit`: of requests in flight. `held`: the binding holds tool calls
     /// back. Without `parallel`, one tool is called at a time.
     #[inline]
-    pub(super) fn next(&mut self, limit: usize, phase: Phase, held: bool, parallel: bool) -> Option<u64> {
-        if self.queues.is_empty() { None } else { self.next_queued(limit, phase, held, parallel) }
-    }
-
-    fn next_queued(&mut self, limit: usize, phase: Phase, held: bool, parallel: bool) -> Option<u64> {
-        let full = usize::try_from(self.flight.len()).is_ok_and(|in_flight| in_flight >= limit);
-        let room = if full { Room::Full } else { Room::Free };
-        let tools = match (held, parallel || !self.flight.has_tools()) {
-            (true, _) => Tools::Held,
-            (false, false) => Tools::Busy,
-            (false, true) => Tools::Free,
-        };
-        self.queues.next(|queued| take(room, phase, queued, tools))
+    pub(super) fn next(&mut self, limit: usize, stage: LinkStage, held: bool, parallel: bool) -> Option<u64> {
+        let is_full = || usize::try_from(self.flight.len()).is_ok_and(|in_flight| in_flight >= limit);
+        if self.queues.is_empty() || is_full() {
+            return None;
+        }
+        match stage {
+            LinkStage::Down | LinkStage::Closing | LinkStage::Closed => None,
+            LinkStage::Connecting => self.queues.next_engine(),
+            LinkStage::Ready => {
+                let may_call_tool = !held && (parallel || !self.flight.has_tools());
+                self.queues.next_engine().or_else(|| self.queues.next_call(may_call_tool))
+            }
+        }
     }
 }
 
@@ -652,15 +652,17 @@ impl Queues {
         self.tools.len().saturating_add(self.others.len())
     }
 
-    /// Takes the oldest request of the engine, or else of the embedder, that may be sent.
+    /// Removes the oldest request of the engine.
     #[inline]
-    fn next(&mut self, turn: impl Fn(Queued) -> Turn) -> Option<u64> {
-        let sends = |queued| matches!(turn(queued), Turn::Send);
-        if !self.engine.is_empty() && sends(Queued::Engine) {
-            return self.engine.pop_front();
-        }
-        let other = self.others.first().copied().filter(|_| sends(Queued::Other));
-        let tool = self.tools.first().copied().filter(|_| sends(Queued::Tool));
+    fn next_engine(&mut self) -> Option<u64> {
+        self.engine.pop_front()
+    }
+
+    /// Removes the oldest request of the embedder, tool calls only if they may be sent.
+    #[inline]
+    fn next_call(&mut self, may_call_tool: bool) -> Option<u64> {
+        let other = self.others.first().copied();
+        let tool = self.tools.first().copied().filter(|_| may_call_tool);
         tool.or(other)?;
         let is_tool = tool.is_some_and(|tool| other.is_none_or(|other| tool < other));
         self.calls(is_tool).pop_first()

@@ -10,12 +10,14 @@ use core::num::NonZero;
 use serde_json::value::RawValue;
 
 use super::action::{Report, Unauthorized};
-use super::core::{Core, LinkStage, Signal, Signals, Stage, Timer};
+use super::core::{Core, Signal, Signals, Stage, Timer};
+use super::handshake::Carrier;
 use super::link::Link;
 use super::lists::ListFailure;
 use super::notifications::{id_of_progress, on_level_failed, on_progress, report, send_level, set_level};
 use super::request::{Block, Purpose};
 use super::result_type::complete;
+use super::server::Freshness;
 use super::server_requests::set_roots;
 use super::subscriptions::Subscriptions;
 use super::{
@@ -24,18 +26,14 @@ use super::{
 };
 use crate::Time;
 use crate::jsonrpc::{self, Body, Decoded, Deviations, ErrorObject, Json, Message, Noise, ResponseId, Spans};
-use crate::machine::era_change::Carrier;
-use crate::machine::exchange_loss::{self, Lost, Recovery};
 use crate::machine::http_refusal::{
     self, Access, Authority, Authorization, Meaning, Refused, Status, take_authorization, take_status,
 };
 use crate::machine::link::shutdown;
-use crate::machine::request_timeout::{self, Decision, Overdue};
+use crate::machine::request::{Body as ResponseBody, Match};
 use crate::machine::resend::Resend;
-use crate::machine::response::{self, Match};
 use crate::machine::server::notification::{self, Notification, Phase, Route};
-use crate::machine::shape::{self, Shape};
-use crate::machine::{gate, handshake, link, request, turn};
+use crate::machine::{QuirkKind, gate, handshake, link, request};
 use crate::protocol::{Family, ProtocolVersion, Root, method};
 use crate::text::{EXCERPT, excerpt};
 
@@ -123,7 +121,7 @@ impl Engine {
             Signal::ModernAgreed => {
                 // A modern server sends no requests, and expects no responses.
                 self.server_requests.end(core, true);
-                self.freshness.start(core);
+                self.freshness = Freshness::new(core);
                 let signals = self.subscriptions.start_stream(core);
                 self.act(signals);
                 Signals::one(Signal::Discover)
@@ -219,7 +217,7 @@ impl Engine {
         core.outbox.take_back(|output| matches!(output, Output::Send(message) if gone || message.method.is_some()));
         self.keepalive.stop();
         core.timers.clear_but(Timer::Grace);
-        self.freshness.stop(core);
+        self.freshness = Freshness::default();
         self.link.on_connection_ended();
         self.notifications.drop_held();
         self.server_requests.end(core, gone);
@@ -236,13 +234,8 @@ impl Engine {
     pub(super) fn write_requests(&mut self) {
         let core = &mut self.core;
         let (limit, parallel) = (core.options.limits.in_flight, core.options.parallel_tool_calls);
-        let phase = match core.link {
-            LinkStage::Down | LinkStage::Closing | LinkStage::Closed => turn::Phase::Down,
-            LinkStage::Connecting => turn::Phase::Connecting,
-            LinkStage::Ready => turn::Phase::Ready,
-        };
         let held = core.binding.holds_tools;
-        while let Some(id) = core.requests.next(limit, phase, held, parallel) {
+        while let Some(id) = core.requests.next(limit, core.link, held, parallel) {
             let Some(open) = core.requests.get(id) else { continue };
             if let Purpose::Call(call) = &open.purpose
                 && core.missing_capability(&call.request.method).is_some()
@@ -295,9 +288,9 @@ impl Engine {
             Ok(Decoded::One(message)) => self.on_message(message),
             Ok(Decoded::Batch(messages)) => {
                 let batches = self.core.version() == Some(ProtocolVersion::V2025_03_26);
-                if let Some(kind) = shape::take(if batches { Shape::Batch } else { Shape::StrayBatch }).quirk() {
+                if !batches {
                     let detail = format!("{} messages in one array, which only 2025-03-26 allows", messages.len());
-                    self.core.quirk(kind, None, None, detail);
+                    self.core.quirk(QuirkKind::Batch, None, None, detail);
                 }
                 for message in messages {
                     match message {
@@ -337,8 +330,8 @@ impl Engine {
         let core = &mut self.core;
         let exchange = core.exchange.map(core::num::NonZero::get);
         let (named, id) = core.requests.classify_response(id, exchange);
-        let body = if response.is_ok() { response::Body::Result } else { response::Body::Error };
-        let quirk = match response::take(named, body) {
+        let body = if response.is_ok() { ResponseBody::Result } else { ResponseBody::Error };
+        let quirk = match request::match_response(named, body) {
             Match::Named | Match::Exchange => None,
             Match::NamedAs(kind) => Some((kind, "the id came back in another type")),
             Match::OnlyAs(kind) => {
@@ -353,7 +346,7 @@ impl Engine {
                 return;
             }
             Match::NoneAs(kind) => {
-                let detail = match response.err().filter(|_| named == response::Id::Foreign) {
+                let detail = match response.err().filter(|_| named == request::Id::Foreign) {
                     Some(error) => format!("an error without an id of this connection: {error}").into(),
                     None => "a response to no open request; ignored".into(),
                 };
@@ -433,22 +426,18 @@ fn record_noise(core: &mut Core, noise: &Noise, bytes: &[u8]) {
     let start = bytes.get(..bytes.len().min(EXCERPT.saturating_mul(4))).unwrap_or(bytes);
     let text = String::from_utf8_lossy(start);
     let detail = format!("{noise}: {}", excerpt(text.trim()));
-    if let Some(kind) = shape::take(Shape::Noise).quirk() {
-        core.quirk(kind, None, None, detail);
-    }
+    core.quirk(QuirkKind::Noise, None, None, detail);
 }
 
 fn record_deviations(core: &mut Core, deviations: Deviations, method: &str) {
     let found = [
-        (deviations.version, Shape::Version, "`jsonrpc` is not \"2.0\""),
-        (deviations.error_null, Shape::NullMember, "a null member beside the answer"),
-        (deviations.result_and_error, Shape::ResultAndError, "a result and an error; the error counts"),
-        (deviations.id_null, Shape::NullId, "a notification with `id: null`"),
+        (deviations.version, QuirkKind::JsonrpcVersion, "`jsonrpc` is not \"2.0\""),
+        (deviations.error_null, QuirkKind::ErrorNull, "a null member beside the answer"),
+        (deviations.result_and_error, QuirkKind::ResultAndError, "a result and an error; the error counts"),
+        (deviations.id_null, QuirkKind::IdNull, "a notification with `id: null`"),
     ];
-    for (_, shape, detail) in found.into_iter().filter(|(found, _, _)| *found) {
-        if let Some(kind) = shape::take(shape).quirk() {
-            core.quirk(kind, None, Some(method), detail);
-        }
+    for (_, kind, detail) in found.into_iter().filter(|(found, _, _)| *found) {
+        core.quirk(kind, None, Some(method), detail);
     }
 }
 
@@ -574,15 +563,22 @@ impl Engine {
     fn on_request_timeout(&mut self, id: u64) -> Signals {
         let core = &mut self.core;
         let Some(open) = core.requests.get(id) else { return Signals::NONE };
-        match request_timeout::take(classify_overdue(&open.purpose)) {
-            Decision::TimeOut => calls::step(core, id, request::Input::TimedOut),
-            Decision::Silence => return self.subscriptions.on_silent(core),
-            Decision::GiveUp => core.give_up(id),
-            Decision::Fail => {
+        match &open.purpose {
+            Purpose::Call(_) => calls::step(core, id, request::Input::TimedOut),
+            Purpose::Listen { .. } => return self.subscriptions.on_silent(core),
+            Purpose::CancelTask(_) => core.give_up(id),
+            Purpose::Discover(_)
+            | Purpose::Initialize(_)
+            | Purpose::List { .. }
+            | Purpose::SetLevel
+            | Purpose::Keepalive(_)
+            | Purpose::Rediscover
+            | Purpose::Subscribe(_)
+            | Purpose::Unsubscribe(_) => {
                 let ended = core.end_request(id, request::Input::TimedOut, "no response in time");
                 let Some(open) = ended else { return Signals::NONE };
-                let words = format!("no response within {:?}", core.options.timeouts.request);
-                return self.fail(open.purpose, words);
+                let error = format!("no response within {:?}", core.options.timeouts.request);
+                return self.fail(open.purpose, error);
             }
         }
         Signals::NONE
@@ -612,22 +608,6 @@ impl Engine {
             | Purpose::CancelTask(_)
             | Purpose::Call(_) => Signals::NONE,
         }
-    }
-}
-
-const fn classify_overdue(purpose: &Purpose) -> Overdue {
-    match purpose {
-        Purpose::Call(_) => Overdue::Call,
-        Purpose::Listen { .. } => Overdue::Stream,
-        Purpose::CancelTask(_) => Overdue::TaskCancellation,
-        Purpose::Discover(_)
-        | Purpose::Initialize(_)
-        | Purpose::List { .. }
-        | Purpose::SetLevel
-        | Purpose::Keepalive(_)
-        | Purpose::Rediscover
-        | Purpose::Subscribe(_)
-        | Purpose::Unsubscribe(_) => Overdue::Engine,
     }
 }
 
@@ -876,13 +856,10 @@ impl Engine {
         let core = &mut self.core;
         core.advance(now);
         let Some(open) = core.requests.get(id) else { return };
-        match exchange_loss::take(classify_lost(&open.purpose)) {
-            Recovery::Replay => calls::step(core, id, request::Input::Denied),
-            recovery
-            @ (Recovery::Handshake | Recovery::List | Recovery::EndStream | Recovery::Fail | Recovery::End) => {
-                let words = format!("it was not sent ({why})");
-                self.recover(id, recovery, request::Input::Withdrawn, why, words);
-            }
+        if matches!(open.purpose, Purpose::Call(_)) {
+            calls::step(core, id, request::Input::Denied);
+        } else {
+            self.recover(id, request::Input::Withdrawn, why, format!("it was not sent ({why})"));
         }
         self.write_requests();
     }
@@ -891,26 +868,28 @@ impl Engine {
     fn on_exchange_lost(&mut self, id: u64, sent: bool, why: &str) {
         let core = &mut self.core;
         let Some(open) = core.requests.get(id).filter(|_| core.is_sent(id)) else { return };
-        match exchange_loss::take(classify_lost(&open.purpose)) {
-            Recovery::Replay => calls::on_exchange_lost(core, id, sent),
-            recovery
-            @ (Recovery::Handshake | Recovery::List | Recovery::EndStream | Recovery::Fail | Recovery::End) => {
-                let words = format!("the exchange broke before its response ({why})");
-                self.recover(id, recovery, request::Input::Lost, why, words);
-            }
+        if matches!(open.purpose, Purpose::Call(_)) {
+            calls::on_exchange_lost(core, id, sent);
+        } else {
+            self.recover(id, request::Input::Lost, why, format!("the exchange broke before its response ({why})"));
         }
     }
 
     /// A request of the engine ended without a response.
-    fn recover(&mut self, id: u64, recovery: Recovery, input: request::Input, why: &str, words: String) {
+    fn recover(&mut self, id: u64, input: request::Input, why: &str, error: String) {
         let core = &mut self.core;
         let Some(open) = core.end_request(id, input, "") else { return };
-        let signals = match (recovery, open.purpose) {
-            (Recovery::List, Purpose::List { family, cursor }) => self.lists.on_broken(core, family, cursor, words),
-            (Recovery::Handshake, purpose) => self.handshake.on_broken(core, &purpose, why),
-            (Recovery::EndStream, _) => self.subscriptions.on_ended(core, id, None),
-            (Recovery::Fail, purpose) => self.fail(purpose, words),
-            (Recovery::End | Recovery::List | Recovery::Replay, _) => Signals::NONE,
+        let signals = match open.purpose {
+            purpose @ (Purpose::Discover(_) | Purpose::Initialize(_)) => self.handshake.on_broken(core, &purpose, why),
+            Purpose::List { family, cursor } => self.lists.on_broken(core, family, cursor, error),
+            Purpose::Listen { .. } => self.subscriptions.on_ended(core, id, None),
+            purpose @ (Purpose::SetLevel
+            | Purpose::Keepalive(_)
+            | Purpose::Rediscover
+            | Purpose::Subscribe(_)
+            | Purpose::Unsubscribe(_)
+            | Purpose::CancelTask(_)
+            | Purpose::Call(_)) => self.fail(purpose, error),
         };
         self.act(signals);
     }
@@ -1025,16 +1004,5 @@ impl Engine {
         };
         self.act(signals);
         decision
-    }
-}
-
-const fn classify_lost(purpose: &Purpose) -> Lost {
-    match purpose {
-        Purpose::Discover(_) | Purpose::Initialize(_) => Lost::Handshake,
-        Purpose::List { .. } => Lost::List,
-        Purpose::Listen { .. } => Lost::Stream,
-        Purpose::Subscribe(_) | Purpose::Unsubscribe(_) | Purpose::SetLevel | Purpose::Rediscover => Lost::Reported,
-        Purpose::Keepalive(_) | Purpose::CancelTask(_) => Lost::Unneeded,
-        Purpose::Call(_) => Lost::Call,
     }
 }

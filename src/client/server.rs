@@ -10,7 +10,6 @@ use super::core::Core;
 use super::request::Purpose;
 use crate::Time;
 use crate::jsonrpc::Json;
-use crate::machine::freshness::{Effect, Input, State, take};
 use crate::protocol::content::Icon;
 use crate::protocol::{Capability, Era, Family, ProtocolVersion, ServerCapabilities};
 
@@ -137,76 +136,47 @@ pub(super) mod form {
 /// Maximum number of versions that are read from a server's list.
 const VERSIONS: usize = 64;
 
-#[derive(Clone, Debug)]
+/// How long the server's description is fresh, on this connection.
+#[derive(Clone, Debug, Default)]
 #[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Freshness {
-    state: State,
-    /// Until when the result is fresh, if it has a time to live.
-    until: Time,
-}
-
-impl Default for Freshness {
-    fn default() -> Self {
-        Self { state: State::Untimed, until: Time::ZERO }
-    }
+    /// Until when it is fresh, if it has a time to live.
+    until: Option<Time>,
+    /// `server/discover` was sent again.
+    is_requested: bool,
 }
 
 impl Freshness {
+    /// Of the result that the handshake received.
+    pub(super) fn new(core: &Core) -> Self {
+        let ttl = core.server.as_ref().and_then(|server| ttl(&server.raw));
+        Self { until: ttl.map(|ttl| core.now + ttl), is_requested: false }
+    }
+
     /// Until when the result is fresh; `None` if it has no time to live.
     pub(super) const fn until(&self) -> Option<Time> {
-        match self.state {
-            State::Untimed => None,
-            State::Timed | State::Requested => Some(self.until),
-        }
-    }
-
-    /// The handshake received a result.
-    pub(super) fn start(&mut self, core: &mut Core) {
-        self.step(core, Input::Ended, None);
-        let ttl = core.server.as_ref().and_then(|server| ttl(&server.raw));
-        self.receive(core, ttl, None);
-    }
-
-    /// The connection ended.
-    pub(super) fn stop(&mut self, core: &mut Core) {
-        self.step(core, Input::Ended, None);
+        self.until
     }
 
     /// A command used the server's capabilities.
     #[inline]
     pub(super) fn on_use(&mut self, core: &mut Core) {
-        if self.state == State::Timed && core.now >= self.until && core.is_ready() {
-            self.step(core, Input::UsedLate, None);
+        if !self.is_requested && self.until.is_some_and(|until| core.now >= until) && core.is_ready() {
+            self.is_requested = true;
+            let deadline = core.request_deadline();
+            core.requests.insert(Purpose::Rediscover, Some(deadline));
         }
     }
 
     /// Takes the response to the request for a new result; `None` if there is no valid one.
     pub(super) fn on_response(&mut self, core: &mut Core, result: Option<&RawValue>) {
-        let version = core.version();
-        let server = result.zip(version).filter(|(result, version)| supports(result, *version));
-        match server.map(|(result, version)| Box::new(Server::read(version, result))) {
-            Some(server) => self.receive(core, ttl(&server.raw), Some(server)),
-            None => self.step(core, Input::Failed, None),
-        }
-    }
-
-    fn receive(&mut self, core: &mut Core, ttl: Option<Duration>, server: Option<Box<Server>>) {
-        self.until = core.now + ttl.unwrap_or_default();
-        self.step(core, if ttl.is_some() { Input::Received } else { Input::ReceivedUntimed }, server);
-    }
-
-    fn step(&mut self, core: &mut Core, input: Input, server: Option<Box<Server>>) {
-        let row = take(self.state, input);
-        self.state = row.next;
-        let mut server = server;
-        for effect in row.effects {
-            match effect {
-                Effect::Request => {
-                    let deadline = core.request_deadline();
-                    core.requests.insert(Purpose::Rediscover, Some(deadline));
-                }
-                Effect::Adopt => core.server = server.take().or(core.server.take()),
-            }
+        let server = result.zip(core.version()).filter(|(result, version)| supports(result, *version));
+        if let Some((result, version)) = server {
+            core.server = Some(Box::new(Server::read(version, result)));
+            *self = Self::new(core);
+        } else {
+            // The stale result stays in use on this connection: a server that fails is not asked with every command.
+            *self = Self::default();
         }
     }
 }

@@ -19,7 +19,6 @@ use super::{
 use crate::jsonrpc::{ErrorObject, Json, Object, PeerId};
 use crate::machine::link;
 use crate::machine::server::request::{self, Answer, Asked, Declared, Method};
-use crate::machine::setting::{Setting, Telling};
 use crate::protocol::{ClientCapabilities, Root, error_code, method, write_roots};
 use crate::text::excerpt;
 use crate::{Time, jsonrpc};
@@ -668,12 +667,9 @@ pub(super) fn set_roots(core: &mut Core, now: Time, roots: Vec<Root>) -> Result<
     }
     core.advance(now);
     core.roots = Some(roots.into());
-    match core.telling(!core.is_undeclared(), Setting::Set) {
-        Telling::Tell => {
-            let message = core.encode_notification(method::ROOTS_LIST_CHANGED, None::<fn(&mut Vec<u8>)>);
-            core.outbox.push(Output::Send(message));
-        }
-        Telling::Keep => {}
+    if core.sends_settings() && !core.is_undeclared() {
+        let message = core.encode_notification(method::ROOTS_LIST_CHANGED, None::<fn(&mut Vec<u8>)>);
+        core.outbox.push(Output::Send(message));
     }
     Ok(())
 }

@@ -7,14 +7,9 @@
 pub(crate) mod authorization;
 pub(crate) mod authorization_plan;
 pub(crate) mod breaker;
-pub(crate) mod call_error;
-pub(crate) mod cancellation;
 pub(crate) mod challenge;
 pub(crate) mod credential_record;
 pub(crate) mod credentials;
-pub(crate) mod era_change;
-pub(crate) mod exchange_loss;
-pub(crate) mod freshness;
 pub(crate) mod gate;
 pub(crate) mod get_stream;
 pub(crate) mod handshake;
@@ -34,19 +29,12 @@ pub(crate) mod keepalive;
 pub(crate) mod link;
 pub(crate) mod listen;
 pub(crate) mod lists;
-pub(crate) mod offer;
-pub(crate) mod replay;
 pub(crate) mod request;
-pub(crate) mod request_timeout;
 pub(crate) mod resend;
-pub(crate) mod response;
 mod row;
 pub(crate) mod server;
-pub(crate) mod setting;
-pub(crate) mod shape;
 pub(crate) mod store;
 pub(crate) mod task;
-pub(crate) mod turn;
 
 pub use row::QuirkKind;
 pub(crate) use row::{Decision, Wire};
@@ -56,8 +44,6 @@ pub(crate) use table::{Row, Verdict};
 mod page;
 #[cfg(test)]
 mod render;
-#[cfg(test)]
-mod render_decisions;
 #[cfg(test)]
 mod render_http;
 #[cfg(test)]

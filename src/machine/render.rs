@@ -1,14 +1,10 @@
 //! The state tables as the documentation shows them, and checks of what the compiler cannot.
 
-use alloc::collections::BTreeSet;
-use alloc::format;
 #[cfg(feature = "rows")]
 use core::fmt::Write;
 
 use super::render_markdown::Table;
-use super::{
-    Verdict, era_change, freshness, get_stream, handshake, http, http_initialized, http_reach, http_sse, offer, request,
-};
+use super::{Verdict, get_stream, http, http_initialized, http_reach, http_sse};
 
 /// The rows of the tables that are not written with the macros.
 #[cfg(feature = "rows")]
@@ -30,11 +26,6 @@ pub(super) fn rows() -> alloc::string::String {
         authorization,
         credential_record,
         credentials,
-        era_change,
-        freshness,
-        handshake,
-        request,
-        offer,
         get_stream,
         http,
         http_initialized,
@@ -42,8 +33,8 @@ pub(super) fn rows() -> alloc::string::String {
         http_sse,
         store
     );
-    use super::{render_decisions, render_http, render_oauth, render_requests};
-    let decisions = [render_decisions::all(), render_http::all(), render_oauth::all(), render_requests::all()];
+    use super::{render_http, render_oauth, render_requests};
+    let decisions = [render_http::all(), render_oauth::all(), render_requests::all()];
     for table in decisions.into_iter().flatten() {
         for line in table.lines() {
             let inputs = line.get(..table.columns.len()).unwrap();
@@ -51,55 +42,6 @@ pub(super) fn rows() -> alloc::string::String {
         }
     }
     out
-}
-
-#[test]
-fn offer_table() {
-    use offer::{Effect, Input, State};
-    let table = Table { states: State::ALL, inputs: Input::ALL, step: offer::step };
-    table.check("offer", &[]);
-    for input in Input::ALL {
-        let bare = offer::step(State::LeftOut, *input);
-        assert!(!bare.effects.contains(&Effect::OfferBare), "{input:?}: the capabilities are left out once");
-    }
-}
-
-#[test]
-fn handshake_table() {
-    use handshake::State;
-    let table = Table { states: State::ALL, inputs: handshake::Input::ALL, step: handshake::step };
-    table.check("handshake", &[]);
-    table.timer("handshake", |e| e == handshake::Effect::ArmDiscover, handshake::Input::DiscoverTimeout);
-    let done = [State::Idle, State::Legacy, State::Modern, State::Reopening, State::Failed];
-    for state in State::ALL.iter().filter(|state| !done.contains(state)) {
-        let verdict = handshake::step(*state, handshake::Input::Deadline).verdict;
-        assert_eq!(verdict, Verdict::Advance, "{state:?} has no deadline");
-    }
-}
-
-#[test]
-fn era_change_table() {
-    use era_change::{Effect, Input, State};
-    let table = Table { states: State::ALL, inputs: Input::ALL, step: era_change::step };
-    table.check("era_change", &[]);
-    assert_eq!(table.after(|effect| effect == Effect::Renew), BTreeSet::from([State::Renewed]), "one handshake");
-}
-
-#[test]
-fn request_table() {
-    use request::{Effect, Input, State};
-    let table = Table { states: State::ALL, inputs: Input::ALL, step: request::step };
-    table.check("request", &[State::Ended]);
-    let again = table.after(|effect| matches!(effect, Effect::Requeue | Effect::RequeueAnew));
-    assert!(again.iter().all(|state| matches!(state, State::Queued)), "what waits again is in the queue");
-    for state in State::ALL {
-        for input in Input::ALL {
-            let row = request::step(*state, *input);
-            let ends = row.effects.iter().filter(|effect| format!("{effect:?}").starts_with("End")).count();
-            let over = row.next == State::Ended && *state != State::Ended;
-            assert_eq!(ends, usize::from(over), "{state:?} × {input:?} ends once or not at all");
-        }
-    }
 }
 
 #[test]
@@ -148,17 +90,4 @@ fn http_initialized_table() {
 fn http_reach_table() {
     use http_reach::{Input, State};
     Table { states: State::ALL, inputs: Input::ALL, step: http_reach::step }.check("http_reach", &[]);
-}
-
-#[test]
-fn freshness_table() {
-    use freshness::{Effect, Input, State};
-    let table = Table { states: State::ALL, inputs: Input::ALL, step: freshness::step };
-    table.check("freshness", &[]);
-    for (state, input) in State::ALL.iter().flat_map(|state| Input::ALL.iter().map(|input| (*state, *input))) {
-        let row = freshness::step(state, input);
-        let requests = state != State::Requested && row.next == State::Requested;
-        assert_eq!(row.effects.contains(&Effect::Request), requests, "{state:?} × {input:?}");
-        assert!(input != Input::Ended || row.next == State::Untimed, "{state:?} outlives its connection");
-    }
 }

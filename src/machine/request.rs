@@ -1,325 +1,305 @@
-//! The life of a request: one that may have run is not sent again without permission, and each ends once.
+//! The life of a request: one that may have run is not sent again without permission, and each ends once. Whose response
+//! an id names, whether a request may run twice, and how it is cancelled.
 
-use super::{Row, alphabet, recorded};
+use super::table::{decision_table, state_table, values};
+use super::{QuirkKind, Wire, task};
+use crate::protocol::Era;
 
-alphabet! {
-    /// The state of a request.
+values! {
     State {
-        /// It is queued.
         Queued,
-        /// It is encoded, and the embedder has not polled it yet.
+        /// It is encoded, and not polled.
         Written,
-        /// The embedder polled it: it may have reached the server.
+        /// It was polled, and waits for its response.
         Sent,
-        /// The server requires input before it continues; nothing runs meanwhile.
+        /// It waits for input that the server requires.
         Waiting,
-        /// The server refused it unprocessed because something is missing that can be provided: authorization, or
-        /// headers.
+        /// The server refused it unprocessed: it waits for authorization or headers.
         Blocked,
-        /// The server runs it as a task, and no message about that is on its way.
+        /// It runs as a task, and nothing of it is in flight.
         Running,
-        /// It is over.
         Ended,
     }
-}
 
-alphabet! {
-    /// What happens to a request.
     Input {
-        /// It is encoded, because it may be sent now.
         Write,
-        /// The embedder polls it.
+        /// The embedder polled it.
         Hand,
-        /// The server responded.
         Answered,
-        /// The response is invalid, or requires input of an unknown kind.
+        /// Its response is invalid.
         Invalid,
-        /// The server requires input from the embedder.
         InputRequired,
-        /// The server requires another attempt, with input that the engine has, or without input.
+        /// The server requires only that it is sent again.
         RetryRequired,
-        /// The embedder provides the input.
         InputGiven,
-        /// The embedder provides input in which the user declines.
+        /// The engine declines the input that is required.
         InputDeclined,
-        /// The embedder declines to provide what is missing: input, or authorization.
+        /// The embedder declines what it waits for.
         Declined,
-        /// The server refused it unprocessed, and what is missing can be provided.
         Refused,
-        /// What was missing is there.
+        /// What it was blocked for is available.
         Admitted,
-        /// What was missing cannot be provided.
+        /// What it was blocked for is not available.
         Denied,
-        /// The server refused it for now; it is encoded again, under a new id.
+        /// It is sent again at once, with another id.
         Restarted,
         /// It did not reach the server.
         NotRun,
-        /// The server refused it unprocessed, because its session expired.
+        /// It did not run, because the session expired.
         Expired,
-        /// Its response says that the session expired; the request may have run, and may run twice.
+        /// The session expired, and it may run twice.
         ExpiredReplayable,
-        /// The embedder cancelled it.
         Cancelled,
-        /// The engine does not need its response any more. It is a request of the engine.
+        /// The engine does not need its response.
         Withdrawn,
-        /// Its deadline passed.
         TimedOut,
-        /// The server lacks the capability that the request needs.
         NotAdvertised,
-        /// Its response is lost, with its exchange or the connection; or the connection is lost before it was sent.
+        /// Its connection or exchange broke, and it may not run twice.
         Lost,
-        /// Its response is lost, with its exchange or the connection; it was sent, and may run twice.
+        /// As `Lost`, and it may run twice.
         LostReplayable,
-        /// The connection is lost; a message about its task was sent, which may be repeated.
+        /// The connection broke while a request about its task was in flight.
         LostTask,
-        /// The server runs it as a task, and nothing is to be sent now.
         TaskRuns,
-        /// A message about its task is to be sent.
+        /// A request about its task is to be sent.
         TaskSends,
-        /// The client closes. For a request of the engine also: its connection ended.
+        /// The client closes.
         Closed,
     }
-}
 
-/// What the engine does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Effect {
-    /// Queue it again, in its old position.
-    Requeue,
-    /// Queue it again, under a new id.
-    RequeueAnew,
-    /// Count that it is sent again after a loss, for [`resend`](super::resend).
-    CountLoss,
-    /// Count that it is sent again for an expired session, for [`resend`](super::resend).
-    CountExpiry,
-    /// Report the required input to the embedder.
-    AwaitInput,
-    /// Block it until what is missing is provided, and count that, for [`resend`](super::resend).
-    Block,
-    /// Wait for its task, until the maximum time of the request.
-    AwaitTask,
-    /// Withdraw it before the embedder polls it.
-    Retract,
-    /// Send a cancellation to the server.
-    Cancel,
-    /// Drop its exchange over HTTP, without a cancellation.
-    Drop,
-    /// End it with the server's response.
-    EndAnswered,
-    /// End it, because the response is invalid.
-    EndInvalid,
-    /// End it with the server's requirement of input.
-    EndInputRequired,
-    /// End it with the server's refusal.
-    EndRefused,
-    /// End it as cancelled.
-    EndCancelled,
-    /// End it, because its deadline passed.
-    EndTimedOut,
-    /// End it unsent, because the server lacks a capability.
-    EndNotAdvertised,
-    /// End it; it is unsent since it was last queued, and [`resend::unsent`](super::resend::unsent) says whether it ran.
-    EndUnsent,
-    /// End it; whether it ran is unknown.
-    EndUnknown,
-}
-
-/// Returns the row for a state and an input.
-pub(crate) const fn step(state: State, input: Input) -> Row<State, Effect> {
-    use Effect::{
-        AwaitInput, AwaitTask, Block, Cancel, CountExpiry, CountLoss, Drop, EndAnswered, EndCancelled,
-        EndInputRequired, EndInvalid, EndNotAdvertised, EndRefused, EndTimedOut, EndUnknown, EndUnsent, Requeue,
-        RequeueAnew, Retract,
-    };
-    type R = Row<State, Effect>;
-    match state {
-        State::Queued => match input {
-            Input::InputGiven | Input::Declined => R::reject(state),
-            Input::Write => R::advance(State::Written, &[]),
-            Input::NotAdvertised => R::advance(State::Ended, &[EndNotAdvertised]),
-            Input::Cancelled | Input::Withdrawn => R::advance(State::Ended, &[EndCancelled]),
-            Input::TimedOut => R::advance(State::Ended, &[EndTimedOut]),
-            Input::Closed => R::advance(State::Ended, &[EndUnsent]),
-            Input::Lost => R::advance(state, &[Requeue]),
-            Input::LostReplayable
-            | Input::LostTask
-            | Input::TaskRuns
-            | Input::TaskSends
-            | Input::Hand
-            | Input::Answered
-            | Input::Invalid
-            | Input::InputRequired
-            | Input::RetryRequired
-            | Input::InputDeclined
-            | Input::Refused
-            | Input::Admitted
-            | Input::Denied
-            | Input::Restarted
-            | Input::NotRun
-            | Input::Expired
-            | Input::ExpiredReplayable => R::ignore(state),
-        },
-        State::Written => match input {
-            Input::InputGiven | Input::Declined => R::reject(state),
-            Input::Hand => R::advance(State::Sent, &[]),
-            Input::Cancelled | Input::Withdrawn => R::advance(State::Ended, &[Retract, EndCancelled]),
-            Input::TimedOut => R::advance(State::Ended, &[Retract, EndTimedOut]),
-            Input::Closed | Input::Denied => R::advance(State::Ended, &[Retract, EndUnsent]),
-            Input::Lost => R::advance(State::Queued, &[Retract, Requeue]),
-            Input::LostReplayable
-            | Input::LostTask
-            | Input::TaskRuns
-            | Input::TaskSends
-            | Input::Write
-            | Input::NotAdvertised
-            | Input::Answered
-            | Input::Invalid
-            | Input::InputRequired
-            | Input::RetryRequired
-            | Input::InputDeclined
-            | Input::Refused
-            | Input::Admitted
-            | Input::Restarted
-            | Input::NotRun
-            | Input::Expired
-            | Input::ExpiredReplayable => R::ignore(state),
-        },
-        State::Sent => match input {
-            Input::InputGiven | Input::Declined => R::reject(state),
-            Input::Answered => R::advance(State::Ended, &[EndAnswered]),
-            Input::Invalid => R::advance(State::Ended, &[EndInvalid]),
-            Input::InputRequired => R::advance(State::Waiting, &[AwaitInput]),
-            Input::RetryRequired | Input::NotRun => R::advance(State::Queued, &[RequeueAnew]),
-            Input::Restarted => R::advance(State::Written, &[]),
-            Input::Expired => R::advance(State::Queued, &[CountExpiry, RequeueAnew]),
-            // It is sent again together with the others in flight that may run twice.
-            Input::ExpiredReplayable => R::advance(state, &[CountExpiry]),
-            Input::Refused => R::advance(State::Blocked, &[Block]),
-            Input::Cancelled => R::advance(State::Ended, &[Cancel, EndCancelled]),
-            Input::Withdrawn => R::advance(State::Ended, &[Drop, EndCancelled]),
-            Input::TimedOut => R::advance(State::Ended, &[Cancel, EndTimedOut]),
-            Input::Lost | Input::Closed => R::advance(State::Ended, &[EndUnknown]),
-            Input::LostReplayable => R::advance(State::Queued, &[CountLoss, RequeueAnew]),
-            Input::LostTask | Input::TaskSends => R::advance(State::Queued, &[RequeueAnew]),
-            Input::TaskRuns => R::advance(State::Running, &[AwaitTask]),
-            Input::Write
-            | Input::Hand
-            | Input::NotAdvertised
-            | Input::InputDeclined
-            | Input::Admitted
-            | Input::Denied => R::ignore(state),
-        },
-        State::Waiting => match input {
-            Input::InputGiven => R::advance(State::Queued, &[RequeueAnew]),
-            Input::InputDeclined | Input::Declined | Input::TimedOut | Input::Closed => {
-                R::advance(State::Ended, &[EndInputRequired])
-            }
-            Input::Cancelled => R::advance(State::Ended, &[EndCancelled]),
-            // Required input does not depend on the connection: its state is part of the retry.
-            Input::Lost => R::advance(state, &[]),
-            Input::LostReplayable
-            | Input::LostTask
-            | Input::TaskRuns
-            | Input::TaskSends
-            | Input::Withdrawn
-            | Input::Write
-            | Input::Hand
-            | Input::Answered
-            | Input::Invalid
-            | Input::InputRequired
-            | Input::RetryRequired
-            | Input::Refused
-            | Input::Admitted
-            | Input::Denied
-            | Input::Restarted
-            | Input::NotRun
-            | Input::Expired
-            | Input::ExpiredReplayable
-            | Input::NotAdvertised => R::ignore(state),
-        },
-        State::Blocked => match input {
-            Input::InputGiven => R::reject(state),
-            Input::Admitted => R::advance(State::Queued, &[RequeueAnew]),
-            Input::Denied | Input::Declined | Input::TimedOut | Input::Closed => {
-                R::advance(State::Ended, &[EndRefused])
-            }
-            Input::Cancelled => R::advance(State::Ended, &[EndCancelled]),
-            // It did not run, so it can be sent on the next connection.
-            Input::Lost => R::advance(state, &[]),
-            Input::LostReplayable
-            | Input::LostTask
-            | Input::TaskRuns
-            | Input::TaskSends
-            | Input::Withdrawn
-            | Input::Write
-            | Input::Hand
-            | Input::Answered
-            | Input::Invalid
-            | Input::InputRequired
-            | Input::RetryRequired
-            | Input::InputDeclined
-            | Input::Refused
-            | Input::Restarted
-            | Input::NotRun
-            | Input::Expired
-            | Input::ExpiredReplayable
-            | Input::NotAdvertised => R::ignore(state),
-        },
-        State::Running => match input {
-            Input::InputGiven | Input::Declined => R::reject(state),
-            Input::TaskRuns | Input::Lost => R::advance(state, &[]),
-            Input::TaskSends => R::advance(State::Queued, &[RequeueAnew]),
-            Input::InputRequired => R::advance(State::Waiting, &[AwaitInput]),
-            Input::Answered => R::advance(State::Ended, &[EndAnswered]),
-            Input::Invalid => R::advance(State::Ended, &[EndInvalid]),
-            Input::Cancelled => R::advance(State::Ended, &[EndCancelled]),
-            Input::TimedOut => R::advance(State::Ended, &[EndTimedOut]),
-            Input::Closed => R::advance(State::Ended, &[EndUnknown]),
-            Input::LostReplayable
-            | Input::LostTask
-            | Input::Withdrawn
-            | Input::Write
-            | Input::Hand
-            | Input::RetryRequired
-            | Input::InputDeclined
-            | Input::Refused
-            | Input::Admitted
-            | Input::Denied
-            | Input::Restarted
-            | Input::NotRun
-            | Input::Expired
-            | Input::ExpiredReplayable
-            | Input::NotAdvertised => R::ignore(state),
-        },
-        State::Ended => match input {
-            Input::Write
-            | Input::Hand
-            | Input::Answered
-            | Input::Invalid
-            | Input::InputRequired
-            | Input::RetryRequired
-            | Input::InputGiven
-            | Input::InputDeclined
-            | Input::Declined
-            | Input::Refused
-            | Input::Admitted
-            | Input::Denied
-            | Input::Restarted
-            | Input::NotRun
-            | Input::Expired
-            | Input::ExpiredReplayable
-            | Input::Cancelled
-            | Input::Withdrawn
-            | Input::TimedOut
-            | Input::NotAdvertised
-            | Input::Lost
-            | Input::LostReplayable
-            | Input::LostTask
-            | Input::TaskRuns
-            | Input::TaskSends
-            | Input::Closed => R::ignore(state),
-        },
+    Effect {
+        Requeue,
+        /// Requeue it with a new id on the wire.
+        RequeueAnew,
+        CountLoss,
+        CountExpiry,
+        AwaitInput,
+        Block,
+        AwaitTask,
+        /// Withdraw it from the outputs.
+        Retract,
+        /// Cancel it at the server.
+        Cancel,
+        /// Drop its exchange.
+        Drop,
+        EndAnswered,
+        EndInvalid,
+        EndInputRequired,
+        EndRefused,
+        EndCancelled,
+        EndTimedOut,
+        EndNotAdvertised,
+        EndUnsent,
+        EndUnknown,
     }
 }
 
-recorded!("request", refuses);
+state_table! {
+    /// The life of a request: one that may have run is not sent again without permission, and each ends once.
+    "request" step: State, Input, Effect;
+    (Queued)  (Write)                                         => (Written);
+    (Queued)  (NotAdvertised)                                 => (Ended)   [EndNotAdvertised];
+    (Queued)  (Cancelled|Withdrawn)                           => (Ended)   [EndCancelled];
+    (Queued)  (TimedOut)                                      => (Ended)   [EndTimedOut];
+    (Queued)  (Closed)                                        => (Ended)   [EndUnsent];
+    (Queued)  (Lost)                                          => stay      [Requeue];
+    (Queued)  (Hand|Denied)                                   => ignore;
+
+    (Written) (Hand)                                          => (Sent);
+    (Written) (Cancelled|Withdrawn)                           => (Ended)   [Retract EndCancelled];
+    (Written) (TimedOut)                                      => (Ended)   [Retract EndTimedOut];
+    (Written) (Closed|Denied)                                 => (Ended)   [Retract EndUnsent];
+    (Written) (Lost)                                          => (Queued)  [Retract Requeue];
+    (Written) (Write|NotAdvertised)                           => ignore;
+
+    (Sent)    (Answered)                                      => (Ended)   [EndAnswered];
+    (Sent)    (Invalid)                                       => (Ended)   [EndInvalid];
+    (Sent)    (InputRequired)                                 => (Waiting) [AwaitInput];
+    (Sent)    (RetryRequired|NotRun)                          => (Queued)  [RequeueAnew];
+    (Sent)    (Restarted)                                     => (Written);
+    (Sent)    (Expired)                                       => (Queued)  [CountExpiry RequeueAnew];
+    // It is sent again together with the others in flight that may run twice.
+    (Sent)    (ExpiredReplayable)                             => stay      [CountExpiry];
+    (Sent)    (Refused)                                       => (Blocked) [Block];
+    (Sent)    (Cancelled)                                     => (Ended)   [Cancel EndCancelled];
+    (Sent)    (Withdrawn)                                     => (Ended)   [Drop EndCancelled];
+    (Sent)    (TimedOut)                                      => (Ended)   [Cancel EndTimedOut];
+    (Sent)    (Lost|Closed)                                   => (Ended)   [EndUnknown];
+    (Sent)    (LostReplayable)                                => (Queued)  [CountLoss RequeueAnew];
+    (Sent)    (LostTask|TaskSends)                            => (Queued)  [RequeueAnew];
+    (Sent)    (TaskRuns)                                      => (Running) [AwaitTask];
+    (Sent)    (Write|Hand|NotAdvertised|InputDeclined|Admitted|Denied) => ignore;
+
+    (Waiting) (InputGiven)                                    => (Queued)  [RequeueAnew];
+    (Waiting) (InputDeclined|Declined|TimedOut|Closed)        => (Ended)   [EndInputRequired];
+    (Waiting) (Cancelled)                                     => (Ended)   [EndCancelled];
+    // Required input does not depend on the connection: its state is part of the retry.
+    (Waiting) (Lost)                                          => stay;
+    (Waiting) (Admitted|Denied)                               => ignore;
+
+    (Blocked) (Admitted)                                      => (Queued)  [RequeueAnew];
+    (Blocked) (Denied|Declined|TimedOut|Closed)               => (Ended)   [EndRefused];
+    (Blocked) (Cancelled)                                     => (Ended)   [EndCancelled];
+    // It did not run, so it can be sent on the next connection.
+    (Blocked) (Lost)                                          => stay;
+    (Blocked) (InputDeclined)                                 => ignore;
+
+    (Running) (TaskRuns|Lost)                                 => stay;
+    (Running) (TaskSends)                                     => (Queued)  [RequeueAnew];
+    (Running) (InputRequired)                                 => (Waiting) [AwaitInput];
+    (Running) (Answered)                                      => (Ended)   [EndAnswered];
+    (Running) (Invalid)                                       => (Ended)   [EndInvalid];
+    (Running) (Cancelled)                                     => (Ended)   [EndCancelled];
+    (Running) (TimedOut)                                      => (Ended)   [EndTimedOut];
+    (Running) (Closed)                                        => (Ended)   [EndUnknown];
+    (Running) (InputDeclined|Admitted|Denied)                 => ignore;
+
+    (Queued|Written|Sent|Running) (InputGiven|Declined)       => misuse;
+    (Blocked) (InputGiven)                                    => misuse;
+    (Queued|Written) (Answered|Invalid|InputRequired|RetryRequired|InputDeclined|Refused|Admitted|Restarted|NotRun|Expired|ExpiredReplayable|LostReplayable|LostTask|TaskRuns|TaskSends) => ignore;
+    (Waiting|Blocked) (Answered|Invalid|InputRequired|TaskRuns|TaskSends) => ignore;
+    (Waiting|Blocked|Running) (Write|Hand|RetryRequired|Refused|Restarted|NotRun|Expired|ExpiredReplayable|Withdrawn|NotAdvertised|LostReplayable|LostTask) => ignore;
+    (Ended) (Write|Hand|Answered|Invalid|InputRequired|RetryRequired|InputGiven|InputDeclined|Declined|Refused|Admitted|Denied|Restarted|NotRun|Expired|ExpiredReplayable|Cancelled|Withdrawn|TimedOut|NotAdvertised|Lost|LostReplayable|LostTask|TaskRuns|TaskSends|Closed) => ignore;
+}
+
+values! {
+    /// How a request was carried.
+    Carrier {
+        /// On a pipe, and no other connection follows.
+        LastPipe,
+        Pipe,
+        Http,
+    }
+
+    /// What the embedder says of the request.
+    ReplayPolicy { Allow, Forbid, Default }
+
+    /// What is known of a request's effects.
+    Effects {
+        /// The method only reads.
+        Reads,
+        /// The server says of the tool that it modifies nothing, or that calls may be repeated.
+        Harmless,
+        Unknown,
+    }
+}
+
+decision_table! {
+    /// Whether a request may run twice: whether it is sent again although its response is lost. `again`: it was not sent
+    /// again too often.
+    "replay" may_replay(carrier: Carrier, policy: ReplayPolicy, effects: Effects, trusted: bool, again: bool) -> bool;
+    (LastPipe)  (_)       (_)        (_)     (_)      => false;
+    (Pipe|Http) (Allow)   (_)        (_)     (=again) => {again};
+    (Pipe|Http) (Forbid)  (_)        (_)     (_)      => false;
+    (Pipe)      (Default) (Reads)    (_)     (_)      => false;
+    (Http)      (Default) (Reads)    (_)     (=again) => {again};
+    (Pipe|Http) (Default) (Harmless) (true)  (=again) => {again};
+    (Pipe|Http) (Default) (Harmless) (false) (_)      => false;
+    (Pipe|Http) (Default) (Unknown)  (_)     (_)      => false;
+}
+
+values! {
+    Broken { Exchange, Connection }
+
+    /// Whether a request is the call itself, or one about its task.
+    About { Call, Task }
+}
+
+/// What the loss of a request means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lost {
+    Request(Input),
+    Task(task::Input),
+}
+
+decision_table! {
+    /// What the loss of a request means. `twice`: it may run twice.
+    "replay_lost" lose(broken: Broken, sent: bool, about: About, twice: bool) -> Lost;
+    (Exchange)   (false) (_)    (_)     => Request(Input::NotRun);
+    (Connection) (false) (_)    (_)     => Request(Input::Lost);
+    (Exchange)   (true)  (Task) (_)     => Task(task::Input::Broken);
+    (Connection) (true)  (Task) (_)     => Request(Input::LostTask);
+    (_)          (true)  (Call) (true)  => Request(Input::LostReplayable);
+    (_)          (true)  (Call) (false) => Request(Input::Lost);
+}
+
+values! {
+    /// What the id of a response names.
+    Id {
+        /// A request that waits for its response.
+        Waiting,
+        /// As `Waiting`, with the id as another type.
+        WaitingLoose,
+        /// A request that was given up.
+        Abandoned,
+        /// A request of this connection that ended.
+        Ended,
+        /// No request of this connection; but it came in the HTTP exchange of one that waits.
+        ForeignInExchange,
+        /// No request of this connection; exactly one waits.
+        ForeignOneWaits,
+        /// No request of this connection.
+        Foreign,
+    }
+
+    Body { Result, Error }
+}
+
+/// The request that a response belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Match {
+    /// The one that the id names.
+    Named,
+    NamedAs(QuirkKind),
+    /// The one of the HTTP exchange.
+    Exchange,
+    /// The only one that waits.
+    OnlyAs(QuirkKind),
+    Late,
+    NoneAs(QuirkKind),
+}
+
+decision_table! {
+    /// The request that a response belongs to, by the response's id.
+    "response" match_response(id: Id, body: Body) -> Match;
+    (Waiting)           (_)      => Named;
+    (WaitingLoose)      (_)      => NamedAs(QuirkKind::IdType);
+    (Abandoned)         (_)      => Late;
+    (Ended)             (_)      => NoneAs(QuirkKind::UnknownId);
+    (ForeignInExchange) (Error)  => Exchange;
+    (ForeignInExchange) (Result) => NoneAs(QuirkKind::UnknownId);
+    (ForeignOneWaits)   (Error)  => OnlyAs(QuirkKind::IdNull);
+    (ForeignOneWaits)   (Result) => NoneAs(QuirkKind::UnknownId);
+    (Foreign)           (Error)  => NoneAs(QuirkKind::IdNull);
+    (Foreign)           (Result) => NoneAs(QuirkKind::UnknownId);
+}
+
+values! {
+    /// What a request is whose response is not needed.
+    Abandoned {
+        Plain,
+        CreatesTask,
+        AboutTask,
+        /// The engine's own, which is replaced.
+        Dropped,
+    }
+
+    /// How the server learns that a response is not needed.
+    CancelMethod {
+        Notify,
+        /// The exchange is closed, and the server notified.
+        CloseAndNotify,
+        Close,
+        Nothing,
+    }
+}
+
+decision_table! {
+    /// How a server learns that the response to a request is not needed.
+    "cancellation" cancel(wire: Wire, request: Abandoned, era: Era) -> CancelMethod;
+    (Pipe) (Plain)                         (_)      => Notify;
+    (Pipe) (CreatesTask|AboutTask|Dropped) (_)      => Nothing;
+    (Http) (Plain)                         (Legacy) => CloseAndNotify;
+    (Http) (Plain)                         (Modern) => Close;
+    (Http) (CreatesTask|AboutTask|Dropped) (_)      => Close;
+}

@@ -10,11 +10,16 @@ use core::fmt::Write;
 
 use super::link::shutdown;
 use super::page::Page;
-use super::{Verdict, breaker, gate, hub, keepalive, link, listen, lists, server, task};
+use super::{Verdict, breaker, gate, handshake, hub, keepalive, link, listen, lists, request, server, task};
 
 /// Every table, in the order of the guide.
 fn tables() -> Vec<Box<dyn Page>> {
     vec![
+        Box::new(handshake::step::table()),
+        Box::new(handshake::start::table()),
+        Box::new(handshake::accept::table()),
+        Box::new(handshake::refuse::table()),
+        Box::new(handshake::next_offer::table()),
         Box::new(keepalive::start::table()),
         Box::new(keepalive::step::table()),
         Box::new(keepalive::judge::table()),
@@ -22,6 +27,11 @@ fn tables() -> Vec<Box<dyn Page>> {
         Box::new(link::lose::table()),
         Box::new(link::end::table()),
         Box::new(shutdown::step::table()),
+        Box::new(request::step::table()),
+        Box::new(request::may_replay::table()),
+        Box::new(request::lose::table()),
+        Box::new(request::match_response::table()),
+        Box::new(request::cancel::table()),
         Box::new(gate::decide::table()),
         Box::new(lists::discovery::step::table()),
         Box::new(lists::refresh::step::table()),
@@ -202,4 +212,43 @@ fn shutdown_handles_its_timer() {
     let table = shutdown::step::table();
     table.check(&[]);
     table.timer(|effect| effect == shutdown::Effect::Arm, shutdown::Input::Timer);
+}
+
+#[test]
+fn a_request_ends_once() {
+    use request::{Effect, State};
+    let table = request::step::table();
+    table.check(&[State::Ended]);
+    let again = table.after(|effect| matches!(effect, Effect::Requeue | Effect::RequeueAnew));
+    assert!(again.iter().all(|state| *state == State::Queued), "what waits again is in the queue");
+    for (state, input, row) in table.cells() {
+        let ends = row.effects.iter().filter(|effect| alloc::format!("{effect:?}").starts_with("End")).count();
+        let ended = row.next == State::Ended && state != State::Ended;
+        assert_eq!(ends, usize::from(ended), "{state:?} × {input:?} ends once or not at all");
+    }
+}
+
+#[test]
+fn a_handshake_has_a_deadline() {
+    use handshake::{Effect, Input, Phase};
+    let table = handshake::step::table();
+    table.check(&[]);
+    table.timer(|effect| effect == Effect::ArmDiscover, Input::DiscoverTimeout);
+    let done = [Phase::Idle, Phase::Legacy, Phase::Modern, Phase::Reopening, Phase::Failed];
+    for state in table.states.iter().filter(|state| !done.contains(&state.phase)) {
+        let verdict = handshake::step::row(*state, Input::Deadline).verdict;
+        assert_eq!(verdict, super::Verdict::Advance, "{state:?} has no deadline");
+    }
+}
+
+#[test]
+fn the_capabilities_are_left_out_once() {
+    use super::page::Values;
+    for about in handshake::About::all() {
+        let offer = |older| handshake::next_offer::row(about, older, true);
+        assert!(
+            [true, false].map(offer).iter().all(|input| *input != handshake::Input::CapabilitiesRefused),
+            "{about:?}"
+        );
+    }
 }

@@ -23,13 +23,11 @@ use super::{
 };
 use crate::Time;
 use crate::jsonrpc::{ErrorObject, Json, Object};
-use crate::machine::call_error::{Error, Urls};
-use crate::machine::replay::{About, Broke, Carrier, Effects, Lost, Sent, Word};
-use crate::machine::request::{Effect, Input, State};
+use crate::machine::request::{About, Broken, Carrier, Effect, Effects, Input, Lost, ReplayPolicy, State};
 use crate::machine::resend::{Reason, Resend, Unsent, Used};
 use crate::machine::server::result::Content;
-use crate::machine::{self, call_error, replay, request, resend};
-use crate::protocol::{Era, error_code, method};
+use crate::machine::{self, request, resend};
+use crate::protocol::{error_code, method};
 use crate::text::excerpt;
 
 /// Queues a request of the embedder.
@@ -195,7 +193,7 @@ pub(super) fn on_connection_lost(core: &mut Core) {
     for id in core.requests.calls() {
         // What was not sent did not run.
         let sent = core.is_sent(id);
-        on_lost(core, id, Broke::Connection, sent);
+        on_lost(core, id, Broken::Connection, sent);
     }
 }
 
@@ -207,37 +205,34 @@ pub(super) fn end(core: &mut Core) {
 }
 
 /// The response to a request is lost. `sent`: the request may have reached the server.
-fn on_lost(core: &mut Core, id: u64, broke: Broke, sent: bool) {
+fn on_lost(core: &mut Core, id: u64, broken: Broken, sent: bool) {
     let about = if core.requests.runs_as_task(id) { About::Task } else { About::Call };
     // Whether a call may run twice matters only if it was sent.
-    let (sent, twice) = match (sent, about) {
-        (false, _) => (Sent::No, Resend::End),
-        (true, About::Task) => (Sent::Yes, Resend::End),
-        (true, About::Call) => (Sent::Yes, decide_replay(core, id)),
-    };
-    match replay::take_lost(broke, sent, about, twice) {
+    let twice = sent && about == About::Call && may_replay(core, id);
+    match request::lose(broken, sent, about, twice) {
         Lost::Request(input) => step(core, id, input),
         Lost::Task(input) => task::on_lost(core, id, input),
     }
 }
 
 /// Whether a sent request may run twice.
-fn decide_replay(core: &Core, id: u64) -> Resend {
-    let Some(call) = core.requests.call(id) else { return Resend::End };
+fn may_replay(core: &Core, id: u64) -> bool {
+    let Some(call) = core.requests.call(id) else { return false };
     let carrier = match core.wire {
         Wire::Http => Carrier::Http,
         Wire::Pipe if core.options.reconnect.is_some() => Carrier::Pipe,
         Wire::Pipe => Carrier::LastPipe,
     };
     let replay = if call.task.is_some() { Some(true) } else { call.request.replay };
-    let word = match replay {
-        Some(true) => Word::Allowed,
-        Some(false) => Word::Forbidden,
-        None => Word::Unsaid,
+    let policy = match replay {
+        Some(true) => ReplayPolicy::Allow,
+        Some(false) => ReplayPolicy::Forbid,
+        None => ReplayPolicy::Default,
     };
     // The parameters are read only if they matter.
-    let effects = if word == Word::Unsaid { effects_of(core, &call.request) } else { Effects::Unknown };
-    replay::take(carrier, word, effects, core.trust(), resend::take(Reason::Lost, call.lost))
+    let effects = if policy == ReplayPolicy::Default { effects_of(core, &call.request) } else { Effects::Unknown };
+    let again = resend::take(Reason::Lost, call.lost) == Resend::Again;
+    request::may_replay(carrier, policy, effects, core.options.trust, again)
 }
 
 /// What is known of a request's effects, by its method and the server's annotations of the tool.
@@ -254,7 +249,7 @@ fn effects_of(core: &Core, request: &Request) -> Effects {
 
 /// The exchange of a request broke. `sent`: the request may have reached the server.
 pub(super) fn on_exchange_lost(core: &mut Core, id: u64, sent: bool) {
-    on_lost(core, id, Broke::Exchange, sent);
+    on_lost(core, id, Broken::Exchange, sent);
 }
 
 /// Whether the request was sent again for an expired session before.
@@ -272,9 +267,10 @@ pub(super) fn on_expired(core: &mut Core, id: u64) {
 /// The response says that the session expired, but the request may have run. It ends with this response, unless it may
 /// run twice.
 pub(super) fn on_expired_response(core: &mut Core, id: u64, error: ErrorObject) {
-    match decide_replay(core, id) {
-        Resend::Again => step(core, id, Input::ExpiredReplayable),
-        Resend::End => step_to(core, id, Input::Answered, Some(Outcome::Error(RequestError::Server(error))), None),
+    if may_replay(core, id) {
+        step(core, id, Input::ExpiredReplayable);
+    } else {
+        step_to(core, id, Input::Answered, Some(Outcome::Error(RequestError::Server(error))), None);
     }
 }
 
@@ -504,14 +500,10 @@ fn responses_of<'a>(responses: impl Iterator<Item = (&'a str, &'a str)>) -> Box<
 /// What the error of a call requires before the call is made again, if it does not end the call.
 fn urls_required(core: &Core, id: u64, error: &ErrorObject) -> Option<Box<RawValue>> {
     let elicitations = read_urls(core, error);
-    let class = if elicitations.is_some() { Error::Urls } else { Error::Other };
     let declared = core.options.capabilities.elicitation_url && !core.is_undeclared();
-    let urls = if declared { Urls::Declared } else { Urls::Undeclared };
-    let again = core.requests.call(id).map_or(Resend::End, |call| resend::take(Reason::Urls, call.urls));
-    match call_error::take(class, core.era().unwrap_or(Era::Legacy), urls, again) {
-        call_error::Meaning::Input => elicitations,
-        call_error::Meaning::End => None,
-    }
+    let is_first = |call: &Call| resend::take(Reason::Urls, call.urls) == Resend::Again;
+    let may_ask = declared && !core.is_modern() && core.requests.call(id).is_some_and(is_first);
+    elicitations.filter(|_| may_ask)
 }
 
 /// The elicitations that an error requires, in the form of required inputs, with the id of each as its key.
@@ -592,7 +584,7 @@ pub(super) fn step(core: &mut Core, id: u64, input: Input) {
 fn step_to(core: &mut Core, mut id: u64, input: Input, mut outcome: Option<Outcome>, reason: Option<&str>) {
     let Some(open) = core.requests.get(id) else { return };
     let resent = reason_of(open, input);
-    let row = request::take(open.phase, input);
+    let row = request::step(open.phase, input);
     if row.next != State::Ended {
         core.requests.set_phase(id, row.next);
     }

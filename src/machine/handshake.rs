@@ -1,0 +1,315 @@
+//! How a client finds out the server's era and version (specification 2026-07-28, "stdio", Backward Compatibility;
+//! 2025-11-25, "Lifecycle").
+
+use super::QuirkKind;
+use super::Wire;
+use super::table::{decision_table, product, state_table, values};
+
+values! {
+    Phase {
+        Idle,
+        /// `server/discover` is in flight; `initialize` may follow.
+        Discovering,
+        /// A second `server/discover`, with a version that the server named, is in flight.
+        Rediscovering,
+        /// `server/discover` is in flight, and only the modern era is allowed.
+        Pinned,
+        /// As `Pinned`, for a second `server/discover` with a version that the server named.
+        Repinned,
+        /// `server/discover` is in flight, after `initialize` was refused.
+        DiscoveringLast,
+        /// `initialize` is in flight.
+        Initializing,
+        /// Done: the server accepted `initialize`.
+        Legacy,
+        /// Done: every request carries its metadata.
+        Modern,
+        /// A new transport is to be opened, for `initialize` without `server/discover`.
+        Reopening,
+        Failed,
+    }
+
+    /// What is known while `initialize` is in flight.
+    Basis {
+        /// Only the legacy era is allowed, or possible.
+        None,
+        /// It was sent first; `server/discover` may follow.
+        First,
+        /// The transport before closed on `server/discover`.
+        Reopened,
+        /// A response to `server/discover` came before.
+        AfterDiscover,
+        /// As `AfterDiscover`, and the response was an HTTP 5xx, which does not show the era.
+        AfterFault,
+        /// `server/discover` timed out.
+        Blind,
+        /// As `Blind`, and a late response to `server/discover` showed that the server is modern.
+        Backed,
+        /// As `Blind`, and a late response to `server/discover` was an error that only modern servers send.
+        Warned,
+    }
+
+    Input {
+        /// The transport is open, and both eras are allowed.
+        StartDiscover,
+        /// As `StartDiscover`, over HTTP: a server that does not answer one request does not answer others, either.
+        StartDiscoverHttp,
+        /// The transport is open, and only the modern era is allowed.
+        StartModern,
+        /// The transport is open, both eras are allowed, and the legacy era is tried first.
+        StartLegacyFirst,
+        /// The transport is open, and only the legacy era is allowed.
+        StartLegacy,
+        /// The response to `server/discover` names a modern version that both sides support.
+        ModernFound,
+        /// The response to `server/discover` names only legacy versions; both sides support one of them.
+        LegacyFound,
+        /// `server/discover` was refused with -32022, which names a modern version that both sides support.
+        VersionOffered,
+        /// The response to `server/discover` names no version that both sides support.
+        NothingCommon,
+        /// `server/discover` was refused with another error of the modern era.
+        ModernError,
+        /// `server/discover` was refused with any other error, or its response is invalid.
+        NotModern,
+        /// `server/discover` was answered with HTTP 5xx.
+        ServerFault,
+        DiscoverTimeout,
+        /// A late response to `server/discover` is a modern server's result.
+        LateModern,
+        /// A late response to `server/discover` is an error that only modern servers send.
+        LateModernError,
+        /// A late response to `server/discover` is not from a modern server.
+        LateOther,
+        /// `initialize` was answered with a version that both sides support.
+        Accepted,
+        /// `initialize` was answered with an unknown version; the nearest older version is used.
+        AcceptedNearest,
+        /// `initialize` was answered with an unknown version.
+        VersionUnknown,
+        /// `initialize` was refused because of its version, and there is an older version to offer.
+        VersionRefused,
+        /// `initialize` was refused because of the client's capabilities, which it declared.
+        CapabilitiesRefused,
+        /// `initialize` was refused by a server that names modern versions.
+        RefusedByModern,
+        /// `initialize` was refused for any other reason.
+        Refused,
+        /// The response to `initialize` is invalid.
+        Malformed,
+        Deadline,
+        TransportClosed,
+    }
+
+    /// Why a handshake failed.
+    Failure {
+        Timeout,
+        Rejected,
+        /// The server supports only an era that the options exclude.
+        EraExcluded,
+        /// There is no version that both sides support.
+        UnsupportedVersion,
+        /// The response is invalid.
+        Protocol,
+        /// The transport closed.
+        Closed,
+    }
+}
+
+/// What the engine does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Effect {
+    SendDiscover,
+    /// Send `server/discover` with the version that the server named.
+    SendDiscoverNamed,
+    /// Send `initialize` with the newest legacy version.
+    SendInitialize,
+    /// Send `initialize` with the newest version that the server named.
+    SendInitializeNamed,
+    /// Send `initialize` with the next older version.
+    SendInitializeOlder,
+    /// Send `initialize` without capabilities.
+    SendInitializeBare,
+    /// Send `notifications/initialized`, and begin discovery.
+    SendInitialized,
+    /// Begin discovery with a server that sends no requests.
+    DiscoverModern,
+    ArmDiscover,
+    DisarmDiscover,
+    /// Extend the deadline of the handshake, so that `initialize` has its time.
+    ExtendDeadline,
+    /// Keep the late response to `server/discover`, in case `initialize` is refused.
+    KeepEvidence,
+    /// Remember that the server closes the connection on `server/discover`, and record the deviation.
+    NoteClosedAs(QuirkKind),
+    /// Use the server's version and capabilities in the response.
+    Adopt,
+    /// Do not remember the era.
+    ForgetEra,
+    /// Use the server's version and capabilities in the late response to `server/discover`.
+    AdoptEvidence,
+    /// Open a new transport.
+    Reopen,
+    Fail(Failure),
+}
+
+product! { State { phase: Phase, basis: Basis } }
+
+impl State {
+    /// A handshake that did not start.
+    pub(crate) const IDLE: Self = Self { phase: Phase::Idle, basis: Basis::None };
+    /// The handshake starts on a new transport, after the one before closed on `server/discover`.
+    pub(crate) const REOPENING: Self = Self { phase: Phase::Reopening, basis: Basis::None };
+}
+
+state_table! {
+    /// How a client finds out the server's era and version (specification 2026-07-28, "stdio", Backward Compatibility;
+    /// 2025-11-25, "Lifecycle").
+    "handshake" step: State { phase: Phase, basis: Basis }, Input, Effect;
+    (Idle)            (_)             (StartDiscover)     => (Discovering)     (None)          [SendDiscover ArmDiscover];
+    (Idle)            (_)             (StartDiscoverHttp) => (Discovering)     (None)          [SendDiscover];
+    (Idle)            (_)             (StartModern)       => (Pinned)          (None)          [SendDiscover];
+    (Idle)            (_)             (StartLegacyFirst)  => (Initializing)    (First)         [SendInitialize];
+    (Idle)            (_)             (StartLegacy)       => (Initializing)    (None)          [SendInitialize];
+    (Reopening)       (_)             (StartDiscover)     => (Initializing)    (Reopened)      [SendInitialize];
+    (Reopening)       (_)             (StartDiscoverHttp|StartModern|StartLegacyFirst|StartLegacy) => ignore;
+
+    (Discovering|Rediscovering|Pinned|Repinned|DiscoveringLast) (_) (ModernFound) => (Modern)  (None) [DisarmDiscover Adopt DiscoverModern];
+    (Discovering|Rediscovering) (_)   (LegacyFound)       => (Initializing)    (AfterDiscover) [DisarmDiscover SendInitializeNamed];
+    (Pinned|Repinned) (_)             (LegacyFound)       => (Failed)          (None)          [Fail(Failure::EraExcluded)];
+    (DiscoveringLast) (_)             (LegacyFound)       => (Initializing)    (None)          [SendInitializeNamed];
+    (Discovering)     (_)             (VersionOffered)    => (Rediscovering)   (None)          [DisarmDiscover SendDiscoverNamed];
+    (Pinned|DiscoveringLast) (_)      (VersionOffered)    => (Repinned)        (None)          [SendDiscoverNamed];
+    (Rediscovering|Repinned) (_)      (VersionOffered)    => (Failed)          (None)          [Fail(Failure::UnsupportedVersion)];
+    (Discovering|Rediscovering|Pinned|Repinned|DiscoveringLast) (_) (NothingCommon) => (Failed) (None) [Fail(Failure::UnsupportedVersion)];
+    (Discovering|Rediscovering|Pinned|Repinned|DiscoveringLast) (_) (ModernError) => (Failed)  (None) [Fail(Failure::Rejected)];
+    (Discovering)     (_)             (NotModern)         => (Initializing)    (AfterDiscover) [DisarmDiscover SendInitialize];
+    (Discovering)     (_)             (ServerFault)       => (Initializing)    (AfterFault)    [DisarmDiscover SendInitialize] ! Probe5xx;
+    (Rediscovering|Pinned|Repinned|DiscoveringLast) (_) (NotModern|ServerFault) => (Failed)    (None) [Fail(Failure::Rejected)];
+    (Discovering)     (_)             (DiscoverTimeout)   => (Initializing)    (Blind)         [ExtendDeadline SendInitialize] ! ProbeSilent;
+    (Discovering|Rediscovering|Pinned|Repinned|DiscoveringLast) (_) (Deadline) => (Failed)     (None) [Fail(Failure::Timeout)];
+    (Discovering|Rediscovering) (_)   (TransportClosed)   => (Reopening)       (None)          [Reopen];
+    (Pinned|Repinned|DiscoveringLast) (_) (TransportClosed) => (Failed)        (None)          [Fail(Failure::Closed)];
+
+    (Initializing)    (Reopened)      (Accepted)          => (Legacy)          (None)          [Adopt NoteClosedAs(QuirkKind::ProbeClosed) SendInitialized];
+    (Initializing)    (AfterFault)    (Accepted)          => (Legacy)          (None)          [Adopt ForgetEra SendInitialized];
+    (Initializing)    (_)             (Accepted)          => (Legacy)          (None)          [Adopt SendInitialized];
+    (Initializing)    (Reopened)      (AcceptedNearest)   => (Legacy)          (None)          [Adopt NoteClosedAs(QuirkKind::ProbeClosed) SendInitialized] ! VersionUnknown;
+    (Initializing)    (AfterFault)    (AcceptedNearest)   => (Legacy)          (None)          [Adopt ForgetEra SendInitialized] ! VersionUnknown;
+    (Initializing)    (_)             (AcceptedNearest)   => (Legacy)          (None)          [Adopt SendInitialized] ! VersionUnknown;
+    (Initializing)    (Backed)        (VersionUnknown|VersionRefused|CapabilitiesRefused|RefusedByModern|Refused|Malformed|Deadline) => (Modern) (None) [AdoptEvidence DiscoverModern];
+    (Initializing)    (_)             (VersionUnknown)    => (Failed)          (None)          [Fail(Failure::UnsupportedVersion)];
+    (Initializing)    (_)             (VersionRefused)    => stay [SendInitializeOlder] ! VersionRefused;
+    (Initializing)    (_)             (CapabilitiesRefused) => stay [SendInitializeBare] ! CapabilitiesRefused;
+    (Initializing)    (None)          (RefusedByModern)   => (Failed)          (None)          [Fail(Failure::EraExcluded)];
+    (Initializing)    (_)             (RefusedByModern)   => (DiscoveringLast) (None)          [SendDiscover];
+    (Initializing)    (First|Warned)  (Refused)           => (DiscoveringLast) (None)          [SendDiscover];
+    (Initializing)    (_)             (Refused)           => (Failed)          (None)          [Fail(Failure::Rejected)];
+    (Initializing)    (_)             (Malformed)         => (Failed)          (None)          [Fail(Failure::Protocol)];
+    (Initializing)    (_)             (Deadline)          => (Failed)          (None)          [Fail(Failure::Timeout)];
+    (Initializing)    (None|First|Reopened) (TransportClosed) => (Failed)      (None)          [Fail(Failure::Closed)];
+    (Initializing)    (AfterDiscover|Blind|Backed|Warned) (TransportClosed) => (Reopening) (None) [Reopen];
+    // Over HTTP, the end of the transport is a loss.
+    (Initializing)    (AfterFault)    (TransportClosed)   => ignore;
+    (Initializing)    (Blind)         (LateModern)        => (_)               (Backed)        [KeepEvidence] ! ProbeLate;
+    (Initializing)    (Blind)         (LateModernError)   => (_)               (Warned)        [] ! ProbeLate;
+    (Initializing)    (Blind)         (LateOther)         => (_)               (AfterDiscover) [] ! ProbeLate;
+    (Initializing)    (_)             (LateModern|LateModernError|LateOther) => ignore;
+
+    (Rediscovering|Pinned|Repinned|DiscoveringLast) (_) (DiscoverTimeout) => ignore;
+    (Discovering|Rediscovering|Pinned|Repinned|DiscoveringLast) (_) (StartDiscover|StartDiscoverHttp|StartModern|StartLegacyFirst|StartLegacy|LateModern|LateModernError|LateOther|Accepted|AcceptedNearest|VersionUnknown|VersionRefused|CapabilitiesRefused|RefusedByModern|Refused|Malformed) => ignore;
+    (Initializing)    (_) (StartDiscover|StartDiscoverHttp|StartModern|StartLegacyFirst|StartLegacy|ModernFound|LegacyFound|VersionOffered|NothingCommon|ModernError|NotModern|ServerFault|DiscoverTimeout) => ignore;
+    (Legacy|Modern|Failed) (_) (StartDiscover|StartDiscoverHttp|StartModern|StartLegacyFirst|StartLegacy) => ignore;
+    (Idle|Legacy|Modern|Reopening|Failed) (_) (ModernFound|LegacyFound|VersionOffered|NothingCommon|ModernError|NotModern|ServerFault|DiscoverTimeout|LateModern|LateModernError|LateOther|Accepted|AcceptedNearest|VersionUnknown|VersionRefused|CapabilitiesRefused|RefusedByModern|Refused|Malformed|Deadline|TransportClosed) => ignore;
+}
+
+values! {
+    /// The eras that the options allow.
+    Allowed { Both, BothLegacyFirst, Legacy, Modern }
+
+    /// The era that the server had before.
+    Known { Legacy, Modern, Unknown }
+
+    /// A response to `initialize`, by its version. `Later`: unknown, and a known one is older.
+    Version { Legacy, Modern, Later, Unknown }
+
+    /// The request that was refused with an HTTP status.
+    Request { Discover, Initialize }
+
+    Status {
+        Success,
+        /// 400, 404 or 405, as of a server that does not know the request or the version.
+        NotUnderstood,
+        ServerError,
+        Other,
+    }
+
+    /// What a refusal of `initialize` is about.
+    About {
+        /// The server names a legacy version that was not tried.
+        VersionNamed,
+        Version,
+        VersionAndCapabilities,
+        Capabilities,
+        /// The parameters are invalid, and the message does not name the version.
+        Params,
+        Other,
+    }
+}
+
+decision_table! {
+    /// How a handshake starts.
+    "handshake_start" start(allowed: Allowed, known: Known, wire: Wire) -> Input;
+    (Both)            (Legacy)         (_)    => StartLegacyFirst;
+    (Both)            (Modern|Unknown) (Pipe) => StartDiscover;
+    (Both)            (Modern|Unknown) (Http) => StartDiscoverHttp;
+    (BothLegacyFirst) (_)              (_)    => StartLegacyFirst;
+    (Legacy)          (_)              (_)    => StartLegacy;
+    (Modern)          (_)              (_)    => StartModern;
+}
+
+decision_table! {
+    /// What the version in a response to `initialize` means. `nearest`: the options allow the nearest older version.
+    "handshake_version" accept(version: Version, nearest: bool) -> Input;
+    (Legacy)  (_)     => Accepted;
+    (Modern)  (_)     => RefusedByModern;
+    (Later)   (true)  => AcceptedNearest;
+    (Later)   (false) => VersionUnknown;
+    (Unknown) (_)     => VersionUnknown;
+}
+
+/// What a refusal with an HTTP status means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    Handshake(Input),
+    Initialize(About),
+}
+
+decision_table! {
+    /// What a refusal of the handshake with an HTTP status means.
+    "handshake_status" refuse(request: Request, status: Status) -> Refusal;
+    (Discover)   (ServerError)                 => Handshake(Input::ServerFault);
+    (Discover)   (Success|NotUnderstood|Other) => Handshake(Input::NotModern);
+    (Initialize) (Success)                     => Handshake(Input::Malformed);
+    (Initialize) (NotUnderstood)               => Initialize(About::Version);
+    (Initialize) (ServerError|Other)           => Initialize(About::Other);
+}
+
+decision_table! {
+    /// What is offered after a refusal of `initialize`: an older version, no capabilities, or nothing. `older`: there is a
+    /// version to offer next. `bare`: no capabilities were declared. This ends: each of the four legacy versions is offered
+    /// at most once, and the capabilities are left out once.
+    "handshake_offer" next_offer(about: About, older: bool, bare: bool) -> Input;
+    (VersionNamed)           (_)     (_)     => VersionRefused;
+    (Version)                (true)  (_)     => VersionRefused;
+    (Version)                (false) (_)     => Refused;
+    (VersionAndCapabilities) (true)  (_)     => VersionRefused;
+    (VersionAndCapabilities) (false) (false) => CapabilitiesRefused;
+    (VersionAndCapabilities) (false) (true)  => Refused;
+    (Capabilities)           (_)     (false) => CapabilitiesRefused;
+    (Capabilities)           (_)     (true)  => Refused;
+    (Params)                 (_)     (false) => CapabilitiesRefused;
+    (Params)                 (true)  (true)  => VersionRefused;
+    (Params)                 (false) (true)  => Refused;
+    (Other)                  (_)     (_)     => Refused;
+}
