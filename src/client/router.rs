@@ -26,9 +26,7 @@ use super::{
 };
 use crate::Time;
 use crate::jsonrpc::{self, Body, Decoded, Deviations, ErrorObject, Json, Message, Noise, ResponseId, Spans};
-use crate::machine::http_refusal::{
-    self, Access, Authority, Authorization, Meaning, Refused, Status, take_authorization, take_status,
-};
+use crate::machine::http_refusal::{Access, Authority, Authorization, Refused, authorization};
 use crate::machine::link::shutdown;
 use crate::machine::request::{Body as ResponseBody, Match};
 use crate::machine::resend::Resend;
@@ -920,22 +918,18 @@ impl Engine {
         }
         let refused = self.refused(Some(id));
         let core = &mut self.core;
-        let class = match status {
-            200..300 => Status::Success,
-            502 | 504 => Status::Gateway,
-            _ => Status::Other,
-        };
         let error = RequestError::Status { status, message: excerpt(why).into() };
-        match take_status(refused, class) {
-            Meaning::Handshake => {
+        match (refused, status) {
+            (Refused::Handshake, _) => {
                 if let Some(open) = core.end_request(id, request::Input::Answered, "") {
                     let signals = self.handshake.on_status(core, &open.purpose, status, error.to_string().into());
                     self.act(signals);
                 }
             }
-            Meaning::Lost => self.on_exchange_lost(id, true, &error.to_string()),
-            Meaning::Invalid => calls::on_invalid(core, id, error.to_string()),
-            Meaning::Failed => self.answer(id, Err(error)),
+            // A gateway got no response: the request may have run.
+            (_, 502 | 504) => self.on_exchange_lost(id, true, &error.to_string()),
+            (Refused::Call, 200..300) => calls::on_invalid(core, id, error.to_string()),
+            (_, _) => self.answer(id, Err(error)),
         }
     }
 
@@ -956,15 +950,14 @@ impl Engine {
         }
         let refused = self.refused(id);
         let connecting = self.link.has_transport() && !self.core.is_ready();
-        let phase = if connecting { http_refusal::Phase::Connecting } else { http_refusal::Phase::Connected };
         let access = match (forbidden, challenges.is_empty()) {
             (false, _) => Access::Required,
             (true, false) => Access::Insufficient,
             (true, true) => Access::Denied,
         };
         let core = &mut self.core;
-        let again = id.map_or(Resend::End, |id| calls::decide_block(core, id, Block::Authorization));
-        let decision = take_authorization(refused, phase, access, again, authority);
+        let again = id.is_some_and(|id| calls::decide_block(core, id, Block::Authorization) == Resend::Again);
+        let decision = authorization(refused, connecting, access, again, authority);
         let status = if forbidden { 403 } else { 401 };
         let error = RequestError::Status { status, message: excerpt(why).into() };
         // A client that authorizes itself needs nothing of the embedder.

@@ -1,10 +1,8 @@
-//! What follows for the client when the server refuses a request over HTTP: for lack of authorization (401, 403), and
-//! with a status only. [`http_answer`](super::http_answer) comes before: it says that the response is a refusal.
+//! What a refusal for lack of authorization (401, 403) means: for what was refused, and for the client's credentials.
 
-use super::alphabet;
-use super::resend::Resend;
+use super::table::{decision_table, values};
 
-alphabet! {
+values! {
     /// What was refused.
     Refused {
         /// No request: a stream, or a message without a response.
@@ -20,19 +18,7 @@ alphabet! {
         /// A request of the embedder.
         Call,
     }
-}
 
-alphabet! {
-    /// How far the connection is.
-    Phase {
-        /// It is being opened, or the handshake or discovery is in progress.
-        Connecting,
-        /// Discovery is done, or there is no connection.
-        Connected,
-    }
-}
-
-alphabet! {
     /// What the server says about authorization.
     Access {
         /// 401: it requires authorization.
@@ -42,139 +28,105 @@ alphabet! {
         /// 403 without a challenge: it refuses access.
         Denied,
     }
-}
 
-alphabet! {
-    /// Who obtains the authorization that is missing.
-    Authority {
-        /// The embedder.
-        Embedder,
-        /// The client, by OAuth.
-        Client,
-        /// Nobody: the client knows that none helps.
-        Nobody,
-    }
-}
+    /// Who obtains the authorization that is missing: the embedder; the client, by OAuth; nobody, since none helps.
+    Authority { Embedder, Client, Nobody }
 
-alphabet! {
     /// What follows when authorization is missing.
     Authorization {
         /// The request waits for authorization.
         Block,
         /// The binding holds the request or the message, and sends it again.
         Hold,
-        /// The connection ends.
         EndConnection,
-        /// [`status`] decides.
+        /// The request is refused by the status.
         ByStatus,
-        /// Nothing.
         Nothing,
     }
 }
 
-/// What follows when authorization is missing. `again`: whether the request may wait for it once more.
-pub(crate) const fn authorization(
-    refused: Refused,
-    phase: Phase,
-    access: Access,
-    again: Resend,
-    authority: Authority,
-) -> Authorization {
-    match refused {
-        Refused::Nothing => match phase {
-            Phase::Connecting => Authorization::EndConnection,
-            Phase::Connected => held(authority, Authorization::Nothing),
-        },
-        Refused::Handshake => Authorization::EndConnection,
-        Refused::List => match phase {
-            Phase::Connecting => Authorization::EndConnection,
-            Phase::Connected => held(authority, Authorization::ByStatus),
-        },
-        Refused::Keepalive => Authorization::ByStatus,
-        Refused::Engine => held(authority, Authorization::ByStatus),
-        Refused::Call => match access {
-            Access::Denied => Authorization::ByStatus,
-            Access::Required | Access::Insufficient => match authority {
-                Authority::Nobody => Authorization::ByStatus,
-                Authority::Embedder | Authority::Client => blocked(again),
-            },
-        },
+decision_table! {
+    /// What follows when authorization is missing. `connecting`: the connection is being opened, or the handshake or
+    /// discovery is in progress. `again`: the request may wait for authorization once more.
+    "http_refusal" authorization(refused: Refused, connecting: bool, access: Access, again: bool, authority: Authority)
+        -> Authorization;
+    (Handshake)    (_)     (_)                     (_)     (_)               => EndConnection;
+    (Nothing|List) (true)  (_)                     (_)     (_)               => EndConnection;
+    // Only what the client authorizes is sent again by itself.
+    (Nothing|List) (false) (_)                     (_)     (Client)          => Hold;
+    (Engine)       (_)     (_)                     (_)     (Client)          => Hold;
+    (Nothing)      (false) (_)                     (_)     (Embedder|Nobody) => Nothing;
+    (List)         (false) (_)                     (_)     (Embedder|Nobody) => ByStatus;
+    (Engine)       (_)     (_)                     (_)     (Embedder|Nobody) => ByStatus;
+    (Keepalive)    (_)     (_)                     (_)     (_)               => ByStatus;
+    (Call)         (_)     (Required|Insufficient) (true)  (Embedder|Client) => Block;
+    (Call)         (_)     (Required|Insufficient) (false) (Embedder|Client) => ByStatus;
+    (Call)         (_)     (Required|Insufficient) (_)     (Nobody)          => ByStatus;
+    (Call)         (_)     (Denied)                (_)     (_)               => ByStatus;
+}
+
+/// What a refusal means for the client's credentials (specification 2026-07-28, "Authorization", Error Handling).
+#[cfg(feature = "http")]
+pub(crate) mod challenge {
+    #[cfg(feature = "oauth")]
+    use super::super::table::decision_table;
+    use super::super::table::values;
+
+    values! {
+        /// What follows.
+        Step {
+            /// The request waits for the attempt in progress.
+            Wait,
+            /// The request is sent again with the current token.
+            Resend,
+            /// The request is sent again with another nonce.
+            ResendWithNonce,
+            /// A token is required, and none was sent.
+            Demand,
+            /// The token is renewed: by a refresh, where possible.
+            Renew,
+            /// A new grant replaces a token that was just issued.
+            Replace,
+            /// A new grant with the scopes of the challenge.
+            StepUp,
+            /// The request is refused.
+            Refuse,
+        }
     }
-}
 
-/// Only what the client authorizes is sent again by itself.
-const fn held(authority: Authority, otherwise: Authorization) -> Authorization {
-    match authority {
-        Authority::Client => Authorization::Hold,
-        Authority::Embedder | Authority::Nobody => otherwise,
+    #[cfg(feature = "oauth")]
+    values! {
+        /// The access token that the refused request had: none, or one when there is none now; another one than the
+        /// current one; the current one, which was issued some time ago, or just now.
+        Token { Missing, Former, Accepted, Fresh }
+
+        /// Whether an attempt is in progress that will bring a new token: none, one for the same scopes, or one that asks
+        /// a user or an authorization server for a new grant.
+        Progress { Idle, Renewing, Authorizing }
     }
-}
 
-const fn blocked(again: Resend) -> Authorization {
-    match again {
-        Resend::Again => Authorization::Block,
-        Resend::End => Authorization::ByStatus,
+    #[cfg(feature = "oauth")]
+    decision_table! {
+        /// What follows a 401. `may_replace`: whether fresh tokens were replaced less often than allowed.
+        "unauthorized" unauthorized(progress: Progress, token: Token, may_replace: bool) -> Step;
+        (Renewing|Authorizing) (_)        (_)     => Wait;
+        (Idle)                 (Missing)  (_)     => Demand;
+        (Idle)                 (Former)   (_)     => Resend;
+        (Idle)                 (Accepted) (_)     => Renew;
+        (Idle)                 (Fresh)    (true)  => Replace;
+        (Idle)                 (Fresh)    (false) => Refuse;
     }
-}
 
-alphabet! {
-    /// The class of a status.
-    Status {
-        /// 2xx: the response is not one.
-        Success,
-        /// 502 or 504: a gateway got no response; the request may have run.
-        Gateway,
-        /// Any other.
-        Other,
+    #[cfg(feature = "oauth")]
+    decision_table! {
+        /// What follows a 403 for lack of scopes. `may_step_up`: whether the scopes were requested less often than allowed,
+        /// and there is a user, or the policy allows to request them without one.
+        "insufficient_scope" insufficient_scope(may_step_up: bool, progress: Progress, token: Token) -> Step;
+        (false) (_)             (_)              => Refuse;
+        // Whether its scopes suffice is seen when the request is sent again.
+        (true)  (Authorizing)   (_)              => Wait;
+        (true)  (Idle|Renewing) (Missing)        => Demand;
+        (true)  (Idle|Renewing) (Former)         => Resend;
+        (true)  (Idle|Renewing) (Accepted|Fresh) => StepUp;
     }
-}
-
-alphabet! {
-    /// What a status means for the request that it refuses.
-    Meaning {
-        /// The [`handshake`](super::handshake) decides.
-        Handshake,
-        /// The exchange is lost, and the request may have run.
-        Lost,
-        /// The response is invalid.
-        Invalid,
-        /// The request failed with this status.
-        Failed,
-    }
-}
-
-/// What a status means for the request that it refuses.
-pub(crate) const fn status(refused: Refused, status: Status) -> Meaning {
-    match refused {
-        Refused::Handshake => Meaning::Handshake,
-        Refused::Nothing | Refused::List | Refused::Keepalive | Refused::Engine => match status {
-            Status::Gateway => Meaning::Lost,
-            Status::Success | Status::Other => Meaning::Failed,
-        },
-        Refused::Call => match status {
-            Status::Gateway => Meaning::Lost,
-            Status::Success => Meaning::Invalid,
-            Status::Other => Meaning::Failed,
-        },
-    }
-}
-
-/// [`authorization`], recorded with the feature `rows`.
-pub(crate) fn take_authorization(
-    refused: Refused,
-    phase: Phase,
-    access: Access,
-    again: Resend,
-    authority: Authority,
-) -> Authorization {
-    #[cfg(feature = "rows")]
-    super::rows::taken("http_refusal::authorization", &[&refused, &phase, &access, &again, &authority]);
-    authorization(refused, phase, access, again, authority)
-}
-
-/// [`status`], recorded with the feature `rows`.
-pub(crate) fn take_status(refused: Refused, class: Status) -> Meaning {
-    #[cfg(feature = "rows")]
-    super::rows::taken("http_refusal::status", &[&refused, &class]);
-    status(refused, class)
 }

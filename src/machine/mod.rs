@@ -7,23 +7,15 @@
 pub(crate) mod authorization;
 pub(crate) mod authorization_plan;
 pub(crate) mod breaker;
-pub(crate) mod challenge;
 pub(crate) mod credential_record;
 pub(crate) mod credentials;
 pub(crate) mod gate;
-pub(crate) mod get_stream;
 pub(crate) mod handshake;
-pub(crate) mod http;
-pub(crate) mod http_answer;
-pub(crate) mod http_end;
-pub(crate) mod http_head;
-pub(crate) mod http_initialized;
-pub(crate) mod http_reach;
-pub(crate) mod http_read;
+#[cfg(feature = "http")]
+pub(crate) mod http_connection;
 pub(crate) mod http_refusal;
-pub(crate) mod http_send;
-pub(crate) mod http_sse;
-pub(crate) mod http_waiting;
+#[cfg(feature = "http")]
+pub(crate) mod http_response;
 pub(crate) mod hub;
 pub(crate) mod keepalive;
 pub(crate) mod link;
@@ -44,8 +36,6 @@ pub(crate) use table::{Row, Verdict};
 mod page;
 #[cfg(test)]
 mod render;
-#[cfg(test)]
-mod render_http;
 #[cfg(test)]
 mod render_markdown;
 #[cfg(test)]

@@ -7,46 +7,12 @@ use alloc::format;
 use alloc::vec;
 
 use super::render_markdown::{Decisions, Table, column};
-use super::{authorization, authorization_plan, challenge, credential_record, credentials, store};
+use super::{authorization, authorization_plan, credential_record, credentials, store};
 
 /// Every decision table of OAuth.
 #[cfg(feature = "rows")]
 pub(super) fn all() -> alloc::vec::Vec<Decisions> {
-    vec![
-        unauthorized_decisions(),
-        scope_decisions(),
-        metadata_decisions(),
-        client_decisions(),
-        plan_decisions(),
-        redirect_decisions(),
-        failed_decisions(),
-    ]
-}
-
-fn unauthorized_decisions() -> Decisions {
-    use challenge::{Progress, Token, Tries, unauthorized};
-    Decisions {
-        name: "challenge::unauthorized",
-        columns: vec![column("attempt", Progress::ALL), column("token", Token::ALL), column("tries", Tries::ALL)],
-        decide: |at| format!("{:?}", unauthorized(Progress::ALL[at[0]], Token::ALL[at[1]], Tries::ALL[at[2]])),
-    }
-}
-
-fn scope_decisions() -> Decisions {
-    use challenge::{Grantor, Progress, Token, Tries, scope};
-    Decisions {
-        name: "challenge::scope",
-        columns: vec![
-            column("tries", Tries::ALL),
-            column("grantor", Grantor::ALL),
-            column("attempt", Progress::ALL),
-            column("token", Token::ALL),
-        ],
-        decide: |at| {
-            let (progress, token) = (Progress::ALL[at[2]], Token::ALL[at[3]]);
-            format!("{:?}", scope(Tries::ALL[at[0]], Grantor::ALL[at[1]], progress, token))
-        },
-    }
+    vec![metadata_decisions(), client_decisions(), plan_decisions(), redirect_decisions(), failed_decisions()]
 }
 
 fn metadata_decisions() -> Decisions {

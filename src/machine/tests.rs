@@ -10,11 +10,43 @@ use core::fmt::Write;
 
 use super::link::shutdown;
 use super::page::Page;
-use super::{Verdict, breaker, gate, handshake, hub, keepalive, link, listen, lists, request, server, task};
+use super::{
+    Verdict, breaker, gate, handshake, http_refusal, hub, keepalive, link, listen, lists, request, server, task,
+};
 
 /// Every table, in the order of the guide.
 fn tables() -> Vec<Box<dyn Page>> {
+    #[allow(unused_mut, reason = "without HTTP")]
+    let mut tables = core_tables();
+    #[cfg(feature = "http")]
+    tables.extend(http_tables());
+    tables
+}
+
+#[cfg(feature = "http")]
+fn http_tables() -> Vec<Box<dyn Page>> {
+    use super::{http_connection as connection, http_response as response};
     vec![
+        Box::new(connection::phase::step::table()),
+        Box::new(connection::sse::step::table()),
+        Box::new(connection::get_stream::step::table()),
+        Box::new(connection::send::decide::table()),
+        Box::new(response::head::table()),
+        Box::new(response::redirect::table()),
+        Box::new(response::body::table()),
+        Box::new(response::end::table()),
+        Box::new(response::expiry::table()),
+        Box::new(response::meaning::table()),
+        #[cfg(feature = "oauth")]
+        Box::new(http_refusal::challenge::unauthorized::table()),
+        #[cfg(feature = "oauth")]
+        Box::new(http_refusal::challenge::insufficient_scope::table()),
+    ]
+}
+
+fn core_tables() -> Vec<Box<dyn Page>> {
+    vec![
+        Box::new(http_refusal::authorization::table()),
         Box::new(handshake::step::table()),
         Box::new(handshake::start::table()),
         Box::new(handshake::accept::table()),
@@ -180,6 +212,40 @@ fn a_session_of_a_hub_is_closed_as_it_was_opened() {
         // What the embedder may know of is shut down, and not dropped.
         assert!(!has(Effect::Discard) || !state.called, "{state:?} × {input:?}");
         assert!(!has(Effect::Create) || matches!(state.phase, Phase::Idle | Phase::Queued), "{state:?} × {input:?}");
+    }
+}
+
+#[cfg(feature = "http")]
+#[test]
+fn a_get_stream_does_not_outlive_its_session() {
+    use super::http_connection::get_stream::{Effect, Input, State, step};
+    let table = step::table();
+    table.check(&[]);
+    table.timer(|effect| effect == Effect::Arm, Input::Timer);
+    for state in table.states {
+        assert_eq!(step::row(state, Input::Stop).next, State::Idle, "{state:?}");
+    }
+}
+
+#[cfg(feature = "http")]
+#[test]
+fn an_http_connection_ends_when_it_is_lost() {
+    use super::http_connection::phase::{Effect, Input, State, step};
+    use super::http_connection::sse;
+    let table = step::table();
+    table.check(&[]);
+    let waits = table.after(|effect| effect == Effect::StartStream);
+    for state in table.states {
+        let ends = step::row(state, Input::StreamDecided).effects.contains(&Effect::StopWait);
+        assert_eq!(ends, waits.contains(&state), "{state:?} waits for the GET stream");
+        let lost = step::row(state, Input::Lost).next;
+        assert!(matches!(lost, State::Idle | State::Ending | State::Deleting), "{state:?}");
+    }
+    let table = sse::step::table();
+    table.check(&[]);
+    for state in table.states {
+        let lost = sse::step::row(state, sse::Input::Lost).next;
+        assert!(matches!(lost, sse::State::Streamable | sse::State::Known), "{state:?}");
     }
 }
 

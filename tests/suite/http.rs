@@ -1874,6 +1874,6 @@ fn a_response_over_the_total_limit_ends_its_request() {
     web.body(&exchange, format!("{{\"jsonrpc\":\"{}", "x".repeat(8_192)));
     assert!(web.was_dropped(&exchange));
     let Some(Outcome::Error(error)) = web.ended(call) else { panic!("{}", web.outcome(call)) };
-    assert!(error.to_string().contains("larger together than 4096 bytes"), "{error}");
+    assert!(error.to_string().contains("incomplete responses exceed 4096 bytes in total"), "{error}");
     assert!(web.is_ready());
 }

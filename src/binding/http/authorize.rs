@@ -8,10 +8,9 @@ use super::connection::Http;
 use super::response::{Refusal, no_answer};
 use super::tokens::Sent;
 use crate::client::{Engine, Outgoing, Unauthorized};
-use crate::machine::challenge::Meaning;
-use crate::machine::get_stream;
+use crate::machine::http_connection::get_stream;
+use crate::machine::http_refusal::challenge::Step;
 use crate::machine::http_refusal::{Authority, Authorization};
-use crate::machine::http_waiting::{self, Fate, Refused, Room};
 use crate::machine::resend::{self, Reason, Resend, Used};
 use crate::protocol::Era;
 
@@ -22,7 +21,7 @@ pub(super) struct Waiting {
     pub(super) requests: Vec<(u64, Used)>,
     /// Notifications and responses, which are as many as may be in flight.
     pub(super) messages: Vec<(Outgoing, Used)>,
-    /// What is sent again at once, because the refusal was about what is known by now.
+    /// What is sent again at once: the token or nonce that it lacked has arrived.
     pub(super) readmitted: Vec<Held>,
     /// How often the handshakes were refused since the client was ready last.
     pub(super) handshake: Used,
@@ -43,18 +42,6 @@ pub(super) enum Held {
     Stream,
     /// The handshake.
     Connection,
-}
-
-impl Held {
-    pub(super) const fn kind(&self) -> Refused {
-        match self {
-            Self::Call(_) => Refused::Call,
-            Self::Request(..) => Refused::Request,
-            Self::Message(..) => Refused::Message,
-            Self::Stream => Refused::Stream,
-            Self::Connection => Refused::Connection,
-        }
-    }
 }
 
 impl Waiting {
@@ -102,7 +89,7 @@ impl Http {
     ) {
         let again = self.again(engine, id, sent);
         let is_modern = is_modern(engine);
-        let (authority, reason, meaning) = self.tokens.authority(engine.now(), is_modern, sent, refusal, again);
+        let (authority, reason, step) = self.tokens.authority(engine.now(), is_modern, sent, refusal, again);
         let forbidden = refusal.status == StatusCode::FORBIDDEN;
         let why = reason.as_deref().unwrap_or(why);
         let refused = Unauthorized { id, forbidden, why, challenges: &refusal.challenges, authority };
@@ -117,27 +104,29 @@ impl Http {
                 return;
             }
         };
-        self.hold(engine, refused, authority, meaning);
+        self.hold(engine, refused, authority, step);
     }
 
-    /// Sends again what was refused, lets it wait, or drops it, as the table decides.
-    fn hold(&mut self, engine: &mut Engine, refused: Held, authority: Authority, meaning: Meaning) -> Fate {
+    /// Sends again what was refused, lets it wait for a token, or drops it. Returns whether it is sent again at some time.
+    fn hold(&mut self, engine: &mut Engine, refused: Held, authority: Authority, step: Step) -> bool {
         let limit = engine.options().limits.in_flight.max(1);
-        let is_full = self.tokens.waiting().is_some_and(|waiting| waiting.messages.len() >= limit);
-        let room = if is_full { Room::Full } else { Room::Free };
-        let fate = http_waiting::take(refused.kind(), authority, meaning.lack(), room);
-        let Some(waiting) = self.tokens.waiting() else { return fate };
-        match fate {
-            Fate::SendAgain => waiting.send_again(refused),
-            Fate::Wait => waiting.keep(refused),
-            Fate::Drop => match refused {
-                Held::Message(..) => engine.count_undelivered(),
-                // The next handshake is another operation.
-                Held::Connection => waiting.handshake = Used::Never,
-                Held::Call(_) | Held::Request(..) | Held::Stream => {}
-            },
+        let Some(waiting) = self.tokens.waiting() else { return false };
+        let is_ready = matches!(step, Step::Resend | Step::ResendWithNonce);
+        match refused {
+            // The next handshake is another operation.
+            Held::Connection if authority != Authority::Client => waiting.handshake = Used::Never,
+            Held::Stream if authority != Authority::Client => {}
+            Held::Message(..) if !is_ready && waiting.messages.len() >= limit => engine.count_undelivered(),
+            Held::Call(_) | Held::Request(..) | Held::Message(..) | Held::Stream | Held::Connection => {
+                if is_ready {
+                    waiting.send_again(refused);
+                } else {
+                    waiting.keep(refused);
+                }
+                return true;
+            }
         }
-        fate
+        false
     }
 
     /// Whether what was refused may wait for authorization once more.
@@ -151,10 +140,11 @@ impl Http {
     pub(super) fn stream_refused(&mut self, engine: &mut Engine, sent: Sent, refusal: &Refusal) -> get_stream::Input {
         let used = self.tokens.waiting().map(|waiting| waiting.stream).unwrap_or_default();
         let again = resend::take(Reason::Unauthorized, used);
-        let (authority, _, meaning) = self.tokens.authority(engine.now(), is_modern(engine), sent, refusal, again);
-        match self.hold(engine, Held::Stream, authority, meaning) {
-            Fate::SendAgain | Fate::Wait => get_stream::Input::Unauthorized,
-            Fate::Drop => get_stream::Input::NotOffered,
+        let (authority, _, step) = self.tokens.authority(engine.now(), is_modern(engine), sent, refusal, again);
+        if self.hold(engine, Held::Stream, authority, step) {
+            get_stream::Input::Unauthorized
+        } else {
+            get_stream::Input::NotOffered
         }
     }
 

@@ -11,16 +11,16 @@ use http::{HeaderMap, HeaderValue, StatusCode, Uri};
 use super::action::{Broken, ExchangeId, HttpAction};
 use super::exchange::{Exchange, ExchangeKind, Exchanges, Reply};
 use super::request::SESSION_ID;
-use super::send::{Entry, Outbox, Queue, is_response, undelivered};
+use super::send::{Entry, Outbox, Queue, is_response, refuse_undelivered};
 use super::tokens::Tokens;
 use crate::Time;
 use crate::binding::address::{Address, UrlError, parse};
 use crate::client::{
     Binding, Client, ConnectionId, Engine, Event, OpenFailure, Operate, Outgoing, Report, Transport, Wire,
 };
-use crate::machine::http_send::Reached;
+use crate::machine::http_connection::{get_stream, phase, sse};
 use crate::machine::resend::Used;
-use crate::machine::{Row, Verdict, get_stream, http as phase, http_initialized, http_reach, http_sse};
+use crate::machine::{Row, Verdict};
 use crate::text::shown_in;
 
 /// Declares the parts of [`Http`], their initial values, and their saved state.
@@ -75,8 +75,13 @@ parts! {
     /// The connection that the exchanges belong to.
     connection: ConnectionId = ConnectionId::default(),
     phase: phase::State = phase::State::Idle,
-    reach: http_reach::State = http_reach::State::Reached,
-    accepting: http_initialized::State = http_initialized::State::Trusted,
+    /// A request did not reach the server, and no response began since.
+    unreached: bool = false,
+    /// `notifications/initialized` was sent again on this connection, because its first POST broke.
+    repeated: bool = false,
+    /// A connection ended because the POST of `notifications/initialized` broke twice. The server may have taken it, so the
+    /// next connection goes on without a response.
+    doubted: bool = false,
     /// The exchange of `notifications/initialized`.
     initialized: Option<ExchangeId> = None,
     /// `notifications/initialized`, while it waits to be sent again.
@@ -170,7 +175,7 @@ pub(super) const LINGER_BYTES: usize = 64 << 10;
 pub(super) const REDIRECTS: u8 = 5;
 
 /// Buffered bytes of a refusal's body.
-pub(super) const WORDS: usize = 64 << 10;
+pub(super) const REFUSAL_BYTES: usize = 64 << 10;
 
 /// Bytes of an invalid body that are quoted.
 pub(super) const EXCERPT: usize = 200;
@@ -387,7 +392,7 @@ impl Default for GetStream {
 
 impl GetStream {
     pub(super) fn step(&mut self, input: get_stream::Input) -> Row<get_stream::State, get_stream::Effect> {
-        let row = get_stream::take(self.state, input);
+        let row = get_stream::step(self.state, input);
         self.state = row.next;
         row
     }
@@ -427,33 +432,38 @@ impl GetStream {
 pub(super) struct Refused {
     pub(super) id: u64,
     pub(super) status: u16,
-    pub(super) words: Box<str>,
+    pub(super) text: Box<str>,
 }
 
 /// The state of the server's transport.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Sse {
-    state: http_sse::State,
+    state: sse::State,
     endpoint: Option<Address>,
     refused: Option<Box<Refused>>,
 }
 
 impl Default for Sse {
     fn default() -> Self {
-        Self { state: http_sse::State::Streamable, endpoint: None, refused: None }
+        Self { state: sse::State::Streamable, endpoint: None, refused: None }
     }
 }
 
 impl Sse {
-    pub(super) const fn state(&self) -> http_sse::State {
+    /// Whether responses come by the HTTP+SSE stream, not in the exchange of their request.
+    pub(super) fn is_ready(&self) -> bool {
+        self.state == sse::State::Ready
+    }
+
+    pub(super) const fn state(&self) -> sse::State {
         self.state
     }
 
-    pub(super) fn step(&mut self, input: http_sse::Input) -> Row<http_sse::State, http_sse::Effect> {
-        let row = http_sse::take(self.state, input);
+    pub(super) fn step(&mut self, input: sse::Input) -> Row<sse::State, sse::Effect> {
+        let row = sse::step(self.state, input);
         self.state = row.next;
-        if row.next != http_sse::State::Ready {
+        if row.next != sse::State::Ready {
             self.endpoint = None;
         }
         row
@@ -479,10 +489,17 @@ impl Sse {
 
 impl Http {
     pub(super) fn step(&mut self, engine: &mut Engine, input: phase::Input) {
-        let row = phase::take(self.phase, input);
+        self.step_because(engine, input, "every exchange is dropped");
+    }
+
+    /// Steps the table of the phases; `why` says how the connection ends.
+    fn step_because(&mut self, engine: &mut Engine, input: phase::Input, why: &str) {
+        let row = phase::step(self.phase, input);
         self.phase = row.next;
         for effect in row.effects {
             match effect {
+                phase::Effect::SendInitialized => self.post_initialized(),
+                phase::Effect::ReportBroken => engine.handle_transport(engine.now(), Transport::Closed { why }),
                 phase::Effect::StartStream => {
                     self.stream_wait = Some(self.timers.arm(engine.now() + STREAM_WAIT, Due::StreamLate));
                     self.stream_step(engine, get_stream::Input::Start);
@@ -506,40 +523,40 @@ impl Http {
                     for timer in self.queue.clear(|_| false) {
                         self.timers.disarm(timer);
                     }
-                    engine.handle_transport(engine.now(), Transport::Closed { why: "every exchange is dropped" });
+                    engine.handle_transport(engine.now(), Transport::Closed { why });
                 }
             }
         }
-        engine.hold_tools(phase::holds_calls(self.phase));
+        engine.hold_tools(self.phase.holds_calls());
     }
 
     /// Steps the table of the transport. `why` is the text that is reported, `message` is the received message.
-    pub(super) fn sse_step(&mut self, engine: &mut Engine, input: http_sse::Input, why: &str, message: &[u8]) {
+    pub(super) fn sse_step(&mut self, engine: &mut Engine, input: sse::Input, why: &str, message: &[u8]) {
         let now = engine.now();
         for effect in self.sse.step(input).effects {
             match effect {
-                http_sse::Effect::ReportOpened => engine.handle_transport(now, Transport::Opened),
-                http_sse::Effect::Get => self.get(ExchangeKind::Sse, 0),
-                http_sse::Effect::Drop => self.drop_first(|purpose| matches!(purpose, ExchangeKind::Sse)),
-                http_sse::Effect::SendAgain => {
+                sse::Effect::ReportOpened => engine.handle_transport(now, Transport::Opened),
+                sse::Effect::Get => self.get(ExchangeKind::Sse, 0),
+                sse::Effect::Drop => self.drop_first(|purpose| matches!(purpose, ExchangeKind::Sse)),
+                sse::Effect::SendAgain => {
                     if let Some(refused) = self.sse.take_refused() {
                         self.post_again(engine, refused.id);
                     }
                 }
-                http_sse::Effect::Refuse => {
+                sse::Effect::Refuse => {
                     if let Some(refused) = self.sse.take_refused() {
-                        let (id, status, why) = (refused.id, refused.status, &*refused.words);
+                        let (id, status, why) = (refused.id, refused.status, &*refused.text);
                         engine.handle_report(now, Report::Refused { id, status, why });
                     }
                 }
-                http_sse::Effect::Deliver => engine.handle_message(now, message),
-                http_sse::Effect::ReportViolation => {
+                sse::Effect::Deliver => engine.handle_message(now, message),
+                sse::Effect::ReportViolation => {
                     engine.handle_transport(now, Transport::ProtocolViolation { why });
                 }
-                http_sse::Effect::ReportUnreached => {
+                sse::Effect::ReportUnreached => {
                     engine.handle_transport(now, Transport::OpenFailed { how: OpenFailure::Connect, why });
                 }
-                http_sse::Effect::ReportClosed => engine.handle_transport(now, Transport::Closed { why }),
+                sse::Effect::ReportClosed => engine.handle_transport(now, Transport::Closed { why }),
             }
         }
     }
@@ -579,57 +596,36 @@ impl Http {
         self.stream_step(engine, input);
     }
 
-    /// Steps the table of `notifications/initialized`; `why` says how its exchange broke.
-    pub(super) fn initialized_step(&mut self, engine: &mut Engine, input: http_initialized::Input, why: &str) {
-        let row = http_initialized::take(self.accepting, input);
-        self.accepting = row.next;
-        for effect in row.effects {
-            match effect {
-                http_initialized::Effect::Accept if self.is_current(engine) => {
-                    let sse = http_sse::is_sse(self.sse.state());
-                    self.step(engine, if sse { phase::Input::AcceptedSse } else { phase::Input::Accepted });
-                }
-                // The connection ended.
-                http_initialized::Effect::Accept => {}
-                http_initialized::Effect::SendAgain => self.post_initialized(),
-                http_initialized::Effect::ReportClosed => {
-                    engine.handle_transport(engine.now(), Transport::Closed { why });
-                }
-            }
+    /// `notifications/initialized` was accepted, or counts as such.
+    pub(super) fn accept_initialized(&mut self, engine: &mut Engine) {
+        (self.repeated, self.doubted) = (false, false);
+        self.go_live(engine);
+    }
+
+    fn go_live(&mut self, engine: &mut Engine) {
+        if self.is_current(engine) {
+            self.step(engine, if self.sse.is_ready() { phase::Input::AcceptedSse } else { phase::Input::Accepted });
         }
     }
 
-    /// Steps the table of reachability; `request` is the request that was not sent, if any.
-    pub(super) fn reach_step(
-        &mut self,
-        engine: &mut Engine,
-        input: http_reach::Input,
-        request: Option<u64>,
-        why: &str,
-    ) {
-        let row = http_reach::take(self.reach, input);
-        self.reach = row.next;
-        for effect in row.effects {
-            match effect {
-                http_reach::Effect::ReportNotSent => {
-                    if let Some(id) = request {
-                        engine.handle_report(engine.now(), Report::Lost { id, sent: false, why });
-                    }
-                }
-                http_reach::Effect::ReportUnreached => {
-                    let how = OpenFailure::Connect;
-                    engine.handle_transport(engine.now(), Transport::OpenFailed { how, why });
-                }
+    /// The POST of `notifications/initialized` broke before a response.
+    pub(super) fn initialized_broke(&mut self, engine: &mut Engine, why: &str) {
+        match (core::mem::replace(&mut self.repeated, true), self.doubted) {
+            (false, _) => self.step(engine, phase::Input::InitializedBroke),
+            (true, false) => {
+                self.doubted = true;
+                self.step_because(engine, phase::Input::InitializedBrokeAgain, why);
             }
+            (true, true) => self.go_live(engine),
         }
     }
 
     /// The connection ended.
     pub(super) fn lose(&mut self, engine: &mut Engine) {
         self.step(engine, phase::Input::Lost);
-        self.sse_step(engine, http_sse::Input::Lost, "", b"");
+        self.sse_step(engine, sse::Input::Lost, "", b"");
         self.stream_step(engine, get_stream::Input::Stop);
-        self.initialized_step(engine, http_initialized::Input::Lost, "");
+        self.repeated = false;
         (self.initialized, self.initialized_again, self.stream_wait) = (None, None, None);
         if let Some(waiting) = self.tokens.waiting() {
             waiting.forget();
@@ -843,13 +839,15 @@ impl Http {
             Due::StreamLate => self.step(engine, phase::Input::StreamDecided),
             Due::Release(id) => {
                 if self.initialized == Some(id) {
-                    self.initialized_step(engine, http_initialized::Input::Answered, "");
+                    self.accept_initialized(engine);
                 }
                 if let Some(it) = self.exchanges.get(id)
-                    && let Some(message) = it.purpose.one_way()
+                    && it.purpose.one_way().is_some()
                 {
-                    let reached = if matches!(it.reply, Reply::Unsent) { Reached::Unpolled } else { Reached::Server };
-                    undelivered(engine, reached, message.method());
+                    // A message that was polled may have arrived.
+                    if matches!(it.reply, Reply::Unsent) {
+                        engine.count_undelivered();
+                    }
                 }
                 self.drop_exchange(id);
             }
@@ -857,7 +855,7 @@ impl Http {
                 if self.queue.front() == Some(timer)
                     && let Some((_, message)) = self.queue.next_waiting()
                 {
-                    undelivered(engine, Reached::Queue, message.method());
+                    refuse_undelivered(engine, message.method());
                 }
             }
         }

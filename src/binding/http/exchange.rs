@@ -8,12 +8,12 @@ use core::time::Duration;
 use http::HeaderValue;
 
 use super::action::ExchangeId;
-use super::connection::{LINGER_BYTES, Timer};
+use super::connection::Timer;
 use super::response::{Events, Kind, Refusal};
 use super::tokens::Sent;
 use crate::binding::address::Address;
 use crate::client::Outgoing;
-use crate::machine::http_end::{Kept, Response};
+use crate::machine::http_response::Received;
 
 /// The purpose of an exchange.
 #[derive(Clone, Debug)]
@@ -115,23 +115,18 @@ impl Reply {
         }
     }
 
-    /// The class of the response at the end of the exchange.
-    pub(super) fn class(&self) -> Response {
+    /// What was received, at the end of the exchange.
+    pub(super) fn received(&self) -> Received {
         match self {
-            Self::Unsent | Self::Nothing => Response::Nothing,
-            Self::Begun(Some(Kind::Events)) => Response::EmptyStream,
-            Self::Begun(Some(Kind::Json) | None) => Response::Empty,
-            Self::Json(_) => Response::Json,
-            Self::Events(events) if events.sure => Response::Events,
-            Self::Events(_) => Response::NoEvents,
-            Self::Refusal(refusal) => refusal.end_response(),
-            Self::Ignored => Response::Ignored,
+            Self::Unsent | Self::Nothing => Received::Nothing,
+            Self::Begun(Some(Kind::Events)) => Received::EmptyStream,
+            Self::Begun(Some(Kind::Json) | None) => Received::Empty,
+            Self::Json(_) => Received::Json,
+            Self::Events(events) if events.sure => Received::Events,
+            Self::Events(_) => Received::NoEvents,
+            Self::Refusal(refusal) => refusal.received(),
+            Self::Ignored => Received::Ignored,
         }
-    }
-
-    /// How much of it is kept.
-    pub(super) fn kept(&self) -> Kept {
-        if self.buffered() > LINGER_BYTES { Kept::Long } else { Kept::Short }
     }
 }
 

@@ -11,8 +11,8 @@ use super::authorize::Waiting;
 use super::response::Refusal;
 use crate::Time;
 use crate::client::{Engine, Event};
-use crate::machine::challenge::Meaning;
 use crate::machine::http_refusal::Authority;
+use crate::machine::http_refusal::challenge::Step;
 use crate::machine::resend::{Resend, Used};
 
 /// The credentials that a request was sent with.
@@ -69,8 +69,8 @@ impl Tokens {
         _: Sent,
         _: &Refusal,
         _: Resend,
-    ) -> (Authority, Option<Box<str>>, Meaning) {
-        (Authority::Embedder, None, Meaning::Refuse)
+    ) -> (Authority, Option<Box<str>>, Step) {
+        (Authority::Embedder, None, Step::Refuse)
     }
 
     pub(super) const fn without_secrets<'a>(&self, text: &'a str) -> Cow<'a, str> {

@@ -11,20 +11,22 @@ use http::header::{CONTENT_LENGTH, CONTENT_TYPE, DATE, HeaderName, LOCATION, RET
 use http::{HeaderMap, StatusCode};
 
 use super::action::{Broken, ExchangeId};
-use super::connection::{Due, EXCERPT, Http, LONGEST_RETRY_AFTER, REDIRECTS, RETRY, Refused, SHORTEST_RETRY, WORDS};
+use super::connection::{
+    Due, EXCERPT, Http, LONGEST_RETRY_AFTER, REDIRECTS, REFUSAL_BYTES, RETRY, Refused, SHORTEST_RETRY,
+};
 use super::exchange::{Exchange, ExchangeKind, Reply, ResumePoint};
 use super::send::is_modern;
 use super::tokens::Sent;
 use crate::binding::address::{Address, resolve, same_origin};
 use crate::binding::sse::{Decoder, Sse as Item, keep};
-use crate::client::{Challenge, Engine, Outgoing, Report, Transport};
-use crate::jsonrpc::{self, Body, Decoded, Deviations, ErrorObject, Message, MessageLimits, Noise, ResponseId};
-use crate::machine::http_answer::{
-    self, Error, Expiry, Meaning, Post, Session, Status, Words, take_expiry, take_meaning,
+use crate::client::{Challenge, Engine, OpenFailure, Outgoing, Report, Transport};
+use crate::jsonrpc::{self, Decoded, Deviations, ErrorObject, Message, MessageLimits, Noise, ResponseId};
+use crate::machine::QuirkKind;
+use crate::machine::http_connection::{get_stream, phase, sse};
+use crate::machine::http_response::{
+    self, AtEnd, Body, End, Error, Expiry, First, HttpStatus, Outcome, Post, Purpose, Reading, Received, Redirect,
+    Redirected, Session, Source, Target,
 };
-use crate::machine::http_end::{self, Decision, End, LastId, Response, Resumption};
-use crate::machine::http_read::{self, Carrier, First, Name, Redirected, Source, Stream, Target};
-use crate::machine::{QuirkKind, get_stream, http as phase, http_head, http_initialized, http_reach, http_sse};
 use crate::protocol::{error_code, method};
 
 /// The kind of a response.
@@ -89,36 +91,31 @@ impl Kind {
 impl Refusal {
     /// Whether the relevant part of the body is incomplete.
     fn is_cut(&self, broke: bool) -> bool {
-        broke || self.length.is_some_and(|length| self.body.len() < length.min(WORDS))
+        broke || self.length.is_some_and(|length| self.body.len() < length.min(REFUSAL_BYTES))
     }
 
-    /// The class of the status for a POST.
-    fn answer_status(&self) -> http_answer::Status {
-        use http_answer::Status;
-        match self.status {
-            StatusCode::BAD_REQUEST => Status::BadRequest,
-            StatusCode::UNAUTHORIZED if self.challenges.is_empty() => Status::Unchallenged,
-            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Status::Unauthorized,
-            StatusCode::NOT_FOUND => Status::NotFound,
-            StatusCode::METHOD_NOT_ALLOWED => Status::NotAllowed,
-            StatusCode::TOO_MANY_REQUESTS if self.retry_after.is_some() => Status::Busy,
-            StatusCode::SERVICE_UNAVAILABLE if self.retry_after.is_some() => Status::UnavailableNow,
-            StatusCode::SERVICE_UNAVAILABLE => Status::Unavailable,
-            status if status.is_client_error() => Status::Client,
-            status if status.is_server_error() => Status::Server,
-            _ => Status::Other,
-        }
+    fn class(&self) -> HttpStatus {
+        status_class(self.status, self.retry_after.is_some(), !self.challenges.is_empty())
     }
 
-    /// The class of the status at the end of an exchange.
-    pub(super) fn end_response(&self) -> http_end::Response {
-        use http_end::Response;
-        match self.status {
-            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Response::Unauthorized,
-            StatusCode::NOT_FOUND => Response::NotFound,
-            StatusCode::TOO_MANY_REQUESTS => Response::Busy,
-            status if status.is_server_error() && status != StatusCode::NOT_IMPLEMENTED => Response::Busy,
-            _ => Response::Refusal,
+    /// What the response is at the end of its exchange.
+    pub(super) fn received(&self) -> Received {
+        match self.class() {
+            HttpStatus::Unauthorized | HttpStatus::Unchallenged => Received::Unauthorized,
+            HttpStatus::NotFound => Received::NotFound,
+            HttpStatus::Busy
+            | HttpStatus::TooMany
+            | HttpStatus::Unavailable
+            | HttpStatus::Paused
+            | HttpStatus::Server => Received::Busy,
+            HttpStatus::Accepted
+            | HttpStatus::Success
+            | HttpStatus::Moved
+            | HttpStatus::BadRequest
+            | HttpStatus::NotAllowed
+            | HttpStatus::Client
+            | HttpStatus::NotImplemented
+            | HttpStatus::Other => Received::Refusal,
         }
     }
 
@@ -137,28 +134,44 @@ impl Refusal {
     }
 }
 
-/// The class of a status for the exchange.
-fn head_status(status: StatusCode) -> http_head::Status {
+/// The class of a status, with `Retry-After` and with a challenge or without.
+fn status_class(status: StatusCode, has_retry_after: bool, is_challenged: bool) -> HttpStatus {
     match status {
-        StatusCode::ACCEPTED => http_head::Status::Accepted,
-        StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT => http_head::Status::Moved,
-        status if status.is_success() => http_head::Status::Good,
-        _ => http_head::Status::Bad,
+        StatusCode::ACCEPTED => HttpStatus::Accepted,
+        StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT => HttpStatus::Moved,
+        StatusCode::BAD_REQUEST => HttpStatus::BadRequest,
+        StatusCode::UNAUTHORIZED if !is_challenged => HttpStatus::Unchallenged,
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => HttpStatus::Unauthorized,
+        StatusCode::NOT_FOUND => HttpStatus::NotFound,
+        StatusCode::METHOD_NOT_ALLOWED => HttpStatus::NotAllowed,
+        StatusCode::TOO_MANY_REQUESTS if has_retry_after => HttpStatus::Busy,
+        StatusCode::TOO_MANY_REQUESTS => HttpStatus::TooMany,
+        StatusCode::SERVICE_UNAVAILABLE if has_retry_after => HttpStatus::Paused,
+        StatusCode::SERVICE_UNAVAILABLE => HttpStatus::Unavailable,
+        StatusCode::NOT_IMPLEMENTED => HttpStatus::NotImplemented,
+        status if status.is_success() => HttpStatus::Success,
+        status if status.is_client_error() => HttpStatus::Client,
+        status if status.is_server_error() => HttpStatus::Server,
+        _ => HttpStatus::Other,
     }
 }
 
 /// The meaning of a response's head for the GET stream.
-fn stream_input(status: StatusCode, labelled: Option<Kind>) -> get_stream::Input {
+fn stream_input(status: HttpStatus, labelled: Option<Kind>) -> get_stream::Input {
     match status {
-        StatusCode::METHOD_NOT_ALLOWED | StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
-            get_stream::Input::NotOffered
+        HttpStatus::NotAllowed | HttpStatus::Unauthorized | HttpStatus::Unchallenged => get_stream::Input::NotOffered,
+        HttpStatus::NotFound => get_stream::Input::NotFound,
+        HttpStatus::NotImplemented => get_stream::Input::NoStream,
+        HttpStatus::Busy | HttpStatus::TooMany | HttpStatus::Unavailable | HttpStatus::Paused | HttpStatus::Server => {
+            get_stream::Input::Broke
         }
-        StatusCode::NOT_FOUND => get_stream::Input::NotFound,
-        StatusCode::NOT_IMPLEMENTED => get_stream::Input::NoStream,
-        StatusCode::TOO_MANY_REQUESTS => get_stream::Input::Broke,
-        status if status.is_server_error() => get_stream::Input::Broke,
-        status if status.is_success() && labelled != Some(Kind::Json) => get_stream::Input::Opened,
-        _ => get_stream::Input::OtherAnswer,
+        HttpStatus::Accepted | HttpStatus::Success if labelled != Some(Kind::Json) => get_stream::Input::Opened,
+        HttpStatus::Accepted
+        | HttpStatus::Success
+        | HttpStatus::Moved
+        | HttpStatus::BadRequest
+        | HttpStatus::Client
+        | HttpStatus::Other => get_stream::Input::OtherAnswer,
     }
 }
 
@@ -181,7 +194,7 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
 const RESOURCE_NOT_FOUND: i64 = -32002;
 
 /// The class of the JSON-RPC error in a body.
-pub(super) fn class(error: Option<&ErrorObject>) -> Error {
+pub(super) fn error_class(error: Option<&ErrorObject>) -> Error {
     match error.map(|error| error.code) {
         None => Error::None,
         Some(error_code::METHOD_NOT_FOUND) => Error::MethodNotFound,
@@ -197,7 +210,7 @@ pub(super) fn class(error: Option<&ErrorObject>) -> Error {
 
 /// The JSON-RPC error in the body of a refusal.
 fn error_in(body: &[u8]) -> Option<ErrorObject> {
-    let Ok(Decoded::One(Message { body: Body::Error { error, .. }, deviations, .. })) =
+    let Ok(Decoded::One(Message { body: jsonrpc::Body::Error { error, .. }, deviations, .. })) =
         jsonrpc::decode(body, jsonrpc::MessageLimits::default())
     else {
         return None;
@@ -207,7 +220,9 @@ fn error_in(body: &[u8]) -> Option<ErrorObject> {
 
 /// The error in this message for a request. An error with the id of another request is not a response to this one.
 fn error_to<'a>(request: u64, decoded: &'a Result<Decoded<'_>, Noise>) -> Option<&'a ErrorObject> {
-    let Ok(Decoded::One(Message { body: Body::Error { id, error }, deviations, .. })) = decoded else { return None };
+    let Ok(Decoded::One(Message { body: jsonrpc::Body::Error { id, error }, deviations, .. })) = decoded else {
+        return None;
+    };
     match id {
         ResponseId::Exact(id) | ResponseId::Loose(id) if *id != request => None,
         ResponseId::Exact(_) | ResponseId::Loose(_) | ResponseId::Absent | ResponseId::Foreign => {
@@ -238,7 +253,7 @@ fn is_known_expiry(error: &ErrorObject) -> bool {
 /// Whether a refusal says that something is wrong with the transport's session, or that the server is not initialized: by
 /// words that stand before them in such messages, and no other, and nothing else is said in the same clause. A tool says
 /// which session it means: "Browser session not found".
-fn names_session(said: &str) -> bool {
+fn says_no_session(said: &str) -> bool {
     const GENERIC: &str = "\
         a active an and bad be cannot client code could detail error expired find for found has have header http \
         in invalid is message mcp missing must no not of or please provide reason request required requires \
@@ -303,60 +318,60 @@ impl Http {
     pub(super) fn head(&mut self, engine: &mut Engine, id: ExchangeId, status: StatusCode, headers: &HeaderMap) {
         let Some(it) = self.exchanges.get(id) else { return };
         self.tokens.take_head(status, headers);
-        let purpose = self.head_purpose(engine, &it.purpose);
-        let decision = http_head::take(purpose, head_status(status));
-        self.reach_step(engine, http_reach::Input::Head, None, "");
+        let over = it.purpose.request().is_some_and(|request| !engine.is_sent(request));
+        let purpose = self.purpose(engine, &it.purpose);
+        self.unreached = false;
         if status.is_success() {
             self.good_head(id, headers);
         }
+        if over {
+            return;
+        }
+        let has_retry_after = headers.contains_key(RETRY_AFTER);
+        let class = status_class(status, has_retry_after, headers.contains_key(WWW_AUTHENTICATE));
         let labelled = Kind::labelled(headers);
-        let reply = match decision {
-            http_head::Decision::ReadAny => Reply::Begun(labelled),
-            http_head::Decision::ReadEvents => Reply::Begun(Some(Kind::Events)),
-            http_head::Decision::Delivered => return self.delivered(engine, id, status),
-            http_head::Decision::DeliveredAs(kind) => {
+        let reply = match http_response::head(purpose, self.sse.is_ready(), class) {
+            Reading::Any => Reply::Begun(labelled),
+            Reading::Events => Reply::Begun(Some(Kind::Events)),
+            Reading::Delivered => return self.delivered(engine, id, status),
+            Reading::DeliveredAs(kind) => {
                 let message = self.exchanges.get(id).and_then(|it| it.purpose.one_way());
                 let method = message.and_then(|message| message.method().map(ToOwned::to_owned));
                 let detail = format!("answered with HTTP {} where 202 was due", status.as_u16());
                 engine.transport_quirk(kind, method.as_deref(), detail);
                 return self.delivered(engine, id, status);
             }
-            http_head::Decision::Ignore => Reply::Ignored,
-            http_head::Decision::ReadRefusal => {
+            Reading::Ignore => Reply::Ignored,
+            Reading::Refusal => {
                 let Some(it) = self.exchanges.get(id) else { return };
                 Reply::Refusal(Box::new(Refusal::new(status, headers, &it.url)))
             }
-            http_head::Decision::Redirect => return self.redirect(engine, id, status, headers),
-            http_head::Decision::GetStream => {
+            Reading::Redirect => return self.redirect(engine, id, status, headers),
+            Reading::GetStream => {
                 let refused = self.exchanges.get(id).filter(|_| status == StatusCode::UNAUTHORIZED);
                 let input = match refused.map(|it| (it.sent, Refusal::new(status, headers, &it.url))) {
                     Some((sent, refusal)) => self.stream_refused(engine, sent, &refusal),
-                    None => stream_input(status, labelled),
+                    None => stream_input(class, labelled),
                 };
                 self.begin_reply(id, status, Reply::Begun(Some(Kind::Events)));
                 return self.stream_decided(engine, input);
             }
-            http_head::Decision::Nothing => return,
         };
         self.begin_reply(id, status, reply);
     }
 
-    fn head_purpose(&self, engine: &Engine, purpose: &ExchangeKind) -> http_head::HeadOf {
-        if purpose.request().is_some_and(|id| !engine.is_sent(id)) {
-            return http_head::HeadOf::Over;
-        }
-        let sse = http_sse::is_sse(self.sse.state());
+    fn purpose(&self, engine: &Engine, purpose: &ExchangeKind) -> Purpose {
         match purpose {
-            ExchangeKind::Message(message) => match (message.id(), sse) {
-                (Some(_), false) => http_head::HeadOf::Request,
-                (None, false) => http_head::HeadOf::OneWay,
-                (Some(_), true) => http_head::HeadOf::SseRequest,
-                (None, true) => http_head::HeadOf::SseOneWay,
-            },
-            ExchangeKind::Resume(..) => http_head::HeadOf::Resume,
-            ExchangeKind::Stream => http_head::HeadOf::Stream,
-            ExchangeKind::Sse => http_head::HeadOf::Sse,
-            ExchangeKind::DeleteFormer(..) | ExchangeKind::Delete(_) => http_head::HeadOf::Delete,
+            ExchangeKind::Message(message) if message.id().is_some() => Purpose::Request,
+            ExchangeKind::Message(message) if message.method() == Some(method::INITIALIZED) => Purpose::Initialized,
+            ExchangeKind::Message(_) if Self::is_owed(engine, purpose) => Purpose::Owed,
+            ExchangeKind::Message(_) => Purpose::OneWay,
+            ExchangeKind::Resume(..) => Purpose::Resume,
+            ExchangeKind::Stream => Purpose::GetStream,
+            ExchangeKind::Sse if self.sse.state() == sse::State::Fallback => Purpose::Fallback,
+            ExchangeKind::Sse => Purpose::Sse,
+            ExchangeKind::DeleteFormer(..) => Purpose::DeleteFormer,
+            ExchangeKind::Delete(_) => Purpose::Delete,
         }
     }
 
@@ -381,7 +396,7 @@ impl Http {
     fn delivered(&mut self, engine: &mut Engine, id: ExchangeId, status: StatusCode) {
         self.begin_reply(id, status, Reply::Ignored);
         if self.initialized == Some(id) {
-            self.initialized_step(engine, http_initialized::Input::Answered, "");
+            self.accept_initialized(engine);
         }
         if self.is_current(engine) {
             if let Some(timer) = self.exchanges.get_mut(id).and_then(|it| it.release.take()) {
@@ -407,12 +422,12 @@ impl Http {
             chunk = chunk.get(blank..).unwrap_or_default();
             let Some(first) = chunk.first() else { return };
             let Some(source) = body_source(&it.purpose, labelled) else { return };
-            let (kind, quirk) = match http_read::take_body(source, first_byte(*first)) {
-                http_read::Body::Json => (Kind::Json, None),
-                http_read::Body::JsonAs(quirk) => (Kind::Json, Some(quirk)),
-                http_read::Body::Events => (Kind::Events, None),
-                http_read::Body::EventsAs(quirk) => (Kind::Events, Some(quirk)),
-                http_read::Body::NoStream => return self.stream_decided(engine, get_stream::Input::NoStream),
+            let (kind, quirk) = match http_response::body(source, first_byte(*first)) {
+                Body::Json => (Kind::Json, None),
+                Body::JsonAs(quirk) => (Kind::Json, Some(quirk)),
+                Body::Events => (Kind::Events, None),
+                Body::EventsAs(quirk) => (Kind::Events, Some(quirk)),
+                Body::NoStream => return self.stream_decided(engine, get_stream::Input::NoStream),
             };
             if let (Some(quirk), ExchangeKind::Message(message)) = (quirk, &it.purpose) {
                 engine.transport_quirk(quirk, message.method(), label_detail(labelled, kind));
@@ -434,7 +449,7 @@ impl Http {
         match &mut it.reply {
             Reply::Json(kept) => overflow = !keep(kept, chunk, limit.min(room)) && room < limit,
             Reply::Refusal(refusal) => {
-                keep(&mut refusal.body, chunk, limit.min(WORDS).min(room));
+                keep(&mut refusal.body, chunk, limit.min(REFUSAL_BYTES).min(room));
             }
             Reply::Events(_) => return self.events(engine, id, chunk, room),
             Reply::Unsent | Reply::Nothing | Reply::Begun(_) | Reply::Ignored => {}
@@ -448,15 +463,13 @@ impl Http {
     fn read(&mut self, engine: &mut Engine, id: ExchangeId, overflow: bool) {
         let Some(it) = self.exchanges.get(id) else { return };
         if it.purpose.request().is_some_and(|request| !engine.is_sent(request)) {
-            let resumed = matches!(it.purpose, ExchangeKind::Resume(..));
-            match http_read::take_over(if resumed { Carrier::Resumed } else { Carrier::Post }) {
-                http_read::Over::Linger => self.linger(engine, id),
-                http_read::Over::Drop => {
-                    self.drain(engine);
-                    self.drop_exchange(id);
-                    return;
-                }
+            if let ExchangeKind::Resume(..) = it.purpose {
+                // A server may hold a resumed stream open for ever.
+                self.drain(engine);
+                self.drop_exchange(id);
+                return;
             }
+            self.linger(engine, id);
         }
         if overflow {
             self.overflow(engine, id);
@@ -496,30 +509,27 @@ impl Http {
     /// Takes an event of a stream: a message to the engine, or what concerns the transport.
     fn event(&mut self, engine: &mut Engine, id: ExchangeId, name: &[u8], data: &[u8]) {
         let Some(it) = self.exchanges.get(id) else { return };
-        let Some(stream) = stream_of(&it.purpose) else { return };
-        match http_read::take_event(stream, event_name(name)) {
-            http_read::Event::Endpoint => match same_origin(&self.url, data) {
+        match (&it.purpose, name) {
+            (ExchangeKind::Sse, b"endpoint") => match same_origin(&self.url, data) {
                 Ok(target) => {
                     self.sse.set_endpoint(target);
-                    self.sse_step(engine, http_sse::Input::Endpoint, "", b"");
+                    self.sse_step(engine, sse::Input::Endpoint, "", b"");
                 }
                 Err(shown) => {
                     let why = format!("the server's stream names the endpoint `{shown}`, which is another origin");
-                    self.sse_step(engine, http_sse::Input::EndpointElsewhere, &why, b"");
+                    self.sse_step(engine, sse::Input::EndpointElsewhere, &why, b"");
                 }
             },
-            http_read::Event::SseMessage => {
-                self.sse_step(engine, http_sse::Input::Message, "the stream names no endpoint", data);
+            (ExchangeKind::Sse, b"message") => {
+                self.sse_step(engine, sse::Input::Message, "the stream names no endpoint", data);
             }
-            http_read::Event::Judge => self.judge_event(engine, id, data),
-            http_read::Event::Answer => {
-                if let Some(request) = it.purpose.request() {
-                    let decoded = engine.decode(data);
-                    engine.handle_exchange(request, decoded, data);
-                }
+            (ExchangeKind::Message(_), b"message") => self.judge_event(engine, id, data),
+            (ExchangeKind::Resume(request, _), b"message") => {
+                let decoded = engine.decode(data);
+                engine.handle_exchange(*request, decoded, data);
             }
-            http_read::Event::Message => engine.handle_message(engine.now(), data),
-            http_read::Event::Nothing => {}
+            (ExchangeKind::Stream, b"message") => engine.handle_message(engine.now(), data),
+            _ => {}
         }
     }
 
@@ -543,7 +553,7 @@ impl Http {
         self.drain(engine);
         let Some(it) = self.drop_exchange(id) else { return };
         let limit = engine.options().limits.buffered;
-        let why = format!("the answers under way are larger together than {limit} bytes");
+        let why = format!("incomplete responses exceed {limit} bytes in total");
         self.end(engine, it, End::Overflow, Some(&why));
     }
 
@@ -552,7 +562,7 @@ impl Http {
         let Some(what) = self.redirected(engine, &it.purpose) else { return };
         let (target, class) = match headers.get(LOCATION).map(|to| same_origin(&it.url, to.as_bytes())) {
             None => (Err("the server redirects, and names no address".into()), Target::Nowhere),
-            Some(Ok(target)) if it.redirects < REDIRECTS => (Ok(target), Target::Same),
+            Some(Ok(target)) if it.redirects < REDIRECTS => (Ok(target), Target::SameOrigin),
             Some(Ok(target)) => {
                 let why = format!("the server redirects more than {REDIRECTS} times, last to `{target}`");
                 (Err(why), Target::TooMany)
@@ -562,40 +572,35 @@ impl Http {
                 (Err(why), Target::Elsewhere)
             }
         };
-        let decision = http_read::take_redirect(what, class);
-        if decision == http_read::Redirect::Refuse {
+        let decision = http_response::redirect(what, self.sse.is_ready(), class);
+        if decision == Redirect::Refuse {
             let refusal = Refusal::new(status, headers, &it.url);
             return self.begin_reply(id, status, Reply::Refusal(Box::new(refusal)));
         }
         let Some(it) = self.drop_exchange(id) else { return };
         let (purpose, again) = (it.purpose, it.redirects.saturating_add(1));
         match (decision, target) {
-            (http_read::Redirect::Post, Ok(target)) => {
+            (Redirect::Post, Ok(target)) => {
                 self.url = target;
                 self.post_on(engine, purpose, again);
             }
-            (http_read::Redirect::PostToEndpoint, Ok(target)) => {
+            (Redirect::PostToEndpoint, Ok(target)) => {
                 self.sse.set_endpoint(target);
                 self.post_on(engine, purpose, again);
             }
-            (http_read::Redirect::Get, Ok(target)) => {
+            (Redirect::Get, Ok(target)) => {
                 self.url = target;
                 self.get(purpose, again);
             }
-            (http_read::Redirect::NoStream, _) => self.stream_decided(engine, get_stream::Input::NoStream),
-            (
-                http_read::Redirect::Violation
-                | http_read::Redirect::Post
-                | http_read::Redirect::PostToEndpoint
-                | http_read::Redirect::Get,
-                Err(why),
-            ) => engine.handle_transport(engine.now(), Transport::ProtocolViolation { why: &why }),
-            (http_read::Redirect::RefuseAndEnd, Err(why)) => {
+            (Redirect::NoStream, _) => self.stream_decided(engine, get_stream::Input::NoStream),
+            (Redirect::Violation | Redirect::Post | Redirect::PostToEndpoint | Redirect::Get, Err(why)) => {
+                engine.handle_transport(engine.now(), Transport::ProtocolViolation { why: &why })
+            }
+            (Redirect::RefuseAndEnd, Err(why)) => {
                 no_answer(engine, purpose.request(), status.as_u16(), &why);
                 engine.handle_transport(engine.now(), Transport::ProtocolViolation { why: &why });
             }
-            (http_read::Redirect::Violation | http_read::Redirect::RefuseAndEnd, Ok(_))
-            | (http_read::Redirect::Refuse, _) => {}
+            (Redirect::Violation | Redirect::RefuseAndEnd, Ok(_)) | (Redirect::Refuse, _) => {}
         }
     }
 
@@ -604,14 +609,9 @@ impl Http {
         match purpose {
             ExchangeKind::Message(message) => {
                 let is_call = message.id().is_some_and(|id| engine.handle_of(id).is_some());
-                Some(match (http_sse::is_sse(self.sse.state()), is_call) {
-                    (false, true) => Redirected::Call,
-                    (false, false) => Redirected::Message,
-                    (true, true) => Redirected::SseCall,
-                    (true, false) => Redirected::SseMessage,
-                })
+                Some(if is_call { Redirected::Call } else { Redirected::Message })
             }
-            ExchangeKind::Stream => Some(Redirected::Stream),
+            ExchangeKind::Stream => Some(Redirected::GetStream),
             ExchangeKind::Resume(..) | ExchangeKind::Sse => Some(Redirected::Get),
             ExchangeKind::DeleteFormer(..) | ExchangeKind::Delete(_) => None,
         }
@@ -638,7 +638,7 @@ fn body_source(purpose: &ExchangeKind, labelled: Option<Kind>) -> Option<Source>
             Some(Kind::Json) => Source::PostJson,
             Some(Kind::Events) => Source::PostEvents,
         }),
-        ExchangeKind::Stream => Some(Source::Stream),
+        ExchangeKind::Stream => Some(Source::GetStream),
         ExchangeKind::Resume(..) | ExchangeKind::Sse => Some(Source::Get),
         ExchangeKind::DeleteFormer(..) | ExchangeKind::Delete(_) => None,
     }
@@ -651,25 +651,6 @@ const fn first_byte(byte: u8) -> First {
         // A comment, `data`, `event`, `id`, `retry`.
         b':' | b'd' | b'e' | b'i' | b'r' => First::Field,
         _ => First::Other,
-    }
-}
-
-/// The stream that the events of an exchange come in.
-fn stream_of(purpose: &ExchangeKind) -> Option<Stream> {
-    match purpose {
-        ExchangeKind::Message(message) => message.id().map(|_| Stream::Request),
-        ExchangeKind::Resume(..) => Some(Stream::Resumed),
-        ExchangeKind::Stream => Some(Stream::Get),
-        ExchangeKind::Sse => Some(Stream::Sse),
-        ExchangeKind::DeleteFormer(..) | ExchangeKind::Delete(_) => None,
-    }
-}
-
-fn event_name(name: &[u8]) -> Name {
-    match name {
-        b"message" => Name::Message,
-        b"endpoint" => Name::Endpoint,
-        _ => Name::Other,
     }
 }
 
@@ -686,7 +667,7 @@ impl Http {
     /// Takes the end of a response, or the failure of an exchange.
     pub(super) fn ended(&mut self, engine: &mut Engine, it: Box<Exchange>, failure: Option<Broken>, why: &str) {
         let end = match failure {
-            None => End::Ended,
+            None => End::Complete,
             // An exchange whose response began has reached the server, whatever the failure.
             Some(Broken::Unreachable) if it.status == 0 => End::Unreached,
             Some(Broken::Unreachable | Broken::Midway) => End::Broke,
@@ -696,52 +677,52 @@ impl Http {
 
     /// An exchange that was removed has ended; `why` says how it broke.
     pub(super) fn end(&mut self, engine: &mut Engine, it: Box<Exchange>, end: End, why: Option<&str>) {
-        let (purpose, response) = (self.end_purpose(engine, &it.purpose), self.end_response(&it.reply));
+        let (purpose, received) = (self.purpose(engine, &it.purpose), self.received(&it.reply));
         let (request, status) = (it.purpose.request(), it.status);
-        match http_end::take(purpose, end, response) {
-            Decision::Nothing => {}
-            Decision::Judge => self.judged(engine, it, end),
-            Decision::Unreached => self.unreached(engine, purpose, request, why.unwrap_or_default()),
-            Decision::Resume => self.resume_broken(engine, it, why),
-            Decision::ResumeLater => self.resume_later(engine, it),
-            Decision::Lost => lost(engine, request, why.unwrap_or(lost_words(response))),
-            Decision::NoAnswer => {
-                let empty = response == Response::Empty;
+        match http_response::end(purpose, end, received) {
+            AtEnd::Nothing => {}
+            AtEnd::Judge => self.judged(engine, it, end),
+            AtEnd::Unreached => self.unreached(engine, purpose, request, why.unwrap_or_default()),
+            AtEnd::Resume => self.resume_broken(engine, it, why),
+            AtEnd::ResumeLater => self.resume_later(engine, it),
+            AtEnd::Lost => lost(engine, request, why.unwrap_or(lost_reason(received))),
+            AtEnd::NoAnswer => {
+                let empty = received == Received::Empty;
                 let own = if empty { "the body is empty" } else { "the body is neither JSON nor a stream of events" };
                 no_answer(engine, request, status, why.unwrap_or(own));
             }
-            Decision::InitializedAnswered => {
-                self.initialized_step(engine, http_initialized::Input::Answered, "");
+            AtEnd::InitializedAnswered => {
+                self.accept_initialized(engine);
             }
-            Decision::InitializedBroke => {
+            AtEnd::InitializedBroke => {
                 if let ExchangeKind::Message(message) = it.purpose {
                     self.initialized_again = Some(Box::new(message));
                 }
-                self.initialized_step(engine, http_initialized::Input::Broke, why.unwrap_or(lost_words(response)));
+                self.initialized_broke(engine, why.unwrap_or(lost_reason(received)));
             }
-            Decision::Expire => engine.handle_report(engine.now(), Report::Expired { id: None }),
-            Decision::Authorize => {
+            AtEnd::Expire => engine.handle_report(engine.now(), Report::Expired { id: None }),
+            AtEnd::Authorize => {
                 if let Reply::Refusal(refusal) = &it.reply {
-                    let words = String::from_utf8_lossy(&refusal.body);
-                    let words = self.tokens.without_secrets(&words).into_owned();
-                    self.authorize(engine, None, None, it.sent, refusal, &words);
+                    let text = String::from_utf8_lossy(&refusal.body);
+                    let text = self.tokens.without_secrets(&text).into_owned();
+                    self.authorize(engine, None, None, it.sent, refusal, &text);
                 }
             }
-            Decision::StreamBroke => self.stream_decided(engine, get_stream::Input::Broke),
-            Decision::SseRefused => {
-                self.sse_step(engine, http_sse::Input::Refused, &format!("HTTP {status}"), b"");
+            AtEnd::GetStreamBroke => self.stream_decided(engine, get_stream::Input::Broke),
+            AtEnd::SseRefused => {
+                self.sse_step(engine, sse::Input::Refused, &format!("HTTP {status}"), b"");
             }
-            Decision::SseEnded => {
-                self.sse_step(engine, http_sse::Input::Ended, why.unwrap_or("the stream of events ended"), b"");
+            AtEnd::SseEnded => {
+                self.sse_step(engine, sse::Input::Ended, why.unwrap_or("the stream of events ended"), b"");
             }
-            Decision::SseBroke => self.sse_step(engine, http_sse::Input::Broke, why.unwrap_or_default(), b""),
-            Decision::SseUnreached => self.sse_step(engine, http_sse::Input::Unreached, why.unwrap_or_default(), b""),
-            Decision::SendAgain => {
+            AtEnd::SseBroke => self.sse_step(engine, sse::Input::Broke, why.unwrap_or_default(), b""),
+            AtEnd::SseUnreached => self.sse_step(engine, sse::Input::Unreached, why.unwrap_or_default(), b""),
+            AtEnd::SendAgain => {
                 if let ExchangeKind::DeleteFormer(id, _) = it.purpose {
                     self.post_again(engine, id);
                 }
             }
-            Decision::Deleted => {
+            AtEnd::Deleted => {
                 self.session.reset();
                 self.step(engine, phase::Input::Deleted);
             }
@@ -764,37 +745,14 @@ impl Http {
         }
     }
 
-    fn end_purpose(&self, engine: &Engine, purpose: &ExchangeKind) -> http_end::EndOf {
-        match purpose {
-            ExchangeKind::Message(message) if message.id().is_some() => http_end::EndOf::Request,
-            ExchangeKind::Message(message) if message.method() == Some(method::INITIALIZED) => {
-                http_end::EndOf::Initialized
-            }
-            ExchangeKind::Message(_) if Self::is_owed(engine, purpose) => http_end::EndOf::Owed,
-            ExchangeKind::Message(_) => http_end::EndOf::OneWay,
-            ExchangeKind::Resume(..) => http_end::EndOf::Resume,
-            ExchangeKind::Stream => http_end::EndOf::Stream,
-            ExchangeKind::Sse => match self.sse.state() {
-                http_sse::State::Fallback => http_end::EndOf::Fallback,
-                http_sse::State::Streamable
-                | http_sse::State::Absent
-                | http_sse::State::Known
-                | http_sse::State::Connecting
-                | http_sse::State::Ready => http_end::EndOf::Sse,
-            },
-            ExchangeKind::DeleteFormer(..) => http_end::EndOf::DeleteFormer,
-            ExchangeKind::Delete(_) => http_end::EndOf::Delete,
-        }
-    }
-
-    fn end_response(&self, reply: &Reply) -> Response {
-        let class = reply.class();
+    fn received(&self, reply: &Reply) -> Received {
+        let received = reply.received();
         // Without a session id, no session can expire.
-        if class == Response::NotFound && self.session.id().is_none() { Response::Refusal } else { class }
+        if received == Received::NotFound && self.session.id().is_none() { Received::Refusal } else { received }
     }
 
-    /// The stream of a request broke: it is resumed from the last event id, after the last `retry` time in the whole
-    /// stream.
+    /// The stream of a request broke. That of a legacy server is resumed from the last event id, after the last `retry` time
+    /// in the whole stream (specification 2025-11-25, "Resumability and Redelivery").
     fn resume_broken(&mut self, engine: &mut Engine, it: Box<Exchange>, why: Option<&str>) {
         let (id, before) = match it.purpose {
             ExchangeKind::Message(message) => (message.id(), None),
@@ -808,42 +766,41 @@ impl Http {
         let before = before.unwrap_or(ResumePoint { last_id: Vec::new(), retry: None });
         let (last_id, retry) = (named.unwrap_or(before.last_id), events.and_then(|it| it.retry).or(before.retry));
         let Some(id) = id else { return };
-        let request = match (engine.is_sent(id), engine.is_legacy()) {
-            (false, _) => http_end::Broken::Over,
-            (true, true) => http_end::Broken::Legacy,
-            (true, false) => http_end::Broken::Other,
-        };
-        match http_end::take_resumption(request, if last_id.is_empty() { LastId::None } else { LastId::Named }) {
-            Resumption::Resume => {
-                let wait = retry.unwrap_or(RETRY).max(SHORTEST_RETRY);
-                self.pause(engine, id, wait, Some(Box::new(ResumePoint { last_id, retry })));
-            }
-            Resumption::Lost => lost(engine, Some(id), why.unwrap_or("the stream ended before the answer")),
-            Resumption::Nothing => {}
+        if !engine.is_sent(id) {
+            return;
+        }
+        if engine.is_legacy() && !last_id.is_empty() {
+            let wait = retry.unwrap_or(RETRY).max(SHORTEST_RETRY);
+            self.pause(engine, id, wait, Some(Box::new(ResumePoint { last_id, retry })));
+        } else {
+            lost(engine, Some(id), why.unwrap_or("the stream ended before the answer"));
         }
     }
 
-    /// A request did not reach the server.
-    fn unreached(&mut self, engine: &mut Engine, purpose: http_end::EndOf, request: Option<u64>, why: &str) {
-        let input = if !engine.has_handshake() || purpose == http_end::EndOf::Initialized {
-            http_reach::Input::MissedHandshake
-        } else if self.exchanges.iter().any(|(_, it)| it.status != 0) {
-            http_reach::Input::MissedOne
-        } else {
-            http_reach::Input::MissedAll
-        };
-        self.reach_step(engine, input, request, why);
+    /// A request did not reach the server. One that cannot be sent, while others get responses, does not end the
+    /// connection; the second in a row does.
+    fn unreached(&mut self, engine: &mut Engine, purpose: Purpose, request: Option<u64>, why: &str) {
+        let is_required = !engine.has_handshake() || purpose == Purpose::Initialized;
+        let has_responses = self.exchanges.iter().any(|(_, it)| it.status != 0);
+        let ends = is_required || !has_responses || self.unreached;
+        self.unreached = !ends;
+        if let Some(id) = request.filter(|_| !is_required) {
+            engine.handle_report(engine.now(), Report::Lost { id, sent: false, why });
+        }
+        if ends {
+            engine.handle_transport(engine.now(), Transport::OpenFailed { how: OpenFailure::Connect, why });
+        }
     }
 }
 
-/// The message for a request without a response.
-const fn lost_words(response: Response) -> &'static str {
-    match response {
-        Response::EmptyStream | Response::Events => "the stream ended before the answer",
-        Response::Unauthorized | Response::Refusal | Response::NotFound | Response::Busy => {
+/// Why there is no response to a request.
+const fn lost_reason(received: Received) -> &'static str {
+    match received {
+        Received::EmptyStream | Received::Events => "the stream ended before the answer",
+        Received::Unauthorized | Received::Refusal | Received::NotFound | Received::Busy => {
             "the stream of the request cannot be taken up again"
         }
-        Response::Nothing | Response::Empty | Response::Json | Response::NoEvents | Response::Ignored => {
+        Received::Nothing | Received::Empty | Received::Json | Received::NoEvents | Received::Ignored => {
             "the connection closed before an answer"
         }
     }
@@ -873,9 +830,9 @@ impl Http {
         decoded: &Result<Decoded<'_>, Noise>,
         length: usize,
     ) -> Option<ErrorObject> {
-        let error = message.id().and_then(|id| error_to(id, decoded)).filter(|_| length <= WORDS)?;
+        let error = message.id().and_then(|id| error_to(id, decoded)).filter(|_| length <= REFUSAL_BYTES)?;
         match self.judge(engine, message, error) {
-            (Expiry::No, Meaning::EndFormerAs(_)) => Some(error.clone()),
+            (Expiry::No, Outcome::EndFormerAs(_)) => Some(error.clone()),
             (Expiry::No, _) => None,
             (
                 Expiry::Unprocessed | Expiry::UnprocessedByStatus | Expiry::UnprocessedAs(_) | Expiry::AnsweredAs(_),
@@ -885,18 +842,21 @@ impl Http {
     }
 
     /// What an error with a success status means.
-    fn judge(&self, engine: &Engine, message: &Outgoing, error: &ErrorObject) -> (Expiry, Meaning) {
-        let words = if is_known_expiry(error) { Words::NoSession } else { Words::Other };
-        let session = self.session_of(engine, message, Status::Good);
+    fn judge(&self, engine: &Engine, message: &Outgoing, error: &ErrorObject) -> (Expiry, Outcome) {
+        let names_session = is_known_expiry(error);
+        let session = self.session_of(engine, message, HttpStatus::Success);
         let post = self.post_of(engine, message, &error.message);
-        let class = class(Some(error));
-        (take_expiry(Status::Good, session, words, class), take_meaning(Status::Good, post, class))
+        let class = error_class(Some(error));
+        (
+            http_response::expiry(HttpStatus::Success, session, names_session, class),
+            http_response::meaning(HttpStatus::Success, post, class),
+        )
     }
 
     /// Takes an error with a success status that concerns the transport.
     fn take_error(&mut self, engine: &mut Engine, message: &Outgoing, error: &ErrorObject) {
         match self.judge(engine, message, error) {
-            (Expiry::No, Meaning::EndFormerAs(kind)) => self.end_former(engine, kind, message),
+            (Expiry::No, Outcome::EndFormerAs(kind)) => self.end_former(engine, kind, message),
             (Expiry::AnsweredAs(kind), _) => {
                 expiry_quirk(engine, kind, message, StatusCode::OK);
                 if let Some(id) = message.id() {
@@ -917,16 +877,16 @@ impl Http {
         broke: bool,
     ) {
         let now = engine.now();
-        let (id, status, cut) = (message.id(), refusal.answer_status(), refusal.is_cut(broke));
+        let (id, status, cut) = (message.id(), refusal.class(), refusal.is_cut(broke));
         let error = error_in(&refusal.body);
-        let words = String::from_utf8_lossy(&refusal.body);
-        let said = error.as_ref().map_or(&*words, |error| &error.message);
+        let text = String::from_utf8_lossy(&refusal.body);
+        let said = error.as_ref().map_or(&*text, |error| &error.message);
         let said = &*self.tokens.without_secrets(said);
         let session = self.session_of(engine, &message, status);
         // A truncated text may have continued with another subject.
-        let no_session = session != Session::None && !cut && names_session(said);
-        let about = if no_session { Words::NoSession } else { Words::Other };
-        match take_expiry(status, session, about, class(error.as_ref())) {
+        let names_session = session != Session::None && !cut && says_no_session(said);
+        let class = error_class(error.as_ref());
+        match http_response::expiry(status, session, names_session, class) {
             Expiry::No => {}
             Expiry::Unprocessed | Expiry::AnsweredAs(_) => return engine.handle_report(now, Report::Expired { id }),
             Expiry::UnprocessedByStatus => {
@@ -940,56 +900,43 @@ impl Http {
                 return engine.handle_report(now, Report::Expired { id });
             }
         }
-        match take_meaning(status, self.post_of(engine, &message, said), class(error.as_ref())) {
-            Meaning::Deliver | Meaning::Nothing => {}
-            Meaning::Authorize => {
+        match http_response::meaning(status, self.post_of(engine, &message, said), class) {
+            Outcome::Deliver | Outcome::Nothing => {}
+            Outcome::Authorize => {
                 let message = Some(message).filter(|_| id.is_none());
                 self.authorize(engine, id, message, sent, refusal, said);
             }
-            Meaning::Retry => {
+            Outcome::Retry => {
                 self.retry(engine, message, refusal.retry_after.unwrap_or(RETRY).max(SHORTEST_RETRY));
             }
-            Meaning::EndFormerAs(kind) => self.end_former(engine, kind, &message),
-            Meaning::Answer => take_refusal(engine, id, error, false),
-            Meaning::RenewHeaders => take_refusal(engine, id, error, true),
-            Meaning::RefusedAsSse => {
+            Outcome::EndFormerAs(kind) => self.end_former(engine, kind, &message),
+            Outcome::Answer => take_refusal(engine, id, error, false),
+            Outcome::RenewHeaders => take_refusal(engine, id, error, true),
+            Outcome::RefusedAsSse => {
                 if let Some(id) = id {
-                    self.sse.refuse(Refused {
-                        id,
-                        status: refusal.status.as_u16(),
-                        words: refusal_words(refusal, said),
-                    });
-                    self.sse_step(engine, http_sse::Input::RefusedAsSse, "", b"");
+                    self.sse.refuse(Refused { id, status: refusal.status.as_u16(), text: refusal_text(refusal, said) });
+                    self.sse_step(engine, sse::Input::RefusedAsSse, "", b"");
                 }
             }
-            Meaning::Received => self.initialized_step(engine, http_initialized::Input::Answered, ""),
-            Meaning::Refuse => no_answer(engine, id, refusal.status.as_u16(), &refusal_words(refusal, said)),
+            Outcome::Received => self.accept_initialized(engine),
+            Outcome::Refuse => no_answer(engine, id, refusal.status.as_u16(), &refusal_text(refusal, said)),
         }
     }
 
     /// The session in which a message was sent.
-    fn session_of(&self, engine: &Engine, message: &Outgoing, status: Status) -> Session {
+    fn session_of(&self, engine: &Engine, message: &Outgoing, status: HttpStatus) -> Session {
         let method = message.method();
         if self.session.id().is_none() || is_modern(message) || method == Some(method::INITIALIZE) {
             return Session::None;
         }
-        let renewed = match status {
-            Status::Unchallenged => engine.has_expired(),
-            Status::NotFound => method.is_some_and(|method| self.session.is_not_found(method)),
-            Status::Good
-            | Status::BadRequest
-            | Status::Unauthorized
-            | Status::NotAllowed
-            | Status::Busy
-            | Status::Client
-            | Status::Unavailable
-            | Status::UnavailableNow
-            | Status::Server
-            | Status::Other => false,
+        let is_renewed = match method {
+            _ if status == HttpStatus::Unchallenged => engine.has_expired(),
+            Some(method) if status == HttpStatus::NotFound => self.session.is_not_found(method),
+            Some(_) | None => false,
         };
         if message.id().is_some_and(|id| engine.is_resent(id)) {
             Session::Resent
-        } else if renewed {
+        } else if is_renewed {
             Session::Renewed
         } else {
             Session::Held
@@ -1031,12 +978,12 @@ impl Http {
 }
 
 fn expiry_quirk(engine: &mut Engine, kind: QuirkKind, message: &Outgoing, status: StatusCode) {
-    let detail = format!("an expired session was told of by HTTP {}, where 404 is due", status.as_u16());
+    let detail = format!("HTTP {} reported an expired session; the specification requires 404", status.as_u16());
     engine.transport_quirk(kind, message.method(), detail);
 }
 
 /// The text of a refusal that may be shown.
-fn refusal_words(refusal: &Refusal, said: &str) -> Box<str> {
+fn refusal_text(refusal: &Refusal, said: &str) -> Box<str> {
     match &refusal.location {
         Some(location) if refusal.status.is_redirection() => format!("it points to `{location}`").into(),
         // The body repeats the URL with its secrets.

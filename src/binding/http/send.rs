@@ -6,16 +6,17 @@ use alloc::format;
 use core::time::Duration;
 
 use super::action::{ExchangeId, HttpRequest};
-use super::connection::{Due, Http, LINGER, Timer, release, trim};
+use super::connection::{Due, Http, LINGER, LINGER_BYTES, Timer, release, trim};
 use super::exchange::{Carrier, Exchange, ExchangeKind, Reply, ResumePoint};
 use super::request::{self, Common};
 use super::tokens::Sent;
 use crate::Time;
 use crate::binding::address::Address;
 use crate::client::{ConnectionId, Engine, Event, Outgoing, Output, ShutdownStep};
-use crate::machine::http_end::{End, Rest, take_rest};
-use crate::machine::http_send::{Decision, Message, Phase, Reached, Room, Undelivered, take, take_undelivered};
-use crate::machine::{http as phase, http_sse};
+use crate::machine::QuirkKind;
+use crate::machine::http_connection::send::{self, Decision, Message, Room};
+use crate::machine::http_connection::{phase, sse};
+use crate::machine::http_response::End;
 use crate::protocol::{Era, method};
 
 /// The messages of the engine that are not in an exchange yet.
@@ -225,18 +226,12 @@ pub(super) fn is_modern(message: &Outgoing) -> bool {
     message.version().is_some_and(|version| version.era() == Era::Modern)
 }
 
-/// A notification or a response was not delivered in time.
-pub(super) fn undelivered(engine: &mut Engine, reached: Reached, method: Option<&str>) {
-    match take_undelivered(reached) {
-        Undelivered::DropAs(kind) => {
-            engine.count_undelivered();
-            let what = if method.is_some() { "a notification" } else { "a response" };
-            let detail = format!("{what} was dropped, because the server did not accept the messages before it");
-            engine.transport_quirk(kind, method, detail);
-        }
-        Undelivered::Drop => engine.count_undelivered(),
-        Undelivered::Release => {}
-    }
+/// A notification or a response is dropped, because the server did not accept the messages before it.
+pub(super) fn refuse_undelivered(engine: &mut Engine, method: Option<&str>) {
+    engine.count_undelivered();
+    let what = if method.is_some() { "a notification" } else { "a response" };
+    let detail = format!("{what} was dropped, because the server did not accept the messages before it");
+    engine.transport_quirk(QuirkKind::Undelivered, method, detail);
 }
 
 impl Http {
@@ -399,8 +394,9 @@ impl Http {
     /// An exchange is complete. It has a short time to end by itself, in which a stream may deliver other messages.
     pub(super) fn linger(&mut self, engine: &Engine, id: ExchangeId) {
         let Some(it) = self.exchanges.get(id) else { return };
-        let (rest, armed) = (take_rest(it.reply.class(), it.reply.kept()), it.release.is_some());
-        if rest == Rest::Ignore {
+        let keeps_reading = matches!(it.reply, Reply::Events(_)) && it.reply.buffered() <= LINGER_BYTES;
+        let armed = it.release.is_some();
+        if !keeps_reading {
             self.exchanges.set_reply(id, Reply::Ignored);
         }
         if !armed {
@@ -492,14 +488,7 @@ impl Http {
             && !self.queue.is_waiting()
             && !self.queue.is_held()
             && self.phase != phase::State::Ending
-            && (!self.is_connected() || self.is_current(engine))
-    }
-
-    fn is_connected(&self) -> bool {
-        match self.phase {
-            phase::State::Opening | phase::State::Accepting | phase::State::AwaitingStream | phase::State::Live => true,
-            phase::State::Idle | phase::State::Ending | phase::State::Deleting => false,
-        }
+            && (!self.phase.is_connected() || self.is_current(engine))
     }
 
     pub(super) fn report_unpolled(&self, engine: &mut Engine) {
@@ -509,7 +498,7 @@ impl Http {
 
     /// Ends the exchanges of a connection that ended, or of requests that ended.
     fn tidy(&mut self, engine: &mut Engine) {
-        if self.is_connected() && !self.is_current(engine) {
+        if self.phase.is_connected() && !self.is_current(engine) {
             self.lose(engine);
         }
         while let Some(request) = engine.next_settled() {
@@ -561,7 +550,7 @@ impl Http {
         self.connection = connection;
         self.session.renew();
         self.step(engine, phase::Input::Connect);
-        self.sse_step(engine, http_sse::Input::Connect, "", b"");
+        self.sse_step(engine, sse::Input::Connect, "", b"");
     }
 
     /// Takes a message of the engine.
@@ -572,8 +561,7 @@ impl Http {
             (None, Some(_)) => Message::Notification,
             (None, None) => Message::Response,
         };
-        let phase = if self.phase == phase::State::Accepting { Phase::Accepting } else { Phase::Free };
-        match take(kind, phase, self.room(engine)) {
+        match send::decide(kind, self.phase == phase::State::Accepting, self.room(engine)) {
             Decision::Send => {
                 let established = is_modern(&message) && message.method() != Some(method::DISCOVER);
                 self.post(message, 0);
@@ -588,7 +576,7 @@ impl Http {
                 let timer = self.timers.arm(engine.now() + engine.options().timeouts.request, Due::GiveUp);
                 self.queue.wait(timer, message);
             }
-            Decision::LeaveOut => undelivered(engine, Reached::Nothing, message.method()),
+            Decision::Drop => refuse_undelivered(engine, message.method()),
         }
     }
 

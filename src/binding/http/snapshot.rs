@@ -10,7 +10,7 @@ use super::exchange::{Exchanges, Reply};
 use crate::binding::address::Address;
 use crate::client::{Engine, Operate, Persist};
 use crate::jsonrpc::MessageLimits;
-use crate::machine::http as phase;
+use crate::machine::http_connection::phase;
 use crate::snapshot::{Secrets, SnapshotError, invalid, within};
 
 pub(super) mod header {

@@ -17,8 +17,8 @@ use super::response::Refusal;
 use crate::Time;
 use crate::binding::oauth::{Authorization, Credential, Denied, OAuthInput, Presented, Proved, SignId};
 use crate::client::{Cause, Engine, Event, Outcome, RefreshOutcome, RequestError, TaskError};
-use crate::machine::challenge::Meaning;
 use crate::machine::http_refusal::Authority;
+use crate::machine::http_refusal::challenge::Step;
 use crate::machine::resend::{Resend, Used};
 
 /// What a request was sent with.
@@ -166,8 +166,8 @@ impl Tokens {
         sent: Sent,
         refusal: &Refusal,
         again: Resend,
-    ) -> (Authority, Option<Box<str>>, Meaning) {
-        let Some(joined) = &mut self.joined else { return (Authority::Embedder, None, Meaning::Refuse) };
+    ) -> (Authority, Option<Box<str>>, Step) {
+        let Some(joined) = &mut self.joined else { return (Authority::Embedder, None, Step::Refuse) };
         joined.authorization.set_modern(is_modern);
         let forbidden = refusal.status == StatusCode::FORBIDDEN;
         let taken = match again {
@@ -175,9 +175,9 @@ impl Tokens {
             Resend::End => Err(joined.authorization.deny(forbidden, &refusal.challenges)),
         };
         match taken {
-            Ok(meaning) => (Authority::Client, None, meaning),
-            Err(Denied::Forbidden(error)) => (Authority::Nobody, Some(error.reason), Meaning::Refuse),
-            Err(Denied::Unauthorized(error)) => (Authority::Nobody, Some(format!("{error}").into()), Meaning::Refuse),
+            Ok(step) => (Authority::Client, None, step),
+            Err(Denied::Forbidden(error)) => (Authority::Nobody, Some(error.reason), Step::Refuse),
+            Err(Denied::Unauthorized(error)) => (Authority::Nobody, Some(format!("{error}").into()), Step::Refuse),
         }
     }
 

@@ -27,7 +27,7 @@ use super::secret::hide;
 use crate::Time;
 use crate::client::Challenge;
 use crate::machine::authorization_plan::{Browser, Goal};
-use crate::machine::challenge::{self, Grantor, Meaning, Progress, Status, Token, Tries};
+use crate::machine::http_refusal::challenge::{Progress, Step, Token, insufficient_scope, unauthorized};
 use crate::machine::{authorization, credentials};
 
 /// Bytes of a redirect.
@@ -35,6 +35,21 @@ const LONGEST_REDIRECT: usize = 64 << 10;
 
 /// A token counts as just issued for this long, or until it expires.
 const FRESH: Duration = Duration::from_secs(60);
+
+/// A refusal for lack of authorization.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Status {
+    /// 401.
+    Unauthorized,
+    /// 401 with `error="use_dpop_nonce"`, and there is another nonce than the request had.
+    OtherNonce,
+    /// 401 with `error="use_dpop_nonce"`, and there is none, or the request was sent again for it already.
+    SameNonce,
+    /// 403 with `error="insufficient_scope"`.
+    InsufficientScope,
+    /// Any other 403.
+    Forbidden,
+}
 
 /// New grants for the scopes of one challenge (specification 2026-07-28, "Authorization", Step-Up Authorization Flow).
 const STEPS: u8 = 3;
@@ -420,7 +435,7 @@ impl Authorization {
         challenges: &[Challenge],
     ) -> Result<(), OAuthError> {
         self.advance(now);
-        if self.refused(token, None, forbidden, challenges).map_err(OAuthError::from)? == Meaning::Resend {
+        if self.refused(token, None, forbidden, challenges).map_err(OAuthError::from)? == Step::Resend {
             self.report_token();
         }
         Ok(())
@@ -433,7 +448,7 @@ impl Authorization {
         sent: Option<Presented>,
         forbidden: bool,
         challenges: &[Challenge],
-    ) -> Result<Meaning, Denied> {
+    ) -> Result<Step, Denied> {
         self.advance(now);
         self.refused(sent.map(|sent| sent.token), sent, forbidden, challenges)
     }
@@ -444,7 +459,7 @@ impl Authorization {
         sent: Option<Presented>,
         forbidden: bool,
         challenges: &[Challenge],
-    ) -> Result<Meaning, Denied> {
+    ) -> Result<Step, Denied> {
         let challenge = own_challenge(challenges);
         let param = |name| challenge.and_then(|challenge| challenge.param(name));
         let hint = hint_of(param("resource_metadata"), param("scope")).map_err(Denied::Unauthorized)?;
@@ -455,34 +470,39 @@ impl Authorization {
             (true, Some("insufficient_scope")) => Status::InsufficientScope,
             (true, _) => Status::Forbidden,
         };
-        let class = self.token_class(token);
-        let meaning = challenge::take(status, class, self.progress(), self.tries(status, &hint), self.grantor());
-        match meaning {
-            Meaning::Wait => self.credentials.need = self.credentials.need.max(Need::Request),
-            Meaning::ResendWithNonce => self.proofs.nonce_demanded = true,
-            Meaning::Resend => {}
-            Meaning::Demand => {
+        let (token, progress) = (self.token_class(token), self.progress());
+        let step = match status {
+            Status::Unauthorized => unauthorized(progress, token, !self.is_replaced),
+            Status::OtherNonce => Step::ResendWithNonce,
+            Status::InsufficientScope => insufficient_scope(self.may_step_up(&hint), progress, token),
+            Status::SameNonce | Status::Forbidden => Step::Refuse,
+        };
+        match step {
+            Step::Wait => self.credentials.need = self.credentials.need.max(Need::Request),
+            Step::ResendWithNonce => self.proofs.nonce_demanded = true,
+            Step::Resend => {}
+            Step::Demand => {
                 self.require(hint, Need::Request);
                 self.step(credentials::Input::Demand);
             }
-            Meaning::Renew => {
+            Step::Renew => {
                 self.require(hint, Need::Request);
                 self.is_replaced = false;
                 self.step_ups.forget(&self.credentials.hint);
                 self.refuse_token();
                 self.step(credentials::Input::Demand);
             }
-            Meaning::Replace => {
+            Step::Replace => {
                 self.require(hint, Need::Request);
                 self.is_replaced = true;
                 self.refuse_token();
                 self.step(credentials::Input::Renounce);
             }
-            Meaning::StepUp => {
+            Step::StepUp => {
                 self.require(hint, Need::StepUp);
                 self.step(credentials::Input::Renounce);
             }
-            Meaning::Refuse => {
+            Step::Refuse => {
                 let OAuthError { stage, reason } = refusal(status, param("scope"), param("error_description"));
                 let error = OAuthError { stage, reason: self.without_secrets(&reason).into() };
                 return Err(match status {
@@ -491,7 +511,7 @@ impl Authorization {
                 });
             }
         }
-        Ok(meaning)
+        Ok(step)
     }
 
     /// A request is refused that was refused as often as it may be sent again. Returns why.
@@ -552,7 +572,7 @@ impl Authorization {
 
     fn progress(&self) -> Progress {
         match self.credentials.state {
-            credentials::State::Idle | credentials::State::Resting => Progress::Resting,
+            credentials::State::Idle | credentials::State::Resting => Progress::Idle,
             credentials::State::Obtaining => Progress::Authorizing,
             credentials::State::Acquiring
             | credentials::State::Loading
@@ -565,19 +585,11 @@ impl Authorization {
         }
     }
 
-    fn tries(&self, status: Status, hint: &Hint) -> Tries {
-        let spent = match status {
-            Status::Unauthorized => self.is_replaced,
-            Status::InsufficientScope => self.step_ups.is_spent(hint, &self.core.options.flow),
-            Status::OtherNonce | Status::SameNonce | Status::Forbidden => false,
-        };
-        if spent { Tries::Spent } else { Tries::Left }
-    }
-
-    fn grantor(&self) -> Grantor {
+    /// Whether a grant with the scopes of this challenge may be requested.
+    fn may_step_up(&self, hint: &Hint) -> bool {
         let options = &self.core.options;
-        let is_present = options.flow == Flow::User || options.step_up_without_user;
-        if is_present { Grantor::Present } else { Grantor::Absent }
+        let has_grantor = options.flow == Flow::User || options.step_up_without_user;
+        has_grantor && !self.step_ups.is_spent(hint, &options.flow)
     }
 
     /// Whether options fit a server.
