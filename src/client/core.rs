@@ -12,12 +12,13 @@ use serde_json::value::RawValue;
 use super::request::{Call, Purpose};
 use super::request_table::{OpenRequest, RequestTable};
 use super::{
-    CommandError, Event, FailureKind, LogLevel, Options, Outgoing, Output, Quirk, RefreshOutcome, RequestId, Server,
-    ServerMethod, Stats, Wire, options,
+    CommandError, Event, FailureKind, KnownEra, LogLevel, Options, Outgoing, Output, Quirk, RefreshOutcome, RequestId,
+    Server, ServerMethod, Stats, Wire, options,
 };
 use crate::Time;
 use crate::catalog::{Catalog, TaskSupport};
 use crate::jsonrpc::{ErrorObject, Json, Object, Spans};
+use crate::machine::keepalive::Pings;
 use crate::machine::request::{Abandoned, CancelMethod};
 use crate::machine::{QuirkKind, gate, link, request};
 use crate::protocol::{Capability, Era, Family, PerFamily, ProtocolVersion, Root, ServerCapabilities, method};
@@ -104,6 +105,12 @@ pub(super) struct Core {
     pub(super) catalog: Catalog,
     /// What is known of each family's list.
     pub(super) known: PerFamily<gate::Known>,
+    /// The server's era, from an earlier connection.
+    pub(super) known_era: Option<KnownEra>,
+    /// How many responses in a row showed that the server changed its era or version.
+    pub(super) doubts: u8,
+    /// What is known of responses to `ping`.
+    pub(super) pings: Pings,
     pub(super) log_level: Option<LogLevel>,
     /// The roots that the embedder set in place of those in the options.
     #[cfg_attr(feature = "snapshot", serde(default))]
@@ -140,6 +147,9 @@ impl Core {
             server: None,
             catalog: Catalog::default(),
             known: PerFamily::from_fn(|_| gate::Known::NotRequested),
+            known_era: None,
+            doubts: 0,
+            pings: Pings::Unknown,
             log_level: options.log_level,
             roots: None,
             was_ready: false,

@@ -33,12 +33,19 @@ use crate::validation::{ValidationError, Validator};
 pub struct Engine {
     pub(super) core: Core,
     pub(super) link: Link,
-    pub(super) handshake: Handshake,
+    pub(super) connection: Connection,
     pub(super) lists: Lists,
-    pub(super) keepalive: Keepalive,
-    pub(super) freshness: Freshness,
     pub(super) subscriptions: Subscriptions,
     pub(super) server_requests: ServerRequests,
+}
+
+/// What belongs to one connection, and is dropped with it. [`Lists`] and [`Subscriptions`] have parts of their own.
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
+pub(super) struct Connection {
+    pub(super) handshake: Handshake,
+    pub(super) keepalive: Keepalive,
+    pub(super) freshness: Freshness,
     pub(super) notifications: Notifications,
 }
 
@@ -60,17 +67,15 @@ impl Engine {
         Self::over(core, known_era.or(options.known_era))
     }
 
-    fn over(core: Core, known_era: Option<KnownEra>) -> Self {
+    fn over(mut core: Core, known_era: Option<KnownEra>) -> Self {
+        core.known_era = known_era;
         Self {
             core,
             link: Link::default(),
-            handshake: Handshake::new(known_era),
+            connection: Connection::default(),
             lists: Lists::default(),
-            keepalive: Keepalive::default(),
-            freshness: Freshness::default(),
             subscriptions: Subscriptions::default(),
             server_requests: ServerRequests::default(),
-            notifications: Notifications::default(),
         }
     }
 
@@ -137,7 +142,7 @@ impl Engine {
     /// The first request, refresh or subscription after that time has the engine send `server/discover` again. The
     /// response replaces the description; until then, and if there is no valid response, the stale one stays in use.
     pub const fn server_fresh_until(&self) -> Option<Time> {
-        self.freshness.until()
+        self.connection.freshness.until()
     }
 
     /// The current connection, the one that is being opened, or the last one.
@@ -212,7 +217,7 @@ impl Engine {
 
     /// The server's era, to be saved and given back in [`Options::known_era`]; `None` until the first handshake.
     pub const fn known_era(&self) -> Option<KnownEra> {
-        self.handshake.known_era()
+        self.core.known_era
     }
 
     /// Counts of messages that were dropped.
@@ -395,8 +400,8 @@ impl Engine {
         let new = self.core.requests.rename(id);
         self.core.requests.step(new, request::Input::Restarted);
         calls::report_resend(&mut self.core, new, Some(ResendReason::Busy));
-        self.handshake.rename(id, new);
-        self.keepalive.rename(id, new);
+        self.connection.handshake.rename(id, new);
+        self.connection.keepalive.rename(id, new);
         self.subscriptions.rename(id, new);
         let open = self.core.requests.get(new)?;
         if let Purpose::List { family, .. } = &open.purpose {
@@ -477,24 +482,13 @@ impl Engine {
 /// What is saved of an engine: its components.
 #[cfg(feature = "snapshot")]
 #[derive(serde::Deserialize)]
-pub(crate) struct EngineState(
-    Core,
-    Link,
-    Handshake,
-    Lists,
-    Keepalive,
-    Freshness,
-    Subscriptions,
-    ServerRequests,
-    Notifications,
-);
+pub(crate) struct EngineState(Core, Link, Connection, Lists, Subscriptions, ServerRequests);
 
 #[cfg(feature = "snapshot")]
 impl Engine {
     pub(super) fn state(&self) -> impl serde::Serialize {
-        let Self { core, link, handshake, lists, keepalive, freshness, subscriptions, server_requests, notifications } =
-            self;
-        (core, link, handshake, lists, keepalive, freshness, subscriptions, server_requests, notifications)
+        let Self { core, link, connection, lists, subscriptions, server_requests } = self;
+        (core, link, connection, lists, subscriptions, server_requests)
     }
 
     pub(super) fn restore(
@@ -505,32 +499,21 @@ impl Engine {
     ) -> Result<Self, crate::snapshot::SnapshotError> {
         use crate::snapshot::within;
 
-        let EngineState(
-            mut core,
-            link,
-            handshake,
-            lists,
-            keepalive,
-            freshness,
-            subscriptions,
-            server_requests,
-            notifications,
-        ) = state;
+        let EngineState(mut core, link, connection, lists, subscriptions, server_requests) = state;
         core.give_options(options, server, wire);
         let limits = &core.options.limits;
         core.requests.check(limits)?;
         core.outbox.check()?;
         lists.check(limits)?;
         server_requests.check(limits)?;
-        notifications.check(limits)?;
+        connection.notifications.check(limits)?;
         within("quirks", core.quirks.as_slice().len(), limits.quirks)?;
         within("server_requests", core.url_elicitations.len(), limits.server_requests)?;
         within("subscriptions", subscriptions.resources().count(), limits.subscriptions)?;
         for family in Family::EACH {
             core.catalog.list(family).check(limits.items, limits.list_bytes)?;
         }
-        let mut engine =
-            Self { core, link, handshake, lists, keepalive, freshness, subscriptions, server_requests, notifications };
+        let mut engine = Self { core, link, connection, lists, subscriptions, server_requests };
         engine.core.timers.recount();
         engine.server_requests.publish(&mut engine.core);
         Ok(engine)

@@ -13,7 +13,6 @@ use crate::jsonrpc::{ErrorObject, Json};
 use crate::machine::handshake::{
     self, About, Allowed, Effect, Failure, Input, Known, Refusal, Request, State, Status, Version,
 };
-use crate::machine::resend::{self, Reason, Resend, Used};
 use crate::machine::{QuirkKind, Verdict, link};
 use crate::protocol::{Capability, Era, ProtocolVersion, error_code, method};
 use crate::text::excerpt;
@@ -21,82 +20,69 @@ use crate::text::excerpt;
 /// Factor on the timeout of `server/discover` for a server that is slow, or was modern before.
 const SLOW_DISCOVER: u32 = 3;
 
+/// How often `server/discover` is sent again because its exchange broke.
+const RESENDS: u8 = 2;
+
 /// So many responses in a row that the server does not know what it declares lead to a new handshake.
 const RENEWED: u8 = 3;
 
+/// A handshake, which belongs to one connection.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Handshake {
     state: State,
     opened_at: Time,
     discover_sent_at: Time,
-    /// The version in the last `server/discover` or `initialize`.
-    offered: Option<ProtocolVersion>,
+    /// The last `server/discover` or `initialize`: its id, and the version that it offered.
+    request: Option<(u64, ProtocolVersion)>,
     tried: Tried,
-    /// The version that the server named last.
-    named: Option<ProtocolVersion>,
-    /// The id of the last `server/discover` or `initialize`.
-    request: Option<u64>,
-    /// The server's description in the last response.
-    #[cfg_attr(feature = "snapshot", serde(with = "super::server::form"))]
-    candidate: Option<Box<Server>>,
     /// The server's description in a late response to `server/discover`.
     #[cfg_attr(feature = "snapshot", serde(with = "super::server::form"))]
     evidence: Option<Box<Server>>,
     /// The last message of the server or the system.
-    words: Option<Box<str>>,
+    last_error: Option<Box<str>>,
     /// How often `server/discover` was sent again because its exchange broke.
-    broken: Used,
-    known_era: Option<KnownEra>,
-    /// How many responses in a row said that the server does not know what it declares; [`RENEWED`] after a new handshake.
-    doubts: u8,
+    broken: u8,
 }
 
-impl Handshake {
-    pub(super) fn new(known_era: Option<KnownEra>) -> Self {
+impl Default for Handshake {
+    fn default() -> Self {
         Self {
             state: State::IDLE,
             opened_at: Time::ZERO,
             discover_sent_at: Time::ZERO,
-            offered: None,
-            tried: Tried::default(),
-            named: None,
             request: None,
-            candidate: None,
+            tried: Tried::default(),
             evidence: None,
-            words: None,
-            broken: Used::Never,
-            known_era,
-            doubts: 0,
+            last_error: None,
+            broken: 0,
         }
     }
+}
 
-    pub(super) const fn known_era(&self) -> Option<KnownEra> {
-        self.known_era
+impl Handshake {
+    /// The handshake of a connection that is opened because the one before closed on `server/discover`.
+    pub(super) fn reopening() -> Self {
+        Self { state: State::REOPENING, ..Self::default() }
     }
 
     /// The request that the handshake waits for has a new id.
     pub(super) fn rename(&mut self, id: u64, new: u64) {
-        if self.request == Some(id) {
-            self.request = Some(new);
+        if let Some((request, _)) = &mut self.request
+            && *request == id
+        {
+            *request = new;
         }
     }
 
     /// A transport is to be opened.
-    pub(super) fn reset(&mut self, core: &Core) {
-        let state = if self.state == State::REOPENING { State::REOPENING } else { State::IDLE };
-        *self = Self { state, opened_at: core.now, doubts: self.doubts, ..Self::new(self.known_era) };
-    }
-
-    /// The connection was lost.
-    pub(super) fn on_lost(&mut self) {
-        self.state = State::IDLE;
+    pub(super) const fn on_opening(&mut self, core: &Core) {
+        self.opened_at = core.now;
     }
 
     /// The transport is open.
     pub(super) fn start(&mut self, core: &mut Core) -> Signals {
-        let (state, doubts) = (self.state, self.doubts);
-        *self = Self { state, opened_at: core.now, doubts, ..Self::new(self.known_era) };
+        self.opened_at = core.now;
         core.is_bare = core.options.capabilities.is_empty();
         core.arm(Timer::Handshake, core.options.timeouts.handshake);
         let allowed = match core.options.eras {
@@ -105,7 +91,7 @@ impl Handshake {
             Eras::LegacyOnly => Allowed::Legacy,
             Eras::ModernOnly(_) => Allowed::Modern,
         };
-        let known = match self.known_era.map(KnownEra::era) {
+        let known = match core.known_era.map(KnownEra::era) {
             Some(Era::Legacy) => Known::Legacy,
             Some(Era::Modern) => Known::Modern,
             None => Known::Unknown,
@@ -115,42 +101,34 @@ impl Handshake {
     }
 
     pub(super) fn step(&mut self, core: &mut Core, input: Input) -> Signals {
-        let row = handshake::step(self.state, input);
+        self.take_answer(core, Answer { input, error: None, version: None, server: None })
+    }
+
+    /// Steps the table with what a response says.
+    fn take_answer(&mut self, core: &mut Core, mut answer: Answer) -> Signals {
+        self.last_error = answer.error.take().or(self.last_error.take());
+        let row = handshake::step(self.state, answer.input);
         self.state = row.next;
         if let Verdict::Quirk(kind) = row.verdict {
-            self.told().record(core, kind, input);
+            self.record(core, kind, &answer);
         }
         let mut signals = Signals::NONE;
         for effect in row.effects {
-            signals.extend(self.apply(core, *effect));
+            signals.extend(self.apply(core, *effect, &mut answer));
         }
         signals
     }
 
-    fn apply(&mut self, core: &mut Core, effect: Effect) -> Signals {
+    fn apply(&mut self, core: &mut Core, effect: Effect, answer: &mut Answer) -> Signals {
         match effect {
             Effect::SendDiscover => {
-                let pinned = core.options.eras.pinned();
-                self.send_discover(core, pinned.unwrap_or(ProtocolVersion::NEWEST_MODERN));
-            }
-            Effect::SendDiscoverNamed => {
-                let named = self.named.take();
-                self.send_discover(core, named.unwrap_or(ProtocolVersion::NEWEST_MODERN));
+                let version = answer.version.or(core.options.eras.pinned());
+                self.send_discover(core, version.unwrap_or(ProtocolVersion::NEWEST_MODERN));
             }
             Effect::SendInitialize => {
-                let saved = self.known_era.filter(|known| known.era() == Era::Legacy);
-                self.send_initialize(core, saved.map_or(ProtocolVersion::NEWEST_LEGACY, |known| known.version));
-            }
-            Effect::SendInitializeNamed => {
-                let named = self.named.take();
-                self.send_initialize(core, named.unwrap_or(ProtocolVersion::NEWEST_LEGACY));
-            }
-            Effect::SendInitializeOlder => {
-                let next = self.named.take().or(self.tried.next(self.offered));
-                self.send_initialize(core, next.unwrap_or(ProtocolVersion::V2024_11_05));
-            }
-            Effect::SendInitializeBare => {
-                self.send_initialize(core, self.offered.unwrap_or(ProtocolVersion::NEWEST_LEGACY));
+                let saved = core.known_era.filter(|known| known.era() == Era::Legacy);
+                let version = answer.version.or(saved.map(|known| known.version));
+                self.send_initialize(core, version.unwrap_or(ProtocolVersion::NEWEST_LEGACY));
             }
             Effect::SendInitialized => {
                 let message = core.encode_notification(method::INITIALIZED, None::<fn(&mut alloc::vec::Vec<u8>)>);
@@ -160,7 +138,7 @@ impl Handshake {
             Effect::ArmDiscover => {
                 self.discover_sent_at = core.now;
                 // A server that was modern before gets more time: it is more likely slow to start.
-                let modern = self.known_era.is_some_and(|known| known.era() == Era::Modern);
+                let modern = core.known_era.is_some_and(|known| known.era() == Era::Modern);
                 let factor = if modern { SLOW_DISCOVER } else { 1 };
                 core.arm(Timer::Discover, core.options.timeouts.discover.saturating_mul(factor));
             }
@@ -172,49 +150,38 @@ impl Handshake {
                     core.timers.set(Timer::Handshake, Some(deadline.max(least)));
                 }
             }
-            Effect::ForgetEra => self.known_era = None,
-            Effect::KeepEvidence => self.evidence = self.candidate.take(),
+            Effect::ForgetEra => core.known_era = None,
+            Effect::KeepEvidence => self.evidence = answer.server.take(),
             Effect::NoteClosedAs(kind) => {
-                self.known_era = self.known_era.map(|known| KnownEra { discover_closes: true, ..known });
+                core.known_era = core.known_era.map(|known| KnownEra { discover_closes: true, ..known });
                 let detail =
                     "the connection closed on a handshake that began with `server/discover`; opened again without it";
                 core.quirk(kind, None, Some(method::DISCOVER), detail);
             }
-            Effect::Adopt => {
-                let candidate = self.candidate.take();
-                self.adopt(core, candidate);
-            }
+            Effect::Adopt => self.adopt(core, answer.server.take()),
             Effect::AdoptEvidence => {
                 let evidence = self.evidence.take();
                 self.adopt(core, evidence);
             }
             Effect::DiscoverModern => return Signals::one(Signal::ModernAgreed),
             Effect::Reopen => return Signals::one(Signal::Reopen),
-            Effect::Fail(failure) => return self.told().fail(core, failure),
+            Effect::Fail(failure) => return self.fail(core, failure),
         }
         Signals::NONE
     }
 
-    /// What is known for a report.
-    fn told(&self) -> Told<'_> {
-        Told {
-            words: self.words.as_deref(),
-            offered: self.offered,
-            candidate: self.candidate.as_ref().map(|server| server.version),
-            opened_at: self.opened_at,
-            discover_sent_at: self.discover_sent_at,
-        }
-    }
-
     fn send_discover(&mut self, core: &mut Core, version: ProtocolVersion) {
-        self.offered = Some(version);
-        self.request = Some(core.requests.insert(Purpose::Discover(version), None));
+        self.request = Some((core.requests.insert(Purpose::Discover(version), None), version));
     }
 
     fn send_initialize(&mut self, core: &mut Core, version: ProtocolVersion) {
-        self.offered = Some(version);
         self.tried.add(version);
-        self.request = Some(core.requests.insert(Purpose::Initialize(version), None));
+        self.request = Some((core.requests.insert(Purpose::Initialize(version), None), version));
+    }
+
+    /// The version in the last `server/discover` or `initialize`.
+    fn offered(&self) -> Option<ProtocolVersion> {
+        self.request.map(|(_, version)| version)
     }
 
     /// The handshake is done.
@@ -224,10 +191,10 @@ impl Handshake {
         core.timers.set(Timer::Discover, None);
         let era = server.era();
         // A server that is known to close on `server/discover` was not sent it, so this is still known.
-        let discover_closes = self.known_era.is_some_and(|known| known.discover_closes) && era == Era::Legacy;
-        let offered = self.offered.filter(|offered| offered.era() == era);
+        let discover_closes = core.known_era.is_some_and(|known| known.discover_closes) && era == Era::Legacy;
+        let offered = self.offered().filter(|offered| offered.era() == era);
         let version = offered.unwrap_or(server.version);
-        self.known_era = Some(KnownEra { version, discover_closes });
+        core.known_era = Some(KnownEra { version, discover_closes });
         record_shape(core, &server);
         core.agreed = Some(server.version);
         core.server = Some(server);
@@ -258,7 +225,7 @@ impl Handshake {
 
     /// The transport closed; `why` is the system's message.
     pub(super) fn on_closed(&mut self, core: &mut Core, why: Box<str>) -> Signals {
-        self.words = Some(why);
+        self.last_error = Some(why);
         self.step(core, Input::TransportClosed)
     }
 
@@ -267,54 +234,45 @@ impl Handshake {
         &mut self,
         core: &mut Core,
         id: u64,
-        answer: Result<&RawValue, RequestError>,
+        response: Result<&RawValue, RequestError>,
     ) -> Signals {
-        let late = self.request != Some(id);
-        let Answer { input, words, named, candidate } = match answer {
+        let mut answer = match response {
             Ok(result) => discovered(self.tried, &core.options, result),
             Err(error) => discover_error(self.tried, &core.options, &error),
         };
-        self.words = words.or(self.words.take());
-        self.candidate = candidate.or(self.candidate.take());
-        if !late {
-            self.named = named;
+        if self.request.is_none_or(|(request, _)| request != id) {
+            answer.input = match answer.input {
+                Input::ModernFound => Input::LateModern,
+                Input::VersionOffered | Input::ModernError => Input::LateModernError,
+                _ => Input::LateOther,
+            };
         }
-        let input = match (late, input) {
-            (false, input) => input,
-            (true, Input::ModernFound) => Input::LateModern,
-            (true, Input::VersionOffered | Input::ModernError) => Input::LateModernError,
-            (true, _) => Input::LateOther,
-        };
-        self.step(core, input)
+        self.take_answer(core, answer)
     }
 
     /// Takes the response to `initialize`.
-    pub(super) fn on_initialized(&mut self, core: &mut Core, answer: Result<&RawValue, RequestError>) -> Signals {
-        match answer {
+    pub(super) fn on_initialized(&mut self, core: &mut Core, response: Result<&RawValue, RequestError>) -> Signals {
+        match response {
             Ok(result) => {
-                let Answer { input, words, candidate, .. } = initialized(&core.options, result);
-                self.words = words;
-                self.candidate = candidate.or(self.candidate.take());
-                self.step(core, input)
+                let answer = initialized(&core.options, result);
+                self.take_answer(core, answer)
             }
             Err(error) => {
-                self.words = Some(excerpt(&format!("{error}")).into());
+                self.last_error = Some(excerpt(&format!("{error}")).into());
                 let data = error.server().and_then(|error| error.data.as_deref());
                 let versions = data.and_then(|data| Json::from(data).member("supported"));
-                let common = versions.map(|versions| common(self.tried, &core.options, versions));
-                let common = common.unwrap_or_default();
-                self.named = common.legacy.or(self.named);
+                let common = versions.map(|versions| common(self.tried, &core.options, versions)).unwrap_or_default();
                 match refusal(&error, common) {
                     Refusal::Handshake(input) => self.step(core, input),
-                    Refusal::Initialize(about) => self.offer_next(core, about),
+                    Refusal::Initialize(about) => self.offer_next(core, about, common.legacy),
                 }
             }
         }
     }
 
     /// `server/discover` or `initialize` was refused with an HTTP status.
-    pub(super) fn on_status(&mut self, core: &mut Core, purpose: &Purpose, status: u16, words: Box<str>) -> Signals {
-        self.words = Some(words);
+    pub(super) fn on_status(&mut self, core: &mut Core, purpose: &Purpose, status: u16, error: Box<str>) -> Signals {
+        self.last_error = Some(error);
         let status = match status {
             200..300 => Status::Success,
             400 | 404 | 405 => Status::NotUnderstood,
@@ -323,16 +281,16 @@ impl Handshake {
         };
         match handshake::refuse(classify_request(purpose), status) {
             Refusal::Handshake(input) => self.step(core, input),
-            Refusal::Initialize(about) => self.offer_next(core, about),
+            Refusal::Initialize(about) => self.offer_next(core, about, None),
         }
     }
 
     /// The exchange of `server/discover` or `initialize` broke.
     pub(super) fn on_broken(&mut self, core: &mut Core, purpose: &Purpose, why: &str) -> Signals {
         if let Purpose::Discover(version) = *purpose
-            && resend::take(Reason::Broken, self.broken) == Resend::Again
+            && self.broken < RESENDS
         {
-            self.broken = self.broken.more();
+            self.broken = self.broken.saturating_add(1);
             self.send_discover(core, version);
             return Signals::NONE;
         }
@@ -340,12 +298,101 @@ impl Handshake {
         Signals::lost(FailureKind::Closed, message, link::Transport::Closed)
     }
 
-    /// `initialize` was refused, because of the offered version or the capabilities or something else.
-    fn offer_next(&mut self, core: &mut Core, about: About) -> Signals {
-        let older = self.tried.next(self.offered).is_some();
-        let input = handshake::next_offer(about, older, core.is_bare);
+    /// `initialize` was refused. `named`: a version that the server named.
+    fn offer_next(&mut self, core: &mut Core, about: About, named: Option<ProtocolVersion>) -> Signals {
+        let older = named.or(self.tried.next(self.offered()));
+        let input = handshake::next_offer(about, older.is_some(), core.is_bare);
         core.is_bare |= input == Input::CapabilitiesRefused;
-        self.step(core, input)
+        let version = match input {
+            Input::VersionRefused => older,
+            Input::CapabilitiesRefused => self.offered(),
+            _ => None,
+        };
+        self.take_answer(core, Answer { input, error: None, version, server: None })
+    }
+
+    /// Records a deviation that the table found for this input.
+    fn record(&self, core: &mut Core, kind: QuirkKind, answer: &Answer) {
+        let error = self.last_error.as_deref().unwrap_or("");
+        let offered = self.offered().map_or("", ProtocolVersion::as_str);
+        let (method, detail) = match answer.input {
+            Input::ServerFault => {
+                (method::DISCOVER, format!("{error}; `initialize` follows, and `server/discover` again the next time"))
+            }
+            Input::DiscoverTimeout => {
+                let waited = core.now.since(self.discover_sent_at);
+                (method::DISCOVER, format!("no answer within {waited:?}; `initialize` follows"))
+            }
+            Input::LateModern | Input::LateModernError | Input::LateOther => {
+                (method::DISCOVER, "the answer came after `initialize` had been sent".into())
+            }
+            Input::AcceptedNearest => {
+                let taken = answer.server.as_ref().map_or("", |server| server.version.as_str());
+                (method::INITIALIZE, format!("{error}; taken for {taken}"))
+            }
+            Input::VersionRefused => {
+                (method::INITIALIZE, format!("{offered} was refused ({error}); another version follows"))
+            }
+            Input::CapabilitiesRefused => {
+                (method::INITIALIZE, format!("the client's capabilities were refused ({error}); again without them"))
+            }
+            Input::StartDiscover
+            | Input::StartDiscoverHttp
+            | Input::StartModern
+            | Input::StartLegacyFirst
+            | Input::StartLegacy
+            | Input::ModernFound
+            | Input::LegacyFound
+            | Input::VersionOffered
+            | Input::NothingCommon
+            | Input::ModernError
+            | Input::NotModern
+            | Input::Accepted
+            | Input::VersionUnknown
+            | Input::RefusedByModern
+            | Input::Refused
+            | Input::Malformed
+            | Input::Deadline
+            | Input::TransportClosed => (method::INITIALIZE, String::from(error)),
+        };
+        core.quirk(kind, None, Some(method), detail);
+    }
+
+    fn fail(&self, core: &Core, failure: Failure) -> Signals {
+        let server = core.server_name();
+        let error = self.last_error.as_deref().unwrap_or("it did not say why");
+        let offered = self.offered().map_or("no version", ProtocolVersion::as_str);
+        let asked = match self.offered().map(ProtocolVersion::era) {
+            Some(Era::Modern) => method::DISCOVER,
+            Some(Era::Legacy) | None => method::INITIALIZE,
+        };
+        let (kind, message) = match failure {
+            Failure::Timeout => {
+                let waited = core.now.since(self.opened_at);
+                (FailureKind::HandshakeTimeout, format!("{server} did not answer `{asked}` within {waited:?}"))
+            }
+            Failure::Rejected => {
+                (FailureKind::HandshakeRejected, format!("{server} refused `{asked}` (offered {offered}): {error}"))
+            }
+            Failure::EraExcluded => (
+                FailureKind::HandshakeRejected,
+                format!("{server} speaks only an era that the options exclude (`{asked}` offered {offered}): {error}"),
+            ),
+            Failure::UnsupportedVersion => (
+                FailureKind::UnsupportedVersion,
+                format!(
+                    "{server} and this client have no protocol version in common (`{asked}` offered {offered}): {error}"
+                ),
+            ),
+            Failure::Protocol => {
+                (FailureKind::Protocol, format!("{server} sent an invalid response to `{asked}`: {error}"))
+            }
+            Failure::Closed => {
+                (FailureKind::Closed, format!("{server} closed the connection during the handshake: {error}"))
+            }
+        };
+        let transport = if failure == Failure::Closed { link::Transport::Closed } else { link::Transport::Open };
+        Signals::lost(kind, message, transport)
     }
 }
 
@@ -366,33 +413,26 @@ const fn classify_request(purpose: &Purpose) -> Request {
     }
 }
 
-impl Handshake {
-    /// Takes the response to a request. Returns the loss of the connection if there has to be a new handshake.
-    pub(super) fn on_response(
-        &mut self,
-        core: &mut Core,
-        id: u64,
-        carrier: Carrier,
-        error: Option<&ErrorObject>,
-    ) -> Signals {
-        if !core.is_ready() || core.options.reconnect.is_none() {
-            return Signals::NONE;
-        }
-        let before = self.doubts;
-        match error.filter(|_| carrier != Carrier::HttpSuccess).map(|error| shown_by(core, id, error)) {
-            Some(Shown::OtherEra) => self.doubts = RENEWED,
-            Some(Shown::MethodNotFound) => self.doubts = RENEWED.min(before.saturating_add(1)),
-            Some(Shown::Nothing) | None => self.doubts = 0,
-        }
-        // There is one new handshake until a response shows that it helped.
-        let Some(error) = error.filter(|_| self.doubts == RENEWED && before < RENEWED) else { return Signals::NONE };
-        let error = excerpt(&format!("{error}")).into_owned();
-        let detail = format!("a response that shows another era or version ({error}); a new handshake follows");
-        core.quirk(QuirkKind::EraChanged, None, None, detail);
-        self.known_era = None;
-        let message = format!("{} changed its era or version: {error}", core.server_name());
-        Signals::lost(FailureKind::Protocol, message, link::Transport::Open)
+/// Takes the response to a request. Returns the loss of the connection if it shows that the server changed its era or
+/// version, as a server behind a gateway may.
+pub(super) fn detect_era_change(core: &mut Core, id: u64, carrier: Carrier, error: Option<&ErrorObject>) -> Signals {
+    if !core.is_ready() || core.options.reconnect.is_none() {
+        return Signals::NONE;
     }
+    let before = core.doubts;
+    core.doubts = match error.filter(|_| carrier != Carrier::HttpSuccess).map(|error| shown_by(core, id, error)) {
+        Some(Shown::OtherEra) => RENEWED,
+        Some(Shown::MethodNotFound) => RENEWED.min(before.saturating_add(1)),
+        Some(Shown::Nothing) | None => 0,
+    };
+    // There is one new handshake until a response shows that it helped.
+    let Some(error) = error.filter(|_| core.doubts == RENEWED && before < RENEWED) else { return Signals::NONE };
+    let error = excerpt(&format!("{error}")).into_owned();
+    let detail = format!("a response that shows another era or version ({error}); a new handshake follows");
+    core.quirk(QuirkKind::EraChanged, None, None, detail);
+    core.known_era = None;
+    let message = format!("{} changed its era or version: {error}", core.server_name());
+    Signals::lost(FailureKind::Protocol, message, link::Transport::Open)
 }
 
 /// How the message came whose response shows an era.
@@ -445,17 +485,19 @@ fn is_implied(core: &Core, id: u64) -> bool {
 /// Maximum number of versions that are read from a server's list.
 const VERSIONS: usize = 64;
 
-/// A classified response; nothing is changed yet.
+/// What a response says.
 struct Answer {
     input: Input,
-    words: Option<Box<str>>,
-    named: Option<ProtocolVersion>,
-    candidate: Option<Box<Server>>,
+    error: Option<Box<str>>,
+    /// The version to offer next.
+    version: Option<ProtocolVersion>,
+    /// The server's description.
+    server: Option<Box<Server>>,
 }
 
 impl Answer {
-    fn new(input: Input, words: impl Into<Box<str>>) -> Self {
-        Self { input, words: Some(words.into()), named: None, candidate: None }
+    fn new(input: Input, error: impl Into<Box<str>>) -> Self {
+        Self { input, error: Some(error.into()), version: None, server: None }
     }
 }
 
@@ -473,29 +515,29 @@ fn discovered(tried: Tried, options: &Options, result: &RawValue) -> Answer {
     };
     let common = common(tried, options, versions);
     if let Some(version) = common.modern {
-        let candidate = Some(Box::new(Server::read(version, result)));
-        return Answer { input: Input::ModernFound, words: None, named: None, candidate };
+        let server = Some(Box::new(Server::read(version, result)));
+        return Answer { input: Input::ModernFound, error: None, version: None, server };
     }
     named(common, versions)
 }
 
 fn discover_error(tried: Tried, options: &Options, error: &RequestError) -> Answer {
-    let words = excerpt(&format!("{error}")).into_owned();
+    let text = excerpt(&format!("{error}")).into_owned();
     match error.code() {
         Some(error_code::UNSUPPORTED_PROTOCOL_VERSION) => {
             let data = error.server().and_then(|error| error.data.as_deref());
             let versions = data.and_then(|data| Json::from(data).member("supported"));
-            let Some(versions) = versions else { return Answer::new(Input::NothingCommon, words) };
+            let Some(versions) = versions else { return Answer::new(Input::NothingCommon, text) };
             let common = common(tried, options, versions);
             if common.modern.is_some() {
-                return Answer { named: common.modern, ..Answer::new(Input::VersionOffered, words) };
+                return Answer { version: common.modern, ..Answer::new(Input::VersionOffered, text) };
             }
             named(common, versions)
         }
         Some(error_code::HEADER_MISMATCH | error_code::MISSING_REQUIRED_CLIENT_CAPABILITY) => {
-            Answer::new(Input::ModernError, words)
+            Answer::new(Input::ModernError, text)
         }
-        _ => Answer::new(Input::NotModern, words),
+        _ => Answer::new(Input::NotModern, text),
     }
 }
 
@@ -540,16 +582,16 @@ fn refusal(error: &RequestError, common: Common) -> Refusal {
 }
 
 fn named(common: Common, versions: Json<'_>) -> Answer {
-    let words = format!("it speaks {}", excerpt(versions.text()));
+    let text = format!("it speaks {}", excerpt(versions.text()));
     let input = if common.legacy.is_some() { Input::LegacyFound } else { Input::NothingCommon };
-    Answer { named: common.legacy, ..Answer::new(input, words) }
+    Answer { version: common.legacy, ..Answer::new(input, text) }
 }
 
 fn initialized(options: &Options, result: &RawValue) -> Answer {
     let Some(version) = Json::from(result).member("protocolVersion").and_then(Json::as_string) else {
         return Answer::new(Input::Malformed, format!("no `protocolVersion` in {}", excerpt(result.get())));
     };
-    let words = format!("it answered with version {}", excerpt(&version));
+    let text = format!("it answered with version {}", excerpt(&version));
     let below = |known: &ProtocolVersion| known.era() == Era::Legacy && known.as_str() < &*version;
     let known = version.parse::<ProtocolVersion>().ok();
     let usable = known.or_else(|| ProtocolVersion::ALL.iter().copied().rev().find(below));
@@ -561,8 +603,8 @@ fn initialized(options: &Options, result: &RawValue) -> Answer {
     };
     let input = handshake::accept(class, options.tolerance.nearest_version);
     let usable = usable.filter(|_| matches!(input, Input::Accepted | Input::AcceptedNearest));
-    let candidate = usable.map(|version| Box::new(Server::read(version, result)));
-    Answer { candidate, ..Answer::new(input, words) }
+    let server = usable.map(|version| Box::new(Server::read(version, result)));
+    Answer { server, ..Answer::new(input, text) }
 }
 
 /// The versions that `initialize` offered, as bits.
@@ -589,104 +631,6 @@ impl Tried {
 
 const fn bit(version: ProtocolVersion) -> u8 {
     1 << version as u8
-}
-
-/// What is known of a handshake.
-struct Told<'a> {
-    /// The last message of the server or the system.
-    words: Option<&'a str>,
-    /// The version in the last `server/discover` or `initialize`.
-    offered: Option<ProtocolVersion>,
-    /// The version in the last response.
-    candidate: Option<ProtocolVersion>,
-    opened_at: Time,
-    discover_sent_at: Time,
-}
-
-impl Told<'_> {
-    /// Records a deviation that the table found for this input.
-    fn record(&self, core: &mut Core, kind: QuirkKind, input: Input) {
-        let words = self.words.unwrap_or("");
-        let offered = self.offered.map_or("", ProtocolVersion::as_str);
-        let (method, detail) = match input {
-            Input::ServerFault => {
-                (method::DISCOVER, format!("{words}; `initialize` follows, and `server/discover` again the next time"))
-            }
-            Input::DiscoverTimeout => {
-                let waited = core.now.since(self.discover_sent_at);
-                (method::DISCOVER, format!("no answer within {waited:?}; `initialize` follows"))
-            }
-            Input::LateModern | Input::LateModernError | Input::LateOther => {
-                (method::DISCOVER, "the answer came after `initialize` had been sent".into())
-            }
-            Input::AcceptedNearest => {
-                let taken = self.candidate.map_or("", ProtocolVersion::as_str);
-                (method::INITIALIZE, format!("{words}; taken for {taken}"))
-            }
-            Input::VersionRefused => {
-                (method::INITIALIZE, format!("{offered} was refused ({words}); another version follows"))
-            }
-            Input::CapabilitiesRefused => {
-                (method::INITIALIZE, format!("the client's capabilities were refused ({words}); again without them"))
-            }
-            Input::StartDiscover
-            | Input::StartDiscoverHttp
-            | Input::StartModern
-            | Input::StartLegacyFirst
-            | Input::StartLegacy
-            | Input::ModernFound
-            | Input::LegacyFound
-            | Input::VersionOffered
-            | Input::NothingCommon
-            | Input::ModernError
-            | Input::NotModern
-            | Input::Accepted
-            | Input::VersionUnknown
-            | Input::RefusedByModern
-            | Input::Refused
-            | Input::Malformed
-            | Input::Deadline
-            | Input::TransportClosed => (method::INITIALIZE, String::from(words)),
-        };
-        core.quirk(kind, None, Some(method), detail);
-    }
-
-    fn fail(&self, core: &Core, failure: Failure) -> Signals {
-        let server = core.server_name();
-        let words = self.words.unwrap_or("it did not say why");
-        let offered = self.offered.map_or("no version", ProtocolVersion::as_str);
-        let asked = match self.offered.map(ProtocolVersion::era) {
-            Some(Era::Modern) => method::DISCOVER,
-            Some(Era::Legacy) | None => method::INITIALIZE,
-        };
-        let (kind, message) = match failure {
-            Failure::Timeout => {
-                let waited = core.now.since(self.opened_at);
-                (FailureKind::HandshakeTimeout, format!("{server} did not answer `{asked}` within {waited:?}"))
-            }
-            Failure::Rejected => {
-                (FailureKind::HandshakeRejected, format!("{server} refused `{asked}` (offered {offered}): {words}"))
-            }
-            Failure::EraExcluded => (
-                FailureKind::HandshakeRejected,
-                format!("{server} speaks only an era that the options exclude (`{asked}` offered {offered}): {words}"),
-            ),
-            Failure::UnsupportedVersion => (
-                FailureKind::UnsupportedVersion,
-                format!(
-                    "{server} and this client have no protocol version in common (`{asked}` offered {offered}): {words}"
-                ),
-            ),
-            Failure::Protocol => {
-                (FailureKind::Protocol, format!("{server} sent an invalid response to `{asked}`: {words}"))
-            }
-            Failure::Closed => {
-                (FailureKind::Closed, format!("{server} closed the connection during the handshake: {words}"))
-            }
-        };
-        let transport = if failure == Failure::Closed { link::Transport::Closed } else { link::Transport::Open };
-        Signals::lost(kind, message, transport)
-    }
 }
 
 /// Records deviations in the shape of a server's description.

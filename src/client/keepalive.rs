@@ -15,8 +15,6 @@ use crate::protocol::{Era, Family, error_code, method};
 #[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Keepalive {
     state: State,
-    /// What is known of responses to `ping`, from this connection and earlier ones.
-    pings: Pings,
     /// When the last message of the server came.
     heard: Time,
     /// The keepalive request in flight.
@@ -30,15 +28,7 @@ pub(super) struct Keepalive {
 
 impl Default for Keepalive {
     fn default() -> Self {
-        Self {
-            state: State::Off,
-            pings: Pings::Unknown,
-            heard: Time::ZERO,
-            request: None,
-            sent: Time::ZERO,
-            misses: 0,
-            missed: Time::ZERO,
-        }
+        Self { state: State::Off, heard: Time::ZERO, request: None, sent: Time::ZERO, misses: 0, missed: Time::ZERO }
     }
 }
 
@@ -57,18 +47,13 @@ impl Keepalive {
 
     /// The client is ready. `cheapest` is the smallest list that worked.
     pub(super) fn start(&mut self, core: &mut Core, cheapest: Option<Family>) -> Signals {
-        *self = Self { pings: self.pings, heard: core.now, ..Self::default() };
+        *self = Self { heard: core.now, ..Self::default() };
         let Some(options) = core.options.keepalive else { return Signals::NONE };
         let era = core.era().unwrap_or(Era::Legacy);
         if era == Era::Modern && !options.discover {
             return Signals::NONE;
         }
-        self.step(core, keepalive::start(era, self.pings, preferred(core), lists(core, cheapest)), cheapest)
-    }
-
-    /// The connection ended.
-    pub(super) fn stop(&mut self) {
-        *self = Self { pings: self.pings, ..Self::default() };
+        self.step(core, keepalive::start(era, core.pings, preferred(core), lists(core, cheapest)), cheapest)
     }
 
     fn step(&mut self, core: &mut Core, input: Input, cheapest: Option<Family>) -> Signals {
@@ -100,8 +85,8 @@ impl Keepalive {
                 }
                 Effect::Count => (self.misses, self.missed) = (self.misses_so_far().saturating_add(1), core.now),
                 Effect::Clear => self.misses = 0,
-                Effect::KnowAnswered => self.pings = Pings::Answered,
-                Effect::KnowSilent => self.pings = Pings::Silent,
+                Effect::KnowAnswered => core.pings = Pings::Answered,
+                Effect::KnowSilent => core.pings = Pings::Silent,
                 Effect::GiveUp => {
                     if let Some(id) = self.request.take() {
                         core.end_request(id, request::Input::TimedOut, "no response in time");
@@ -153,7 +138,7 @@ impl Keepalive {
         let heard = if self.heard > self.sent { Heard::Something } else { Heard::Nothing };
         let reached = self.misses_so_far().saturating_add(1) >= options.threshold;
         let misses = if reached { Misses::Many } else { Misses::Few };
-        keepalive::judge(clock, heard, asked, misses, self.pings)
+        keepalive::judge(clock, heard, asked, misses, core.pings)
     }
 
     /// Timeouts in a row before this one: a message since the last one begins a new row.

@@ -68,11 +68,6 @@ impl Notifications {
         }
         crate::snapshot::within("held", held.notifications.len(), limits.held)
     }
-
-    /// The connection ended.
-    pub(super) fn drop_held(&mut self) {
-        self.held = None;
-    }
 }
 
 fn size_of(method: &str, params: Option<&RawValue>) -> usize {

@@ -11,7 +11,8 @@ use serde_json::value::RawValue;
 
 use super::action::{Report, Unauthorized};
 use super::core::{Core, Signal, Signals, Stage, Timer};
-use super::handshake::Carrier;
+use super::engine::Connection;
+use super::handshake::{Carrier, Handshake, detect_era_change};
 use super::link::Link;
 use super::lists::ListFailure;
 use super::notifications::{id_of_progress, on_level_failed, on_progress, report, send_level, set_level};
@@ -47,7 +48,7 @@ impl Engine {
     pub(crate) fn handle_transport(&mut self, now: Time, event: Transport<'_>) {
         self.core.advance(now);
         match event {
-            Transport::SignOfLife => self.handshake.on_sign_of_life(&mut self.core),
+            Transport::SignOfLife => self.connection.handshake.on_sign_of_life(&mut self.core),
             Transport::Opened
             | Transport::OpenFailed { .. }
             | Transport::Closed { .. }
@@ -112,14 +113,14 @@ impl Engine {
         let core = &mut self.core;
         match signal {
             Signal::Opening => {
-                self.handshake.reset(core);
+                self.connection.handshake.on_opening(core);
                 Signals::NONE
             }
-            Signal::Opened => self.handshake.start(core),
+            Signal::Opened => self.connection.handshake.start(core),
             Signal::ModernAgreed => {
                 // A modern server sends no requests, and expects no responses.
                 self.server_requests.end(core, true);
-                self.freshness = Freshness::new(core);
+                self.connection.freshness = Freshness::new(core);
                 let signals = self.subscriptions.start_stream(core);
                 self.act(signals);
                 Signals::one(Signal::Discover)
@@ -129,17 +130,17 @@ impl Engine {
                 self.lists.start(core)
             }
             Signal::Discovered => self.link.step(core, link::Input::Established),
-            Signal::TransportClosed(why) => self.handshake.on_closed(core, why),
+            Signal::TransportClosed(why) => self.connection.handshake.on_closed(core, why),
             Signal::Reopen => {
                 // The second transport does not extend the deadline of the connection.
                 let connect = core.timers.get(Timer::Connect);
                 self.end_connection(true);
+                self.connection.handshake = Handshake::reopening();
                 let signals = self.link.step(&mut self.core, link::Input::Reopen);
                 self.core.timers.set(Timer::Connect, connect);
                 signals
             }
             Signal::Lost(loss) => {
-                self.handshake.on_lost();
                 let lost = self.link.count_loss(core, &loss);
                 let gone = loss.transport == link::Transport::Closed;
                 if gone {
@@ -150,11 +151,11 @@ impl Engine {
             }
             Signal::Ready => {
                 let cheapest = self.lists.cheapest(core);
-                let signals = self.keepalive.start(core, cheapest);
+                let signals = self.connection.keepalive.start(core, cheapest);
                 self.act(signals);
                 let signals = self.subscriptions.on_connected(&mut self.core);
                 self.act(signals);
-                for (method, params) in self.notifications.release() {
+                for (method, params) in self.connection.notifications.release() {
                     let signals = self.on_notification(&method, params.as_deref());
                     self.act(signals);
                 }
@@ -213,11 +214,9 @@ impl Engine {
     pub(super) fn end_connection(&mut self, gone: bool) {
         let core = &mut self.core;
         core.outbox.take_back(|output| matches!(output, Output::Send(message) if gone || message.method.is_some()));
-        self.keepalive.stop();
         core.timers.clear_but(Timer::Grace);
-        self.freshness = Freshness::default();
+        self.connection = Connection::default();
         self.link.on_connection_ended();
-        self.notifications.drop_held();
         self.server_requests.end(core, gone);
         calls::on_connection_lost(core);
         self.lists.on_connection_ended(core);
@@ -252,13 +251,13 @@ impl Engine {
         let signals = match timer {
             Timer::Connect => Link::connect_timed_out(core),
             Timer::Open => self.link.open_timed_out(core),
-            Timer::Discover => self.handshake.step(core, handshake::Input::DiscoverTimeout),
-            Timer::Handshake => self.handshake.step(core, handshake::Input::Deadline),
+            Timer::Discover => self.connection.handshake.step(core, handshake::Input::DiscoverTimeout),
+            Timer::Handshake => self.connection.handshake.step(core, handshake::Input::Deadline),
             Timer::Discovery => self.lists.on_discovery_timeout(core),
             Timer::Reopen => self.link.step(core, link::Input::Timer),
             Timer::Keepalive => {
                 let cheapest = self.lists.cheapest(core);
-                self.keepalive.on_timer(core, cheapest)
+                self.connection.keepalive.on_timer(core, cheapest)
             }
             Timer::Grace => self.link.step_shutdown(core, shutdown::Input::Timer),
             Timer::Stream => self.subscriptions.on_timer(core),
@@ -280,7 +279,7 @@ impl Engine {
     }
 
     fn on_decoded(&mut self, decoded: Result<Decoded<'_>, Noise>, bytes: &[u8]) {
-        self.keepalive.hear(&self.core);
+        self.connection.keepalive.hear(&self.core);
         match decoded {
             Ok(Decoded::Blank) => {}
             Ok(Decoded::One(message)) => self.on_message(message),
@@ -364,7 +363,7 @@ impl Engine {
             Wire::Pipe => Carrier::Pipe,
             Wire::Http => Carrier::HttpSuccess,
         };
-        let renewed = self.handshake.on_response(core, id, carrier, response.as_ref().err());
+        let renewed = detect_era_change(core, id, carrier, response.as_ref().err());
         self.answer(id, response.map_err(RequestError::Server));
         self.act(renewed);
     }
@@ -384,8 +383,8 @@ impl Engine {
         let Some(open) = core.end_request(id, request::Input::Answered, "") else { return };
         let response = response.and_then(|result| complete(core, &open.purpose, result));
         let signals = match open.purpose {
-            Purpose::Discover(_) => self.handshake.on_discovered(core, id, response),
-            Purpose::Initialize(_) => self.handshake.on_initialized(core, response),
+            Purpose::Discover(_) => self.connection.handshake.on_discovered(core, id, response),
+            Purpose::Initialize(_) => self.connection.handshake.on_initialized(core, response),
             Purpose::List { family, .. } => match response {
                 Ok(result) => {
                     let watched = self.subscriptions.watches(core, family);
@@ -402,10 +401,10 @@ impl Engine {
             }
             Purpose::Keepalive(_) => {
                 let cheapest = self.lists.cheapest(core);
-                self.keepalive.on_response(core, response.err().as_ref(), cheapest)
+                self.connection.keepalive.on_response(core, response.err().as_ref(), cheapest)
             }
             Purpose::Rediscover => {
-                self.freshness.on_response(core, response.ok());
+                self.connection.freshness.on_response(core, response.ok());
                 Signals::NONE
             }
             Purpose::Listen { .. } => self.subscriptions.on_ended(core, id, response.err().as_ref()),
@@ -490,7 +489,7 @@ impl Engine {
                 }
             }
             Route::Report => report(core, method, params),
-            Route::Hold => self.notifications.hold(core, method, params),
+            Route::Hold => self.connection.notifications.hold(core, method, params),
             Route::LeaveOut => core.leave_out(),
             Route::Nothing => {}
         }
@@ -596,7 +595,7 @@ impl Engine {
                 Signals::NONE
             }
             Purpose::Rediscover => {
-                self.freshness.on_response(core, None);
+                self.connection.freshness.on_response(core, None);
                 Signals::NONE
             }
             Purpose::Discover(_)
@@ -639,7 +638,7 @@ impl Engine {
 
     pub(crate) fn request(&mut self, now: Time, request: Request) -> Result<RequestId, CommandError> {
         let id = calls::request(&mut self.core, now, request)?;
-        self.freshness.on_use(&mut self.core);
+        self.connection.freshness.on_use(&mut self.core);
         self.write_requests();
         Ok(id)
     }
@@ -734,7 +733,7 @@ impl Engine {
 
     pub(crate) fn subscribe(&mut self, now: Time, uri: &str) -> Result<(), CommandError> {
         let signals = self.subscriptions.subscribe(&mut self.core, now, uri)?;
-        self.freshness.on_use(&mut self.core);
+        self.connection.freshness.on_use(&mut self.core);
         self.act(signals);
         self.write_requests();
         Ok(())
@@ -768,7 +767,7 @@ impl Engine {
         }
         core.advance(now);
         let signals = self.lists.demand(core, family);
-        self.freshness.on_use(&mut self.core);
+        self.connection.freshness.on_use(&mut self.core);
         self.act(signals);
         self.write_requests();
         Ok(())
@@ -828,7 +827,7 @@ impl Engine {
                     self.act(signals);
                 }
                 Resend::End => {
-                    let renewed = self.handshake.on_response(&mut self.core, id, Carrier::HttpError, Some(&error));
+                    let renewed = detect_era_change(&mut self.core, id, Carrier::HttpError, Some(&error));
                     self.answer(id, Err(RequestError::Server(error)));
                     self.act(renewed);
                 }
@@ -878,7 +877,9 @@ impl Engine {
         let core = &mut self.core;
         let Some(open) = core.end_request(id, input, "") else { return };
         let signals = match open.purpose {
-            purpose @ (Purpose::Discover(_) | Purpose::Initialize(_)) => self.handshake.on_broken(core, &purpose, why),
+            purpose @ (Purpose::Discover(_) | Purpose::Initialize(_)) => {
+                self.connection.handshake.on_broken(core, &purpose, why)
+            }
             Purpose::List { family, cursor } => self.lists.on_broken(core, family, cursor, error),
             Purpose::Listen { .. } => self.subscriptions.on_ended(core, id, None),
             purpose @ (Purpose::SetLevel
@@ -922,7 +923,8 @@ impl Engine {
         match (refused, status) {
             (Refused::Handshake, _) => {
                 if let Some(open) = core.end_request(id, request::Input::Answered, "") {
-                    let signals = self.handshake.on_status(core, &open.purpose, status, error.to_string().into());
+                    let signals =
+                        self.connection.handshake.on_status(core, &open.purpose, status, error.to_string().into());
                     self.act(signals);
                 }
             }

@@ -119,17 +119,10 @@ values! {
 /// What the engine does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
+    /// Send `server/discover`, with the version that the response names, if there is one.
     SendDiscover,
-    /// Send `server/discover` with the version that the server named.
-    SendDiscoverNamed,
-    /// Send `initialize` with the newest legacy version.
+    /// Send `initialize`, with the version that the response names or the next older one, if there is one.
     SendInitialize,
-    /// Send `initialize` with the newest version that the server named.
-    SendInitializeNamed,
-    /// Send `initialize` with the next older version.
-    SendInitializeOlder,
-    /// Send `initialize` without capabilities.
-    SendInitializeBare,
     /// Send `notifications/initialized`, and begin discovery.
     SendInitialized,
     /// Begin discovery with a server that sends no requests.
@@ -175,11 +168,11 @@ state_table! {
     (Reopening)       (_)             (StartDiscoverHttp|StartModern|StartLegacyFirst|StartLegacy) => ignore;
 
     (Discovering|Rediscovering|Pinned|Repinned|DiscoveringLast) (_) (ModernFound) => (Modern)  (None) [DisarmDiscover Adopt DiscoverModern];
-    (Discovering|Rediscovering) (_)   (LegacyFound)       => (Initializing)    (AfterDiscover) [DisarmDiscover SendInitializeNamed];
+    (Discovering|Rediscovering) (_)   (LegacyFound)       => (Initializing)    (AfterDiscover) [DisarmDiscover SendInitialize];
     (Pinned|Repinned) (_)             (LegacyFound)       => (Failed)          (None)          [Fail(Failure::EraExcluded)];
-    (DiscoveringLast) (_)             (LegacyFound)       => (Initializing)    (None)          [SendInitializeNamed];
-    (Discovering)     (_)             (VersionOffered)    => (Rediscovering)   (None)          [DisarmDiscover SendDiscoverNamed];
-    (Pinned|DiscoveringLast) (_)      (VersionOffered)    => (Repinned)        (None)          [SendDiscoverNamed];
+    (DiscoveringLast) (_)             (LegacyFound)       => (Initializing)    (None)          [SendInitialize];
+    (Discovering)     (_)             (VersionOffered)    => (Rediscovering)   (None)          [DisarmDiscover SendDiscover];
+    (Pinned|DiscoveringLast) (_)      (VersionOffered)    => (Repinned)        (None)          [SendDiscover];
     (Rediscovering|Repinned) (_)      (VersionOffered)    => (Failed)          (None)          [Fail(Failure::UnsupportedVersion)];
     (Discovering|Rediscovering|Pinned|Repinned|DiscoveringLast) (_) (NothingCommon) => (Failed) (None) [Fail(Failure::UnsupportedVersion)];
     (Discovering|Rediscovering|Pinned|Repinned|DiscoveringLast) (_) (ModernError) => (Failed)  (None) [Fail(Failure::Rejected)];
@@ -199,8 +192,8 @@ state_table! {
     (Initializing)    (_)             (AcceptedNearest)   => (Legacy)          (None)          [Adopt SendInitialized] ! VersionUnknown;
     (Initializing)    (Backed)        (VersionUnknown|VersionRefused|CapabilitiesRefused|RefusedByModern|Refused|Malformed|Deadline) => (Modern) (None) [AdoptEvidence DiscoverModern];
     (Initializing)    (_)             (VersionUnknown)    => (Failed)          (None)          [Fail(Failure::UnsupportedVersion)];
-    (Initializing)    (_)             (VersionRefused)    => stay [SendInitializeOlder] ! VersionRefused;
-    (Initializing)    (_)             (CapabilitiesRefused) => stay [SendInitializeBare] ! CapabilitiesRefused;
+    (Initializing)    (_)             (VersionRefused)    => stay [SendInitialize] ! VersionRefused;
+    (Initializing)    (_)             (CapabilitiesRefused) => stay [SendInitialize] ! CapabilitiesRefused;
     (Initializing)    (None)          (RefusedByModern)   => (Failed)          (None)          [Fail(Failure::EraExcluded)];
     (Initializing)    (_)             (RefusedByModern)   => (DiscoveringLast) (None)          [SendDiscover];
     (Initializing)    (First|Warned)  (Refused)           => (DiscoveringLast) (None)          [SendDiscover];
