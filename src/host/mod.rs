@@ -23,6 +23,7 @@ pub mod results;
 mod saved;
 pub mod schema;
 pub mod toolset;
+mod utility;
 
-pub use self::toolset::Utility;
 pub use saved::Saved;
+pub use utility::Utility;

@@ -92,31 +92,6 @@ fn each_situation_of_an_authorization_has_a_test_that_exists() {
     assert!(count > 60, "{count}");
 }
 
-/// The number of rows of the table in each section.
-fn sections(text: &str) -> BTreeMap<&str, usize> {
-    let mut rows = BTreeMap::new();
-    for section in text.split("\n## ").skip(1) {
-        let lines = section.lines().filter(|line| line.starts_with('|')).count();
-        // The head and the line below it.
-        rows.extend(lines.checked_sub(2).map(|rows| (section.lines().next().unwrap_or_default(), rows)));
-    }
-    rows
-}
-
-#[test]
-fn each_situation_of_the_contract_has_a_row() {
-    let Some(shared) = std::env::var_os("MCP_SHARED") else { return };
-    let contract = fs::read_to_string(Path::new(&shared).join("AUTHORIZATION.md")).unwrap();
-    let rows = sections(AUTHORIZATION);
-    let mut count = 0;
-    // The options of the probe are no situations.
-    for (section, wanted) in sections(&contract).into_iter().filter(|(section, _)| *section != "`probe`") {
-        assert_eq!(rows.get(section), Some(&wanted), "{section}");
-        count += wanted;
-    }
-    assert!(count > 50, "{count}");
-}
-
 #[test]
 fn requirements_are_numbered_and_their_states_counted() {
     let rows = rows();
