@@ -4,11 +4,7 @@
 //! Payloads are classified before, and ids, deadlines and cursors are updated after. [`table`] has the macros; the
 //! page `guide::tables` of the documentation shows every table.
 
-pub(crate) mod authorization;
-pub(crate) mod authorization_plan;
 pub(crate) mod breaker;
-pub(crate) mod credential_record;
-pub(crate) mod credentials;
 pub(crate) mod gate;
 pub(crate) mod handshake;
 #[cfg(feature = "http")]
@@ -21,11 +17,14 @@ pub(crate) mod keepalive;
 pub(crate) mod link;
 pub(crate) mod listen;
 pub(crate) mod lists;
+#[cfg(feature = "oauth")]
+pub(crate) mod oauth_attempt;
+#[cfg(feature = "oauth")]
+pub(crate) mod oauth_credentials;
 pub(crate) mod request;
 pub(crate) mod resend;
 mod row;
 pub(crate) mod server;
-pub(crate) mod store;
 pub(crate) mod task;
 
 pub use row::QuirkKind;
@@ -38,8 +37,6 @@ mod page;
 mod render;
 #[cfg(test)]
 mod render_markdown;
-#[cfg(test)]
-mod render_oauth;
 #[cfg(test)]
 mod render_requests;
 #[cfg(feature = "rows")]
@@ -71,29 +68,3 @@ macro_rules! alphabet {
     };
 }
 pub(crate) use alphabet;
-
-/// Gives a state table a `take`, by which the engine steps it: `step`, and with the feature `rows` a record of the row.
-/// With `refuses`, also a question about a command that is not taken yet.
-macro_rules! recorded {
-    ($table:literal) => {
-        /// [`step`], recorded with the feature `rows`.
-        pub(crate) fn take(state: State, input: Input) -> Row<State, Effect> {
-            #[cfg(feature = "rows")]
-            super::rows::taken($table, &[&state, &input]);
-            step(state, input)
-        }
-    };
-    ($table:literal, refuses) => {
-        recorded!($table);
-
-        /// Whether a command is refused in a state. Its row is recorded only then: otherwise the command takes it later.
-        pub(crate) fn refuses(state: State, command: Input) -> bool {
-            let refused = matches!(step(state, command).verdict, super::Verdict::Reject);
-            if refused {
-                take(state, command);
-            }
-            refused
-        }
-    };
-}
-pub(crate) use recorded;

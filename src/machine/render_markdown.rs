@@ -1,65 +1,9 @@
-//! How tables are written as the Markdown that rustdoc includes, and the checks that all state tables share.
+//! The rows of decision tables that are not written with the macros.
 
-use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt::Debug;
-
-use super::{Row, Verdict};
-
-pub(super) struct Table<'a, S, I, E: 'static> {
-    pub(super) states: &'a [S],
-    pub(super) inputs: &'a [I],
-    pub(super) step: fn(S, I) -> Row<S, E>,
-}
-
-impl<S: Copy + Debug + Ord, I: Copy + Debug, E: Copy + Debug> Table<'_, S, I, E> {
-    pub(super) fn check(&self, name: &str, absorbing: &[S]) {
-        let mut reached = BTreeSet::from([self.states[0]]);
-        let mut frontier = vec![self.states[0]];
-        while let Some(state) = frontier.pop() {
-            for input in self.inputs {
-                let next = (self.step)(state, *input).next;
-                if reached.insert(next) {
-                    frontier.push(next);
-                }
-            }
-        }
-        assert_eq!(reached.len(), self.states.len(), "{name}: a state that nothing leads to");
-        for (state, input) in self.states.iter().flat_map(|s| self.inputs.iter().map(move |i| (*s, *i))) {
-            let row = (self.step)(state, input);
-            match row.verdict {
-                Verdict::Ignore | Verdict::Reject => {
-                    assert!(
-                        row.next == state && row.effects.is_empty(),
-                        "{name}: {state:?} × {input:?} does something"
-                    );
-                }
-                Verdict::Advance | Verdict::Quirk(_) => {}
-            }
-            if absorbing.contains(&state) {
-                assert_eq!(row.next, state, "{name}: {state:?} is left by {input:?}");
-            }
-        }
-    }
-
-    /// The states that rows with the effect lead to.
-    pub(super) fn after(&self, effect: impl Fn(E) -> bool) -> BTreeSet<S> {
-        let rows = self.states.iter().flat_map(|s| self.inputs.iter().map(|i| (self.step)(*s, *i)));
-        rows.filter(|row| row.effects.iter().any(|e| effect(*e))).map(|row| row.next).collect()
-    }
-
-    /// Checks that every state that starts a timer handles it.
-    pub(super) fn timer(&self, name: &str, arms: impl Fn(E) -> bool, timer: I) {
-        let armed = self.after(arms);
-        assert!(!armed.is_empty(), "{name}: nothing arms the timer");
-        for state in armed {
-            let verdict = (self.step)(state, timer).verdict;
-            assert_ne!(verdict, Verdict::Ignore, "{name}: {state:?} arms a timer that means nothing there");
-        }
-    }
-}
 
 /// A column of a decision table: its heading, and the values of its enum.
 pub(super) type Column = (&'static str, Vec<String>);

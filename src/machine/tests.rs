@@ -3,6 +3,8 @@
 #![allow(clippy::arithmetic_side_effects, reason = "tests")]
 
 use alloc::boxed::Box;
+#[cfg(feature = "oauth")]
+use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -20,6 +22,8 @@ fn tables() -> Vec<Box<dyn Page>> {
     let mut tables = core_tables();
     #[cfg(feature = "http")]
     tables.extend(http_tables());
+    #[cfg(feature = "oauth")]
+    tables.extend(oauth_tables());
     tables
 }
 
@@ -46,12 +50,13 @@ fn http_tables() -> Vec<Box<dyn Page>> {
 
 fn core_tables() -> Vec<Box<dyn Page>> {
     vec![
-        Box::new(http_refusal::authorization::table()),
         Box::new(handshake::step::table()),
         Box::new(handshake::start::table()),
         Box::new(handshake::accept::table()),
         Box::new(handshake::refuse::table()),
         Box::new(handshake::next_offer::table()),
+        Box::new(lists::discovery::step::table()),
+        Box::new(lists::refresh::step::table()),
         Box::new(keepalive::start::table()),
         Box::new(keepalive::step::table()),
         Box::new(keepalive::judge::table()),
@@ -65,8 +70,6 @@ fn core_tables() -> Vec<Box<dyn Page>> {
         Box::new(request::match_response::table()),
         Box::new(request::cancel::table()),
         Box::new(gate::decide::table()),
-        Box::new(lists::discovery::step::table()),
-        Box::new(lists::refresh::step::table()),
         Box::new(lists::paging::decide::table()),
         Box::new(lists::error::absence::table()),
         Box::new(lists::error::cost::table()),
@@ -80,10 +83,28 @@ fn core_tables() -> Vec<Box<dyn Page>> {
         Box::new(server::request::decide::table()),
         Box::new(server::notification::decide::table()),
         Box::new(server::result::decide::table()),
+        Box::new(http_refusal::authorization::table()),
         Box::new(hub::whole::step::table()),
         Box::new(hub::server::step::table()),
         Box::new(breaker::step::table()),
         Box::new(breaker::judge::table()),
+    ]
+}
+
+#[cfg(feature = "oauth")]
+fn oauth_tables() -> [Box<dyn Page>; 9] {
+    use super::oauth_attempt as attempt;
+    use super::oauth_credentials as credentials;
+    [
+        Box::new(attempt::step::table()),
+        Box::new(attempt::metadata::table()),
+        Box::new(attempt::client::table()),
+        Box::new(attempt::plan::table()),
+        Box::new(attempt::redirect::table()),
+        Box::new(attempt::failed::table()),
+        Box::new(credentials::step::table()),
+        Box::new(credentials::loaded::table()),
+        Box::new(credentials::lock::step::table()),
     ]
 }
 
@@ -182,6 +203,42 @@ fn a_breaker_closes_on_a_response() {
     table.timer(|effect| effect == Effect::StartCooldown, Input::Cooled);
     for state in table.states {
         assert_eq!(breaker::step::row(state, Input::Answered).next, State::Closed, "{state:?}");
+    }
+}
+
+#[cfg(feature = "oauth")]
+#[test]
+fn an_attempt_at_a_token_waits_for_nothing_in_vain() {
+    use super::oauth_attempt::{self, Effect, Input, State};
+    let table = oauth_attempt::step::table();
+    table.check(&[]);
+    table.timer(|effect| effect == Effect::Pause, Input::Paused);
+    for effect in [Effect::RequestMetadata, Effect::Register, Effect::Browse, Effect::Sign, Effect::RequestToken] {
+        table.timer(|other| other == effect, Input::Fail);
+    }
+    let ends = |effect| matches!(effect, Effect::ReportIssued | Effect::ReportRefused | Effect::ReportFailed);
+    assert_eq!(table.after(ends), BTreeSet::from([State::Idle]), "an attempt that ended is in progress");
+}
+
+#[cfg(feature = "oauth")]
+#[test]
+fn the_lock_of_the_store_is_released_when_its_use_ends() {
+    use super::oauth_credentials::{self, Effect, Input, State, lock};
+    lock::step::table().check(&[]);
+    let table = oauth_credentials::step::table();
+    table.check(&[]);
+    table.timer(|effect| effect == Effect::StartCooldown, Input::Cooled);
+    for effect in [Effect::Acquire, Effect::Load, Effect::Save] {
+        table.timer(|other| other == effect, Input::StoreFailed);
+    }
+    for effect in [Effect::Refresh, Effect::Obtain] {
+        table.timer(|other| other == effect, Input::Failed);
+    }
+    let uses = |state: State| !matches!(state, State::Idle | State::Obtaining | State::Cooldown);
+    for (state, input, row) in table.cells() {
+        let released = row.effects.contains(&Effect::Release);
+        assert_eq!(released, uses(state) && !uses(row.next), "{state:?} {input:?}");
+        assert!(input != Input::SignOut || row.next == State::Idle, "{state:?} outlives a sign-out");
     }
 }
 

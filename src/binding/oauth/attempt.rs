@@ -19,9 +19,8 @@ use super::proof::signed;
 use super::requests::{Issued, NotIssued};
 use super::secret::hide;
 use crate::Time;
-use crate::machine::authorization::{self, Effect, Input, State};
-use crate::machine::authorization_plan::{
-    self, Answer, Client, Code, Configured, Failure, Goal, Offer, Owner, Places, Proof, Registration, Rest, Tries,
+use crate::machine::oauth_attempt::{
+    self, Answer, Client, Code, Configured, Effect, Failure, Fallback, Goal, Input, Offer, State,
 };
 
 /// Token requests of one attempt.
@@ -33,7 +32,7 @@ const REDIRECTS: u8 = 3;
 /// An attempt to obtain or refresh a token.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Attempt {
-    pub(super) state: Phase,
+    pub(super) state: State,
     pub(super) task: Option<Task>,
     /// The end of the wait for the user, a signature, or the next token request.
     pub(super) deadline: Option<Time>,
@@ -78,16 +77,6 @@ pub(super) struct Attempt {
     pub(super) sent: u32,
     pub(super) issued: Option<Issued>,
     pub(super) why: Option<OAuthError>,
-}
-
-/// The state of the table, which begins idle.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Phase(pub(super) State);
-
-impl Default for Phase {
-    fn default() -> Self {
-        Self(State::Idle)
-    }
 }
 
 /// A document that was read.
@@ -165,7 +154,7 @@ impl Attempt {
     }
 
     pub(super) fn stage(&self) -> Stage {
-        match self.state.0 {
+        match self.state {
             State::Resource => Stage::ResourceMetadata,
             State::Server | State::Assumed => Stage::ServerMetadata,
             State::Registering | State::Planning => Stage::Registration,
@@ -175,10 +164,6 @@ impl Attempt {
                 Goal::User | Goal::Direct => Stage::Token,
             },
         }
-    }
-
-    pub(super) fn tries(&self) -> Tries {
-        if self.sent < TRIES { Tries::Left } else { Tries::Spent }
     }
 
     /// The exchange, if it is the one with this id.
@@ -215,8 +200,8 @@ impl Attempt {
     /// The request for a token or a grant failed.
     pub(super) fn token_failed(&mut self, failed: NotIssued) -> Input {
         let is_dynamic = self.client.as_ref().is_some_and(|it| it.kind == RegistrationKind::Dynamic);
-        let registration = if is_dynamic && !self.is_client_lost { Registration::Dynamic } else { Registration::Fixed };
-        let input = authorization_plan::take::failed(self.goal(), failed.failure, registration, self.tries());
+        let is_renewable = is_dynamic && !self.is_client_lost;
+        let input = oauth_attempt::failed(self.goal(), failed.failure, is_renewable, self.sent >= TRIES);
         let stage = if failed.failure == Failure::InvalidClient { Stage::Registration } else { self.stage() };
         self.set_why(stage, failed.why);
         input
@@ -245,8 +230,8 @@ impl Attempt {
     pub(super) fn step(&mut self, core: &mut Core, input: Input) -> Option<End> {
         let (mut next, mut end) = (Some(input), None);
         while let Some(input) = next.take() {
-            let row = authorization::take(self.state.0, input);
-            self.state.0 = row.next;
+            let row = oauth_attempt::step(self.state, input);
+            self.state = row.next;
             for effect in row.effects {
                 match effect {
                     Effect::RequestMetadata => next = self.request_metadata(core),
@@ -355,7 +340,7 @@ impl Attempt {
         if exchange.status.is_none() {
             return self.broke(core, "the response has no head");
         }
-        let input = match self.state.0 {
+        let input = match self.state {
             State::Resource | State::Server | State::Assumed => self.metadata_ended(core, &exchange),
             State::Registering => self.registration_ended(core, &exchange),
             State::Exchanging => Some(self.exchange_ended(core, &exchange)),
@@ -371,7 +356,7 @@ impl Attempt {
             core.drop_exchange(exchange.id);
         }
         let why = format!("the response is longer than {} bytes", core.options.limits.bytes);
-        let input = match self.state.0 {
+        let input = match self.state {
             State::Resource | State::Server | State::Assumed => {
                 let Some(Ok(place)) = self.places.front().cloned() else { return None };
                 self.refused(&place, &why)
@@ -392,7 +377,7 @@ impl Attempt {
 
     /// The exchange broke.
     pub(super) fn broke(&mut self, core: &mut Core, why: &str) -> Option<End> {
-        let input = match self.state.0 {
+        let input = match self.state {
             State::Resource | State::Server | State::Assumed => {
                 let Some(Ok(place)) = self.places.front().cloned() else { return None };
                 self.unreached = true;
@@ -426,7 +411,7 @@ impl Attempt {
             return None;
         }
         self.deadline = None;
-        match self.state.0 {
+        match self.state {
             State::Pausing => self.step(core, Input::Paused),
             State::User => {
                 let limit = core.options.timeouts.user.as_secs();
@@ -499,15 +484,15 @@ impl Attempt {
             Some(Err(why)) => {
                 let why = why.clone();
                 self.set_why(self.stage(), why);
-                Some(authorization_plan::take::metadata(Answer::Refused, self.rest(), self.places_asked()))
+                Some(oauth_attempt::metadata(Answer::Refused, self.fallback(), self.unreached))
             }
             None => None,
         }
     }
 
     /// Where else metadata may be.
-    fn rest(&self) -> Rest {
-        let (others, conventions) = match self.state.0 {
+    fn fallback(&self) -> Fallback {
+        let (others, conventions) = match self.state {
             State::Resource => (false, !self.is_modern),
             State::Assumed => (false, true),
             State::Server
@@ -522,15 +507,10 @@ impl Attempt {
             | State::Pausing => (!self.issuers.is_empty(), false),
         };
         match (others || self.places.len() > 1, conventions) {
-            (true, _) => Rest::Further,
-            (false, true) => Rest::Conventions,
-            (false, false) => Rest::Nothing,
+            (true, _) => Fallback::Place,
+            (false, true) => Fallback::Conventions,
+            (false, false) => Fallback::Nothing,
         }
-    }
-
-    /// What the places did that were asked so far.
-    const fn places_asked(&self) -> Places {
-        if self.unreached { Places::Unreached } else { Places::Responded }
     }
 
     /// The response from the current place ended.
@@ -544,7 +524,7 @@ impl Attempt {
         if status != StatusCode::OK {
             return Some(self.unusable(&format!("`{place}` answered HTTP {}", status.as_u16())));
         }
-        let read = match (self.state.0, &self.asked) {
+        let read = match (self.state, &self.asked) {
             (State::Server | State::Assumed, Some(asked)) => {
                 let read = |asked| {
                     Server::read(&exchange.body, asked, core.zone, &core.options).map(Box::new).map(Document::Server)
@@ -558,7 +538,7 @@ impl Attempt {
         };
         Some(match read {
             Ok(document) => {
-                let input = authorization_plan::take::metadata(Answer::Accepted, self.rest(), self.places_asked());
+                let input = oauth_attempt::metadata(Answer::Accepted, self.fallback(), self.unreached);
                 match document {
                     Document::Resource(resource) => self.resource = Some(resource),
                     Document::Server(server) => self.server = Some(*server),
@@ -572,13 +552,13 @@ impl Attempt {
 
     /// An assumed issuer has no spelling of its own: with a final slash it is the same.
     fn slashed(&self, asked: &Place) -> Option<Place> {
-        Place::parse(&format!("{}/", asked.text())).filter(|_| self.state.0 == State::Assumed)
+        Place::parse(&format!("{}/", asked.text())).filter(|_| self.state == State::Assumed)
     }
 
     fn moved(&mut self, from: &Place, target: Option<Place>) -> Input {
         let within = target.filter(|to| to.is_same_origin(from) && self.redirects < REDIRECTS);
         let answer = if within.is_some() { Answer::Moved } else { Answer::MovedAway };
-        let input = authorization_plan::take::metadata(answer, self.rest(), self.places_asked());
+        let input = oauth_attempt::metadata(answer, self.fallback(), self.unreached);
         match (within, self.places.front_mut()) {
             (Some(target), Some(front)) => {
                 *front = Ok(target);
@@ -594,8 +574,7 @@ impl Attempt {
 
     /// The current place has no metadata, or did not respond.
     fn unusable(&mut self, why: &str) -> Input {
-        let places = self.places_asked();
-        let input = authorization_plan::take::metadata(Answer::Unusable, self.rest(), places);
+        let input = oauth_attempt::metadata(Answer::Unusable, self.fallback(), self.unreached);
         if input == Input::Next {
             self.places.pop_front();
             if self.places.is_empty() {
@@ -603,10 +582,7 @@ impl Attempt {
             }
         }
         self.redirects = 0;
-        let found = match places {
-            Places::Unreached => "whether there is metadata is not known",
-            Places::Responded => "there is no metadata",
-        };
+        let found = if self.unreached { "whether there is metadata is not known" } else { "there is no metadata" };
         self.set_why(self.stage(), format!("{found}; last, {why}"));
         input
     }
@@ -614,7 +590,7 @@ impl Attempt {
     /// What the current place has is not used.
     pub(super) fn refused(&mut self, place: &Place, why: &str) -> Input {
         let why: Box<str> = format!("the metadata at `{place}` is refused: {why}").into();
-        let input = authorization_plan::take::metadata(Answer::Refused, self.rest(), self.places_asked());
+        let input = oauth_attempt::metadata(Answer::Refused, self.fallback(), self.unreached);
         self.set_why(self.stage(), why);
         input
     }
@@ -629,20 +605,18 @@ impl Attempt {
             None if core.options.registered.is_empty() => Configured::Nothing,
             None => Configured::Elsewhere,
         };
-        let choice = authorization_plan::take::client(class, self.held_class(core, server), offer(core, server));
+        let choice = oauth_attempt::client(class, self.is_held(core, server), offer(core, server));
         let client = match choice {
             Client::Configured => configured.map(|client| configured_client(core, server, client)),
             Client::Held => self.held.as_ref().map(|held| held.client.clone()),
             Client::Document => core.options.client_metadata_url.as_deref().map(|url| document_client(core, url)),
             Client::Dynamic | Client::Elsewhere | Client::Nothing => None,
         };
-        let owner = match &self.held {
-            Some(held) if self.goal() == Goal::Refresh => {
+        let is_owner = self.goal() != Goal::Refresh
+            || self.held.as_ref().is_none_or(|held| {
                 let is_other = client.as_ref().is_some_and(|client| client.id != held.client.id);
-                if held.issuer != server.issuer || is_other { Owner::Other } else { Owner::Same }
-            }
-            Some(_) | None => Owner::Same,
-        };
+                held.issuer == server.issuer && !is_other
+            });
         let has_grant = match (self.goal(), &core.options.flow) {
             (Goal::Direct, Flow::Enterprise(_)) => self.grant.is_some(),
             (Goal::Direct, Flow::User | Flow::ClientCredentials | Flow::JwtBearer(_)) => true,
@@ -655,12 +629,10 @@ impl Attempt {
         } else {
             Code::Withheld
         };
-        let proof = match client.as_ref().map(|client| &client.auth) {
-            _ if self.is_bound(core) => Proof::Signature,
-            Some(ClientAuth::PrivateKeyJwt { .. }) => Proof::Signature,
-            Some(ClientAuth::None | ClientAuth::Basic | ClientAuth::Post) | None => Proof::Plain,
-        };
-        let input = authorization_plan::take::plan(self.goal(), choice, owner, code, proof, core.browser);
+        let auth = client.as_ref().map(|client| &client.auth);
+        let is_signed = self.is_bound(core) || matches!(auth, Some(ClientAuth::PrivateKeyJwt { .. }));
+        let is_shared = core.is_browser_shared;
+        let input = oauth_attempt::plan(self.goal(), choice, is_owner, code, is_signed, is_shared);
         let (stage, why) = self.reason(core, server, choice, code);
         // From now on a client without an issuer belongs to this one, so that no other one gets its secret. One that is
         // assumed does not count: once there is metadata, it may be another one.
@@ -676,16 +648,11 @@ impl Attempt {
         input
     }
 
-    fn held_class(&self, core: &Core, server: &Server) -> authorization_plan::Held {
-        use authorization_plan::Held;
-        match &self.held {
-            None => Held::Nothing,
-            Some(held) if held.issuer != server.issuer => Held::Elsewhere,
-            Some(held) => match held.client.secret_expires {
-                Some(at) if at <= core.unix() => Held::Expired,
-                Some(_) | None => Held::Valid,
-            },
-        }
+    /// Whether the credentials were issued to a client of this authorization server, whose secret has not expired.
+    fn is_held(&self, core: &Core, server: &Server) -> bool {
+        self.held.as_ref().is_some_and(|held| {
+            held.issuer == server.issuer && held.client.secret_expires.is_none_or(|at| at > core.unix())
+        })
     }
 
     /// The authorization server that a configured client belongs to: the one that is configured, or the first one that

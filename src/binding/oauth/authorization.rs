@@ -26,9 +26,9 @@ use super::proof::{self, Credential, Presented, Proofs, Proved, nonce_in, proof_
 use super::secret::hide;
 use crate::Time;
 use crate::client::Challenge;
-use crate::machine::authorization_plan::{Browser, Goal};
 use crate::machine::http_refusal::challenge::{Progress, Step, Token, insufficient_scope, unauthorized};
-use crate::machine::{authorization, credentials};
+use crate::machine::oauth_attempt::{self, Goal};
+use crate::machine::oauth_credentials::{Input, State};
 
 /// Bytes of a redirect.
 const LONGEST_REDIRECT: usize = 64 << 10;
@@ -87,7 +87,7 @@ impl fmt::Debug for Authorization {
         f.debug_struct("Authorization")
             .field("server", &self.core.server)
             .field("credentials", &self.credentials.state)
-            .field("attempt", &self.attempt.state.0)
+            .field("attempt", &self.attempt.state)
             .finish_non_exhaustive()
     }
 }
@@ -149,7 +149,7 @@ impl Authorization {
     /// Requests a new grant, even if there is a token or an attempt just failed.
     pub fn authorize(&mut self, now: Time) {
         self.advance(now);
-        self.step(credentials::Input::Renounce);
+        self.step(Input::Renounce);
     }
 
     /// Gives the credentials up: removes them from the store, and revokes the tokens if the authorization server
@@ -158,7 +158,7 @@ impl Authorization {
         self.advance(now);
         self.is_replaced = false;
         self.step_ups = StepUps::default();
-        self.step(credentials::Input::SignOut);
+        self.step(Input::SignOut);
     }
 
     /// The head of a response came.
@@ -253,7 +253,7 @@ impl Authorization {
     /// The lock was acquired, or could not be. One that nothing waits for any more is released.
     pub fn handle_acquired(&mut self, now: Time, id: StoreId, acquired: bool) {
         self.advance(now);
-        if let Some(input) = self.credentials.take_lock(&mut self.core, id, acquired) {
+        if let Some(input) = self.credentials.handle_acquired(&mut self.core, id, acquired) {
             self.step(input);
         }
     }
@@ -263,8 +263,8 @@ impl Authorization {
         self.advance(now);
         if self.credentials.take_answer(id, Answer::Loaded) {
             let input = match loaded {
-                Ok(record) => self.credentials.take_loaded(&mut self.core, record),
-                Err(()) => credentials::Input::StoreFailed,
+                Ok(record) => self.credentials.handle_loaded(&mut self.core, record),
+                Err(()) => Input::StoreFailed,
             };
             self.step(input);
         }
@@ -274,7 +274,7 @@ impl Authorization {
     pub fn handle_saved(&mut self, now: Time, id: StoreId, saved: SaveOutcome) {
         self.advance(now);
         if self.credentials.take_answer(id, Answer::Saved) {
-            let input = self.credentials.take_saved(saved);
+            let input = self.credentials.handle_saved(saved);
             self.step(input);
         }
     }
@@ -286,16 +286,16 @@ impl Authorization {
         self.ended(end);
         self.revocation.handle_timeout(&mut self.core);
         self.expire_proofs();
-        // When the rest after a failed refresh is over, the next refresh may be due.
+        // When the cooldown after a failed refresh ends, the next refresh may be due.
         for _ in 0..2 {
-            if let Some(input) = self.credentials.take_due(&self.core) {
+            if let Some(input) = self.credentials.pop_due(&self.core) {
                 self.step(input);
             }
         }
     }
 
     /// Takes an input of the credentials, and what follows from it.
-    pub(super) fn step(&mut self, input: credentials::Input) {
+    pub(super) fn step(&mut self, input: Input) {
         let mut inputs = VecDeque::from([input]);
         while let Some(input) = inputs.pop_front() {
             for signal in self.credentials.step(&mut self.core, input) {
@@ -304,7 +304,7 @@ impl Authorization {
                     Signal::Begin(task) => {
                         self.step_ups.count(&task);
                         let end = self.attempt.begin(&mut self.core, *task);
-                        inputs.extend(end.map(|end| self.credentials.take_end(&self.core, end)));
+                        inputs.extend(end.map(|end| self.credentials.handle_end(&self.core, end)));
                     }
                     Signal::Stop => self.attempt.stop(&mut self.core),
                     Signal::Revoke(record) => self.revocation.begin(&mut self.core, *record),
@@ -315,7 +315,7 @@ impl Authorization {
 
     pub(super) fn ended(&mut self, end: Option<End>) {
         if let Some(end) = end {
-            let input = self.credentials.take_end(&self.core, end);
+            let input = self.credentials.handle_end(&self.core, end);
             self.step(input);
         }
     }
@@ -483,24 +483,24 @@ impl Authorization {
             Step::Resend => {}
             Step::Demand => {
                 self.require(hint, Need::Request);
-                self.step(credentials::Input::Demand);
+                self.step(Input::Demand);
             }
             Step::Renew => {
                 self.require(hint, Need::Request);
                 self.is_replaced = false;
                 self.step_ups.forget(&self.credentials.hint);
                 self.refuse_token();
-                self.step(credentials::Input::Demand);
+                self.step(Input::Demand);
             }
             Step::Replace => {
                 self.require(hint, Need::Request);
                 self.is_replaced = true;
                 self.refuse_token();
-                self.step(credentials::Input::Renounce);
+                self.step(Input::Renounce);
             }
             Step::StepUp => {
                 self.require(hint, Need::StepUp);
-                self.step(credentials::Input::Renounce);
+                self.step(Input::Renounce);
             }
             Step::Refuse => {
                 let OAuthError { stage, reason } = refusal(status, param("scope"), param("error_description"));
@@ -572,16 +572,16 @@ impl Authorization {
 
     fn progress(&self) -> Progress {
         match self.credentials.state {
-            credentials::State::Idle | credentials::State::Resting => Progress::Idle,
-            credentials::State::Obtaining => Progress::Authorizing,
-            credentials::State::Acquiring
-            | credentials::State::Loading
-            | credentials::State::Refreshing
-            | credentials::State::Reloading
-            | credentials::State::RefreshingAgain
-            | credentials::State::Saving
-            | credentials::State::Comparing
-            | credentials::State::SavingAgain => Progress::Renewing,
+            State::Idle | State::Cooldown => Progress::Idle,
+            State::Obtaining => Progress::Authorizing,
+            State::Acquiring
+            | State::Loading
+            | State::Refreshing
+            | State::Reloading
+            | State::RefreshingAgain
+            | State::Saving
+            | State::Comparing
+            | State::SavingAgain => Progress::Renewing,
         }
     }
 
@@ -600,30 +600,30 @@ impl Authorization {
 
     /// From now on the browser belongs to several authorizations: a URL is shown after [`show`](Self::show).
     pub(crate) fn share_browser(&mut self) {
-        self.core.browser = Browser::Shared;
+        self.core.is_browser_shared = true;
     }
 
     pub(crate) fn browser(&self) -> BrowserUse {
-        match self.attempt.state.0 {
-            authorization::State::Queued => BrowserUse::Wanted,
-            authorization::State::User => BrowserUse::Shown,
-            authorization::State::Idle
-            | authorization::State::Resource
-            | authorization::State::Server
-            | authorization::State::Assumed
-            | authorization::State::Planning
-            | authorization::State::Registering
-            | authorization::State::Exchanging
-            | authorization::State::Signing
-            | authorization::State::Token
-            | authorization::State::Pausing => BrowserUse::Unused,
+        match self.attempt.state {
+            oauth_attempt::State::Queued => BrowserUse::Wanted,
+            oauth_attempt::State::User => BrowserUse::Shown,
+            oauth_attempt::State::Idle
+            | oauth_attempt::State::Resource
+            | oauth_attempt::State::Server
+            | oauth_attempt::State::Assumed
+            | oauth_attempt::State::Planning
+            | oauth_attempt::State::Registering
+            | oauth_attempt::State::Exchanging
+            | oauth_attempt::State::Signing
+            | oauth_attempt::State::Token
+            | oauth_attempt::State::Pausing => BrowserUse::Unused,
         }
     }
 
     /// The browser is free for the attempt. The user's time begins now.
     pub(crate) fn show(&mut self, now: Time) {
         self.advance(now);
-        let end = self.attempt.step(&mut self.core, authorization::Input::Show);
+        let end = self.attempt.step(&mut self.core, oauth_attempt::Input::Show);
         self.ended(end);
     }
 
@@ -639,7 +639,7 @@ impl Authorization {
 
     /// Whether credentials are being obtained, refreshed or stored.
     pub(crate) const fn is_busy(&self) -> bool {
-        !matches!(self.credentials.state, credentials::State::Idle | credentials::State::Resting)
+        !matches!(self.credentials.state, State::Idle | State::Cooldown)
     }
 
     /// A text of the MCP server without the secrets that it could know.

@@ -18,7 +18,6 @@ use super::place::{Place, Zone};
 use super::proof::{Nonces, nonce_in};
 use super::secret::Entropy;
 use crate::Time;
-use crate::machine::authorization_plan::Browser;
 
 #[derive(Clone, Debug)]
 pub(super) struct Core {
@@ -31,7 +30,8 @@ pub(super) struct Core {
     /// The time since the Unix epoch at [`Time::ZERO`].
     pub(super) epoch: Duration,
     pub(super) nonces: Nonces,
-    pub(super) browser: Browser,
+    /// Several authorizations share the browser.
+    pub(super) is_browser_shared: bool,
     /// What requests that wait are told.
     pub(super) verdict: Option<Result<(), OAuthError>>,
     pub(super) outbox: VecDeque<OAuthAction>,
@@ -64,7 +64,7 @@ impl Core {
             now,
             epoch: unix.saturating_sub(now.since(Time::ZERO)),
             nonces: Nonces::default(),
-            browser: Browser::Own,
+            is_browser_shared: false,
             verdict: None,
             outbox: VecDeque::new(),
             last_id: 0,

@@ -20,12 +20,11 @@ use super::requests::Form;
 use super::{Grant, Secret};
 use crate::Time;
 use crate::jsonrpc::{Json, Object};
-use crate::machine::authorization_plan::Goal;
-use crate::machine::credentials::{Effect, Input, State, take};
-use crate::machine::{credential_record, store};
+use crate::machine::oauth_attempt::Goal;
+use crate::machine::oauth_credentials::{self, Effect, Found, Input, Kept, Loaded, State, lock};
 
 /// The longest wait after failed attempts.
-const LONGEST_REST: Duration = Duration::from_secs(600);
+const LONGEST_COOLDOWN: Duration = Duration::from_secs(600);
 
 /// A token is renewed this long before it expires, or a tenth of its life if that is shorter, in seconds.
 const MARGIN: u64 = 30;
@@ -45,10 +44,11 @@ pub(super) struct Credentials {
     pub(super) state: State,
     pub(super) record: Option<Record>,
     /// Where the record is.
-    kept: credential_record::State,
+    kept: Kept,
     /// The generation in the store when it was read or written last, 0 for no record; `None` before that.
     stored: Option<u64>,
-    store: store::State,
+    /// The lock of the store. Without a store the credentials last as long as the process.
+    lock: Option<lock::State>,
     pub(super) access: Access,
     /// How it was obtained, and when if by this process.
     pub(super) kind: GrantKind,
@@ -66,10 +66,10 @@ pub(super) struct Credentials {
     pub(super) need: Need,
     /// The answer that the store owes, and until when.
     waiting: Option<(StoreId, Answer, Time)>,
-    /// The end of the wait after a failed attempt.
-    rest: Option<Time>,
+    /// The end of the cooldown after a failed attempt.
+    cooldown: Option<Time>,
     /// Failed attempts in a row, which prolong the wait.
-    rests: u32,
+    failures: u32,
     /// Why the last attempt failed.
     pub(super) why: Option<OAuthError>,
 }
@@ -118,9 +118,9 @@ impl Default for Credentials {
         Self {
             state: State::Idle,
             record: None,
-            kept: credential_record::State::default(),
+            kept: Kept::Stored,
             stored: None,
-            store: store::State::default(),
+            lock: None,
             access: Access::Missing,
             kind: GrantKind::Stored,
             issued_at: None,
@@ -131,8 +131,8 @@ impl Default for Credentials {
             hint: Hint::default(),
             need: Need::Nobody,
             waiting: None,
-            rest: None,
-            rests: 0,
+            cooldown: None,
+            failures: 0,
             why: None,
         }
     }
@@ -156,20 +156,21 @@ impl Access {
 impl Credentials {
     /// The embedder has a store.
     pub(super) fn set_stored(&mut self) {
-        self.store = store::take(self.store, store::Input::Given).next;
+        self.lock = Some(lock::State::Free);
     }
 
     pub(super) fn step(&mut self, core: &mut Core, input: Input) -> Vec<Signal> {
-        let row = take(self.state, input);
+        let row = oauth_credentials::step(self.state, input);
         if row.next != self.state {
-            (self.waiting, self.rest) = (None, None);
+            (self.waiting, self.cooldown) = (None, None);
         }
         self.state = row.next;
         let mut signals = Vec::new();
         for effect in row.effects {
             match effect {
-                Effect::Acquire => signals.extend(self.step_store(core, store::Input::Acquire).map(Signal::Input)),
-                Effect::Load => signals.extend(self.step_store(core, store::Input::Load).map(Signal::Input)),
+                Effect::Acquire => signals.extend(self.step_lock(core, lock::Input::Acquire).map(Signal::Input)),
+                Effect::Load if self.lock.is_some() => self.wait(core, Answer::Loaded, StoreAction::Load),
+                Effect::Load => signals.push(Signal::Input(self.classify(core))),
                 Effect::Refresh => signals.push(Signal::Begin(self.task(Goal::Refresh))),
                 Effect::DropRefresh => self.drop_refresh(),
                 Effect::Obtain => {
@@ -178,85 +179,64 @@ impl Credentials {
                 }
                 Effect::Save => {
                     self.count_generation();
-                    signals.extend(self.step_store(core, store::Input::Save).map(Signal::Input));
+                    if self.lock.is_some() {
+                        self.save(core);
+                    } else {
+                        signals.push(Signal::Input(Input::Saved));
+                    }
                 }
-                Effect::Release => signals.extend(self.step_store(core, store::Input::Release).map(Signal::Input)),
+                Effect::Release => _ = self.step_lock(core, lock::Input::Release),
                 Effect::Use => self.use_token(core),
                 Effect::ReportStore => {
-                    self.step_record(credential_record::Input::NotSaved, None);
+                    self.kept = Kept::Unsaved;
                     core.event(OAuthEvent::NotStored);
                 }
                 Effect::ReportFailure => self.report_failure(core),
-                Effect::Rest => {
-                    let wait = core.options.timeouts.rest.saturating_mul(1 << self.rests.min(16));
-                    self.rests = self.rests.saturating_add(1);
-                    self.rest = Some(core.now + wait.min(LONGEST_REST));
+                Effect::StartCooldown => {
+                    let wait = core.options.timeouts.rest.saturating_mul(1 << self.failures.min(16));
+                    self.failures = self.failures.saturating_add(1);
+                    self.cooldown = Some(core.now + wait.min(LONGEST_COOLDOWN));
                 }
                 Effect::Stop => signals.push(Signal::Stop),
                 Effect::Forget => {
-                    signals.extend(self.step_store(core, store::Input::Remove).map(Signal::Input));
+                    if self.lock.is_some() {
+                        core.store(|_| StoreAction::Remove);
+                    }
                     signals.extend(self.record.take().map(|record| Signal::Revoke(Box::new(record))));
                     if self.need != Need::Nobody {
                         let why = OAuthError::new(Stage::Authorization, "the user signed out");
                         core.event(OAuthEvent::Failed(why));
                     }
-                    *self = Self { used: core::mem::take(&mut self.used), store: self.store, ..Self::default() };
+                    *self = Self { used: core::mem::take(&mut self.used), lock: self.lock, ..Self::default() };
                 }
             }
         }
         signals
     }
 
-    /// Takes an input of the store. Returns what follows for the credentials.
-    fn step_store(&mut self, core: &mut Core, input: store::Input) -> Option<Input> {
-        let row = store::take(self.store, input);
-        self.store = row.next;
+    /// Steps the lock of the store. Returns what follows for the credentials.
+    fn step_lock(&mut self, core: &mut Core, input: lock::Input) -> Option<Input> {
+        let Some(lock) = self.lock else { return (input == lock::Input::Acquire).then_some(Input::Acquired) };
+        let row = lock::step(lock, input);
+        self.lock = Some(row.next);
         let mut next = None;
         for effect in row.effects {
             match effect {
-                store::Effect::Begin => next = Some(Input::Acquired),
-                store::Effect::Acquire => self.wait(core, Answer::Acquired, StoreAction::Acquire),
-                store::Effect::Release => _ = core.store(|_| StoreAction::Release),
-                store::Effect::Load => self.wait(core, Answer::Loaded, StoreAction::Load),
-                store::Effect::UseKnown => next = Some(self.classify(core)),
-                store::Effect::Save => self.save(core),
-                store::Effect::SkipSave => next = Some(Input::Saved),
-                store::Effect::Remove => _ = core.store(|_| StoreAction::Remove),
+                lock::Effect::Request => self.wait(core, Answer::Acquired, StoreAction::Acquire),
+                lock::Effect::Begin => next = Some(Input::Acquired),
+                lock::Effect::Release => _ = core.store(|_| StoreAction::Release),
             }
         }
         next
     }
 
     /// The lock was acquired, even if nothing waits for it any more, or could not be.
-    pub(super) fn take_lock(&mut self, core: &mut Core, id: StoreId, acquired: bool) -> Option<Input> {
+    pub(super) fn handle_acquired(&mut self, core: &mut Core, id: StoreId, acquired: bool) -> Option<Input> {
         if acquired {
-            self.step_store(core, store::Input::Acquired)
+            self.step_lock(core, lock::Input::Acquired)
         } else {
             self.take_answer(id, Answer::Acquired).then_some(Input::StoreFailed)
         }
-    }
-
-    /// Takes an input of the record; `loaded` is the record of the store. Returns what follows for the credentials,
-    /// whatever the record has.
-    fn step_record(&mut self, input: credential_record::Input, mut loaded: Option<Record>) -> Option<Input> {
-        let row = credential_record::take(self.kept, input);
-        self.kept = row.next;
-        let mut next = None;
-        for effect in row.effects {
-            match effect {
-                credential_record::Effect::Adopt => {
-                    if let Some(record) = loaded.take() {
-                        self.adopt(record);
-                    }
-                }
-                credential_record::Effect::Drop => {
-                    self.record = None;
-                    self.access = Access::Missing;
-                }
-                credential_record::Effect::Insist => next = Some(Input::LoadedNothing),
-            }
-        }
-        next
     }
 
     fn wait(&mut self, core: &mut Core, answer: Answer, action: impl FnOnce(StoreId) -> StoreAction) {
@@ -269,21 +249,33 @@ impl Credentials {
         self.waiting.take_if(|(waiting, kind, _)| *waiting == id && *kind == answer).is_some()
     }
 
-    /// Takes the record of the store.
-    pub(super) fn take_loaded(&mut self, core: &mut Core, loaded: Option<&[u8]>) -> Input {
+    /// The store has this record, or none.
+    pub(super) fn handle_loaded(&mut self, core: &mut Core, loaded: Option<&[u8]>) -> Input {
         let bytes = loaded.filter(|bytes| !bytes.is_empty());
         let read = bytes.map(|bytes| Record::read(bytes, core.options.limits.bytes));
         if matches!(read, Some(None)) {
             core.event(OAuthEvent::RecordUnreadable);
         }
         let usable = read.flatten().filter(|record| self.is_usable(core, record));
-        let input = match &usable {
-            Some(record) if self.is_newer(core, record) => credential_record::Input::LoadedNewer,
-            Some(_) => credential_record::Input::LoadedKnown,
-            None => credential_record::Input::LoadedNothing,
+        let found = match &usable {
+            Some(record) if self.is_newer(core, record) => Found::Newer,
+            Some(_) => Found::Known,
+            None => Found::Nothing,
         };
         self.stored = Some(bytes.map_or(0, stored_generation));
-        self.step_record(input, usable).unwrap_or_else(|| self.classify(core))
+        match (oauth_credentials::loaded(self.kept, found), usable) {
+            (Loaded::Adopt, Some(record)) => self.adopt(record),
+            (Loaded::Drop, _) => {
+                self.record = None;
+                self.access = Access::Missing;
+            }
+            (Loaded::Insist, _) => {
+                self.kept = Kept::Unsaved;
+                return Input::LoadedNothing;
+            }
+            (Loaded::Keep | Loaded::Adopt, _) => {}
+        }
+        self.classify(core)
     }
 
     fn adopt(&mut self, record: Record) {
@@ -297,18 +289,17 @@ impl Credentials {
             self.access = Access::Missing;
         }
         self.record = Some(record);
+        self.kept = Kept::Stored;
     }
 
     /// Whether a record of the store is newer than the one so far.
     fn is_newer(&self, core: &Core, record: &Record) -> bool {
         match self.kept {
             // One that was there before the attempt is no newer.
-            credential_record::State::Contested => {
+            Kept::Contested => {
                 self.stored.is_some_and(|known| record.generation != known) && self.is_alive(core, record)
             }
-            credential_record::State::Missing
-            | credential_record::State::Stored
-            | credential_record::State::Unsaved => {
+            Kept::Stored | Kept::Unsaved => {
                 self.record.as_ref().is_none_or(|known| record.generation > known.generation)
             }
         }
@@ -387,15 +378,15 @@ impl Credentials {
     }
 
     /// The store answered a save.
-    pub(super) fn take_saved(&mut self, saved: SaveOutcome) -> Input {
+    pub(super) fn handle_saved(&mut self, saved: SaveOutcome) -> Input {
         match saved {
             SaveOutcome::Stored => {
-                self.step_record(credential_record::Input::Saved, None);
+                self.kept = Kept::Stored;
                 self.stored = self.record.as_ref().map(|record| record.generation);
                 Input::Saved
             }
             SaveOutcome::Conflict => {
-                self.step_record(credential_record::Input::Conflict, None);
+                self.kept = Kept::Contested;
                 Input::Conflict
             }
             SaveOutcome::Failed => Input::StoreFailed,
@@ -414,7 +405,7 @@ impl Credentials {
         }
         self.access = Access::Usable(token);
         (self.avoid, self.refused_refresh) = (None, None);
-        self.rests = 0;
+        self.failures = 0;
         self.need = Need::Nobody;
         self.is_client_lost = false;
         core.event(OAuthEvent::Authorized(grant));
@@ -431,7 +422,7 @@ impl Credentials {
     }
 
     /// An attempt ended.
-    pub(super) fn take_end(&mut self, core: &Core, end: End) -> Input {
+    pub(super) fn handle_end(&mut self, core: &Core, end: End) -> Input {
         match end {
             End::Issued(mut record) => {
                 let refreshed = matches!(self.state, State::Refreshing | State::RefreshingAgain);
@@ -443,7 +434,7 @@ impl Credentials {
                 };
                 record.generation = self.record.as_ref().map_or(0, |known| known.generation);
                 self.record = Some(*record);
-                self.step_record(credential_record::Input::Issued, None);
+                self.kept = Kept::Unsaved;
                 (self.issued_at, self.why, self.avoid) = (Some(core.now), None, None);
                 Input::Issued
             }
@@ -483,16 +474,16 @@ impl Credentials {
 
     pub(super) fn deadline(&self, core: &Core) -> Option<Time> {
         let store = self.waiting.map(|(.., deadline)| deadline);
-        Time::earliest([store, self.rest, self.renew_at(core)])
+        Time::earliest([store, self.cooldown, self.renew_at(core)])
     }
 
     /// What is due.
-    pub(super) fn take_due(&mut self, core: &Core) -> Option<Input> {
+    pub(super) fn pop_due(&mut self, core: &Core) -> Option<Input> {
         if self.waiting.take_if(|(.., deadline)| *deadline <= core.now).is_some() {
             return Some(Input::StoreFailed);
         }
-        if self.rest.take_if(|rest| *rest <= core.now).is_some() {
-            return Some(Input::Rested);
+        if self.cooldown.take_if(|end| *end <= core.now).is_some() {
+            return Some(Input::Cooled);
         }
         if self.renew_at(core).is_some_and(|at| at <= core.now) {
             self.avoid_current();

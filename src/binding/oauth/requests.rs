@@ -21,8 +21,7 @@ use super::place::{Place, is_native};
 use super::proof::{self, proof_input, signed, signing_input};
 use super::secret::challenge_of;
 use crate::jsonrpc::{Json, Object, string};
-use crate::machine::authorization::Input;
-use crate::machine::authorization_plan::{Advertised, Failure, Goal, Iss, Redirect, take};
+use crate::machine::oauth_attempt::{self, Failure, Goal, Input, Iss};
 
 const FORM: &str = "application/x-www-form-urlencoded";
 const ASSERTION_TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
@@ -281,15 +280,14 @@ impl Attempt {
             Ok(Some(iss)) if **iss == *server.issuer => Iss::Same,
             Ok(Some(_)) | Err(()) => Iss::Other,
         };
-        let advertised = if server.sends_iss { Advertised::Yes } else { Advertised::No };
+        let advertised = server.sends_iss;
         let text = |name| param(query, name).ok().flatten().filter(|value| !value.is_empty());
         let (error, code) = (text("error"), text("code"));
-        let has = if code.is_some() && error.is_none() { Redirect::Code } else { Redirect::Error };
-        let input = take::redirect(advertised, iss, has);
+        let input = oauth_attempt::redirect(advertised, iss, code.is_some() && error.is_none());
         if input == Input::Code {
             self.code = code.map(|code| Secret::new(String::from(code.as_str())));
         } else {
-            let is_trusted = iss == Iss::Same || iss == Iss::Missing && advertised == Advertised::No;
+            let is_trusted = iss == Iss::Same || iss == Iss::Missing && !advertised;
             let why = match (is_trusted, error) {
                 (false, _) => "the response to the authorization request names no or another issuer: it is discarded, \
                                because it may be from another authorization server"
