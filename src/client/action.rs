@@ -89,16 +89,25 @@ pub(crate) enum Output {
     Shutdown(ShutdownStep),
     /// Report an event to the embedder.
     Event(Event),
+    /// Over HTTP: run the request of the exchange with this number. Put in by the binding.
+    Exchange(u64),
+    /// Over HTTP: drop the exchange with this number. Put in by the binding.
+    Drop(u64),
 }
 
 impl Output {
+    /// Whether it is an action of an HTTP binding.
+    pub(super) const fn is_own(&self) -> bool {
+        matches!(self, Self::Exchange(_) | Self::Drop(_))
+    }
+
     /// Bytes of data that the server sent unsolicited, and of responses to it.
     #[inline]
     pub(super) fn unasked_bytes(&self) -> usize {
         match self {
             Self::Event(event) => event.payload(),
             Self::Send(Outgoing { method: None, line, .. }) => line.len(),
-            Self::Send(_) | Self::Open(_) | Self::Shutdown(_) | Self::Abort(_) => 0,
+            Self::Send(_) | Self::Open(_) | Self::Shutdown(_) | Self::Abort(_) | Self::Exchange(_) | Self::Drop(_) => 0,
         }
     }
 }

@@ -396,7 +396,7 @@ pub(crate) fn poll_pipe(engine: &mut Engine) -> Option<Action> {
             Output::Shutdown(step) => return Some(Action::Shutdown(step)),
             Output::Event(event) => return Some(Action::Event(event)),
             // Only HTTP has exchanges.
-            Output::Abort(_) => {}
+            Output::Abort(_) | Output::Exchange(_) | Output::Drop(_) => {}
         }
     }
 }

@@ -12,8 +12,8 @@ use serde_json::value::RawValue;
 use super::request::{Call, Purpose};
 use super::request_table::{OpenRequest, RequestTable};
 use super::{
-    CommandError, Event, FailureKind, KnownEra, LogLevel, Options, Outgoing, Output, Quirk, RefreshOutcome, RequestId,
-    Server, ServerMethod, Stats, Wire, options,
+    CommandError, Event, FailureKind, KnownEra, LogLevel, Options, Outgoing, Output, Quirk, RequestId, Server,
+    ServerMethod, Stats, Wire, options,
 };
 use crate::Time;
 use crate::catalog::{Catalog, TaskSupport};
@@ -138,7 +138,7 @@ impl Core {
             rng: fastrand::Rng::with_seed(seed),
             timers: Timers::default(),
             outbox: Outbox::default(),
-            requests: RequestTable::default(),
+            requests: RequestTable::new(wire == Wire::Http),
             binding: BindingReport::default(),
             input_room: options.limits.input_bytes,
             link: LinkStage::Down,
@@ -325,13 +325,13 @@ impl Core {
 
     /// Whether the limit of outputs that wait to be polled is reached.
     pub(super) fn is_outbox_full(&self) -> bool {
-        self.outbox.len().saturating_add(self.binding.unpolled.0) >= self.options.limits.output
+        self.outbox.len() >= self.options.limits.output
     }
 
     fn classify_backlog(&self, (count, bytes): (usize, usize)) -> Backlog {
-        let (limits, (events, event_bytes)) = (&self.options.limits, self.binding.unpolled);
-        let count = self.outbox.len().saturating_add(events).saturating_add(count);
-        let bytes = self.outbox.unasked_bytes().saturating_add(event_bytes).saturating_add(bytes);
+        let limits = &self.options.limits;
+        let count = self.outbox.len().saturating_add(count);
+        let bytes = self.outbox.unasked_bytes().saturating_add(bytes);
         let reaches = |most: usize, most_bytes: usize| count >= most || bytes >= most_bytes;
         let open = |limit: usize| limit.saturating_sub(limit.div_ceil(RESERVE));
         let full = reaches(open(limits.output), open(limits.output_bytes));
@@ -669,6 +669,11 @@ pub(super) struct Outbox {
     unasked_bytes: usize,
     /// Number of events that were ever queued.
     events: u64,
+    /// Over HTTP: the entries at the front that the binding has carried out as far as it can before they are polled: events,
+    /// and its own.
+    carried: usize,
+    /// How many of these are its own.
+    own: usize,
 }
 
 impl Outbox {
@@ -682,11 +687,50 @@ impl Outbox {
     pub(super) fn pop(&mut self) -> Option<Output> {
         let output = self.queue.pop_front()?;
         self.unasked_bytes = self.unasked_bytes.saturating_sub(output.unasked_bytes());
+        if self.carried > 0 {
+            self.carried = self.carried.saturating_sub(1);
+            self.own = self.own.saturating_sub(usize::from(!matches!(output, Output::Event(_))));
+            trim(&mut self.queue);
+        }
         Some(output)
     }
 
+    /// Takes the next output that an HTTP binding has to carry out now. Events stay, after `amend`.
+    #[cfg(feature = "http")]
+    pub(super) fn carry(&mut self, mut amend: impl FnMut(&mut Event)) -> Option<Output> {
+        while let Some(Output::Event(event)) = self.queue.get_mut(self.carried) {
+            let before = event.payload();
+            amend(event);
+            self.unasked_bytes = self.unasked_bytes.saturating_sub(before).saturating_add(event.payload());
+            self.carried = self.carried.saturating_add(1);
+        }
+        let output = self.queue.remove(self.carried)?;
+        self.unasked_bytes = self.unasked_bytes.saturating_sub(output.unasked_bytes());
+        Some(output)
+    }
+
+    /// Queues an action of an HTTP binding, behind what it has carried out.
+    #[cfg(feature = "http")]
+    pub(super) fn insert(&mut self, action: Output) {
+        self.queue.insert(self.carried, action);
+        self.carried = self.carried.saturating_add(1);
+        self.own = self.own.saturating_add(1);
+    }
+
+    /// Withdraws an action of an HTTP binding.
+    #[cfg(feature = "http")]
+    pub(super) fn withdraw(&mut self, is_it: impl Fn(&Output) -> bool) {
+        // If many are withdrawn in order, each is near the front.
+        if let Some(at) = self.queue.iter().take(self.carried).position(is_it) {
+            self.queue.remove(at);
+            self.carried = self.carried.saturating_sub(1);
+            self.own = self.own.saturating_sub(1);
+        }
+    }
+
+    /// The number of outputs, apart from the actions of an HTTP binding.
     pub(super) fn len(&self) -> usize {
-        self.queue.len()
+        self.queue.len().saturating_sub(self.own)
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -708,7 +752,10 @@ impl Outbox {
 
     /// Withdraws outputs that were not polled.
     pub(super) fn take_back(&mut self, unwanted: impl Fn(&Output) -> bool) {
+        let carried = self.queue.iter().take(self.carried);
+        self.carried = carried.filter(|output| !unwanted(output)).count();
         self.queue.retain(|output| !unwanted(output));
+        self.own = self.queue.iter().filter(|output| output.is_own()).count();
         self.unasked_bytes = self.queue.iter().map(Output::unasked_bytes).sum();
     }
 
@@ -730,7 +777,14 @@ impl Outbox {
     pub(super) fn check(&self) -> Result<(), crate::snapshot::SnapshotError> {
         let bytes: usize = self.queue.iter().map(Output::unasked_bytes).sum();
         let events = self.queue.iter().filter(|output| matches!(output, Output::Event(_))).count();
-        if bytes == self.unasked_bytes && u64::try_from(events).is_ok_and(|events| events <= self.events) {
+        let is_carried = |output: &Output| output.is_own() || matches!(output, Output::Event(_));
+        let own = self.queue.iter().filter(|output| output.is_own()).count();
+        if bytes == self.unasked_bytes
+            && u64::try_from(events).is_ok_and(|events| events <= self.events)
+            && own == self.own
+            && self.carried <= self.queue.len()
+            && self.queue.iter().take(self.carried).all(is_carried)
+        {
             Ok(())
         } else {
             Err(crate::snapshot::invalid("its outputs are counted wrongly"))
@@ -740,6 +794,17 @@ impl Outbox {
     /// Releases memory that is not needed.
     pub(super) fn release(&mut self) {
         self.queue.shrink_to_fit();
+    }
+}
+
+/// Entries for which a queue keeps memory.
+const KEPT: usize = 4;
+
+/// Releases the memory of a queue after a burst, when most of it is empty.
+pub(crate) fn trim<T>(queue: &mut VecDeque<T>) {
+    let room = queue.capacity();
+    if room > KEPT && queue.len() <= room / 4 {
+        queue.shrink_to((room / 2).max(KEPT));
     }
 }
 
@@ -964,40 +1029,4 @@ pub(super) struct BindingReport {
     pub(super) holds_tools: bool,
     /// Messages without a response that the binding took and that are not delivered yet, and their bytes.
     pub(super) undelivered: (usize, usize),
-    /// Events that the binding took and that are not polled yet, and their bytes of the server's data.
-    pub(super) unpolled: (usize, usize),
-    /// The outcomes of refreshes among them, as a set of kinds. Not in a snapshot: the binding reports them again.
-    #[cfg_attr(feature = "snapshot", serde(skip))]
-    pub(super) refreshed: PerFamily<u8>,
-}
-
-impl BindingReport {
-    /// Whether an outcome of this kind, for this family, waits in the binding to be polled.
-    pub(super) const fn has_refreshed(&self, family: Family, outcome: &RefreshOutcome) -> bool {
-        *self.refreshed.get(family) & kind(outcome) != 0
-    }
-
-    /// The binding took an event, which waits to be polled.
-    pub(super) fn queued(&mut self, event: &Event) {
-        if let Event::Refreshed { family, outcome } = event {
-            *self.refreshed.get_mut(*family) |= kind(outcome);
-        }
-    }
-
-    /// An event was polled from the binding.
-    pub(super) fn polled(&mut self, event: &Event) {
-        if let Event::Refreshed { family, outcome } = event {
-            *self.refreshed.get_mut(*family) &= !kind(outcome);
-        }
-    }
-}
-
-/// The kind of an outcome, as a set of one.
-const fn kind(outcome: &RefreshOutcome) -> u8 {
-    match outcome {
-        RefreshOutcome::Same => 1,
-        RefreshOutcome::Differs => 2,
-        RefreshOutcome::Part => 4,
-        RefreshOutcome::Failed(_) => 8,
-    }
 }

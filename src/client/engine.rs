@@ -116,8 +116,13 @@ impl Engine {
         ])
     }
 
+    /// Whether the client is closed, whatever waits to be polled.
+    pub(crate) fn has_closed(&self) -> bool {
+        self.link.phase() == link::Phase::Closed
+    }
+
     pub(crate) fn is_closed(&self) -> bool {
-        self.link.phase() == link::Phase::Closed && self.core.outbox.is_empty()
+        self.has_closed() && self.core.outbox.is_empty()
     }
 
     /// The connection, if there is one that takes messages.
@@ -261,12 +266,6 @@ impl Engine {
         self.lists.last_errors().chain(self.link.words()).for_each(amend);
     }
 
-    /// Replaces the detail of a recorded quirk.
-    #[cfg(feature = "oauth")]
-    pub(crate) fn amend_quirk(&mut self, quirk: &super::Quirk) {
-        self.core.quirks.change(quirk.kind, quirk.method.as_deref(), &quirk.detail);
-    }
-
     /// Takes the next output; a message counts as sent.
     #[inline]
     pub(crate) fn poll(&mut self) -> Option<Output> {
@@ -274,19 +273,40 @@ impl Engine {
         match &output {
             Output::Send(message) => self.handed_over(message),
             Output::Open(_) => self.link.see(),
-            Output::Abort(_) | Output::Shutdown(_) | Output::Event(_) => {}
+            Output::Abort(_) | Output::Shutdown(_) | Output::Event(_) | Output::Exchange(_) | Output::Drop(_) => {}
         }
         Some(output)
     }
 
-    /// Takes the next output. A message counts as sent after [`Self::handed_over`].
-    pub(crate) fn take(&mut self) -> Option<Output> {
-        self.core.outbox.pop()
+    /// Takes the next output that an HTTP binding has to carry out now. Events wait to be polled, after `amend`. A message
+    /// counts as sent after [`Self::handed_over`].
+    #[cfg(feature = "http")]
+    pub(crate) fn next_output(&mut self, amend: impl Fn(&mut Event)) -> Option<Output> {
+        let quirks = &mut self.core.quirks;
+        self.core.outbox.carry(|event| {
+            amend(event);
+            if let Event::Quirk(quirk) = event {
+                quirks.change(quirk.kind, quirk.method.as_deref(), &quirk.detail);
+            }
+        })
     }
 
-    /// Whether there is an output to take.
-    pub(crate) fn has_outputs(&self) -> bool {
-        !self.core.outbox.is_empty()
+    /// Queues an action of an HTTP binding.
+    #[cfg(feature = "http")]
+    pub(crate) fn queue_action(&mut self, action: Output) {
+        self.core.outbox.insert(action);
+    }
+
+    /// Withdraws the drops of exchanges that have ended.
+    #[cfg(all(feature = "http", feature = "snapshot"))]
+    pub(crate) fn withdraw_drops(&mut self) {
+        self.core.outbox.take_back(|output| matches!(output, Output::Drop(_)));
+    }
+
+    /// Withdraws an action of an HTTP binding that was not polled.
+    #[cfg(feature = "http")]
+    pub(crate) fn withdraw_action(&mut self, is_it: impl Fn(&Output) -> bool) {
+        self.core.outbox.withdraw(is_it);
     }
 
     /// The embedder polled the message: it counts as sent.
@@ -295,22 +315,6 @@ impl Engine {
         if let Some(id) = message.id {
             self.core.requests.hand(id);
         }
-    }
-
-    /// Sets how many events the binding took that are not polled yet, and their bytes of the server's data. They count
-    /// towards the limits on output.
-    pub(crate) fn set_unpolled(&mut self, count: usize, bytes: usize) {
-        self.core.binding.unpolled = (count, bytes);
-    }
-
-    /// The binding took an event, which waits to be polled.
-    pub(crate) fn queued(&mut self, event: &Event) {
-        self.core.binding.queued(event);
-    }
-
-    /// An event was polled from the binding.
-    pub(crate) fn polled(&mut self, event: &Event) {
-        self.core.binding.polled(event);
     }
 
     /// Restarts the timeout of engine requests that were not polled yet.
@@ -322,19 +326,9 @@ impl Engine {
         }
     }
 
-    /// Has the engine track requests that stop waiting for a response, for [`Self::next_settled`].
-    pub(crate) fn track_settled(&mut self) {
-        self.core.requests.track_settled();
-    }
-
     /// Takes the id of a request that stopped waiting for its response, for whatever reason.
     pub(crate) fn next_settled(&mut self) -> Option<u64> {
         self.core.requests.next_settled()
-    }
-
-    /// Whether there is a request for [`Self::next_settled`].
-    pub(crate) fn has_settled(&self) -> bool {
-        self.core.requests.has_settled()
     }
 
     /// Stops or resumes sending tool calls.

@@ -770,9 +770,15 @@ fn report_refresh(core: &mut Core, family: Family, outcome: RefreshOutcome) {
         Output::Event(Event::Refreshed { family: other, outcome: same }) => {
             *other == family && discriminant(same) == discriminant(&outcome)
         }
-        Output::Event(_) | Output::Send(_) | Output::Open(_) | Output::Shutdown(_) | Output::Abort(_) => false,
+        Output::Event(_)
+        | Output::Send(_)
+        | Output::Open(_)
+        | Output::Shutdown(_)
+        | Output::Abort(_)
+        | Output::Exchange(_)
+        | Output::Drop(_) => false,
     });
-    if !is_queued && !core.binding.has_refreshed(family, &outcome) {
+    if !is_queued {
         core.event(Event::Refreshed { family, outcome });
     }
 }

@@ -40,6 +40,8 @@ pub use outcome::{Challenge, CommandError, Outcome, RefreshOutcome, RequestError
 pub use request::{Reference, Request, TraceContext};
 pub use server::{Server, ServerInfo};
 
+#[cfg(feature = "http")]
+pub(crate) use self::core::trim;
 pub(crate) use crate::machine::Wire;
 pub(crate) use action::Output;
 #[cfg(feature = "http")]

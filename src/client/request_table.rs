@@ -58,6 +58,11 @@ impl OpenRequest {
 }
 
 impl RequestTable {
+    /// An empty table. With `tracks`, [`Self::next_settled`] returns the requests that do not wait any more.
+    pub(super) fn new(tracks: bool) -> Self {
+        Self { settled: Settled { tracked: tracks, ..Settled::default() }, ..Self::default() }
+    }
+
     /// Opens an engine request.
     pub(super) fn insert(&mut self, purpose: Purpose, deadline: Option<Time>) -> u64 {
         let id = self.ids.next();
@@ -363,16 +368,6 @@ impl RequestTable {
     /// No server request is open any more: the call clock continues.
     pub(super) fn resume(&mut self, now: Time) {
         self.deadlines.resume(now, self.ids.last());
-    }
-
-    /// Has [`Self::next_settled`] return requests.
-    pub(super) fn track_settled(&mut self) {
-        self.settled.track();
-    }
-
-    /// Whether there is a request for [`Self::next_settled`].
-    pub(super) fn has_settled(&self) -> bool {
-        !self.settled.is_empty()
     }
 
     /// Takes the id of a request that does not wait for a response any more.
@@ -1001,11 +996,6 @@ struct Settled {
 }
 
 impl Settled {
-    #[inline]
-    fn track(&mut self) {
-        self.tracked = true;
-    }
-
     /// A request does not wait for a response any more.
     #[inline]
     fn add(&mut self, id: u64) {
@@ -1014,11 +1004,6 @@ impl Settled {
         } else if self.tracked {
             self.next = Some(id);
         }
-    }
-
-    #[inline]
-    fn is_empty(&self) -> bool {
-        self.next.is_none() && self.more.is_empty()
     }
 
     #[inline]

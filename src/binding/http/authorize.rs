@@ -160,7 +160,7 @@ impl Http {
             match held {
                 Held::Call(id) => engine.readmit_call(engine.now(), id),
                 Held::Request(id, used) => self.post_refused(engine, id, used),
-                Held::Message(message, used) => self.post_held(message, used),
+                Held::Message(message, used) => self.post_held(engine, message, used),
                 Held::Stream => self.stream_step(engine, get_stream::Input::Authorized),
                 Held::Connection => engine.readmit_connection(engine.now()),
             }
@@ -171,13 +171,13 @@ impl Http {
     /// Posts a request again that was refused so often.
     fn post_refused(&mut self, engine: &mut Engine, id: u64, used: Used) {
         if let Some(message) = self.restart(engine, id) {
-            self.post_held(message, used);
+            self.post_held(engine, message, used);
         }
     }
 
     /// Posts a message again that was refused so often.
-    fn post_held(&mut self, message: Outgoing, used: Used) {
-        let exchange = self.post(message, 0);
+    fn post_held(&mut self, engine: &mut Engine, message: Outgoing, used: Used) {
+        let exchange = self.post(engine, message, 0);
         if let Some(it) = self.exchanges.get_mut(exchange) {
             it.sent.refused = used;
         }
@@ -196,7 +196,7 @@ impl Http {
                     self.post_refused(engine, id, used);
                 }
                 for (message, used) in messages {
-                    self.post_held(message, used);
+                    self.post_held(engine, message, used);
                 }
                 self.stream_step(engine, get_stream::Input::Authorized);
                 // A client that is closed needs no token any more.

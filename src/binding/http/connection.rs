@@ -11,12 +11,12 @@ use http::{HeaderMap, HeaderValue, StatusCode, Uri};
 use super::action::{Broken, ExchangeId, HttpAction};
 use super::exchange::{Exchange, ExchangeKind, Exchanges, Reply};
 use super::request::SESSION_ID;
-use super::send::{Entry, Outbox, Queue, is_response, refuse_undelivered};
+use super::send::{Queue, is_response, refuse_undelivered};
 use super::tokens::Tokens;
 use crate::Time;
 use crate::binding::address::{Address, UrlError, parse};
 use crate::client::{
-    Binding, Client, ConnectionId, Engine, Event, OpenFailure, Operate, Outgoing, Report, Transport, Wire,
+    Binding, Client, ConnectionId, Engine, OpenFailure, Operate, Outgoing, Output, Report, Transport, Wire, trim,
 };
 use crate::machine::http_connection::{get_stream, phase, sse};
 use crate::machine::resend::Used;
@@ -94,7 +94,6 @@ parts! {
     exchanges: Exchanges = Exchanges::default(),
     queue: Queue = Queue::default(),
     timers: Timers = Timers::default(),
-    outbox: Outbox = Outbox::default(),
 }
 
 impl Http {
@@ -260,7 +259,7 @@ impl Timers {
     }
 
     /// Takes the next due timer up to `last`: at the end of time, a new one is due at once.
-    pub(super) fn take(&mut self, now: Time, last: u64) -> Option<(Timer, Due)> {
+    fn take(&mut self, now: Time, last: u64) -> Option<(Timer, Due)> {
         let due = self.due.iter().take_while(|((at, _), _)| *at <= now);
         let place = due.into_iter().position(|((_, number), _)| *number <= last)?;
         let due = self.due.remove(place);
@@ -269,21 +268,10 @@ impl Timers {
     }
 }
 
-/// Entries for which a queue keeps memory.
-const KEPT: usize = 4;
-
 /// Releases the memory of a rarely used queue when it is empty.
 pub(super) fn release<T>(queue: &mut VecDeque<T>) {
     if queue.is_empty() {
         *queue = VecDeque::new();
-    }
-}
-
-/// Releases the memory of a queue after a burst, when most of it is empty.
-pub(super) fn trim<T>(queue: &mut VecDeque<T>) {
-    let room = queue.capacity();
-    if room > KEPT && queue.len() <= room / 4 {
-        queue.shrink_to((room / 2).max(KEPT));
     }
 }
 
@@ -498,7 +486,7 @@ impl Http {
         self.phase = row.next;
         for effect in row.effects {
             match effect {
-                phase::Effect::SendInitialized => self.post_initialized(),
+                phase::Effect::SendInitialized => self.post_initialized(engine),
                 phase::Effect::ReportBroken => engine.handle_transport(engine.now(), Transport::Closed { why }),
                 phase::Effect::StartStream => {
                     self.stream_wait = Some(self.timers.arm(engine.now() + STREAM_WAIT, Due::StreamLate));
@@ -515,11 +503,11 @@ impl Http {
                         self.timers.disarm(timer);
                     }
                     if let Some(session) = self.session.id().cloned() {
-                        self.delete(ExchangeKind::Delete(session));
+                        self.delete(engine, ExchangeKind::Delete(session));
                     }
                 }
                 phase::Effect::ReportClosed => {
-                    self.drop_exchanges(|_| false);
+                    self.drop_exchanges(engine, |_, _| false);
                     for timer in self.queue.clear(|_| false) {
                         self.timers.disarm(timer);
                     }
@@ -536,8 +524,8 @@ impl Http {
         for effect in self.sse.step(input).effects {
             match effect {
                 sse::Effect::ReportOpened => engine.handle_transport(now, Transport::Opened),
-                sse::Effect::Get => self.get(ExchangeKind::Sse, 0),
-                sse::Effect::Drop => self.drop_first(|purpose| matches!(purpose, ExchangeKind::Sse)),
+                sse::Effect::Get => self.get(engine, ExchangeKind::Sse, 0),
+                sse::Effect::Drop => self.drop_first(engine, |purpose| matches!(purpose, ExchangeKind::Sse)),
                 sse::Effect::SendAgain => {
                     if let Some(refused) = self.sse.take_refused() {
                         self.post_again(engine, refused.id);
@@ -569,8 +557,8 @@ impl Http {
         }
         for effect in row.effects {
             match effect {
-                get_stream::Effect::Get => self.get(ExchangeKind::Stream, 0),
-                get_stream::Effect::Drop => self.drop_first(|purpose| matches!(purpose, ExchangeKind::Stream)),
+                get_stream::Effect::Get => self.get(engine, ExchangeKind::Stream, 0),
+                get_stream::Effect::Drop => self.drop_first(engine, |purpose| matches!(purpose, ExchangeKind::Stream)),
                 get_stream::Effect::Arm => {
                     self.timers.arm(engine.now() + self.get_stream.wait(), Due::GetStream);
                 }
@@ -634,26 +622,26 @@ impl Http {
     }
 
     /// Drops everything of the connection, except responses that are outstanding while the client closes.
-    fn clear(&mut self, engine: &Engine) {
+    fn clear(&mut self, engine: &mut Engine) {
         let closing = engine.is_closing();
         self.timers.clear();
         self.queue.clear(|message| closing && is_response(message)).for_each(drop);
         self.queue.rearm(|due| self.timers.arm(due, Due::GiveUp));
         self.exchanges.forget_paused();
-        self.drop_exchanges(|purpose| Self::is_owed(engine, purpose));
+        self.drop_exchanges(engine, Self::is_owed);
     }
 
-    fn drop_exchanges(&mut self, keep: impl Fn(&ExchangeKind) -> bool) {
-        let dropped = self.exchanges.iter().filter(|(_, it)| !keep(&it.purpose));
+    fn drop_exchanges(&mut self, engine: &mut Engine, keep: impl Fn(&Engine, &ExchangeKind) -> bool) {
+        let dropped = self.exchanges.iter().filter(|(_, it)| !keep(engine, &it.purpose));
         let dropped: alloc::vec::Vec<ExchangeId> = dropped.map(|(id, _)| id).collect();
         for id in dropped {
-            self.drop_exchange(id);
+            self.drop_exchange(engine, id);
         }
     }
 
-    fn drop_first(&mut self, is_it: impl Fn(&ExchangeKind) -> bool) {
+    fn drop_first(&mut self, engine: &mut Engine, is_it: impl Fn(&ExchangeKind) -> bool) {
         if let Some(id) = self.exchanges.find(is_it) {
-            self.drop_exchange(id);
+            self.drop_exchange(engine, id);
         }
     }
 }
@@ -665,14 +653,13 @@ impl Operate for Http {
     const WIRE: Wire = Wire::Http;
 
     fn attach(&mut self, engine: &mut Engine) {
-        engine.track_settled();
         engine.locate(&self.url.shown());
     }
 
     fn settle(&mut self, engine: &mut Engine) {
         self.send_signed(engine);
         self.drain(engine);
-        if engine.is_closed() {
+        if engine.has_closed() {
             self.tokens.close();
         }
         // A result may cause another one: each is about other tokens.
@@ -704,33 +691,32 @@ impl Operate for Http {
 
     fn poll(&mut self, engine: &mut Engine) -> Option<HttpAction> {
         // The end of an attempt precedes `Closed`.
-        if engine.is_closed()
+        if engine.has_closed()
             && let Some(action) = self.tokens.poll()
         {
             return Some(action);
         }
         loop {
-            let Some(entry) = self.outbox.pop() else { return self.tokens.poll() };
-            match entry {
-                Entry::Request(exchange) => {
+            match engine.poll() {
+                Some(Output::Exchange(exchange)) => {
+                    let exchange = ExchangeId(exchange);
                     if self.prove(exchange)
                         && let Some(request) = self.hand_over(engine, exchange)
                     {
                         return Some(HttpAction::Request(request));
                     }
                 }
-                Entry::Drop(exchange) => return Some(HttpAction::Drop(exchange)),
-                Entry::Event(event) => {
-                    engine.polled(&event);
-                    self.report_unpolled(engine);
-                    return Some(HttpAction::Event(event));
-                }
+                Some(Output::Drop(exchange)) => return Some(HttpAction::Drop(ExchangeId(exchange))),
+                Some(Output::Event(event)) => return Some(HttpAction::Event(event)),
+                // They were carried out.
+                Some(Output::Open(_) | Output::Send(_) | Output::Abort(_) | Output::Shutdown(_)) => {}
+                None => return self.tokens.poll(),
             }
         }
     }
 
     fn deadline(&self, engine: &Engine) -> Option<Time> {
-        if !self.outbox.is_empty() || self.tokens.has_actions() {
+        if engine.pending().next().is_some() || self.tokens.has_actions() {
             return Some(engine.now());
         }
         self.next_timer(engine)
@@ -741,7 +727,7 @@ impl Operate for Http {
     }
 
     fn is_settled(&self) -> bool {
-        self.outbox.is_empty() && !self.tokens.has_actions() && !self.tokens.is_busy()
+        !self.tokens.has_actions() && !self.tokens.is_busy()
     }
 }
 
@@ -783,19 +769,9 @@ impl Client<Http> {
 }
 
 impl Http {
-    /// The events that wait to be polled.
-    pub(crate) fn pending_events(&self) -> impl DoubleEndedIterator<Item = &Event> {
-        self.outbox.pending_events()
-    }
-
-    /// Whether an event is the next action.
-    pub(crate) fn is_event_first(&self) -> bool {
-        self.outbox.is_event_first()
-    }
-
-    /// Whether an event is the last action; `None` where there is no action.
-    pub(crate) fn is_event_last(&self) -> Option<bool> {
-        if self.tokens.has_actions() { Some(false) } else { self.outbox.is_event_last() }
+    /// Whether an action of the authorization waits, which is polled after all others.
+    pub(crate) fn has_oauth_action(&self) -> bool {
+        self.tokens.has_actions()
     }
 
     /// Handles due deadlines before an input at this time. Deadlines due at the previous input were handled then.
@@ -813,7 +789,7 @@ impl Http {
 
     /// An exchange ended: it is not dropped, whatever is due.
     pub(super) fn over(&mut self, engine: &mut Engine, now: Time, id: ExchangeId, failure: Option<Broken>, why: &str) {
-        let (it, connection) = (self.take(id), self.connection);
+        let (it, connection) = (self.take(engine, id), self.connection);
         self.handle_due(engine, now);
         if let Some(it) = it {
             let current = self.is_current(engine) && self.connection == connection;
@@ -827,12 +803,12 @@ impl Http {
     fn fire(&mut self, engine: &mut Engine, timer: Timer, due: Due) {
         match due {
             Due::SendAgain(request) => self.post_again(engine, request),
-            Due::SendInitialized => self.post_initialized(),
+            Due::SendInitialized => self.post_initialized(engine),
             Due::Resume(request) => {
                 if let Some(broken) = self.exchanges.resume(request)
                     && engine.is_sent(request)
                 {
-                    self.get(ExchangeKind::Resume(request, broken), 0);
+                    self.get(engine, ExchangeKind::Resume(request, broken), 0);
                 }
             }
             Due::GetStream => self.stream_step(engine, get_stream::Input::Timer),
@@ -849,7 +825,7 @@ impl Http {
                         engine.count_undelivered();
                     }
                 }
-                self.drop_exchange(id);
+                self.drop_exchange(engine, id);
             }
             Due::GiveUp => {
                 if self.queue.front() == Some(timer)

@@ -77,7 +77,7 @@ impl Tokens {
         Cow::Borrowed(text)
     }
 
-    pub(super) const fn mask(&self, _: &mut Engine, _: &mut Event) {}
+    pub(super) const fn mask(&self, _: &mut Event) {}
 
     pub(super) const fn mask_words(&self, _: &mut Engine) {}
 

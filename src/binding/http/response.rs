@@ -466,7 +466,7 @@ impl Http {
             if let ExchangeKind::Resume(..) = it.purpose {
                 // A server may hold a resumed stream open for ever.
                 self.drain(engine);
-                self.drop_exchange(id);
+                self.drop_exchange(engine, id);
                 return;
             }
             self.linger(engine, id);
@@ -541,7 +541,7 @@ impl Http {
         let Some(error) = self.concerned(engine, message, &decoded, data.len()) else {
             return engine.handle_exchange(request, decoded, data);
         };
-        if let Some(it) = self.drop_exchange(id)
+        if let Some(it) = self.drop_exchange(engine, id)
             && let ExchangeKind::Message(message) = it.purpose
         {
             self.take_error(engine, &message, &error);
@@ -551,7 +551,7 @@ impl Http {
     /// There is no room to keep more of a response beside those of others.
     fn overflow(&mut self, engine: &mut Engine, id: ExchangeId) {
         self.drain(engine);
-        let Some(it) = self.drop_exchange(id) else { return };
+        let Some(it) = self.drop_exchange(engine, id) else { return };
         let limit = engine.options().limits.buffered;
         let why = format!("incomplete responses exceed {limit} bytes in total");
         self.end(engine, it, End::Overflow, Some(&why));
@@ -577,7 +577,7 @@ impl Http {
             let refusal = Refusal::new(status, headers, &it.url);
             return self.begin_reply(id, status, Reply::Refusal(Box::new(refusal)));
         }
-        let Some(it) = self.drop_exchange(id) else { return };
+        let Some(it) = self.drop_exchange(engine, id) else { return };
         let (purpose, again) = (it.purpose, it.redirects.saturating_add(1));
         match (decision, target) {
             (Redirect::Post, Ok(target)) => {
@@ -590,7 +590,7 @@ impl Http {
             }
             (Redirect::Get, Ok(target)) => {
                 self.url = target;
-                self.get(purpose, again);
+                self.get(engine, purpose, again);
             }
             (Redirect::NoStream, _) => self.stream_decided(engine, get_stream::Input::NoStream),
             (Redirect::Violation | Redirect::Post | Redirect::PostToEndpoint | Redirect::Get, Err(why)) => {
@@ -618,14 +618,14 @@ impl Http {
     }
 
     /// Posts a redirected message.
-    fn post_on(&mut self, engine: &Engine, purpose: ExchangeKind, redirects: u8) {
+    fn post_on(&mut self, engine: &mut Engine, purpose: ExchangeKind, redirects: u8) {
         let ExchangeKind::Message(message) = purpose else { return };
         let message = match message.id() {
             Some(id) => engine.encode_again(id),
             None => Some(message),
         };
         if let Some(message) = message {
-            self.post(message, redirects);
+            self.post(engine, message, redirects);
         }
     }
 }
@@ -973,7 +973,7 @@ impl Http {
         let (Some(former), Some(id)) = (self.session.take_former(), message.id()) else { return };
         let detail = "a new `initialize` was refused for the session before, which was ended first then";
         engine.transport_quirk(kind, Some(method::INITIALIZE), detail);
-        self.delete(ExchangeKind::DeleteFormer(id, former));
+        self.delete(engine, ExchangeKind::DeleteFormer(id, former));
     }
 }
 

@@ -6,13 +6,13 @@ use alloc::format;
 use core::time::Duration;
 
 use super::action::{ExchangeId, HttpRequest};
-use super::connection::{Due, Http, LINGER, LINGER_BYTES, Timer, release, trim};
+use super::connection::{Due, Http, LINGER, LINGER_BYTES, Timer, release};
 use super::exchange::{Carrier, Exchange, ExchangeKind, Reply, ResumePoint};
 use super::request::{self, Common};
 use super::tokens::Sent;
 use crate::Time;
 use crate::binding::address::Address;
-use crate::client::{ConnectionId, Engine, Event, Outgoing, Output, ShutdownStep};
+use crate::client::{ConnectionId, Engine, Outgoing, Output, ShutdownStep, trim};
 use crate::machine::QuirkKind;
 use crate::machine::http_connection::send::{self, Decision, Message, Room};
 use crate::machine::http_connection::{phase, sse};
@@ -69,10 +69,6 @@ impl Queue {
         self.waiting.front().map(|(timer, _)| *timer)
     }
 
-    fn is_held(&self) -> bool {
-        !self.held.is_empty()
-    }
-
     fn is_waiting(&self) -> bool {
         !self.waiting.is_empty()
     }
@@ -127,96 +123,6 @@ impl Queue {
     }
 }
 
-/// An action that waits to be polled. A request is written when it is polled.
-#[derive(Clone, Debug)]
-#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
-pub(super) enum Entry {
-    Request(ExchangeId),
-    Drop(ExchangeId),
-    Event(Event),
-}
-
-/// The actions in the order in which they are polled.
-#[derive(Clone, Debug, Default)]
-#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
-pub(super) struct Outbox {
-    entries: VecDeque<Entry>,
-    events: usize,
-    event_bytes: usize,
-}
-
-impl Outbox {
-    pub(super) fn request(&mut self, exchange: ExchangeId) {
-        self.entries.push_back(Entry::Request(exchange));
-    }
-
-    pub(super) fn drop(&mut self, exchange: ExchangeId) {
-        self.entries.push_back(Entry::Drop(exchange));
-    }
-
-    pub(super) fn event(&mut self, event: Event) {
-        self.events = self.events.saturating_add(1);
-        self.event_bytes = self.event_bytes.saturating_add(event.payload());
-        self.entries.push_back(Entry::Event(event));
-    }
-
-    /// Withdraws an unpolled request.
-    fn retract(&mut self, exchange: ExchangeId) {
-        // If many are withdrawn in order, each is near the front.
-        let is_it = |entry: &Entry| matches!(entry, Entry::Request(request) if *request == exchange);
-        if let Some(at) = self.entries.iter().position(is_it) {
-            self.entries.remove(at);
-        }
-    }
-
-    pub(super) fn pop(&mut self) -> Option<Entry> {
-        let entry = self.entries.pop_front()?;
-        if let Entry::Event(event) = &entry {
-            self.events = self.events.saturating_sub(1);
-            self.event_bytes = self.event_bytes.saturating_sub(event.payload());
-        }
-        trim(&mut self.entries);
-        Some(entry)
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.entries.is_empty()
-    }
-
-    /// Withdraws the drops of an exchange.
-    #[cfg(feature = "snapshot")]
-    pub(super) fn retract_drops(&mut self) {
-        self.entries.retain(|entry| !matches!(entry, Entry::Drop(_)));
-    }
-
-    /// Whether the counts match the events.
-    #[cfg(feature = "snapshot")]
-    pub(super) fn is_counted(&self) -> bool {
-        let bytes: usize = self.pending_events().map(Event::payload).sum();
-        (self.pending_events().count(), bytes) == self.events()
-    }
-
-    /// Whether an event is the first action.
-    pub(super) fn is_event_first(&self) -> bool {
-        matches!(self.entries.front(), Some(Entry::Event(_)))
-    }
-
-    /// Whether an event is the last action; `None` where there is no action.
-    pub(super) fn is_event_last(&self) -> Option<bool> {
-        self.entries.back().map(|entry| matches!(entry, Entry::Event(_)))
-    }
-
-    /// The events among the actions.
-    pub(super) fn pending_events(&self) -> impl DoubleEndedIterator<Item = &Event> {
-        self.entries.iter().filter_map(|entry| if let Entry::Event(event) = entry { Some(event) } else { None })
-    }
-
-    /// The number of events among the actions, and the bytes of the server's messages in them.
-    pub(super) const fn events(&self) -> (usize, usize) {
-        (self.events, self.event_bytes)
-    }
-}
-
 /// Whether a message answers a request of the server.
 pub(super) fn is_response(message: &Outgoing) -> bool {
     message.id().is_none() && message.method().is_none()
@@ -252,13 +158,13 @@ impl Http {
     }
 
     /// Posts a message. If it has no response, a timer that starts with the poll drops its exchange.
-    pub(super) fn post(&mut self, message: Outgoing, redirects: u8) -> ExchangeId {
+    pub(super) fn post(&mut self, engine: &mut Engine, message: Outgoing, redirects: u8) -> ExchangeId {
         let url = self.sse.endpoint().unwrap_or(&self.url).clone();
         let initialized = message.method() == Some(method::INITIALIZED);
         if message.id().is_none() {
             self.queue.enter(&message);
         }
-        let id = self.begin(ExchangeKind::Message(message), url, redirects);
+        let id = self.begin(engine, ExchangeKind::Message(message), url, redirects);
         if initialized {
             self.initialized = Some(id);
         }
@@ -266,8 +172,8 @@ impl Http {
     }
 
     /// Posts a message that waited for an exchange: its timeout then drops its exchange.
-    fn post_waiting(&mut self, timer: Timer, message: Outgoing) {
-        let id = self.post(message, 0);
+    fn post_waiting(&mut self, engine: &mut Engine, timer: Timer, message: Outgoing) {
+        let id = self.post(engine, message, 0);
         self.timers.set(timer, Due::Release(id));
         if let Some(it) = self.exchanges.get_mut(id) {
             it.release = Some(timer);
@@ -275,16 +181,16 @@ impl Http {
     }
 
     /// Posts `notifications/initialized` again.
-    pub(super) fn post_initialized(&mut self) {
+    pub(super) fn post_initialized(&mut self, engine: &mut Engine) {
         if let Some(message) = self.initialized_again.take() {
-            self.post(*message, 0);
+            self.post(engine, *message, 0);
         }
     }
 
     /// Posts a request again, with a new id.
     pub(super) fn post_again(&mut self, engine: &mut Engine, request: u64) {
         if let Some(message) = self.restart(engine, request) {
-            self.post(message, 0);
+            self.post(engine, message, 0);
         }
     }
 
@@ -295,20 +201,20 @@ impl Http {
     }
 
     /// Requests a stream.
-    pub(super) fn get(&mut self, purpose: ExchangeKind, redirects: u8) {
-        self.begin(purpose, self.url.clone(), redirects);
+    pub(super) fn get(&mut self, engine: &mut Engine, purpose: ExchangeKind, redirects: u8) {
+        self.begin(engine, purpose, self.url.clone(), redirects);
     }
 
     /// Ends a session of the server.
-    pub(super) fn delete(&mut self, purpose: ExchangeKind) {
-        self.begin(purpose, self.url.clone(), 0);
+    pub(super) fn delete(&mut self, engine: &mut Engine, purpose: ExchangeKind) {
+        self.begin(engine, purpose, self.url.clone(), 0);
     }
 
-    fn begin(&mut self, purpose: ExchangeKind, url: Address, redirects: u8) -> ExchangeId {
+    fn begin(&mut self, engine: &mut Engine, purpose: ExchangeKind, url: Address, redirects: u8) -> ExchangeId {
         let it =
             Exchange { purpose, url, redirects, status: 0, reply: Reply::Unsent, sent: Sent::default(), release: None };
         let exchange = self.exchanges.insert(it);
-        self.outbox.request(exchange);
+        engine.queue_action(Output::Exchange(exchange.0));
         exchange
     }
 
@@ -355,7 +261,7 @@ impl Http {
     }
 
     /// Removes an exchange that has ended.
-    pub(super) fn take(&mut self, id: ExchangeId) -> Option<Box<Exchange>> {
+    pub(super) fn take(&mut self, engine: &mut Engine, id: ExchangeId) -> Option<Box<Exchange>> {
         let it = self.exchanges.remove(id)?;
         self.tokens.forget(id);
         if let Some(timer) = it.release {
@@ -365,7 +271,9 @@ impl Http {
             self.queue.leave(message);
         }
         match it.reply {
-            Reply::Unsent => self.outbox.retract(id),
+            Reply::Unsent => {
+                engine.withdraw_action(|action| matches!(action, Output::Exchange(exchange) if *exchange == id.0))
+            }
             Reply::Nothing
             | Reply::Begun(_)
             | Reply::Json(_)
@@ -377,8 +285,8 @@ impl Http {
     }
 
     /// Ends an exchange: an unpolled request is withdrawn, any other exchange is dropped.
-    pub(super) fn drop_exchange(&mut self, id: ExchangeId) -> Option<Box<Exchange>> {
-        let it = self.take(id)?;
+    pub(super) fn drop_exchange(&mut self, engine: &mut Engine, id: ExchangeId) -> Option<Box<Exchange>> {
+        let it = self.take(engine, id)?;
         match it.reply {
             Reply::Unsent => {}
             Reply::Nothing
@@ -386,7 +294,7 @@ impl Http {
             | Reply::Json(_)
             | Reply::Events(_)
             | Reply::Refusal(_)
-            | Reply::Ignored => self.outbox.drop(id),
+            | Reply::Ignored => engine.queue_action(Output::Drop(id.0)),
         }
         Some(it)
     }
@@ -408,11 +316,11 @@ impl Http {
     }
 
     /// Ends the exchange or timer of a request.
-    fn drop_carrier(&mut self, request: u64) {
+    fn drop_carrier(&mut self, engine: &mut Engine, request: u64) {
         match self.exchanges.carrier(request) {
             Some(Carrier::Exchange(exchange)) => {
                 let exchange = *exchange;
-                self.drop_exchange(exchange);
+                self.drop_exchange(engine, exchange);
             }
             Some(Carrier::Timer(timer, _)) => {
                 self.timers.disarm(*timer);
@@ -437,8 +345,8 @@ impl Http {
             if self.exchanges.get(id).is_none_or(|it| !matches!(it.reply, Reply::Unsent)) {
                 self.tokens.forget(id);
             } else if is_signed {
-                self.outbox.request(id);
-            } else if let Some(it) = self.take(id) {
+                engine.queue_action(Output::Exchange(id.0));
+            } else if let Some(it) = self.take(engine, id) {
                 let why = "the proof of possession was not signed";
                 match it.purpose.request() {
                     Some(request) => engine.handle_unproved(engine.now(), request, why),
@@ -462,38 +370,22 @@ impl Http {
 }
 
 impl Http {
-    /// Takes all outputs of the engine.
+    /// Carries out the engine's outputs. Events wait to be polled.
     pub(super) fn drain(&mut self, engine: &mut Engine) {
-        let mut quiet = self.is_quiet(engine);
-        while !quiet {
+        loop {
             self.tidy(engine);
             if self.send_next(engine) {
                 continue;
             }
-            match engine.take() {
+            match engine.next_output(|event| self.tokens.mask(event)) {
                 Some(output) => self.execute(engine, output),
-                None => quiet = !self.end_if_owing_nothing(engine),
+                None if self.end_if_owing_nothing(engine) => {}
+                None => break,
             }
         }
         self.tokens.mask_words(engine);
         let (count, bytes) = self.queue.undelivered();
         engine.set_undelivered(count, bytes);
-        self.report_unpolled(engine);
-    }
-
-    /// Whether there are no outputs.
-    fn is_quiet(&self, engine: &Engine) -> bool {
-        !engine.has_outputs()
-            && !engine.has_settled()
-            && !self.queue.is_waiting()
-            && !self.queue.is_held()
-            && self.phase != phase::State::Ending
-            && (!self.phase.is_connected() || self.is_current(engine))
-    }
-
-    pub(super) fn report_unpolled(&self, engine: &mut Engine) {
-        let (count, bytes) = self.outbox.events();
-        engine.set_unpolled(count, bytes);
     }
 
     /// Ends the exchanges of a connection that ended, or of requests that ended.
@@ -507,7 +399,7 @@ impl Http {
     }
 
     /// A request ended, and its exchange is not needed; the server has a short time to end it.
-    fn request_over(&mut self, engine: &Engine, request: u64) {
+    fn request_over(&mut self, engine: &mut Engine, request: u64) {
         if engine.is_on_wire(request) {
             return;
         }
@@ -515,7 +407,7 @@ impl Http {
             Some(Carrier::Exchange(id)) => {
                 let id = *id;
                 match self.exchanges.get(id).map(|it| &it.reply) {
-                    Some(Reply::Unsent) => self.drop_carrier(request),
+                    Some(Reply::Unsent) => self.drop_carrier(engine, request),
                     Some(
                         Reply::Nothing
                         | Reply::Begun(_)
@@ -527,22 +419,19 @@ impl Http {
                     | None => self.linger(engine, id),
                 }
             }
-            Some(Carrier::Timer(..)) => self.drop_carrier(request),
+            Some(Carrier::Timer(..)) => self.drop_carrier(engine, request),
             None => self.queue.retract(request),
         }
     }
 
     fn execute(&mut self, engine: &mut Engine, output: Output) {
         match output {
-            Output::Event(mut event) => {
-                self.tokens.mask(engine, &mut event);
-                engine.queued(&event);
-                self.outbox.event(event);
-            }
             Output::Send(message) => self.send(engine, message),
-            Output::Abort(request) => self.drop_carrier(request),
+            Output::Abort(request) => self.drop_carrier(engine, request),
             Output::Open(connection) => self.open(engine, connection),
             Output::Shutdown(step) => self.shut_down(engine, step),
+            // They wait to be polled.
+            Output::Event(_) | Output::Exchange(_) | Output::Drop(_) => {}
         }
     }
 
@@ -564,7 +453,7 @@ impl Http {
         match send::decide(kind, self.phase == phase::State::Accepting, self.room(engine)) {
             Decision::Send => {
                 let established = is_modern(&message) && message.method() != Some(method::DISCOVER);
-                self.post(message, 0);
+                self.post(engine, message, 0);
                 if kind == Message::Initialized {
                     self.step(engine, phase::Input::InitializedSent);
                 } else if established {
@@ -601,7 +490,7 @@ impl Http {
     fn send_next(&mut self, engine: &mut Engine) -> bool {
         if self.queue.is_waiting() && self.has_exchange(engine) {
             if let Some((timer, message)) = self.queue.next_waiting() {
-                self.post_waiting(timer, message);
+                self.post_waiting(engine, timer, message);
             }
             return true;
         }

@@ -107,13 +107,12 @@ impl Persist for Http {
         let limits = &engine.options().limits;
         state.exchanges.check(limits.message.bytes.saturating_add(MessageLimits::SLACK).saturating_add(1))?;
         within("buffered", state.exchanges.buffered(), limits.buffered)?;
-        if !state.timers.is_sorted() || !state.queue.is_counted() || !state.outbox.is_counted() {
+        if !state.timers.is_sorted() || !state.queue.is_counted() {
             return Err(invalid("the timers or the messages of its connection are counted wrongly"));
         }
         if state.url.is_none() {
             state.exchanges.set_address(&self.url);
         }
-        state.outbox.pending_events().for_each(|event| engine.queued(event));
         Ok(self.with_state(state))
     }
 
@@ -133,7 +132,7 @@ impl Persist for Http {
             }
         }
         // The exchanges have ended.
-        self.outbox.retract_drops();
+        engine.withdraw_drops();
     }
 }
 

@@ -190,9 +190,9 @@ impl Tokens {
     }
 
     /// Hides the secrets where the server repeats them in an event.
-    pub(super) fn mask(&self, engine: &mut Engine, event: &mut Event) {
+    pub(super) fn mask(&self, event: &mut Event) {
         if let Some(authorization) = self.get() {
-            mask(authorization, engine, event);
+            mask(authorization, event);
         }
     }
 
@@ -217,17 +217,14 @@ impl Tokens {
 
 /// Masks the secrets in the server's texts: errors, failures, reasons and quirks. Results, and the parameters of
 /// notifications and server requests, are the server's, byte for byte.
-pub(super) fn mask(authorization: &Authorization, engine: &mut Engine, event: &mut Event) {
+pub(super) fn mask(authorization: &Authorization, event: &mut Event) {
     let hide = |text: &mut Box<str>| hide(authorization, text);
     match event {
         Event::Finished { outcome: Outcome::Error(error), .. } | Event::LogLevelFailed { error } => {
             mask_error(authorization, error);
         }
         Event::Down { failure, .. } | Event::Closed { cause: Cause::Failed(failure) } => hide(&mut failure.message),
-        Event::Quirk(quirk) => {
-            hide(&mut quirk.detail);
-            engine.amend_quirk(quirk);
-        }
+        Event::Quirk(quirk) => hide(&mut quirk.detail),
         Event::Refreshed { outcome: RefreshOutcome::Failed(why), .. }
         | Event::Subscription { outcome: Err(why), .. }
         | Event::ServerRequestEnded { reason: Some(why), .. }

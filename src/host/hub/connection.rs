@@ -94,42 +94,35 @@ impl Connection {
     /// The first event of the session after this many.
     pub(super) fn event_after(&self, processed: u64) -> Option<&Event> {
         let before = usize::try_from(self.events().checked_sub(processed)?.checked_sub(1)?).ok()?;
-        match self {
-            Self::Lines(session) => {
-                let events = session.pending().rev().filter_map(|action| match action {
-                    Output::Event(event) => Some(event),
-                    Output::Open(_) | Output::Send(_) | Output::Abort(_) | Output::Shutdown(_) => None,
-                });
-                events.into_iter().nth(before)
-            }
-            #[cfg(feature = "http")]
-            Self::Http(session) => session.binding.pending_events().nth_back(before),
-        }
+        let events = self.pending().rev().filter_map(|output| match output {
+            Output::Event(event) => Some(event),
+            Output::Open(_)
+            | Output::Send(_)
+            | Output::Abort(_)
+            | Output::Shutdown(_)
+            | Output::Exchange(_)
+            | Output::Drop(_) => None,
+        });
+        events.into_iter().nth(before)
     }
 
     pub(super) fn tail(&self) -> Tail {
-        match self {
-            Self::Lines(session) => match session.pending().next_back() {
-                None => Tail::Empty,
-                Some(Output::Event(_)) => Tail::Event,
-                Some(Output::Open(_) | Output::Send(_) | Output::Abort(_) | Output::Shutdown(_)) => Tail::Action,
-            },
-            #[cfg(feature = "http")]
-            Self::Http(session) => match session.binding.is_event_last() {
-                None => Tail::Empty,
-                Some(true) => Tail::Event,
-                Some(false) => Tail::Action,
-            },
+        #[cfg(feature = "http")]
+        if let Self::Http(session) = self
+            && session.binding.has_oauth_action()
+        {
+            return Tail::Action;
+        }
+        match self.pending().next_back() {
+            None => Tail::Empty,
+            Some(Output::Event(_)) => Tail::Event,
+            Some(_) => Tail::Action,
         }
     }
 
     /// Whether the next output is an event.
     pub(super) fn is_event_next(&self) -> bool {
-        match self {
-            Self::Lines(session) => matches!(session.pending().next(), Some(Output::Event(_))),
-            #[cfg(feature = "http")]
-            Self::Http(session) => session.binding.is_event_first(),
-        }
+        matches!(self.pending().next(), Some(Output::Event(_)))
     }
 
     /// Takes the next output of the session; `session` is its handle.
