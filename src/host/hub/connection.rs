@@ -27,6 +27,17 @@ pub(super) enum Connection {
     Http(Box<Client<Http>>),
 }
 
+/// Does the same for a session over any transport.
+macro_rules! any {
+    ($connection:expr, $session:ident => $result:expr) => {
+        match $connection {
+            Connection::Lines($session) => $result,
+            #[cfg(feature = "http")]
+            Connection::Http($session) => $result,
+        }
+    };
+}
+
 /// An output of a session.
 pub(super) enum SessionOutput {
     Event(Event),
@@ -147,19 +158,11 @@ impl Connection {
 
     /// Runs a command.
     pub(super) fn run<T>(&mut self, command: impl FnOnce(&mut Engine) -> T) -> T {
-        match self {
-            Self::Lines(client) => client.run(command),
-            #[cfg(feature = "http")]
-            Self::Http(client) => client.run(command),
-        }
+        any!(self, client => client.run(command))
     }
 
     pub(super) fn deadline(&self) -> Option<Time> {
-        match self {
-            Self::Lines(session) => session.deadline(),
-            #[cfg(feature = "http")]
-            Self::Http(session) => session.deadline(),
-        }
+        any!(self, session => session.deadline())
     }
 
     /// Whether credentials are being refreshed or stored, which is completed even if the session is closed.
@@ -173,19 +176,11 @@ impl Connection {
 
     /// The next deadline, whatever waits to be polled.
     pub(super) fn next_timer(&self) -> Option<Time> {
-        match self {
-            Self::Lines(session) => session.next_timer(),
-            #[cfg(feature = "http")]
-            Self::Http(session) => session.next_timer(),
-        }
+        any!(self, session => session.next_timer())
     }
 
     pub(super) fn handle_timeout(&mut self, now: Time) {
-        match self {
-            Self::Lines(session) => session.handle_timeout(now),
-            #[cfg(feature = "http")]
-            Self::Http(session) => session.handle_timeout(now),
-        }
+        any!(self, session => session.handle_timeout(now))
     }
 }
 
@@ -289,20 +284,12 @@ impl Connection {
 
     /// Drops the secrets, and with them the transport.
     pub(super) fn forget_secrets(&mut self) {
-        match self {
-            Self::Lines(session) => session.forget_secrets(),
-            #[cfg(feature = "http")]
-            Self::Http(session) => session.forget_secrets(),
-        }
+        any!(self, session => session.forget_secrets())
     }
 
     /// The session moved without its transport.
     pub(super) fn lose_transport(&mut self, secrets: Secrets) {
-        match self {
-            Self::Lines(session) => session.lose_transport(secrets),
-            #[cfg(feature = "http")]
-            Self::Http(session) => session.lose_transport(secrets),
-        }
+        any!(self, session => session.lose_transport(secrets))
     }
 }
 
@@ -310,10 +297,6 @@ impl Deref for Connection {
     type Target = Engine;
 
     fn deref(&self) -> &Engine {
-        match self {
-            Self::Lines(client) => client,
-            #[cfg(feature = "http")]
-            Self::Http(client) => client,
-        }
+        any!(self, client => client)
     }
 }

@@ -73,7 +73,7 @@ pub use self::oauth::HubOAuth;
 use alloc::borrow::Cow;
 #[cfg(feature = "oauth")]
 use alloc::boxed::Box;
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -81,8 +81,10 @@ use serde_json::value::RawValue;
 
 use self::connection::Connection;
 use self::event::CallKind;
-use self::router::Router;
-use self::server::Server;
+use self::queue::Queue;
+use self::router::Starts;
+use self::server::{Server, Servers};
+use self::sharing::Sharing;
 use super::config::{Changes, Configuration, Entry};
 use super::inspection::{Notice, inspect};
 use super::names::{Names, Target};
@@ -109,14 +111,55 @@ use crate::protocol::{Family, Root};
 /// Many servers as one. The [module](self) describes its use.
 #[derive(Clone, Debug)]
 pub struct Hub {
-    router: Router,
+    options: HubOptions,
+    seed: u64,
+    now: Time,
+    configuration: Configuration,
+    names: Names,
+    state: whole::State,
+    /// The current sessions of configured servers.
+    current: BTreeMap<Arc<str>, SessionHandle>,
+    /// The servers of current and former sessions.
+    servers: Servers,
+    /// How many of them are closed and not polled completely.
+    over: usize,
+    last_list_call: u64,
+    sharing: Sharing,
+    starts: Starts,
+    /// The required servers that were not up yet; `None` after all of them were.
+    missing: Option<BTreeSet<Box<str>>>,
+    queue: Queue,
+    #[cfg(feature = "oauth")]
+    oauth: Option<Box<HubOAuth>>,
+    #[cfg(feature = "oauth")]
+    browser: oauth::Browser,
 }
 
 impl Hub {
     /// Creates a hub without servers, which is not open yet. `seed` is for the jitter of reconnects, as in
     /// [`Client::new`](crate::Client::new); each session gets a seed of its own from it.
-    pub fn new(options: HubOptions, seed: u64) -> Self {
-        Self { router: Router::new(options, seed) }
+    pub fn new(mut options: HubOptions, seed: u64) -> Self {
+        let names = core::mem::take(&mut options.names);
+        Self {
+            seed,
+            now: Time::ZERO,
+            configuration: Configuration::default(),
+            names,
+            state: whole::State::New,
+            current: BTreeMap::new(),
+            servers: Servers::default(),
+            over: 0,
+            last_list_call: 0,
+            sharing: Sharing::default(),
+            starts: Starts::default(),
+            missing: Some(options.required.clone()),
+            queue: Queue::default(),
+            #[cfg(feature = "oauth")]
+            oauth: None,
+            #[cfg(feature = "oauth")]
+            browser: oauth::Browser::default(),
+            options,
+        }
     }
 
     /// Sets the configured servers, with their variables replaced ([`Configuration::expand`]). Returns the difference
@@ -125,33 +168,32 @@ impl Hub {
     /// # Errors
     /// [`HubCommandError::Closed`], [`HubCommandError::Unpolled`], [`HubCommandError::TooManySessions`].
     pub fn configure(&mut self, now: Time, mut configuration: Configuration) -> Result<Changes, HubCommandError> {
-        let now = self.router.handle_due(now);
+        let now = self.handle_due(now);
         self.check_room(configuration.servers.len())?;
-        let router = &mut self.router;
-        router.now = now;
-        let changes = Changes::between(&router.configuration, &configuration);
+        self.now = now;
+        let changes = Changes::between(&self.configuration, &configuration);
         for server in &changes.invalid {
-            let kept = router.configuration.servers.remove(server);
+            let kept = self.configuration.servers.remove(server);
             configuration.servers.extend(kept.map(|entry| (server.clone(), entry)));
         }
-        let mut before = core::mem::replace(&mut router.configuration, configuration);
+        let mut before = core::mem::replace(&mut self.configuration, configuration);
         for server in &changes.removed {
-            router.change(server, before.servers.remove(server));
+            self.change(server, before.servers.remove(server));
         }
         for change in &changes.changed {
             if change.needs_session() {
-                router.change(&change.server, before.servers.remove(&change.server));
-            } else if let Some(handle) = router.current.get(&*change.server).copied() {
-                router.filter(handle);
+                self.change(&change.server, before.servers.remove(&change.server));
+            } else if let Some(handle) = self.current.get(&*change.server).copied() {
+                self.filter(handle);
             }
         }
         for server in &changes.added {
-            router.change(server, None);
+            self.change(server, None);
         }
-        let Configuration { servers, errors, .. } = &router.configuration;
+        let Configuration { servers, errors, .. } = &self.configuration;
         let faulty: BTreeSet<_> = errors.iter().map(|error| &*error.server).collect();
-        router.names.retain(|server| servers.contains_key(server) || faulty.contains(server));
-        router.settle();
+        self.names.retain(|server| servers.contains_key(server) || faulty.contains(server));
+        self.settle();
         Ok(changes)
     }
 
@@ -163,9 +205,9 @@ impl Hub {
     /// [`HubCommandError::Disabled`], [`HubCommandError::Started`]; [`HubCommandError::Stale`] if they were saved under
     /// another entry; [`HubCommandError::OtherUser`] if they are private, and were saved for another user.
     pub fn restore(&mut self, now: Time, server: &str, saved: Saved) -> Result<(), HubCommandError> {
-        let now = self.router.handle_due(now);
+        let now = self.handle_due(now);
         let handle = self.known(server)?;
-        if self.router.refuses(handle, Input::Restored) {
+        if self.refuses(handle, Input::Restored) {
             return Err(HubCommandError::Started { server: server.into() });
         }
         if !self.entry(handle).is_some_and(|entry| saved.is_of(entry)) {
@@ -174,10 +216,10 @@ impl Hub {
         if !saved.is_for(self.user()) {
             return Err(HubCommandError::OtherUser { server: server.into() });
         }
-        self.router.now = now;
-        self.router.step(handle, Input::Restored);
-        self.router.offer_saved(handle, saved);
-        self.router.settle();
+        self.now = now;
+        self.step(handle, Input::Restored);
+        self.offer_saved(handle, saved);
+        self.settle();
         Ok(())
     }
 
@@ -185,13 +227,13 @@ impl Hub {
     /// secret ([`FingerprintKey`]); it is saved, too, so a later run may use another one. `at` is the current time, in
     /// seconds since 1970; lists that were restored and not received again keep their own.
     pub fn save(&self, now: Time, server: &str, key: FingerprintKey, at: u64) -> Option<Saved> {
-        let entry = self.router.configuration.servers.get(server)?;
-        self.router.server(server)?.save(now.max(self.router.now), entry, self.user(), key, at)
+        let entry = self.configuration.servers.get(server)?;
+        self.current_server(server)?.save(now.max(self.now), entry, self.user(), key, at)
     }
 
     /// The user of the host, if it has several.
     pub(crate) fn user(&self) -> Option<&str> {
-        self.router.options.user.as_deref()
+        self.options.user.as_deref()
     }
 
     /// Starts the servers.
@@ -199,14 +241,14 @@ impl Hub {
     /// # Errors
     /// [`HubCommandError::Closed`], [`HubCommandError::AlreadyOpen`].
     pub fn open(&mut self, now: Time) -> Result<(), HubCommandError> {
-        let now = self.router.handle_due(now);
+        let now = self.handle_due(now);
         self.check()?;
-        if refuses(whole::step::row, whole::step, self.router.state, whole::Input::Open) {
+        if refuses(whole::step::row, whole::step, self.state, whole::Input::Open) {
             return Err(HubCommandError::AlreadyOpen);
         }
-        self.router.now = now;
-        self.router.hub_step(whole::Input::Open);
-        self.router.settle();
+        self.now = now;
+        self.hub_step(whole::Input::Open);
+        self.settle();
         Ok(())
     }
 
@@ -216,12 +258,12 @@ impl Hub {
     /// # Errors
     /// [`HubCommandError::Closed`], [`HubCommandError::Unpolled`], [`HubCommandError::UnknownServer`], [`HubCommandError::Disabled`].
     pub fn start(&mut self, now: Time, server: &str) -> Result<(), HubCommandError> {
-        let now = self.router.handle_due(now);
+        let now = self.handle_due(now);
         let handle = self.known(server)?;
-        self.router.now = now;
-        self.router.breaker_step(handle, BreakerInput::Reset);
-        self.router.step(handle, Input::Started);
-        self.router.settle();
+        self.now = now;
+        self.breaker_step(handle, BreakerInput::Reset);
+        self.step(handle, Input::Started);
+        self.settle();
         Ok(())
     }
 
@@ -231,13 +273,13 @@ impl Hub {
     /// # Errors
     /// As of [`start`](Self::start).
     pub fn authorized(&mut self, now: Time, server: &str) -> Result<(), HubCommandError> {
-        let now = self.router.handle_due(now);
+        let now = self.handle_due(now);
         let handle = self.known(server)?;
-        self.router.now = now;
-        self.router.breaker_step(handle, BreakerInput::Reset);
-        self.router.authorize(handle);
-        self.router.step(handle, Input::Authorized);
-        self.router.settle();
+        self.now = now;
+        self.breaker_step(handle, BreakerInput::Reset);
+        self.authorize(handle);
+        self.step(handle, Input::Authorized);
+        self.settle();
         Ok(())
     }
 
@@ -246,29 +288,23 @@ impl Hub {
     /// # Errors
     /// [`HubCommandError::Closed`].
     pub fn close(&mut self, now: Time) -> Result<(), HubCommandError> {
-        let now = self.router.handle_due(now);
+        let now = self.handle_due(now);
         self.check()?;
-        self.router.now = now;
-        self.router.hub_step(whole::Input::Close);
-        self.router.settle();
+        self.now = now;
+        self.hub_step(whole::Input::Close);
+        self.settle();
         Ok(())
-    }
-
-    /// The next action.
-    #[must_use = "what it says has to be done"]
-    pub fn poll(&mut self) -> Option<HubAction> {
-        self.router.poll()
     }
 
     /// When to call [`handle_timeout`](Self::handle_timeout); `None` for never. While there may be an action to poll,
     /// it is now.
     pub fn deadline(&self) -> Option<Time> {
-        let Router { queue, now, .. } = &self.router;
+        let Self { queue, now, .. } = self;
         if queue.is_empty() { queue.deadline() } else { Some(*now) }
     }
 
     fn check(&self) -> Result<(), HubCommandError> {
-        match whole::step(self.router.state, whole::Input::Command).verdict {
+        match whole::step(self.state, whole::Input::Command).verdict {
             Verdict::Reject => Err(HubCommandError::Closed),
             Verdict::Advance | Verdict::Ignore | Verdict::Quirk(_) => Ok(()),
         }
@@ -278,17 +314,17 @@ impl Hub {
     /// before it.
     fn check_room(&self, sessions: usize) -> Result<(), HubCommandError> {
         self.check()?;
-        if !self.router.servers.has_numbers(sessions) {
+        if !self.servers.has_numbers(sessions) {
             return Err(HubCommandError::TooManySessions { limit: u32::MAX });
         }
-        let limit = self.router.options.session.limits.output;
-        if self.router.queue.events() >= limit { Err(HubCommandError::Unpolled { limit }) } else { Ok(()) }
+        let limit = self.options.session.limits.output;
+        if self.queue.events() >= limit { Err(HubCommandError::Unpolled { limit }) } else { Ok(()) }
     }
 
     /// A configured and enabled server, for a command that may add events.
     fn known(&self, server: &str) -> Result<SessionHandle, HubCommandError> {
         self.check_room(1)?;
-        if !self.router.configuration.servers.contains_key(server) {
+        if !self.configuration.servers.contains_key(server) {
             return Err(HubCommandError::UnknownServer { server: server.into() });
         }
         self.handle(server).ok_or_else(|| HubCommandError::Disabled { server: server.into() })
@@ -296,12 +332,12 @@ impl Hub {
 
     /// Handles the deadlines that are due. Without any it does nothing.
     pub fn handle_timeout(&mut self, now: Time) {
-        self.router.advance(now);
+        self.advance(now);
     }
 
     /// Takes a chunk, of any size, of a process's output.
     pub fn handle_bytes(&mut self, now: Time, session: SessionHandle, connection: ConnectionId, chunk: &[u8]) {
-        self.router.input(now, session, |client, now| match client {
+        self.input(now, session, |client, now| match client {
             Connection::Lines(lines) => lines.handle_bytes(now, connection, chunk),
             #[cfg(feature = "http")]
             Connection::Http(_) => {}
@@ -316,7 +352,7 @@ impl Hub {
         connection: ConnectionId,
         event: Transport<'_>,
     ) {
-        self.router.input(now, session, |client, now| match client {
+        self.input(now, session, |client, now| match client {
             Connection::Lines(lines) => lines.handle_transport(now, connection, event),
             #[cfg(feature = "http")]
             Connection::Http(_) => {}
@@ -333,7 +369,7 @@ impl Hub {
         status: http::StatusCode,
         headers: &http::HeaderMap,
     ) {
-        self.router.input(now, session, |connection, now| match connection {
+        self.input(now, session, |connection, now| match connection {
             Connection::Http(it) => it.handle_head(now, exchange, status, headers),
             Connection::Lines(_) => {}
         });
@@ -342,7 +378,7 @@ impl Hub {
     /// Takes a chunk of a response's body.
     #[cfg(feature = "http")]
     pub fn handle_body(&mut self, now: Time, session: SessionHandle, exchange: ExchangeId, chunk: &[u8]) {
-        self.router.input(now, session, |connection, now| match connection {
+        self.input(now, session, |connection, now| match connection {
             Connection::Http(it) => it.handle_body(now, exchange, chunk),
             Connection::Lines(_) => {}
         });
@@ -351,7 +387,7 @@ impl Hub {
     /// Takes the end of a response.
     #[cfg(feature = "http")]
     pub fn handle_end(&mut self, now: Time, session: SessionHandle, exchange: ExchangeId) {
-        self.router.input(now, session, |connection, now| match connection {
+        self.input(now, session, |connection, now| match connection {
             Connection::Http(it) => it.handle_end(now, exchange),
             Connection::Lines(_) => {}
         });
@@ -367,7 +403,7 @@ impl Hub {
         broken: Broken,
         why: &str,
     ) {
-        self.router.input(now, session, |connection, now| match connection {
+        self.input(now, session, |connection, now| match connection {
             Connection::Http(it) => it.handle_failure(now, exchange, broken, why),
             Connection::Lines(_) => {}
         });
@@ -399,18 +435,17 @@ impl Hub {
         arguments: Option<&RawValue>,
         adapt: impl FnOnce(Request) -> Request,
     ) -> Result<CallId, CallError> {
-        let now = self.router.handle_due(now);
+        let now = self.handle_due(now);
         self.check().map_err(|_| CallError::Closed)?;
-        let router = &mut self.router;
         let unknown = || CallError::UnknownTool { name: name.into() };
-        let resolved = router.names.resolve(name).ok_or_else(unknown)?;
+        let resolved = self.names.resolve(name).ok_or_else(unknown)?;
         let target = resolved.target.clone();
         let what = what(name, &target, arguments)?;
-        let handle = router.current.get(resolved.server).copied().ok_or_else(unknown)?;
-        let server = router.servers.get(&handle).ok_or_else(unknown)?;
+        let handle = self.current.get(resolved.server).copied().ok_or_else(unknown)?;
+        let server = self.servers.get(&handle).ok_or_else(unknown)?;
         let input = if let What::List(_) = what { Input::Listed } else { Input::Called };
         // The name may be known from before.
-        let is_refused = router.refuses(handle, input);
+        let is_refused = self.refuses(handle, input);
         let offer = server.offer.as_ref().filter(|_| !is_refused);
         let Some(offer) = offer else {
             let failure = server.failure.as_ref().map(|failure| failure.message.clone());
@@ -421,9 +456,9 @@ impl Hub {
             return Err(unknown());
         }
         // A session that is created for a call may end before the embedder polls any of its actions.
-        let limit = router.options.session.limits.output;
+        let limit = self.options.session.limits.output;
         let is_new = server.connection.is_none();
-        if is_new && router.former() >= limit {
+        if is_new && self.former() >= limit {
             let (server, error) = (Arc::clone(&server.name), CommandError::TooManyRequests { limit });
             return Err(CallError::Session { server, error });
         }
@@ -431,12 +466,12 @@ impl Hub {
             What::Request(request) => self.call_request(now, handle, adapt(request), target)?,
             What::List(utility) => self.call_list(handle, utility)?,
         };
-        self.router.now = now;
-        if let Some(server) = self.router.servers.get_mut(&handle) {
+        self.now = now;
+        if let Some(server) = self.servers.get_mut(&handle) {
             server.note_use(now);
         }
-        self.router.step(handle, input);
-        self.router.settle();
+        self.step(handle, input);
+        self.settle();
         Ok(CallId { session: handle, kind })
     }
 
@@ -448,39 +483,37 @@ impl Hub {
         request: Request,
         target: Target,
     ) -> Result<CallKind, CallError> {
-        let router = &mut self.router;
         let utility = target.utility();
-        let server = router.servers.get(&handle).ok_or(CallError::Closed)?;
+        let server = self.servers.get(&handle).ok_or(CallError::Closed)?;
         if let Err(until) = server.breaker.admits(now) {
             return Err(CallError::CoolingDown { server: Arc::clone(&server.name), why: server.why_refused(), until });
         }
         // It becomes the server's session only if it accepts the call: an error changes nothing.
-        let mut created = if server.connection.is_none() { router.new_session(handle) } else { None };
-        let server = router.servers.get_mut(&handle).ok_or(CallError::Closed)?;
+        let mut created = if server.connection.is_none() { self.new_session(handle) } else { None };
+        let server = self.servers.get_mut(&handle).ok_or(CallError::Closed)?;
         let session = created.as_mut().or(server.connection.as_mut()).ok_or(CallError::Closed)?;
         let given = session.run(|engine| engine.request(now, request));
         let id = given.map_err(|error| CallError::Session { server: Arc::clone(&server.name), error })?;
         server.calls.insert(id, target);
         server.connection = created.or(server.connection.take());
-        router.now = now;
-        router.touch(handle);
-        router.breaker_step(handle, BreakerInput::Call);
+        self.now = now;
+        self.touch(handle);
+        self.breaker_step(handle, BreakerInput::Call);
         Ok(CallKind::Request(id, utility))
     }
 
     /// Takes a call that is answered from the session's lists.
     fn call_list(&mut self, handle: SessionHandle, utility: Utility) -> Result<CallKind, CallError> {
-        let router = &mut self.router;
-        let limit = router.options.session.limits.queued;
-        let events = router.queue.events();
-        let server = router.servers.get_mut(&handle).ok_or(CallError::Closed)?;
+        let limit = self.options.session.limits.queued;
+        let events = self.queue.events();
+        let server = self.servers.get_mut(&handle).ok_or(CallError::Closed)?;
         if server.list_calls.len().max(events) >= limit {
             let (server, error) = (Arc::clone(&server.name), CommandError::TooManyRequests { limit });
             return Err(CallError::Session { server, error });
         }
-        router.last_list_call = router.last_list_call.saturating_add(1);
-        server.list_calls.push((router.last_list_call, utility));
-        Ok(CallKind::List(router.last_list_call, utility))
+        self.last_list_call = self.last_list_call.saturating_add(1);
+        server.list_calls.push((self.last_list_call, utility));
+        Ok(CallKind::List(self.last_list_call, utility))
     }
 
     /// Cancels a call; it ends with [`Outcome::Cancelled`].
@@ -489,24 +522,23 @@ impl Hub {
     /// [`HubCommandError::UnknownCall`] if no such call is open.
     pub fn cancel(&mut self, now: Time, call: CallId) -> Result<(), HubCommandError> {
         let unknown = HubCommandError::UnknownCall;
-        let router = &mut self.router;
-        let now = router.handle_due(now);
-        let server = router.servers.get_mut(&call.session).ok_or(unknown.clone())?;
+        let now = self.handle_due(now);
+        let server = self.servers.get_mut(&call.session).ok_or(unknown.clone())?;
         match call.kind {
             CallKind::Request(request, _) => {
                 let session = server.connection.as_mut().filter(|_| server.calls.contains_key(&request));
                 session.ok_or(unknown.clone())?.run(|engine| engine.cancel(now, request, None)).map_err(|_| unknown)?;
-                router.touch(call.session);
+                self.touch(call.session);
             }
             CallKind::List(number, _) => {
                 let at = server.list_calls.iter().position(|(known, _)| *known == number);
                 server.list_calls.remove(at.ok_or(unknown)?);
                 let server = Arc::clone(&server.name);
-                router.queue.report(HubEvent::Finished { call, server, outcome: Outcome::Cancelled, attempts: 0 });
+                self.queue.report(HubEvent::Finished { call, server, outcome: Outcome::Cancelled, attempts: 0 });
             }
         }
-        router.now = now;
-        router.settle();
+        self.now = now;
+        self.settle();
         Ok(())
     }
 
@@ -661,39 +693,37 @@ impl Hub {
         handle: SessionHandle,
         give: impl FnOnce(&mut Engine, Time) -> Result<T, CommandError>,
     ) -> Result<T, HubCommandError> {
-        let now = self.router.handle_due(now);
+        let now = self.handle_due(now);
         self.check()?;
-        let router = &mut self.router;
-        let server = router.servers.get_mut(&handle).ok_or(HubCommandError::UnknownSession)?;
+        let server = self.servers.get_mut(&handle).ok_or(HubCommandError::UnknownSession)?;
         let session = server.connection.as_mut().ok_or(HubCommandError::UnknownSession)?;
         let given = session.run(|engine| give(engine, now));
         let given = given.map_err(|error| HubCommandError::Session { server: Arc::clone(&server.name), error })?;
         server.note_use(now);
-        router.now = now;
-        router.step(handle, input);
-        router.touch(handle);
-        router.settle();
+        self.now = now;
+        self.step(handle, input);
+        self.touch(handle);
+        self.settle();
         Ok(given)
     }
 
     /// Whether every session is closed, every action was polled, and no credentials are being refreshed or stored. A loop
     /// that ends before may lose a refresh token.
     pub fn is_closed(&self) -> bool {
-        let router = &self.router;
         let is_authorizing = |handle: &SessionHandle| {
-            let connection = router.servers.get(handle).and_then(|server| server.connection.as_ref());
+            let connection = self.servers.get(handle).and_then(|server| server.connection.as_ref());
             connection.is_some_and(Connection::is_authorizing)
         };
-        router.state == whole::State::Closed
-            && router.queue.is_empty()
-            && !router.servers.handles().iter().any(is_authorizing)
+        self.state == whole::State::Closed
+            && self.queue.is_empty()
+            && !self.servers.handles().iter().any(is_authorizing)
     }
 
     /// The configured servers, disabled ones included, sorted by name.
     pub fn servers(&self) -> impl Iterator<Item = ServerReport<'_>> {
-        self.router.configuration.servers.iter().map(|(name, entry)| {
-            let handle = self.router.current.get(&**name).copied();
-            let server = self.router.server(name);
+        self.configuration.servers.iter().map(|(name, entry)| {
+            let handle = self.current.get(&**name).copied();
+            let server = self.current_server(name);
             ServerReport {
                 name,
                 entry,
@@ -713,41 +743,41 @@ impl Hub {
     /// The required servers that were not up yet, until [`HubEvent::Ready`](HubEvent::Ready) is reported:
     /// starting, failed, disabled or not configured.
     pub fn missing(&self) -> impl Iterator<Item = &str> {
-        self.router.missing.iter().flatten().map(|server| &**server)
+        self.missing.iter().flatten().map(|server| &**server)
     }
 
     /// The current configuration.
     pub const fn configuration(&self) -> &Configuration {
-        &self.router.configuration
+        &self.configuration
     }
 
     /// The server of a session.
     pub fn server(&self, session: SessionHandle) -> Option<&str> {
-        self.router.servers.get(&session).map(|server| &*server.name)
+        self.servers.get(&session).map(|server| &*server.name)
     }
 
     /// The entry of a session: the command to start, the headers to send.
     pub fn entry(&self, session: SessionHandle) -> Option<&Entry> {
-        let server = self.router.servers.get(&session)?;
-        server.former_entry.as_deref().or_else(|| self.router.configuration.servers.get(&*server.name))
+        let server = self.servers.get(&session)?;
+        server.former_entry.as_deref().or_else(|| self.configuration.servers.get(&*server.name))
     }
 
     /// A session, for its getters.
     pub fn session(&self, session: SessionHandle) -> Option<&Engine> {
-        self.router.servers.get(&session)?.session()
+        self.servers.get(&session)?.session()
     }
 
     /// The handle of a server's current session.
     pub fn handle(&self, server: &str) -> Option<SessionHandle> {
-        self.router.current.get(server).copied()
+        self.current.get(server).copied()
     }
 
     /// The functions for a model, with the names of their servers, sorted by server: its tools in the server's order,
     /// then the utility tools.
     pub fn functions(&self) -> impl Iterator<Item = (&str, Function<'_>)> {
-        self.router.current.keys().flat_map(|server| {
+        self.current.keys().flat_map(|server| {
             let toolset = self.toolset(server);
-            let functions = toolset.map(|toolset| toolset.into_functions(&self.router.names)).into_iter().flatten();
+            let functions = toolset.map(|toolset| toolset.into_functions(&self.names)).into_iter().flatten();
             functions.map(move |function| (&**server, function))
         })
     }
@@ -755,9 +785,8 @@ impl Hub {
     /// Whether a user should approve a call of this function, by its exposed name; `None` if there is no such function.
     /// See [`Engine::needs_approval`]. Utility tools need no approval.
     pub fn needs_approval(&self, function: &str) -> Option<bool> {
-        let router = &self.router;
-        let resolved = router.names.resolve(function)?;
-        let server = router.server(resolved.server)?;
+        let resolved = self.names.resolve(function)?;
+        let server = self.current_server(resolved.server)?;
         let offer = server.offer.as_ref()?;
         if !offer.chosen.has(resolved.target) {
             return None;
@@ -766,14 +795,14 @@ impl Hub {
             Some(_) => return Some(false),
             None => offer.content.catalog.tool(resolved.target.name())?.hints.read_only == Some(true),
         };
-        let options = router.options.own.get(&*server.name).unwrap_or(&router.options.session);
-        let entry = router.configuration.servers.get(&*server.name)?;
+        let options = self.options.own.get(&*server.name).unwrap_or(&self.options.session);
+        let entry = self.configuration.servers.get(&*server.name)?;
         Some(!(entry.trust.unwrap_or(options.trust) && read_only))
     }
 
     /// The functions of a server; `None` if it has none, or its lists are not known.
     pub fn toolset(&self, server: &str) -> Option<Toolset<'_>> {
-        let Server { name, offer, .. } = self.router.server(server)?;
+        let Server { name, offer, .. } = self.current_server(server)?;
         let offer = offer.as_ref()?;
         let tools = offer.content.catalog.tools().filter(|tool| offer.chosen.has_tool(tool.name));
         let tools: Vec<_> = tools.map(|tool| offer.chosen.overridden(tool)).collect();
@@ -784,8 +813,8 @@ impl Hub {
     /// The tools of a server that were chosen, the ones left out with the reason, and texts that try to instruct the
     /// model; `None` if its lists are not known.
     pub fn choice(&self, server: &str) -> Option<Choice<'_>> {
-        let Server { name, offer, .. } = self.router.server(server)?;
-        let Router { configuration, names, options, .. } = &self.router;
+        let Server { name, offer, .. } = self.current_server(server)?;
+        let Self { configuration, names, options, .. } = self;
         let policy = &configuration.servers.get(&**name)?.tools;
         Some(toolset::choose(name, policy, offer.as_ref()?.content.view(), options.suspicion).named(names))
     }
@@ -793,7 +822,7 @@ impl Hub {
     /// The texts of a server besides its tools that try to instruct the model or have invisible characters: its
     /// instructions, prompts, resources and resource templates ([`inspect`]). `None` if its lists are not known.
     pub fn notices(&self, server: &str) -> Option<Vec<Notice<'_>>> {
-        let Server { name, offer, .. } = self.router.server(server)?;
+        let Server { name, offer, .. } = self.current_server(server)?;
         let content = &offer.as_ref()?.content;
         Some(inspect(name, &content.catalog, content.instructions.as_deref()))
     }
@@ -802,14 +831,14 @@ impl Hub {
     ///
     /// [`ToolPolicy::bound`]: crate::host::config::ToolPolicy::bound
     pub fn bounded<'a>(&self, server: &str, result: &'a RawValue) -> Bounded<'a> {
-        let entry = self.router.configuration.servers.get(server);
+        let entry = self.configuration.servers.get(server);
         entry.map_or(Bounded::whole(result), |entry| entry.tools.bound(result))
     }
 
     /// The exposed names of all tools, and what they stand for. They stay after the hub is closed, to be saved for a
     /// later run.
     pub const fn names(&self) -> &Names {
-        &self.router.names
+        &self.names
     }
 }
 
@@ -825,10 +854,9 @@ impl Hub {
     /// [`from_snapshot`](Self::from_snapshot), too.
     #[must_use]
     pub fn with_oauth(mut self, oauth: HubOAuth) -> Self {
-        let router = &mut self.router;
-        router.oauth = Some(Box::new(oauth));
-        for handle in router.servers.handles() {
-            router.join_authorization(handle);
+        self.oauth = Some(Box::new(oauth));
+        for handle in self.servers.handles() {
+            self.join_authorization(handle);
         }
         self
     }
@@ -836,7 +864,7 @@ impl Hub {
     /// Takes an input for the authorization of a session (feature `oauth`). Returns whether it belongs to what is in
     /// progress, as [`Client::handle_oauth`](crate::Client::handle_oauth) does.
     pub fn handle_oauth(&mut self, now: Time, session: SessionHandle, input: OAuthInput<'_>) -> bool {
-        let handled = self.router.input(now, session, |connection, now| match connection {
+        let handled = self.input(now, session, |connection, now| match connection {
             Connection::Http(it) => it.handle_oauth(now, input),
             Connection::Lines(_) => false,
         });

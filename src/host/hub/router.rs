@@ -1,15 +1,16 @@
-//! The router of a hub: inputs and commands go to the table of a server or of the hub, and effects to the components; new
-//! events of the sessions are processed until there are none.
+//! What follows from inputs and commands: steps of the tables and their effects, events of the sessions, and what can be
+//! polled.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use core::time::Duration;
 
+use super::Hub;
 use super::connection::{Connection, Place, SessionOutput, Tail};
-use super::event::{CallId, CallKind, HubAction, HubEvent, HubOptions, SessionHandle};
-use super::queue::{Queue, Turn};
-use super::server::{Content, Lifetime, Offer, Origin, Server, Servers, end_of, listing, rename};
+use super::event::{CallId, CallKind, HubAction, HubEvent, SessionHandle};
+use super::queue::Turn;
+use super::server::{Content, Lifetime, Offer, Origin, Server, end_of, listing, rename};
 use super::sharing::Sharing;
 use crate::Time;
 #[cfg(feature = "oauth")]
@@ -17,68 +18,16 @@ use crate::binding::oauth::BrowserUse;
 use crate::catalog::{Difference, hash};
 use crate::client::{Cause, Event, Failure, FailureKind, Outcome, Recovery, RequestId};
 use crate::host::Saved;
-use crate::host::config::{Configuration, Entry, ToolPolicy};
-use crate::host::names::Names;
+use crate::host::config::{Entry, ToolPolicy};
 use crate::machine::breaker::{End, Input as BreakerInput};
 use crate::machine::hub::server::{self, Effect, Input, Phase, State};
 use crate::machine::hub::whole;
 use crate::machine::table::refuses;
 use crate::protocol::{Family, PerFamily};
 
-/// The components of a hub.
-#[derive(Clone, Debug)]
-pub(super) struct Router {
-    pub(super) options: HubOptions,
-    pub(super) seed: u64,
-    pub(super) now: Time,
-    pub(super) configuration: Configuration,
-    pub(super) names: Names,
-    pub(super) state: whole::State,
-    /// The current sessions of configured servers.
-    pub(super) current: BTreeMap<Arc<str>, SessionHandle>,
-    /// The servers of current and former sessions.
-    pub(super) servers: Servers,
-    /// How many of them are closed and not polled completely.
-    pub(super) over: usize,
-    pub(super) last_list_call: u64,
-    pub(super) sharing: Sharing,
-    pub(super) starts: Starts,
-    /// The required servers that were not up yet; `None` after all of them were.
-    pub(super) missing: Option<BTreeSet<Box<str>>>,
-    pub(super) queue: Queue,
-    #[cfg(feature = "oauth")]
-    pub(super) oauth: Option<Box<super::oauth::HubOAuth>>,
-    #[cfg(feature = "oauth")]
-    pub(super) browser: super::oauth::Browser,
-}
-
-impl Router {
-    pub(super) fn new(mut options: HubOptions, seed: u64) -> Self {
-        let names = core::mem::take(&mut options.names);
-        Self {
-            seed,
-            now: Time::ZERO,
-            configuration: Configuration::default(),
-            names,
-            state: whole::State::New,
-            current: BTreeMap::new(),
-            servers: Servers::default(),
-            over: 0,
-            last_list_call: 0,
-            sharing: Sharing::default(),
-            starts: Starts::default(),
-            missing: Some(options.required.clone()),
-            queue: Queue::default(),
-            #[cfg(feature = "oauth")]
-            oauth: None,
-            #[cfg(feature = "oauth")]
-            browser: super::oauth::Browser::default(),
-            options,
-        }
-    }
-
+impl Hub {
     /// The current session of a configured server.
-    pub(super) fn server(&self, name: &str) -> Option<&Server> {
+    pub(super) fn current_server(&self, name: &str) -> Option<&Server> {
         self.servers.get(self.current.get(name)?)
     }
 
@@ -381,7 +330,7 @@ impl Router {
             self.note_state(handle, state, row.next);
         }
         for effect in row.effects {
-            self.apply(handle, *effect, failure);
+            self.apply_effect(handle, *effect, failure);
         }
     }
 
@@ -431,7 +380,7 @@ impl Router {
         self.starts.enqueue(rank, handle, &server.name);
     }
 
-    fn apply(&mut self, handle: SessionHandle, effect: Effect, failure: Option<&Failure>) {
+    fn apply_effect(&mut self, handle: SessionHandle, effect: Effect, failure: Option<&Failure>) {
         let now = self.now;
         let Some(server) = self.servers.get_mut(&handle) else { return };
         match effect {
@@ -759,7 +708,8 @@ impl Router {
     }
 
     /// The next action.
-    pub(super) fn poll(&mut self) -> Option<HubAction> {
+    #[must_use = "what it says has to be done"]
+    pub fn poll(&mut self) -> Option<HubAction> {
         loop {
             let action = match self.queue.front()? {
                 Turn::Event(_) => match self.queue.pop(None) {

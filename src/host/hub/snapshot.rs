@@ -10,7 +10,7 @@ use super::Hub;
 use super::connection::{Connection, SavedConnection};
 use super::event::{HubOptions, SessionHandle};
 use super::queue::{Pending, Queue};
-use super::router::{Router, Starts};
+use super::router::Starts;
 use super::server::{CallBreaker, Content, Lifetime, Offer, Origin, Server, Servers};
 use crate::Time;
 use crate::catalog::Catalog;
@@ -101,8 +101,8 @@ impl Hub {
             Secrets::Excluded => {
                 let mut hub = self.clone();
                 // What follows is processed by the hub that is restored, which may start other servers.
-                for handle in hub.router.servers.handles() {
-                    let server = hub.router.servers.get_mut(&handle);
+                for handle in hub.servers.handles() {
+                    let server = hub.servers.get_mut(&handle);
                     if let Some(connection) = server.and_then(|server| server.connection.as_mut()) {
                         connection.forget_secrets();
                     }
@@ -113,24 +113,23 @@ impl Hub {
     }
 
     fn seal(&self, secrets: Secrets) -> Snapshot {
-        let router = &self.router;
-        let (slots, free, admissions) = router.servers.parts();
+        let (slots, free, admissions) = self.servers.parts();
         let slots =
-            slots.iter().map(|slot| slot.as_ref().map(|(handle, server)| (*handle, router.saved(server, secrets))));
+            slots.iter().map(|slot| slot.as_ref().map(|(handle, server)| (*handle, self.saved(server, secrets))));
         let fields = Fields {
-            seed: router.seed,
-            now: router.now,
-            names: router.names.clone(),
-            state: router.state,
-            current: router.current.clone(),
-            over: router.over,
-            last_list_call: router.last_list_call,
-            starts: router.starts.clone(),
-            missing: router.missing.clone(),
-            queue: router.queue.clone(),
+            seed: self.seed,
+            now: self.now,
+            names: self.names.clone(),
+            state: self.state,
+            current: self.current.clone(),
+            over: self.over,
+            last_list_call: self.last_list_call,
+            starts: self.starts.clone(),
+            missing: self.missing.clone(),
+            queue: self.queue.clone(),
         };
         let state = State { fields, slots: slots.collect::<Vec<_>>(), free: free.to_vec(), admissions };
-        Snapshot::seal(KIND, router.now, secrets, &state)
+        Snapshot::seal(KIND, self.now, secrets, &state)
     }
 
     /// Restores a hub (feature `snapshot`), with the options that it was created with and its configuration, as
@@ -151,38 +150,35 @@ impl Hub {
             return Err(SnapshotError::NoSecrets);
         }
         let State { fields, slots, free, admissions } = state;
-        let mut router = Router::new(options, fields.seed);
-        router.configuration = configuration;
+        let mut hub = Self::new(options, fields.seed);
+        hub.configuration = configuration;
         let contradiction = || invalid("its servers contradict each other");
         let restored = slots.into_iter().map(|slot| {
             let Some((handle, saved)) = slot else { return Ok(None) };
             let is_current = fields.current.get(&saved.name) == Some(&handle);
-            let server = router.restore_server(saved, is_current, secrets)?;
+            let server = hub.restore_server(saved, is_current, secrets)?;
             Ok(Some((handle, Box::new(server))))
         });
         let slots = restored.collect::<Result<_, _>>()?;
-        router.servers = Servers::from_parts(slots, free, admissions).ok_or_else(contradiction)?;
+        hub.servers = Servers::from_parts(slots, free, admissions).ok_or_else(contradiction)?;
         let Fields { seed: _, now, names, state, current, over, last_list_call, starts, missing, queue } = fields;
-        if current.iter().any(|(name, handle)| router.servers.get(handle).is_some_and(|server| server.name != *name)) {
+        if current.iter().any(|(name, handle)| hub.servers.get(handle).is_some_and(|server| server.name != *name)) {
             return Err(contradiction());
         }
         let is_open = !matches!(state, whole::State::Closing | whole::State::Closed);
-        let mut entries = router.configuration.servers.iter();
+        let mut entries = hub.configuration.servers.iter();
         if let Some((name, _)) =
             entries.find(|(name, entry)| is_open && entry.enabled != current.contains_key(&***name))
         {
             return Err(SnapshotError::Configuration { server: name.clone() });
         }
-        queue.check(|handle| router.servers.get(handle).map(|server| &server.pending))?;
-        router = Router { now, names, state, current, over, last_list_call, starts, missing, queue, ..router };
+        queue.check(|handle| hub.servers.get(handle).map(|server| &server.pending))?;
+        hub = Self { now, names, state, current, over, last_list_call, starts, missing, queue, ..hub };
         if moved == Moved::WithoutTransport {
-            router.lose_transports(secrets);
+            hub.lose_transports(secrets);
         }
-        Ok(Self { router })
+        Ok(hub)
     }
-}
-
-impl Router {
     /// The hash of the filters of a server's entry.
     fn filters(&self, server: &str) -> u64 {
         self.configuration.servers.get(server).map_or(0, |entry| hash(entry.tools.text().as_bytes()))
