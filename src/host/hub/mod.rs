@@ -71,7 +71,6 @@ pub use self::event::{Breaker, CallError, CallId, HubAction, HubCommandError, Hu
 pub use self::oauth::HubOAuth;
 
 use alloc::borrow::Cow;
-#[cfg(feature = "oauth")]
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
