@@ -435,7 +435,7 @@ impl Core {
     fn write_initialize(&self, params: &mut Object<'_>, version: ProtocolVersion) {
         params.string("protocolVersion", version.as_str());
         params.object("capabilities", |object| {
-            if !self.is_undeclared() {
+            if !self.is_bare {
                 self.options.capabilities.write(object, Era::Legacy);
             }
         });

@@ -19,6 +19,7 @@ use crate::Time;
 use crate::catalog::{Catalog, TaskSupport};
 use crate::jsonrpc::{ErrorObject, Json, Object, Spans};
 use crate::machine::keepalive::Pings;
+use crate::machine::link::Phase;
 use crate::machine::request::{Abandoned, CancelMethod};
 use crate::machine::{QuirkKind, gate, link, request};
 use crate::protocol::{Capability, Era, Family, PerFamily, ProtocolVersion, Root, ServerCapabilities, method};
@@ -26,22 +27,6 @@ use crate::text::excerpt;
 
 /// This part of the limits on output is reserved for responses to server requests.
 const RESERVE: usize = 8;
-
-/// What the link tells the other components of its state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
-pub(super) enum LinkStage {
-    /// There is no connection that takes messages.
-    Down,
-    /// Handshake and discovery are in progress.
-    Connecting,
-    /// Requests of the embedder are sent.
-    Ready,
-    /// The client is closing.
-    Closing,
-    /// The client is closed.
-    Closed,
-}
 
 /// The output that waits to be polled or delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +78,7 @@ pub(super) struct Core {
     /// Bytes that required inputs of requests may use: the limit, less what server requests use.
     pub(super) input_room: usize,
     /// Written by the link only.
-    pub(super) link: LinkStage,
+    pub(super) link: Phase,
     /// The negotiated version of this connection.
     pub(super) agreed: Option<ProtocolVersion>,
     /// No capabilities of the client are declared: it has none, or the server refused them. Written by the handshake only.
@@ -141,7 +126,7 @@ impl Core {
             requests: RequestTable::new(wire == Wire::Http),
             binding: BindingReport::default(),
             input_room: options.limits.input_bytes,
-            link: LinkStage::Down,
+            link: Phase::Idle,
             agreed: None,
             is_bare: false,
             server: None,
@@ -208,12 +193,20 @@ impl Core {
     /// The stage of the client: the link's, and whether the handshake is done.
     pub(super) const fn stage(&self) -> Stage {
         match self.link {
-            LinkStage::Down => Stage::Down,
-            LinkStage::Connecting if self.agreed.is_some() => Stage::Discovery,
-            LinkStage::Connecting => Stage::Handshake,
-            LinkStage::Ready => Stage::Ready,
-            LinkStage::Closing => Stage::Closing,
-            LinkStage::Closed => Stage::Closed,
+            Phase::Connecting if self.agreed.is_some() => Stage::Discovery,
+            Phase::Connecting => Stage::Handshake,
+            Phase::Ready => Stage::Ready,
+            Phase::Closing => Stage::Closing,
+            Phase::Closed => Stage::Closed,
+            Phase::Idle
+            | Phase::Opening
+            | Phase::Draining
+            | Phase::Retiring
+            | Phase::Waiting
+            | Phase::Parked
+            | Phase::Suspending
+            | Phase::Resuming
+            | Phase::Suspended => Stage::Down,
         }
     }
 
@@ -223,14 +216,11 @@ impl Core {
     }
 
     pub(super) const fn is_ready(&self) -> bool {
-        matches!(self.link, LinkStage::Ready)
+        matches!(self.link, Phase::Ready)
     }
 
     pub(super) fn check_open(&self) -> Result<(), CommandError> {
-        match self.link {
-            LinkStage::Closing | LinkStage::Closed => Err(CommandError::Closed),
-            LinkStage::Down | LinkStage::Connecting | LinkStage::Ready => Ok(()),
-        }
+        if matches!(self.link, Phase::Closing | Phase::Closed) { Err(CommandError::Closed) } else { Ok(()) }
     }
 
     /// The server's era, if it is known.
@@ -244,11 +234,6 @@ impl Core {
 
     pub(super) fn version(&self) -> Option<ProtocolVersion> {
         self.server.as_ref().map(|server| server.version)
-    }
-
-    /// Whether no capabilities of the client were declared: it has none, or the server refused them.
-    pub(super) const fn is_undeclared(&self) -> bool {
-        self.is_bare
     }
 
     /// The gate's decision for a family.
@@ -388,7 +373,7 @@ impl Core {
 
     /// A client that is closed records none.
     fn quirk_limit(&self) -> usize {
-        if self.link == LinkStage::Closed { 0 } else { self.options.limits.quirks }
+        if self.link == Phase::Closed { 0 } else { self.options.limits.quirks }
     }
 
     pub(super) fn is_sent(&self, id: u64) -> bool {
@@ -571,7 +556,8 @@ pub(super) struct Watch {
 }
 
 /// A connection that is lost or unusable.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Loss {
     pub(super) kind: FailureKind,
     pub(super) message: Box<str>,
@@ -751,7 +737,7 @@ impl Outbox {
     }
 
     /// Withdraws outputs that were not polled.
-    pub(super) fn take_back(&mut self, unwanted: impl Fn(&Output) -> bool) {
+    pub(super) fn withdraw(&mut self, unwanted: impl Fn(&Output) -> bool) {
         let carried = self.queue.iter().take(self.carried);
         self.carried = carried.filter(|output| !unwanted(output)).count();
         self.queue.retain(|output| !unwanted(output));
@@ -760,8 +746,8 @@ impl Outbox {
     }
 
     /// Withdraws outputs for a transport that is gone.
-    pub(super) fn take_back_transport(&mut self) {
-        self.take_back(|output| matches!(output, Output::Send(_) | Output::Shutdown(_) | Output::Open(_)));
+    pub(super) fn withdraw_transport(&mut self) {
+        self.withdraw(|output| matches!(output, Output::Send(_) | Output::Shutdown(_) | Output::Open(_)));
     }
 
     /// Withdraws a request.
@@ -1011,13 +997,9 @@ impl UrlElicitations {
     /// Takes `notifications/elicitation/complete`. One with an unknown id, or for the second time, is ignored.
     pub(super) fn on_complete(&mut self, params: Option<&RawValue>) -> Option<Event> {
         let id = Json::from(params?).member("elicitationId").and_then(Json::as_string)?;
-        let (id, request) = self.take(&id)?;
-        Some(Event::ElicitationComplete { id, request })
-    }
-
-    fn take(&mut self, id: &str) -> Option<(Box<str>, Option<RequestId>)> {
         let at = self.0.iter().position(|(known, _)| **known == *id)?;
-        self.0.remove(at)
+        let (id, request) = self.0.remove(at)?;
+        Some(Event::ElicitationComplete { id, request })
     }
 }
 

@@ -22,7 +22,6 @@ use crate::Time;
 use crate::catalog::{Catalog, List};
 use crate::jsonrpc::Json;
 use crate::machine::request::{self, State};
-use crate::machine::resend::Used;
 use crate::machine::{QuirkKind, link};
 use crate::protocol::{CacheScope, Era, Family};
 use crate::validation::{ValidationError, Validator};
@@ -118,7 +117,7 @@ impl Engine {
 
     /// Whether the client is closed, whatever waits to be polled.
     pub(crate) fn has_closed(&self) -> bool {
-        self.link.phase() == link::Phase::Closed
+        self.core.link == link::Phase::Closed
     }
 
     pub(crate) fn is_closed(&self) -> bool {
@@ -260,10 +259,10 @@ impl Engine {
         self.core.locate(address);
     }
 
-    /// Replaces the words of the server that the engine keeps: the last errors of lists, and why a connection was lost.
+    /// Changes the texts of the server that the engine keeps: the last errors of lists, and why a connection was lost.
     #[cfg(feature = "oauth")]
     pub(crate) fn amend_words(&mut self, amend: impl Fn(&mut Box<str>)) {
-        self.lists.last_errors().chain(self.link.words()).for_each(amend);
+        self.lists.last_errors().chain(self.link.last_error()).for_each(amend);
     }
 
     /// Takes the next output; a message counts as sent.
@@ -405,7 +404,7 @@ impl Engine {
     }
 
     /// How often this request of the embedder was refused for lack of authorization; `None` if it is another request.
-    pub(crate) fn refusals_of(&self, id: u64) -> Option<Used> {
+    pub(crate) fn refusals_of(&self, id: u64) -> Option<u8> {
         self.core.requests.call(id).map(|call| call.unauthorized)
     }
 
@@ -422,7 +421,7 @@ impl Engine {
 
     /// Whether the client is closing.
     pub(crate) fn is_closing(&self) -> bool {
-        self.link.phase() == link::Phase::Closing
+        self.core.link == link::Phase::Closing
     }
 
     /// Whether the handshake is done, and the server is a legacy one.

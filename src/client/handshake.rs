@@ -101,11 +101,11 @@ impl Handshake {
     }
 
     pub(super) fn step(&mut self, core: &mut Core, input: Input) -> Signals {
-        self.take_answer(core, Answer { input, error: None, version: None, server: None })
+        self.on_answer(core, Answer { input, error: None, version: None, server: None })
     }
 
     /// Steps the table with what a response says.
-    fn take_answer(&mut self, core: &mut Core, mut answer: Answer) -> Signals {
+    fn on_answer(&mut self, core: &mut Core, mut answer: Answer) -> Signals {
         self.last_error = answer.error.take().or(self.last_error.take());
         let row = handshake::step(self.state, answer.input);
         self.state = row.next;
@@ -158,10 +158,10 @@ impl Handshake {
                     "the connection closed on a handshake that began with `server/discover`; opened again without it";
                 core.quirk(kind, None, Some(method::DISCOVER), detail);
             }
-            Effect::Adopt => self.adopt(core, answer.server.take()),
-            Effect::AdoptEvidence => {
-                let evidence = self.evidence.take();
-                self.adopt(core, evidence);
+            Effect::Adopt => {
+                if let Some(server) = answer.server.take().or(self.evidence.take()) {
+                    self.adopt(core, server);
+                }
             }
             Effect::DiscoverModern => return Signals::one(Signal::ModernAgreed),
             Effect::Reopen => return Signals::one(Signal::Reopen),
@@ -185,8 +185,7 @@ impl Handshake {
     }
 
     /// The handshake is done.
-    fn adopt(&mut self, core: &mut Core, server: Option<Box<Server>>) {
-        let Some(server) = server else { return };
+    fn adopt(&self, core: &mut Core, server: Box<Server>) {
         core.timers.set(Timer::Handshake, None);
         core.timers.set(Timer::Discover, None);
         let era = server.era();
@@ -247,7 +246,7 @@ impl Handshake {
                 _ => Input::LateOther,
             };
         }
-        self.take_answer(core, answer)
+        self.on_answer(core, answer)
     }
 
     /// Takes the response to `initialize`.
@@ -255,7 +254,7 @@ impl Handshake {
         match response {
             Ok(result) => {
                 let answer = initialized(&core.options, result);
-                self.take_answer(core, answer)
+                self.on_answer(core, answer)
             }
             Err(error) => {
                 self.last_error = Some(excerpt(&format!("{error}")).into());
@@ -308,7 +307,7 @@ impl Handshake {
             Input::CapabilitiesRefused => self.offered(),
             _ => None,
         };
-        self.take_answer(core, Answer { input, error: None, version, server: None })
+        self.on_answer(core, Answer { input, error: None, version, server: None })
     }
 
     /// Records a deviation that the table found for this input.

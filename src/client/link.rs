@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use alloc::format;
 use core::time::Duration;
 
-use super::core::{Core, LinkStage, Loss, Signal, Signals, Stage, Timer};
+use super::core::{Core, Loss, Signal, Signals, Stage, Timer};
 use super::{
     Cause, CommandError, ConnectionId, Event, Failure, FailureKind, OpenFailure, Output, Recovery, ShutdownStep,
     Transport, Wire,
@@ -29,11 +29,10 @@ pub(super) struct Link {
     expiries: u32,
     /// A call was answered on this connection.
     is_healthy: bool,
-    ready_since: Option<Time>,
-    failure: Option<Failure>,
-    /// The client obtains the authorization for lack of which the last connection was lost.
-    #[cfg_attr(feature = "snapshot", serde(default))]
-    authorizing: bool,
+    /// Since when the client is ready, while it is.
+    ready_since: Time,
+    /// Why the last connection was lost.
+    loss: Option<Loss>,
 }
 
 impl Default for Link {
@@ -45,18 +44,13 @@ impl Default for Link {
             losses: 0,
             expiries: 0,
             is_healthy: false,
-            ready_since: None,
-            failure: None,
-            authorizing: false,
+            ready_since: Time::ZERO,
+            loss: None,
         }
     }
 }
 
 impl Link {
-    pub(super) const fn phase(&self) -> Phase {
-        self.state.phase
-    }
-
     /// The current connection, the one that is being opened, or the last one.
     pub(super) const fn connection(&self) -> ConnectionId {
         self.connection
@@ -94,12 +88,12 @@ impl Link {
     /// Whether the client was ready on this connection for at least the interval of keepalives.
     fn is_late(&self, core: &Core) -> bool {
         let interval = core.options.keepalive.unwrap_or_default().interval;
-        self.ready_since.is_some_and(|since| core.now.since(since) >= interval)
+        self.state.phase == Phase::Ready && core.now.since(self.ready_since) >= interval
     }
 
     /// The embedder closes the client.
     pub(super) fn close(&mut self, core: &mut Core) -> Signals {
-        self.failure = None;
+        self.loss = None;
         self.step(core, Input::Close)
     }
 
@@ -118,7 +112,7 @@ impl Link {
         let was_open = self.state.phase != Phase::Opening;
         let row = link::step(self.state, input);
         self.state = row.next;
-        self.publish(core);
+        core.link = row.next.phase;
         let mut signals = Signals::NONE;
         for effect in row.effects {
             match effect {
@@ -130,15 +124,15 @@ impl Link {
                 Effect::Announce => {
                     core.timers.set(Timer::Discovery, None);
                     core.timers.set(Timer::Connect, None);
-                    self.failure = None;
+                    self.loss = None;
                     core.was_ready = true;
                     self.is_healthy = false;
-                    self.ready_since = Some(core.now);
+                    self.ready_since = core.now;
                     core.event(Event::Ready);
                     signals.push(Signal::Ready);
                 }
                 Effect::Report => self.report(core),
-                Effect::Withdraw => core.outbox.take_back_transport(),
+                Effect::Withdraw => core.outbox.withdraw_transport(),
                 Effect::Shut => {
                     let input = match core.wire {
                         Wire::Pipe if was_open => shutdown::Input::Shut,
@@ -162,25 +156,6 @@ impl Link {
             }
         }
         signals
-    }
-
-    /// Tells the other components.
-    const fn publish(&self, core: &mut Core) {
-        core.link = match self.state.phase {
-            Phase::Connecting => LinkStage::Connecting,
-            Phase::Ready => LinkStage::Ready,
-            Phase::Closing => LinkStage::Closing,
-            Phase::Closed => LinkStage::Closed,
-            Phase::Idle
-            | Phase::Opening
-            | Phase::Draining
-            | Phase::Retiring
-            | Phase::Waiting
-            | Phase::Parked
-            | Phase::Suspending
-            | Phase::Resuming
-            | Phase::Suspended => LinkStage::Down,
-        };
     }
 
     pub(super) fn step_shutdown(&mut self, core: &mut Core, input: shutdown::Input) -> Signals {
@@ -252,7 +227,7 @@ impl Link {
             }
             link::Meaning::Handshake => Signals::one(Signal::TransportClosed(excerpt(why).into())),
             link::Meaning::Shutdown => {
-                core.outbox.take_back_transport();
+                core.outbox.withdraw_transport();
                 self.step_shutdown(core, shutdown::Input::Exited)
             }
             link::Meaning::Nothing => Signals::NONE,
@@ -314,15 +289,15 @@ impl Link {
 
     /// The connection is lost, and everything that belonged to it has ended.
     pub(super) fn lose(&mut self, core: &mut Core, input: Input, loss: Loss) -> Signals {
-        self.authorizing = loss.transport == link::Transport::Authorizing;
-        self.failure = Some(Failure { kind: loss.kind, message: loss.message });
+        self.loss = Some(loss);
         self.step(core, input)
     }
 
     /// Reports the loss, and what follows.
     fn report(&self, core: &mut Core) {
-        let Some(failure) = self.failure.clone() else { return };
-        let parked = |until| Recovery::Parked { until, authorizing: self.authorizing };
+        let Some(Loss { kind, message, transport }) = self.loss.clone() else { return };
+        let authorizing = transport == link::Transport::Authorizing;
+        let parked = |until| Recovery::Parked { until, authorizing };
         let next = match self.state.phase {
             Phase::Opening => Recovery::Reopen { at: Some(core.now) },
             Phase::Waiting | Phase::Draining => Recovery::Reopen { at: core.timers.get(Timer::Reopen) },
@@ -337,7 +312,7 @@ impl Link {
             | Phase::Closing
             | Phase::Closed => Recovery::Close,
         };
-        core.event(Event::Down { failure, next });
+        core.event(Event::Down { failure: Failure { kind, message }, next });
     }
 
     /// The session expired. Returns whether another one may be opened; otherwise the loss.
@@ -357,31 +332,28 @@ impl Link {
     /// The session expired, and another one is opened.
     pub(super) fn expire(&mut self, core: &mut Core) -> Signals {
         let message = format!("the session with {} expired", core.server_name());
-        self.failure = Some(Failure { kind: FailureKind::Closed, message: message.into() });
+        self.loss =
+            Some(Loss { kind: FailureKind::Closed, message: message.into(), transport: link::Transport::Closed });
         self.step(core, Input::Expired)
     }
 
-    /// The message of the failure that is kept.
+    /// The message of the last loss.
     #[cfg(feature = "oauth")]
-    pub(super) fn words(&mut self) -> impl Iterator<Item = &mut Box<str>> {
-        self.failure.iter_mut().map(|failure| &mut failure.message)
-    }
-
-    /// Everything that belonged to the connection has ended.
-    pub(super) fn on_connection_ended(&mut self) {
-        self.ready_since = None;
+    pub(super) fn last_error(&mut self) -> impl Iterator<Item = &mut Box<str>> {
+        self.loss.iter_mut().map(|loss| &mut loss.message)
     }
 
     /// The client closes, and every request has ended.
     pub(super) fn finish(&mut self, core: &mut Core) {
-        let cause = self.failure.take().map_or(Cause::Requested, Cause::Failed);
+        let failure = |Loss { kind, message, .. }| Cause::Failed(Failure { kind, message });
+        let cause = self.loss.take().map_or(Cause::Requested, failure);
         core.event(Event::Closed { cause });
     }
 
     fn open(&mut self, core: &mut Core) {
         core.timers.clear();
         // What was queued for an earlier transport, responses included, is obsolete.
-        core.outbox.take_back_transport();
+        core.outbox.withdraw_transport();
         core.agreed = None;
         self.connection = self.connection.next();
         core.arm(Timer::Open, core.options.timeouts.open);

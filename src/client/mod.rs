@@ -37,6 +37,8 @@ pub use options::{
     Tolerance,
 };
 pub use outcome::{Challenge, CommandError, Outcome, RefreshOutcome, RequestError, ResendReason, TaskError, TimeBound};
+#[cfg(feature = "http")]
+pub(crate) use request::AUTHORIZATIONS;
 pub use request::{Reference, Request, TraceContext};
 pub use server::{Server, ServerInfo};
 

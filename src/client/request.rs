@@ -13,7 +13,6 @@ use super::event::TaskStatus;
 use super::{Outcome, RequestId};
 use crate::Time;
 use crate::jsonrpc::{ErrorObject, Json, Object};
-use crate::machine::resend::Used;
 use crate::machine::task::{self, State};
 use crate::protocol::{Family, ProtocolVersion, method};
 
@@ -245,6 +244,9 @@ impl Eq for Request {}
 /// A method that the engine sends.
 type Method = &'static str;
 
+/// How often a request waits for authorization, so that it ends.
+pub(crate) const AUTHORIZATIONS: u8 = 3;
+
 /// The purpose of a request on the wire.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
@@ -297,19 +299,19 @@ pub(super) struct Call {
     /// When progress was reported last.
     pub(super) progress_reported_at: Option<Time>,
     /// How often it was sent again although it may have run.
-    pub(super) lost: Used,
+    pub(super) lost: u8,
     /// The input that the server requires or that was provided.
     pub(super) input: Option<Box<InputRounds>>,
     /// What it waits for, while it is blocked.
     pub(super) blocked: Option<Box<Blocked>>,
     /// How often it was sent again because its session expired.
-    pub(super) expired: Used,
+    pub(super) expired: u8,
     /// How often it waited for authorization.
-    pub(super) unauthorized: Used,
+    pub(super) unauthorized: u8,
     /// How often it was refused because of its headers.
-    pub(super) headers_refused: Used,
+    pub(super) headers_refused: u8,
     /// How often it required URLs to be visited.
-    pub(super) urls: Used,
+    pub(super) urls: u8,
     /// How often it was polled.
     pub(super) attempts: u32,
     /// The task that the server runs it as.
@@ -420,13 +422,13 @@ impl Call {
             latest,
             paused_total,
             progress_reported_at: None,
-            lost: Used::Never,
+            lost: 0,
             input: None,
             blocked: None,
-            expired: Used::Never,
-            unauthorized: Used::Never,
-            headers_refused: Used::Never,
-            urls: Used::Never,
+            expired: 0,
+            unauthorized: 0,
+            headers_refused: 0,
+            urls: 0,
             attempts: 0,
             task: None,
         }

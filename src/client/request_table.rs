@@ -5,7 +5,7 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use super::core::LinkStage;
+use super::core::Stage;
 use super::request::{Call, CallTask, InputRounds, Purpose, Request};
 use super::{RequestId, TimeBound};
 use crate::Time;
@@ -466,15 +466,15 @@ impl RequestTable {
     /// The next request to encode, if one may be sent. `limit`: of requests in flight. `held`: the binding holds tool calls
     /// back. Without `parallel`, one tool is called at a time.
     #[inline]
-    pub(super) fn next(&mut self, limit: usize, stage: LinkStage, held: bool, parallel: bool) -> Option<u64> {
+    pub(super) fn next(&mut self, limit: usize, stage: Stage, held: bool, parallel: bool) -> Option<u64> {
         let is_full = || usize::try_from(self.flight.len()).is_ok_and(|in_flight| in_flight >= limit);
         if self.queues.is_empty() || is_full() {
             return None;
         }
         match stage {
-            LinkStage::Down | LinkStage::Closing | LinkStage::Closed => None,
-            LinkStage::Connecting => self.queues.next_engine(),
-            LinkStage::Ready => {
+            Stage::Down | Stage::Closing | Stage::Closed => None,
+            Stage::Handshake | Stage::Discovery => self.queues.next_engine(),
+            Stage::Ready => {
                 let may_call_tool = !held && (parallel || !self.flight.has_tools());
                 self.queues.next_engine().or_else(|| self.queues.next_call(may_call_tool))
             }

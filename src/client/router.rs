@@ -30,7 +30,6 @@ use crate::jsonrpc::{self, Body, Decoded, Deviations, ErrorObject, Json, Message
 use crate::machine::http_refusal::{Access, Authority, Authorization, Refused, authorization};
 use crate::machine::link::shutdown;
 use crate::machine::request::{Body as ResponseBody, Match};
-use crate::machine::resend::Resend;
 use crate::machine::server::notification::{self, Notification, Phase, Route};
 use crate::machine::{QuirkKind, gate, handshake, link, request};
 use crate::protocol::{Family, ProtocolVersion, Root, method};
@@ -144,7 +143,7 @@ impl Engine {
                 let lost = self.link.count_loss(core, &loss);
                 let gone = loss.transport == link::Transport::Closed;
                 if gone {
-                    core.outbox.take_back_transport();
+                    core.outbox.withdraw_transport();
                 }
                 self.end_connection(gone);
                 self.link.lose(&mut self.core, lost, loss)
@@ -205,7 +204,7 @@ impl Engine {
         if let Some(id) = refused {
             calls::on_expired(&mut self.core, id);
         }
-        self.core.outbox.take_back_transport();
+        self.core.outbox.withdraw_transport();
         self.end_connection(true);
     }
 
@@ -213,10 +212,9 @@ impl Engine {
     /// gets responses to its open requests.
     pub(super) fn end_connection(&mut self, gone: bool) {
         let core = &mut self.core;
-        core.outbox.take_back(|output| matches!(output, Output::Send(message) if gone || message.method.is_some()));
+        core.outbox.withdraw(|output| matches!(output, Output::Send(message) if gone || message.method.is_some()));
         core.timers.clear_but(Timer::Grace);
         self.connection = Connection::default();
-        self.link.on_connection_ended();
         self.server_requests.end(core, gone);
         calls::on_connection_lost(core);
         self.lists.on_connection_ended(core);
@@ -232,7 +230,7 @@ impl Engine {
         let core = &mut self.core;
         let (limit, parallel) = (core.options.limits.in_flight, core.options.parallel_tool_calls);
         let held = core.binding.holds_tools;
-        while let Some(id) = core.requests.next(limit, core.link, held, parallel) {
+        while let Some(id) = core.requests.next(limit, core.stage(), held, parallel) {
             let Some(open) = core.requests.get(id) else { continue };
             if let Purpose::Call(call) = &open.purpose
                 && core.missing_capability(&call.request.method).is_some()
@@ -409,8 +407,8 @@ impl Engine {
             }
             Purpose::Listen { .. } => self.subscriptions.on_ended(core, id, response.err().as_ref()),
             Purpose::Subscribe(uri) | Purpose::Unsubscribe(uri) => {
-                let words = response.err().map(|error| format!("{error}"));
-                self.subscriptions.on_response(core, &uri, words.as_deref());
+                let error = response.err().map(|error| format!("{error}"));
+                self.subscriptions.on_response(core, &uri, error.as_deref());
                 Signals::NONE
             }
             Purpose::CancelTask(_) | Purpose::Call(_) => Signals::NONE,
@@ -582,16 +580,16 @@ impl Engine {
     }
 
     /// A request of the engine that is over has no response, for this reason.
-    fn fail(&mut self, purpose: Purpose, words: String) -> Signals {
+    fn fail(&mut self, purpose: Purpose, error: String) -> Signals {
         let core = &mut self.core;
         match purpose {
-            Purpose::List { family, .. } => self.lists.on_failure(core, family, ListFailure::Engine(words.into())),
+            Purpose::List { family, .. } => self.lists.on_failure(core, family, ListFailure::Engine(error.into())),
             Purpose::Subscribe(uri) | Purpose::Unsubscribe(uri) => {
-                self.subscriptions.on_response(core, &uri, Some(&words));
+                self.subscriptions.on_response(core, &uri, Some(&error));
                 Signals::NONE
             }
             Purpose::SetLevel => {
-                on_level_failed(core, RequestError::Invalid(words.into()));
+                on_level_failed(core, RequestError::Invalid(error.into()));
                 Signals::NONE
             }
             Purpose::Rediscover => {
@@ -710,14 +708,14 @@ impl Engine {
         Ok(())
     }
 
-    /// The handshake was refused for lack of what is there by now: the connection is opened again.
+    /// Authorization is available: reopens the connection whose handshake was refused.
     #[cfg(feature = "http")]
     pub(crate) fn readmit_connection(&mut self, now: Time) {
         self.core.advance(now);
         self.admit_connection();
     }
 
-    /// A call was refused for lack of what is there by now: it is sent again.
+    /// Authorization is available: sends a call that was refused again.
     #[cfg(feature = "http")]
     pub(crate) fn readmit_call(&mut self, now: Time, id: u64) {
         self.core.advance(now);
@@ -819,18 +817,14 @@ impl Engine {
     pub(crate) fn take_refusal(&mut self, now: Time, id: u64, error: ErrorObject, headers: bool) {
         self.core.advance(now);
         if self.core.is_sent(id) {
-            let renewed = if headers { calls::decide_block(&self.core, id, Block::Headers) } else { Resend::End };
-            match renewed {
-                Resend::Again => {
-                    let outcome = Outcome::Error(RequestError::Server(error));
-                    let signals = calls::block(&mut self.core, id, Block::Headers, outcome);
-                    self.act(signals);
-                }
-                Resend::End => {
-                    let renewed = detect_era_change(&mut self.core, id, Carrier::HttpError, Some(&error));
-                    self.answer(id, Err(RequestError::Server(error)));
-                    self.act(renewed);
-                }
+            if headers && calls::may_block(&self.core, id, Block::Headers) {
+                let outcome = Outcome::Error(RequestError::Server(error));
+                let signals = calls::block(&mut self.core, id, Block::Headers, outcome);
+                self.act(signals);
+            } else {
+                let renewed = detect_era_change(&mut self.core, id, Carrier::HttpError, Some(&error));
+                self.answer(id, Err(RequestError::Server(error)));
+                self.act(renewed);
             }
         }
         self.write_requests();
@@ -958,7 +952,7 @@ impl Engine {
             (true, true) => Access::Denied,
         };
         let core = &mut self.core;
-        let again = id.is_some_and(|id| calls::decide_block(core, id, Block::Authorization) == Resend::Again);
+        let again = id.is_some_and(|id| calls::may_block(core, id, Block::Authorization));
         let decision = authorization(refused, connecting, access, again, authority);
         let status = if forbidden { 403 } else { 401 };
         let error = RequestError::Status { status, message: excerpt(why).into() };

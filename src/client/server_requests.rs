@@ -255,7 +255,7 @@ impl ServerRequests {
         // If the server refused the client's capabilities, none were declared to it.
         let none = ClientCapabilities::default();
         let options = &core.options;
-        let offers = if core.is_undeclared() { &none } else { &options.capabilities };
+        let offers = if core.is_bare { &none } else { &options.capabilities };
         let is_sampling = method == method::SAMPLING;
         let flaw = if is_sampling { tool_flaw(params) } else { None };
         let denied = if is_sampling { self.denied(options, params, core.now, uncounted) } else { None };
@@ -667,7 +667,7 @@ pub(super) fn set_roots(core: &mut Core, now: Time, roots: Vec<Root>) -> Result<
     }
     core.advance(now);
     core.roots = Some(roots.into());
-    if core.sends_settings() && !core.is_undeclared() {
+    if core.sends_settings() && !core.is_bare {
         let message = core.encode_notification(method::ROOTS_LIST_CHANGED, None::<fn(&mut Vec<u8>)>);
         core.outbox.push(Output::Send(message));
     }

@@ -135,12 +135,10 @@ pub(crate) enum Effect {
     KeepEvidence,
     /// Remember that the server closes the connection on `server/discover`, and record the deviation.
     NoteClosedAs(QuirkKind),
-    /// Use the server's version and capabilities in the response.
+    /// Use the server's version and capabilities in the response, or else in the late one to `server/discover`.
     Adopt,
     /// Do not remember the era.
     ForgetEra,
-    /// Use the server's version and capabilities in the late response to `server/discover`.
-    AdoptEvidence,
     /// Open a new transport.
     Reopen,
     Fail(Failure),
@@ -190,7 +188,7 @@ state_table! {
     (Initializing)    (Reopened)      (AcceptedNearest)   => (Legacy)          (None)          [Adopt NoteClosedAs(QuirkKind::ProbeClosed) SendInitialized] ! VersionUnknown;
     (Initializing)    (AfterFault)    (AcceptedNearest)   => (Legacy)          (None)          [Adopt ForgetEra SendInitialized] ! VersionUnknown;
     (Initializing)    (_)             (AcceptedNearest)   => (Legacy)          (None)          [Adopt SendInitialized] ! VersionUnknown;
-    (Initializing)    (Backed)        (VersionUnknown|VersionRefused|CapabilitiesRefused|RefusedByModern|Refused|Malformed|Deadline) => (Modern) (None) [AdoptEvidence DiscoverModern];
+    (Initializing)    (Backed)        (VersionUnknown|VersionRefused|CapabilitiesRefused|RefusedByModern|Refused|Malformed|Deadline) => (Modern) (None) [Adopt DiscoverModern];
     (Initializing)    (_)             (VersionUnknown)    => (Failed)          (None)          [Fail(Failure::UnsupportedVersion)];
     (Initializing)    (_)             (VersionRefused)    => stay [SendInitialize] ! VersionRefused;
     (Initializing)    (_)             (CapabilitiesRefused) => stay [SendInitialize] ! CapabilitiesRefused;

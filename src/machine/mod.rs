@@ -22,7 +22,6 @@ pub(crate) mod oauth_attempt;
 #[cfg(feature = "oauth")]
 pub(crate) mod oauth_credentials;
 pub(crate) mod request;
-pub(crate) mod resend;
 mod row;
 pub(crate) mod server;
 pub(crate) mod task;
@@ -33,38 +32,8 @@ pub(crate) use table::{Row, Verdict};
 
 #[cfg(test)]
 mod page;
-#[cfg(test)]
-mod render;
-#[cfg(test)]
-mod render_markdown;
-#[cfg(test)]
-mod render_requests;
 #[cfg(feature = "rows")]
 mod rows;
 pub(crate) mod table;
 #[cfg(test)]
 mod tests;
-
-/// A fieldless enum with the list of its values.
-macro_rules! alphabet {
-    ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $value:ident),* $(,)? }) => {
-        $(#[$meta])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        #[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
-        pub(crate) enum $name { $($(#[$doc])* $value),* }
-
-        #[cfg(test)]
-        impl $name {
-            /// Every value, in order.
-            pub(crate) const ALL: &'static [Self] = &[$(Self::$value),*];
-        }
-
-        #[cfg(test)]
-        impl $crate::machine::page::Values for $name {
-            fn all() -> alloc::vec::Vec<Self> {
-                Self::ALL.to_vec()
-            }
-        }
-    };
-}
-pub(crate) use alphabet;

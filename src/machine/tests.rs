@@ -113,7 +113,7 @@ fn oauth_tables() -> [Box<dyn Page>; 9] {
 #[test]
 fn rows_to_take_are_listed() {
     let Some(file) = std::env::var_os("MCP_ROWS_ALL") else { return };
-    let mut out = super::render::rows();
+    let mut out = String::new();
     for table in tables() {
         for row in table.rows() {
             writeln!(out, "{}\t{}", table.name(), row.join("\t")).unwrap();

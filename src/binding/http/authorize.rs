@@ -7,26 +7,25 @@ use http::StatusCode;
 use super::connection::Http;
 use super::response::{Refusal, no_answer};
 use super::tokens::Sent;
-use crate::client::{Engine, Outgoing, Unauthorized};
+use crate::client::{AUTHORIZATIONS, Engine, Outgoing, Unauthorized};
 use crate::machine::http_connection::get_stream;
 use crate::machine::http_refusal::challenge::Step;
 use crate::machine::http_refusal::{Authority, Authorization};
-use crate::machine::resend::{self, Reason, Resend, Used};
 use crate::protocol::Era;
 
 /// What waits, each with how often it was refused for lack of authorization.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Waiting {
     /// Requests of the engine, by their ids on the wire.
-    pub(super) requests: Vec<(u64, Used)>,
+    pub(super) requests: Vec<(u64, u8)>,
     /// Notifications and responses, which are as many as may be in flight.
-    pub(super) messages: Vec<(Outgoing, Used)>,
+    pub(super) messages: Vec<(Outgoing, u8)>,
     /// What is sent again at once: the token or nonce that it lacked has arrived.
     pub(super) readmitted: Vec<Held>,
     /// How often the handshakes were refused since the client was ready last.
-    pub(super) handshake: Used,
+    pub(super) handshake: u8,
     /// How often the GET stream was refused since it was open last.
-    pub(super) stream: Used,
+    pub(super) stream: u8,
 }
 
 /// What was refused, and may be sent again.
@@ -35,9 +34,9 @@ pub(super) enum Held {
     /// A request that waits in the engine.
     Call(u64),
     /// A request of the engine.
-    Request(u64, Used),
+    Request(u64, u8),
     /// A notification or a response.
-    Message(Outgoing, Used),
+    Message(Outgoing, u8),
     /// The GET stream.
     Stream,
     /// The handshake.
@@ -63,7 +62,7 @@ impl Waiting {
 
     const fn count(&mut self, held: &Held) {
         if matches!(held, Held::Connection) {
-            self.handshake = self.handshake.more();
+            self.handshake = self.handshake.saturating_add(1);
         }
     }
 
@@ -94,7 +93,7 @@ impl Http {
         let why = reason.as_deref().unwrap_or(why);
         let refused = Unauthorized { id, forbidden, why, challenges: &refusal.challenges, authority };
         let decision = engine.handle_unauthorized(engine.now(), refused);
-        let used = sent.refused.more();
+        let used = sent.refused.saturating_add(1);
         let refused = match (decision, id, message) {
             (Authorization::Block, Some(id), _) => Held::Call(id),
             (Authorization::Hold, Some(id), _) => Held::Request(id, used),
@@ -114,7 +113,7 @@ impl Http {
         let is_ready = matches!(step, Step::Resend | Step::ResendWithNonce);
         match refused {
             // The next handshake is another operation.
-            Held::Connection if authority != Authority::Client => waiting.handshake = Used::Never,
+            Held::Connection if authority != Authority::Client => waiting.handshake = 0,
             Held::Stream if authority != Authority::Client => {}
             Held::Message(..) if !is_ready && waiting.messages.len() >= limit => engine.count_undelivered(),
             Held::Call(_) | Held::Request(..) | Held::Message(..) | Held::Stream | Held::Connection => {
@@ -130,16 +129,16 @@ impl Http {
     }
 
     /// Whether what was refused may wait for authorization once more.
-    fn again(&mut self, engine: &Engine, id: Option<u64>, sent: Sent) -> Resend {
+    fn again(&mut self, engine: &Engine, id: Option<u64>, sent: Sent) -> bool {
         let call = id.and_then(|id| engine.refusals_of(id));
         let handshake = self.tokens.waiting().map(|waiting| waiting.handshake).unwrap_or_default();
-        resend::take(Reason::Unauthorized, call.unwrap_or_else(|| sent.refused.max(handshake)))
+        call.unwrap_or_else(|| sent.refused.max(handshake)) < AUTHORIZATIONS
     }
 
     /// The GET stream was refused with 401. Returns what that means to it.
     pub(super) fn stream_refused(&mut self, engine: &mut Engine, sent: Sent, refusal: &Refusal) -> get_stream::Input {
         let used = self.tokens.waiting().map(|waiting| waiting.stream).unwrap_or_default();
-        let again = resend::take(Reason::Unauthorized, used);
+        let again = used < AUTHORIZATIONS;
         let (authority, _, step) = self.tokens.authority(engine.now(), is_modern(engine), sent, refusal, again);
         if self.hold(engine, Held::Stream, authority, step) {
             get_stream::Input::Unauthorized
@@ -152,7 +151,7 @@ impl Http {
     pub(super) fn readmit(&mut self, engine: &mut Engine) -> bool {
         let Some(waiting) = self.tokens.waiting() else { return false };
         if engine.is_ready() {
-            waiting.handshake = Used::Never;
+            waiting.handshake = 0;
         }
         let all = core::mem::take(&mut waiting.readmitted);
         let any = !all.is_empty();
@@ -169,14 +168,14 @@ impl Http {
     }
 
     /// Posts a request again that was refused so often.
-    fn post_refused(&mut self, engine: &mut Engine, id: u64, used: Used) {
+    fn post_refused(&mut self, engine: &mut Engine, id: u64, used: u8) {
         if let Some(message) = self.restart(engine, id) {
             self.post_held(engine, message, used);
         }
     }
 
     /// Posts a message again that was refused so often.
-    fn post_held(&mut self, engine: &mut Engine, message: Outgoing, used: Used) {
+    fn post_held(&mut self, engine: &mut Engine, message: Outgoing, used: u8) {
         let exchange = self.post(engine, message, 0);
         if let Some(it) = self.exchanges.get_mut(exchange) {
             it.sent.refused = used;

@@ -19,7 +19,6 @@ use crate::client::{
     Binding, Client, ConnectionId, Engine, OpenFailure, Operate, Outgoing, Output, Report, Transport, Wire, trim,
 };
 use crate::machine::http_connection::{get_stream, phase, sse};
-use crate::machine::resend::Used;
 use crate::machine::{Row, Verdict};
 use crate::text::shown_in;
 
@@ -565,12 +564,12 @@ impl Http {
                 get_stream::Effect::Reset => self.get_stream.reset(),
                 get_stream::Effect::CountRefusal => {
                     if let Some(waiting) = self.tokens.waiting() {
-                        waiting.stream = waiting.stream.more();
+                        waiting.stream = waiting.stream.saturating_add(1);
                     }
                 }
                 get_stream::Effect::ClearRefusals => {
                     if let Some(waiting) = self.tokens.waiting() {
-                        waiting.stream = Used::Never;
+                        waiting.stream = 0;
                     }
                 }
                 get_stream::Effect::Expire => engine.handle_report(engine.now(), Report::Expired { id: None }),

@@ -13,13 +13,12 @@ use crate::Time;
 use crate::client::{Engine, Event};
 use crate::machine::http_refusal::Authority;
 use crate::machine::http_refusal::challenge::Step;
-use crate::machine::resend::{Resend, Used};
 
 /// The credentials that a request was sent with.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sent {
     /// How often the request was refused for lack of authorization before.
-    pub(super) refused: Used,
+    pub(super) refused: u8,
 }
 
 /// There is no authorization.
@@ -68,7 +67,7 @@ impl Tokens {
         _: bool,
         _: Sent,
         _: &Refusal,
-        _: Resend,
+        _: bool,
     ) -> (Authority, Option<Box<str>>, Step) {
         (Authority::Embedder, None, Step::Refuse)
     }

@@ -19,14 +19,13 @@ use crate::binding::oauth::{Authorization, Credential, Denied, OAuthInput, Prese
 use crate::client::{Cause, Engine, Event, Outcome, RefreshOutcome, RequestError, TaskError};
 use crate::machine::http_refusal::Authority;
 use crate::machine::http_refusal::challenge::Step;
-use crate::machine::resend::{Resend, Used};
 
 /// What a request was sent with.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sent {
     presented: Option<Presented>,
     /// How often it was refused for lack of authorization before.
-    pub(super) refused: Used,
+    pub(super) refused: u8,
 }
 
 /// The authorization, if the client has one.
@@ -165,14 +164,15 @@ impl Tokens {
         is_modern: bool,
         sent: Sent,
         refusal: &Refusal,
-        again: Resend,
+        again: bool,
     ) -> (Authority, Option<Box<str>>, Step) {
         let Some(joined) = &mut self.joined else { return (Authority::Embedder, None, Step::Refuse) };
         joined.authorization.set_modern(is_modern);
         let forbidden = refusal.status == StatusCode::FORBIDDEN;
-        let taken = match again {
-            Resend::Again => joined.authorization.take_refusal(now, sent.presented, forbidden, &refusal.challenges),
-            Resend::End => Err(joined.authorization.deny(forbidden, &refusal.challenges)),
+        let taken = if again {
+            joined.authorization.take_refusal(now, sent.presented, forbidden, &refusal.challenges)
+        } else {
+            Err(joined.authorization.deny(forbidden, &refusal.challenges))
         };
         match taken {
             Ok(step) => (Authority::Client, None, step),

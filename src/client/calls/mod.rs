@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 
 use super::core::{Core, Reaction, Signal, Signals};
 use super::forms::{accepts, fill_required};
-use super::request::{Block, Blocked, Call, InputRounds, Purpose};
+use super::request::{AUTHORIZATIONS, Block, Blocked, Call, InputRounds, Purpose};
 use super::request_table::OpenRequest;
 use super::{
     CommandError, Event, InputRequest, Outcome, Request, RequestError, RequestId, ResendReason, ServerMethod, Wire,
@@ -24,11 +24,17 @@ use super::{
 use crate::Time;
 use crate::jsonrpc::{ErrorObject, Json, Object};
 use crate::machine::request::{About, Broken, Carrier, Effect, Effects, Input, Lost, ReplayPolicy, State};
-use crate::machine::resend::{Reason, Resend, Unsent, Used};
 use crate::machine::server::result::Content;
-use crate::machine::{self, request, resend};
+use crate::machine::{self, request};
 use crate::protocol::{error_code, method};
 use crate::text::excerpt;
+
+/// How often a request is sent again for each reason, so that it ends: after a loss, if it may run twice; because its
+/// session expired; because of its headers; after the user visited URLs.
+const LOSSES: u8 = 2;
+const EXPIRIES: u8 = 1;
+const HEADERS: u8 = 1;
+const URLS: u8 = 1;
 
 /// Queues a request of the embedder.
 pub(super) fn request(core: &mut Core, now: Time, request: Request) -> Result<RequestId, CommandError> {
@@ -121,7 +127,7 @@ pub(super) fn on_response(
 /// An error requires the user to visit these URLs, which is offered once.
 fn on_urls_required(core: &mut Core, id: u64, inputs: &[InputRequest]) -> Signals {
     if let Some(call) = core.requests.call_mut(id) {
-        call.urls = call.urls.more();
+        call.urls = call.urls.saturating_add(1);
     }
     let ids = inputs.iter().map(|input| input.key.clone()).collect();
     Signals::one(Signal::Elicitations { ids, request: core.handle_of(id) })
@@ -231,7 +237,7 @@ fn may_replay(core: &Core, id: u64) -> bool {
     };
     // The parameters are read only if they matter.
     let effects = if policy == ReplayPolicy::Default { effects_of(core, &call.request) } else { Effects::Unknown };
-    let again = resend::take(Reason::Lost, call.lost) == Resend::Again;
+    let again = call.lost < LOSSES;
     request::may_replay(carrier, policy, effects, core.options.trust, again)
 }
 
@@ -254,7 +260,7 @@ pub(super) fn on_exchange_lost(core: &mut Core, id: u64, sent: bool) {
 
 /// Whether the request was sent again for an expired session before.
 pub(super) fn is_expired_again(core: &Core, id: u64) -> bool {
-    core.requests.call(id).is_some_and(|call| resend::take(Reason::Expired, call.expired) == Resend::End)
+    core.requests.call(id).is_some_and(|call| call.expired >= EXPIRIES)
 }
 
 /// The request did not run, because its session expired.
@@ -274,11 +280,11 @@ pub(super) fn on_expired_response(core: &mut Core, id: u64, error: ErrorObject) 
     }
 }
 
-/// Whether a call may be blocked once more by what it lacks.
-pub(super) fn decide_block(core: &Core, id: u64, by: Block) -> Resend {
-    core.requests.call(id).map_or(Resend::End, |call| match by {
-        Block::Authorization => resend::take(Reason::Unauthorized, call.unauthorized),
-        Block::Headers => resend::take(Reason::Headers, call.headers_refused),
+/// Whether a call may be blocked once more.
+pub(super) fn may_block(core: &Core, id: u64, by: Block) -> bool {
+    core.requests.call(id).is_some_and(|call| match by {
+        Block::Authorization => call.unauthorized < AUTHORIZATIONS,
+        Block::Headers => call.headers_refused < HEADERS,
     })
 }
 
@@ -500,8 +506,8 @@ fn responses_of<'a>(responses: impl Iterator<Item = (&'a str, &'a str)>) -> Box<
 /// What the error of a call requires before the call is made again, if it does not end the call.
 fn urls_required(core: &Core, id: u64, error: &ErrorObject) -> Option<Box<RawValue>> {
     let elicitations = read_urls(core, error);
-    let declared = core.options.capabilities.elicitation_url && !core.is_undeclared();
-    let is_first = |call: &Call| resend::take(Reason::Urls, call.urls) == Resend::Again;
+    let declared = core.options.capabilities.elicitation_url && !core.is_bare;
+    let is_first = |call: &Call| call.urls < URLS;
     let may_ask = declared && !core.is_modern() && core.requests.call(id).is_some_and(is_first);
     elicitations.filter(|_| may_ask)
 }
@@ -605,21 +611,21 @@ fn step_to(core: &mut Core, mut id: u64, input: Input, mut outcome: Option<Outco
             }
             Effect::CountLoss => {
                 if let Some(call) = core.requests.call_mut(id) {
-                    call.lost = call.lost.more();
+                    call.lost = call.lost.saturating_add(1);
                 }
                 continue;
             }
             Effect::CountExpiry => {
                 if let Some(call) = core.requests.call_mut(id) {
-                    call.expired = call.expired.more();
+                    call.expired = call.expired.saturating_add(1);
                 }
                 continue;
             }
             Effect::Block => {
                 if let Some(call) = core.requests.call_mut(id) {
                     match call.blocked.as_ref().map(|blocked| blocked.by) {
-                        Some(Block::Headers) => call.headers_refused = call.headers_refused.more(),
-                        Some(Block::Authorization) => call.unauthorized = call.unauthorized.more(),
+                        Some(Block::Headers) => call.headers_refused = call.headers_refused.saturating_add(1),
+                        Some(Block::Authorization) => call.unauthorized = call.unauthorized.saturating_add(1),
                         None => {}
                     }
                 }
@@ -675,10 +681,12 @@ fn step_to(core: &mut Core, mut id: u64, input: Input, mut outcome: Option<Outco
                 Outcome::TimedOut(core.requests.bound_of(id))
             }
             Effect::EndNotAdvertised => Outcome::NotAdvertised,
-            Effect::EndUnsent => match core.requests.call(id).map(|call| resend::take_unsent(losses(call))) {
-                Some(Unsent::Unknown) => Outcome::Unknown,
-                Some(Unsent::NotSent) | None => Outcome::NotSent,
-            },
+            Effect::EndUnsent => {
+                // A task is the call that was sent before.
+                let may_have_run = |call: &Call| call.task.is_some() || call.lost > 0;
+                let sent = core.requests.call(id).is_some_and(may_have_run);
+                if sent { Outcome::Unknown } else { Outcome::NotSent }
+            }
             Effect::EndUnknown => Outcome::Unknown,
         };
         let ended = core.requests.remove(id);
@@ -686,11 +694,6 @@ fn step_to(core: &mut Core, mut id: u64, input: Input, mut outcome: Option<Outco
             core.event(Event::Finished { request: call.handle, outcome, attempts: call.attempts });
         }
     }
-}
-
-/// How often a call was sent again although it may have run. One that runs as a task did.
-const fn losses(call: &Call) -> Used {
-    if call.task.is_some() { Used::Once } else { call.lost }
 }
 
 /// Why an input has a request sent again, if it does.
