@@ -359,17 +359,10 @@ impl Meta<'_> {
 impl Core {
     /// Encodes an open request.
     pub(super) fn encode_request(&self, id: u64, purpose: &Purpose) -> Outgoing {
-        let version = match purpose {
-            Purpose::Discover(version) | Purpose::Initialize(version) => Some(*version),
-            Purpose::List { .. }
-            | Purpose::SetLevel
-            | Purpose::Keepalive(_)
-            | Purpose::Rediscover
-            | Purpose::Listen { .. }
-            | Purpose::Subscribe(_)
-            | Purpose::Unsubscribe(_)
-            | Purpose::CancelTask(_)
-            | Purpose::Call(_) => self.version(),
+        let version = if let Purpose::Discover(version) | Purpose::Initialize(version) = purpose {
+            Some(*version)
+        } else {
+            self.version()
         };
         let modern = version.filter(|version| version.era() == Era::Modern);
         let meta = Meta { options: &self.options, log_level: self.log_level, modern, trace: None, progress: None };

@@ -239,27 +239,16 @@ impl Core {
     /// The gate's decision for a family.
     pub(super) fn gate(&self, purpose: gate::Use, family: Family) -> crate::machine::Decision {
         let tolerance = &self.options.tolerance;
-        let lenient = match purpose {
-            gate::Use::Discover => tolerance.list_undeclared,
-            gate::Use::ListChanged => tolerance.undeclared_list_changed,
-            gate::Use::Listed
-            | gate::Use::Refresh
-            | gate::Use::Keepalive
-            | gate::Use::Call
-            | gate::Use::Listen
-            | gate::Use::SetLevel => false,
-        };
+        let lenient = purpose == gate::Use::Discover && tolerance.list_undeclared
+            || purpose == gate::Use::ListChanged && tolerance.undeclared_list_changed;
         let policy = if lenient { gate::Policy::Lenient } else { gate::Policy::Strict };
         let server = self.server.as_ref();
-        let declared = declaration(server.and_then(|server| match purpose {
-            gate::Use::Listen => server.capabilities.as_ref().map(|it| it.list_changed(family.capability())),
-            gate::Use::Discover
-            | gate::Use::Listed
-            | gate::Use::Refresh
-            | gate::Use::Keepalive
-            | gate::Use::Call
-            | gate::Use::ListChanged
-            | gate::Use::SetLevel => server.declares(family),
+        let declared = declaration(server.and_then(|server| {
+            if purpose == gate::Use::Listen {
+                server.capabilities.as_ref().map(|it| it.list_changed(family.capability()))
+            } else {
+                server.declares(family)
+            }
         }));
         gate::decide(purpose, declared, policy, *self.known.get(family))
     }

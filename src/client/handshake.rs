@@ -240,10 +240,12 @@ impl Handshake {
             Err(error) => discover_error(self.tried, &core.options, &error),
         };
         if self.request.is_none_or(|(request, _)| request != id) {
-            answer.input = match answer.input {
-                Input::ModernFound => Input::LateModern,
-                Input::VersionOffered | Input::ModernError => Input::LateModernError,
-                _ => Input::LateOther,
+            answer.input = if answer.input == Input::ModernFound {
+                Input::LateModern
+            } else if matches!(answer.input, Input::VersionOffered | Input::ModernError) {
+                Input::LateModernError
+            } else {
+                Input::LateOther
             };
         }
         self.on_answer(core, answer)
@@ -278,7 +280,8 @@ impl Handshake {
             500.. => Status::ServerError,
             _ => Status::Other,
         };
-        match handshake::refuse(classify_request(purpose), status) {
+        let request = if matches!(purpose, Purpose::Discover(_)) { Request::Discover } else { Request::Initialize };
+        match handshake::refuse(request, status) {
             Refusal::Handshake(input) => self.step(core, input),
             Refusal::Initialize(about) => self.offer_next(core, about, None),
         }
@@ -302,11 +305,8 @@ impl Handshake {
         let older = named.or(self.tried.next(self.offered()));
         let input = handshake::next_offer(about, older.is_some(), core.is_bare);
         core.is_bare |= input == Input::CapabilitiesRefused;
-        let version = match input {
-            Input::VersionRefused => older,
-            Input::CapabilitiesRefused => self.offered(),
-            _ => None,
-        };
+        let version = if input == Input::CapabilitiesRefused { self.offered() } else { older };
+        let version = version.filter(|_| input != Input::Refused);
         self.on_answer(core, Answer { input, error: None, version, server: None })
     }
 
@@ -314,46 +314,26 @@ impl Handshake {
     fn record(&self, core: &mut Core, kind: QuirkKind, answer: &Answer) {
         let error = self.last_error.as_deref().unwrap_or("");
         let offered = self.offered().map_or("", ProtocolVersion::as_str);
-        let (method, detail) = match answer.input {
-            Input::ServerFault => {
-                (method::DISCOVER, format!("{error}; `initialize` follows, and `server/discover` again the next time"))
-            }
-            Input::DiscoverTimeout => {
-                let waited = core.now.since(self.discover_sent_at);
-                (method::DISCOVER, format!("no answer within {waited:?}; `initialize` follows"))
-            }
-            Input::LateModern | Input::LateModernError | Input::LateOther => {
-                (method::DISCOVER, "the answer came after `initialize` had been sent".into())
-            }
-            Input::AcceptedNearest => {
-                let taken = answer.server.as_ref().map_or("", |server| server.version.as_str());
-                (method::INITIALIZE, format!("{error}; taken for {taken}"))
-            }
-            Input::VersionRefused => {
-                (method::INITIALIZE, format!("{offered} was refused ({error}); another version follows"))
-            }
-            Input::CapabilitiesRefused => {
-                (method::INITIALIZE, format!("the client's capabilities were refused ({error}); again without them"))
-            }
-            Input::StartDiscover
-            | Input::StartDiscoverHttp
-            | Input::StartModern
-            | Input::StartLegacyFirst
-            | Input::StartLegacy
-            | Input::ModernFound
-            | Input::LegacyFound
-            | Input::VersionOffered
-            | Input::NothingCommon
-            | Input::ModernError
-            | Input::NotModern
-            | Input::Accepted
-            | Input::VersionUnknown
-            | Input::RefusedByModern
-            | Input::Refused
-            | Input::Malformed
-            | Input::Deadline
-            | Input::TransportClosed => (method::INITIALIZE, String::from(error)),
+        let input = answer.input;
+        let detail = if input == Input::ServerFault {
+            format!("{error}; `initialize` follows, and `server/discover` again the next time")
+        } else if input == Input::DiscoverTimeout {
+            format!("no answer within {:?}; `initialize` follows", core.now.since(self.discover_sent_at))
+        } else if matches!(input, Input::LateModern | Input::LateModernError | Input::LateOther) {
+            "the answer came after `initialize` had been sent".into()
+        } else if input == Input::VersionRefused {
+            format!("{offered} was refused ({error}); another version follows")
+        } else if input == Input::CapabilitiesRefused {
+            format!("the client's capabilities were refused ({error}); again without them")
+        } else {
+            let version = answer.server.as_ref().map_or("", |server| server.version.as_str());
+            format!("{error}; taken for {version}")
         };
+        let discovers = matches!(
+            input,
+            Input::ServerFault | Input::DiscoverTimeout | Input::LateModern | Input::LateModernError | Input::LateOther
+        );
+        let method = if discovers { method::DISCOVER } else { method::INITIALIZE };
         core.quirk(kind, None, Some(method), detail);
     }
 
@@ -392,23 +372,6 @@ impl Handshake {
         };
         let transport = if failure == Failure::Closed { link::Transport::Closed } else { link::Transport::Open };
         Signals::lost(kind, message, transport)
-    }
-}
-
-/// The request of the handshake that a request is.
-const fn classify_request(purpose: &Purpose) -> Request {
-    match purpose {
-        Purpose::Discover(_) => Request::Discover,
-        Purpose::Initialize(_)
-        | Purpose::List { .. }
-        | Purpose::SetLevel
-        | Purpose::Keepalive(_)
-        | Purpose::Rediscover
-        | Purpose::Listen { .. }
-        | Purpose::Subscribe(_)
-        | Purpose::Unsubscribe(_)
-        | Purpose::CancelTask(_)
-        | Purpose::Call(_) => Request::Initialize,
     }
 }
 
@@ -464,18 +427,12 @@ fn shown_by(core: &Core, id: u64, error: &ErrorObject) -> Shown {
 /// Whether the server's capabilities imply that it has the method of the request.
 fn is_implied(core: &Core, id: u64) -> bool {
     let Some(open) = core.requests.get(id) else { return false };
-    let capability = match &open.purpose {
-        Purpose::List { family, .. } => Some(family.capability()),
-        Purpose::Call(call) => Capability::needed_for(&call.request.method),
-        Purpose::Discover(_)
-        | Purpose::Initialize(_)
-        | Purpose::SetLevel
-        | Purpose::Keepalive(_)
-        | Purpose::Rediscover
-        | Purpose::Listen { .. }
-        | Purpose::Subscribe(_)
-        | Purpose::Unsubscribe(_)
-        | Purpose::CancelTask(_) => None,
+    let capability = if let Purpose::List { family, .. } = &open.purpose {
+        Some(family.capability())
+    } else if let Purpose::Call(call) = &open.purpose {
+        Capability::needed_for(&call.request.method)
+    } else {
+        None
     };
     let server = core.server.as_ref();
     capability.is_some_and(|capability| server.is_some_and(|server| server.has(capability) == Some(true)))

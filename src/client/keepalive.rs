@@ -182,26 +182,11 @@ fn lists(core: &Core, cheapest: Option<Family>) -> Lists {
 
 /// The description of a deviation.
 fn quirk_text(server: &str, input: Input) -> String {
-    match input {
-        Input::UnknownThenList | Input::UnknownThenPassive => {
-            format!("{server} does not have `ping`; a list is requested instead, or nothing")
-        }
-        Input::SilentAlways => format!("{server} never responds to `ping`; it is not sent on the next connections"),
-        Input::StartPing
-        | Input::StartList
-        | Input::StartDiscover
-        | Input::StartPassive
-        | Input::Quiet
-        | Input::QuietWithoutList
-        | Input::Busy
-        | Input::Answered
-        | Input::Missed
-        | Input::PassedOverThenList
-        | Input::PassedOverThenPassive
-        | Input::SilentThenList
-        | Input::Silent
-        | Input::Jumped => {
-            format!("{server} responds to other requests, but not to `ping`; a list is requested instead, or nothing")
-        }
+    if matches!(input, Input::UnknownThenList | Input::UnknownThenPassive) {
+        format!("{server} does not have `ping`; a list is requested instead, or nothing")
+    } else if input == Input::SilentAlways {
+        format!("{server} never responds to `ping`; it is not sent on the next connections")
+    } else {
+        format!("{server} responds to other requests, but not to `ping`; a list is requested instead, or nothing")
     }
 }

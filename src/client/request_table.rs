@@ -697,19 +697,8 @@ impl Count {
     /// What the request counts as in another phase.
     #[inline]
     const fn in_phase(self, purpose: &Purpose, phase: State) -> Self {
-        let (flies, waits) = match purpose {
-            Purpose::Listen { agreed, .. } => (false, !*agreed),
-            Purpose::Discover(_)
-            | Purpose::Initialize(_)
-            | Purpose::List { .. }
-            | Purpose::SetLevel
-            | Purpose::Keepalive(_)
-            | Purpose::Rediscover
-            | Purpose::Subscribe(_)
-            | Purpose::Unsubscribe(_)
-            | Purpose::CancelTask(_)
-            | Purpose::Call(_) => (true, true),
-        };
+        let (flies, waits) =
+            if let Purpose::Listen { agreed, .. } = purpose { (false, !*agreed) } else { (true, true) };
         let (written, sent) = (matches!(phase, State::Written), matches!(phase, State::Sent));
         Self { flies: flies && (written || sent), waits: waits && sent, ..self }
     }
