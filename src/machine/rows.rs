@@ -32,6 +32,6 @@ pub(super) fn taken(table: &str, row: &[&dyn Debug]) {
 }
 
 /// A row as it is written: the table, and its inputs.
-pub(super) fn line(table: &str, row: &[&dyn Debug]) -> String {
+fn line(table: &str, row: &[&dyn Debug]) -> String {
     row.iter().fold(String::from(table), |line, part| format!("{line}\t{part:?}"))
 }

@@ -92,6 +92,7 @@ macro_rules! values {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
+        #[allow(clippy::enum_variant_names, reason = "a table's values have the names of the field")]
         pub(crate) enum $name { $($(#[$doc])* $value),* }
 
         #[cfg(test)]
@@ -108,7 +109,6 @@ macro_rules! values {
     )*};
 }
 
-#[allow(unused_macros, reason = "the first product is on its way")]
 /// A state of several parts. It is printed as its parts, separated by `/`.
 macro_rules! product {
     ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $part:ident: $Part:ident),+ $(,)? }) => {
@@ -345,7 +345,6 @@ macro_rules! decided {
 
 #[cfg(test)]
 pub(crate) use each_combination;
-#[allow(unused_imports, reason = "the first product is on its way")]
 pub(crate) use {
     cell, decided, decision_pattern, decision_table, next_state, outcome, product, state_pattern, state_table, value,
     values,
