@@ -726,7 +726,7 @@ impl Outbox {
     }
 
     /// Withdraws outputs that were not polled.
-    pub(super) fn withdraw(&mut self, unwanted: impl Fn(&Output) -> bool) {
+    pub(super) fn withdraw_all(&mut self, unwanted: impl Fn(&Output) -> bool) {
         let carried = self.queue.iter().take(self.carried);
         self.carried = carried.filter(|output| !unwanted(output)).count();
         self.queue.retain(|output| !unwanted(output));
@@ -736,7 +736,7 @@ impl Outbox {
 
     /// Withdraws outputs for a transport that is gone.
     pub(super) fn withdraw_transport(&mut self) {
-        self.withdraw(|output| matches!(output, Output::Send(_) | Output::Shutdown(_) | Output::Open(_)));
+        self.withdraw_all(|output| matches!(output, Output::Send(_) | Output::Shutdown(_) | Output::Open(_)));
     }
 
     /// Withdraws a request.

@@ -299,7 +299,7 @@ impl Engine {
     /// Withdraws the drops of exchanges that have ended.
     #[cfg(all(feature = "http", feature = "snapshot"))]
     pub(crate) fn withdraw_drops(&mut self) {
-        self.core.outbox.take_back(|output| matches!(output, Output::Drop(_)));
+        self.core.outbox.withdraw_all(|output| matches!(output, Output::Drop(_)));
     }
 
     /// Withdraws an action of an HTTP binding that was not polled.

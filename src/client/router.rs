@@ -212,7 +212,7 @@ impl Engine {
     /// gets responses to its open requests.
     pub(super) fn end_connection(&mut self, gone: bool) {
         let core = &mut self.core;
-        core.outbox.withdraw(|output| matches!(output, Output::Send(message) if gone || message.method.is_some()));
+        core.outbox.withdraw_all(|output| matches!(output, Output::Send(message) if gone || message.method.is_some()));
         core.timers.clear_but(Timer::Grace);
         self.connection = Connection::default();
         self.server_requests.end(core, gone);
