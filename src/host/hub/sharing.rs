@@ -4,7 +4,6 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::cmp::Ordering;
 use core::fmt;
 
 use crate::catalog::{Catalog, List, Tool};
@@ -187,11 +186,6 @@ impl Chosen {
     }
 
     pub(super) fn has_tool(&self, name: &str) -> bool {
-        let by_name = |target: &Target| match target {
-            Target::Tool(tool) => (**tool).cmp(name),
-            // Utility tools come after the tools.
-            Target::Utility(_) => Ordering::Greater,
-        };
-        self.targets.binary_search_by(by_name).is_ok()
+        self.targets.binary_search_by(|target| target.cmp_tool(name)).is_ok()
     }
 }

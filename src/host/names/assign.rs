@@ -138,6 +138,23 @@ impl Target {
             Self::Utility(utility) => utility.name(),
         }
     }
+
+    /// How it is sorted beside a tool of this name: utility tools come after the tools.
+    pub(in crate::host) fn cmp_tool(&self, name: &str) -> Ordering {
+        match self {
+            Self::Tool(tool) => (**tool).cmp(name),
+            Self::Utility(_) => Ordering::Greater,
+        }
+    }
+
+    /// Adds its kind and name to what is hashed.
+    fn push_to(&self, bytes: &mut Vec<u8>) {
+        bytes.push(match self {
+            Self::Tool(_) => 0xFF,
+            Self::Utility(_) => 0xFE,
+        });
+        bytes.extend_from_slice(self.name().as_bytes());
+    }
 }
 
 impl From<Utility> for Target {
@@ -206,12 +223,7 @@ impl ToolSet {
 
     /// The tool with this name after characters were replaced.
     pub(super) fn find(&self, name: &str) -> Option<&Target> {
-        let by_name = |target: &Target| match target {
-            Target::Tool(tool) => (**tool).cmp(name),
-            // Utility tools come after the tools.
-            Target::Utility(_) => Ordering::Greater,
-        };
-        if let Ok(at) = self.targets.binary_search_by(by_name) {
+        if let Ok(at) = self.targets.binary_search_by(|target| target.cmp_tool(name)) {
             return self.targets.get(at);
         }
         if let Ok(found) = self.replaced.binary_search_by(|(replaced, _)| (**replaced).cmp(name)) {
@@ -277,13 +289,7 @@ impl ToolSets {
 
 fn hash_of(targets: &[Target]) -> u64 {
     let mut bytes = Vec::new();
-    for target in targets {
-        bytes.push(match target {
-            Target::Tool(_) => 0xFF,
-            Target::Utility(_) => 0xFE,
-        });
-        bytes.extend_from_slice(target.name().as_bytes());
-    }
+    targets.iter().for_each(|target| target.push_to(&mut bytes));
     hash(&bytes)
 }
 
@@ -361,11 +367,7 @@ impl Names {
 /// The digits of a suffix, as a number.
 fn digits(server: &str, target: &Target, number: u32) -> u32 {
     let mut bytes = Vec::from(server);
-    bytes.push(match target {
-        Target::Tool(_) => 0xFF,
-        Target::Utility(_) => 0xFE,
-    });
-    bytes.extend_from_slice(target.name().as_bytes());
+    target.push_to(&mut bytes);
     if number > 0 {
         bytes.push(0xFF);
         bytes.extend_from_slice(format!("{number}").as_bytes());
