@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use super::core::Core;
 use super::request::{Call, Purpose, TraceContext};
-use super::{Challenge, Event, LogLevel, Options, RequestId};
+use super::{Event, LogLevel, Options, RequestId};
 use crate::jsonrpc::{self, Json, Object};
 use crate::machine::task;
 use crate::protocol::{Era, ProtocolVersion};
@@ -231,49 +231,6 @@ pub enum Transport<'a> {
     /// It is not open or does not respond yet, but there is activity: a package is being installed, or the process
     /// writes to its standard error.
     SignOfLife,
-}
-
-/// What the HTTP binding reports about the exchanges of requests.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Report<'a> {
-    /// The exchange of a request broke or ended without a response.
-    Lost {
-        /// The request's id on the wire.
-        id: u64,
-        /// Whether it may have reached the server.
-        sent: bool,
-        /// The system's message.
-        why: &'a str,
-    },
-    /// The server refused a request with a status, without a JSON-RPC error.
-    Refused {
-        /// The request's id on the wire.
-        id: u64,
-        /// The HTTP status.
-        status: u16,
-        /// The server's text.
-        why: &'a str,
-    },
-    /// The session expired (specification 2025-11-25, "Session Management").
-    Expired {
-        /// The request that was refused because of it and did not run, by its id on the wire.
-        id: Option<u64>,
-    },
-}
-
-/// A request that the server refused for lack of authorization: with 401, or with 403 an authorized one.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Unauthorized<'a> {
-    /// The request's id on the wire.
-    pub(crate) id: Option<u64>,
-    /// The status is 403.
-    pub(crate) forbidden: bool,
-    /// The server's text, or why nobody obtains the authorization.
-    pub(crate) why: &'a str,
-    /// The challenges of the response.
-    pub(crate) challenges: &'a [Challenge],
-    /// Who obtains the authorization.
-    pub(crate) authority: crate::machine::http_refusal::Authority,
 }
 
 /// How opening a transport failed.

@@ -694,13 +694,13 @@ impl Outbox {
 
     /// Withdraws an action of an HTTP binding.
     #[cfg(feature = "http")]
-    pub(super) fn withdraw(&mut self, is_it: impl Fn(&Output) -> bool) {
+    pub(super) fn withdraw_action(&mut self, is_it: impl Fn(&Output) -> bool) -> bool {
         // If many are withdrawn in order, each is near the front.
-        if let Some(at) = self.queue.iter().take(self.carried).position(is_it) {
-            self.queue.remove(at);
-            self.carried = self.carried.saturating_sub(1);
-            self.own = self.own.saturating_sub(1);
-        }
+        let Some(at) = self.queue.iter().take(self.carried).position(is_it) else { return false };
+        self.queue.remove(at);
+        self.carried = self.carried.saturating_sub(1);
+        self.own = self.own.saturating_sub(1);
+        true
     }
 
     /// The number of outputs, apart from the actions of an HTTP binding.

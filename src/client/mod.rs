@@ -8,6 +8,8 @@ mod calls;
 mod core;
 mod engine;
 mod event;
+#[cfg(feature = "http")]
+mod exchanges;
 mod forms;
 mod handshake;
 mod keepalive;
@@ -46,8 +48,8 @@ pub use server::{Server, ServerInfo};
 pub(crate) use self::core::trim;
 pub(crate) use crate::machine::Wire;
 pub(crate) use action::Output;
-#[cfg(feature = "http")]
-pub(crate) use action::{Report, Unauthorized};
 #[cfg(feature = "snapshot")]
 pub(crate) use binding::{ClientState, Persist};
 pub(crate) use binding::{Operate, poll_pipe};
+#[cfg(feature = "http")]
+pub(crate) use exchanges::{About, Report, Unauthorized};

@@ -6,10 +6,8 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use core::num::NonZero;
 use serde_json::value::RawValue;
 
-use super::action::{Report, Unauthorized};
 use super::core::{Core, Signal, Signals, Stage, Timer};
 use super::engine::Connection;
 use super::handshake::{Carrier, Handshake, detect_era_change};
@@ -22,12 +20,10 @@ use super::server::Freshness;
 use super::server_requests::set_roots;
 use super::subscriptions::Subscriptions;
 use super::{
-    CommandError, Engine, Event, FailureKind, LogLevel, Outcome, Output, Request, RequestError, RequestId,
-    ServerRequestId, Transport, Wire, calls,
+    CommandError, Engine, LogLevel, Output, Request, RequestError, RequestId, ServerRequestId, Transport, Wire, calls,
 };
 use crate::Time;
 use crate::jsonrpc::{self, Body, Decoded, Deviations, ErrorObject, Json, Message, Noise, ResponseId, Spans};
-use crate::machine::http_refusal::{Access, Authority, Authorization, Refused, authorization};
 use crate::machine::link::shutdown;
 use crate::machine::request::{Body as ResponseBody, Match};
 use crate::machine::server::notification::{self, Notification, Phase, Route};
@@ -276,7 +272,7 @@ impl Engine {
         jsonrpc::decode_with_spans(bytes, self.core.options.limits.message, &mut self.core.spans)
     }
 
-    fn on_decoded(&mut self, decoded: Result<Decoded<'_>, Noise>, bytes: &[u8]) {
+    pub(super) fn on_decoded(&mut self, decoded: Result<Decoded<'_>, Noise>, bytes: &[u8]) {
         self.connection.keepalive.hear(&self.core);
         match decoded {
             Ok(Decoded::Blank) => {}
@@ -580,7 +576,7 @@ impl Engine {
     }
 
     /// A request of the engine that is over has no response, for this reason.
-    fn fail(&mut self, purpose: Purpose, error: String) -> Signals {
+    pub(super) fn fail(&mut self, purpose: Purpose, error: String) -> Signals {
         let core = &mut self.core;
         match purpose {
             Purpose::List { family, .. } => self.lists.on_failure(core, family, ListFailure::Engine(error.into())),
@@ -708,22 +704,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Authorization is available: reopens the connection whose handshake was refused.
-    #[cfg(feature = "http")]
-    pub(crate) fn readmit_connection(&mut self, now: Time) {
-        self.core.advance(now);
-        self.admit_connection();
-    }
-
-    /// Authorization is available: sends a call that was refused again.
-    #[cfg(feature = "http")]
-    pub(crate) fn readmit_call(&mut self, now: Time, id: u64) {
-        self.core.advance(now);
-        calls::unblock_one(&mut self.core, id, Block::Authorization, request::Input::Admitted);
-        self.write_requests();
-    }
-
-    fn admit_connection(&mut self) {
+    pub(super) fn admit_connection(&mut self) {
         let signals = self.link.step(&mut self.core, link::Input::Authorized);
         self.act(signals);
         self.write_requests();
@@ -769,229 +750,5 @@ impl Engine {
         self.act(signals);
         self.write_requests();
         Ok(())
-    }
-}
-
-impl Engine {
-    /// Takes the message that came in the exchange of the request of this id, and was read by [`Self::decode`]. A message
-    /// that answers nothing by its own id answers that request.
-    pub(crate) fn handle_exchange(&mut self, id: u64, decoded: Result<Decoded<'_>, Noise>, bytes: &[u8]) {
-        if self.link.takes_messages() {
-            self.core.exchange = NonZero::new(id);
-            self.on_decoded(decoded, bytes);
-            self.core.exchange = None;
-            self.write_requests();
-        }
-    }
-
-    /// Takes a report on the exchange of a request.
-    pub(crate) fn handle_report(&mut self, now: Time, report: Report<'_>) {
-        self.core.advance(now);
-        match report {
-            Report::Lost { id, sent, why } => self.on_exchange_lost(id, sent, why),
-            Report::Refused { id, status, why } => self.on_status(id, status, why),
-            Report::Expired { id } => self.on_expired(id),
-        }
-        self.write_requests();
-    }
-
-    /// Takes a refusal for lack of authorization. Returns what follows: where the request is held, the binding sends it
-    /// again.
-    pub(crate) fn handle_unauthorized(&mut self, now: Time, refused: Unauthorized<'_>) -> Authorization {
-        self.core.advance(now);
-        let decision = self.on_unauthorized(refused);
-        self.write_requests();
-        decision
-    }
-
-    /// There is no token: the requests that wait for one end, for this reason.
-    pub(crate) fn deny(&mut self, now: Time, why: &str) {
-        self.core.advance(now);
-        calls::deny(&mut self.core, why);
-        self.write_requests();
-    }
-
-    /// Takes the error with which this request was refused, whatever id it has. With `headers`, a call was refused
-    /// because of headers that the tool's schema requires. The schema may have changed, so the tools are listed again,
-    /// once, and the call is made again (specification 2026-07-28, "Streamable HTTP", Client Behavior).
-    pub(crate) fn take_refusal(&mut self, now: Time, id: u64, error: ErrorObject, headers: bool) {
-        self.core.advance(now);
-        if self.core.is_sent(id) {
-            if headers && calls::may_block(&self.core, id, Block::Headers) {
-                let outcome = Outcome::Error(RequestError::Server(error));
-                let signals = calls::block(&mut self.core, id, Block::Headers, outcome);
-                self.act(signals);
-            } else {
-                let renewed = detect_era_change(&mut self.core, id, Carrier::HttpError, Some(&error));
-                self.answer(id, Err(RequestError::Server(error)));
-                self.act(renewed);
-            }
-        }
-        self.write_requests();
-    }
-
-    /// Takes a 2xx response to this request that says that the session expired. The request may have run: it ends with
-    /// this response, unless it may run twice.
-    pub(crate) fn take_expiry(&mut self, now: Time, id: u64, error: ErrorObject) {
-        self.core.advance(now);
-        if self.core.is_established() && self.core.is_sent(id) {
-            calls::on_expired_response(&mut self.core, id, error);
-            self.act(Signals::one(Signal::Expired(None)));
-        }
-        self.write_requests();
-    }
-
-    /// A request cannot be sent: the client cannot prove that its token is its own.
-    #[cfg(feature = "http")]
-    pub(crate) fn handle_unproved(&mut self, now: Time, id: u64, why: &str) {
-        let core = &mut self.core;
-        core.advance(now);
-        let Some(open) = core.requests.get(id) else { return };
-        if matches!(open.purpose, Purpose::Call(_)) {
-            calls::step(core, id, request::Input::Denied);
-        } else {
-            self.recover(id, request::Input::Withdrawn, why, format!("it was not sent ({why})"));
-        }
-        self.write_requests();
-    }
-
-    /// The exchange of a request broke.
-    fn on_exchange_lost(&mut self, id: u64, sent: bool, why: &str) {
-        let core = &mut self.core;
-        let Some(open) = core.requests.get(id).filter(|_| core.is_sent(id)) else { return };
-        if matches!(open.purpose, Purpose::Call(_)) {
-            calls::on_exchange_lost(core, id, sent);
-        } else {
-            self.recover(id, request::Input::Lost, why, format!("the exchange broke before its response ({why})"));
-        }
-    }
-
-    /// A request of the engine ended without a response.
-    fn recover(&mut self, id: u64, input: request::Input, why: &str, error: String) {
-        let core = &mut self.core;
-        let Some(open) = core.end_request(id, input, "") else { return };
-        let signals = match open.purpose {
-            purpose @ (Purpose::Discover(_) | Purpose::Initialize(_)) => {
-                self.connection.handshake.on_broken(core, &purpose, why)
-            }
-            Purpose::List { family, cursor } => self.lists.on_broken(core, family, cursor, error),
-            Purpose::Listen { .. } => self.subscriptions.on_ended(core, id, None),
-            purpose @ (Purpose::SetLevel
-            | Purpose::Keepalive(_)
-            | Purpose::Rediscover
-            | Purpose::Subscribe(_)
-            | Purpose::Unsubscribe(_)
-            | Purpose::CancelTask(_)
-            | Purpose::Call(_)) => self.fail(purpose, error),
-        };
-        self.act(signals);
-    }
-
-    /// What the server refused.
-    fn refused(&self, id: Option<u64>) -> Refused {
-        match id.and_then(|id| self.core.requests.get(id)).map(|open| &open.purpose) {
-            None => Refused::Nothing,
-            Some(Purpose::Discover(_) | Purpose::Initialize(_)) => Refused::Handshake,
-            Some(Purpose::List { .. }) => Refused::List,
-            Some(
-                Purpose::SetLevel
-                | Purpose::Rediscover
-                | Purpose::Listen { .. }
-                | Purpose::Subscribe(_)
-                | Purpose::Unsubscribe(_)
-                | Purpose::CancelTask(_),
-            ) => Refused::Engine,
-            Some(Purpose::Keepalive(_)) => Refused::Keepalive,
-            Some(Purpose::Call(_)) => Refused::Call,
-        }
-    }
-
-    /// The server refused a request with a status only.
-    fn on_status(&mut self, id: u64, status: u16, why: &str) {
-        if !self.core.is_sent(id) {
-            return;
-        }
-        let refused = self.refused(Some(id));
-        let core = &mut self.core;
-        let error = RequestError::Status { status, message: excerpt(why).into() };
-        match (refused, status) {
-            (Refused::Handshake, _) => {
-                if let Some(open) = core.end_request(id, request::Input::Answered, "") {
-                    let signals =
-                        self.connection.handshake.on_status(core, &open.purpose, status, error.to_string().into());
-                    self.act(signals);
-                }
-            }
-            // A gateway got no response: the request may have run.
-            (_, 502 | 504) => self.on_exchange_lost(id, true, &error.to_string()),
-            (Refused::Call, 200..300) => calls::on_invalid(core, id, error.to_string()),
-            (_, _) => self.answer(id, Err(error)),
-        }
-    }
-
-    /// The session expired: one recovery for all requests.
-    fn on_expired(&mut self, id: Option<u64>) {
-        let core = &mut self.core;
-        if !core.is_established() || id.is_some_and(|id| !core.is_sent(id)) {
-            return;
-        }
-        self.act(Signals::one(Signal::Expired(id)));
-    }
-
-    /// The server refused a request for lack of authorization.
-    fn on_unauthorized(&mut self, refused: Unauthorized<'_>) -> Authorization {
-        let Unauthorized { id, forbidden, why, challenges, authority } = refused;
-        if id.is_some_and(|id| !self.core.is_sent(id)) {
-            return Authorization::Nothing;
-        }
-        let refused = self.refused(id);
-        let connecting = self.link.has_transport() && !self.core.is_ready();
-        let access = match (forbidden, challenges.is_empty()) {
-            (false, _) => Access::Required,
-            (true, false) => Access::Insufficient,
-            (true, true) => Access::Denied,
-        };
-        let core = &mut self.core;
-        let again = id.is_some_and(|id| calls::may_block(core, id, Block::Authorization));
-        let decision = authorization(refused, connecting, access, again, authority);
-        let status = if forbidden { 403 } else { 401 };
-        let error = RequestError::Status { status, message: excerpt(why).into() };
-        // A client that authorizes itself needs nothing of the embedder.
-        let event = (authority != Authority::Client).then(|| Event::Unauthorized {
-            request: id.and_then(|id| core.handle_of(id)),
-            forbidden,
-            why: excerpt(why).into(),
-            challenges: challenges.into(),
-        });
-        let signals = match (decision, id) {
-            (Authorization::Block, Some(id)) => {
-                event.into_iter().for_each(|event| core.event(event));
-                calls::block(core, id, Block::Authorization, Outcome::Error(error))
-            }
-            (Authorization::EndConnection, _) => {
-                event.into_iter().for_each(|event| core.event(event));
-                let (kind, says) = match access {
-                    Access::Required => (FailureKind::Unauthorized, "requires authorization"),
-                    Access::Insufficient | Access::Denied => (FailureKind::Forbidden, "refused access"),
-                };
-                let separator = if why.is_empty() { "" } else { ": " };
-                let message = format!("{} {says} (HTTP {status}){separator}{}", core.server_name(), excerpt(why));
-                let transport = match authority {
-                    Authority::Client => link::Transport::Authorizing,
-                    Authority::Embedder | Authority::Nobody => link::Transport::Open,
-                };
-                Signals::lost(kind, message, transport)
-            }
-            (Authorization::ByStatus, Some(id)) => {
-                event.into_iter().for_each(|event| core.event(event));
-                self.on_status(id, status, why);
-                Signals::NONE
-            }
-            (Authorization::Block | Authorization::ByStatus | Authorization::Hold | Authorization::Nothing, _) => {
-                Signals::NONE
-            }
-        };
-        self.act(signals);
-        decision
     }
 }

@@ -7,7 +7,7 @@ use http::StatusCode;
 use super::connection::Http;
 use super::response::{Refusal, no_answer};
 use super::tokens::Sent;
-use crate::client::{AUTHORIZATIONS, Engine, Outgoing, Unauthorized};
+use crate::client::{AUTHORIZATIONS, Engine, Outgoing, Report, Unauthorized};
 use crate::machine::http_connection::get_stream;
 use crate::machine::http_refusal::challenge::Step;
 use crate::machine::http_refusal::{Authority, Authorization};
@@ -92,7 +92,7 @@ impl Http {
         let forbidden = refusal.status == StatusCode::FORBIDDEN;
         let why = reason.as_deref().unwrap_or(why);
         let refused = Unauthorized { id, forbidden, why, challenges: &refusal.challenges, authority };
-        let decision = engine.handle_unauthorized(engine.now(), refused);
+        let decision = engine.handle_unauthorized(refused);
         let used = sent.refused.saturating_add(1);
         let refused = match (decision, id, message) {
             (Authorization::Block, Some(id), _) => Held::Call(id),
@@ -157,11 +157,11 @@ impl Http {
         let any = !all.is_empty();
         for held in all {
             match held {
-                Held::Call(id) => engine.readmit_call(engine.now(), id),
+                Held::Call(id) => engine.handle_report(Report::CallAuthorized { id }),
                 Held::Request(id, used) => self.post_refused(engine, id, used),
                 Held::Message(message, used) => self.post_held(engine, message, used),
                 Held::Stream => self.stream_step(engine, get_stream::Input::Authorized),
-                Held::Connection => engine.readmit_connection(engine.now()),
+                Held::Connection => engine.handle_report(Report::ConnectionAuthorized),
             }
         }
         any
@@ -206,7 +206,7 @@ impl Http {
                     no_answer(engine, Some(id), StatusCode::UNAUTHORIZED.as_u16(), &why);
                 }
                 messages.iter().for_each(|_| engine.count_undelivered());
-                engine.deny(engine.now(), &why);
+                engine.handle_report(Report::Denied { why: &why });
             }
         }
         true

@@ -533,7 +533,7 @@ impl Http {
                 sse::Effect::Refuse => {
                     if let Some(refused) = self.sse.take_refused() {
                         let (id, status, why) = (refused.id, refused.status, &*refused.text);
-                        engine.handle_report(now, Report::Refused { id, status, why });
+                        engine.handle_report(Report::Refused { id, status, why });
                     }
                 }
                 sse::Effect::Deliver => engine.handle_message(now, message),
@@ -572,7 +572,7 @@ impl Http {
                         waiting.stream = 0;
                     }
                 }
-                get_stream::Effect::Expire => engine.handle_report(engine.now(), Report::Expired { id: None }),
+                get_stream::Effect::Expire => engine.handle_report(Report::Expired { id: None }),
             }
         }
     }
@@ -782,7 +782,7 @@ impl Http {
         if is_due(self.next_timer(engine)) {
             self.handle_timeout(engine, now);
         } else {
-            engine.pass(now);
+            engine.handle_timeout(now);
         }
     }
 

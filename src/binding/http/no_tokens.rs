@@ -78,7 +78,7 @@ impl Tokens {
 
     pub(super) const fn mask(&self, _: &mut Event) {}
 
-    pub(super) const fn mask_words(&self, _: &mut Engine) {}
+    pub(super) const fn mask_texts(&self, _: &mut Engine) {}
 
     pub(super) const fn waiting(&mut self) -> Option<&mut Waiting> {
         None

@@ -6,10 +6,9 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
-use serde_json::value::RawValue;
 
 use crate::catalog::{Catalog, mirrored};
-use crate::client::Outgoing;
+use crate::client::{About, Outgoing};
 use crate::jsonrpc::Json;
 use crate::protocol::{Era, Family, ProtocolVersion, method};
 
@@ -38,15 +37,6 @@ impl Common<'_> {
             headers.insert(VERSION, HeaderValue::from_static(version.as_str()));
         }
     }
-}
-
-/// The parts of a request that headers repeat.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct About<'a> {
-    /// The parameters of an embedder's request.
-    pub(super) params: Option<&'a RawValue>,
-    /// The task that the request is about.
-    pub(super) task: Option<&'a str>,
 }
 
 /// The POST of a message.

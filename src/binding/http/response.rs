@@ -302,14 +302,14 @@ fn is_initialized(said: &str) -> bool {
 /// A request gets no response, and may have run.
 fn lost(engine: &mut Engine, request: Option<u64>, why: &str) {
     if let Some(id) = request {
-        engine.handle_report(engine.now(), Report::Lost { id, sent: true, why });
+        engine.handle_report(Report::Lost { id, sent: true, why });
     }
 }
 
 /// The body is not a response to a request.
 pub(super) fn no_answer(engine: &mut Engine, request: Option<u64>, status: u16, why: &str) {
     if let Some(id) = request {
-        engine.handle_report(engine.now(), Report::Refused { id, status, why });
+        engine.handle_report(Report::Refused { id, status, why });
     }
 }
 
@@ -700,7 +700,7 @@ impl Http {
                 }
                 self.initialized_broke(engine, why.unwrap_or(lost_reason(received)));
             }
-            AtEnd::Expire => engine.handle_report(engine.now(), Report::Expired { id: None }),
+            AtEnd::Expire => engine.handle_report(Report::Expired { id: None }),
             AtEnd::Authorize => {
                 if let Reply::Refusal(refusal) = &it.reply {
                     let text = String::from_utf8_lossy(&refusal.body);
@@ -785,7 +785,7 @@ impl Http {
         let ends = is_required || !has_responses || self.unreached;
         self.unreached = !ends;
         if let Some(id) = request.filter(|_| !is_required) {
-            engine.handle_report(engine.now(), Report::Lost { id, sent: false, why });
+            engine.handle_report(Report::Lost { id, sent: false, why });
         }
         if ends {
             engine.handle_transport(engine.now(), Transport::OpenFailed { how: OpenFailure::Connect, why });
@@ -860,7 +860,7 @@ impl Http {
             (Expiry::AnsweredAs(kind), _) => {
                 expiry_quirk(engine, kind, message, StatusCode::OK);
                 if let Some(id) = message.id() {
-                    engine.take_expiry(engine.now(), id, error.clone());
+                    engine.handle_report(Report::ExpiredResponse { id, error: error.clone() });
                 }
             }
             (Expiry::No | Expiry::Unprocessed | Expiry::UnprocessedByStatus | Expiry::UnprocessedAs(_), _) => {}
@@ -876,7 +876,6 @@ impl Http {
         refusal: &Refusal,
         broke: bool,
     ) {
-        let now = engine.now();
         let (id, status, cut) = (message.id(), refusal.class(), refusal.is_cut(broke));
         let error = error_in(&refusal.body);
         let text = String::from_utf8_lossy(&refusal.body);
@@ -888,16 +887,16 @@ impl Http {
         let class = error_class(error.as_ref());
         match http_response::expiry(status, session, names_session, class) {
             Expiry::No => {}
-            Expiry::Unprocessed | Expiry::AnsweredAs(_) => return engine.handle_report(now, Report::Expired { id }),
+            Expiry::Unprocessed | Expiry::AnsweredAs(_) => return engine.handle_report(Report::Expired { id }),
             Expiry::UnprocessedByStatus => {
                 if let (Some(method), Some(_)) = (message.method(), id) {
                     self.session.add_not_found(method);
                 }
-                return engine.handle_report(now, Report::Expired { id });
+                return engine.handle_report(Report::Expired { id });
             }
             Expiry::UnprocessedAs(kind) => {
                 expiry_quirk(engine, kind, &message, refusal.status);
-                return engine.handle_report(now, Report::Expired { id });
+                return engine.handle_report(Report::Expired { id });
             }
         }
         match http_response::meaning(status, self.post_of(engine, &message, said), class) {
@@ -996,6 +995,6 @@ fn refusal_text(refusal: &Refusal, said: &str) -> Box<str> {
 /// The error in a refusal is the response, whatever its id.
 fn take_refusal(engine: &mut Engine, id: Option<u64>, error: Option<ErrorObject>, headers: bool) {
     if let (Some(id), Some(error)) = (id, error) {
-        engine.take_refusal(engine.now(), id, error, headers);
+        engine.handle_report(Report::Error { id, error, headers });
     }
 }

@@ -12,7 +12,7 @@ use super::request::{self, Common};
 use super::tokens::Sent;
 use crate::Time;
 use crate::binding::address::Address;
-use crate::client::{ConnectionId, Engine, Outgoing, Output, ShutdownStep, trim};
+use crate::client::{ConnectionId, Engine, Outgoing, Output, Report, ShutdownStep, trim};
 use crate::machine::QuirkKind;
 use crate::machine::http_connection::send::{self, Decision, Message, Room};
 use crate::machine::http_connection::{phase, sse};
@@ -234,12 +234,8 @@ impl Http {
             ExchangeKind::Message(message) => {
                 let session = session.filter(|_| !is_modern(message) && !opening);
                 let common = Common { session, version: message.version().filter(|_| !opening) };
-                let about = request::About {
-                    params: message.id().and_then(|id| engine.params_of(id)),
-                    task: message.id().and_then(|id| engine.task_of(id)),
-                };
+                let about = message.id().map(|id| engine.about(id)).unwrap_or_default();
                 let request = request::post(&it.url, message, common, about, engine.catalog());
-                engine.handed_over(message);
                 if message.id().is_none() && it.release.is_none() {
                     let due = engine.now() + engine.options().timeouts.request;
                     it.release = Some(self.timers.arm(due, Due::Release(exchange)));
@@ -256,7 +252,8 @@ impl Http {
             }
         };
         self.tokens.present(exchange, request.headers_mut(), &mut it.sent);
-        engine.mark_seen();
+        let message = if let ExchangeKind::Message(message) = &it.purpose { Some(message) } else { None };
+        engine.handed_over(message);
         Some(HttpRequest { exchange, of, request })
     }
 
@@ -272,7 +269,7 @@ impl Http {
         }
         match it.reply {
             Reply::Unsent => {
-                engine.withdraw_action(|action| matches!(action, Output::Exchange(exchange) if *exchange == id.0))
+                engine.withdraw_action(|action| matches!(action, Output::Exchange(exchange) if *exchange == id.0));
             }
             Reply::Nothing
             | Reply::Begun(_)
@@ -349,7 +346,7 @@ impl Http {
             } else if let Some(it) = self.take(engine, id) {
                 let why = "the proof of possession was not signed";
                 match it.purpose.request() {
-                    Some(request) => engine.handle_unproved(engine.now(), request, why),
+                    Some(request) => engine.handle_report(Report::Unproved { id: request, why }),
                     None => self.end(engine, it, End::Unreached, Some(why)),
                 }
             }
@@ -383,7 +380,7 @@ impl Http {
                 None => break,
             }
         }
-        self.tokens.mask_words(engine);
+        self.tokens.mask_texts(engine);
         let (count, bytes) = self.queue.undelivered();
         engine.set_undelivered(count, bytes);
     }
@@ -393,16 +390,13 @@ impl Http {
         if self.phase.is_connected() && !self.is_current(engine) {
             self.lose(engine);
         }
-        while let Some(request) = engine.next_settled() {
-            self.request_over(engine, request);
+        while let Some(request) = engine.next_ended() {
+            self.on_request_end(engine, request);
         }
     }
 
     /// A request ended, and its exchange is not needed; the server has a short time to end it.
-    fn request_over(&mut self, engine: &mut Engine, request: u64) {
-        if engine.is_on_wire(request) {
-            return;
-        }
+    fn on_request_end(&mut self, engine: &mut Engine, request: u64) {
         match self.exchanges.carrier(request) {
             Some(Carrier::Exchange(id)) => {
                 let id = *id;

@@ -8,7 +8,7 @@ use super::action::Broken;
 use super::connection::{Http, State};
 use super::exchange::{Exchanges, Reply};
 use crate::binding::address::Address;
-use crate::client::{Engine, Operate, Persist};
+use crate::client::{Engine, Operate, Output, Persist};
 use crate::jsonrpc::MessageLimits;
 use crate::machine::http_connection::phase;
 use crate::snapshot::{Secrets, SnapshotError, invalid, within};
@@ -132,7 +132,7 @@ impl Persist for Http {
             }
         }
         // The exchanges have ended.
-        engine.withdraw_drops();
+        while engine.withdraw_action(|action| matches!(action, Output::Drop(_))) {}
     }
 }
 

@@ -197,9 +197,9 @@ impl Tokens {
     }
 
     /// Hides the secrets in the words of the server that the engine keeps.
-    pub(super) fn mask_words(&self, engine: &mut Engine) {
+    pub(super) fn mask_texts(&self, engine: &mut Engine) {
         if let Some(authorization) = self.get() {
-            engine.amend_words(|text| hide(authorization, text));
+            engine.amend_texts(|text| hide(authorization, text));
         }
     }
 

@@ -1,0 +1,468 @@
+//! What the HTTP binding reports to the engine, asks of it, and has it queue. The router for exchanges.
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::{String, ToString};
+use core::num::NonZero;
+
+use serde_json::value::RawValue;
+
+use super::core::{Signal, Signals};
+use super::handshake::{Carrier, detect_era_change};
+use super::request::{Block, Purpose};
+use super::{
+    Challenge, Engine, Event, FailureKind, Outcome, Outgoing, Output, RequestError, RequestId, ResendReason, calls,
+};
+use crate::Time;
+use crate::jsonrpc::{Decoded, ErrorObject, Noise};
+use crate::machine::http_refusal::{Access, Authority, Authorization, Refused, authorization};
+use crate::machine::request::State;
+use crate::machine::{QuirkKind, link, request};
+use crate::protocol::Era;
+use crate::text::excerpt;
+
+/// What the HTTP binding reports about the exchanges of requests.
+#[derive(Debug)]
+pub(crate) enum Report<'a> {
+    /// The exchange of the request with this id broke or ended without a response. `sent`: it may have reached the server.
+    Lost { id: u64, sent: bool, why: &'a str },
+    /// The server refused a request with a status, without a JSON-RPC error.
+    Refused { id: u64, status: u16, why: &'a str },
+    /// The error with which a request was refused, whatever id it has. With `headers`, a call was refused because of headers
+    /// that the tool's schema requires. The schema may have changed, so the tools are listed again, once, and the call is
+    /// made again (specification 2026-07-28, "Streamable HTTP", Client Behavior).
+    Error { id: u64, error: ErrorObject, headers: bool },
+    /// The session expired (specification 2025-11-25, "Session Management"). The request with this id was refused because of
+    /// it, and did not run.
+    Expired { id: Option<u64> },
+    /// A 2xx response to a request says that the session expired. The request may have run: it ends with this response,
+    /// unless it may run twice.
+    ExpiredResponse { id: u64, error: ErrorObject },
+    /// A request cannot be sent: the client cannot prove that its token is its own.
+    Unproved { id: u64, why: &'a str },
+    /// There is no token: the requests that wait for one end, for this reason.
+    Denied { why: &'a str },
+    /// The token or nonce that a call lacked has arrived: the call is sent again.
+    CallAuthorized { id: u64 },
+    /// The token or nonce that the handshake lacked has arrived: the client connects again.
+    ConnectionAuthorized,
+}
+
+/// A request that the server refused for lack of authorization: with 401, or with 403 an authorized one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Unauthorized<'a> {
+    /// The request's id on the wire.
+    pub(crate) id: Option<u64>,
+    /// The status is 403.
+    pub(crate) forbidden: bool,
+    /// The server's text, or why nobody obtains the authorization.
+    pub(crate) why: &'a str,
+    /// The challenges of the response.
+    pub(crate) challenges: &'a [Challenge],
+    /// Who obtains the authorization.
+    pub(crate) authority: Authority,
+}
+
+/// The parts of a request that HTTP headers repeat.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct About<'a> {
+    /// The parameters of an embedder's request.
+    pub(crate) params: Option<&'a RawValue>,
+    /// The task that the request is about.
+    pub(crate) task: Option<&'a str>,
+}
+
+/// What the binding queues, reports and asks.
+impl Engine {
+    /// Adds the server's address, without its secrets, to its name in messages, unless the name is an address.
+    pub(crate) fn locate(&mut self, address: &str) {
+        self.core.locate(address);
+    }
+
+    /// Replaces the texts of the server that the engine keeps: the last errors of lists, and why a connection was lost.
+    #[cfg(feature = "oauth")]
+    pub(crate) fn amend_texts(&mut self, amend: impl Fn(&mut Box<str>)) {
+        self.lists.last_errors().chain(self.link.last_error()).for_each(amend);
+    }
+
+    /// Takes the next output that an HTTP binding has to carry out now. Events wait to be polled, after `amend`. A message
+    /// counts as sent after [`Self::handed_over`].
+    pub(crate) fn next_output(&mut self, amend: impl Fn(&mut Event)) -> Option<Output> {
+        let quirks = &mut self.core.quirks;
+        self.core.outbox.carry(|event| {
+            amend(event);
+            if let Event::Quirk(quirk) = event {
+                quirks.change(quirk.kind, quirk.method.as_deref(), &quirk.detail);
+            }
+        })
+    }
+
+    /// Queues an action of an HTTP binding.
+    pub(crate) fn queue_action(&mut self, action: Output) {
+        self.core.outbox.insert(action);
+    }
+
+    /// Withdraws an action that was not polled. Returns whether there is one.
+    pub(crate) fn withdraw_action(&mut self, is_it: impl Fn(&Output) -> bool) -> bool {
+        self.core.outbox.withdraw_action(is_it)
+    }
+
+    /// The embedder polled a request of the connection, which carries this message: it counts as sent.
+    pub(crate) fn handed_over(&mut self, message: Option<&Outgoing>) {
+        if let Some(id) = message.and_then(Outgoing::id) {
+            self.core.requests.hand(id);
+        }
+        self.link.see();
+    }
+
+    /// Restarts the timeout of engine requests that were not polled yet.
+    pub(crate) fn renew_unsent(&mut self, now: Time) {
+        self.core.advance(now);
+        let deadline = self.core.request_deadline();
+        for id in self.core.requests.unsent_timed() {
+            self.core.requests.set_deadline(id, Some(deadline));
+        }
+    }
+
+    /// The next request that stopped waiting for its response, for whatever reason, and was not sent again.
+    pub(crate) fn next_ended(&mut self) -> Option<u64> {
+        loop {
+            let id = self.core.requests.next_settled()?;
+            let open = self.core.requests.get(id);
+            if open.is_none_or(|open| !matches!(open.phase, State::Written | State::Sent)) {
+                return Some(id);
+            }
+        }
+    }
+
+    /// Stops or resumes sending tool calls.
+    pub(crate) fn hold_tools(&mut self, hold: bool) {
+        if core::mem::replace(&mut self.core.binding.holds_tools, hold) && !hold {
+            self.write_requests();
+        }
+    }
+
+    /// Counts a message that was dropped before it was sent.
+    pub(crate) fn count_undelivered(&mut self) {
+        self.core.stats.undelivered = self.core.stats.undelivered.saturating_add(1);
+    }
+
+    /// Sets how many responses and notifications were polled and are not delivered yet, and their bytes. They count
+    /// towards the limits on output.
+    pub(crate) fn set_undelivered(&mut self, count: usize, bytes: usize) {
+        self.core.binding.undelivered = (count, bytes);
+    }
+
+    /// Whether a request waits for its response.
+    pub(crate) fn is_sent(&self, id: u64) -> bool {
+        self.core.is_sent(id)
+    }
+
+    /// Whether a request was sent again for an expired session, so that it is not sent again for another one.
+    pub(crate) fn is_resent(&self, id: u64) -> bool {
+        calls::is_expired_again(&self.core, id)
+    }
+
+    /// Whether a session expired since the last answered call.
+    pub(crate) const fn has_expired(&self) -> bool {
+        self.link.has_expired()
+    }
+
+    /// Encodes a request again that the server refused for now, with a new id: ids are never reused on a connection.
+    /// `None` if the request does not wait for its response any more.
+    pub(crate) fn restart(&mut self, id: u64) -> Option<Outgoing> {
+        if !self.core.is_sent(id) {
+            return None;
+        }
+        let new = self.core.requests.rename(id);
+        self.core.requests.step(new, request::Input::Restarted);
+        calls::report_resend(&mut self.core, new, Some(ResendReason::Busy));
+        self.connection.handshake.rename(id, new);
+        self.connection.keepalive.rename(id, new);
+        self.subscriptions.rename(id, new);
+        let open = self.core.requests.get(new)?;
+        if let Purpose::List { family, .. } = &open.purpose {
+            self.lists.rename(*family, id, new);
+        }
+        Some(self.core.encode_request(new, &open.purpose))
+    }
+
+    /// How often this request of the embedder was refused for lack of authorization; `None` if it is another request.
+    pub(crate) fn refusals_of(&self, id: u64) -> Option<u8> {
+        self.core.requests.call(id).map(|call| call.unauthorized)
+    }
+
+    /// Encodes a request again that waits for its response, with the same id. `None` if it does not wait any more.
+    pub(crate) fn encode_again(&self, id: u64) -> Option<Outgoing> {
+        let open = self.core.requests.get(id).filter(|open| open.phase == request::State::Sent)?;
+        Some(self.core.encode_request(id, &open.purpose))
+    }
+
+    /// Whether a transport is open, or is being opened.
+    pub(crate) const fn has_transport(&self) -> bool {
+        self.link.has_transport()
+    }
+
+    /// Whether the client is closing.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.core.link == link::Phase::Closing
+    }
+
+    /// Whether the handshake is done, and the server is a legacy one.
+    pub(crate) fn is_legacy(&self) -> bool {
+        self.core.is_established() && self.core.era() == Some(Era::Legacy)
+    }
+
+    /// Whether the last handshake was completed, even if its connection is lost.
+    pub(crate) const fn has_agreed(&self) -> bool {
+        self.core.agreed.is_some()
+    }
+
+    /// Whether the handshake is done on the current connection.
+    pub(crate) fn has_handshake(&self) -> bool {
+        self.core.is_established()
+    }
+
+    /// The embedder's id of a request, if it is the embedder's.
+    pub(crate) fn handle_of(&self, id: u64) -> Option<RequestId> {
+        self.core.handle_of(id)
+    }
+
+    /// What HTTP headers repeat of a request.
+    pub(crate) fn about(&self, id: u64) -> About<'_> {
+        match self.core.requests.get(id).map(|open| &open.purpose) {
+            Some(Purpose::Call(call)) => {
+                About { params: call.request.params.as_deref(), task: call.task.as_ref().map(|task| &*task.id) }
+            }
+            Some(Purpose::CancelTask(task)) => About { params: None, task: Some(task) },
+            Some(
+                Purpose::Discover(_)
+                | Purpose::Initialize(_)
+                | Purpose::List { .. }
+                | Purpose::SetLevel
+                | Purpose::Keepalive(_)
+                | Purpose::Rediscover
+                | Purpose::Listen { .. }
+                | Purpose::Subscribe(_)
+                | Purpose::Unsubscribe(_),
+            )
+            | None => About::default(),
+        }
+    }
+
+    /// Records a deviation of the server on the transport.
+    pub(crate) fn transport_quirk(&mut self, kind: QuirkKind, method: Option<&str>, detail: impl Into<Box<str>>) {
+        self.core.quirk(kind, None, method, detail);
+    }
+}
+
+impl Engine {
+    /// Takes the message that came in the exchange of the request of this id, and was read by [`Self::decode`]. A message
+    /// that answers nothing by its own id answers that request.
+    pub(crate) fn handle_exchange(&mut self, id: u64, decoded: Result<Decoded<'_>, Noise>, bytes: &[u8]) {
+        if self.link.takes_messages() {
+            self.core.exchange = NonZero::new(id);
+            self.on_decoded(decoded, bytes);
+            self.core.exchange = None;
+            self.write_requests();
+        }
+    }
+
+    /// Takes a report on the exchange of a request.
+    pub(crate) fn handle_report(&mut self, report: Report<'_>) {
+        match report {
+            Report::Lost { id, sent, why } => self.on_exchange_lost(id, sent, why),
+            Report::Refused { id, status, why } => self.on_status(id, status, why),
+            Report::Error { id, error, headers } => self.on_error(id, error, headers),
+            Report::Expired { id } => self.on_expired(id),
+            Report::ExpiredResponse { id, error } => {
+                if self.core.is_established() && self.core.is_sent(id) {
+                    calls::on_expired_response(&mut self.core, id, error);
+                    self.act(Signals::one(Signal::Expired(None)));
+                }
+            }
+            Report::Unproved { id, why } => self.on_unproved(id, why),
+            Report::Denied { why } => calls::deny(&mut self.core, why),
+            Report::CallAuthorized { id } => {
+                calls::unblock_one(&mut self.core, id, Block::Authorization, request::Input::Admitted);
+            }
+            Report::ConnectionAuthorized => self.admit_connection(),
+        }
+        self.write_requests();
+    }
+
+    /// Takes a refusal for lack of authorization. Returns what follows: where the request is held, the binding sends it
+    /// again.
+    pub(crate) fn handle_unauthorized(&mut self, refused: Unauthorized<'_>) -> Authorization {
+        let decision = self.on_unauthorized(refused);
+        self.write_requests();
+        decision
+    }
+
+    /// The server refused a request with a JSON-RPC error.
+    fn on_error(&mut self, id: u64, error: ErrorObject, headers: bool) {
+        if !self.core.is_sent(id) {
+            return;
+        }
+        if headers && calls::may_block(&self.core, id, Block::Headers) {
+            let outcome = Outcome::Error(RequestError::Server(error));
+            let signals = calls::block(&mut self.core, id, Block::Headers, outcome);
+            self.act(signals);
+        } else {
+            let renewed = detect_era_change(&mut self.core, id, Carrier::HttpError, Some(&error));
+            self.answer(id, Err(RequestError::Server(error)));
+            self.act(renewed);
+        }
+    }
+
+    /// A request cannot be sent.
+    fn on_unproved(&mut self, id: u64, why: &str) {
+        let core = &mut self.core;
+        let Some(open) = core.requests.get(id) else { return };
+        if matches!(open.purpose, Purpose::Call(_)) {
+            calls::step(core, id, request::Input::Denied);
+        } else {
+            self.recover(id, request::Input::Withdrawn, why, format!("it was not sent ({why})"));
+        }
+    }
+
+    /// The exchange of a request broke.
+    fn on_exchange_lost(&mut self, id: u64, sent: bool, why: &str) {
+        let core = &mut self.core;
+        let Some(open) = core.requests.get(id).filter(|_| core.is_sent(id)) else { return };
+        if matches!(open.purpose, Purpose::Call(_)) {
+            calls::on_exchange_lost(core, id, sent);
+        } else {
+            self.recover(id, request::Input::Lost, why, format!("the exchange broke before its response ({why})"));
+        }
+    }
+
+    /// A request of the engine ended without a response.
+    fn recover(&mut self, id: u64, input: request::Input, why: &str, error: String) {
+        let core = &mut self.core;
+        let Some(open) = core.end_request(id, input, "") else { return };
+        let signals = match open.purpose {
+            purpose @ (Purpose::Discover(_) | Purpose::Initialize(_)) => {
+                self.connection.handshake.on_broken(core, &purpose, why)
+            }
+            Purpose::List { family, cursor } => self.lists.on_broken(core, family, cursor, error),
+            Purpose::Listen { .. } => self.subscriptions.on_ended(core, id, None),
+            purpose @ (Purpose::SetLevel
+            | Purpose::Keepalive(_)
+            | Purpose::Rediscover
+            | Purpose::Subscribe(_)
+            | Purpose::Unsubscribe(_)
+            | Purpose::CancelTask(_)
+            | Purpose::Call(_)) => self.fail(purpose, error),
+        };
+        self.act(signals);
+    }
+
+    /// What the server refused.
+    fn refused(&self, id: Option<u64>) -> Refused {
+        match id.and_then(|id| self.core.requests.get(id)).map(|open| &open.purpose) {
+            None => Refused::Nothing,
+            Some(Purpose::Discover(_) | Purpose::Initialize(_)) => Refused::Handshake,
+            Some(Purpose::List { .. }) => Refused::List,
+            Some(
+                Purpose::SetLevel
+                | Purpose::Rediscover
+                | Purpose::Listen { .. }
+                | Purpose::Subscribe(_)
+                | Purpose::Unsubscribe(_)
+                | Purpose::CancelTask(_),
+            ) => Refused::Engine,
+            Some(Purpose::Keepalive(_)) => Refused::Keepalive,
+            Some(Purpose::Call(_)) => Refused::Call,
+        }
+    }
+
+    /// The server refused a request with a status only.
+    fn on_status(&mut self, id: u64, status: u16, why: &str) {
+        if !self.core.is_sent(id) {
+            return;
+        }
+        let refused = self.refused(Some(id));
+        let core = &mut self.core;
+        let error = RequestError::Status { status, message: excerpt(why).into() };
+        match (refused, status) {
+            (Refused::Handshake, _) => {
+                if let Some(open) = core.end_request(id, request::Input::Answered, "") {
+                    let signals =
+                        self.connection.handshake.on_status(core, &open.purpose, status, error.to_string().into());
+                    self.act(signals);
+                }
+            }
+            // A gateway got no response: the request may have run.
+            (_, 502 | 504) => self.on_exchange_lost(id, true, &error.to_string()),
+            (Refused::Call, 200..300) => calls::on_invalid(core, id, error.to_string()),
+            (_, _) => self.answer(id, Err(error)),
+        }
+    }
+
+    /// The session expired: one recovery for all requests.
+    fn on_expired(&mut self, id: Option<u64>) {
+        let core = &mut self.core;
+        if !core.is_established() || id.is_some_and(|id| !core.is_sent(id)) {
+            return;
+        }
+        self.act(Signals::one(Signal::Expired(id)));
+    }
+
+    /// The server refused a request for lack of authorization.
+    fn on_unauthorized(&mut self, refused: Unauthorized<'_>) -> Authorization {
+        let Unauthorized { id, forbidden, why, challenges, authority } = refused;
+        if id.is_some_and(|id| !self.core.is_sent(id)) {
+            return Authorization::Nothing;
+        }
+        let refused = self.refused(id);
+        let connecting = self.link.has_transport() && !self.core.is_ready();
+        let access = match (forbidden, challenges.is_empty()) {
+            (false, _) => Access::Required,
+            (true, false) => Access::Insufficient,
+            (true, true) => Access::Denied,
+        };
+        let core = &mut self.core;
+        let again = id.is_some_and(|id| calls::may_block(core, id, Block::Authorization));
+        let decision = authorization(refused, connecting, access, again, authority);
+        let status = if forbidden { 403 } else { 401 };
+        let error = RequestError::Status { status, message: excerpt(why).into() };
+        // A client that authorizes itself needs nothing of the embedder.
+        let event = (authority != Authority::Client).then(|| Event::Unauthorized {
+            request: id.and_then(|id| core.handle_of(id)),
+            forbidden,
+            why: excerpt(why).into(),
+            challenges: challenges.into(),
+        });
+        let signals = match (decision, id) {
+            (Authorization::Block, Some(id)) => {
+                event.into_iter().for_each(|event| core.event(event));
+                calls::block(core, id, Block::Authorization, Outcome::Error(error))
+            }
+            (Authorization::EndConnection, _) => {
+                event.into_iter().for_each(|event| core.event(event));
+                let (kind, says) = match access {
+                    Access::Required => (FailureKind::Unauthorized, "requires authorization"),
+                    Access::Insufficient | Access::Denied => (FailureKind::Forbidden, "refused access"),
+                };
+                let separator = if why.is_empty() { "" } else { ": " };
+                let message = format!("{} {says} (HTTP {status}){separator}{}", core.server_name(), excerpt(why));
+                let transport = match authority {
+                    Authority::Client => link::Transport::Authorizing,
+                    Authority::Embedder | Authority::Nobody => link::Transport::Open,
+                };
+                Signals::lost(kind, message, transport)
+            }
+            (Authorization::ByStatus, Some(id)) => {
+                event.into_iter().for_each(|event| core.event(event));
+                self.on_status(id, status, why);
+                Signals::NONE
+            }
+            (Authorization::Block | Authorization::ByStatus | Authorization::Hold | Authorization::Nothing, _) => {
+                Signals::NONE
+            }
+        };
+        self.act(signals);
+        decision
+    }
+}
