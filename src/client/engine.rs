@@ -268,6 +268,80 @@ impl Engine {
         Some(output)
     }
 
+<<<<<<< HEAD
+=======
+    /// Takes the next output that an HTTP binding has to carry out now. Events wait to be polled, after `amend`. A message
+    /// counts as sent after [`Self::handed_over`].
+    #[cfg(feature = "http")]
+    pub(crate) fn next_output(&mut self, amend: impl Fn(&mut super::Event)) -> Option<Output> {
+        let quirks = &mut self.core.quirks;
+        self.core.outbox.carry(|event| {
+            amend(event);
+            if let super::Event::Quirk(quirk) = event {
+                quirks.change(quirk.kind, quirk.method.as_deref(), &quirk.detail);
+            }
+        })
+    }
+
+    /// Queues an action of an HTTP binding.
+    #[cfg(feature = "http")]
+    pub(crate) fn queue_action(&mut self, action: Output) {
+        self.core.outbox.insert(action);
+    }
+
+    /// Withdraws the drops of exchanges that have ended.
+    #[cfg(all(feature = "http", feature = "snapshot"))]
+    pub(crate) fn withdraw_drops(&mut self) {
+        self.core.outbox.withdraw_all(|output| matches!(output, Output::Drop(_)));
+    }
+
+    /// Withdraws an action of an HTTP binding that was not polled.
+    #[cfg(feature = "http")]
+    pub(crate) fn withdraw_action(&mut self, is_it: impl Fn(&Output) -> bool) {
+        self.core.outbox.withdraw(is_it);
+    }
+
+    /// The embedder polled the message: it counts as sent.
+    #[inline]
+    pub(crate) fn handed_over(&mut self, message: &Outgoing) {
+        if let Some(id) = message.id {
+            self.core.requests.hand(id);
+        }
+    }
+
+    /// Restarts the timeout of engine requests that were not polled yet.
+    pub(crate) fn renew_unsent(&mut self, now: Time) {
+        self.core.advance(now);
+        let deadline = self.core.request_deadline();
+        for id in self.core.requests.unsent_timed() {
+            self.core.requests.set_deadline(id, Some(deadline));
+        }
+    }
+
+    /// Takes the id of a request that stopped waiting for its response, for whatever reason.
+    pub(crate) fn next_settled(&mut self) -> Option<u64> {
+        self.core.requests.next_settled()
+    }
+
+    /// Stops or resumes sending tool calls.
+    pub(crate) fn hold_tools(&mut self, hold: bool) {
+        if core::mem::replace(&mut self.core.binding.holds_tools, hold) && !hold {
+            self.write_requests();
+        }
+    }
+
+    /// Counts a message that was dropped before it was sent.
+    pub(crate) fn count_undelivered(&mut self) {
+        self.core.stats.undelivered = self.core.stats.undelivered.saturating_add(1);
+    }
+
+    /// Sets how many responses and notifications were polled and are not delivered yet, and their bytes. They count
+    /// towards the limits on output.
+    pub(crate) fn set_undelivered(&mut self, count: usize, bytes: usize) {
+        self.core.binding.undelivered = (count, bytes);
+    }
+
+>>>>>>> 0dccf41 (Values that need a feature are allowed to be unused without it)
     /// When due deadlines were served last.
     pub(crate) const fn served(&self) -> Time {
         self.core.served

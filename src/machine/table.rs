@@ -93,6 +93,10 @@ macro_rules! values {
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
         #[allow(clippy::enum_variant_names, reason = "a table's values have the names of the field")]
+        #[cfg_attr(
+            not(all(feature = "oauth", feature = "snapshot")),
+            allow(dead_code, reason = "some values need a feature")
+        )]
         pub(crate) enum $name { $($(#[$doc])* $value),* }
 
         #[cfg(test)]
