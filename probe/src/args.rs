@@ -1,4 +1,4 @@
-//! The command line.
+//! The command line: options, servers, and the steps, answers and credentials that they give.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -8,11 +8,11 @@ use std::time::Duration;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use http::{HeaderMap, HeaderName, HeaderValue, Uri};
-use mcp_proto::{Eras, Http, ProtocolVersion};
+use mcp_proto::binding::oauth::{Flow, OAuthOptions, RegisteredClient, Secret};
+use mcp_proto::{Eras, Http, ProtocolVersion, Request};
+use serde_json::value::RawValue;
 
-use crate::answers::Answers;
-use crate::oauth_args::{OAuthSettings, OPTIONS, SIGN_OUT};
-use crate::step::Step;
+use crate::raw::{self, Members};
 
 pub(crate) const HELP: &str = "\
 probe: connects to an MCP server, and reports what it is, what it offers and what it gets wrong
@@ -424,6 +424,210 @@ fn shown(arg: &OsStr) -> String {
     format!("{:?}", arg.to_string_lossy())
 }
 
+/// What the options say. Its secrets are in no output.
+pub(crate) struct OAuthSettings {
+    /// The port of the redirect; `None` for any that is free.
+    pub(crate) port: Option<u16>,
+    client: Option<RegisteredClient>,
+    metadata: Option<String>,
+    scopes: Option<String>,
+    is_direct: bool,
+    /// Where credentials are kept.
+    pub(crate) tokens: Option<PathBuf>,
+    /// The credentials are given up at the end.
+    pub(crate) signs_out: bool,
+}
+
+/// The flag beside `--oauth`, which needs it.
+pub(crate) const SIGN_OUT: &str = "sign-out";
+
+/// The options with a value beside `--oauth`, which need it.
+pub(crate) const OPTIONS: [&str; 7] =
+    ["oauth-port", "client-id", "client-secret", "client-metadata", "scope", "tokens", "grant"];
+
+impl OAuthSettings {
+    /// Reads the options; `value` has the last value of each.
+    pub(crate) fn read(
+        signs_out: bool,
+        mut value: impl FnMut(&str) -> Result<Option<String>, String>,
+    ) -> Result<Self, String> {
+        let port = value("oauth-port")?.map(|given| {
+            let port: Option<u16> = given.parse().ok().filter(|port| *port > 0);
+            port.ok_or_else(|| format!("--oauth-port needs a port, not {given:?}"))
+        });
+        let is_direct = match value("grant")?.as_deref() {
+            None => false,
+            Some("client-credentials") => true,
+            Some(other) => return Err(format!("--grant is client-credentials, not {other:?}")),
+        };
+        let (id, secret) = (value("client-id")?, value("client-secret")?);
+        if secret.is_some() && id.is_none() {
+            return Err("--client-secret needs a --client-id".into());
+        }
+        if is_direct && id.is_none() {
+            return Err("--grant client-credentials needs a --client-id".into());
+        }
+        let client = id.map(|id| {
+            let mut client = RegisteredClient::new(id);
+            client.secret = secret.map(Secret::new);
+            client
+        });
+        Ok(Self {
+            port: port.transpose()?,
+            client,
+            metadata: value("client-metadata")?,
+            scopes: value("scope")?,
+            is_direct,
+            tokens: value("tokens")?.map(Into::into),
+            signs_out,
+        })
+    }
+
+    /// The options of the library, with the redirect URI of this run.
+    pub(crate) fn options(&self, redirect_uri: &str) -> OAuthOptions {
+        let mut options = OAuthOptions::new("mcp-probe", redirect_uri);
+        options.registered = self.client.iter().cloned().collect();
+        options.client_metadata_url = self.metadata.as_deref().map(Into::into);
+        options.scopes = self.scopes.as_deref().map(Into::into);
+        if self.is_direct {
+            options.flow = Flow::ClientCredentials;
+        }
+        options.stored = self.tokens.is_some();
+        options.offline_access = self.tokens.is_some();
+        options
+    }
+}
+
+const ELICITATION: &str = "elicitation/create";
+const SAMPLING: &str = "sampling/createMessage";
+
+/// Results by key of an input request, or by method.
+#[derive(Default)]
+pub(crate) struct Answers(Vec<(String, Box<RawValue>)>);
+
+impl Answers {
+    /// Adds `KEY=JSON`.
+    pub(crate) fn add(&mut self, text: &str) -> Result<(), String> {
+        let (key, json) = text.split_once('=').ok_or_else(|| format!("--answer is KEY=JSON, not {text:?}"))?;
+        if self.get(key).is_some() {
+            return Err(format!("--answer came twice for {key}"));
+        }
+        let answer = raw::object(json).map_err(|wrong| format!("--answer {key}: the JSON {wrong}"))?;
+        self.0.push((key.into(), answer));
+        Ok(())
+    }
+
+    fn get(&self, key: &str) -> Option<&RawValue> {
+        self.0.iter().find(|(own, _)| own == key).map(|(_, answer)| &**answer)
+    }
+
+    /// Whether there is a response for sampling: one for its method, or one with exactly the members of a sampling
+    /// result.
+    pub(crate) fn offer_sampling(&self) -> bool {
+        self.0
+            .iter()
+            .any(|(key, answer)| key == SAMPLING || key != ELICITATION && Members::of(answer).get("model").is_some())
+    }
+
+    /// Whether to declare elicitation by URL: servers offer other tools to a client that can show URLs.
+    pub(crate) fn offer_urls(&self) -> bool {
+        self.0
+            .iter()
+            .any(|(key, answer)| key == ELICITATION || key != SAMPLING && Members::of(answer).get("action").is_some())
+    }
+
+    /// The response to a request; `None` for a sampling request without one on the command line.
+    pub(crate) fn to(&self, key: Option<&str>, method: &str) -> Option<Box<RawValue>> {
+        let given = key.and_then(|key| self.get(key)).or_else(|| self.get(method));
+        let decline = || (method == ELICITATION).then(|| raw::of(&serde_json::json!({"action": "decline"})));
+        given.map(ToOwned::to_owned).or_else(decline)
+    }
+}
+
+pub(crate) struct Step {
+    kind: StepKind,
+    /// A tool's or a prompt's own name, or a resource's URI.
+    pub(crate) target: String,
+}
+
+enum StepKind {
+    Call(Option<Box<RawValue>>),
+    Read,
+    Prompt(Option<Vec<(String, String)>>),
+}
+
+impl Step {
+    pub(crate) fn call(target: String) -> Self {
+        Self { kind: StepKind::Call(None), target }
+    }
+
+    pub(crate) fn read(target: String) -> Self {
+        Self { kind: StepKind::Read, target }
+    }
+
+    pub(crate) fn prompt(target: String) -> Self {
+        Self { kind: StepKind::Prompt(None), target }
+    }
+
+    /// Sets the arguments from a JSON object.
+    pub(crate) fn arguments(&mut self, json: &str) -> Result<(), String> {
+        let target = &self.target;
+        let twice = Err(format!("--args came twice for {target}"));
+        let object = raw::object(json).map_err(|wrong| format!("--args for {target} {wrong}"))?;
+        match &mut self.kind {
+            StepKind::Call(Some(_)) | StepKind::Prompt(Some(_)) => return twice,
+            StepKind::Read => return Err("--args needs a --call or a --prompt before it; --read has none".into()),
+            StepKind::Call(arguments) => *arguments = Some(object),
+            StepKind::Prompt(arguments) => {
+                let members = Members::of(&object);
+                let string = |(name, _): (&str, _)| {
+                    let value = members.string(name);
+                    let wrong =
+                        || format!("--args for {target}: a prompt's arguments are strings, and `{name}` is not");
+                    value.map(|value| (name.to_owned(), value)).ok_or_else(wrong)
+                };
+                *arguments = Some(members.iter().map(string).collect::<Result<_, _>>()?);
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn method(&self) -> &'static str {
+        match self.kind {
+            StepKind::Call(_) => "tools/call",
+            StepKind::Read => "resources/read",
+            StepKind::Prompt(_) => "prompts/get",
+        }
+    }
+
+    pub(crate) fn is_call(&self) -> bool {
+        matches!(self.kind, StepKind::Call(_))
+    }
+
+    pub(crate) fn call_arguments(&self) -> Option<&RawValue> {
+        match &self.kind {
+            StepKind::Call(arguments) => arguments.as_deref(),
+            StepKind::Read | StepKind::Prompt(_) => None,
+        }
+    }
+
+    pub(crate) fn request(&self) -> Request {
+        let request = match &self.kind {
+            StepKind::Call(arguments) => {
+                let none = raw::of(&serde_json::json!({}));
+                Request::call_tool(&self.target, Some(arguments.as_deref().unwrap_or(&none)))
+            }
+            StepKind::Read => Request::read_resource(&self.target),
+            StepKind::Prompt(arguments) => {
+                let arguments = arguments.iter().flatten().map(|(name, value)| (&**name, &**value));
+                Request::get_prompt(&self.target, arguments)
+            }
+        };
+        // Only the run's timeout, which the user set, ends it.
+        request.timeout(Duration::MAX).progress()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -500,5 +704,62 @@ mod tests {
         assert!(wrong(&["--call", "x", "auth", "http://localhost"]).contains("--call has no effect with `auth`"));
         let (settings, _) = run(&["--call", "-x", "--era", "legacy", "--era", "modern"]).unwrap();
         assert_eq!((settings.steps.len(), settings.eras), (1, Eras::ModernOnly(ProtocolVersion::V2026_07_28)));
+    }
+
+    fn read(given: &[(&str, &str)]) -> Result<OAuthSettings, String> {
+        OAuthSettings::read(false, |name| {
+            Ok(given.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).into()))
+        })
+    }
+
+    #[test]
+    fn the_options_of_the_library_are_those_of_the_command_line() {
+        let given = [("client-id", "app"), ("client-secret", "hush"), ("scope", "a b"), ("tokens", "file")];
+        let options = read(&given).unwrap().options("http://127.0.0.1:1/callback");
+        let client = options.registered.first().unwrap();
+        assert_eq!((&*client.id, client.secret.as_ref().map(Secret::expose)), ("app", Some("hush")));
+        assert_eq!((options.scopes.as_deref(), options.stored, options.offline_access), (Some("a b"), true, true));
+        assert_eq!(options.flow, Flow::User);
+        let direct = read(&[("grant", "client-credentials"), ("client-id", "app")]).unwrap();
+        assert_eq!(direct.options("").flow, Flow::ClientCredentials);
+    }
+
+    #[test]
+    fn options_that_contradict_each_other_are_wrong() {
+        for (given, words) in [
+            (&[("oauth-port", "0")][..], "--oauth-port needs a port"),
+            (&[("grant", "password")], "--grant is client-credentials"),
+            (&[("grant", "client-credentials")], "needs a --client-id"),
+            (&[("client-secret", "hush")], "--client-secret needs a --client-id"),
+        ] {
+            let wrong = read(given).err().unwrap();
+            assert!(wrong.contains(words) && !wrong.contains("hush"), "{wrong}");
+        }
+    }
+
+    fn answers(texts: &[&str]) -> Answers {
+        let mut answers = Answers::default();
+        texts.iter().for_each(|text| answers.add(text).expect("an answer"));
+        answers
+    }
+
+    #[test]
+    fn urls_are_offered_with_an_answer_to_an_elicitation_alone() {
+        for yes in [r#"elicitation/create={"action":"accept"}"#, "elicitation/create={}", r#"key={"action":"decline"}"#]
+        {
+            assert!(answers(&[yes]).offer_urls(), "{yes}");
+        }
+        for no in [r#"sampling/createMessage={"action":"accept"}"#, r#"key={"model":"m"}"#, "key={}"] {
+            assert!(!answers(&[no]).offer_urls(), "{no}");
+        }
+        assert!(!answers(&[]).offer_urls());
+        assert!(answers(&["key={}", r#"other={"action":"cancel"}"#]).offer_urls());
+    }
+
+    #[test]
+    fn sampling_is_offered_with_an_answer_to_it_alone() {
+        assert!(answers(&["sampling/createMessage={}"]).offer_sampling());
+        assert!(answers(&[r#"key={"model":"m"}"#]).offer_sampling());
+        assert!(!answers(&[r#"elicitation/create={"model":"m"}"#, "key={}"]).offer_sampling());
     }
 }

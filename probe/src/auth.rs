@@ -20,15 +20,15 @@ use serde_json::Value;
 use tokio::time::timeout;
 
 use crate::args::{Settings, Target};
-use crate::authorize::input_of;
+use crate::drive::Clock;
 use crate::engine::seed;
-use crate::events::Clock;
-use crate::exchanges::{Exchanges, Piece};
-use crate::interrupt::Interrupt;
-use crate::io::Io;
+use crate::oauth::input_of;
+use crate::peer::Io;
+use crate::run::Interrupt;
 use crate::text::{cut, one_line};
 use crate::web::without_query;
-use crate::{advice, options};
+use crate::web::{Exchanges, Piece};
+use crate::{run, text_report};
 
 /// Bound on the discovery after a run that was refused.
 const OFFER: Duration = Duration::from_secs(10);
@@ -76,18 +76,18 @@ const CHALLENGE: &str = "challenge";
 const RESOURCE: &str = "resource-metadata";
 const SERVER: &str = "server-metadata";
 
-pub(crate) fn run(settings: &Settings, target: &Target, interrupt: &Interrupt) -> ExitCode {
+pub(crate) fn report(settings: &Settings, target: &Target, interrupt: &Interrupt) -> ExitCode {
     let Target::Http { url, http, .. } = target else { return ExitCode::from(2) };
     let report = match inspect(settings, url, http, settings.timeout, interrupt) {
         Ok(report) => report,
-        Err(wrong) => return crate::output::misused(&wrong),
+        Err(wrong) => return crate::text::misused(&wrong),
     };
     if let Some(status) = interrupt.status() {
         return status.into();
     }
     let printed =
-        if settings.json { crate::output::print_json(&report) } else { crate::output::print(report.text().as_bytes()) };
-    crate::output::status(printed, report.is_good)
+        if settings.json { crate::text::print_json(&report) } else { crate::text::print(report.text().as_bytes()) };
+    crate::text::status(printed, report.is_good)
 }
 
 /// What the failure's message says of a server that demands a token: whether it offers OAuth, and where.
@@ -109,9 +109,9 @@ fn inspect(
 ) -> Result<DiscoveryReport, String> {
     let mut options = OAuthOptions::new("mcp-probe", "http://127.0.0.1/callback");
     options.may_ask_user = false;
-    let authorization = Authorization::new(url, options, options::entropy()?, Time::ZERO, options::unix());
+    let authorization = Authorization::new(url, options, run::entropy()?, Time::ZERO, run::unix());
     let authorization = authorization.map_err(|wrong| wrong.to_string())?;
-    let session = Client::new(http.clone().with_oauth(authorization), options::options(settings), seed());
+    let session = Client::new(http.clone().with_oauth(authorization), run::options(settings), seed());
     let mut io = Io::new()?;
     let http = io.client()?;
     let mut inspector = Inspector {
@@ -300,7 +300,7 @@ impl Inspector {
                     step.finding = format!("{}. {}", step.finding, error.reason);
                 }
                 report.registration.clear();
-                report.verdict = format!("{error}. {}", advice::authorization(error.stage));
+                report.verdict = format!("{error}. {}", text_report::authorization(error.stage));
             }
         }
         report

@@ -14,9 +14,9 @@ use mcp_proto::{
     RequestId, ServerRequestId, ShutdownStep, Time, Transport,
 };
 
+use crate::args::Step;
 use crate::args::Target;
-use crate::exchanges::Piece;
-use crate::step::Step;
+use crate::web::Piece;
 
 /// The library's part of a run, and the time of the last input that it was given.
 pub(crate) struct Engine {

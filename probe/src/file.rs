@@ -8,8 +8,8 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use mcp_proto::host::config::{Configuration, Document, Endpoint, Entry};
 use serde::Serialize;
 
-use crate::child::Program;
 use crate::peer::Place;
+use crate::process::Program;
 
 /// The input of a run over a file.
 pub(crate) struct Plan {

@@ -8,45 +8,21 @@
 //! `configuration`. `exposedName` is the name in the toolset, `null` for a tool that is left out. Calls use exposed
 //! names, start once every server is ready or failed, and are in `calls` next to `servers`.
 
-mod access;
-mod advice;
-mod answers;
 mod args;
 mod auth;
-mod authorization_report;
-mod authorize;
-mod child;
-mod client;
 mod demo;
-mod diagram;
 mod drive;
 mod engine;
-mod events;
-mod exchanges;
 mod file;
-mod interrupt;
-mod io;
 mod journal;
-mod oauth_args;
-mod options;
-mod output;
+mod oauth;
 mod peer;
-mod progress;
-mod progression;
+mod process;
 mod raw;
-mod record;
-mod relay;
-mod replay;
 mod report;
-mod report_all;
 mod run;
-mod run_state;
-mod step;
-mod store;
 mod text;
 mod text_report;
-mod text_report_all;
-mod toolset_report;
 mod trace;
 mod web;
 
@@ -54,11 +30,10 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use self::args::{Invocation, Settings, Target};
-use self::interrupt::Interrupt;
 use self::journal::Journal;
-use self::output::{colours, misused, print, print_json, status, write_stderr};
-use self::report::Report;
-use self::report_all::ReportAll;
+use self::report::{Report, ReportAll};
+use self::run::Interrupt;
+use self::text::{colours, misused, print, print_json, status, write_stderr};
 
 fn main() -> ExitCode {
     match args::parse(std::env::args_os().skip(1)) {
@@ -69,7 +44,7 @@ fn main() -> ExitCode {
             run(|interrupt| probe_all(&settings, &file, &servers, interrupt))
         }
         Ok(Invocation::Replay { settings, file }) => replayed(&settings, &file),
-        Ok(Invocation::Auth { settings, target }) => run(|interrupt| auth::run(&settings, &target, interrupt)),
+        Ok(Invocation::Auth { settings, target }) => run(|interrupt| auth::report(&settings, &target, interrupt)),
         Err(wrong) => misused(&format!("{wrong}\nTry --help.")),
     }
 }
@@ -101,15 +76,15 @@ fn probe(settings: &Settings, target: &Target, interrupt: &Interrupt) -> ExitCod
 }
 
 fn replayed(settings: &Settings, file: &Path) -> ExitCode {
-    match replay::replay(settings, file) {
+    match journal::replay(settings, file) {
         Ok((ended, None)) => report_on(settings, &ended),
         Ok((ended, Some(cut))) => {
             let _ = report_on(settings, &ended);
             write_stderr(&format!("probe: {}: {cut}\n", file.display()));
             ExitCode::FAILURE
         }
-        Err(replay::Failed::File(error)) => misused(&format!("--replay: {}: {error}", file.display())),
-        Err(replay::Failed::Journal(error)) => {
+        Err(journal::Failed::File(error)) => misused(&format!("--replay: {}: {error}", file.display())),
+        Err(journal::Failed::Journal(error)) => {
             write_stderr(&format!("probe: {}: {error}\n", file.display()));
             ExitCode::FAILURE
         }
@@ -127,10 +102,10 @@ fn report_on(settings: &Settings, run::Ended { session, peer }: &run::Ended) -> 
     };
     let printed = match peer.trace.steps() {
         Some(steps) if settings.json => {
-            write_stderr(&diagram::render(steps));
+            write_stderr(&trace::render(steps));
             printed
         }
-        Some(steps) => printed.and_then(|()| print(format!("\n{}", diagram::render(steps)).as_bytes())),
+        Some(steps) => printed.and_then(|()| print(format!("\n{}", trace::render(steps)).as_bytes())),
         None => printed,
     };
     status(printed, report.is_good())
@@ -155,7 +130,7 @@ fn probe_all(settings: &Settings, file: &Path, servers: &[String], interrupt: &I
     let printed = if settings.json {
         print_json(&report)
     } else {
-        print(text_report_all::render(&report, &ended, colours()).as_bytes())
+        print(text_report::render_all(&report, &ended, colours()).as_bytes())
     };
     status(printed, report.is_good())
 }

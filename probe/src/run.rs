@@ -1,24 +1,25 @@
-//! A run: what it connects to, and its final state.
+//! A run: what it connects to, its state, its progress from start to close, and its final state.
 
-use std::time::Duration;
+use std::io::{self, IsTerminal, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant, SystemTime};
 
 use mcp_proto::binding::oauth::Authorization;
 use mcp_proto::host::hub::{Hub, HubOAuth, HubOptions};
-use mcp_proto::{Reconnect, Time};
+use mcp_proto::{Client, Failure, Keepalive, Messages, Options, Reconnect, Time};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
 
-use crate::access::Access;
-use crate::args::{Settings, Target};
-use crate::child::Program;
-use crate::engine::{Engine, Session, seed};
+use crate::args::{OAuthSettings, Settings, Target};
+use crate::drive::{Clock, EventHandler, Reaction};
+use crate::engine::{Engine, InFlight, Refused, Session, seed};
 use crate::file::Plan;
-use crate::interrupt::Interrupt;
 use crate::journal::Journal;
-use crate::oauth_args::OAuthSettings;
-use crate::options::{entropy, options, unix, unopened};
+use crate::oauth::Access;
 use crate::peer::{Peer, Place};
-use crate::record::{CallRecord, FailureReport};
-use crate::run_state::Run;
-use crate::toolset_report::Offered;
+use crate::process::Program;
+use crate::report::{CallRecord, ErrorReport, FailureReport, Offered};
 use crate::trace::Trace;
 
 /// The final state of a server.
@@ -128,4 +129,363 @@ pub(crate) fn run_all(settings: &Settings, plan: &mut Plan, interrupt: &Interrup
     };
     let servers = peers.into_iter().enumerate().map(end).collect();
     Ok(AllEnded { servers, offered: offered.unwrap_or_default(), calls })
+}
+
+/// A run.
+pub(crate) struct Run<'a> {
+    pub(crate) settings: &'a Settings,
+    pub(crate) interrupt: &'a Interrupt,
+    pub(crate) clock: Clock,
+    /// When the run times out.
+    pub(crate) deadline: Option<Instant>,
+    pub(crate) engine: Engine,
+    pub(crate) journal: Journal,
+    pub(crate) peers: Vec<Peer>,
+    /// The user's side of `--oauth`.
+    pub(crate) access: Option<Access>,
+    pub(crate) progress: Progress,
+    pub(crate) calls: Vec<CallRecord>,
+    /// The step in flight, with its start.
+    pub(crate) calling: Option<(InFlight, Time)>,
+    /// When watching began.
+    pub(crate) watched: Option<Instant>,
+    /// When closing began.
+    pub(crate) closing: Option<Instant>,
+    /// The credentials are being given up.
+    pub(crate) is_signing_out: bool,
+    /// What a model would get, saved before closing.
+    pub(crate) offered: Option<Offered>,
+    /// No server of the hub is starting.
+    pub(crate) is_settled: bool,
+}
+
+impl<'a> Run<'a> {
+    pub(crate) fn new(
+        settings: &'a Settings,
+        interrupt: &'a Interrupt,
+        engine: Engine,
+        journal: Journal,
+        peers: Vec<Peer>,
+        access: Option<Access>,
+    ) -> Self {
+        let start = Instant::now();
+        Self {
+            settings,
+            interrupt,
+            clock: Clock(start),
+            deadline: start.checked_add(settings.timeout),
+            engine,
+            journal,
+            peers,
+            access,
+            progress: Progress::new(start),
+            calls: Vec::new(),
+            calling: None,
+            watched: None,
+            closing: None,
+            is_signing_out: false,
+            offered: None,
+            is_settled: false,
+        }
+    }
+}
+
+impl Run<'_> {
+    pub(crate) fn now(&self) -> Time {
+        self.clock.now()
+    }
+
+    pub(crate) const fn is_hub(&self) -> bool {
+        self.engine.hub().is_some()
+    }
+
+    /// Records when the handshake completed.
+    pub(crate) fn introduced(&mut self, at: usize) {
+        let now = self.engine.now();
+        if let Some(peer) = self.peers.get_mut(at).filter(|peer| peer.record.introduced.is_none())
+            && self.engine.session(at).is_some_and(|session| session.server().is_some())
+        {
+            peer.record.introduced = Some(now);
+        }
+    }
+
+    /// How many responses came too late.
+    pub(crate) fn late_answers(&self, at: usize) -> u64 {
+        self.engine.session(at).map_or(0, |session| session.stats().late_answers)
+    }
+
+    /// Takes events of a session.
+    pub(crate) fn handler(&mut self, at: usize) -> Option<EventHandler<'_>> {
+        let peer = self.peers.get_mut(at).filter(|_| self.engine.session(at).is_some())?;
+        Some(EventHandler { settings: self.settings, peer, engine: &mut self.engine, at })
+    }
+}
+
+/// Delay before the first message, and minimum interval between different messages.
+const PACE: Duration = Duration::from_secs(1);
+/// Interval for repeating the same message.
+const AGAIN: Duration = Duration::from_secs(5);
+
+pub(crate) struct Progress {
+    start: Instant,
+    /// When to print next; `None` without a terminal.
+    next: Option<Instant>,
+    said: Option<(Instant, String)>,
+}
+
+impl Progress {
+    pub(crate) fn new(start: Instant) -> Self {
+        let watched = std::io::stderr().is_terminal();
+        Self { start, next: start.checked_add(PACE).filter(|_| watched), said: None }
+    }
+
+    pub(crate) fn next(&self) -> Option<Instant> {
+        self.next
+    }
+
+    pub(crate) fn is_due(&self) -> bool {
+        self.next.is_some_and(|next| next <= Instant::now())
+    }
+
+    pub(crate) fn show(&mut self, waiting: String) {
+        let now = Instant::now();
+        self.next = now.checked_add(PACE);
+        if self.said.as_ref().is_none_or(|(at, said)| *said != waiting || at.elapsed() >= AGAIN) {
+            let seconds = self.start.elapsed().as_secs();
+            let _ = writeln!(std::io::stderr(), "probe: {seconds} s, waiting for {waiting}");
+            self.said = Some((now, waiting));
+        }
+    }
+}
+
+impl Run<'_> {
+    pub(crate) fn watch_ends(&self) -> Option<Instant> {
+        self.watched?.checked_add(self.settings.watch?)
+    }
+
+    /// Whether the run ends before this time.
+    fn ends_before(&self, time: Time) -> bool {
+        let end = self.watch_ends().or(self.deadline);
+        end.is_some_and(|end| self.clock.at(end) < time)
+    }
+
+    pub(crate) fn react(&mut self, at: usize, reaction: Reaction) {
+        match reaction {
+            Reaction::Nothing => {}
+            Reaction::Ready if self.is_hub() => {
+                self.announce(at, &self.summary(at));
+                self.proceed();
+            }
+            Reaction::Ready if self.calling.is_none() => self.next_step(),
+            Reaction::Ready => {}
+            Reaction::Finished(request, outcome) => self.finished(InFlight::Request(request), outcome),
+            // The hub handles its sessions.
+            Reaction::Parked(_) | Reaction::Closing if self.is_hub() => {}
+            // No reconnect will happen within the run.
+            Reaction::Parked(until) if self.ends_before(until) => self.close(),
+            Reaction::Parked(_) => {}
+            Reaction::Closing => drop(self.closing.get_or_insert_with(Instant::now)),
+            Reaction::Closed => {
+                let session = self.engine.session(at).cloned();
+                if let Some(peer) = self.peers.get_mut(at) {
+                    peer.last = session;
+                }
+            }
+        }
+    }
+
+    /// A server of a hub failed or closed.
+    pub(crate) fn failed(&mut self, at: usize, failure: &Failure) {
+        if let Some(peer) = self.peers.get_mut(at).filter(|peer| !peer.is_authorizing) {
+            let FailureReport { kind, message } = peer.record.failure.get_or_insert_with(|| failure.into());
+            let text = format!("failed: {kind}: {message}");
+            self.announce(at, &text);
+        }
+    }
+
+    /// Starts the steps of a hub when no server is starting or waits for a token.
+    pub(crate) fn proceed(&mut self) {
+        let is_waiting = self.peers.iter().any(|peer| peer.is_authorizing);
+        if self.is_settled && !is_waiting && self.closing.is_none() && self.calling.is_none() {
+            self.next_step();
+        }
+    }
+
+    /// Prints the state of one of several servers at once.
+    pub(crate) fn announce(&self, at: usize, text: &str) {
+        let name = self.peers.get(at).map_or_else(String::new, |peer| crate::text::one_line(&peer.name));
+        let now = Duration::from_millis(self.now().as_millis()).as_secs_f64();
+        crate::text::write_stderr(&format!("probe: {now:.3} s  {name}  {}\n", crate::text::one_line(text)));
+    }
+
+    fn summary(&self, at: usize) -> String {
+        let tools = self.engine.session(at).map_or(0, |session| session.catalog().tools().count());
+        format!("ready, {tools} {}", if tools == 1 { "tool" } else { "tools" })
+    }
+
+    /// Starts the next possible step; after the last one watches or closes.
+    pub(crate) fn next_step(&mut self) {
+        while let Some(step) = self.settings.steps.get(self.calls.len()) {
+            if !self.is_hub() && !self.engine.session(0).is_some_and(mcp_proto::Engine::is_ready) {
+                return;
+            }
+            let now = self.now();
+            match self.engine.start(now, step) {
+                Ok(in_flight) => {
+                    self.calling = Some((in_flight, now));
+                    return;
+                }
+                Err(Refused(outcome, why)) => {
+                    let error = why.map(ErrorReport::new);
+                    self.calls.push(CallRecord { error, ..CallRecord::without_answer(step, outcome) });
+                }
+            }
+        }
+        if self.settings.watch.is_some() {
+            self.watched.get_or_insert_with(Instant::now);
+        } else {
+            self.close();
+        }
+    }
+
+    pub(crate) fn finished(&mut self, in_flight: InFlight, outcome: mcp_proto::Outcome) {
+        let Some((_, since)) = self.calling.take_if(|(calling, _)| *calling == in_flight) else { return };
+        let Some(step) = self.settings.steps.get(self.calls.len()) else { return };
+        // Only the run's timeout cancels a call.
+        let late = matches!(outcome, mcp_proto::Outcome::Cancelled);
+        let outcome = if late { mcp_proto::Outcome::TimedOut(mcp_proto::TimeBound::Total) } else { outcome };
+        let took = Some(self.engine.now().since(since));
+        let server = self.engine.server_of(in_flight).and_then(|at| self.peers.get(at)).map(|peer| peer.name.clone());
+        self.calls.push(CallRecord { took, server, ..CallRecord::ended(step, outcome) });
+        if self.closing.is_none() {
+            self.next_step();
+        }
+    }
+
+    pub(crate) fn close(&mut self) {
+        let now = self.now();
+        self.closing.get_or_insert_with(Instant::now);
+        if let Some(hub) = self.engine.hub() {
+            self.offered.get_or_insert_with(|| Offered::of(hub));
+        }
+        self.engine.close(now);
+    }
+
+    pub(crate) fn note(&mut self, text: &str) {
+        for peer in &mut self.peers {
+            peer.trace.note(text);
+        }
+    }
+
+    /// The run timed out: notes which servers are not done.
+    pub(crate) fn fail_late(&mut self) {
+        let (is_hub, timeout) = (self.is_hub(), self.settings.timeout);
+        let late = |(_, peer): &(usize, &Peer)| !is_hub || !peer.record.ready && peer.record.failure.is_none();
+        let late: Vec<usize> = self.peers.iter().enumerate().filter(late).map(|(at, _)| at).collect();
+        for at in late {
+            let idle = self.idle();
+            let Some(peer) = self.peers.get_mut(at) else { continue };
+            let message = format!("not done within {timeout:?}: waited for {}", peer.waiting(false, idle));
+            let failure = FailureReport { kind: "timeout".into(), message };
+            let FailureReport { kind, message } = peer.record.failure.get_or_insert(failure);
+            if is_hub {
+                let text = format!("failed: {kind}: {message}");
+                self.announce(at, &text);
+            }
+        }
+        self.note("time is up");
+    }
+
+    const fn idle(&self) -> &'static str {
+        if self.watched.is_some() { "the end of the watch" } else { "the server" }
+    }
+
+    /// What the run is waiting for, for people.
+    pub(crate) fn waiting(&self) -> String {
+        let (closing, idle) = (self.closing.is_some(), self.idle());
+        if let (false, [peer]) = (self.is_hub(), self.peers.as_slice()) {
+            return peer.waiting(closing, idle);
+        }
+        let starting = |peer: &&Peer| !peer.record.ready && peer.record.failure.is_none();
+        let awaited: Vec<&Peer> = self.peers.iter().filter(starting).collect();
+        if closing || awaited.is_empty() {
+            let step = self.settings.steps.get(self.calls.len()).filter(|_| self.calling.is_some() && !closing);
+            return step.map_or_else(|| "the servers to end".into(), |step| format!("`{}`", step.target));
+        }
+        let listed: Vec<String> = awaited
+            .iter()
+            .take(4)
+            .map(|peer| format!("{} ({})", crate::text::one_line(&peer.name), peer.waiting(closing, idle)))
+            .collect();
+        let more = awaited.len().saturating_sub(listed.len());
+        format!("{}{}", listed.join(", "), if more > 0 { format!(", and {more} more") } else { String::new() })
+    }
+}
+
+/// A session that was never opened.
+pub(crate) fn unopened(options: Options) -> mcp_proto::Engine {
+    mcp_proto::Engine::clone(&Client::new(Messages::new(), options, 0))
+}
+
+/// The options of a run's sessions.
+pub(crate) fn options(settings: &Settings) -> Options {
+    let mut options = Options::new("mcp-proto-probe", env!("CARGO_PKG_VERSION"));
+    options.capabilities.elicitation = true;
+    options.capabilities.elicitation_url = settings.answers.offer_urls();
+    options.capabilities.tasks = true;
+    options.capabilities.sampling = settings.answers.offer_sampling();
+    options.eras = settings.eras;
+    options.reconnect = None;
+    if settings.watch.is_some() {
+        let mut keepalive = Keepalive::default();
+        keepalive.interval = Duration::from_secs(5);
+        keepalive.timeout = Duration::from_secs(3);
+        keepalive.threshold = 2;
+        keepalive.discover = true;
+        options.keepalive = Some(keepalive);
+        let mut reconnect = Reconnect::default();
+        reconnect.initial = Duration::from_millis(250);
+        options.reconnect = Some(reconnect);
+    }
+    options
+}
+
+/// Entropy of the operating system.
+pub(crate) fn entropy() -> Result<[u8; 32], String> {
+    let mut entropy = [0; 32];
+    let filled = rustls::crypto::ring::default_provider().secure_random.fill(&mut entropy);
+    filled.map(|()| entropy).map_err(|_| "the system has no random numbers".into())
+}
+
+/// The time since the Unix epoch.
+pub(crate) fn unix() -> Duration {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
+}
+
+/// The last signal received; 0 if none.
+pub(crate) struct Interrupt(Arc<AtomicUsize>);
+
+impl Interrupt {
+    pub(crate) fn listen() -> io::Result<Self> {
+        let last = Arc::new(AtomicUsize::new(0));
+        let signals = [
+            SIGINT,
+            SIGTERM,
+            #[cfg(unix)]
+            signal_hook::consts::SIGHUP,
+        ];
+        for signal in signals {
+            flag::register_usize(signal, Arc::clone(&last), usize::try_from(signal).unwrap_or_default())?;
+        }
+        Ok(Self(last))
+    }
+
+    pub(crate) fn came(&self) -> bool {
+        self.0.load(Ordering::Relaxed) != 0
+    }
+
+    /// The exit status for a program ended by this signal, as in shells; `None` without a signal.
+    pub(crate) fn status(&self) -> Option<u8> {
+        self.came().then(|| u8::try_from(self.0.load(Ordering::Relaxed).saturating_add(128)).unwrap_or(1))
+    }
 }

@@ -1,16 +1,17 @@
-//! The report for people.
+//! The report for people, with remedies for failures and citations of the specification.
 
-use std::fmt::Write;
+use std::fmt::Write as _;
 
+use mcp_proto::binding::oauth::Stage;
+use mcp_proto::host::toolset::Why;
 use mcp_proto::protocol::PerFamily;
-use mcp_proto::{Engine, Era, Eras, Family};
+use mcp_proto::{Engine, Era, Eras, Family, QuirkKind};
 use serde_json::value::RawValue;
 
-use crate::advice;
 use crate::peer::Peer;
 use crate::raw::{self, Members};
-use crate::record::{CallRecord, FailureReport, Record};
-use crate::report::{FamilyReport, Report};
+use crate::report::{CallRecord, FailureReport, FamilyReport, Record, Report, ReportAll};
+use crate::run::AllEnded;
 use crate::text::{cut, one_line, pad, safe, width, wrap};
 
 /// Maximum items shown per family.
@@ -151,7 +152,7 @@ impl Page {
         let title = self.style(Style::Red, &format!("Failed: {}", failure.kind));
         self.line(&format!("\n{title}"));
         self.block(2, &failure.message, usize::MAX, None);
-        let mut remedy = advice::remedy(&failure.kind, over_http).to_owned();
+        let mut remedy = remedy(&failure.kind, over_http).to_owned();
         let auto = session.options().eras == Eras::Auto && !over_http;
         if failure.kind == "handshake-rejected" && auto {
             "The server refused to open a session. Its own words say what it wants, credentials in its environment \
@@ -243,7 +244,7 @@ impl Page {
             let method = quirk.method.as_deref().map(one_line).unwrap_or_default();
             self.line(format!("  {kind}  {method}").trim_end());
             self.block(4, &one_line(&quirk.detail), usize::MAX, None);
-            let citation = advice::citation(quirk.kind, quirk.family, report.era);
+            let citation = citation(quirk.kind, quirk.family, report.era);
             self.block(4, &format!("see {citation}"), usize::MAX, Some(Style::Dim));
         }
     }
@@ -373,5 +374,234 @@ fn block(block: &RawValue) -> String {
             let about = block.string("mimeType").or_else(|| block.string("uri")).unwrap_or_default();
             format!("[{}]", format!("{kind} {about}").trim())
         }
+    }
+}
+
+/// Maximum tools shown, and maximum lines per section.
+const TOOLS: usize = 200;
+const LINES: usize = 40;
+/// Maximum width of the name column.
+const EXPOSED_NAMES: usize = 48;
+
+pub(crate) fn render_all(report: &ReportAll<'_>, ended: &AllEnded, colours: bool) -> String {
+    let mut page = Page::new(colours);
+    for (at, (name, server)) in report.servers.iter().enumerate() {
+        if at > 0 {
+            page.line("");
+        }
+        match ended.servers.iter().find(|ended| ended.peer.name == **name) {
+            Some(ended) => page.brief(server, &ended.session, &ended.peer),
+            None => {
+                let title = page.style(Style::Bold, &one_line(name));
+                let outcome = match &server.failure {
+                    Some(failure) => page.style(Style::Red, &format!("of no use: {}", one_line(&failure.message))),
+                    None => page.style(Style::Dim, "disabled, and so not opened"),
+                };
+                page.line(&format!("{title}  {outcome}"));
+            }
+        }
+    }
+    toolset(&mut page, report);
+    let calls: Vec<_> = report.calls.iter().map(|call| call.call).collect();
+    page.calls(&calls);
+    page.out
+}
+
+fn toolset(page: &mut Page, report: &ReportAll<'_>) {
+    let count = match report.toolset.len() {
+        0 => page.style(Style::Yellow, "nothing"),
+        count => page.style(Style::Green, &count.to_string()),
+    };
+    page.heading("What a model would get", &count);
+    let shown = report.toolset.iter().take(TOOLS);
+    let column = shown.clone().map(|function| width(&function.name)).max().unwrap_or(0).min(EXPOSED_NAMES);
+    for function in shown {
+        let name = pad(&function.name, column);
+        let room = page.columns.saturating_sub(width(&name)).saturating_sub(4);
+        let what = function.description.as_deref().map(one_line).unwrap_or_default();
+        let what = if room < 10 { String::new() } else { cut(&what, room) };
+        let what = page.style(Style::Dim, &what);
+        page.line(format!("  {name}  {what}").trim_end());
+    }
+    let more = report.toolset.len().saturating_sub(TOOLS);
+    if more > 0 {
+        page.line(&format!("  … and {more} more; --json has them all"));
+    }
+
+    // If only the server's name was changed, listing each of its tools adds nothing.
+    let renamed = report.toolset.iter().filter(|function| !function.name.ends_with(&function.tool));
+    let renamed = renamed.filter_map(|function| {
+        let why = match function.renamed? {
+            "characters" => "characters of it are replaced, as the style of names has it",
+            "too-long" => "it would be too long",
+            "configured" => "the configuration names it so",
+            _ => "another tool has that name",
+        };
+        Some(format!("{}: {} of {}; {why}", function.name, one_line(&function.tool), one_line(&function.server)))
+    });
+    section(page, "Under another name than its own", renamed);
+    // Utility tools for families that a server lacks are not listed.
+    let not_offered = Why::NotOffered.to_string();
+    let left_out = report.left_out.iter().filter(|left_out| left_out.why != not_offered);
+    let left_out = left_out
+        .map(|left_out| format!("{} of {}: {}", one_line(&left_out.tool), one_line(&left_out.server), left_out.why));
+    section(page, "Left out", left_out);
+    let suspicious = report.suspicious.iter().map(|found| {
+        let (tool, server, excerpt) = (one_line(&found.tool), one_line(&found.server), one_line(&found.excerpt));
+        format!("{tool} of {server}, {}: {}: {excerpt:?}", one_line(&found.at), found.sign)
+    });
+    section(page, "Tries to instruct the model", suspicious);
+    section(page, "What is odd in the file", report.configuration.warnings.iter().map(|it| one_line(&it.message)));
+}
+
+/// A section with these lines; nothing if there are none.
+fn section(page: &mut Page, title: &str, lines: impl Iterator<Item = String>) {
+    let lines: Vec<String> = lines.collect();
+    if lines.is_empty() {
+        return;
+    }
+    let count = page.style(Style::Yellow, &lines.len().to_string());
+    page.heading(title, &count);
+    for line in lines.iter().take(LINES) {
+        page.block(2, line, usize::MAX, None);
+    }
+    let more = lines.len().saturating_sub(LINES);
+    if more > 0 {
+        page.line(&format!("  … and {more} more; --json has them all"));
+    }
+}
+
+/// What the user can do about a failure of this kind, over HTTP or not.
+pub(crate) fn remedy(kind: &str, over_http: bool) -> &'static str {
+    match kind {
+        "connect" => {
+            "Is the server running, and is the URL right: http or https, host, port? The environment's HTTP_PROXY, \
+             HTTPS_PROXY and NO_PROXY count, too."
+        }
+        "unauthorized" => "The server wants a token: --oauth obtains one, or --header 'Authorization: Bearer TOKEN'.",
+        "forbidden" => {
+            "The server knows who asks, and refuses; or it refuses by where it is asked: some answer only to \
+             `localhost` in the URL, others only to a name that they were told."
+        }
+        "handshake-timeout" if over_http => {
+            "Something is there, and does not answer. Is this the URL of its MCP endpoint, often `/mcp` or `/sse`? Is \
+             there a proxy in between that keeps the answer back?"
+        }
+        "handshake-rejected" if over_http => {
+            "The server refused to open a session. Is this the URL of its MCP endpoint, often `/mcp` or `/sse`? With \
+             --era, try the default, `auto`; or else its own words say what it wants."
+        }
+        "protocol" if over_http => {
+            "The server's answer is no MCP. Is this the URL of its MCP endpoint, often `/mcp` or `/sse`, or that of a \
+             page for people?"
+        }
+        "closed" if over_http => {
+            "The server, or a proxy in between, ended the connection or forgot the session. Its log may say why."
+        }
+        "spawn" => "Is the command installed, spelt right, executable and on the PATH? Try it in a shell.",
+        "handshake-timeout" => {
+            "The process runs, and says nothing. Does it speak MCP over stdio at all? Some servers need an argument \
+             for that (`stdio`, `mcp`, `serve`), some wait for a login or a download; its standard error may tell."
+        }
+        "handshake-rejected" => {
+            "The server refused to open a session. With --era, try the default, `auto`; or else its own words say \
+             what it wants, credentials in its environment for instance."
+        }
+        "unsupported-version" => "Try a newer or an older version of the server, or another --era.",
+        "protocol" => {
+            "The server's answer is no MCP. Is this command an MCP server, and does anything else write to its \
+             standard output?"
+        }
+        "list-failed" => {
+            "The server declares the family and cannot list it. Its own words are above; often it lacks a setting \
+             or credentials. It should not declare what it does not have."
+        }
+        "closed" => {
+            "The process ended on its own. Its standard error and exit status say why: a missing argument, a missing \
+             environment variable, a crash."
+        }
+        "timeout" => "Is the server merely slow? --timeout SECONDS gives it more time.",
+        _ => "Run it again with --diagram to see the exchange.",
+    }
+}
+
+/// What the user can do about an authorization that failed at this stage.
+pub(crate) fn authorization(stage: Stage) -> &'static str {
+    match stage {
+        Stage::ResourceMetadata => {
+            "The server's operator has to correct its metadata; `probe auth URL` shows each step."
+        }
+        Stage::ServerMetadata => {
+            "The operator of the authorization server has to correct its metadata; `probe auth URL` shows each step."
+        }
+        Stage::Registration => "Register a client there, and give its ID with --client-id.",
+        Stage::Authorization => "Run it again and authorize in the browser, or ask who administers the account.",
+        Stage::Token => "Run it again; if that fails, check --client-id, --client-secret and --scope.",
+        Stage::Refresh => "Run it again and authorize anew.",
+        Stage::StepUp => "Ask who administers the account for the scopes that are named, or give others with --scope.",
+        _ => "Run it again with --diagram to see the exchange.",
+    }
+}
+
+/// The part of the specification that describes what the server should do.
+pub(crate) fn citation(kind: QuirkKind, family: Option<Family>, era: Option<Era>) -> String {
+    let modern = era == Some(Era::Modern);
+    let revision = if modern { "2026-07-28" } else { "2025-11-25" };
+    let page = match family {
+        Some(Family::Tools) => "Tools",
+        Some(Family::Prompts) => "Prompts",
+        Some(Family::Resources | Family::ResourceTemplates) => "Resources",
+        None => "Logging",
+        Some(family) => family.member(),
+    };
+    let by_era = |legacy, in_modern| format!("specification {revision}, {}", if modern { in_modern } else { legacy });
+    match kind {
+        QuirkKind::UndeclaredFamily | QuirkKind::UndeclaredListChanged | QuirkKind::MethodNotFound => {
+            format!("specification {revision}, {page}, Capabilities")
+        }
+        QuirkKind::MethodNotFoundText => by_era("Overview, Error Responses", "Overview, Error Codes"),
+        QuirkKind::CapabilityShape | QuirkKind::CapabilitiesRefused => {
+            by_era("Lifecycle, Capability Negotiation", "Discovery, DiscoverResult")
+        }
+        QuirkKind::InvalidItem => format!("specification {revision}, {page}, Data Types"),
+        QuirkKind::DuplicateItem if family == Some(Family::Tools) => by_era("Tools, Tool Names", "Tools, Tool Names"),
+        QuirkKind::DuplicateItem => format!("specification {revision}, {page}, Data Types"),
+        QuirkKind::ListShape => by_era("Pagination, Response Format", "Pagination, Response Format"),
+        QuirkKind::CursorLoop | QuirkKind::CursorRejected => {
+            by_era("Pagination, Implementation Guidelines", "Pagination, Implementation Guidelines")
+        }
+        QuirkKind::ListLimit => "a bound of this client's own; the specification has none".into(),
+        QuirkKind::IdType
+        | QuirkKind::IdNull
+        | QuirkKind::ErrorNull
+        | QuirkKind::ResultAndError
+        | QuirkKind::UnknownId => by_era("Overview, Responses", "Overview, Responses"),
+        QuirkKind::JsonrpcVersion => by_era("Overview, Messages", "Overview, Messages"),
+        QuirkKind::Batch => "specification 2025-06-18, Key Changes".into(),
+        QuirkKind::Noise => by_era("Transports, stdio", "stdio"),
+        QuirkKind::ServerRequest => "specification 2026-07-28, stdio, Receiving Messages".into(),
+        QuirkKind::ProbeClosed | QuirkKind::ProbeSilent | QuirkKind::ProbeLate => {
+            "specification 2026-07-28, stdio, Backward Compatibility".into()
+        }
+        QuirkKind::VersionUnknown | QuirkKind::VersionRefused => {
+            "specification 2025-11-25, Lifecycle, Version Negotiation".into()
+        }
+        QuirkKind::InitializeShape => by_era("Lifecycle, Initialization", "Discovery, DiscoverResult"),
+        QuirkKind::NoExit => by_era("Lifecycle, Shutdown", "stdio, Shutdown"),
+        QuirkKind::PingUnsupported | QuirkKind::PingSilent => {
+            "specification 2025-11-25, Ping, Behavior Requirements".into()
+        }
+        QuirkKind::ListChangedLoop => format!("specification {revision}, {page}, List Changed Notification"),
+        QuirkKind::EraChanged => "specification 2026-07-28, Versioning and Compatibility".into(),
+        QuirkKind::ListenRefused => "specification 2026-07-28, Subscriptions, Server Behavior".into(),
+        QuirkKind::Probe5xx => "specification 2026-07-28, Streamable HTTP, Backward Compatibility".into(),
+        QuirkKind::ContentType | QuirkKind::NotificationStatus | QuirkKind::Undelivered => {
+            by_era("Transports, Sending Messages to the Server", "Streamable HTTP, Sending Messages")
+        }
+        QuirkKind::GetRefused => "specification 2025-11-25, Transports, Listening for Messages from the Server".into(),
+        QuirkKind::SessionExpiredStatus | QuirkKind::SessionLoop | QuirkKind::AlreadyInitialized => {
+            "specification 2025-11-25, Transports, Session Management".into()
+        }
+        _ => format!("specification {revision}"),
     }
 }
