@@ -23,7 +23,7 @@ SPLIT = {"client", "binding", "host"}
 # The state that all components of a client share, and the engine, the only one that sees all components.
 SHARED = {
     "client/action": "client/core", "client/request_table": "client/core", "client/server": "client/core",
-    "client/router": "client/engine",
+    "client/router": "client/engine", "client/exchanges": "client/engine",
 }
 LAYER_OF = {name: at for at, names in enumerate(LAYERS) for name in names}
 
