@@ -9,15 +9,16 @@ use core::num::NonZero;
 use core::time::Duration;
 use serde_json::value::RawValue;
 
+use super::inputs::Sampled;
 use super::request::{Call, Purpose};
 use super::request_table::{OpenRequest, RequestTable};
 use super::{
-    CommandError, Event, FailureKind, KnownEra, LogLevel, Options, Outgoing, Output, Quirk, RequestId, Server,
-    ServerMethod, Stats, Wire, options,
+    CommandError, Event, FailureKind, KnownEra, LogLevel, Options, Outgoing, Output, Quirk, RequestId, Server, Stats,
+    Wire, options,
 };
 use crate::Time;
 use crate::catalog::{Catalog, TaskSupport};
-use crate::jsonrpc::{ErrorObject, Json, Object, Spans};
+use crate::jsonrpc::{Json, Object, Spans};
 use crate::machine::keepalive::Pings;
 use crate::machine::link::Phase;
 use crate::machine::request::{Abandoned, CancelMethod};
@@ -108,6 +109,8 @@ pub(super) struct Core {
     #[cfg_attr(feature = "snapshot", serde(skip))]
     pub(super) spans: Spans,
     pub(super) url_elicitations: UrlElicitations,
+    /// The sampling requests that the embedder got within the last minute. Few servers send any.
+    pub(super) sampled: Option<Box<Sampled>>,
     pub(super) quirks: Quirks,
     pub(super) stats: Stats,
 }
@@ -141,6 +144,7 @@ impl Core {
             exchange: None,
             spans: Spans::default(),
             url_elicitations: UrlElicitations::default(),
+            sampled: None,
             quirks: Quirks::default(),
             stats: Stats::default(),
             options,
@@ -527,10 +531,6 @@ pub(super) enum Signal {
     Schemas { known: bool },
     /// The listen stream of this request announces changes from now on.
     Watched { request: u64, families: PerFamily<Watch> },
-    /// The server asks for elicitations at URLs, for this request of the embedder if it names one.
-    Elicitations { ids: Vec<Box<str>>, request: Option<RequestId> },
-    /// The embedder gets this many sampling requests, as input that a result requires.
-    SamplingRequired(usize),
     /// A call runs as a task from now on.
     TaskCreated,
     /// Changes of these families are not announced any more.
@@ -580,14 +580,6 @@ impl Signals {
         }
     }
 
-    /// The embedder gets this many sampling requests, as input that a result requires.
-    pub(super) const fn sampling(requests: usize) -> Self {
-        match requests {
-            0 => Self::NONE,
-            _ => Self::one(Signal::SamplingRequired(requests)),
-        }
-    }
-
     pub(super) fn push(&mut self, signal: Signal) {
         match &self.first {
             None => self.first = Some(signal),
@@ -617,22 +609,6 @@ impl IntoIterator for Signals {
     fn into_iter(self) -> Self::IntoIter {
         self.first.into_iter().chain(self.more)
     }
-}
-
-/// The decision on a server request, or on an input that the server requires.
-pub(super) enum Reaction {
-    /// Respond with this result.
-    Result(Vec<u8>),
-    /// Respond with this error.
-    Refuse(ErrorObject),
-    /// Report it to the embedder, with these parameters.
-    Embedder(ServerMethod, Option<Box<RawValue>>),
-    /// Give no input.
-    Decline,
-    /// Do not respond, and record the deviation.
-    Ignore(QuirkKind),
-    /// End the connection: the server sends requests without end.
-    EndConnection,
 }
 
 /// The outputs that wait to be polled.

@@ -13,7 +13,7 @@ use super::server::Freshness;
 use super::server_requests::ServerRequests;
 use super::subscriptions::Subscriptions;
 use super::{
-    ConnectionId, FamilyReport, KnownEra, Options, Outgoing, Output, Quirk, RequestId, Server, Stats, Wire, forms,
+    ConnectionId, FamilyReport, KnownEra, Options, Outgoing, Output, Quirk, RequestId, Server, Stats, Wire, inputs,
 };
 use crate::Time;
 use crate::catalog::{Catalog, List};
@@ -189,7 +189,7 @@ impl Engine {
         params: Option<&RawValue>,
         response: &RawValue,
     ) -> Result<(), ValidationError> {
-        forms::check(validator, params, response, self.core.options.form_defaults)
+        inputs::check(validator, params, response, self.core.options.form_defaults)
     }
 
     /// The state of a family.

@@ -408,9 +408,11 @@ impl Lists {
             core.quirk(kind, Some(family), method, "not declared, and listed all the same");
         }
         if let Some(kind) = kind {
-            let detail = match limit {
-                Limit::None => "a cursor came twice; it is followed while its pages bring something new",
-                Limit::Items | Limit::Pages => "longer than the bounds; the rest is left out",
+            let detail = match end {
+                Some(End::Part) => "longer than the bounds; the rest is left out",
+                Some(End::Whole | End::Failed(_)) | None => {
+                    "a cursor came twice; it is followed while its pages bring something new"
+                }
             };
             core.quirk(kind, Some(family), method, detail);
         }
@@ -511,7 +513,7 @@ impl Lists {
         let tolerance = core.options.tolerance;
         let declared = declaration(core.server.as_ref().and_then(|server| server.declares(family)));
         let need = if family == Family::Tools && !tolerance.tools_absent { Need::Required } else { Need::Optional };
-        match error::absence(class, declared, need) {
+        match error::absence(declared, class, need) {
             Absence::Absent => discovery::Input::Absent,
             Absence::AbsentAs(kind) => {
                 let error = self.error(family).unwrap_or_default();

@@ -10,8 +10,8 @@ mod engine;
 mod event;
 #[cfg(feature = "http")]
 mod exchanges;
-mod forms;
 mod handshake;
+mod inputs;
 mod keepalive;
 mod link;
 mod lists;

@@ -177,16 +177,6 @@ impl Engine {
                 Signals::NONE
             }
             Signal::Watched { request, families } => self.lists.on_watched(core, request, &families),
-            Signal::Elicitations { ids, request } => {
-                for id in ids {
-                    core.url_elicitations.add(id, request, core.options.limits.server_requests);
-                }
-                Signals::NONE
-            }
-            Signal::SamplingRequired(requests) => {
-                self.server_requests.count_sampling(core, requests);
-                Signals::NONE
-            }
             Signal::TaskCreated => self.subscriptions.on_task_created(core),
             Signal::Unwatched(families) => {
                 self.lists.on_unwatched(&families);
@@ -368,10 +358,7 @@ impl Engine {
         let Some(open) = core.requests.get(id) else { return };
         if matches!(open.purpose, Purpose::Call(_)) {
             self.link.mark_healthy();
-            let server_requests = &self.server_requests;
-            let signals = calls::on_response(core, id, response, &|core, method, params, uncounted| {
-                server_requests.judge_input(core, method, params, uncounted)
-            });
+            let signals = calls::on_response(core, id, response);
             return self.act(signals);
         }
         let Some(open) = core.end_request(id, request::Input::Answered, "") else { return };
@@ -475,11 +462,8 @@ impl Engine {
                 return signals;
             }
             Route::Task => {
-                let server_requests = &self.server_requests;
                 if let Some((id, params)) = request.zip(params) {
-                    return calls::on_notification(core, id, params, &|core, method, params, uncounted| {
-                        server_requests.judge_input(core, method, params, uncounted)
-                    });
+                    calls::on_notification(core, id, params);
                 }
             }
             Route::Report => report(core, method, params),

@@ -1,30 +1,22 @@
 //! Component: requests of the server, which the engine or the embedder responds to, and the client's roots, whose state is
 //! in the core.
 
-use alloc::borrow::{Cow, ToOwned};
+use alloc::borrow::Cow;
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use alloc::{format, vec};
-use core::time::Duration;
 use serde_json::value::RawValue;
 
-use super::core::{Backlog, Core, Reaction, Signal, Signals};
-use super::forms::Defaults;
-use super::{
-    CommandError, Event, FailureKind, Options, Outgoing, Output, RequestId, SamplingPolicy, ServerMethod,
-    ServerRequestId,
-};
+use super::core::{Backlog, Core, Signals};
+use super::inputs::{Asking, Defaults, REJECTED, Reaction, judge};
+use super::{CommandError, Event, FailureKind, Outgoing, Output, RequestId, ServerMethod, ServerRequestId};
 use crate::jsonrpc::{ErrorObject, Json, Object, PeerId};
 use crate::machine::link;
-use crate::machine::server::request::{self, Answer, Asked, Declared, Method};
-use crate::protocol::{ClientCapabilities, Root, error_code, method, write_roots};
+use crate::protocol::{Root, method};
 use crate::text::excerpt;
 use crate::{Time, jsonrpc};
-
-/// The code with which sampling is refused by the user or the policy (specification 2025-11-25, "Sampling").
-const REJECTED: i64 = -1;
 
 /// A server request that waits for the embedder.
 #[derive(Clone, Debug)]
@@ -59,7 +51,6 @@ pub(super) struct ServerRequests {
     /// Few clients have open ones, and only for a short time.
     open: Option<Box<Table>>,
     last: u64,
-    sampled: Option<Box<Sampled>>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -155,12 +146,6 @@ impl ServerRequests {
         Ok(())
     }
 
-    /// Who sends a request now.
-    fn asked(core: &Core) -> Asked {
-        let modern = core.agreed.is_some() && core.is_modern() || core.options.eras.pinned().is_some();
-        if modern { Asked::Modern } else { Asked::Legacy }
-    }
-
     /// Takes a server request. In the legacy era each gets a response, either at once or from the embedder.
     pub(super) fn on_request(
         &mut self,
@@ -169,7 +154,6 @@ impl ServerRequests {
         method: &str,
         params: Option<&RawValue>,
     ) -> Signals {
-        let asked = Self::asked(core);
         let of = core.exchange.and_then(|id| core.handle_of(id.get()));
         let defaults = match method {
             method::ELICITATION if core.options.form_defaults => Defaults::read(params),
@@ -178,7 +162,8 @@ impl ServerRequests {
         let related = RelatedTask::read(core, params);
         let backlog = core.backlog();
         let full = backlog != Backlog::Free || self.is_full(core, bytes(&id, &defaults, &related));
-        let message = match self.judge(core, asked, backlog == Backlog::Overrun, method, params, full, 0) {
+        let message = match judge(core, Asking::Request { overrun: backlog == Backlog::Overrun, full }, method, params)
+        {
             Reaction::EndConnection => {
                 let server = core.server_name();
                 let message = format!("{server} sends requests faster than the responses to them are taken");
@@ -191,24 +176,20 @@ impl ServerRequests {
                 return Signals::NONE;
             }
             Reaction::Embedder(method, params) => {
-                self.count_sampling(core, usize::from(method == ServerMethod::Sampling));
-                let id_at_url = match method {
-                    ServerMethod::Sampling => None,
-                    ServerMethod::Elicitation => {
-                        let params = params.as_deref().map(Json::from);
-                        params.and_then(|params| params.member("elicitationId")).and_then(Json::as_string)
+                core.count_sampling(usize::from(method == ServerMethod::Sampling));
+                if method == ServerMethod::Elicitation {
+                    let id = params.as_deref().map(Json::from).and_then(|params| params.member("elicitationId"));
+                    if let Some(id) = id.and_then(Json::as_string) {
+                        core.url_elicitations.add((&*id).into(), of, core.options.limits.server_requests);
                     }
-                };
-                let signals = id_at_url.map_or(Signals::NONE, |id| {
-                    Signals::one(Signal::Elicitations { ids: vec![id.into()], request: of })
-                });
+                }
                 let timeout = match method {
                     ServerMethod::Sampling => core.options.sampling.timeout,
                     ServerMethod::Elicitation => None,
                 };
                 let deadline = core.now + timeout.unwrap_or(core.options.timeouts.server_request);
                 self.pass_on(core, Open { id, method, deadline, of, defaults, related }, params);
-                return signals;
+                return Signals::NONE;
             }
             Reaction::Result(result) => core.encode_response(|out| {
                 let result = core::str::from_utf8(&result).unwrap_or("{}");
@@ -237,100 +218,6 @@ impl ServerRequests {
         let most = core.options.timeouts.server_request.max(core.options.sampling.timeout.unwrap_or_default());
         core.requests.pause(most, core.now);
         core.event(Event::ServerRequest { id: ServerRequestId(id), method, params });
-    }
-
-    /// Decides on a server request, or on an input that the server requires. `uncounted`: sampling requests of the same
-    /// result that were allowed before.
-    #[allow(clippy::too_many_arguments, reason = "the columns of the table, and what the response is made from")]
-    fn judge(
-        &self,
-        core: &Core,
-        asked: Asked,
-        overrun: bool,
-        method: &str,
-        params: Option<&RawValue>,
-        full: bool,
-        uncounted: usize,
-    ) -> Reaction {
-        // If the server refused the client's capabilities, none were declared to it.
-        let none = ClientCapabilities::default();
-        let options = &core.options;
-        let offers = if core.is_bare { &none } else { &options.capabilities };
-        let is_sampling = method == method::SAMPLING;
-        let flaw = if is_sampling { tool_flaw(params) } else { None };
-        let denied = if is_sampling { self.denied(options, params, core.now, uncounted) } else { None };
-        let (class, declared) = classify(offers, method, params, flaw.is_some(), denied.is_some());
-        match request::decide(asked, overrun, class, declared, full) {
-            Answer::Empty => Reaction::Result(b"{}".to_vec()),
-            Answer::Roots => Reaction::Result(roots_result(core)),
-            Answer::Embedder => {
-                let Some(method) = ServerMethod::of(method) else { return Reaction::Decline };
-                let adjusted = match method {
-                    ServerMethod::Sampling => adjust(&options.sampling, params),
-                    ServerMethod::Elicitation => None,
-                };
-                Reaction::Embedder(method, adjusted.or_else(|| params.map(ToOwned::to_owned)))
-            }
-            Answer::RefuseMethod => {
-                let why = format!("the client does not offer {}", excerpt(method));
-                Reaction::Refuse(ErrorObject::new(error_code::METHOD_NOT_FOUND, why))
-            }
-            Answer::RefuseMode => {
-                let why = match class {
-                    Method::Sampling | Method::SamplingInvalid | Method::SamplingDenied => {
-                        "the client does not offer sampling with tools".into()
-                    }
-                    Method::Ping | Method::Roots | Method::Form | Method::Url | Method::OtherMode | Method::Other => {
-                        let mode = mode(params);
-                        let mode = mode.as_deref().map_or("form".into(), excerpt);
-                        format!("the client does not offer elicitation in mode {mode}")
-                    }
-                };
-                Reaction::Refuse(ErrorObject::new(error_code::INVALID_PARAMS, why))
-            }
-            Answer::RefuseParams => {
-                Reaction::Refuse(ErrorObject::new(error_code::INVALID_PARAMS, flaw.unwrap_or_default()))
-            }
-            Answer::RefusePolicy => {
-                let why = format!("refused by the client's policy: {}", denied.unwrap_or_default());
-                Reaction::Refuse(ErrorObject::new(REJECTED, why))
-            }
-            Answer::RefuseFull => {
-                let why = "too many requests of the server are open";
-                Reaction::Refuse(ErrorObject::new(error_code::INTERNAL_ERROR, why))
-            }
-            Answer::Ignore(kind) => Reaction::Ignore(kind),
-            Answer::Decline => Reaction::Decline,
-            Answer::EndConnection => Reaction::EndConnection,
-        }
-    }
-
-    /// Decides on an input that the server requires.
-    pub(super) fn judge_input(
-        &self,
-        core: &Core,
-        method: &str,
-        params: Option<&RawValue>,
-        uncounted: usize,
-    ) -> Reaction {
-        // The inputs of one result are bounded together, where they are read.
-        self.judge(core, Asked::Input, false, method, params, false, uncounted)
-    }
-
-    fn denied(&self, options: &Options, params: Option<&RawValue>, now: Time, uncounted: usize) -> Option<String> {
-        match &self.sampled {
-            Some(sampled) => sampled.denied(&options.sampling, params, now, uncounted),
-            None => Sampled::default().denied(&options.sampling, params, now, uncounted),
-        }
-    }
-
-    /// The embedder gets this many sampling requests, which count towards the policy's limit.
-    pub(super) fn count_sampling(&mut self, core: &Core, requests: usize) {
-        if core.options.sampling.per_minute.is_some() {
-            for _ in 0..requests {
-                self.sampled.get_or_insert_default().count(&core.options.sampling, core.now);
-            }
-        }
     }
 
     /// The server cancels one of its requests.
@@ -397,217 +284,6 @@ fn cancel(core: &mut Core, request: &Open) {
     core.outbox.push(Output::Send(Outgoing { of: request.of, ..message }));
 }
 
-/// The mode of an elicitation.
-fn mode(params: Option<&RawValue>) -> Option<Cow<'_, str>> {
-    params.and_then(|params| Json::from(params).member("mode")).and_then(Json::as_string)
-}
-
-/// Classifies the method of a server request, and whether the client declared its capability.
-fn classify(
-    offers: &ClientCapabilities,
-    method: &str,
-    params: Option<&RawValue>,
-    flawed: bool,
-    denied: bool,
-) -> (Method, Declared) {
-    let declared = |declared: bool| if declared { Declared::Declared } else { Declared::Undeclared };
-    match method {
-        method::PING => (Method::Ping, Declared::Undeclared),
-        method::ROOTS_LIST => (Method::Roots, declared(offers.roots.is_some())),
-        method::ELICITATION => {
-            let (class, offered) = match mode(params).as_deref() {
-                None | Some("form") => (Method::Form, offers.elicitation),
-                Some("url") => (Method::Url, offers.elicitation_url),
-                Some(_) => (Method::OtherMode, false),
-            };
-            let any = offers.elicitation || offers.elicitation_url;
-            (class, if any && !offered { Declared::OtherMode } else { declared(offered) })
-        }
-        method::SAMPLING => {
-            let class = match (flawed, denied) {
-                (true, _) => Method::SamplingInvalid,
-                (false, true) => Method::SamplingDenied,
-                (false, false) => Method::Sampling,
-            };
-            let without = offers.sampling && !offers.sampling_tools && has_tools(params);
-            (class, if without { Declared::OtherMode } else { declared(offers.sampling) })
-        }
-        _ => (Method::Other, Declared::Undeclared),
-    }
-}
-
-const MINUTE: Duration = Duration::from_secs(60);
-
-/// Maximum number of messages that are read.
-const MESSAGES: usize = 10_000;
-
-/// When sampling requests were allowed within the last minute, oldest first. Few servers send any.
-#[derive(Clone, Debug, Default)]
-#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
-struct Sampled {
-    at: VecDeque<Time>,
-}
-
-/// Maximum number of model hints that are read, in order of preference: each is compared with each model of the policy.
-const HINTS: usize = 100;
-
-impl Sampled {
-    /// Why the policy denies a sampling request, if it does. `uncounted`: allowed requests that are not counted yet.
-    fn denied(
-        &self,
-        policy: &SamplingPolicy,
-        params: Option<&RawValue>,
-        now: Time,
-        uncounted: usize,
-    ) -> Option<String> {
-        let params = params.map(Json::from);
-        let member = |name| params.and_then(|params| params.member(name));
-        if !policy.models.is_empty() {
-            // "Hints are treated as substrings that can match model names flexibly."
-            let fits = |name: &str| policy.models.iter().any(|model| model.contains(name));
-            let hints = member("modelPreferences").and_then(|preferences| preferences.member("hints"));
-            let hints = hints.and_then(|hints| hints.elements(HINTS)).map(|hints| hints.kept).unwrap_or_default();
-            let hints = hints.iter().filter_map(|hint| hint.member("name").and_then(Json::as_string));
-            let names: Vec<_> = match &policy.model {
-                Some(model) => vec![Cow::Borrowed(&**model)],
-                None => hints.collect(),
-            };
-            if let Some(wanted) = names.first().filter(|_| !names.iter().any(|name| fits(name))) {
-                return Some(format!("the model {} is not allowed", excerpt(wanted)));
-            }
-        }
-        if let Some(most) = policy.tool_rounds {
-            let messages = member("messages").and_then(|messages| messages.elements(MESSAGES));
-            let messages = messages.map(|messages| messages.kept).unwrap_or_default();
-            let rounds = messages.into_iter().filter(|message| uses_tool(*message)).count();
-            if u32::try_from(rounds).is_ok_and(|rounds| rounds > most) || rounds >= MESSAGES {
-                return Some(format!("{rounds} rounds with tools, and at most {most} are allowed"));
-            }
-        }
-        let most = policy.per_minute?;
-        let old = self.at.partition_point(|at| now.since(*at) >= MINUTE);
-        let recent = self.at.len().saturating_sub(old).saturating_add(uncounted);
-        usize::try_from(most)
-            .is_ok_and(|most| recent >= most)
-            .then(|| format!("at most {most} requests a minute are allowed"))
-    }
-
-    /// Counts an allowed sampling request.
-    fn count(&mut self, policy: &SamplingPolicy, now: Time) {
-        if policy.per_minute.is_some() {
-            while self.at.front().is_some_and(|at| now.since(*at) >= MINUTE) {
-                self.at.pop_front();
-            }
-            self.at.push_back(now);
-        }
-    }
-}
-
-/// The parameters with the policy's model and number of tokens, if they differ from the server's.
-fn adjust(policy: &SamplingPolicy, params: Option<&RawValue>) -> Option<Box<RawValue>> {
-    let json = params.map(Json::from).filter(|params| params.is_object())?;
-    let tokens = policy
-        .max_tokens
-        .filter(|most| json.member("maxTokens").is_some_and(|tokens| !is_at_most(tokens.text(), *most)));
-    if tokens.is_none() && policy.model.is_none() {
-        return None;
-    }
-    let mut out = Vec::new();
-    let mut adjusted = Object::begin(&mut out);
-    json.raw_members(|name, value| match (name.as_string().as_deref(), tokens, &policy.model) {
-        (Some("maxTokens"), Some(most), _) => {
-            adjusted.integer("maxTokens", most.into());
-        }
-        (Some("modelPreferences"), _, Some(_)) => {}
-        _ => {
-            adjusted.member(name.text(), value.text());
-        }
-    });
-    if let Some(model) = &policy.model {
-        adjusted.object("modelPreferences", |preferences| {
-            let given = json.member("modelPreferences").filter(|given| given.is_object());
-            given.unwrap_or(Json::EMPTY_ARRAY).raw_members(|name, value| {
-                if name.as_string().as_deref() != Some("hints") {
-                    preferences.member(name.text(), value.text());
-                }
-            });
-            let hints = preferences.value("hints");
-            hints.push(b'[');
-            let mut hint = Object::begin(hints);
-            hint.string("name", model);
-            hint.end();
-            hints.push(b']');
-        });
-    }
-    adjusted.end();
-    RawValue::from_string(String::from_utf8(out).ok()?).ok()
-}
-
-/// Whether the parameters have tools (specification 2025-11-25, "Sampling", Tools in Sampling).
-fn has_tools(params: Option<&RawValue>) -> bool {
-    let member = |name| params.map(Json::from).and_then(|params| params.member(name));
-    ["tools", "toolChoice"].into_iter().any(|name| member(name).is_some_and(|value| !value.is_null()))
-}
-
-/// Why the tool results in the messages do not fit the tool uses, if they do not (specification 2025-11-25, "Sampling",
-/// Message Content Constraints).
-fn tool_flaw(params: Option<&RawValue>) -> Option<&'static str> {
-    const MISSING: Option<&str> = Some("Tool result missing in request");
-    let messages = params.map(Json::from)?.member("messages")?.elements(MESSAGES)?;
-    let mut uses = BTreeSet::new();
-    for message in messages.kept {
-        let (mut results, mut others, mut next) = (false, false, BTreeSet::new());
-        each_content(message, |content| {
-            let id = |name| content.member(name).and_then(Json::as_string);
-            match content.member("type").and_then(Json::as_string).as_deref() {
-                Some("tool_result") => {
-                    results = true;
-                    if let Some(id) = id("toolUseId") {
-                        uses.remove(&id);
-                    }
-                }
-                Some("tool_use") => {
-                    others = true;
-                    next.extend(id("id"));
-                }
-                Some(_) | None => others = true,
-            }
-        });
-        if results && others {
-            return Some("Tool results mixed with other content");
-        }
-        if !uses.is_empty() {
-            return MISSING;
-        }
-        uses = next;
-    }
-    if uses.is_empty() { None } else { MISSING }
-}
-
-/// Whether the text is a number that is not above the limit.
-fn is_at_most(number: &str, most: u64) -> bool {
-    // A number with a fraction or an exponent is compared as a float.
-    number.parse::<u64>().map_or_else(|_| number.parse::<f64>().is_ok_and(|it| it <= most as f64), |it| it <= most)
-}
-
-/// Whether the model uses a tool in a message.
-fn uses_tool(message: Json<'_>) -> bool {
-    let mut uses = false;
-    each_content(message, |content| {
-        uses |= content.member("type").and_then(Json::as_string).as_deref() == Some("tool_use");
-    });
-    uses
-}
-
-/// Calls `each` with each content block of a message, which has one or a list of them.
-fn each_content<'a>(message: Json<'a>, each: impl FnMut(Json<'a>)) {
-    let Some(content) = message.member("content") else { return };
-    match content.elements(MESSAGES) {
-        Some(contents) => contents.kept.into_iter().for_each(each),
-        None => core::iter::once(content).for_each(each),
-    }
-}
-
 const RELATED: &str = "io.modelcontextprotocol/related-task";
 
 /// A value of the server's, a JSON object, if the request belongs to a task and tasks are enabled.
@@ -672,12 +348,4 @@ pub(super) fn set_roots(core: &mut Core, now: Time, roots: Vec<Root>) -> Result<
         core.outbox.push(Output::Send(message));
     }
     Ok(())
-}
-
-/// The result of `roots/list`.
-fn roots_result(core: &Core) -> Vec<u8> {
-    let declared = core.options.capabilities.roots.as_deref().unwrap_or_default();
-    let mut result = Vec::new();
-    write_roots(core.roots.as_deref().unwrap_or(declared), &mut result);
-    result
 }

@@ -305,13 +305,13 @@ pub(crate) mod error {
 
     decision_table! {
         /// Whether a family is absent whose list failed.
-        "list_error::absence" absence(class: Class, declared: Declaration, list: List) -> Absence;
-        (_)                           (Undeclared)       (_)        => Absent;
-        (MethodNotFound)              (Declared)         (Optional) => AbsentAs(QuirkKind::MethodNotFound);
-        (SaysNotFound)                (Declared)         (Optional) => AbsentAs(QuirkKind::MethodNotFoundText);
-        (MethodNotFound|SaysNotFound) (Unknown)          (Optional) => Absent;
-        (MethodNotFound|SaysNotFound) (Declared|Unknown) (Required) => Failed;
-        (Other)                       (Declared|Unknown) (_)        => Failed;
+        "list_error::absence" absence(declared: Declaration, class: Class, list: List) -> Absence;
+        (Undeclared)       (_)                           (_)        => Absent;
+        (Declared)         (MethodNotFound)              (Optional) => AbsentAs(QuirkKind::MethodNotFound);
+        (Declared)         (SaysNotFound)                (Optional) => AbsentAs(QuirkKind::MethodNotFoundText);
+        (Unknown)          (MethodNotFound|SaysNotFound) (Optional) => Absent;
+        (Declared|Unknown) (MethodNotFound|SaysNotFound) (Required) => Failed;
+        (Declared|Unknown) (Other)                       (_)        => Failed;
     }
 
     decision_table! {

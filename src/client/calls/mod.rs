@@ -13,8 +13,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use serde_json::value::RawValue;
 
-use super::core::{Core, Reaction, Signal, Signals};
-use super::forms::{accepts, fill_required};
+use super::core::{Core, Signal, Signals};
+use super::inputs::{Asking, Reaction, accepts, fill_required, judge};
 use super::request::{AUTHORIZATIONS, Block, Blocked, Call, InputRounds, Purpose};
 use super::request_table::OpenRequest;
 use super::{
@@ -85,18 +85,14 @@ pub(super) fn decline(core: &mut Core, now: Time, request: RequestId) -> Result<
 }
 
 /// Takes the server's response.
-pub(super) fn on_response(
-    core: &mut Core,
-    id: u64,
-    response: Result<&RawValue, RequestError>,
-    judge: &Judge<'_>,
-) -> Signals {
+pub(super) fn on_response(core: &mut Core, id: u64, response: Result<&RawValue, RequestError>) -> Signals {
     if core.requests.runs_as_task(id) {
-        return task::on_response(core, id, response, judge);
+        task::on_response(core, id, response);
+        return Signals::NONE;
     }
     let answer = match response {
-        Ok(result) => classify(core, id, result, judge),
-        Err(error) => classify_error(core, id, error, judge),
+        Ok(result) => classify(core, id, result),
+        Err(error) => classify_error(core, id, error),
     };
     match answer {
         Classified::Complete(outcome) => step_to(core, id, Input::Answered, Some(outcome), None),
@@ -104,16 +100,11 @@ pub(super) fn on_response(
             step_to(core, id, Input::Invalid, Some(Outcome::Error(RequestError::Invalid(why))), None)
         }
         Classified::Input(rounds, inputs) => {
-            let signals = match rounds.error.is_some() {
-                true => on_urls_required(core, id, &inputs),
-                false => Signals::sampling(sampling_of(&inputs)),
-            };
-            set_input(core, id, rounds, &inputs);
-            if let Some(request) = core.handle_of(id) {
-                step(core, id, Input::InputRequired);
-                core.event(Event::InputRequired { request, inputs });
+            if rounds.error.is_some() {
+                expect_elicitations(core, id, &inputs);
             }
-            return signals;
+            set_input(core, id, rounds, &inputs);
+            ask(core, id, inputs);
         }
         Classified::Retry(rounds) => {
             set_input(core, id, rounds, &[]);
@@ -124,21 +115,31 @@ pub(super) fn on_response(
     Signals::NONE
 }
 
+/// Asks the embedder for input.
+fn ask(core: &mut Core, id: u64, inputs: Vec<InputRequest>) {
+    let Some(request) = core.handle_of(id) else { return };
+    core.count_sampling(inputs.iter().filter(|input| input.method == ServerMethod::Sampling).count());
+    step(core, id, Input::InputRequired);
+    core.event(Event::InputRequired { request, inputs });
+}
+
 /// An error requires the user to visit these URLs, which is offered once.
-fn on_urls_required(core: &mut Core, id: u64, inputs: &[InputRequest]) -> Signals {
+fn expect_elicitations(core: &mut Core, id: u64, inputs: &[InputRequest]) {
     if let Some(call) = core.requests.call_mut(id) {
         call.urls = call.urls.saturating_add(1);
     }
-    let ids = inputs.iter().map(|input| input.key.clone()).collect();
-    Signals::one(Signal::Elicitations { ids, request: core.handle_of(id) })
+    let (request, limit) = (core.handle_of(id), core.options.limits.server_requests);
+    for input in inputs {
+        core.url_elicitations.add(input.key.clone(), request, limit);
+    }
 }
 
-fn classify<'a>(core: &Core, id: u64, result: &'a RawValue, judge: &Judge<'_>) -> Classified<'a> {
+fn classify<'a>(core: &Core, id: u64, result: &'a RawValue) -> Classified<'a> {
     let json = Json::from(result);
     let tool = core.requests.get(id).is_some_and(|open| open.purpose.is_tool_call());
     match result_type::of_call(core, json, tool) {
         Content::Complete => Classified::Complete(Outcome::Result(result.to_owned())),
-        Content::Input => classify_inputs(core, id, result, judge),
+        Content::Input => classify_inputs(core, id, result),
         Content::Task => Classified::Task(task::described(core, json)),
         Content::Invalid => {
             Classified::Invalid(format!("a result of the unknown type {}", result_type::type_of(json)).into())
@@ -300,10 +301,6 @@ enum Classified<'a> {
     Task(Json<'a>),
 }
 
-/// Decides on an input that the server requires, by its method and parameters, and by how many sampling requests of the
-/// same result were allowed before.
-pub(super) type Judge<'a> = dyn Fn(&Core, &str, Option<&RawValue>, usize) -> Reaction + 'a;
-
 /// The inputs of a result that were not required before.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Class {
@@ -331,10 +328,10 @@ struct Inputs {
 }
 
 /// Classifies a result that requires input.
-fn classify_inputs<'a>(core: &Core, id: u64, result: &RawValue, judge: &Judge<'_>) -> Classified<'a> {
+fn classify_inputs<'a>(core: &Core, id: u64, result: &RawValue) -> Classified<'a> {
     let json = Json::from(result);
     let state = json.member("requestState").filter(|state| !state.is_null());
-    let inputs = read_inputs(core, result, &BTreeSet::new(), judge);
+    let inputs = read_inputs(core, result, &BTreeSet::new());
     let begin = |inputs: Inputs| {
         let rounds = next_round(core, id, result.to_owned(), state, &inputs, 0)?;
         Ok((Box::new(InputRounds { known: inputs.known, ..rounds }), inputs.wanted))
@@ -396,11 +393,6 @@ fn task_round(
     Ok((Box::new(InputRounds { known: inputs.known, ..rounds }), inputs.wanted))
 }
 
-/// The sampling requests among the inputs for the embedder.
-fn sampling_of(inputs: &[InputRequest]) -> usize {
-    inputs.iter().filter(|input| input.method == ServerMethod::Sampling).count()
-}
-
 /// Stores a round of input. If the embedder has none to give, the responses are complete.
 fn set_input(core: &mut Core, id: u64, mut rounds: Box<InputRounds>, wanted: &[InputRequest]) {
     if wanted.is_empty() {
@@ -412,10 +404,10 @@ fn set_input(core: &mut Core, id: u64, mut rounds: Box<InputRounds>, wanted: &[I
 
 /// Classifies an error that requires the user to visit URLs before the call is made again, which is offered once
 /// (specification 2025-11-25, "Elicitation", URL Elicitation Required Error).
-fn classify_error<'a>(core: &Core, id: u64, error: RequestError, judge: &Judge<'_>) -> Classified<'a> {
+fn classify_error<'a>(core: &Core, id: u64, error: RequestError) -> Classified<'a> {
     let RequestError::Server(object) = &error else { return Classified::Complete(Outcome::Error(error)) };
     let Some(required) = urls_required(core, id, object) else { return Classified::Complete(Outcome::Error(error)) };
-    let inputs = read_inputs(core, &required, &BTreeSet::new(), judge);
+    let inputs = read_inputs(core, &required, &BTreeSet::new());
     if inputs.class() != Class::Wanted {
         return Classified::Complete(Outcome::Error(error));
     }
@@ -426,7 +418,7 @@ fn classify_error<'a>(core: &Core, id: u64, error: RequestError, judge: &Judge<'
 }
 
 /// Reads the inputs that a result requires, except those with these keys.
-fn read_inputs(core: &Core, result: &RawValue, except: &BTreeSet<Box<str>>, judge: &Judge<'_>) -> Inputs {
+fn read_inputs(core: &Core, result: &RawValue, except: &BTreeSet<Box<str>>) -> Inputs {
     let required = Json::from(result).member("inputRequests").filter(|required| required.is_object());
     let mut inputs = Inputs { known: Vec::new(), wanted: Vec::new(), declined: false, refused: None };
     let mut sampling: usize = 0;
@@ -446,7 +438,7 @@ fn read_inputs(core: &Core, result: &RawValue, except: &BTreeSet<Box<str>>, judg
         }
         let method = required.member("method").and_then(Json::as_string).unwrap_or_default();
         let params = required.member("params").map(Json::raw);
-        match judge(core, &method, params, sampling) {
+        match judge(core, Asking::Input { uncounted: sampling }, &method, params) {
             Reaction::Result(result) => {
                 inputs.known.push((key.into(), String::from_utf8(result).unwrap_or_default().into()));
             }

@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use super::super::core::{Core, Signal, Signals};
 use super::super::request::{CallTask, InputRounds};
 use super::super::{Event, InputRequest, Outcome, RequestError, Task, TaskError, TaskStatus, result_type};
-use super::{Class, Judge, on_invalid, sampling_of, set_input, step, step_to, task_round};
+use super::{Class, ask, on_invalid, set_input, step, step_to, task_round};
 use crate::jsonrpc::{ErrorObject, Json, Object};
 use crate::machine::request;
 use crate::machine::server::result::Content;
@@ -127,23 +127,18 @@ const fn classify(status: TaskStatus) -> Status {
 }
 
 /// Takes the response to a request about a task.
-pub(super) fn on_response(
-    core: &mut Core,
-    id: u64,
-    response: Result<&RawValue, RequestError>,
-    judge: &Judge<'_>,
-) -> Signals {
+pub(super) fn on_response(core: &mut Core, id: u64, response: Result<&RawValue, RequestError>) {
     let state = core.requests.call(id).and_then(|call| call.task.as_ref()).map(|task| task.state);
-    let Some(state) = state else { return Signals::NONE };
+    let Some(state) = state else { return };
     let change = match (response, state) {
         (Err(error), _) => Change::with(Input::Refused, Outcome::Error(error)),
         (Ok(_), State::Updating) => Change::of(Input::Updated),
         (Ok(result), State::Fetching) => Change::with(Input::Fetched, Outcome::Result(result.to_owned())),
         (Ok(result), State::Created | State::Working | State::Done | State::Asking | State::Over) => {
-            read_status(core, id, result, judge)
+            read_status(core, id, result)
         }
     };
-    Signals::sampling(apply(core, id, change))
+    apply(core, id, change);
 }
 
 /// The call that runs as the task that `notifications/tasks` is about.
@@ -153,9 +148,9 @@ pub(in crate::client) fn id_of_call(core: &Core, params: &RawValue) -> Option<u6
 }
 
 /// Takes `notifications/tasks` about a call, while no request about the task is on its way.
-pub(in crate::client) fn on_notification(core: &mut Core, id: u64, params: &RawValue, judge: &Judge<'_>) -> Signals {
-    let change = read_status(core, id, params, judge);
-    Signals::sampling(apply(core, id, change))
+pub(in crate::client) fn on_notification(core: &mut Core, id: u64, params: &RawValue) {
+    let change = read_status(core, id, params);
+    apply(core, id, change);
 }
 
 /// A task is to be polled.
@@ -169,7 +164,7 @@ pub(super) fn on_lost(core: &mut Core, id: u64, input: Input) {
 }
 
 /// Reads the server's report on a task.
-fn read_status(core: &Core, id: u64, result: &RawValue, judge: &Judge<'_>) -> Change {
+fn read_status(core: &Core, id: u64, result: &RawValue) -> Change {
     let Some(task) = core.requests.call(id).and_then(|call| call.task.as_ref()) else {
         return Change::of(Input::Working);
     };
@@ -192,7 +187,7 @@ fn read_status(core: &Core, id: u64, result: &RawValue, judge: &Judge<'_>) -> Ch
     let change = match task::reported(core.era().unwrap_or(Era::Legacy), classify(status)) {
         Report::Working => Change::of(Input::Working),
         Report::ResultWaits => Change::of(Input::ResultWaits),
-        Report::Inputs => read_inputs(core, id, task, result, judge),
+        Report::Inputs => read_inputs(core, id, task, result),
         Report::Result => match json.member("result").filter(|result| result.is_object()) {
             Some(result) => Change::with(Input::Outcome, Outcome::Result(result.to_raw())),
             None => Change::invalid("the task is completed, and has no result"),
@@ -213,11 +208,11 @@ fn read_status(core: &Core, id: u64, result: &RawValue, judge: &Judge<'_>) -> Ch
 }
 
 /// Reads the inputs that a task requires and that were not required before.
-fn read_inputs(core: &Core, id: u64, task: &CallTask, result: &RawValue, judge: &Judge<'_>) -> Change {
+fn read_inputs(core: &Core, id: u64, task: &CallTask, result: &RawValue) -> Change {
     if task.state == State::Done {
         return Change::of(Input::InputPending);
     }
-    let inputs = super::read_inputs(core, result, &task.keys, judge);
+    let inputs = super::read_inputs(core, result, &task.keys);
     let class = inputs.class();
     match class {
         Class::None => Change::of(Input::InputPending),
@@ -282,13 +277,11 @@ fn report_status(core: &mut Core, id: u64, status: TaskStatus, report: Task) {
     }
 }
 
-/// Returns how many sampling requests the embedder gets.
-fn apply(core: &mut Core, id: u64, change: Change) -> usize {
+fn apply(core: &mut Core, id: u64, change: Change) {
     let Change { report, input, mut outcome, mut round } = change;
     if let Some((status, report)) = report {
         report_status(core, id, status, report);
     }
-    let mut sampling = 0;
     for effect in move_on(core, id, input) {
         match effect {
             Effect::Wait => {
@@ -309,11 +302,9 @@ fn apply(core: &mut Core, id: u64, change: Change) -> usize {
                 step(core, id, request::Input::TaskSends);
             }
             Effect::Ask => {
-                if let Some((request, round)) = core.handle_of(id).zip(round.take()) {
+                if let Some(round) = round.take() {
                     let inputs = begin(core, id, round);
-                    sampling = sampling_of(&inputs);
-                    step(core, id, request::Input::InputRequired);
-                    core.event(Event::InputRequired { request, inputs });
+                    ask(core, id, inputs);
                 }
             }
             Effect::Cancel => cancel(core, id),
@@ -325,7 +316,6 @@ fn apply(core: &mut Core, id: u64, change: Change) -> usize {
             }
         }
     }
-    sampling
 }
 
 /// Steps the table of the task.
