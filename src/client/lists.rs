@@ -272,6 +272,7 @@ impl Listing {
 }
 
 /// How a list ended.
+#[derive(Clone, Copy)]
 enum End {
     Whole,
     /// Its beginning was received.
@@ -739,10 +740,11 @@ impl Lists {
     fn on_refresh_end(&mut self, core: &mut Core, family: Family, end: End) -> Signals {
         let slot = self.slots.get_mut(family);
         let (input, outcome) = match end {
-            End::Whole => match slot.connection.compare(core, family) {
-                refresh::Input::Differs => (refresh::Input::Differs, RefreshOutcome::Differs),
-                same => (same, RefreshOutcome::Same),
-            },
+            End::Whole => {
+                let input = slot.connection.compare(core, family);
+                let differs = input == refresh::Input::Differs;
+                (input, if differs { RefreshOutcome::Differs } else { RefreshOutcome::Same })
+            }
             End::Part => (refresh::Input::Part, RefreshOutcome::Part),
             End::Failed(_) => {
                 let error = slot.last_error.clone().unwrap_or_default();

@@ -1,5 +1,7 @@
 //! The tables as tests and the guide see them.
 
+#![allow(clippy::arithmetic_side_effects, reason = "tests")]
+
 use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::vec;
