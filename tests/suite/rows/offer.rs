@@ -54,3 +54,10 @@ fn without_capabilities_only_the_version_changes() {
     let roots = "invalid roots";
     assert_eq!(next(&mut host, -32602, roots), Some((json!("2025-06-18"), false)));
 }
+
+#[test]
+fn invalid_parameters_of_the_oldest_version_leave_the_capabilities_out_once() {
+    let mut host = Host::open(oldest(capable()));
+    assert_eq!(next(&mut host, -32602, "invalid parameters"), Some((json!("2024-11-05"), false)));
+    assert_eq!(next(&mut host, -32602, "invalid parameters"), None, "nothing is left to offer");
+}
