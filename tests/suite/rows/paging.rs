@@ -88,16 +88,18 @@ fn a_second_attempt_is_within_the_limits() {
 }
 
 #[test]
-fn a_repeated_empty_cursor_on_the_last_page_within_the_limit_ends_the_list_unless_the_page_has_new_items() {
+fn a_repeated_cursor_on_the_last_page_within_the_limit_ends_the_list_unless_the_page_has_new_items() {
     let cases = [
-        ("a", FamilyStatus::Listed, &["a"][..], None),
-        ("b", FamilyStatus::Partial, &["a", "b"], Some(QuirkKind::ListLimit)),
+        ("", "a", FamilyStatus::Listed, &["a"][..], None),
+        ("", "b", FamilyStatus::Partial, &["a", "b"], Some(QuirkKind::ListLimit)),
+        ("2", "a", FamilyStatus::Listed, &["a"], Some(QuirkKind::CursorLoop)),
+        ("2", "b", FamilyStatus::Partial, &["a", "b"], Some(QuirkKind::ListLimit)),
     ];
-    for (item, status, names, quirk) in cases {
+    for (cursor, item, status, names, quirk) in cases {
         let (mut host, list) = restarted(2);
-        reply(&mut host, &list, page(&["a"], ""));
+        reply(&mut host, &list, page(&["a"], cursor));
         let next = host.take_one();
-        reply(&mut host, &next, page(&[item], ""));
+        reply(&mut host, &next, page(&[item], cursor));
         assert_ended(host, status, names, quirk);
     }
 }
