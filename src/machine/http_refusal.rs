@@ -66,7 +66,6 @@ decision_table! {
 }
 
 /// What a refusal means for the client's credentials (specification 2026-07-28, "Authorization", Error Handling).
-#[cfg(feature = "http")]
 pub(crate) mod challenge {
     #[cfg(feature = "oauth")]
     use super::super::table::decision_table;

@@ -9,6 +9,8 @@ pub(crate) mod gate;
 pub(crate) mod handshake;
 #[cfg(feature = "http")]
 pub(crate) mod http_connection;
+#[cfg(feature = "http")]
+#[cfg_attr(not(feature = "oauth"), allow(dead_code, reason = "without OAuth the embedder authorizes the client"))]
 pub(crate) mod http_refusal;
 #[cfg(feature = "http")]
 pub(crate) mod http_response;

@@ -12,9 +12,7 @@ use core::fmt::Write;
 
 use super::link::shutdown;
 use super::page::Page;
-use super::{
-    Verdict, breaker, gate, handshake, http_refusal, hub, keepalive, link, listen, lists, request, server, task,
-};
+use super::{Verdict, breaker, gate, handshake, hub, keepalive, link, listen, lists, request, server, task};
 
 /// Every table, in the order of the guide.
 fn tables() -> Vec<Box<dyn Page>> {
@@ -29,7 +27,7 @@ fn tables() -> Vec<Box<dyn Page>> {
 
 #[cfg(feature = "http")]
 fn http_tables() -> Vec<Box<dyn Page>> {
-    use super::{http_connection as connection, http_response as response};
+    use super::{http_connection as connection, http_refusal as refusal, http_response as response};
     vec![
         Box::new(connection::phase::step::table()),
         Box::new(connection::sse::step::table()),
@@ -41,10 +39,11 @@ fn http_tables() -> Vec<Box<dyn Page>> {
         Box::new(response::end::table()),
         Box::new(response::expiry::table()),
         Box::new(response::meaning::table()),
+        Box::new(refusal::authorization::table()),
         #[cfg(feature = "oauth")]
-        Box::new(http_refusal::challenge::unauthorized::table()),
+        Box::new(refusal::challenge::unauthorized::table()),
         #[cfg(feature = "oauth")]
-        Box::new(http_refusal::challenge::insufficient_scope::table()),
+        Box::new(refusal::challenge::insufficient_scope::table()),
     ]
 }
 
@@ -83,7 +82,6 @@ fn core_tables() -> Vec<Box<dyn Page>> {
         Box::new(server::request::decide::table()),
         Box::new(server::notification::decide::table()),
         Box::new(server::result::decide::table()),
-        Box::new(http_refusal::authorization::table()),
         Box::new(hub::whole::step::table()),
         Box::new(hub::server::step::table()),
         Box::new(breaker::step::table()),

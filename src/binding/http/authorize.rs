@@ -21,7 +21,7 @@ pub(super) struct Waiting {
     /// Notifications and responses, which are as many as may be in flight.
     pub(super) messages: Vec<(Outgoing, u8)>,
     /// What is sent again at once: the token or nonce that it lacked has arrived.
-    pub(super) readmitted: Vec<Held>,
+    pub(super) authorized: Vec<Held>,
     /// How often the handshakes were refused since the client was ready last.
     pub(super) handshake: u8,
     /// How often the GET stream was refused since it was open last.
@@ -47,7 +47,7 @@ impl Waiting {
     /// It is sent again at once.
     fn send_again(&mut self, held: Held) {
         self.count(&held);
-        self.readmitted.push(held);
+        self.authorized.push(held);
     }
 
     /// It waits: here, or where its state is.
@@ -68,9 +68,9 @@ impl Waiting {
 
     /// The connection is gone: nothing of it waits any more. How often handshakes were refused goes on to be counted.
     pub(super) fn forget(&mut self) {
-        let mut readmitted = core::mem::take(&mut self.readmitted);
-        readmitted.retain(|it| matches!(it, Held::Connection));
-        *self = Self { readmitted, handshake: self.handshake, ..Self::default() };
+        let mut authorized = core::mem::take(&mut self.authorized);
+        authorized.retain(|it| matches!(it, Held::Connection));
+        *self = Self { authorized, handshake: self.handshake, ..Self::default() };
     }
 }
 
@@ -148,12 +148,12 @@ impl Http {
     }
 
     /// Sends again what was refused for a reason that is over. Returns whether there was any.
-    pub(super) fn readmit(&mut self, engine: &mut Engine) -> bool {
+    pub(super) fn send_authorized(&mut self, engine: &mut Engine) -> bool {
         let Some(waiting) = self.tokens.waiting() else { return false };
         if engine.is_ready() {
             waiting.handshake = 0;
         }
-        let all = core::mem::take(&mut waiting.readmitted);
+        let all = core::mem::take(&mut waiting.authorized);
         let any = !all.is_empty();
         for held in all {
             match held {
@@ -183,8 +183,8 @@ impl Http {
     }
 
     /// Reports the result of the authorization to held requests and messages. Returns whether there was a result.
-    pub(super) fn tell_waiting(&mut self, engine: &mut Engine) -> bool {
-        let Some(verdict) = self.tokens.take_verdict() else { return false };
+    pub(super) fn on_verdict(&mut self, engine: &mut Engine) -> bool {
+        let Some(verdict) = self.tokens.next_verdict() else { return false };
         let (requests, messages) = match self.tokens.waiting() {
             Some(waiting) => (core::mem::take(&mut waiting.requests), core::mem::take(&mut waiting.messages)),
             None => Default::default(),

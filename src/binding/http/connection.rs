@@ -662,7 +662,7 @@ impl Operate for Http {
             self.tokens.close();
         }
         // A result may cause another one: each is about other tokens.
-        while self.readmit(engine) || self.tell_waiting(engine) {
+        while self.send_authorized(engine) || self.on_verdict(engine) {
             self.drain(engine);
         }
     }
@@ -683,7 +683,7 @@ impl Operate for Http {
         self.settle(engine);
         let (now, last) = (engine.now(), self.timers.last());
         while let Some((timer, due)) = self.timers.take(now, last) {
-            self.fire(engine, timer, due);
+            self.on_timer(engine, timer, due);
             self.settle(engine);
         }
     }
@@ -699,7 +699,7 @@ impl Operate for Http {
             match engine.poll() {
                 Some(Output::Exchange(exchange)) => {
                     let exchange = ExchangeId(exchange);
-                    if self.prove(exchange)
+                    if self.ready_to_send(exchange)
                         && let Some(request) = self.hand_over(engine, exchange)
                     {
                         return Some(HttpAction::Request(request));
@@ -757,13 +757,13 @@ impl Client<Http> {
 
     /// Takes the end of a response.
     pub fn handle_end(&mut self, now: Time, exchange: ExchangeId) {
-        self.binding.over(&mut self.engine, now, exchange, None, "");
+        self.binding.on_end(&mut self.engine, now, exchange, None, "");
     }
 
     /// Takes the failure of an exchange, at any time before its end. An exchange whose head arrived has reached the
     /// server, whatever the failure.
     pub fn handle_failure(&mut self, now: Time, exchange: ExchangeId, broken: Broken, why: &str) {
-        self.binding.over(&mut self.engine, now, exchange, Some(broken), &shown_in(why));
+        self.binding.on_end(&mut self.engine, now, exchange, Some(broken), &shown_in(why));
     }
 }
 
@@ -787,7 +787,14 @@ impl Http {
     }
 
     /// An exchange ended: it is not dropped, whatever is due.
-    pub(super) fn over(&mut self, engine: &mut Engine, now: Time, id: ExchangeId, failure: Option<Broken>, why: &str) {
+    pub(super) fn on_end(
+        &mut self,
+        engine: &mut Engine,
+        now: Time,
+        id: ExchangeId,
+        failure: Option<Broken>,
+        why: &str,
+    ) {
         let (it, connection) = (self.take(engine, id), self.connection);
         self.handle_due(engine, now);
         if let Some(it) = it {
@@ -799,7 +806,7 @@ impl Http {
         self.settle(engine);
     }
 
-    fn fire(&mut self, engine: &mut Engine, timer: Timer, due: Due) {
+    fn on_timer(&mut self, engine: &mut Engine, timer: Timer, due: Due) {
         match due {
             Due::SendAgain(request) => self.post_again(engine, request),
             Due::SendInitialized => self.post_initialized(engine),

@@ -59,7 +59,7 @@ impl Tokens {
 
     pub(super) fn forget(&mut self, _: ExchangeId) {}
 
-    pub(super) fn take_head(&mut self, _: StatusCode, _: &HeaderMap) {}
+    pub(super) fn on_head(&mut self, _: StatusCode, _: &HeaderMap) {}
 
     pub(super) fn authority(
         &mut self,
@@ -84,7 +84,7 @@ impl Tokens {
         None
     }
 
-    pub(super) const fn take_verdict(&mut self) -> Option<Result<(), Box<str>>> {
+    pub(super) const fn next_verdict(&mut self) -> Option<Result<(), Box<str>>> {
         None
     }
 }

@@ -317,7 +317,7 @@ impl Http {
     /// Takes the head of a response.
     pub(super) fn head(&mut self, engine: &mut Engine, id: ExchangeId, status: StatusCode, headers: &HeaderMap) {
         let Some(it) = self.exchanges.get(id) else { return };
-        self.tokens.take_head(status, headers);
+        self.tokens.on_head(status, headers);
         let over = it.purpose.request().is_some_and(|request| !engine.is_sent(request));
         let purpose = self.purpose(engine, &it.purpose);
         self.unreached = false;
@@ -544,7 +544,7 @@ impl Http {
         if let Some(it) = self.drop_exchange(engine, id)
             && let ExchangeKind::Message(message) = it.purpose
         {
-            self.take_error(engine, &message, &error);
+            self.on_transport_error(engine, &message, &error);
         }
     }
 
@@ -812,7 +812,7 @@ impl Http {
         let Some(id) = message.id() else { return };
         let decoded = engine.decode(body);
         if let Some(error) = self.concerned(engine, message, &decoded, body.len()) {
-            return self.take_error(engine, message, &error);
+            return self.on_transport_error(engine, message, &error);
         }
         engine.handle_exchange(id, decoded, body);
         if engine.is_sent(id) {
@@ -854,7 +854,7 @@ impl Http {
     }
 
     /// Takes an error with a success status that concerns the transport.
-    fn take_error(&mut self, engine: &mut Engine, message: &Outgoing, error: &ErrorObject) {
+    fn on_transport_error(&mut self, engine: &mut Engine, message: &Outgoing, error: &ErrorObject) {
         match self.judge(engine, message, error) {
             (Expiry::No, Outcome::EndFormerAs(kind)) => self.end_former(engine, kind, message),
             (Expiry::AnsweredAs(kind), _) => {

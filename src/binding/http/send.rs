@@ -354,7 +354,7 @@ impl Http {
     }
 
     /// Sends an exchange, or has its proof signed first.
-    pub(super) fn prove(&mut self, id: ExchangeId) -> bool {
+    pub(super) fn ready_to_send(&mut self, id: ExchangeId) -> bool {
         let Some(it) = self.exchanges.get(id) else { return false };
         let method = match &it.purpose {
             ExchangeKind::Message(_) => "POST",

@@ -122,7 +122,7 @@ impl Persist for Http {
                 let polled = self.exchanges.iter().filter(|(_, it)| !matches!(it.reply, Reply::Unsent));
                 let polled: Vec<_> = polled.map(|(id, _)| id).collect();
                 for id in polled {
-                    self.over(engine, engine.now(), id, Some(Broken::Midway), WHY);
+                    self.on_end(engine, engine.now(), id, Some(Broken::Midway), WHY);
                 }
             }
             Secrets::Excluded => {

@@ -150,7 +150,7 @@ impl Tokens {
     }
 
     /// The head of a response came.
-    pub(super) fn take_head(&mut self, status: StatusCode, headers: &HeaderMap) {
+    pub(super) fn on_head(&mut self, status: StatusCode, headers: &HeaderMap) {
         if let Some(joined) = &mut self.joined {
             joined.authorization.take_nonce(status.is_success(), headers);
         }
@@ -196,7 +196,7 @@ impl Tokens {
         }
     }
 
-    /// Hides the secrets in the words of the server that the engine keeps.
+    /// Hides the secrets in the texts of the server that the engine keeps.
     pub(super) fn mask_texts(&self, engine: &mut Engine) {
         if let Some(authorization) = self.get() {
             engine.amend_texts(|text| hide(authorization, text));
@@ -208,8 +208,8 @@ impl Tokens {
         self.joined.as_mut().map(|joined| &mut joined.waiting)
     }
 
-    /// What requests that wait are told: there is a token, or why there is none.
-    pub(super) fn take_verdict(&mut self) -> Option<Result<(), Box<str>>> {
+    /// The result for requests that wait: there is a token, or why there is none.
+    pub(super) fn next_verdict(&mut self) -> Option<Result<(), Box<str>>> {
         let verdict = self.joined.as_mut()?.authorization.take_verdict()?;
         Some(verdict.map_err(|error| format!("{error}").into()))
     }
