@@ -9,7 +9,6 @@ use core::num::NonZero;
 use core::time::Duration;
 use serde_json::value::RawValue;
 
-use super::inputs::Sampled;
 use super::request::{Call, Purpose};
 use super::request_table::{OpenRequest, RequestTable};
 use super::{
@@ -976,4 +975,39 @@ pub(super) struct BindingReport {
     pub(super) holds_tools: bool,
     /// Messages without a response that the binding took and that are not delivered yet, and their bytes.
     pub(super) undelivered: (usize, usize),
+}
+
+/// When sampling requests were allowed within the last minute, oldest first. Few servers send any.
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
+pub(super) struct Sampled {
+    at: VecDeque<Time>,
+}
+
+impl Sampled {
+    const PERIOD: Duration = Duration::from_secs(60);
+
+    /// How many requests were allowed within the last minute.
+    pub(super) fn recent(&self, now: Time) -> usize {
+        let old = self.at.partition_point(|at| now.since(*at) >= Self::PERIOD);
+        self.at.len().saturating_sub(old)
+    }
+
+    fn count(&mut self, now: Time) {
+        while self.at.front().is_some_and(|at| now.since(*at) >= Self::PERIOD) {
+            self.at.pop_front();
+        }
+        self.at.push_back(now);
+    }
+}
+
+impl Core {
+    /// The embedder gets this many sampling requests, which count towards the policy's limit.
+    pub(super) fn count_sampling(&mut self, requests: usize) {
+        if self.options.sampling.per_minute.is_some() {
+            for _ in 0..requests {
+                self.sampled.get_or_insert_default().count(self.now);
+            }
+        }
+    }
 }

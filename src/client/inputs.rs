@@ -3,14 +3,13 @@
 
 use alloc::borrow::{Cow, ToOwned};
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
 use alloc::{format, vec};
-use core::time::Duration;
 use serde_json::value::RawValue;
 
-use super::core::Core;
+use super::core::{Core, Sampled};
 use super::{CommandError, SamplingPolicy, ServerMethod};
 use crate::Time;
 use crate::jsonrpc::{ErrorObject, Json, Object};
@@ -64,10 +63,7 @@ pub(super) fn judge(core: &Core, asking: Asking, method: &str, params: Option<&R
     let offers = if core.is_bare { &none } else { &options.capabilities };
     let is_sampling = method == method::SAMPLING;
     let flaw = if is_sampling { tool_flaw(params) } else { None };
-    let denied = is_sampling.then(|| {
-        let none = Sampled::default();
-        core.sampled.as_deref().unwrap_or(&none).denied(&options.sampling, params, core.now, uncounted)
-    });
+    let denied = is_sampling.then(|| denied(core.sampled.as_deref(), &options.sampling, params, core.now, uncounted));
     let denied = denied.flatten();
     let (class, declared) = classify(offers, method, params, flaw.is_some(), denied.is_some());
     match request::decide(asked, overrun, class, declared, full) {
@@ -162,71 +158,49 @@ fn roots_result(core: &Core) -> Vec<u8> {
     result
 }
 
-const MINUTE: Duration = Duration::from_secs(60);
-
 /// Maximum number of messages that are read.
 const MESSAGES: usize = 10_000;
-
-/// When sampling requests were allowed within the last minute, oldest first. Few servers send any.
-#[derive(Clone, Debug, Default)]
-#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
-pub(super) struct Sampled {
-    at: VecDeque<Time>,
-}
 
 /// Maximum number of model hints that are read, in order of preference: each is compared with each model of the policy.
 const HINTS: usize = 100;
 
-impl Sampled {
-    /// Why the policy denies a sampling request, if it does. `uncounted`: allowed requests that are not counted yet.
-    fn denied(
-        &self,
-        policy: &SamplingPolicy,
-        params: Option<&RawValue>,
-        now: Time,
-        uncounted: usize,
-    ) -> Option<String> {
-        let params = params.map(Json::from);
-        let member = |name| params.and_then(|params| params.member(name));
-        if !policy.models.is_empty() {
-            // "Hints are treated as substrings that can match model names flexibly."
-            let fits = |name: &str| policy.models.iter().any(|model| model.contains(name));
-            let hints = member("modelPreferences").and_then(|preferences| preferences.member("hints"));
-            let hints = hints.and_then(|hints| hints.elements(HINTS)).map(|hints| hints.kept).unwrap_or_default();
-            let hints = hints.iter().filter_map(|hint| hint.member("name").and_then(Json::as_string));
-            let names: Vec<_> = match &policy.model {
-                Some(model) => vec![Cow::Borrowed(&**model)],
-                None => hints.collect(),
-            };
-            if let Some(wanted) = names.first().filter(|_| !names.iter().any(|name| fits(name))) {
-                return Some(format!("the model {} is not allowed", excerpt(wanted)));
-            }
-        }
-        if let Some(most) = policy.tool_rounds {
-            let messages = member("messages").and_then(|messages| messages.elements(MESSAGES));
-            let messages = messages.map(|messages| messages.kept).unwrap_or_default();
-            let rounds = messages.into_iter().filter(|message| uses_tool(*message)).count();
-            if u32::try_from(rounds).is_ok_and(|rounds| rounds > most) || rounds >= MESSAGES {
-                return Some(format!("{rounds} rounds with tools, and at most {most} are allowed"));
-            }
-        }
-        let most = policy.per_minute?;
-        let old = self.at.partition_point(|at| now.since(*at) >= MINUTE);
-        let recent = self.at.len().saturating_sub(old).saturating_add(uncounted);
-        usize::try_from(most)
-            .is_ok_and(|most| recent >= most)
-            .then(|| format!("at most {most} requests a minute are allowed"))
-    }
-
-    /// Counts an allowed sampling request.
-    fn count(&mut self, policy: &SamplingPolicy, now: Time) {
-        if policy.per_minute.is_some() {
-            while self.at.front().is_some_and(|at| now.since(*at) >= MINUTE) {
-                self.at.pop_front();
-            }
-            self.at.push_back(now);
+/// Why the policy denies a sampling request, if it does. `uncounted`: allowed requests that are not counted yet.
+fn denied(
+    sampled: Option<&Sampled>,
+    policy: &SamplingPolicy,
+    params: Option<&RawValue>,
+    now: Time,
+    uncounted: usize,
+) -> Option<String> {
+    let params = params.map(Json::from);
+    let member = |name| params.and_then(|params| params.member(name));
+    if !policy.models.is_empty() {
+        // "Hints are treated as substrings that can match model names flexibly."
+        let fits = |name: &str| policy.models.iter().any(|model| model.contains(name));
+        let hints = member("modelPreferences").and_then(|preferences| preferences.member("hints"));
+        let hints = hints.and_then(|hints| hints.elements(HINTS)).map(|hints| hints.kept).unwrap_or_default();
+        let hints = hints.iter().filter_map(|hint| hint.member("name").and_then(Json::as_string));
+        let names: Vec<_> = match &policy.model {
+            Some(model) => vec![Cow::Borrowed(&**model)],
+            None => hints.collect(),
+        };
+        if let Some(wanted) = names.first().filter(|_| !names.iter().any(|name| fits(name))) {
+            return Some(format!("the model {} is not allowed", excerpt(wanted)));
         }
     }
+    if let Some(most) = policy.tool_rounds {
+        let messages = member("messages").and_then(|messages| messages.elements(MESSAGES));
+        let messages = messages.map(|messages| messages.kept).unwrap_or_default();
+        let rounds = messages.into_iter().filter(|message| uses_tool(*message)).count();
+        if u32::try_from(rounds).is_ok_and(|rounds| rounds > most) || rounds >= MESSAGES {
+            return Some(format!("{rounds} rounds with tools, and at most {most} are allowed"));
+        }
+    }
+    let most = policy.per_minute?;
+    let recent = sampled.map_or(0, |sampled| sampled.recent(now)).saturating_add(uncounted);
+    usize::try_from(most)
+        .is_ok_and(|most| recent >= most)
+        .then(|| format!("at most {most} requests a minute are allowed"))
 }
 
 /// The parameters with the policy's model and number of tokens, if they differ from the server's.
@@ -331,17 +305,6 @@ fn each_content<'a>(message: Json<'a>, each: impl FnMut(Json<'a>)) {
     match content.elements(MESSAGES) {
         Some(contents) => contents.kept.into_iter().for_each(each),
         None => core::iter::once(content).for_each(each),
-    }
-}
-
-impl Core {
-    /// The embedder gets this many sampling requests, which count towards the policy's limit.
-    pub(super) fn count_sampling(&mut self, requests: usize) {
-        if self.options.sampling.per_minute.is_some() {
-            for _ in 0..requests {
-                self.sampled.get_or_insert_default().count(&self.options.sampling, self.now);
-            }
-        }
     }
 }
 
