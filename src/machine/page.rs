@@ -2,7 +2,7 @@
 
 #![allow(clippy::arithmetic_side_effects, reason = "tests")]
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -65,16 +65,10 @@ pub(crate) struct StateTable<S, I, E: 'static> {
     pub(crate) states: Vec<S>,
     pub(crate) inputs: Vec<I>,
     pub(crate) row: fn(S, I) -> Row<S, E>,
-    written: fn(S, I) -> &'static str,
 }
 
 impl<S: Values + Ord, I: Values, E: Copy + Debug> StateTable<S, I, E> {
-    pub(crate) fn new(
-        name: &'static str,
-        text: &'static str,
-        row: fn(S, I) -> Row<S, E>,
-        written: fn(S, I) -> &'static str,
-    ) -> Self {
+    pub(crate) fn new(name: &'static str, text: &'static str, row: fn(S, I) -> Row<S, E>) -> Self {
         let (all, inputs) = (S::all(), I::all());
         let mut reached = BTreeSet::from([all[0]]);
         let mut frontier = vec![all[0]];
@@ -83,7 +77,7 @@ impl<S: Values + Ord, I: Values, E: Copy + Debug> StateTable<S, I, E> {
         }
         assert!(S::IS_PRODUCT || reached.len() == all.len(), "{name}: a state that nothing leads to");
         let states = all.into_iter().filter(|state| reached.contains(state)).collect();
-        Self { name, text, states, inputs, row, written }
+        Self { name, text, states, inputs, row }
     }
 
     /// Every state that can be reached with every input.
@@ -178,15 +172,9 @@ impl<S: Values + Ord, I: Values, E: Copy + Debug> Page for StateTable<S, I, E> {
         Some(out)
     }
 
-    /// States of which only a part differs that makes no difference in the row are one: one of them has to be taken.
     fn rows(&self) -> Vec<Vec<String>> {
-        let mut rows = BTreeMap::<_, Vec<String>>::new();
-        for (state, input, _) in self.cells().filter(|(_, _, row)| row.verdict != Verdict::Ignore) {
-            let (state_text, input_text) = (alloc::format!("{state:?}"), alloc::format!("{input:?}"));
-            let phase = String::from(state_text.split('/').next().unwrap_or_default());
-            rows.entry(((self.written)(state, input), phase, input_text)).or_default().push(state_text);
-        }
-        rows.into_iter().map(|((_, _, input), states)| vec![states.join(", "), input]).collect()
+        let taken = self.cells().filter(|(_, _, row)| row.verdict != Verdict::Ignore);
+        taken.map(|(state, input, _)| vec![alloc::format!("{state:?}"), alloc::format!("{input:?}")]).collect()
     }
 }
 

@@ -253,18 +253,9 @@ macro_rules! state_table {
                 }
             }
 
-            /// The row as it is written.
-            #[cfg(test)]
-            #[allow(unused_variables, reason = "names of parts that the right side uses")]
-            const fn written(state: $S, input: $I) -> &'static str {
-                match (state, input) {
-                    $( $crate::machine::table::state_pattern!($shape $I; $($left)+) => stringify!($($left)+), )+
-                }
-            }
-
             #[cfg(test)]
             pub(crate) fn table() -> $crate::machine::page::StateTable<$S, $I, $E> {
-                $crate::machine::page::StateTable::new($name, concat!($($doc, "\n"),*), row, written)
+                $crate::machine::page::StateTable::new($name, concat!($($doc, "\n"),*), row)
             }
         }
 
