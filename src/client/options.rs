@@ -48,7 +48,7 @@ pub struct Options {
     pub parallel_tool_calls: bool,
     /// Whether the server's annotations of its tools are believed: a call of a tool that says that it is read-only or
     /// idempotent may be sent again ([`Request::replay`](crate::Request::replay)), and a read-only one needs no approval
-    /// ([`Engine::approval`](crate::Engine::approval)). "Clients MUST consider tool annotations to be untrusted unless
+    /// ([`Engine::needs_approval`](crate::Engine::needs_approval)). "Clients MUST consider tool annotations to be untrusted unless
     /// they come from trusted servers" (specification 2026-07-28, "Tools"). `false`.
     #[cfg_attr(feature = "serde", serde(default))]
     pub trust: bool,

@@ -159,7 +159,7 @@ pub enum JournalError {
     Limit {
         /// The line.
         line: usize,
-        /// The limit, a field of [`JournalLimits`](super::JournalLimits).
+        /// The limit, a field of [`JournalLimits`].
         what: &'static str,
         /// Its value.
         limit: usize,

@@ -438,7 +438,7 @@ impl<'a> ResourceContents<'a> {
 pub struct ToolResult<'a> {
     /// The content, in order.
     pub content: Vec<Block<'a>>,
-    /// It has more than [`MAX_VALUES`](super::MAX_VALUES) values; those beyond are in `raw` only.
+    /// It has more than [`MAX_VALUES`] values; those beyond are in `raw` only.
     pub is_cut_off: bool,
     /// The structured result: any JSON value since 2026-07-28, an object before.
     pub structured: Option<&'a RawValue>,
@@ -475,7 +475,7 @@ pub struct PromptResult<'a> {
     pub description: Option<Cow<'a, str>>,
     /// The messages, in order.
     pub messages: Vec<PromptMessage<'a>>,
-    /// It has more than [`MAX_VALUES`](super::MAX_VALUES) values; those beyond are in `raw` only.
+    /// It has more than [`MAX_VALUES`] values; those beyond are in `raw` only.
     pub is_cut_off: bool,
     /// The `_meta` member.
     pub meta: Option<&'a RawValue>,
@@ -522,7 +522,7 @@ impl<'a> PromptResult<'a> {
 pub struct ReadResult<'a> {
     /// The contents; a directory may have several. Those without a URI are left out.
     pub contents: Vec<ResourceContents<'a>>,
-    /// It has more than [`MAX_VALUES`](super::MAX_VALUES) values; those beyond are in `raw` only.
+    /// It has more than [`MAX_VALUES`] values; those beyond are in `raw` only.
     pub is_cut_off: bool,
     /// The `_meta` member.
     pub meta: Option<&'a RawValue>,

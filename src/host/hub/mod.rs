@@ -415,7 +415,7 @@ impl Hub {
     /// - [`CallError::UnknownTool`] if no enabled server has a tool of this name that its filters allow.
     /// - [`CallError::Arguments`] if the arguments are not a JSON object, or not those of the utility tool.
     /// - [`CallError::NotUp`] if the name is known, for example from an earlier run, and the server's lists are not.
-    /// - [`CallError::CoolingDown`] if calls to the server are refused for some time ([`Breaker`](Breaker)).
+    /// - [`CallError::CoolingDown`] if calls to the server are refused for some time ([`Breaker`]).
     /// - [`CallError::Session`] with [`CommandError::TooManyRequests`] if too many calls or too many unpolled actions
     ///   wait, or with another reason of the session ([`Client::request`](crate::Client::request)).
     pub fn call(&mut self, now: Time, name: &str, arguments: Option<&RawValue>) -> Result<CallId, CallError> {
@@ -739,7 +739,7 @@ impl Hub {
         })
     }
 
-    /// The required servers that were not up yet, until [`HubEvent::Ready`](HubEvent::Ready) is reported:
+    /// The required servers that were not up yet, until [`HubEvent::Ready`] is reported:
     /// starting, failed, disabled or not configured.
     pub fn missing(&self) -> impl Iterator<Item = &str> {
         self.missing.iter().flatten().map(|server| &**server)
@@ -844,7 +844,7 @@ impl Hub {
 #[cfg(feature = "oauth")]
 impl Hub {
     /// Lets the sessions of servers whose entry has `auth: oauth` authorize themselves (feature `oauth`). What the
-    /// embedder has to do is [`HubAction::OAuth`](HubAction::OAuth), whose results
+    /// embedder has to do is [`HubAction::OAuth`], whose results
     /// [`handle_oauth`](Self::handle_oauth) takes. One URL at a time is given to the user's browser: that of another
     /// server follows when the user authorized, or the attempt ended. A server is started without a token, and waits for
     /// one only if it demands it; other servers start meanwhile, and its functions are offered once there is a token.
