@@ -55,6 +55,7 @@ pub(crate) trait Page {
     fn diagram(&self) -> Option<String>;
 
     /// The inputs of each row that is not ignored.
+    #[cfg_attr(not(feature = "rows"), allow(dead_code, reason = "only the recorder reads it"))]
     fn rows(&self) -> Vec<Vec<String>>;
 }
 
