@@ -17,6 +17,7 @@ use super::{
 };
 use crate::Time;
 use crate::catalog::{Catalog, TaskSupport};
+use crate::collections::trim;
 use crate::jsonrpc::{Json, Object, Spans};
 use crate::machine::keepalive::Pings;
 use crate::machine::link::Phase;
@@ -645,6 +646,12 @@ impl Outbox {
         Some(output)
     }
 
+    /// Whether there are outputs that an HTTP binding has not seen.
+    #[cfg(feature = "http")]
+    pub(super) fn has_uncarried(&self) -> bool {
+        self.carried < self.queue.len()
+    }
+
     /// Takes the next output that an HTTP binding has to carry out now. Events stay, after `amend`.
     #[cfg(feature = "http")]
     pub(super) fn carry(&mut self, mut amend: impl FnMut(&mut Event)) -> Option<Output> {
@@ -744,17 +751,6 @@ impl Outbox {
     /// Releases memory that is not needed.
     pub(super) fn release(&mut self) {
         self.queue.shrink_to_fit();
-    }
-}
-
-/// Entries for which a queue keeps memory.
-const KEPT: usize = 4;
-
-/// Releases the memory of a queue after a burst, when most of it is empty.
-pub(crate) fn trim<T>(queue: &mut VecDeque<T>) {
-    let room = queue.capacity();
-    if room > KEPT && queue.len() <= room / 4 {
-        queue.shrink_to((room / 2).max(KEPT));
     }
 }
 

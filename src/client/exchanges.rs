@@ -124,6 +124,11 @@ impl Engine {
         }
     }
 
+    /// Whether there is an output to carry out, or a request that stopped waiting for its response.
+    pub(crate) fn has_reports(&self) -> bool {
+        self.core.outbox.has_uncarried() || self.core.requests.has_settled()
+    }
+
     /// The next request that stopped waiting for its response, for whatever reason, and was not sent again.
     pub(crate) fn next_ended(&mut self) -> Option<u64> {
         loop {

@@ -45,7 +45,6 @@ pub use request::{Reference, Request, TraceContext};
 pub use server::{Server, ServerInfo};
 
 #[cfg(feature = "http")]
-pub(crate) use self::core::trim;
 pub(crate) use crate::machine::Wire;
 pub(crate) use action::Output;
 #[cfg(feature = "snapshot")]

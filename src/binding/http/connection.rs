@@ -16,8 +16,9 @@ use super::tokens::Tokens;
 use crate::Time;
 use crate::binding::address::{Address, UrlError, parse};
 use crate::client::{
-    Binding, Client, ConnectionId, Engine, OpenFailure, Operate, Outgoing, Output, Report, Transport, Wire, trim,
+    Binding, Client, ConnectionId, Engine, OpenFailure, Operate, Outgoing, Output, Report, Transport, Wire,
 };
+use crate::collections::trim;
 use crate::machine::http_connection::{get_stream, phase, sse};
 use crate::machine::{Row, Verdict};
 use crate::text::shown_in;

@@ -1,7 +1,6 @@
 //! Exchanges: requests and their responses, and the exchanges in flight.
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -13,6 +12,7 @@ use super::response::{Events, Kind, Refusal};
 use super::tokens::Sent;
 use crate::binding::address::Address;
 use crate::client::Outgoing;
+use crate::collections::Series;
 use crate::machine::http_response::Received;
 
 /// The purpose of an exchange.
@@ -144,9 +144,9 @@ pub(super) enum Carrier {
 #[derive(Clone, Debug, Default)]
 #[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Exchanges {
-    in_flight: BTreeMap<ExchangeId, Box<Exchange>>,
+    in_flight: Series<Box<Exchange>>,
     /// By the JSON-RPC ids of their requests.
-    carriers: BTreeMap<u64, Carrier>,
+    carriers: Series<Carrier>,
     /// Bytes of buffered responses.
     buffered: usize,
     last: u64,
@@ -159,29 +159,29 @@ impl Exchanges {
         if let Some(request) = exchange.purpose.request() {
             self.carry(request, Carrier::Exchange(id));
         }
-        self.in_flight.insert(id, Box::new(exchange));
+        self.in_flight.insert(id.0, Box::new(exchange));
         id
     }
 
     /// Removes an exchange, which then no longer carries its request.
     pub(super) fn remove(&mut self, id: ExchangeId) -> Option<Box<Exchange>> {
-        let exchange = self.in_flight.remove(&id)?;
+        let exchange = self.in_flight.remove(id.0)?;
         self.buffered = self.buffered.saturating_sub(exchange.reply.buffered());
         if let Some(request) = exchange.purpose.request()
-            && matches!(self.carriers.get(&request), Some(Carrier::Exchange(carrier)) if *carrier == id)
+            && matches!(self.carriers.get(request), Some(Carrier::Exchange(carrier)) if *carrier == id)
         {
-            self.carriers.remove(&request);
+            self.carriers.remove(request);
         }
         Some(exchange)
     }
 
     pub(super) fn get(&self, id: ExchangeId) -> Option<&Exchange> {
-        self.in_flight.get(&id).map(|exchange| &**exchange)
+        self.in_flight.get(id.0).map(|exchange| &**exchange)
     }
 
     /// The size of the response must not change, except by [`Self::grown`].
     pub(super) fn get_mut(&mut self, id: ExchangeId) -> Option<&mut Exchange> {
-        self.in_flight.get_mut(&id).map(|exchange| &mut **exchange)
+        self.in_flight.get_mut(id.0).map(|exchange| &mut **exchange)
     }
 
     #[cfg(feature = "snapshot")]
@@ -193,10 +193,10 @@ impl Exchanges {
     #[cfg(feature = "snapshot")]
     pub(super) fn is_consistent(&self) -> bool {
         let carried = self.carriers.iter().all(|(request, carrier)| match carrier {
-            Carrier::Exchange(id) => self.get(*id).is_some_and(|it| it.purpose.request() == Some(*request)),
+            Carrier::Exchange(id) => self.get(*id).is_some_and(|it| it.purpose.request() == Some(request)),
             Carrier::Timer(..) => true,
         });
-        carried && self.in_flight.keys().next_back().is_none_or(|id| id.0 <= self.last)
+        carried && self.in_flight.iter().next_back().is_none_or(|(id, _)| id <= self.last)
     }
 
     /// The buffered bytes of an exchange changed from `before` to `after`.
@@ -215,26 +215,26 @@ impl Exchanges {
         Some(exchange)
     }
 
-    pub(super) fn set_reply(&mut self, id: ExchangeId, reply: Reply) {
-        let Some(exchange) = self.get_mut(id) else { return };
-        let before = exchange.reply.buffered();
-        let after = reply.buffered();
+    pub(super) fn set_reply(&mut self, id: ExchangeId, reply: Reply) -> Option<&mut Exchange> {
+        let exchange = self.in_flight.get_mut(id.0)?;
+        let (before, after) = (exchange.reply.buffered(), reply.buffered());
+        self.buffered = self.buffered.saturating_sub(before).saturating_add(after);
         exchange.reply = reply;
-        self.grown(before, after);
+        Some(exchange)
     }
 
     /// The first exchange that is for this.
     pub(super) fn find(&self, is_it: impl Fn(&ExchangeKind) -> bool) -> Option<ExchangeId> {
-        self.in_flight.iter().find(|(_, exchange)| is_it(&exchange.purpose)).map(|(id, _)| *id)
+        self.iter().find(|(_, exchange)| is_it(&exchange.purpose)).map(|(id, _)| id)
     }
 
     /// The exchanges in the order in which they began.
     pub(super) fn iter(&self) -> impl Iterator<Item = (ExchangeId, &Exchange)> {
-        self.in_flight.iter().map(|(id, exchange)| (*id, &**exchange))
+        self.in_flight.iter().map(|(id, exchange)| (ExchangeId(id), &**exchange))
     }
 
     pub(super) fn carrier(&self, request: u64) -> Option<&Carrier> {
-        self.carriers.get(&request)
+        self.carriers.get(request)
     }
 
     fn carry(&mut self, request: u64, carrier: Carrier) {
@@ -256,11 +256,11 @@ impl Exchanges {
 
     /// No request waits for a timer any more.
     pub(super) fn forget_paused(&mut self) {
-        self.carriers.retain(|_, carrier| matches!(carrier, Carrier::Exchange(_)));
+        self.carriers.retain(|carrier| matches!(carrier, Carrier::Exchange(_)));
     }
 
     /// Nothing carries a request any more.
     pub(super) fn forget(&mut self, request: u64) -> Option<Carrier> {
-        self.carriers.remove(&request)
+        self.carriers.remove(request)
     }
 }

@@ -327,8 +327,8 @@ impl Http {
         if over {
             return;
         }
-        let has_retry_after = headers.contains_key(RETRY_AFTER);
-        let class = status_class(status, has_retry_after, headers.contains_key(WWW_AUTHENTICATE));
+        let has = |name| !status.is_success() && headers.contains_key(name);
+        let class = status_class(status, has(RETRY_AFTER), has(WWW_AUTHENTICATE));
         let labelled = Kind::labelled(headers);
         let reply = match http_response::head(purpose, self.sse.is_ready(), class) {
             Reading::Any => Reply::Begun(labelled),
@@ -376,8 +376,7 @@ impl Http {
     }
 
     fn begin_reply(&mut self, id: ExchangeId, status: StatusCode, reply: Reply) {
-        self.exchanges.set_reply(id, reply);
-        if let Some(it) = self.exchanges.get_mut(id) {
+        if let Some(it) = self.exchanges.set_reply(id, reply) {
             it.status = status.as_u16();
         }
     }

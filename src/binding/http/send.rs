@@ -12,7 +12,8 @@ use super::request::{self, Common};
 use super::tokens::Sent;
 use crate::Time;
 use crate::binding::address::Address;
-use crate::client::{ConnectionId, Engine, Outgoing, Output, Report, ShutdownStep, trim};
+use crate::client::{ConnectionId, Engine, Outgoing, Output, Report, ShutdownStep};
+use crate::collections::trim;
 use crate::machine::QuirkKind;
 use crate::machine::http_connection::send::{self, Decision, Message, Room};
 use crate::machine::http_connection::{phase, sse};
@@ -71,6 +72,10 @@ impl Queue {
 
     fn is_waiting(&self) -> bool {
         !self.waiting.is_empty()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.held.is_empty() && self.waiting.is_empty()
     }
 
     pub(super) fn waiting(&self) -> (usize, usize) {
@@ -369,25 +374,37 @@ impl Http {
 impl Http {
     /// Carries out the engine's outputs. Events wait to be polled.
     pub(super) fn drain(&mut self, engine: &mut Engine) {
-        loop {
-            self.tidy(engine);
-            if self.send_next(engine) {
-                continue;
+        if self.has_work(engine) {
+            loop {
+                self.tidy(engine);
+                if self.send_next(engine) {
+                    continue;
+                }
+                match engine.next_output(|event| self.tokens.mask(event)) {
+                    Some(output) => self.execute(engine, output),
+                    None if self.end_if_owing_nothing(engine) => {}
+                    None => break,
+                }
             }
-            match engine.next_output(|event| self.tokens.mask(event)) {
-                Some(output) => self.execute(engine, output),
-                None if self.end_if_owing_nothing(engine) => {}
-                None => break,
-            }
+            self.tokens.mask_texts(engine);
         }
-        self.tokens.mask_texts(engine);
         let (count, bytes) = self.queue.undelivered();
         engine.set_undelivered(count, bytes);
     }
 
+    /// Whether there may be something to carry out. After most of what is received of a response there is not.
+    fn has_work(&self, engine: &Engine) -> bool {
+        engine.has_reports() || !self.queue.is_empty() || self.phase == phase::State::Ending || self.has_lost(engine)
+    }
+
+    /// Whether the connection ended whose exchanges these are.
+    fn has_lost(&self, engine: &Engine) -> bool {
+        self.phase.is_connected() && !self.is_current(engine)
+    }
+
     /// Ends the exchanges of a connection that ended, or of requests that ended.
     fn tidy(&mut self, engine: &mut Engine) {
-        if self.phase.is_connected() && !self.is_current(engine) {
+        if self.has_lost(engine) {
             self.lose(engine);
         }
         while let Some(request) = engine.next_ended() {
@@ -450,7 +467,7 @@ impl Http {
                 self.post(engine, message, 0);
                 if kind == Message::Initialized {
                     self.step(engine, phase::Input::InitializedSent);
-                } else if established {
+                } else if established && self.phase == phase::State::Opening {
                     self.step(engine, phase::Input::Established);
                 }
             }
