@@ -199,6 +199,11 @@ impl Outgoing {
         self.of
     }
 
+    #[cfg(feature = "http")]
+    pub(crate) fn is_modern(&self) -> bool {
+        self.version.is_some_and(|version| version.era() == Era::Modern)
+    }
+
     /// The protocol version that is negotiated or offered.
     pub const fn version(&self) -> Option<ProtocolVersion> {
         self.version

@@ -41,9 +41,11 @@ pub(super) enum Backlog {
 
 /// The stage of the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
-    /// There is no connection that takes messages.
+pub(crate) enum Stage {
+    /// There is no transport.
     Down,
+    /// The transport is being opened.
+    Opening,
     /// The handshake is in progress.
     Handshake,
     /// The handshake is done, and discovery is in progress.
@@ -54,6 +56,18 @@ pub(super) enum Stage {
     Closing,
     /// The client is closed.
     Closed,
+}
+
+impl Stage {
+    /// Whether the handshake is done on an open connection.
+    pub(crate) const fn is_established(self) -> bool {
+        matches!(self, Self::Discovery | Self::Ready)
+    }
+
+    /// Whether a transport is open, or is being opened.
+    pub(crate) const fn has_transport(self) -> bool {
+        matches!(self, Self::Opening | Self::Handshake | Self::Discovery | Self::Ready)
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -202,8 +216,8 @@ impl Core {
             Phase::Ready => Stage::Ready,
             Phase::Closing => Stage::Closing,
             Phase::Closed => Stage::Closed,
+            Phase::Opening => Stage::Opening,
             Phase::Idle
-            | Phase::Opening
             | Phase::Draining
             | Phase::Retiring
             | Phase::Waiting
@@ -216,7 +230,7 @@ impl Core {
 
     /// Whether the handshake is done on an open connection.
     pub(super) const fn is_established(&self) -> bool {
-        matches!(self.stage(), Stage::Discovery | Stage::Ready)
+        self.stage().is_established()
     }
 
     pub(super) const fn is_ready(&self) -> bool {

@@ -18,7 +18,6 @@ use crate::jsonrpc::{Decoded, ErrorObject, Noise};
 use crate::machine::http_refusal::{Access, Authority, Authorization, Refused, authorization};
 use crate::machine::request::State;
 use crate::machine::{QuirkKind, link, request};
-use crate::protocol::Era;
 use crate::text::excerpt;
 
 /// What the HTTP binding reports about the exchanges of requests.
@@ -63,13 +62,18 @@ pub(crate) struct Unauthorized<'a> {
     pub(crate) authority: Authority,
 }
 
-/// The parts of a request that HTTP headers repeat.
+/// What a binding needs to know of a request.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct About<'a> {
-    /// The parameters of an embedder's request.
+pub(crate) struct Carried<'a> {
+    /// The embedder's id, if it is the embedder's request. Only such a one has the other members, apart from the task.
+    pub(crate) of: Option<RequestId>,
     pub(crate) params: Option<&'a RawValue>,
     /// The task that the request is about.
     pub(crate) task: Option<&'a str>,
+    /// How often it was refused for lack of authorization.
+    pub(crate) refusals: u8,
+    /// It was sent again for an expired session, so that it is not sent again for another one.
+    pub(crate) is_expired_again: bool,
 }
 
 /// What the binding queues, reports and asks.
@@ -163,11 +167,6 @@ impl Engine {
         self.core.is_sent(id)
     }
 
-    /// Whether a request was sent again for an expired session, so that it is not sent again for another one.
-    pub(crate) fn is_resent(&self, id: u64) -> bool {
-        calls::is_expired_again(&self.core, id)
-    }
-
     /// Whether a session expired since the last answered call.
     pub(crate) const fn has_expired(&self) -> bool {
         self.link.has_expired()
@@ -192,30 +191,10 @@ impl Engine {
         Some(self.core.encode_request(new, &open.purpose))
     }
 
-    /// How often this request of the embedder was refused for lack of authorization; `None` if it is another request.
-    pub(crate) fn refusals_of(&self, id: u64) -> Option<u8> {
-        self.core.requests.call(id).map(|call| call.unauthorized)
-    }
-
     /// Encodes a request again that waits for its response, with the same id. `None` if it does not wait any more.
     pub(crate) fn encode_again(&self, id: u64) -> Option<Outgoing> {
         let open = self.core.requests.get(id).filter(|open| open.phase == request::State::Sent)?;
         Some(self.core.encode_request(id, &open.purpose))
-    }
-
-    /// Whether a transport is open, or is being opened.
-    pub(crate) const fn has_transport(&self) -> bool {
-        self.link.has_transport()
-    }
-
-    /// Whether the client is closing.
-    pub(crate) fn is_closing(&self) -> bool {
-        self.core.link == link::Phase::Closing
-    }
-
-    /// Whether the handshake is done, and the server is a legacy one.
-    pub(crate) fn is_legacy(&self) -> bool {
-        self.core.is_established() && self.core.era() == Some(Era::Legacy)
     }
 
     /// Whether the last handshake was completed, even if its connection is lost.
@@ -223,23 +202,17 @@ impl Engine {
         self.core.agreed.is_some()
     }
 
-    /// Whether the handshake is done on the current connection.
-    pub(crate) fn has_handshake(&self) -> bool {
-        self.core.is_established()
-    }
-
-    /// The embedder's id of a request, if it is the embedder's.
-    pub(crate) fn handle_of(&self, id: u64) -> Option<RequestId> {
-        self.core.handle_of(id)
-    }
-
-    /// What HTTP headers repeat of a request.
-    pub(crate) fn about(&self, id: u64) -> About<'_> {
+    /// What is known of a request that an exchange carries.
+    pub(crate) fn carried(&self, id: u64) -> Carried<'_> {
         match self.core.requests.get(id).map(|open| &open.purpose) {
-            Some(Purpose::Call(call)) => {
-                About { params: call.request.params.as_deref(), task: call.task.as_ref().map(|task| &*task.id) }
-            }
-            Some(Purpose::CancelTask(task)) => About { params: None, task: Some(task) },
+            Some(Purpose::Call(call)) => Carried {
+                of: Some(call.handle),
+                params: call.request.params.as_deref(),
+                task: call.task.as_ref().map(|task| &*task.id),
+                refusals: call.unauthorized,
+                is_expired_again: calls::is_expired_again(call),
+            },
+            Some(Purpose::CancelTask(task)) => Carried { task: Some(task), ..Carried::default() },
             Some(
                 Purpose::Discover(_)
                 | Purpose::Initialize(_)
@@ -251,7 +224,7 @@ impl Engine {
                 | Purpose::Subscribe(_)
                 | Purpose::Unsubscribe(_),
             )
-            | None => About::default(),
+            | None => Carried::default(),
         }
     }
 
@@ -421,7 +394,7 @@ impl Engine {
             return Authorization::Nothing;
         }
         let refused = self.refused(id);
-        let connecting = self.link.has_transport() && !self.core.is_ready();
+        let connecting = self.stage().has_transport() && !self.core.is_ready();
         let access = match (forbidden, challenges.is_empty()) {
             (false, _) => Access::Required,
             (true, false) => Access::Insufficient,

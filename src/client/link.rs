@@ -65,11 +65,6 @@ impl Link {
         matches!(self.state.phase, Phase::Connecting | Phase::Ready)
     }
 
-    /// Whether a transport is open, or is being opened.
-    pub(super) const fn has_transport(&self) -> bool {
-        self.takes_messages() || matches!(self.state.phase, Phase::Opening)
-    }
-
     /// Whether a command is possible.
     pub(super) fn check(&self, command: Input, otherwise: CommandError) -> Result<(), CommandError> {
         if !table::refuses(link::step::row, link::step, self.state, command) {
@@ -200,7 +195,7 @@ impl Link {
                 let occasion = match core.stage() {
                     Stage::Discovery => "during discovery",
                     Stage::Handshake => "during the handshake",
-                    Stage::Down => "before it was open",
+                    Stage::Down | Stage::Opening => "before it was open",
                     Stage::Ready | Stage::Closing | Stage::Closed => "while it was in use",
                 };
                 let message = format!("{server} closed the connection {occasion}: {why}");
@@ -240,7 +235,9 @@ impl Link {
         let doing = match core.stage() {
             Stage::Handshake => "the handshake",
             Stage::Discovery => "discovery",
-            Stage::Down | Stage::Ready | Stage::Closing | Stage::Closed => "the opening of its transport",
+            Stage::Down | Stage::Opening | Stage::Ready | Stage::Closing | Stage::Closed => {
+                "the opening of its transport"
+            }
         };
         let message = format!("{} was not ready within {connect:?}: {doing} took too long", core.server_name());
         Signals::lost(FailureKind::HandshakeTimeout, message, link::Transport::Open)

@@ -21,7 +21,6 @@ mod outcome;
 mod request;
 mod request_table;
 mod result_type;
-mod router;
 mod server;
 mod server_requests;
 mod subscriptions;
@@ -51,4 +50,6 @@ pub(crate) use action::Output;
 pub(crate) use binding::{ClientState, Persist};
 pub(crate) use binding::{Operate, poll_pipe};
 #[cfg(feature = "http")]
-pub(crate) use exchanges::{About, Report, Unauthorized};
+pub(crate) use core::Stage;
+#[cfg(feature = "http")]
+pub(crate) use exchanges::{Carried, Report, Unauthorized};

@@ -260,8 +260,8 @@ pub(super) fn on_exchange_lost(core: &mut Core, id: u64, sent: bool) {
 }
 
 /// Whether the request was sent again for an expired session before.
-pub(super) fn is_expired_again(core: &Core, id: u64) -> bool {
-    core.requests.call(id).is_some_and(|call| call.expired >= EXPIRIES)
+pub(super) const fn is_expired_again(call: &Call) -> bool {
+    call.expired >= EXPIRIES
 }
 
 /// The request did not run, because its session expired.
