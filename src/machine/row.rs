@@ -148,6 +148,10 @@ kinds! {
     Probe5xx = "probe-5xx",
     /// A body does not match its `Content-Type`.
     ContentType = "content-type",
+    /// A stream ended regularly without the blank line after its last event, which is a whole message.
+    SseUnfinished = "sse-unfinished",
+    /// An event with another name than `message` is a whole message.
+    SseEventName = "sse-event-name",
     /// A notification was answered with a 2xx status other than 202.
     NotificationStatus = "notification-status",
     /// The GET of a stream was refused with a status other than 405.

@@ -1192,6 +1192,80 @@ fn events_of_another_type_are_no_messages() {
     assert!(web.is_ready() && web.quirks().is_empty(), "{:?}", web.session.quirks());
 }
 
+/// The sample of a guide to tool sync: the body ends after the last event's line.
+#[test]
+fn sse_unfinished_an_event_without_a_blank_line_counts_where_the_body_ends_regularly() {
+    for ending in ["", "\n", "\r", "\r\n"] {
+        let mut web = ready(&mut site().map_replies(move |exchange, reply| match exchange.is("tools/list") {
+            true => {
+                let answer = String::from_utf8(reply.body).unwrap();
+                Reply::status(200).body("text/event-stream", format!("event: message\ndata: {answer}{ending}"))
+            }
+            false => reply,
+        }));
+        assert_eq!((web.keys(Family::Tools), web.count("tools/list")), (vec!["a"], 1), "{ending:?}");
+        let (request, call) = web.call("a");
+        web.head(&call, 200, &[("content-type", "text/event-stream")]);
+        web.body(&call, format!("id: 4\ndata: {}{ending}", call.result(json!({"content": []}))));
+        assert_eq!(web.outcome(request), "open", "more data may follow");
+        web.end(&call);
+        assert!(was_answered(&web, request), "{ending:?}");
+        assert_eq!(web.quirk_methods(QuirkKind::SseUnfinished), ["tools/list", "tools/call"]);
+    }
+}
+
+#[test]
+fn sse_unfinished_does_not_apply_to_a_broken_body_or_a_part_of_a_message() {
+    let result = |call: &Exchange| call.result(json!({"content": []})).to_string();
+    for broken in [true, false] {
+        let mut web = ready(&mut site());
+        let (request, call) = web.call("a");
+        web.head(&call, 200, &[("content-type", "text/event-stream")]);
+        let text = result(&call);
+        if broken {
+            web.body(&call, format!("data: {text}\n"));
+            web.fail(&call, Broken::Midway);
+        } else {
+            web.body(&call, format!("data: {}", &text[..text.len() - 1]));
+            web.end(&call);
+        }
+        assert_eq!((web.outcome(request), web.quirks()), ("Unknown".into(), vec![]), "{broken}");
+    }
+}
+
+/// A session that expired is recovered, whichever way the error ends.
+#[test]
+fn sse_unfinished_an_error_about_the_session_renews_it() {
+    let mut site = site();
+    let mut web = ready(&mut site);
+    let (request, call) = web.call("a");
+    web.head(&call, 200, &[("content-type", "text/event-stream")]);
+    web.body(&call, format!("data: {}", call.error(-32001, "Session not found")));
+    web.end(&call);
+    web.serve(&mut site);
+    assert_error(&web, request, -32001, "Session not found");
+    assert_eq!((web.count("initialize"), web.is_ready()), (2, true));
+}
+
+#[test]
+fn sse_event_name_a_message_under_another_name_counts() {
+    let mut site = Site::legacy(json!({"tools": {"listChanged": true}})).result("tools/list", tools(&["a"]));
+    let mut web = ready(&mut site);
+    let (request, call) = web.call("a");
+    web.head(&call, 200, &[("content-type", "text/event-stream")]);
+    web.body(&call, events_named("response", &call.result(json!({"content": []}))));
+    assert!(was_answered(&web, request));
+    web.end(&call);
+    assert_quirk(&web, QuirkKind::SseEventName, "tools/call");
+    let stream = web.last("GET");
+    web.body(
+        &stream,
+        events_named("notification", &json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})),
+    );
+    web.wait(millis(1000));
+    assert_eq!(web.take_names(), ["tools/list"]);
+}
+
 fn events_named(name: &str, message: &Value) -> String {
     format!("event: {name}\ndata: {message}\n\n")
 }

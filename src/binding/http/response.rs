@@ -282,8 +282,8 @@ impl Http {
     /// Takes an event of a stream: a message to the engine, or what concerns the transport.
     fn event(&mut self, engine: &mut Engine, id: ExchangeId, name: &[u8], data: &[u8]) {
         let Some(it) = self.exchanges.get(id) else { return };
-        match (&it.purpose, name) {
-            (ExchangeKind::Sse, b"endpoint") => match same_origin(&self.url, data) {
+        if let (ExchangeKind::Sse, b"endpoint") = (&it.purpose, name) {
+            match same_origin(&self.url, data) {
                 Ok(target) => {
                     self.sse.set_endpoint(target);
                     self.sse_step(engine, sse::Input::Endpoint, "", b"");
@@ -292,33 +292,58 @@ impl Http {
                     let why = format!("the server's stream names the endpoint `{shown}`, which is another origin");
                     self.sse_step(engine, sse::Input::EndpointElsewhere, &why, b"");
                 }
-            },
-            (ExchangeKind::Sse, b"message") => {
-                self.sse_step(engine, sse::Input::Message, "the stream names no endpoint", data);
             }
-            (ExchangeKind::Message(_), b"message") => self.judge_event(engine, id, data),
-            (ExchangeKind::Resume(request, _), b"message") => {
-                let decoded = engine.decode(data);
-                engine.handle_exchange(*request, decoded, data);
+            return;
+        }
+        let decoded = engine.decode(data);
+        if name != b"message" {
+            if !is_message(&decoded) {
+                return;
             }
-            (ExchangeKind::Stream, b"message") => engine.handle_message(engine.now(), data),
-            _ => {}
+            event_quirk(
+                engine,
+                QuirkKind::SseEventName,
+                &it.purpose,
+                format!("an event named `{}`", String::from_utf8_lossy(name)),
+            );
+        }
+        match &it.purpose {
+            ExchangeKind::Message(message) => {
+                let Some(request) = message.id() else { return };
+                let Some(error) = self.concerned(engine, message, &decoded, data.len()) else {
+                    return engine.handle_exchange(request, decoded, data);
+                };
+                if let Some(it) = self.drop_exchange(engine, id)
+                    && let ExchangeKind::Message(message) = it.purpose
+                {
+                    self.on_transport_error(engine, &message, &error);
+                }
+            }
+            ExchangeKind::Resume(request, _) => engine.handle_exchange(*request, decoded, data),
+            ExchangeKind::Stream => engine.handle_message(engine.now(), data),
+            ExchangeKind::Sse => self.sse_step(engine, sse::Input::Message, "the stream names no endpoint", data),
+            ExchangeKind::DeleteFormer(..) | ExchangeKind::Delete(_) => {}
         }
     }
 
-    /// Takes a message in the stream that answers the POST of a request.
-    fn judge_event(&mut self, engine: &mut Engine, id: ExchangeId, data: &[u8]) {
-        let Some(Exchange { purpose: ExchangeKind::Message(message), .. }) = self.exchanges.get(id) else { return };
-        let Some(request) = message.id() else { return };
-        let decoded = engine.decode(data);
-        let Some(error) = self.concerned(engine, message, &decoded, data.len()) else {
-            return engine.handle_exchange(request, decoded, data);
-        };
-        if let Some(it) = self.drop_exchange(engine, id)
-            && let ExchangeKind::Message(message) = it.purpose
-        {
-            self.on_transport_error(engine, &message, &error);
+    /// The stream of an exchange that was removed ended regularly: an event that no blank line ended counts if it is a whole
+    /// message. Returns whether the exchange is settled by it.
+    fn finish_stream(&mut self, engine: &mut Engine, it: &Exchange) -> bool {
+        let Reply::Events(events) = &it.reply else { return false };
+        let Some(data) = events.decoder.clone().finish() else { return false };
+        let decoded = engine.decode(&data);
+        if !is_message(&decoded) {
+            return false;
         }
+        event_quirk(engine, QuirkKind::SseUnfinished, &it.purpose, "no blank line ends the last event".into());
+        match &it.purpose {
+            ExchangeKind::Message(message) => return !self.take_answer(engine, message, decoded, &data),
+            ExchangeKind::Resume(request, _) => engine.handle_exchange(*request, decoded, &data),
+            ExchangeKind::Stream => engine.handle_message(engine.now(), &data),
+            ExchangeKind::Sse => self.sse_step(engine, sse::Input::Message, "the stream names no endpoint", &data),
+            ExchangeKind::DeleteFormer(..) | ExchangeKind::Delete(_) => {}
+        }
+        false
     }
 
     /// There is no room to keep more of a response beside those of others.
@@ -445,7 +470,9 @@ impl Http {
             Some(Broken::Unreachable) if it.status == 0 => End::Unreached,
             Some(Broken::Unreachable | Broken::Midway) => End::Broke,
         };
-        self.end(engine, it, end, failure.map(|_| why));
+        if end != End::Complete || !self.finish_stream(engine, &it) {
+            self.end(engine, it, end, failure.map(|_| why));
+        }
     }
 
     /// An exchange that was removed has ended; `why` says how it broke.
@@ -584,15 +611,30 @@ impl Http {
     pub(super) fn answered(&mut self, engine: &mut Engine, message: &Outgoing, status: u16, body: &[u8]) {
         let Some(id) = message.id() else { return };
         let decoded = engine.decode(body);
-        if let Some(error) = self.concerned(engine, message, &decoded, body.len()) {
-            return self.on_transport_error(engine, message, &error);
-        }
-        engine.handle_exchange(id, decoded, body);
-        if engine.is_sent(id) {
+        let is_taken = self.take_answer(engine, message, decoded, body);
+        if is_taken && engine.is_sent(id) {
             let excerpt = String::from_utf8_lossy(body.get(..body.len().min(EXCERPT)).unwrap_or(body));
             let why = format!("the body is no answer to the request: {}", excerpt.trim());
             no_answer(engine, Some(id), status, &why);
         }
+    }
+
+    /// Takes a whole message that answers the POST of a request whose exchange was removed. Returns whether it was the
+    /// engine's, and not about the transport.
+    fn take_answer(
+        &mut self,
+        engine: &mut Engine,
+        message: &Outgoing,
+        decoded: Result<Decoded<'_>, Noise>,
+        body: &[u8],
+    ) -> bool {
+        let Some(id) = message.id() else { return false };
+        if let Some(error) = self.concerned(engine, message, &decoded, body.len()) {
+            self.on_transport_error(engine, message, &error);
+            return false;
+        }
+        engine.handle_exchange(id, decoded, body);
+        true
     }
 
     /// The error in a body with a success status, if it concerns the transport and not the engine.
@@ -747,6 +789,16 @@ impl Http {
         engine.transport_quirk(kind, Some(method::INITIALIZE), detail);
         self.delete(engine, ExchangeKind::DeleteFormer(id, former));
     }
+}
+
+fn is_message(decoded: &Result<Decoded<'_>, Noise>) -> bool {
+    matches!(decoded, Ok(Decoded::One(_) | Decoded::Batch(_)))
+}
+
+/// Records a deviation in the form of an event that is a message all the same.
+fn event_quirk(engine: &mut Engine, kind: QuirkKind, purpose: &ExchangeKind, detail: String) {
+    let method = if let ExchangeKind::Message(message) = purpose { message.method() } else { None };
+    engine.transport_quirk(kind, method, detail);
 }
 
 fn expiry_quirk(engine: &mut Engine, kind: QuirkKind, message: &Outgoing, status: StatusCode) {
