@@ -172,6 +172,11 @@ impl Engine {
         self.link.has_expired()
     }
 
+    /// Whether a request that was refused for now, and may have run, is sent again.
+    pub(crate) fn repeat(&mut self, id: u64) -> bool {
+        calls::repeat(&mut self.core, id)
+    }
+
     /// Encodes a request again that the server refused for now, with a new id: ids are never reused on a connection.
     /// `None` if the request does not wait for its response any more.
     pub(crate) fn restart(&mut self, id: u64) -> Option<Outgoing> {

@@ -766,11 +766,35 @@ fn a_404_with_another_error_that_names_the_session_is_an_expired_session() {
         web.serve(&mut site);
         assert!(was_answered(&web, request), "{code}: {:?}", web.ended(request));
         assert_eq!((web.count("initialize"), web.quirks()), (2, vec![]), "{code}");
-        // For other texts they are the outcome.
-        let (request, call) = web.call("a");
-        web.reply(&call, Reply::json(404, &call.error(code, "No such tool")));
+    }
+}
+
+/// Only -32601 is about the method: for any other code the status says that the session expired (specification
+/// 2025-11-25, "Session Management").
+#[test]
+fn a_404_with_any_other_code_is_an_expired_session() {
+    for (code, opened) in [(-32601, 1), (-32602, 2), (-32002, 2), (-32000, 2)] {
+        let mut site = site().on("tools/call", move |call| Reply::json(404, &call.error(code, "No such tool")));
+        let mut web = ready(&mut site);
+        let request = web.request(tool("a"));
+        web.serve(&mut site);
         assert_error(&web, request, code, "No such tool");
-        assert_eq!(web.count("initialize"), 2);
+        assert_eq!((web.count("initialize"), web.count("tools/call")), (opened, opened), "{code}");
+    }
+}
+
+#[test]
+fn session_expired_status_applies_to_any_code() {
+    for code in [-32601, -32602, -32002, -32000] {
+        for status in [400, 503] {
+            let mut site = site();
+            let mut web = ready(&mut site);
+            let (request, call) = web.call("a");
+            web.reply(&call, Reply::json(status, &call.error(code, "Session not found")));
+            web.serve(&mut site);
+            assert!(was_answered(&web, request), "{status} {code}: {:?}", web.ended(request));
+            assert_quirk(&web, QuirkKind::SessionExpiredStatus, "tools/call");
+        }
     }
 }
 

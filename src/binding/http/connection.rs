@@ -10,7 +10,7 @@ use core::time::Duration;
 use http::{HeaderMap, HeaderValue, StatusCode, Uri};
 
 use super::action::{Broken, ExchangeId, HttpAction, HttpRequest};
-use super::exchange::{Carrier, Due, Exchange, ExchangeKind, Exchanges, Queue, Reply, ResumePoint, Timer, Timers};
+use super::exchange::{Carrier, Due, Exchange, ExchangeKind, Exchanges, Paused, Queue, Reply, Timer, Timers};
 use super::request::{self, Common, SESSION_ID};
 use super::tokens::{Sent, Tokens};
 use crate::Time;
@@ -87,8 +87,8 @@ parts! {
     doubted: bool = false,
     /// The exchange of `notifications/initialized`.
     initialized: Option<ExchangeId> = None,
-    /// `notifications/initialized`, while it waits to be sent again.
-    initialized_again: Option<alloc::boxed::Box<Outgoing>> = None,
+    /// `notifications/initialized`, while it waits to be sent again, and for how long.
+    initialized_again: Option<Box<(Outgoing, Duration)>> = None,
     /// The wait of tool calls for the GET stream.
     stream_wait: Option<Timer> = None,
     session: Session = Session::default(),
@@ -606,10 +606,19 @@ impl Http {
         }
     }
 
+    /// Posts a message again after a wait that the server asked for.
+    fn post_after(&mut self, engine: &mut Engine, message: Outgoing, waited: Duration) {
+        let exchange = self.post(engine, message, 0);
+        if let Some(it) = self.exchanges.get_mut(exchange) {
+            it.waited = waited;
+        }
+    }
+
     /// Posts `notifications/initialized` again.
     pub(super) fn post_initialized(&mut self, engine: &mut Engine) {
-        if let Some(message) = self.initialized_again.take() {
-            self.post(engine, *message, 0);
+        if let Some(again) = self.initialized_again.take() {
+            let (message, waited) = *again;
+            self.post_after(engine, message, waited);
         }
     }
 
@@ -637,8 +646,16 @@ impl Http {
     }
 
     fn begin(&mut self, engine: &mut Engine, purpose: ExchangeKind, url: Address, redirects: u8) -> ExchangeId {
-        let it =
-            Exchange { purpose, url, redirects, status: 0, reply: Reply::Unsent, sent: Sent::default(), release: None };
+        let it = Exchange {
+            purpose,
+            url,
+            redirects,
+            waited: Duration::ZERO,
+            status: 0,
+            reply: Reply::Unsent,
+            sent: Sent::default(),
+            release: None,
+        };
         let exchange = self.exchanges.insert(it);
         engine.queue_action(Output::Exchange(exchange.0));
         exchange
@@ -754,10 +771,9 @@ impl Http {
     }
 
     /// A request waits without an exchange.
-    pub(super) fn pause(&mut self, engine: &Engine, request: u64, wait: Duration, broken: Option<Box<ResumePoint>>) {
-        let due = if broken.is_some() { Due::Resume(request) } else { Due::SendAgain(request) };
-        let timer = self.timers.arm(engine.now() + wait, due);
-        self.exchanges.pause(request, timer, broken);
+    pub(super) fn pause(&mut self, engine: &Engine, request: u64, wait: Duration, paused: Paused) {
+        let timer = self.timers.arm(engine.now() + wait, Due::Continue(request));
+        self.exchanges.pause(request, timer, paused);
     }
 }
 
@@ -1142,15 +1158,18 @@ impl Http {
 
     fn on_timer(&mut self, engine: &mut Engine, timer: Timer, due: Due) {
         match due {
-            Due::SendAgain(request) => self.post_again(engine, request),
             Due::SendInitialized => self.post_initialized(engine),
-            Due::Resume(request) => {
-                if let Some(broken) = self.exchanges.resume(request)
-                    && engine.is_sent(request)
-                {
+            Due::Continue(request) => match self.exchanges.resume(request) {
+                Some(Paused::Resume(broken)) if engine.is_sent(request) => {
                     self.get(engine, ExchangeKind::Resume(request, broken), 0);
                 }
-            }
+                Some(Paused::Resend(waited)) => {
+                    if let Some(message) = self.restart(engine, request) {
+                        self.post_after(engine, message, waited);
+                    }
+                }
+                Some(Paused::Resume(_)) | None => {}
+            },
             Due::GetStream => self.stream_step(engine, get_stream::Input::Timer),
             Due::StreamLate => self.step(engine, phase::Input::StreamDecided),
             Due::Release(id) => {

@@ -43,6 +43,18 @@ pub(super) struct ResumePoint {
     pub(super) last_id: Vec<u8>,
     /// The `retry` time of the server.
     pub(super) retry: Option<Duration>,
+    /// The last wait after a refusal of the GET for now.
+    pub(super) waited: Duration,
+}
+
+/// What a request waits for without an exchange.
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
+pub(super) enum Paused {
+    /// Its stream is resumed.
+    Resume(Box<ResumePoint>),
+    /// It is sent again, after this wait.
+    Resend(Duration),
 }
 
 /// A request and its response.
@@ -52,6 +64,8 @@ pub(super) struct Exchange {
     pub(super) purpose: ExchangeKind,
     pub(super) url: Address,
     pub(super) redirects: u8,
+    /// The last wait after a refusal of the message for now.
+    pub(super) waited: Duration,
     /// The status of the response; 0 until it begins.
     pub(super) status: u16,
     pub(super) reply: Reply,
@@ -138,8 +152,8 @@ impl Reply {
 pub(super) enum Carrier {
     /// An exchange.
     Exchange(ExchangeId),
-    /// A timer: there is no exchange until it fires; then the stream is resumed, or the request is sent again.
-    Timer(Timer, Option<Box<ResumePoint>>),
+    /// A timer: there is no exchange until it fires.
+    Timer(Timer, Paused),
 }
 
 /// The exchanges by their ids.
@@ -244,14 +258,14 @@ impl Exchanges {
     }
 
     /// A request waits for a timer.
-    pub(super) fn pause(&mut self, request: u64, timer: Timer, broken: Option<Box<ResumePoint>>) {
-        self.carry(request, Carrier::Timer(timer, broken));
+    pub(super) fn pause(&mut self, request: u64, timer: Timer, paused: Paused) {
+        self.carry(request, Carrier::Timer(timer, paused));
     }
 
-    /// The wait of a request is over; returns where its stream broke.
-    pub(super) fn resume(&mut self, request: u64) -> Option<Box<ResumePoint>> {
+    /// The wait of a request is over; returns what for.
+    pub(super) fn resume(&mut self, request: u64) -> Option<Paused> {
         match self.forget(request)? {
-            Carrier::Timer(_, broken) => broken,
+            Carrier::Timer(_, paused) => Some(paused),
             Carrier::Exchange(_) => None,
         }
     }
@@ -379,12 +393,10 @@ impl Queue {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(super) enum Due {
-    /// Send a request again, by its id on the wire.
-    SendAgain(u64),
+    /// Continue a request that waits without an exchange, by its id on the wire.
+    Continue(u64),
     /// Send `notifications/initialized` again.
     SendInitialized,
-    /// Resume the stream of a request, by its id on the wire.
-    Resume(u64),
     /// Request the GET stream again.
     GetStream,
     /// Stop the wait for the GET stream.

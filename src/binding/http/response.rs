@@ -12,7 +12,7 @@ use http::{HeaderMap, StatusCode};
 
 use super::action::{Broken, ExchangeId};
 use super::connection::{EXCERPT, Http, LONGEST_RETRY_AFTER, REDIRECTS, REFUSAL_BYTES, RETRY, Refused, SHORTEST_RETRY};
-use super::exchange::{Due, Exchange, ExchangeKind, Reply, ResumePoint};
+use super::exchange::{Due, Exchange, ExchangeKind, Paused, Reply, ResumePoint};
 use super::refusal::{
     Held, Refusal, error_class, error_in, error_to, is_initialized, is_known_expiry, refusal_text, says_no_session,
     status_class, stream_input,
@@ -496,7 +496,7 @@ impl Http {
             }
             AtEnd::InitializedBroke => {
                 if let ExchangeKind::Message(message) = it.purpose {
-                    self.initialized_again = Some(Box::new(message));
+                    self.initialized_again = Some(Box::new((message, it.waited)));
                 }
                 self.initialized_broke(engine, why.unwrap_or(lost_reason(received)));
             }
@@ -530,18 +530,18 @@ impl Http {
     }
 
     fn judged(&mut self, engine: &mut Engine, it: Box<Exchange>, end: End) {
-        let Exchange { purpose: ExchangeKind::Message(message), reply, status, sent, .. } = *it else { return };
+        let Exchange { purpose: ExchangeKind::Message(message), reply, status, sent, waited, .. } = *it else { return };
         match reply {
             Reply::Json(body) => self.answered(engine, &message, status, &body),
-            Reply::Refusal(refusal) => self.refused(engine, message, sent, &refusal, end == End::Broke),
+            Reply::Refusal(refusal) => self.refused(engine, message, (sent, waited), &refusal, end == End::Broke),
             Reply::Unsent | Reply::Nothing | Reply::Begun(_) | Reply::Events(_) | Reply::Ignored => {}
         }
     }
 
     fn resume_later(&mut self, engine: &Engine, it: Box<Exchange>) {
-        if let (ExchangeKind::Resume(id, broken), Reply::Refusal(refusal)) = (it.purpose, it.reply) {
-            let wait = refusal.retry_after.or(broken.retry).unwrap_or(RETRY).max(SHORTEST_RETRY);
-            self.pause(engine, id, wait, Some(broken));
+        if let (ExchangeKind::Resume(id, mut broken), Reply::Refusal(refusal)) = (it.purpose, it.reply) {
+            broken.waited = backoff(refusal.retry_after.or(broken.retry).unwrap_or(RETRY), broken.waited);
+            self.pause(engine, id, broken.waited, Paused::Resume(broken));
         }
     }
 
@@ -563,7 +563,7 @@ impl Http {
         };
         let events = if let Reply::Events(events) = &it.reply { Some(events) } else { None };
         let named = events.and_then(|events| events.decoder.last_id()).map(<[u8]>::to_vec);
-        let before = before.unwrap_or(ResumePoint { last_id: Vec::new(), retry: None });
+        let before = before.unwrap_or(ResumePoint { last_id: Vec::new(), retry: None, waited: Duration::ZERO });
         let (last_id, retry) = (named.unwrap_or(before.last_id), events.and_then(|it| it.retry).or(before.retry));
         let Some(id) = id else { return };
         if !engine.is_sent(id) {
@@ -571,7 +571,8 @@ impl Http {
         }
         if is_legacy(engine) && !last_id.is_empty() {
             let wait = retry.unwrap_or(RETRY).max(SHORTEST_RETRY);
-            self.pause(engine, id, wait, Some(Box::new(ResumePoint { last_id, retry })));
+            let point = Box::new(ResumePoint { last_id, retry, waited: Duration::ZERO });
+            self.pause(engine, id, wait, Paused::Resume(point));
         } else {
             lost(engine, Some(id), why.unwrap_or("the stream ended before the answer"));
         }
@@ -591,6 +592,12 @@ impl Http {
             engine.handle_transport(engine.now(), Transport::OpenFailed { how: OpenFailure::Connect, why });
         }
     }
+}
+
+/// The wait before a message is sent again that the server refused for now: as long as the server says, and at least twice
+/// as long as the last time.
+fn backoff(named: Duration, last: Duration) -> Duration {
+    named.max(SHORTEST_RETRY).max(last.saturating_mul(2)).min(LONGEST_RETRY_AFTER)
 }
 
 /// Why there is no response to a request.
@@ -687,11 +694,16 @@ impl Http {
         &mut self,
         engine: &mut Engine,
         message: Outgoing,
-        sent: Sent,
+        (sent, waited): (Sent, Duration),
         refusal: &Refusal,
         broke: bool,
     ) {
-        let (id, status, cut) = (message.id(), refusal.class(), refusal.is_cut(broke));
+        let (id, cut) = (message.id(), refusal.is_cut(broke));
+        let status = match refusal.class() {
+            // A gateway may have answered for a server that runs the request.
+            HttpStatus::Paused if id.is_some_and(|id| !engine.repeat(id)) => HttpStatus::Unavailable,
+            status => status,
+        };
         let error = error_in(&refusal.body);
         let text = String::from_utf8_lossy(&refusal.body);
         let said = error.as_ref().map_or(&*text, |error| &error.message);
@@ -721,7 +733,7 @@ impl Http {
                 self.authorize(engine, id, message, sent, refusal, said);
             }
             Outcome::Retry => {
-                self.retry(engine, message, refusal.retry_after.unwrap_or(RETRY).max(SHORTEST_RETRY));
+                self.retry(engine, message, backoff(refusal.retry_after.unwrap_or(RETRY), waited));
             }
             Outcome::EndFormerAs(kind) => self.end_former(engine, kind, &message),
             Outcome::Answer => take_refusal(engine, id, error, false),
@@ -774,10 +786,10 @@ impl Http {
     /// Sends a message again after this wait.
     fn retry(&mut self, engine: &Engine, message: Outgoing, wait: Duration) {
         match message.id() {
-            Some(id) => self.pause(engine, id, wait, None),
+            Some(id) => self.pause(engine, id, wait, Paused::Resend(wait)),
             None => {
                 self.timers.arm(engine.now() + wait, Due::SendInitialized);
-                self.initialized_again = Some(Box::new(message));
+                self.initialized_again = Some(Box::new((message, wait)));
             }
         }
     }

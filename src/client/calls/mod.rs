@@ -242,6 +242,20 @@ fn may_replay(core: &Core, id: u64) -> bool {
     request::may_replay(carrier, policy, effects, core.options.trust, again)
 }
 
+/// Whether a request that was refused for now, and may have run, is sent again: as often as its deadline allows if it only
+/// reads, otherwise as after a loss. The engine's own requests do nothing that matters twice.
+pub(super) fn repeat(core: &mut Core, id: u64) -> bool {
+    let Some(call) = core.requests.call(id) else { return true };
+    if call.task.is_some() || call.request.replay.is_none() && method::only_reads(&call.request.method) {
+        return true;
+    }
+    let repeats = may_replay(core, id);
+    if let Some(call) = core.requests.call_mut(id).filter(|_| repeats) {
+        call.lost = call.lost.saturating_add(1);
+    }
+    repeats
+}
+
 /// What is known of a request's effects, by its method and the server's annotations of the tool.
 fn effects_of(core: &Core, request: &Request) -> Effects {
     if method::only_reads(&request.method) {
