@@ -652,7 +652,9 @@ impl Engine {
             Wire::Http => Carrier::HttpSuccess,
         };
         let renewed = detect_era_change(core, id, carrier, response.as_ref().err());
-        self.answer(id, response.map_err(RequestError::Server));
+        if renewed.is_empty() || !calls::on_version_refused(core, id) {
+            self.answer(id, response.map_err(RequestError::Server));
+        }
         self.act(renewed);
     }
 

@@ -293,7 +293,9 @@ impl Engine {
             self.act(signals);
         } else {
             let renewed = detect_era_change(&mut self.core, id, Carrier::HttpError, Some(&error));
-            self.answer(id, Err(RequestError::Server(error)));
+            if renewed.is_empty() || !calls::on_version_refused(&mut self.core, id) {
+                self.answer(id, Err(RequestError::Server(error)));
+            }
             self.act(renewed);
         }
     }

@@ -105,10 +105,11 @@ fn difference() -> impl Strategy<Value = Difference> {
     (keys(), keys(), keys()).prop_map(|(added, removed, changed)| Difference::new(added, removed, changed))
 }
 
-const REASONS: [ResendReason; 7] = [
+const REASONS: [ResendReason; 8] = [
     ResendReason::Lost,
     ResendReason::NotSent,
     ResendReason::SessionExpired,
+    ResendReason::VersionRefused,
     ResendReason::Authorized,
     ResendReason::Headers,
     ResendReason::Busy,

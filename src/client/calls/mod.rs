@@ -273,7 +273,7 @@ pub(super) fn on_exchange_lost(core: &mut Core, id: u64, sent: bool) {
     on_lost(core, id, Broken::Exchange, sent);
 }
 
-/// Whether the request was sent again for an expired session before.
+/// Whether the request was sent again for an expired session or a refused version before.
 pub(super) const fn is_expired_again(call: &Call) -> bool {
     call.expired >= EXPIRIES
 }
@@ -283,6 +283,15 @@ pub(super) fn on_expired(core: &mut Core, id: u64) {
     if core.requests.call(id).is_some() {
         step(core, id, Input::Expired);
     }
+}
+
+/// The server refused a request because of its version or era. Returns whether it is sent again after the new handshake.
+pub(super) fn on_version_refused(core: &mut Core, id: u64) -> bool {
+    let is_resent = core.requests.call(id).is_some_and(|call| !is_expired_again(call));
+    if is_resent {
+        step(core, id, Input::VersionRefused);
+    }
+    is_resent
 }
 
 /// The response says that the session expired, but the request may have run. It ends with this response, unless it may
@@ -710,6 +719,7 @@ fn reason_of(open: &OpenRequest, input: Input) -> Option<ResendReason> {
     }
     match input {
         Input::Expired | Input::ExpiredReplayable => Some(ResendReason::SessionExpired),
+        Input::VersionRefused => Some(ResendReason::VersionRefused),
         Input::LostReplayable => Some(ResendReason::Lost),
         Input::NotRun => Some(ResendReason::NotSent),
         Input::Restarted => Some(ResendReason::Busy),
