@@ -12,8 +12,8 @@ use serde_json::value::RawValue;
 use super::request::{Call, Purpose};
 use super::request_table::{OpenRequest, RequestTable};
 use super::{
-    CommandError, Event, FailureKind, KnownEra, LogLevel, Options, Outgoing, Output, Quirk, RequestId, Server, Stats,
-    Wire, options,
+    CommandError, Event, Failure, FailureKind, KnownEra, LogLevel, Options, Outgoing, Output, Quirk, RequestId, Server,
+    Stats, Wire, options,
 };
 use crate::Time;
 use crate::catalog::{Catalog, TaskSupport};
@@ -111,6 +111,12 @@ pub(super) struct Core {
     pub(super) doubts: u8,
     /// What is known of responses to `ping`.
     pub(super) pings: Pings,
+    /// How many connections in a row closed on a `ping`.
+    pub(super) ping_exits: u8,
+    /// Why the connection failed after which `initialize` is tried instead of `server/discover`.
+    pub(super) modern_failure: Option<Box<Failure>>,
+    /// `initialize` was tried since the client was ready last, because the server answered no list in the modern era.
+    pub(super) fell_back: bool,
     pub(super) log_level: Option<LogLevel>,
     /// The roots that the embedder set in place of those in the options.
     #[cfg_attr(feature = "snapshot", serde(default))]
@@ -152,6 +158,9 @@ impl Core {
             known_era: None,
             doubts: 0,
             pings: Pings::Unknown,
+            ping_exits: 0,
+            modern_failure: None,
+            fell_back: false,
             log_level: options.log_level,
             roots: None,
             was_ready: false,

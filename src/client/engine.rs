@@ -7,6 +7,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::time::Duration;
 use serde_json::value::RawValue;
 
 use super::core::{Core, Signal, Signals, Stage, Timer};
@@ -23,8 +24,8 @@ use super::server::Freshness;
 use super::server_requests::{ServerRequests, set_roots};
 use super::subscriptions::Subscriptions;
 use super::{
-    CommandError, ConnectionId, FamilyReport, KnownEra, LogLevel, Options, Outgoing, Output, Quirk, Request,
-    RequestError, RequestId, Server, ServerRequestId, Stats, Transport, Wire, calls, inputs,
+    CommandError, ConnectionId, Eras, Failure, FailureKind, FamilyReport, KnownEra, LogLevel, Options, Outgoing,
+    Output, Quirk, Request, RequestError, RequestId, Server, ServerRequestId, Stats, Transport, Wire, calls, inputs,
 };
 use crate::Time;
 use crate::catalog::{Catalog, List};
@@ -439,16 +440,25 @@ impl Engine {
                 self.core.timers.set(Timer::Connect, connect);
                 signals
             }
-            Signal::Lost(loss) => {
+            Signal::Lost(mut loss) => {
                 let lost = self.link.count_loss(core, &loss);
                 let gone = loss.transport == link::Transport::Closed;
                 if gone {
                     core.outbox.withdraw_transport();
+                    self.connection.keepalive.on_closed(core);
+                }
+                // The failure before the fallback says more.
+                if let Some(first) = core.modern_failure.take()
+                    && !matches!(loss.kind, FailureKind::Unauthorized | FailureKind::Forbidden)
+                {
+                    core.known_era = None;
+                    (loss.kind, loss.message) = (first.kind, first.message);
                 }
                 self.end_connection(gone);
                 self.link.lose(&mut self.core, lost, loss)
             }
             Signal::Ready => {
+                (core.modern_failure, core.fell_back) = (None, false);
                 let cheapest = self.lists.cheapest(core);
                 let signals = self.connection.keepalive.start(core, cheapest);
                 self.act(signals);
@@ -535,8 +545,12 @@ impl Engine {
     }
 
     fn on_timer(&mut self, timer: Timer) {
+        let is_silent = self.is_silent();
         let core = &mut self.core;
+        let timeouts = core.options.timeouts;
         let signals = match timer {
+            Timer::Connect if is_silent => self.fall_back(timeouts.connect.unwrap_or_default()),
+            Timer::Discovery if is_silent => self.fall_back(timeouts.discovery),
             Timer::Connect => Link::connect_timed_out(core),
             Timer::Open => self.link.open_timed_out(core),
             Timer::Discover => self.connection.handshake.step(core, handshake::Input::DiscoverTimeout),
@@ -552,6 +566,31 @@ impl Engine {
             Timer::Refresh(family) => self.lists.on_timer(core, family),
         };
         self.act(signals);
+    }
+
+    /// Whether a server that answered `server/discover` answered no list, and another connection may have the legacy era.
+    fn is_silent(&self) -> bool {
+        let core = &self.core;
+        let may_be_legacy = matches!(core.options.eras, Eras::Auto | Eras::LegacyFirst);
+        core.stage() == Stage::Discovery
+            && core.is_modern()
+            && may_be_legacy
+            && !core.was_ready
+            && !core.fell_back
+            && self.lists.has_no_answer()
+    }
+
+    /// The server answered no list: `initialize` is sent on a new connection, once.
+    fn fall_back(&mut self, within: Duration) -> Signals {
+        let core = &mut self.core;
+        let message = format!("{} answered `server/discover`, and no list within {within:?}", core.server_name());
+        let detail = format!("no list was answered within {within:?}; `initialize` follows on a new connection");
+        core.quirk(QuirkKind::ModernSilent, None, Some(method::DISCOVER), detail);
+        core.known_era = Some(KnownEra::new(ProtocolVersion::NEWEST_LEGACY));
+        core.modern_failure = Some(Box::new(Failure { kind: FailureKind::ListFailed, message: message.into() }));
+        core.fell_back = true;
+        self.end_connection(false);
+        self.link.step(&mut self.core, link::Input::Replace)
     }
 
     fn receive(&mut self, bytes: &[u8]) {
@@ -842,12 +881,17 @@ fn families(method: &str) -> &'static [Family] {
 impl Engine {
     /// The deadline of a request passed.
     fn on_request_timeout(&mut self, id: u64) -> Signals {
+        let is_silent = self.is_silent();
         let core = &mut self.core;
         let Some(open) = core.requests.get(id) else { return Signals::NONE };
         match &open.purpose {
             Purpose::Call(_) => calls::step(core, id, request::Input::TimedOut),
             Purpose::Listen { .. } => return self.subscriptions.on_silent(core),
             Purpose::CancelTask(_) => core.give_up(id),
+            Purpose::List { .. } if is_silent => {
+                let within = core.options.timeouts.request;
+                return self.fall_back(within);
+            }
             Purpose::Discover(_)
             | Purpose::Initialize(_)
             | Purpose::List { .. }

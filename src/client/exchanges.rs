@@ -27,10 +27,11 @@ pub(crate) enum Report<'a> {
     Lost { id: u64, sent: bool, why: &'a str },
     /// The server refused a request with a status, without a JSON-RPC error.
     Refused { id: u64, status: u16, why: &'a str },
-    /// The error with which a request was refused, whatever id it has. With `headers`, a call was refused because of headers
-    /// that the tool's schema requires. The schema may have changed, so the tools are listed again, once, and the call is
-    /// made again (specification 2026-07-28, "Streamable HTTP", Client Behavior).
-    Error { id: u64, error: ErrorObject, headers: bool },
+    /// The error with which a request was refused, whatever id it has. `unprocessed`: the status is a 4xx, so that the
+    /// request did not run. With `headers`, a call was refused because of headers that the tool's schema requires. The
+    /// schema may have changed, so the tools are listed again, once, and the call is made again (specification 2026-07-28,
+    /// "Streamable HTTP", Client Behavior).
+    Error { id: u64, error: ErrorObject, unprocessed: bool, headers: bool },
     /// The session expired (specification 2025-11-25, "Session Management"). The request with this id was refused because of
     /// it, and did not run.
     Expired { id: Option<u64> },
@@ -256,7 +257,7 @@ impl Engine {
         match report {
             Report::Lost { id, sent, why } => self.on_exchange_lost(id, sent, why),
             Report::Refused { id, status, why } => self.on_status(id, status, why),
-            Report::Error { id, error, headers } => self.on_error(id, error, headers),
+            Report::Error { id, error, unprocessed, headers } => self.on_error(id, error, unprocessed, headers),
             Report::Expired { id } => self.on_expired(id),
             Report::ExpiredResponse { id, error } => {
                 if self.core.is_established() && self.core.is_sent(id) {
@@ -283,7 +284,7 @@ impl Engine {
     }
 
     /// The server refused a request with a JSON-RPC error.
-    fn on_error(&mut self, id: u64, error: ErrorObject, headers: bool) {
+    fn on_error(&mut self, id: u64, error: ErrorObject, unprocessed: bool, headers: bool) {
         if !self.core.is_sent(id) {
             return;
         }
@@ -293,7 +294,7 @@ impl Engine {
             self.act(signals);
         } else {
             let renewed = detect_era_change(&mut self.core, id, Carrier::HttpError, Some(&error));
-            if renewed.is_empty() || !calls::on_version_refused(&mut self.core, id) {
+            if renewed.is_empty() || !unprocessed || !calls::on_version_refused(&mut self.core, id) {
                 self.answer(id, Err(RequestError::Server(error)));
             }
             self.act(renewed);

@@ -25,6 +25,8 @@ pub(super) struct Link {
     connection: ConnectionId,
     /// Lost connections in a row that did not answer a call or last long enough.
     losses: u32,
+    /// When the first of them was opened.
+    trying_since: Time,
     /// Sessions that expired since the last answered call.
     expiries: u32,
     /// A call was answered on this connection.
@@ -42,6 +44,7 @@ impl Default for Link {
             shutdown: shutdown::State::Idle,
             connection: ConnectionId::default(),
             losses: 0,
+            trying_since: Time::ZERO,
             expiries: 0,
             is_healthy: false,
             ready_since: Time::ZERO,
@@ -263,8 +266,17 @@ impl Link {
         self.losses = if worked { 1 } else { self.losses.saturating_add(1) };
         self.is_healthy = false;
         let losses = self.losses;
+        let connect = core.options.timeouts.connect.unwrap_or(core.options.timeouts.open);
         let attempts = match core.options.reconnect {
             None => link::Attempts::Never,
+            // A server that is started beside the client may not listen yet.
+            Some(_)
+                if loss.kind == FailureKind::Connect
+                    && !core.was_ready
+                    && core.now.since(self.trying_since) < connect =>
+            {
+                link::Attempts::Left
+            }
             Some(reconnect) if core.was_ready && losses > reconnect.budget => link::Attempts::UsedUp,
             Some(reconnect) if !core.was_ready && losses >= reconnect.first => link::Attempts::UsedUp,
             Some(_) => link::Attempts::Left,
@@ -349,6 +361,9 @@ impl Link {
 
     fn open(&mut self, core: &mut Core) {
         core.timers.clear();
+        if self.losses == 0 {
+            self.trying_since = core.now;
+        }
         // What was queued for an earlier transport, responses included, is obsolete.
         core.outbox.withdraw_transport();
         core.agreed = None;

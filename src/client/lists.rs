@@ -320,6 +320,14 @@ impl Lists {
         }
     }
 
+    /// Whether lists were requested on this connection, and none was answered in any way.
+    pub(super) fn has_no_answer(&self) -> bool {
+        let is_open = |slot: &Slot| slot.connection.listing.as_ref().is_some_and(|listing| listing.pages == 0);
+        let is_unasked = |slot: &Slot| matches!(slot.connection.discovery, State::NotRequested | State::NotAdvertised);
+        self.slots.iter().any(|(_, slot)| is_open(slot))
+            && self.slots.iter().all(|(_, slot)| is_open(slot) || is_unasked(slot))
+    }
+
     pub(super) fn error(&self, family: Family) -> Option<&str> {
         self.slots.get(family).last_error.as_deref()
     }

@@ -450,6 +450,11 @@ impl RequestTable {
         self.ids.forget(id);
     }
 
+    /// Whether no request was made after this one.
+    pub(super) const fn is_newest(&self, id: u64) -> bool {
+        self.ids.last() == id
+    }
+
     /// Whether a request was polled and waits for its response.
     pub(super) fn is_sent(&self, id: u64) -> bool {
         self.open.get(id).is_some_and(|open| open.phase == State::Sent)

@@ -139,6 +139,10 @@ kinds! {
     PingUnsupported = "ping-unsupported",
     /// The server answers other requests, but not `ping`.
     PingSilent = "ping-silent",
+    /// The server closed the connection on `ping`, twice in a row.
+    PingExits = "ping-exits",
+    /// The server answered `server/discover`, and then no list.
+    ModernSilent = "modern-silent",
     /// The server declares that it announces changes, and refuses `subscriptions/listen`.
     ListenRefused = "listen-refused",
     /// Each request of a list causes a `list_changed`, although the list is the same.

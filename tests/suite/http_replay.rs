@@ -523,7 +523,8 @@ impl World {
             401 | 403 | 429 => true,
             404 if held => true,
             400 | 503 if held && text.is_some_and(Text::names_the_session) => true,
-            400..500 if modern && code == Some(-32020) => true,
+            // The version or the era was refused, or the method.
+            400..500 if matches!(code, Some(-32020 | -32021 | -32022 | -32601)) => true,
             200..300 => modern && matches!((body, end), (Body::InputRequired, End::Whole | End::Never)),
             _ => false,
         }

@@ -736,8 +736,8 @@ impl Http {
                 self.retry(engine, message, backoff(refusal.retry_after.unwrap_or(RETRY), waited));
             }
             Outcome::EndFormerAs(kind) => self.end_former(engine, kind, &message),
-            Outcome::Answer => take_refusal(engine, id, error, false),
-            Outcome::RenewHeaders => take_refusal(engine, id, error, true),
+            Outcome::Answer => take_refusal(engine, id, error, refusal.status, false),
+            Outcome::RenewHeaders => take_refusal(engine, id, error, refusal.status, true),
             Outcome::RefusedAsSse => {
                 if let Some(id) = id {
                     self.sse.refuse(Refused { id, status: refusal.status.as_u16(), text: refusal_text(refusal, said) });
@@ -819,9 +819,10 @@ fn expiry_quirk(engine: &mut Engine, kind: QuirkKind, message: &Outgoing, status
 }
 
 /// The error in a refusal is the response, whatever its id.
-fn take_refusal(engine: &mut Engine, id: Option<u64>, error: Option<ErrorObject>, headers: bool) {
+fn take_refusal(engine: &mut Engine, id: Option<u64>, error: Option<ErrorObject>, status: StatusCode, headers: bool) {
     if let (Some(id), Some(error)) = (id, error) {
-        engine.handle_report(Report::Error { id, error, headers });
+        let unprocessed = status.is_client_error();
+        engine.handle_report(Report::Error { id, error, unprocessed, headers });
     }
 }
 

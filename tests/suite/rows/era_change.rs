@@ -195,3 +195,16 @@ fn over_http_a_400_with_a_modern_error_makes_one_new_handshake() {
         assert_eq!(matches!(web.result_of(id), Outcome::Result(_)), status == 400);
     }
 }
+
+/// Only a 4xx shows that the request did not run.
+#[test]
+fn over_http_a_500_with_a_modern_error_does_not_send_the_request_again() {
+    let mut site = Site::legacy(json!({"tools": {}})).result("tools/list", tools(&["a"]));
+    let mut web = Web::connect(reconnecting(options()), &mut site);
+    let id = web.request(tool("a"));
+    let sent = web.take_named("tools/call");
+    web.end_with(&sent, Reply::json(500, &sent.error(-32020, "Session not found")));
+    web.wait_and_serve(seconds(5), &mut site);
+    assert!(matches!(web.result_of(id), Outcome::Error(_)) && web.is_ready());
+    assert_eq!(web.count("tools/call"), 1);
+}
