@@ -624,7 +624,7 @@ impl Step {
             }
         };
         // Only the run's timeout, which the user set, ends it.
-        request.timeout(Duration::MAX).progress()
+        request.timeout(Duration::MAX).progress(true)
     }
 }
 

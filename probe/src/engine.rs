@@ -278,7 +278,7 @@ impl Engine {
     /// Starts a step; with a hub, a call by its exposed name.
     pub(crate) fn start(&mut self, now: Time, step: &Step) -> Result<InFlight, Refused> {
         if let Some((hub, _)) = self.of_hub(now, 0) {
-            let in_flight = hub.call_with(now, &step.target, step.call_arguments(), |request| request.progress());
+            let in_flight = hub.call(now, &step.target, step.call_arguments());
             return in_flight.map(InFlight::Call).map_err(|error| {
                 let unknown = matches!(error, CallError::UnknownTool { .. });
                 Refused(if unknown { "not-advertised" } else { "not-sent" }, Some(error.to_string()))

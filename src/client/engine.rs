@@ -142,6 +142,12 @@ impl Engine {
         open.is_some_and(|open| matches!(open.phase, request::State::Queued | request::State::Written))
     }
 
+    /// Replaces the options. What is in flight keeps its deadlines.
+    pub(crate) fn set_options(&mut self, options: Arc<Options>) {
+        self.core.options = options;
+        self.write_requests();
+    }
+
     /// Replaces the items of a family by equal items that are shared.
     pub(crate) fn share_list(&mut self, family: Family, list: Arc<List>) {
         self.core.catalog.share(family, list);

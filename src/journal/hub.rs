@@ -147,7 +147,7 @@ impl Hub {
                     if let Some(timeout) = timeout {
                         request = request.timeout(timeout);
                     }
-                    if progress { request.progress() } else { request }
+                    request.progress(progress)
                 };
                 return Ok(HubAccepted::Call(self.call_with(now, &name, arguments.as_deref(), adapt)?));
             }

@@ -630,9 +630,9 @@ impl Rig {
         self.serve();
     }
 
-    /// How many requests a server withholds.
-    pub fn withheld_count(&self, name: &str) -> usize {
-        self.peers[name].withheld.len()
+    /// The requests that a server withholds.
+    pub fn withheld(&self, name: &str) -> Vec<&Value> {
+        self.peers[name].withheld.iter().map(|(_, _, message)| message).collect()
     }
 
     /// Advances the time while the servers answer, stopping at each deadline.

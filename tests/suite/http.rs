@@ -1077,7 +1077,7 @@ fn a_call_that_waits_for_the_get_stream_delays_no_event() {
 #[test]
 fn server_requests_and_notifications_precede_the_response() {
     let mut web = connect(with_elicitation(legacy()), &mut site());
-    let request = web.request(tool("a").progress());
+    let request = web.request(tool("a").progress(true));
     let call = web.take_one();
     web.head(&call, 200, &STREAM);
     let token = call.json()["params"]["_meta"]["progressToken"].clone();
@@ -1237,7 +1237,7 @@ fn a_busy_server_gets_the_request_again_after_retry_after_seconds() {
             web.wait(millis(1));
             let again = web.take_named("tools/call");
             assert_eq!((again.headers(), again.of), (call.headers(), Some(request)));
-            assert_eq!(again.json()["params"], call.json()["params"]);
+            assert_eq!(again.json()["params"]["name"], call.json()["params"]["name"]);
             web.end_with(&again, site.reply(&again));
             assert!(was_answered(&web, request) && web.quirks().is_empty());
         }
@@ -1253,7 +1253,7 @@ fn a_resent_message_has_a_new_id_for_progress_and_cancellation() {
             let is_legacy = options.eras == legacy().eras;
             let mut web = connect(options, &mut site);
             let busy = || Reply::status(status).with("retry-after", "1");
-            let request = web.request(tool("a").progress().replay(true));
+            let request = web.request(tool("a").progress(true).replay(true));
             let call = web.take_one();
             web.reply(&call, busy());
             web.wait(seconds(1));

@@ -543,7 +543,7 @@ fn progress_after_a_long_wait_for_input_or_a_token_extends_the_deadline() {
             server_that_requests_input()
         };
         let mut web = connect(asking(options()), &mut site);
-        let request = web.request(tool("a").progress().timeout(seconds(60)).max_timeout(seconds(600)));
+        let request = web.request(tool("a").progress(true).timeout(seconds(60)).max_timeout(seconds(600)));
         web.serve(&mut site);
         web.wait(seconds(595));
         if token {

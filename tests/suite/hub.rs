@@ -287,8 +287,10 @@ fn calls_reach_the_right_one_of_two_servers_with_the_same_tool() {
     let mut rig = rig().peer("a", answers("a")).peer("b", answers("b")).up(&["a", "b"]);
     assert_eq!(rig.outcome_of("mcp_b_x", json!({"k": 1})), r#"{"of":"b"}"#);
     assert_eq!(rig.outcome_of("mcp_a_x", json!({"k": 2})), r#"{"of":"a"}"#);
-    assert_eq!(rig.received_params("a", "tools/call"), [json!({"name": "x", "arguments": {"k": 2}})]);
-    assert_eq!(rig.received_params("b", "tools/call"), [json!({"name": "x", "arguments": {"k": 1}})]);
+    for (server, arguments) in [("a", json!({"k": 2})), ("b", json!({"k": 1}))] {
+        let [params] = &rig.received_params(server, "tools/call")[..] else { panic!("one call") };
+        assert_eq!((&params["name"], &params["arguments"]), (&json!("x"), &arguments));
+    }
 }
 
 #[test]
@@ -422,7 +424,7 @@ fn one_call_at_a_time_unless_the_entry_allows_parallel_calls() {
         rig.call(name);
     }
     rig.serve();
-    assert_eq!((rig.withheld_count("a"), rig.withheld_count("b")), (1, 2));
+    assert_eq!((rig.withheld("a").len(), rig.withheld("b").len()), (1, 2));
     rig.release("a");
     assert_eq!(rig.received_params("a", "tools/call").len(), 2);
     rig.release("b");
@@ -777,6 +779,51 @@ fn start_and_authorized_reset_the_breaker() {
     }
 }
 
+/// Neither the call in flight nor the lists of the server notice.
+#[test]
+fn a_changed_timeout_restarts_nothing() {
+    let mut rig = simple();
+    rig.get("a").unanswered = Some("tools/call");
+    let call = rig.call("mcp_a_x");
+    rig.take_log();
+    let entry = json!({"command": "a", "timeout": 5, "max_timeout": 7, "connect_timeout": 9, "trust": true,
+        "supports_parallel_tool_calls": true});
+    rig.configure(one(entry));
+    rig.serve();
+    assert_eq!((rig.count("a: open"), rig.count("a: shut"), rig.outcome(call).as_str()), (0, 0, "open"));
+    // The next call has the new timeouts.
+    let next = rig.call("mcp_a_x");
+    assert_eq!(rig.hub.deadline(), Some(rig.now + secs(5)));
+    rig.wait(secs(5));
+    assert_eq!((rig.outcome(call).as_str(), rig.outcome(next).as_str()), ("open", "TimedOut"));
+    rig.wait(secs(115));
+    assert_eq!(rig.outcome(call), "TimedOut", "a call keeps its deadline");
+}
+
+/// opencode #28186, #32477; oh-my-pi #12259
+#[test]
+fn progress_extends_a_call_up_to_max_timeout() {
+    for (timeout, max_timeout, ends) in
+        [(10, json!(25), 25), (10, json!(null), 600), (10, json!(10), 10), (30, json!(20), 20)]
+    {
+        let mut rig = rig().peer("a", with_tools(&["x"]));
+        rig.configure(one(json!({"command": "a", "timeout": timeout, "max_timeout": max_timeout})));
+        rig.open();
+        rig.serve();
+        rig.get("a").unanswered = Some("tools/call");
+        let call = rig.call("mcp_a_x");
+        rig.serve();
+        let token = rig.withheld("a")[0]["params"]["_meta"]["progressToken"].clone();
+        for second in 1..=ends {
+            assert_eq!(rig.outcome(call), "open", "{timeout} {max_timeout} {second}");
+            rig.wait(secs(1));
+            let params = json!({"progressToken": token, "progress": second});
+            rig.write_to_output("a", &json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}));
+        }
+        assert_eq!(rig.outcome(call), "TimedOut", "{timeout} {max_timeout}");
+    }
+}
+
 #[test]
 fn calls_to_a_server_that_is_starting_are_no_failures() {
     let mut rig = rig().peer("a", with_tools(&["x"])).with_behaviour("a", Behaviour::Silent);
@@ -1040,7 +1087,7 @@ fn a_call_during_a_session_change_waits() {
     rig.serve();
     rig.take_log();
     // Another timeout needs a new session, and the tools stay the same.
-    rig.configure(one(json!({"command": "a", "timeout": 9})));
+    rig.configure(one(json!({"command": "a", "keepalive_interval": 900})));
     rig.get("a").unanswered = None;
     rig.serve();
     assert_eq!(rig.outcome(former), "Unknown");
@@ -1055,10 +1102,10 @@ fn a_call_during_a_session_change_waits() {
 }
 
 #[test]
-fn changing_timeout_and_filters_together_reports_only_the_filtered_tools() {
+fn changing_keepalive_and_filters_together_reports_only_the_filtered_tools() {
     let mut rig = rig().peer("a", with_tools(&["x", "y"])).up(&["a"]);
     rig.take_log();
-    rig.configure(one(json!({"command": "a", "timeout": 9, "tools": {"exclude": "x"}})));
+    rig.configure(one(json!({"command": "a", "keepalive_interval": 900, "tools": {"exclude": "x"}})));
     rig.wait(secs(1));
     let reported: Vec<_> = rig.log.iter().filter(|line| line.contains(" mcp_")).collect();
     assert_eq!(reported, ["a - mcp_a_x"]);
@@ -1075,8 +1122,8 @@ fn a_server_started_before_the_hub_opens_survives_changes() {
     rig.serve();
     assert_eq!((rig.functions(), rig.count("ready")), (vec!["mcp_a_x".into()], 0));
     rig.get("a").ignores_end_of_input = true;
-    for timeout in [9, 8] {
-        rig.configure(one(json!({"command": "a", "timeout": timeout})));
+    for interval in [900, 800] {
+        rig.configure(one(json!({"command": "a", "keepalive_interval": interval})));
         rig.serve();
     }
     rig.end_process("a");
@@ -1088,7 +1135,7 @@ fn a_server_started_before_the_hub_opens_survives_changes() {
 fn a_kept_toolset_is_removed_if_the_new_session_fails() {
     let mut rig = simple();
     rig.set_behaviour("a", Behaviour::DoesNotStart);
-    rig.configure(one(json!({"command": "a", "timeout": 9})));
+    rig.configure(one(json!({"command": "a", "keepalive_interval": 900})));
     assert_eq!(rig.functions(), ["mcp_a_x"]);
     rig.serve();
     assert_eq!((rig.state("a"), rig.functions()), (Some(State::Failed), vec![]));
@@ -1289,7 +1336,7 @@ fn calls_to_a_server_that_never_started_end() {
 fn a_list_call_waiting_for_a_second_session_ends_with_it() {
     let mut rig = rig().peer("a", full(&["x"], &["r"], &[])).up(&["a"]);
     rig.get("a").ignores_end_of_input = true;
-    rig.configure(one(json!({"command": "a", "timeout": 9})));
+    rig.configure(one(json!({"command": "a", "keepalive_interval": 900})));
     let list = rig.call("mcp_a_list_resources");
     rig.configure(configuration(json!({})));
     rig.serve();
@@ -1570,7 +1617,7 @@ fn a_toolset_saved_with_another_entry_is_stale() {
 
 #[test]
 fn a_changed_entry_discards_the_restored_toolset() {
-    for entry in [json!({"command": "other"}), json!({"command": "a", "timeout": 9})] {
+    for entry in [json!({"command": "other"}), json!({"command": "a", "keepalive_interval": 900})] {
         for open in [false, true] {
             let mut rig = rig().peer("a", with_tools(&["z"]));
             rig.configure(programs(&["a"]));
@@ -1595,7 +1642,7 @@ fn a_changed_entry_discards_the_restored_toolset() {
 
 #[test]
 fn restore_during_a_session_change_does_not_delay_calls() {
-    let entry = || one(json!({"command": "a", "timeout": 9}));
+    let entry = || one(json!({"command": "a", "keepalive_interval": 900}));
     let mut other = rig().peer("a", full(&["x"], &["r"], &[]));
     other.configure(entry());
     other.open();
@@ -1919,7 +1966,7 @@ fn progress_of_a_trial_closes_the_breaker() {
     let mut rig = failing();
     (0..3).for_each(|_| fail(&mut rig));
     rig.wait(secs(60));
-    let adapted = rig.hub.call_with(rig.now, "mcp_a_x", None, |request| request.progress().timeout(secs(900)));
+    let adapted = rig.hub.call_with(rig.now, "mcp_a_x", None, |request| request.progress(true).timeout(secs(900)));
     rig.accept(adapted.unwrap());
     rig.collect();
     rig.serve();

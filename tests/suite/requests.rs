@@ -130,7 +130,7 @@ fn a_request_is_sent_unchanged() {
 #[test]
 fn a_request_with_parameters_from_serde() {
     let mut host = ready();
-    let request = Request::new("tools/call").with_params(&json!({"name": "a"})).unwrap();
+    let request = Request::new("acme/do").with_params(&json!({"name": "a"})).unwrap();
     host.session.request(host.now, request).unwrap();
     host.collect();
     assert_eq!(host.take_one()["params"], json!({"name": "a"}));
@@ -1393,7 +1393,7 @@ fn endless_server_requests_do_not_keep_a_request_open() {
         let ask = options.timeouts.server_request;
         let mut host = ready_with(options);
         let request = Request::new("vendor/x").timeout(Duration::from_secs(2)).max_timeout(Duration::from_secs(bound));
-        let request = host.session.request(host.now, request.progress()).unwrap();
+        let request = host.session.request(host.now, request.progress(true)).unwrap();
         host.collect();
         let token = host.take_one()["id"].clone();
         let end = host.now + Duration::from_secs(bound) + ask;

@@ -1378,7 +1378,7 @@ fn every_modern_request_carries_its_metadata() {
         .result("resources/list", json!({"resources": []}))
         .result("resources/templates/list", json!({"resourceTemplates": []}));
     let mut host = Host::connect(options, &mut server);
-    for request in [Request::new("tools/call"), Request::new("acme/do").params(raw(r#"{"a":1}"#))] {
+    for request in [Request::new("tools/call").progress(false), Request::new("acme/do").params(raw(r#"{"a":1}"#))] {
         host.session.request(host.now, request).unwrap();
     }
     host.collect();
@@ -1395,7 +1395,8 @@ fn every_modern_request_carries_its_metadata() {
 #[test]
 fn legacy_requests_carry_no_metadata_of_the_modern_era() {
     let mut host = connected(Era::Legacy);
-    host.session.request(host.now, Request::new("tools/call").params(raw(r#"{"name":"a"}"#))).unwrap();
+    let request = Request::new("tools/call").params(raw(r#"{"name":"a"}"#)).progress(false);
+    host.session.request(host.now, request).unwrap();
     host.collect();
     assert!(host.transcript.iter().all(|(_, message)| !message.to_string().contains(PREFIX)));
     assert_eq!(host.take_one()["params"], json!({"name": "a"}));
@@ -1440,7 +1441,8 @@ fn the_embedders_own_metadata_is_kept_in_both_eras() {
         let mut expected = if era == Era::Modern { reserved() } else { json!({}) };
         expected["progressToken"] = json!(7);
         expected["com.acme/x"] = json!("y");
-        let sent = sent_params(&mut connected(era), Request::new("tools/call").params(raw(params)));
+        let request = Request::new("tools/call").params(raw(params)).progress(false);
+        let sent = sent_params(&mut connected(era), request);
         assert_eq!(sent, json!({"name": "a", "_meta": expected}));
     }
 }
@@ -1453,7 +1455,8 @@ fn the_embedders_metadata_cannot_override_reserved_keys() {
         "io.modelcontextprotocol/client\u0043apabilities":{"sampling":{}},
         "io.modelcontextprotocol/subscriptionId":"kept"
     }}"#;
-    let text = sent_text(&mut connected(Era::Modern), Request::new("tools/call").params(raw(params)));
+    let request = Request::new("tools/call").params(raw(params)).progress(false);
+    let text = sent_text(&mut connected(Era::Modern), request);
     assert!(!text.contains("1999") && !text.contains("forged") && !text.contains("sampling"), "{text}");
     let sent: Value = serde_json::from_str(&text).unwrap();
     let mut expected = reserved();

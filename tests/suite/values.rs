@@ -321,7 +321,7 @@ fn request() -> impl Strategy<Value = Request> {
             if let Some(allowed) = replay {
                 request = request.replay(allowed);
             }
-            if progress { request.progress() } else { request }
+            request.progress(progress)
         },
     )
 }

@@ -27,6 +27,7 @@ const ENTRY: &[&str] = &[
     "enabled",
     "disabled",
     "timeout",
+    "max_timeout",
     "connect_timeout",
     "supports_parallel_tool_calls",
     "auth",
@@ -88,6 +89,7 @@ impl Reader<'_> {
         let entry = Entry {
             enabled: self.boolean(&members, "enabled", true) && !disabled,
             timeout: self.seconds(&members, "timeout", Entry::TIMEOUT),
+            max_timeout: members.get("max_timeout").map(|_| self.seconds(&members, "max_timeout", Entry::TIMEOUT)),
             connect_timeout: self.seconds(&members, "connect_timeout", Entry::CONNECT_TIMEOUT),
             supports_parallel_tool_calls: self.boolean(&members, "supports_parallel_tool_calls", false),
             trust: members.get("trust").and_then(|(key, value)| self.boolean_value(&key, value)),

@@ -51,8 +51,9 @@
 //!
 //! # Change
 //! [`Hub::configure`] takes a new configuration at any time, and affects only servers whose entry changed: if only
-//! what is under `tools` changed, the functions are chosen again; otherwise the session is closed, and a new one is
-//! opened after that. A server keeps its names as long as it is configured and they are not replaced. A session's state is a
+//! timeouts, `trust`, `supports_parallel_tool_calls` or what is under `tools` changed, the session continues
+//! ([`Change::needs_session`](super::config::Change::needs_session)); otherwise it is closed, and a new one is opened after
+//! that. A server keeps its names as long as it is configured and they are not replaced. A session's state is a
 //! [`ServerState`].
 
 mod connection;
@@ -183,6 +184,7 @@ impl Hub {
             if change.needs_session() {
                 self.change(&change.server, before.servers.remove(&change.server));
             } else if let Some(handle) = self.current.get(&*change.server).copied() {
+                self.adjust(handle);
                 self.filter(handle);
             }
         }

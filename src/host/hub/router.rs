@@ -8,7 +8,7 @@ use core::time::Duration;
 
 use super::Hub;
 use super::connection::{Connection, Place, SessionOutput, Tail};
-use super::event::{CallId, CallKind, HubAction, HubEvent, SessionHandle};
+use super::event::{CallId, CallKind, HubAction, HubEvent, HubOptions, SessionHandle};
 use super::queue::Turn;
 use super::server::{Content, Lifetime, Offer, Origin, Server, end_of, listing, rename};
 use super::sharing::Sharing;
@@ -16,7 +16,7 @@ use crate::Time;
 #[cfg(feature = "oauth")]
 use crate::binding::oauth::BrowserUse;
 use crate::catalog::{Difference, hash};
-use crate::client::{Cause, Event, Failure, FailureKind, Outcome, Recovery, RequestId};
+use crate::client::{Cause, Event, Failure, FailureKind, Options, Outcome, Recovery, RequestId};
 use crate::host::Saved;
 use crate::host::config::{Entry, ToolPolicy};
 use crate::machine::breaker::{End, Input as BreakerInput};
@@ -96,11 +96,20 @@ impl Hub {
         let place = Place::of(&server.name, entry).ok()?;
         // Sessions that lose their connection at the same time reconnect at different times.
         let seed = self.seed ^ hash(server.name.as_bytes());
-        let options = match self.options.own.get(&*server.name) {
-            Some(own) => Arc::new(entry.options(&server.name, own.clone())),
-            None => self.sharing.options(entry, &self.options.session),
-        };
+        let options = session_options(&self.options, &mut self.sharing, &server.name, entry);
         Some(place.connect(&options, Arc::clone(&server.name), seed, server.known_era))
+    }
+
+    /// Gives a session the options of its changed entry.
+    pub(super) fn adjust(&mut self, handle: SessionHandle) {
+        let Some(server) = self.servers.get_mut(&handle) else { return };
+        if let Some(entry) = self.configuration.servers.get(&*server.name)
+            && let Some(session) = &mut server.connection
+        {
+            let options = session_options(&self.options, &mut self.sharing, &server.name, entry);
+            session.run(|engine| engine.set_options(options));
+            self.queue.touch(handle, &mut server.pending);
+        }
     }
 
     /// Lets a session authorize itself, if its entry says so.
@@ -797,6 +806,14 @@ impl Hub {
         let server = self.servers.get_mut(&handle);
         self.queue.pop(server.map(|server| &mut server.pending));
         self.note_polled(handle);
+    }
+}
+
+/// The options of a server's session. Sessions with equal ones share them.
+fn session_options(options: &HubOptions, sharing: &mut Sharing, name: &str, entry: &Entry) -> Arc<Options> {
+    match options.own.get(name) {
+        Some(own) => Arc::new(entry.options(name, own.clone())),
+        None => sharing.options(entry, &options.session),
     }
 }
 

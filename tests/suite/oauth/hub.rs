@@ -486,7 +486,7 @@ fn a_debug_of_the_authorization_of_a_hub_shows_no_entropy() {
 /// The options of the authorization change to ones that are not valid, and then the entry changes.
 #[test]
 fn a_session_that_cannot_be_created_inherits_no_lists_and_takes_no_calls() {
-    let entry = |timeout: u32| json!({"a": {"url": "http://127.0.0.1:3001/a", "auth": "oauth", "timeout": timeout}});
+    let entry = |interval: u32| json!({"a": {"url": "http://127.0.0.1:3001/a", "auth": "oauth", "keepalive_interval": interval}});
     let options = || HubOptions::new(Options::new("suite", "1"));
     let mut rig = HubRig::new(options()).peer("a", full(&["x"], &["r"], &["p"]));
     rig.configure(configuration(entry(100)));
