@@ -163,6 +163,8 @@ pub struct FamilyReport {
     pub stale: bool,
     /// The server announces changes of the list: a legacy server declares it, a modern one acknowledged it.
     pub watched: bool,
+    /// When the list was received last, whole or in part; `None` before that. A failed refresh does not change it.
+    pub last_listed: Option<Time>,
     /// Until when the server calls the list fresh (specification 2026-07-28, "Caching"): the time to live of each page
     /// begins when that page is received, and the first one that passes counts. `None` if the server did not say, which
     /// differs from a time that has passed. It is information for the embedder: the engine does not poll lists.
@@ -315,6 +317,7 @@ impl Lists {
             pages: slot.pages,
             stale: slot.stale,
             watched,
+            last_listed: slot.last_listed,
             fresh_until: slot.fresh_until,
             cache_scope: slot.scope,
         }

@@ -43,7 +43,6 @@ pub(crate) use request::AUTHORIZATIONS;
 pub use request::{Reference, Request, TraceContext};
 pub use server::{Server, ServerInfo};
 
-#[cfg(feature = "http")]
 pub(crate) use crate::machine::Wire;
 pub(crate) use action::Output;
 #[cfg(feature = "snapshot")]

@@ -9,6 +9,7 @@ use mcp_proto::catalog::Difference;
 use mcp_proto::host::Utility;
 use mcp_proto::host::hub::{CallError, CallId, HubAction, HubCommandError, HubEvent, HubOptions, SessionHandle};
 use mcp_proto::host::names::{Names, Style, Target};
+use mcp_proto::host::results::Omission;
 use mcp_proto::jsonrpc::ErrorObject;
 use mcp_proto::protocol::{Capability, Root};
 use mcp_proto::{
@@ -278,8 +279,12 @@ fn hub_event() -> impl Strategy<Value = HubEvent> {
         }),
         (server(), session()).prop_map(|(server, session)| HubEvent::Resting { server, session }),
         (server(), difference()).prop_map(|(server, difference)| HubEvent::ToolsetChanged { server, difference }),
-        (call, server(), outcome(), any::<u32>())
-            .prop_map(|(call, server, outcome, attempts)| { HubEvent::Finished { call, server, outcome, attempts } }),
+        (call, server(), outcome(), any::<u32>()).prop_map(|(call, server, outcome, attempts)| {
+            let mut omission = Omission::default();
+            omission.text_bytes = 7;
+            let left_out = (attempts % 2 == 0).then_some(omission);
+            HubEvent::Finished { call, server, outcome, left_out, attempts }
+        }),
         Just(HubEvent::Closed),
     ]
 }

@@ -11,6 +11,7 @@ use crate::catalog::Difference;
 use crate::client::{CommandError, ConnectionId, Event, Failure, Options, Outcome, Outgoing, RequestId, ShutdownStep};
 use crate::host::Utility;
 use crate::host::names::Names;
+use crate::host::results::Omission;
 use crate::host::toolset::Suspicion;
 
 /// The options of a hub. [`HubOptions::new`] has the defaults.
@@ -260,8 +261,11 @@ pub enum HubEvent {
         call: CallId,
         /// The server.
         server: Arc<str>,
-        /// The result of the call; [`CallId::utility`] determines its shape.
+        /// The result of the call; [`CallId::utility`] determines its shape. The result of a tool is within the bound of the
+        /// server's entry ([`ToolPolicy::max_result_bytes`](crate::host::config::ToolPolicy::max_result_bytes)).
         outcome: Outcome,
+        /// What was left out of the result, if it was longer.
+        left_out: Option<Omission>,
         /// How often the request was sent; 0 if the hub answered from the session's lists.
         attempts: u32,
     },

@@ -88,7 +88,6 @@ use self::sharing::Sharing;
 use super::config::{Changes, Configuration, Entry};
 use super::inspection::{Notice, inspect};
 use super::names::{Names, Target};
-use super::results::Bounded;
 use super::toolset::{Choice, Function, Toolset};
 use super::{Saved, Utility, toolset};
 use crate::Time;
@@ -535,7 +534,13 @@ impl Hub {
                 let at = server.list_calls.iter().position(|(known, _)| *known == number);
                 server.list_calls.remove(at.ok_or(unknown)?);
                 let server = Arc::clone(&server.name);
-                self.queue.report(HubEvent::Finished { call, server, outcome: Outcome::Cancelled, attempts: 0 });
+                self.queue.report(HubEvent::Finished {
+                    call,
+                    server,
+                    outcome: Outcome::Cancelled,
+                    left_out: None,
+                    attempts: 0,
+                });
             }
         }
         self.now = now;
@@ -826,14 +831,6 @@ impl Hub {
         let Server { name, offer, .. } = self.current_server(server)?;
         let content = &offer.as_ref()?.content;
         Some(inspect(name, &content.catalog, content.instructions.as_deref()))
-    }
-
-    /// The result of a call within the bound of the server's entry ([`ToolPolicy::bound`]); unchanged if there is none.
-    ///
-    /// [`ToolPolicy::bound`]: crate::host::config::ToolPolicy::bound
-    pub fn bounded<'a>(&self, server: &str, result: &'a RawValue) -> Bounded<'a> {
-        let entry = self.configuration.servers.get(server);
-        entry.map_or(Bounded::whole(result), |entry| entry.tools.bound(result))
     }
 
     /// The exposed names of all tools, and what they stand for. They stay after the hub is closed, to be saved for a

@@ -1,6 +1,7 @@
 //! What follows from inputs and commands: steps of the tables and their effects, events of the sessions, and what can be
 //! polled.
 
+use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
@@ -19,6 +20,7 @@ use crate::catalog::{Difference, hash};
 use crate::client::{Cause, Event, Failure, FailureKind, Options, Outcome, Recovery, RequestId};
 use crate::host::Saved;
 use crate::host::config::{Entry, ToolPolicy};
+use crate::host::results::Bounded;
 use crate::machine::breaker::{End, Input as BreakerInput};
 use crate::machine::hub::server::{self, Effect, Input, Phase, State};
 use crate::machine::hub::whole;
@@ -223,7 +225,7 @@ impl Hub {
                 known.map_or(Outcome::NotSent, |offer| Outcome::Result(listing(&offer.content.catalog, utility)));
             let call = CallId { session: handle, kind: CallKind::List(number, utility) };
             let server = Arc::clone(&server.name);
-            self.queue.report(HubEvent::Finished { call, server, outcome, attempts: 0 });
+            self.queue.report(HubEvent::Finished { call, server, outcome, left_out: None, attempts: 0 });
         }
     }
 
@@ -792,9 +794,17 @@ impl Hub {
             call = server.calls.remove(request).map(|target| (*request, target.utility()));
         }
         let event = match (call, event) {
-            (Some((request, utility)), Event::Finished { outcome, attempts, .. }) => {
-                let kind = CallKind::Request(request, utility);
-                HubEvent::Finished { call: CallId { session: handle, kind }, server: name, outcome, attempts }
+            (Some((request, utility)), Event::Finished { mut outcome, attempts, .. }) => {
+                let mut left_out = None;
+                if utility.is_none()
+                    && let Outcome::Result(result) = &mut outcome
+                    && let Some(entry) = self.configuration.servers.get(&*name)
+                    && let Bounded { result: Cow::Owned(bounded), left_out: omission, .. } = entry.tools.bound(result)
+                {
+                    (*result, left_out) = (bounded, omission);
+                }
+                let call = CallId { session: handle, kind: CallKind::Request(request, utility) };
+                HubEvent::Finished { call, server: name, outcome, left_out, attempts }
             }
             (_, event) => HubEvent::Session { session: handle, server: name, event },
         };
