@@ -442,6 +442,8 @@ pub(crate) fn options(settings: &Settings) -> Options {
     options.capabilities.tasks = true;
     options.capabilities.sampling = settings.answers.offer_sampling();
     options.eras = settings.eras;
+    // A list without an answer leaves time for the other era.
+    options.timeouts.request = options.timeouts.request.min(settings.timeout / 2);
     options.reconnect = None;
     if settings.watch.is_some() {
         let mut keepalive = Keepalive::default();

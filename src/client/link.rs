@@ -270,8 +270,9 @@ impl Link {
         let attempts = match core.options.reconnect {
             None => link::Attempts::Never,
             // A server that is started beside the client may not listen yet.
-            Some(_)
-                if loss.kind == FailureKind::Connect
+            Some(reconnect)
+                if reconnect.first > 1
+                    && loss.kind == FailureKind::Connect
                     && !core.was_ready
                     && core.now.since(self.trying_since) < connect =>
             {
