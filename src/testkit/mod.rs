@@ -52,6 +52,8 @@
 //! assert_eq!(server.violations(), ["tools/list before initialize"]);
 //! ```
 
+#[cfg(feature = "oauth")]
+mod authorization_server;
 mod content;
 mod play;
 #[cfg(feature = "journal")]
@@ -61,6 +63,8 @@ mod server;
 mod sim;
 pub mod strategy;
 
+#[cfg(feature = "oauth")]
+pub use authorization_server::{Endpoint, FakeAuthorizationServer, Received};
 pub use content::{Ask, FakeTool};
 pub use play::{Accepted, repeated};
 #[cfg(feature = "journal")]
