@@ -151,12 +151,15 @@ impl<K: PartialEq> Scripts<K> {
         }
     }
 
-    /// The next reply to a request that is of these kinds: scripts are used up in the order in which they were added, and
-    /// then there is what is always replied.
-    pub(super) fn next(&mut self, is_of: impl Fn(&K) -> bool) -> Option<Reply> {
+    /// The next reply to a request that is of these kinds: scripts are used up in the order in which they were added.
+    pub(super) fn once(&mut self, is_of: impl Fn(&K) -> bool) -> Option<Reply> {
         let mut scripts = self.scripts.iter_mut().filter(|(on, ..)| is_of(on));
-        let reply = scripts.find_map(|(_, replies, _)| replies.pop_front());
-        reply.or_else(|| self.scripts.iter().filter(|(on, ..)| is_of(on)).find_map(|(.., always)| always.clone()))
+        scripts.find_map(|(_, replies, _)| replies.pop_front())
+    }
+
+    /// What is always replied to a request that is of these kinds.
+    pub(super) fn standing(&self, is_of: impl Fn(&K) -> bool) -> Option<Reply> {
+        self.scripts.iter().filter(|(on, ..)| is_of(on)).find_map(|(.., always)| always.clone())
     }
 
     #[cfg(feature = "oauth")]

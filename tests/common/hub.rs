@@ -34,6 +34,8 @@ pub enum Behaviour {
     Garbles,
 }
 
+type Takes = Box<dyn FnMut(&http::Request<Vec<u8>>) -> bool>;
+
 /// A simulated server and its script.
 pub struct Peer {
     pub server: Server,
@@ -43,7 +45,7 @@ pub struct Peer {
     /// Its process runs on after its input is closed, until `end_process` or a kill.
     pub ignores_end_of_input: bool,
     /// Whether it takes a request over HTTP; otherwise it answers 401.
-    pub takes: Option<Box<dyn FnMut(&http::Request<Vec<u8>>) -> bool>>,
+    pub takes: Option<Takes>,
     /// The id of its session over HTTP, if it has one.
     pub session: Option<&'static str>,
     withheld: Vec<(SessionHandle, Option<ExchangeId>, Value)>,

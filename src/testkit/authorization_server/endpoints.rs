@@ -21,7 +21,7 @@ use super::{
 use crate::Time;
 use crate::testkit::content::{object, text_of};
 use crate::testkit::script::Reply;
-use crate::testkit::server::subject_of;
+use crate::testkit::server::{ServerOutput, subject_of};
 
 /// The life of an access token, in seconds.
 const LIFE: u64 = 3600;
@@ -68,10 +68,10 @@ fn invalid_client(why: &str) -> Refusal {
 
 /// A response.
 #[derive(Debug)]
-pub(super) struct Page {
-    pub(super) status: u16,
-    pub(super) headers: Vec<(&'static str, String)>,
-    pub(super) body: Vec<u8>,
+struct Page {
+    status: u16,
+    headers: Vec<(&'static str, String)>,
+    body: Vec<u8>,
 }
 
 impl Page {
@@ -92,8 +92,28 @@ impl Page {
         self
     }
 
-    fn redirect(status: u16, location: &str) -> Self {
-        Self::html(status, "").with("location", Some(location.into()))
+    /// HTML, or a redirect to a URL.
+    fn status(status: u16, text: &str) -> Self {
+        match status {
+            300..400 => Self::html(status, "").with("location", Some(text.into())),
+            _ => Self::html(status, text),
+        }
+    }
+}
+
+impl Page {
+    fn outputs(self) -> Vec<ServerOutput> {
+        let Self { status, headers, body } = self;
+        vec![ServerOutput::Head { status, headers }, ServerOutput::Bytes(body), ServerOutput::End]
+    }
+
+    /// Half of the response, and the end of the connection.
+    fn torn(mut self) -> Vec<ServerOutput> {
+        self.body.truncate(self.body.len() / 2);
+        let mut outputs = self.outputs();
+        outputs.pop();
+        outputs.push(ServerOutput::Break);
+        outputs
     }
 }
 
@@ -103,28 +123,31 @@ impl From<Refusal> for Page {
     }
 }
 
-/// What comes of a request.
-#[derive(Debug)]
-pub(super) enum Outcome {
-    /// The response, after this time.
-    Page(Duration, Page),
-    /// Half of the response, and the end of the connection.
-    Torn(Page),
-    Break,
-    Silence,
-    /// The MCP server answers it.
-    Accepted,
-}
 impl FakeAuthorizationServer {
-    /// The reply that is scripted for a request.
-    fn reply(&mut self, received: &Received) -> Reply {
+    /// The reply that is scripted for a request, and the one that says which members its answer has.
+    fn replies(&mut self, received: &Received) -> (Reply, Reply) {
+        let is_url = |it: &Endpoint| it.is_url(&received.url);
+        let is_exact = |it: &Endpoint| received.endpoint.as_ref() == Some(it);
+        let is_of = |it: &Endpoint| received.is_of(it);
         let scripts = &mut self.scripts;
-        let by_url = scripts.next(|it| it.is_url(&received.url));
-        let by_endpoint = by_url.or_else(|| scripts.next(|it| received.endpoint.as_ref() == Some(it)));
-        by_endpoint.or_else(|| scripts.next(|it| received.is_of(it))).unwrap_or(Reply::Normal)
+        let once = scripts.once(is_url).or_else(|| scripts.once(is_exact)).or_else(|| scripts.once(is_of));
+        let scripts = &self.scripts;
+        let standing = scripts.standing(is_url).or_else(|| scripts.standing(is_exact));
+        let standing = standing.or_else(|| scripts.standing(is_of)).unwrap_or(Reply::Normal);
+        match once {
+            Some(reply @ (Reply::With(_) | Reply::Result(_))) => (reply.clone(), reply),
+            Some(reply) => (reply, standing),
+            None => (standing.clone(), standing),
+        }
     }
 
-    pub(super) fn outcome(&mut self, now: Time, request: &Request<Vec<u8>>) -> Outcome {
+    /// The outputs of the response to a request, and the time until them; none if there is no response. `None` if the MCP
+    /// server answers the request.
+    pub(in crate::testkit) fn respond(
+        &mut self,
+        now: Time,
+        request: &Request<Vec<u8>>,
+    ) -> Option<(Duration, Vec<ServerOutput>)> {
         self.now = self.now.max(now);
         let (endpoint, resource) = self.place(&request.uri().to_string()).unzip();
         let resource = resource.unwrap_or_default();
@@ -134,38 +157,46 @@ impl FakeAuthorizationServer {
             self.received.pop_front();
         }
         self.received.push_back(received.clone());
-        let reply = self.reply(&received);
+        let (reply, members) = self.replies(&received);
         if received.endpoint == Some(Endpoint::Resource) {
-            let guarded = self.guard(&received, request, &resource, &reply);
-            return guarded.map_or_else(|page| Outcome::Page(Duration::ZERO, page), |()| Outcome::Accepted);
+            return Some((Duration::ZERO, self.guard(&received, request, &resource, &reply)?.outputs()));
         }
-        match reply {
-            Reply::DiesFirst => Outcome::Break,
-            Reply::Status { status, text } if (300..400).contains(&status) => at_once(Page::redirect(status, &text)),
-            Reply::Status { status, text } => at_once(Page::html(status, &text)),
+        let mut page = match &reply {
+            Reply::DiesFirst => return Some((Duration::ZERO, vec![ServerOutput::Break])),
+            Reply::Status { status, text } => Page::status(*status, text),
             Reply::Error { message, .. } if received.endpoint == Some(Endpoint::Authorization) => {
-                at_once(self.authorize(&received, &Reply::Normal, Some(&message)))
+                self.authorize(&received, &members, Some(message))
             }
-            Reply::Error { code, message } => at_once(self.scripted(&received, code, &message).into()),
-            Reply::Silent => {
-                self.serve(&received, request, &resource, &reply);
-                Outcome::Silence
-            }
-            Reply::Dies => {
-                self.serve(&received, request, &resource, &reply);
-                Outcome::Break
-            }
-            Reply::Torn => Outcome::Torn(self.serve(&received, request, &resource, &reply)),
-            Reply::Late(after) => Outcome::Page(after, self.serve(&received, request, &resource, &reply)),
-            Reply::Noise(ref text) => {
-                let mut page = self.serve(&received, request, &resource, &reply);
-                page.body.splice(..0, text.bytes());
-                at_once(page)
-            }
-            Reply::Normal | Reply::Twice | Reply::With(_) | Reply::Result(_) => {
-                at_once(self.serve(&received, request, &resource, &reply))
-            }
+            Reply::Error { code, message } => self.scripted(&received, *code, message).into(),
+            Reply::Normal
+            | Reply::Late(_)
+            | Reply::Silent
+            | Reply::Twice
+            | Reply::Noise(_)
+            | Reply::Result(_)
+            | Reply::With(_)
+            | Reply::Dies
+            | Reply::Torn => self.serve(&received, request, &resource, &members),
+        };
+        let after = if let Reply::Late(after) = reply { after } else { Duration::ZERO };
+        if let Reply::Noise(text) = &reply {
+            page.body.splice(..0, text.bytes());
         }
+        let outputs = match reply {
+            Reply::Silent => Vec::new(),
+            Reply::Dies => vec![ServerOutput::Break],
+            Reply::Torn => page.torn(),
+            Reply::Normal
+            | Reply::Late(_)
+            | Reply::Twice
+            | Reply::Noise(_)
+            | Reply::Result(_)
+            | Reply::With(_)
+            | Reply::Error { .. }
+            | Reply::Status { .. }
+            | Reply::DiesFirst => page.outputs(),
+        };
+        Some((after, outputs))
     }
 
     /// Notes what a request has where it must not.
@@ -204,24 +235,36 @@ impl FakeAuthorizationServer {
     }
 
     fn serve(&mut self, received: &Received, request: &Request<Vec<u8>>, resource: &str, reply: &Reply) -> Page {
-        let (expected, served) = match &received.endpoint {
-            Some(Endpoint::Authorization) => (Method::GET, Ok(self.authorize(received, reply, None))),
+        let expected = match &received.endpoint {
+            Some(
+                Endpoint::Authorization
+                | Endpoint::ResourceMetadata
+                | Endpoint::ServerMetadata
+                | Endpoint::OpenIdMetadata,
+            ) => Some(Method::GET),
+            Some(Endpoint::Registration | Endpoint::Token | Endpoint::Refresh | Endpoint::Revocation) => {
+                Some(Method::POST)
+            }
+            Some(Endpoint::Resource | Endpoint::Url(_)) | None => None,
+        };
+        if expected.is_some_and(|expected| *request.method() != expected) {
+            return Page::html(405, "");
+        }
+        let served = match &received.endpoint {
+            Some(Endpoint::Authorization) => Ok(self.authorize(received, reply, None)),
             Some(Endpoint::ResourceMetadata) => {
                 let metadata = json!({"resource": resource, "authorization_servers": [self.issuer]});
-                (Method::GET, Ok(Page::json(200, &reply.revised(metadata))))
+                Ok(Page::json(200, &reply.revised(metadata)))
             }
             Some(Endpoint::ServerMetadata | Endpoint::OpenIdMetadata) => {
-                (Method::GET, Ok(Page::json(200, &reply.revised(self.metadata()))))
+                Ok(Page::json(200, &reply.revised(self.metadata())))
             }
-            Some(Endpoint::Registration) => (Method::POST, self.register(request.body(), reply)),
-            Some(Endpoint::Token | Endpoint::Refresh) => (Method::POST, self.token(received, reply)),
-            Some(Endpoint::Revocation) => (Method::POST, self.revoke(received)),
-            Some(Endpoint::Resource | Endpoint::Url(_)) | None => {
-                (request.method().clone(), Err(Refusal::new(404, "not_found")))
-            }
+            Some(Endpoint::Registration) => self.register(request.body(), reply),
+            Some(Endpoint::Token | Endpoint::Refresh) => self.token(received, reply),
+            Some(Endpoint::Revocation) => self.revoke(received),
+            Some(Endpoint::Resource | Endpoint::Url(_)) | None => Err(Refusal::new(404, "not_found")),
         };
         match (served, reply) {
-            _ if *request.method() != expected => Page::html(405, ""),
             (Ok(page), _) => page,
             (Err(_), Reply::Result(result)) => Page::json(200, result),
             (Err(refusal), _) => refusal.into(),
@@ -311,15 +354,16 @@ impl FakeAuthorizationServer {
             self.challenges.insert(challenge.into());
             let grant = self.grant(id, resource, param("scope"), None);
             let kind = Kind::Code { challenge: challenge.into(), redirect_uri: redirect_uri.into() };
-            let code = text_of(&answer, "code").to_owned();
-            self.remember(code, Issued { kind, grant, ends: None, is_over: false });
+            if let Some(code) = answer.get("code").and_then(Value::as_str) {
+                self.remember(code.into(), Issued { kind, grant, ends: None, is_over: false });
+            }
         }
         let mut location = String::from(redirect_uri);
         for (name, value) in &answer {
             location.push(if location.contains('?') { '&' } else { '?' });
             location.extend([&encode(name), "=", &encode(&written(value))]);
         }
-        Page::redirect(302, &location)
+        Page::status(302, &location)
     }
 
     fn grant(&mut self, client: &str, resource: Option<String>, scopes: &str, key: Option<Value>) -> Grant {
@@ -542,20 +586,20 @@ impl FakeAuthorizationServer {
         Ok(Some(key.clone()))
     }
 
-    /// A request to an MCP server. An error is what it is refused with.
+    /// What a request to an MCP server is refused with.
     fn guard(
         &mut self,
         received: &Received,
         request: &Request<Vec<u8>>,
         resource: &str,
         reply: &Reply,
-    ) -> Result<(), Page> {
+    ) -> Option<Page> {
         if let Reply::Status { status, text } = reply {
-            return Err(Page::html(*status, text));
+            return Some(Page::status(*status, text));
         }
         if let Reply::Error { code, message } = reply {
             let refusal = self.scripted(received, *code, message);
-            return Err(challenge(received, resource, Some(refusal), None, reply));
+            return Some(challenge(received, resource, Some(refusal), None, reply));
         }
         let message: Value = serde_json::from_slice(request.body()).unwrap_or_default();
         let method = message.get("method").and_then(Value::as_str).unwrap_or_default();
@@ -564,14 +608,14 @@ impl FakeAuthorizationServer {
         let (is_free, scopes) = (self.is_open && demanded.is_empty(), demanded.join(" "));
         let Some(token) = received.param("access_token") else {
             let needed = Some(scopes.as_str()).filter(|scopes| !scopes.is_empty());
-            return if is_free { Ok(()) } else { Err(challenge(received, resource, None, needed, reply)) };
+            return (!is_free).then(|| challenge(received, resource, None, needed, reply));
         };
         match self.accept_token(received, token) {
-            Err(refusal) => Err(challenge(received, resource, Some(refusal), None, reply)),
-            Ok(granted) if has_scopes(&granted, &scopes) => Ok(()),
+            Err(refusal) => Some(challenge(received, resource, Some(refusal), None, reply)),
+            Ok(granted) if has_scopes(&granted, &scopes) => None,
             Ok(_) => {
                 let refusal = Refusal::new(403, "insufficient_scope");
-                Err(challenge(received, resource, Some(refusal), Some(&scopes), reply))
+                Some(challenge(received, resource, Some(refusal), Some(&scopes), reply))
             }
         }
     }
@@ -600,10 +644,6 @@ impl Client {
     fn may_redirect(&self, uri: &str) -> bool {
         self.redirect_uris.is_empty() || self.redirect_uris.iter().any(|known| is_same_redirect(known, uri))
     }
-}
-
-const fn at_once(page: Page) -> Outcome {
-    Outcome::Page(Duration::ZERO, page)
 }
 
 /// The refusal of a request to an MCP server, with a challenge (RFC 6750, section 3; RFC 9728, section 5.1).

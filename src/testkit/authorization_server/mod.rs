@@ -3,19 +3,17 @@
 mod endpoints;
 mod received;
 
-use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::format;
 use std::string::String;
 use std::vec::Vec;
-use std::{format, vec};
 
-use http::{Request, Response};
+use http::{Request, Response, StatusCode};
 use serde_json::Value;
 
-use self::endpoints::{Outcome, Page};
 use self::received::{challenge_of, claims, is_below, is_same_origin, split};
 use super::script::{On, Reply, Scripts};
-use super::server::ServerOutput;
+use super::server::{ServerOutput, header_map};
 use crate::Time;
 
 pub use received::{Endpoint, Received};
@@ -326,29 +324,25 @@ impl FakeAuthorizationServer {
     /// The response to a request, without delay. `None` if the exchange breaks or is not answered, and for a request to an
     /// MCP server that has what it needs, which the MCP server answers.
     pub fn answer(&mut self, now: Time, request: &Request<Vec<u8>>) -> Option<Response<Vec<u8>>> {
-        let Outcome::Page(_, page) = self.outcome(now, request) else { return None };
-        let mut response = Response::builder().status(page.status);
-        for (name, value) in page.headers {
-            response = response.header(name, value);
+        let (_, outputs) = self.respond(now, request)?;
+        let mut response = Response::new(Vec::new());
+        for output in outputs {
+            match output {
+                ServerOutput::Head { status, headers } => {
+                    *response.status_mut() = StatusCode::from_u16(status).ok()?;
+                    *response.headers_mut() = header_map(headers);
+                }
+                ServerOutput::Bytes(body) => *response.body_mut() = body,
+                ServerOutput::End => return Some(response),
+                ServerOutput::Break => return None,
+            }
         }
-        response.body(page.body).ok()
+        None
     }
 
-    /// The outputs of a response, and the time until them; none if there is no response. `None` if the MCP server answers
-    /// the request.
-    pub(super) fn respond(&mut self, now: Time, request: &Request<Vec<u8>>) -> Option<(Duration, Vec<ServerOutput>)> {
-        let (after, page, end) = match self.outcome(now, request) {
-            Outcome::Page(after, page) => (after, page, ServerOutput::End),
-            Outcome::Torn(mut page) => {
-                page.body.truncate(page.body.len() / 2);
-                (Duration::ZERO, page, ServerOutput::Break)
-            }
-            Outcome::Break => return Some((Duration::ZERO, vec![ServerOutput::Break])),
-            Outcome::Silence => return Some((Duration::ZERO, Vec::new())),
-            Outcome::Accepted => return None,
-        };
-        let Page { status, headers, body } = page;
-        Some((after, vec![ServerOutput::Head { status, headers }, ServerOutput::Bytes(body), end]))
+    /// Whether there is anything at this URL.
+    pub(super) fn has(&self, url: &str) -> bool {
+        self.place(url).is_some() || self.scripts.keys().any(|it| it.is_url(url))
     }
 
     /// Whether this URL is one of an MCP server that it protects.
@@ -356,15 +350,15 @@ impl FakeAuthorizationServer {
         matches!(self.place(url), Some((Endpoint::Resource, _)))
     }
 
-    /// Whether requests to this URL come here: it is of the issuer's origin, or scripted.
-    pub(super) fn is_own(&self, url: &str) -> bool {
-        is_same_origin(url, &self.issuer)
-            || self.scripts.keys().any(|it| matches!(it, Endpoint::Url(_)) && it.is_url(url))
+    /// Whether this URL is of the origin of an MCP server that it protects, and not of its own.
+    pub(super) fn is_beside(&self, url: &str) -> bool {
+        let is_own = is_same_origin(url, &self.issuer);
+        !is_own && self.resources.iter().any(|resource| is_same_origin(url, resource))
     }
 
-    /// Whether this URL is of the origin of an MCP server that it protects.
-    pub(super) fn is_beside(&self, url: &str) -> bool {
-        self.resources.iter().any(|resource| is_same_origin(url, resource))
+    /// Whether this URL is of the issuer's origin.
+    pub(super) fn is_own(&self, url: &str) -> bool {
+        is_same_origin(url, &self.issuer)
     }
 
     /// The next number of a kind.

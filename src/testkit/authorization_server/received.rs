@@ -29,16 +29,16 @@ pub(super) const SECRET_PARAMS: [&str; 9] = [
 
 /// Which requests to a [`FakeAuthorizationServer`](super::FakeAuthorizationServer) a script is for (feature `oauth`).
 ///
-/// Of scripts for the same request, one for its URL comes first, then one for [`Refresh`](Self::Refresh), and then one
-/// for the endpoint.
+/// Of scripts for the same request, one for its URL comes first, then one for [`Refresh`](Self::Refresh) or
+/// [`OpenIdMetadata`](Self::OpenIdMetadata), and then one for the endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Endpoint {
     /// The metadata of the MCP servers that it protects (RFC 9728), with the server's path and without it.
     ResourceMetadata,
-    /// Its metadata (RFC 8414).
+    /// Its metadata at every place: that of RFC 8414, and those of OpenID Connect Discovery.
     ServerMetadata,
-    /// The same metadata at the places of OpenID Connect Discovery.
+    /// Its metadata at the places of OpenID Connect Discovery.
     OpenIdMetadata,
     /// Dynamic registration (RFC 7591): `ISSUER/register`.
     Registration,
@@ -128,8 +128,11 @@ impl Received {
     }
 
     pub(super) fn is_of(&self, endpoint: &Endpoint) -> bool {
-        let is_grant = *endpoint == Endpoint::Token && self.endpoint == Some(Endpoint::Refresh);
-        self.endpoint.as_ref() == Some(endpoint) || is_grant || endpoint.is_url(&self.url)
+        let is_part = matches!(
+            (endpoint, &self.endpoint),
+            (Endpoint::Token, Some(Endpoint::Refresh)) | (Endpoint::ServerMetadata, Some(Endpoint::OpenIdMetadata))
+        );
+        is_part || self.endpoint.as_ref() == Some(endpoint) || endpoint.is_url(&self.url)
     }
 
     /// The secrets, each with the name of its parameter: `client_secret`, `client_assertion`, `code`, `code_verifier`,

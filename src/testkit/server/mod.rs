@@ -774,6 +774,15 @@ pub struct ServerAction {
     pub output: ServerOutput,
 }
 
+/// The headers of a response.
+#[cfg(feature = "http")]
+pub(super) fn header_map(headers: Vec<(&'static str, String)>) -> http::HeaderMap {
+    let header = |(name, value): (_, String)| {
+        Some((http::HeaderName::from_static(name), http::HeaderValue::from_str(&value).ok()?))
+    };
+    headers.into_iter().filter_map(header).collect()
+}
+
 /// What a fake server does on a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]

@@ -23,7 +23,7 @@ use crate::protocol::{Family, method};
 use crate::testkit::content::{Ask, FakeTool, has, object};
 #[cfg(feature = "journal")]
 use crate::testkit::recording::{Mismatch, Recorded, Recording};
-use crate::testkit::script::{Answer, Reply, Turn};
+use crate::testkit::script::{Answer, On, Reply, Turn};
 use crate::{Era, ProtocolVersion, Time};
 
 /// Ids of a session that are remembered.
@@ -170,7 +170,8 @@ impl FakeServer {
 
     /// Takes a request of an open session or of the modern era.
     fn execute(&mut self, asked: Asked<'_>) {
-        let reply = self.scripts.next(|on| on.matches(asked.method(), asked.subject()));
+        let is_of = |on: &On| on.matches(asked.method(), asked.subject());
+        let reply = self.scripts.once(is_of).or_else(|| self.scripts.standing(is_of));
         match reply.unwrap_or(Reply::Normal) {
             Reply::DiesFirst => self.finish(asked, Reply::Normal, Some(Turn::of(Answer::Break))),
             Reply::Error { code, message } => self.answer_with(asked, Err(error(code, &message))),

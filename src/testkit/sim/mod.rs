@@ -17,6 +17,8 @@ use std::vec::Vec;
 
 #[cfg(feature = "oauth")]
 use super::authorization_server::{FakeAuthorizationServer, Received};
+#[cfg(feature = "http")]
+use super::server::header_map;
 use super::server::{ChannelId, FakeServer, ServerAction, ServerOutput};
 #[cfg(feature = "oauth")]
 use crate::binding::oauth::OAuthAction;
@@ -701,11 +703,7 @@ impl<E: Embedder> Sim<E> {
         match output {
             ServerOutput::Head { status, headers } => {
                 let status = ::http::StatusCode::from_u16(status).unwrap_or(::http::StatusCode::OK);
-                let headers = headers.into_iter().filter_map(|(name, value)| {
-                    Some((::http::HeaderName::from_static(name), ::http::HeaderValue::from_str(&value).ok()?))
-                });
-                let headers = headers.collect();
-                self.give(index, port, Arrival::Head(status, &headers));
+                self.give(index, port, Arrival::Head(status, &header_map(headers)));
             }
             ServerOutput::Bytes(bytes) => self.give(index, port, Arrival::Bytes(&bytes)),
             ServerOutput::End => self.give(index, port, Arrival::End),
@@ -780,25 +778,33 @@ impl<E: Embedder> Sim<E> {
     /// Sends a request of an authorization or a browser: to the authorization server at its URL, or to the MCP server.
     fn send(&mut self, index: usize, port: Port, request: ::http::Request<Vec<u8>>) {
         let url = request.uri().to_string();
-        let issuers = || self.servers.iter().enumerate().filter_map(|(at, site)| Some((at, site.issuer.as_ref()?)));
-        let own = issuers().find(|(_, issuer)| issuer.is_own(&url)).map(|(at, _)| at);
-        let is_beside = issuers().any(|(_, issuer)| issuer.is_beside(&url));
-        let server = own.or_else(|| self.target(index, port.session()).filter(|_| is_beside));
+        let issuer = self.issuer_at(&url);
+        let is_beside =
+            issuer.and_then(|at| self.servers.get(at)?.issuer.as_ref()).is_some_and(|it| it.is_beside(&url));
+        let server = if is_beside { self.target(index, port.session()) } else { issuer };
         if server.is_none() && self.strays.len() < STRAYS {
             self.strays.push(Received::of(self.now, None, &request));
         }
         self.request(index, port, server, request);
     }
 
+    /// The authorization server that answers at a URL: one that has something there, or else that has its origin.
+    fn issuer_at(&self, url: &str) -> Option<usize> {
+        let find = |is_it: &dyn Fn(&FakeAuthorizationServer) -> bool| {
+            self.servers.iter().position(|site| site.issuer.as_ref().is_some_and(is_it))
+        };
+        find(&|it| it.has(url)).or_else(|| find(&|it| it.is_own(url))).or_else(|| find(&|it| it.is_beside(url)))
+    }
+
     /// The response of an authorization server, and after which time; `None` if the MCP server answers the request.
     fn respond(&mut self, port: Port, request: &::http::Request<Vec<u8>>) -> Option<(Duration, Vec<ServerOutput>)> {
         let url = request.uri().to_string();
-        let mut issuers: Vec<_> = self.servers.iter_mut().filter_map(|site| site.issuer.as_mut()).collect();
-        if matches!(port, Port::Exchange(..)) {
-            return issuers.into_iter().find(|issuer| issuer.is_resource(&url))?.respond(self.now, request);
-        }
-        issuers.sort_by_key(|issuer| !issuer.is_own(&url));
-        let issuer = issuers.into_iter().find(|issuer| issuer.is_own(&url) || issuer.is_beside(&url));
+        let mut issuers = self.servers.iter_mut().filter_map(|site| site.issuer.as_mut());
+        let issuer = if matches!(port, Port::Exchange(..)) {
+            issuers.find(|issuer| issuer.is_resource(&url))
+        } else {
+            self.issuer_at(&url).and_then(|at| self.servers.get_mut(at)?.issuer.as_mut())
+        };
         issuer?.respond(self.now, request)
     }
 

@@ -17,6 +17,7 @@ mod joined_secrets;
 mod laws;
 mod refresh;
 mod registration;
+mod simulated;
 mod steps;
 mod store;
 mod tokens;
