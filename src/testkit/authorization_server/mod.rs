@@ -33,14 +33,15 @@ const OPENID_METADATA: &str = "/.well-known/openid-configuration";
 ///
 /// It has metadata (RFC 8414 and OpenID Connect Discovery), dynamic registration, an authorization endpoint with a user
 /// who consents, a token endpoint, and revocation. It [protects](Self::protects) MCP servers: it has their metadata
-/// (RFC 9728), and refuses requests to them that do not have a token of its own. In a [`Sim`](super::Sim) these servers
-/// are [`FakeServer`](super::FakeServer)s, and the user signs in by [`browse`](Self::browse).
+/// (RFC 9728), and refuses requests to them that do not have a token of its own. A [`Sim`](super::Sim) runs it together
+/// with clients, hubs and [`FakeServer`](super::FakeServer)s. Without one, [`answer`](Self::answer) gives the response to
+/// a request, and [`browse`](Self::browse) the redirect of a user's browser.
 ///
 /// It verifies what a client sends: the redirect URI, PKCE with S256, the client's authentication (`none`,
 /// `client_secret_basic`, `client_secret_post`, the claims of `private_key_jwt`), the resource, refresh tokens, and the
-/// claims of proofs of possession (RFC 9449). A code, a refresh token and an assertion are accepted once; when a code or
-/// a refresh token comes again, the tokens that descend from it are revoked (RFC 9700). Grants are the code, refresh with
-/// rotation, client credentials, `jwt-bearer`, and the token exchange of an identity provider.
+/// claims of proofs of possession (RFC 9449). A code, a refresh token that rotates and an assertion are accepted once; when
+/// a code or a refresh token comes again, the tokens that descend from it are revoked (RFC 9700). Grants are the code,
+/// refresh with rotation, client credentials, `jwt-bearer`, and the token exchange of an identity provider.
 ///
 /// # Deviations
 ///
@@ -51,20 +52,21 @@ const OPENID_METADATA: &str = "/.well-known/openid-configuration";
 /// | [`With`](Reply::With) | the answer has other members; at the authorization endpoint the redirect, at an MCP server the challenge has other parameters |
 /// | [`Result`](Reply::Result) | the answer has these members alone |
 /// | [`Error`](Reply::Error) | it is refused with this status and an OAuth error: `invalid_grant`, or `invalid_grant: with a description`; the authorization endpoint redirects with it, as it does when a user refuses (`access_denied`) |
-/// | [`Status`](Reply::Status) | it is answered with a page of HTML |
+/// | [`Status`](Reply::Status) | it is answered with a page of HTML, or redirected |
 /// | [`Noise`](Reply::Noise) | the text comes before the JSON |
 /// | [`Late`](Reply::Late), [`Silent`](Reply::Silent), [`Dies`](Reply::Dies), [`Torn`](Reply::Torn), [`DiesFirst`](Reply::DiesFirst) | as everywhere; at the authorization endpoint, the user takes this time, or never comes back |
+/// | [`Twice`](Reply::Twice) | nothing: a response comes once |
 ///
 /// What an answer says counts: a token with another `expires_in` or `scope` has them, and without a `refresh_token` in
-/// it, the one before stays. The error `use_dpop_nonce` comes with a new nonce, which proofs need from then on. At an MCP
-/// server only `With`, `Error` and `Status` have an effect; the rest is scripted at the
-/// [`FakeServer`](super::FakeServer).
+/// it, the one before stays. A scripted reply that answers has the members that [`always`](Self::always) sets, unless it
+/// says others. The error `use_dpop_nonce` comes with a new nonce, which proofs need from then on. At an MCP server only
+/// `With`, `Error` and `Status` have an effect; the rest is scripted at the [`FakeServer`](super::FakeServer).
 ///
 /// # What it does not do
 ///
-/// It verifies no signatures, and nothing that needs a wall clock (`exp`, `iat`). It does not fetch client ID metadata
-/// documents: each `https` client ID is accepted. Endpoints stay where they are when metadata names others. It has no
-/// page to sign in at, no ID tokens, no introspection, and no requests in advance (PAR).
+/// It verifies no signatures, and nothing that needs a wall clock (`exp`, `iat`, `client_secret_expires_at`). It does not
+/// fetch client ID metadata documents: each `https` client ID is accepted. Endpoints stay where they are when metadata names
+/// others. It has no page to sign in at, no ID tokens, no introspection, and no pushed authorization requests (PAR).
 #[derive(Clone, Debug)]
 pub struct FakeAuthorizationServer {
     issuer: String,
