@@ -983,10 +983,13 @@ impl<E: Embedder> Sim<E> {
                 #[cfg(feature = "oauth")]
                 site.issuer.iter_mut().for_each(FakeAuthorizationServer::expire_tokens);
             }
-            Fault::Crash => match &mut site.server {
-                Some(server) => server.crash(now),
-                None => self.cut_all(index),
-            },
+            Fault::Crash => {
+                site.server.iter_mut().for_each(|server| server.crash(now));
+                #[cfg(feature = "oauth")]
+                if site.issuer.is_some() {
+                    self.cut_all(index);
+                }
+            }
         }
         self.pump(index);
     }
