@@ -776,7 +776,7 @@ enum Step {
     Revoke(usize),
     /// The MCP server names this authorization server.
     Move(usize),
-    /// One authorization server claims to be the other.
+    /// It names this one, which claims to be the other.
     Claim(usize),
     /// The MCP server has no metadata, or it has it again.
     Metadata(Option<u16>),
@@ -844,7 +844,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (0_usize..2).prop_map(Step::Expire),
         1 => (0_usize..2).prop_map(Step::Revoke),
         2 => (0_usize..2).prop_map(Step::Move),
-        1 => (0_usize..2).prop_map(Step::Claim),
+        2 => (0_usize..2).prop_map(Step::Claim),
         2 => prop::sample::select(vec![None, Some(404), Some(429), Some(503)]).prop_map(Step::Metadata),
         1 => Just(Step::SignOut),
         2 => Just(Step::Authorize),
@@ -872,6 +872,14 @@ fn configured(kind: usize) -> OAuthOptions {
             _ => {}
         }
     })
+}
+
+/// The MCP server names this authorization server.
+fn name_issuer(sim: &mut Sim<Host>, at: usize) {
+    for name in &NAMES[..2] {
+        sim.change_authorization_server(name, |issuer| issuer.unprotect(URL));
+    }
+    sim.change_authorization_server(NAMES[at], |issuer| issuer.protect(URL));
 }
 
 proptest! {
@@ -916,19 +924,14 @@ proptest! {
                 Step::Revoke(at) => {
                     sim.change_authorization_server(NAMES[at], FakeAuthorizationServer::revoke_tokens);
                 }
-                Step::Move(at) => {
-                    sim.change_authorization_server(NAMES[1 - at], |issuer| issuer.unprotect(URL));
-                    sim.change_authorization_server(NAMES[at], |issuer| {
-                        issuer.unprotect(URL);
-                        issuer.protect(URL);
-                    });
-                }
+                Step::Move(at) => name_issuer(&mut sim, at),
                 Step::Claim(at) => {
                     let other = [OTHER, ISSUER][at];
                     sim.change_authorization_server(NAMES[at], |issuer| {
                         issuer.set_always(Endpoint::ServerMetadata, Reply::With(json!({"issuer": other})));
                         issuer.set_always(Endpoint::Authorization, Reply::With(json!({"iss": other})));
                     });
+                    name_issuer(&mut sim, at);
                 }
                 Step::Metadata(status) => {
                     let reply = status.map_or(Reply::Normal, |status| Reply::status(status, ""));
