@@ -1733,7 +1733,7 @@ fn a_server_over_http_is_used_like_one_over_stdio() {
     rig.serve();
     assert_eq!(rig.functions(), ["mcp_a_x", "mcp_a_list_resources", "mcp_a_read_resource"]);
     assert!(rig.outcome_of("mcp_a_x", json!({})).contains("content"));
-    assert!(rig.requests.iter().all(|(_, request)| request.uri() == URL));
+    assert!(rig.requests.iter().all(|(.., request)| request.uri() == URL));
     rig.close();
     rig.wait(secs(60));
     assert_eq!(rig.log.last().unwrap(), "closed");
