@@ -1,6 +1,6 @@
 //! The tolerances of the section "Streamable HTTP", row by row, and those of other sections that only HTTP can show.
 
-use crate::common::{Steps, legacy, millis, options, reconnecting, seconds, tools};
+use crate::common::{Server, Steps, legacy, millis, options, reconnecting, seconds, tools};
 use crate::web::{Exchange, LAST_ID, Reply, SESSION, Site, URL, VERSION, Web, modern_site, site, tool, was_answered};
 use mcp_proto::binding::http::Broken;
 use mcp_proto::{
