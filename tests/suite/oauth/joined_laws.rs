@@ -1,16 +1,19 @@
 //! Laws of clients that authorize themselves, two of them on one store, whatever happens in whatever order.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
+use std::rc::Rc;
 
 use mcp_proto::RequestId;
 use mcp_proto::binding::http::Broken;
 use mcp_proto::binding::oauth::{OAuthInput, Secret};
+use mcp_proto::testkit::{Endpoint, FakeAuthorizationServer, Reply as Scripted};
 use proptest::prelude::*;
 use serde_json::value::to_raw_value;
 
 use crate::web::{Exchange, Reply, modern_site};
 
-use super::joined::{AS, Joined, MCP};
+use super::joined::{AS, Joined, MCP, issuer};
 use super::*;
 
 #[derive(Clone, Debug)]
@@ -67,13 +70,14 @@ struct Process {
 }
 
 impl Process {
-    fn new() -> Self {
-        let it = Joined::with(modern_site(), |options| {
+    fn new(issuer: &Rc<RefCell<FakeAuthorizationServer>>) -> Self {
+        let change = |options: &mut OAuthOptions| {
             options.stored = true;
             // Metadata that cannot be read leads to the conventions of 2025-03-26, so the client names its issuer.
             let client = &mut options.registered[0];
             (client.secret, client.issuer) = (Some(Secret::new("app-hush")), Some(AS.into()));
-        });
+        };
+        let it = Joined::build(modern_site(), Rc::clone(issuer), change, |_| {});
         Self { it, open: VecDeque::new(), calls: vec![], checked: 0 }
     }
 
@@ -100,10 +104,9 @@ struct World {
     runs: BTreeMap<u64, u32>,
     record: Option<Vec<u8>>,
     lock: Option<usize>,
-    issued: u32,
-    /// The tokens that the server accepts.
-    valid: BTreeSet<String>,
-    refresh: BTreeSet<String>,
+    issuer: Rc<RefCell<FakeAuthorizationServer>>,
+    /// Refresh tokens that were exchanged.
+    spent: BTreeSet<String>,
     /// Refresh tokens whose exchange broke, or whose successor is lost.
     broken: BTreeSet<String>,
     /// The refresh token that each process exchanged, and when, until what it got is stored.
@@ -112,15 +115,18 @@ struct World {
 
 impl World {
     fn new() -> Self {
+        let issuer = issuer()
+            .client_with_secret("app", "app-hush")
+            .always(Endpoint::Token, Scripted::With(json!({"expires_in": 300})));
+        let issuer = Rc::new(RefCell::new(issuer));
         let mut world = Self {
-            processes: vec![Process::new(), Process::new()],
+            processes: vec![Process::new(&issuer), Process::new(&issuer)],
             numbers: 0,
             runs: BTreeMap::new(),
             record: None,
             lock: None,
-            issued: 0,
-            valid: BTreeSet::new(),
-            refresh: BTreeSet::new(),
+            issuer,
+            spent: BTreeSet::new(),
             broken: BTreeSet::new(),
             unsaved: [None, None],
         };
@@ -163,10 +169,11 @@ impl World {
             Step::Answer(client, ok) => self.answer(client, ok),
             Step::Consent(client, ok) => {
                 let it = &mut self.processes[client].it;
-                let Some(shown) = it.browse.clone() else { return };
-                let state = query(shown.split_once('?').unwrap().1, "state").unwrap();
-                let what = if ok { "code=c-hush" } else { "error=access_denied" };
-                it.input(OAuthInput::Redirect(&format!("?{what}&state={state}")));
+                match it.browse {
+                    None => return,
+                    Some(_) if ok => it.consent(),
+                    Some(_) => it.deny(),
+                }
             }
             Step::Store(client) => self.store(client),
             Step::SignOut(client) => {
@@ -181,10 +188,10 @@ impl World {
                 self.broken.extend(self.unsaved[client].take().map(|(used, _)| used));
                 self.lock = self.lock.filter(|owner| *owner != client);
                 let now = self.processes[client].it.web.now;
-                self.processes[client] = Process::new();
+                self.processes[client] = Process::new(&self.issuer);
                 self.processes[client].it.wait(now.since(Time::ZERO).as_secs());
             }
-            Step::Revoke => self.valid.clear(),
+            Step::Revoke => self.issuer.borrow_mut().expire_tokens(),
             Step::Wait(seconds) => self.processes.iter_mut().for_each(|process| process.it.wait(seconds)),
         }
         for process in &mut self.processes {
@@ -232,8 +239,7 @@ impl World {
 
     /// Whether the server accepts the token of an exchange.
     fn accepts(&self, exchange: &Exchange) -> bool {
-        let header = exchange.header("authorization").unwrap_or_default();
-        self.valid.contains(header.trim_start_matches("Bearer "))
+        self.issuer.borrow_mut().answer(exchange.at, &exchange.request).is_none()
     }
 
     /// The server does what an exchange asks for.
@@ -254,14 +260,10 @@ impl World {
 
     fn serve(&mut self, client: usize) {
         let Some(exchange) = self.processes[client].exchange() else { return };
-        let accepted = self.accepts(&exchange);
-        if accepted {
+        if self.accepts(&exchange) {
             self.run(&exchange);
         }
         let it = &mut self.processes[client].it;
-        let header = exchange.header("authorization").unwrap_or_default();
-        let token = if accepted { header.trim_start_matches("Bearer ") } else { "" };
-        token.clone_into(&mut it.valid.borrow_mut());
         let reply = it.site.reply(&exchange);
         it.web.reply(&exchange, reply);
     }
@@ -273,7 +275,7 @@ impl World {
         if let Some(used) = &used {
             // Another process does not use it meanwhile, and it is sent again only if its exchange broke.
             assert_eq!(self.lock, Some(client), "a refresh without the lock");
-            assert!(self.refresh.contains(used) || self.broken.contains(used), "{used} is used twice");
+            assert!(!self.spent.contains(used) || self.broken.contains(used), "{used} is used twice");
         }
         if !ok {
             let sent = it.sent.pop_front().unwrap();
@@ -281,20 +283,12 @@ impl World {
             it.input(OAuthInput::Failure { exchange: sent.id, why: "reset" });
             return;
         }
-        if !sent.url.ends_with("/token") {
-            let (status, body) = it.page(&sent.url.clone());
-            return it.answer(status, &body);
+        if sent.url.ends_with("/token") {
+            self.unsaved[client] =
+                used.clone().filter(|used| !self.spent.contains(used)).map(|used| (used, it.web.now));
         }
-        if used.as_ref().is_some_and(|used| !self.refresh.remove(used)) {
-            return it.answer(400, r#"{"error":"invalid_grant"}"#);
-        }
-        self.unsaved[client] = used.map(|used| (used, it.web.now));
-        self.issued += 1;
-        let (token, refresh) = (format!("at{}-hush", self.issued), format!("rt{}-hush", self.issued));
-        self.valid.insert(token.clone());
-        self.refresh.insert(refresh.clone());
-        let body = json!({"access_token": token, "token_type": "Bearer", "expires_in": 300, "refresh_token": refresh});
-        it.answer(200, &body.to_string());
+        self.spent.extend(used);
+        it.issue();
     }
 
     fn store(&mut self, client: usize) {

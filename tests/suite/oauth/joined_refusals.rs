@@ -6,15 +6,14 @@ use mcp_proto::{Event, FailureKind, Family, Recovery, Request};
 use crate::web::{Exchange, Reply, Site as McpSite, modern_site};
 
 use super::extensions::claims;
-use super::joined::{Joined, MCP, forbid, refusal};
+use super::joined::{Joined, MCP, forbid, refused};
 use super::joined_proofs;
 use super::*;
 
 /// The authorization server answers everything, and its answers do not lead to answers of the MCP server.
 fn answer_all(it: &mut Joined) {
-    while let Some(sent) = it.sent.front() {
-        let (status, body) = it.page(&sent.url.clone());
-        it.answer(status, &body);
+    while !it.sent.is_empty() {
+        it.issue();
     }
 }
 
@@ -93,8 +92,7 @@ fn a_call_that_waits_ends_when_the_user_signs_out() {
         if forbidden {
             forbid(&mut it, &exchange, "write");
         } else {
-            let refused = refusal(&exchange, "").unwrap();
-            it.web.reply(&exchange, refused);
+            it.web.reply(&exchange, refused());
             it.take();
         }
         assert_eq!(it.web.outcome(call), "open");
