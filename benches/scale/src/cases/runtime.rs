@@ -57,7 +57,7 @@ pub fn cases() -> Vec<Case> {
         Case::new("questions-taken-back", 250, questions_taken_back),
         Case::new("questions-with-requests-open", 100, questions_with_requests_open),
         Case::new("questions-expired", 250, questions_expired),
-        Case::new("url-elicitations", 250, url_elicitations),
+        Case::new("url-elicitations", 1_000, url_elicitations),
         Case::new("question-defaults", 250, question_defaults),
         Case::new("question-default-length", 20_000, question_default_length),
         Case::new("question-answer-members", 1_000, question_answer_members),
