@@ -130,7 +130,7 @@ fn expect_elicitations(core: &mut Core, id: u64, inputs: &[InputRequest]) {
     }
     let (request, limit) = (core.handle_of(id), core.options.limits.server_requests);
     for input in inputs {
-        core.url_elicitations.add(input.key.clone(), request, limit);
+        core.url_elicitations.add(&input.key, request, limit);
     }
 }
 
