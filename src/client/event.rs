@@ -655,8 +655,9 @@ impl Task {
     }
 
     fn millis(&self, name: &str) -> Option<Duration> {
-        let number = Json::from(&*self.raw).member(name)?;
-        number.text().parse().ok().map(Duration::from_millis)
+        let millis = Json::from(&*self.raw).member(name)?;
+        let integer = || millis.as_integer().and_then(|millis| u64::try_from(millis).ok());
+        millis.text().parse().ok().or_else(integer).map(Duration::from_millis)
     }
 }
 

@@ -102,7 +102,7 @@ pub(crate) mod notification {
             ListChanged,
             /// The status of a task that a call runs as, while no request about the task is on its way.
             CallTask,
-            /// As `CallTask`, while a request about the task is on its way, or the embedder is asked for its input.
+            /// As `CallTask`, while a request about the task is on its way.
             BusyTask,
             /// The status of another task.
             OtherTask,

@@ -3,7 +3,7 @@
 
 mod task;
 
-pub(super) use self::task::{id_of_call, on_due, on_late, on_notification};
+pub(super) use self::task::{id_of_call, on_due, on_late, on_notification, on_polled};
 
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
@@ -49,6 +49,14 @@ pub(super) fn request(core: &mut Core, now: Time, request: Request) -> Result<Re
         && let Some(capability) = core.missing_capability(&request.method)
     {
         return Err(core.not_advertised(&request.method, capability.as_str()));
+    }
+    if let Some(task) = &request.task {
+        if !core.options.capabilities.tasks {
+            return Err(CommandError::NotDeclared { capability: "tasks".into() });
+        }
+        if core.requests.with_task(task).is_some() {
+            return Err(CommandError::TaskFollowed);
+        }
     }
     let limits = &core.options.limits;
     // A request that waits for input or authorization is in no queue, but counts.
@@ -136,6 +144,9 @@ fn expect_elicitations(core: &mut Core, id: u64, inputs: &[InputRequest]) {
 
 fn classify<'a>(core: &Core, id: u64, result: &'a RawValue) -> Classified<'a> {
     let json = Json::from(result);
+    if !json.is_object() {
+        return Classified::Invalid(format!("the result is no JSON object: {}", excerpt(json.text())).into());
+    }
     let tool = core.requests.get(id).is_some_and(|open| open.purpose.is_tool_call());
     match result_type::of_call(core, json, tool) {
         Content::Complete => Classified::Complete(Outcome::Result(result.to_owned())),
@@ -201,6 +212,10 @@ pub(super) fn on_connection_lost(core: &mut Core) {
         // What was not sent did not run.
         let sent = core.is_sent(id);
         on_lost(core, id, Broken::Connection, sent);
+        if task::is_asked(core, id) {
+            // A poll that was on its way ended with the connection.
+            task::on_lost(core, id, machine::task::Input::Broken);
+        }
     }
 }
 
