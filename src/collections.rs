@@ -47,12 +47,20 @@ impl<T> Series<T> {
     /// Where the entry is, or would be inserted. Ids are mostly consecutive, from the first one or up to the last one.
     #[inline]
     fn place(&self, id: u64) -> Result<usize, usize> {
+        match self.entries.front() {
+            Some((first, _)) if *first == id => Ok(0),
+            Some((first, _)) => self.place_after(id, *first),
+            None => Err(0),
+        }
+    }
+
+    fn place_after(&self, id: u64, first: u64) -> Result<usize, usize> {
         let len = self.entries.len();
-        let (Some((first, _)), Some((last, _))) = (self.entries.front(), self.entries.back()) else { return Err(0) };
+        let Some((last, _)) = self.entries.back() else { return Err(0) };
         if id > *last {
             return Err(len);
         }
-        let from_first = usize::try_from(id.wrapping_sub(*first)).unwrap_or(usize::MAX);
+        let from_first = usize::try_from(id.wrapping_sub(first)).unwrap_or(usize::MAX);
         let from_last = usize::try_from(last.wrapping_sub(id)).unwrap_or(usize::MAX);
         for place in [from_first, len.wrapping_sub(1).wrapping_sub(from_last)] {
             if let Some((known, _)) = self.entries.get(place)

@@ -443,7 +443,8 @@ pub(crate) fn options(settings: &Settings) -> Options {
     options.capabilities.sampling = settings.answers.offer_sampling();
     options.eras = settings.eras;
     // A list without an answer leaves time for the other era.
-    options.timeouts.request = options.timeouts.request.min(settings.timeout / 2);
+    let half = settings.timeout.checked_div(2).unwrap_or(settings.timeout);
+    options.timeouts.request = options.timeouts.request.min(half);
     options.reconnect = None;
     if settings.watch.is_some() {
         let mut keepalive = Keepalive::default();

@@ -582,7 +582,7 @@ fn citation(kind: QuirkKind, family: Option<Family>, era: Option<Era>) -> String
         QuirkKind::IdType | QuirkKind::IdNull | QuirkKind::ErrorNull | QuirkKind::ResultAndError => {
             ["Overview, Responses"; 2]
         }
-        QuirkKind::UnknownId => ["Overview, Responses"; 2],
+        QuirkKind::UnknownId | QuirkKind::ModernSilent => ["Overview, Responses"; 2],
         QuirkKind::JsonrpcVersion => ["Overview, Messages"; 2],
         QuirkKind::Batch => return "specification 2025-06-18, Key Changes".into(),
         QuirkKind::Noise => ["Transports, stdio", "stdio"],
@@ -591,12 +591,18 @@ fn citation(kind: QuirkKind, family: Option<Family>, era: Option<Era>) -> String
         QuirkKind::VersionUnknown | QuirkKind::VersionRefused => ["Lifecycle, Version Negotiation", ""],
         QuirkKind::InitializeShape => ["Lifecycle, Initialization", "Discovery, DiscoverResult"],
         QuirkKind::NoExit => ["Lifecycle, Shutdown", "stdio, Shutdown"],
-        QuirkKind::PingUnsupported | QuirkKind::PingSilent => ["Ping, Behavior Requirements", ""],
+        QuirkKind::PingUnsupported | QuirkKind::PingSilent | QuirkKind::PingExits => {
+            ["Ping, Behavior Requirements", ""]
+        }
         QuirkKind::ListChangedLoop => ["%, List Changed Notification"; 2],
         QuirkKind::EraChanged => ["", "Versioning and Compatibility"],
         QuirkKind::ListenRefused => ["", "Subscriptions, Server Behavior"],
         QuirkKind::Probe5xx => ["", "Streamable HTTP, Backward Compatibility"],
-        QuirkKind::ContentType | QuirkKind::NotificationStatus | QuirkKind::Undelivered => {
+        QuirkKind::ContentType
+        | QuirkKind::NotificationStatus
+        | QuirkKind::Undelivered
+        | QuirkKind::SseUnfinished
+        | QuirkKind::SseEventName => {
             ["Transports, Sending Messages to the Server", "Streamable HTTP, Sending Messages"]
         }
         QuirkKind::GetRefused => ["Transports, Listening for Messages from the Server", ""],

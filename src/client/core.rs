@@ -103,6 +103,9 @@ pub(super) struct Core {
     pub(super) server: Option<Box<Server>>,
     #[cfg_attr(feature = "snapshot", serde(with = "crate::catalog::form::catalog"))]
     pub(super) catalog: Catalog,
+    /// The members of `_meta` that each request to the modern server has.
+    #[cfg_attr(feature = "snapshot", serde(skip))]
+    pub(super) identity: Option<Box<str>>,
     /// What is known of each family's list.
     pub(super) known: PerFamily<gate::Known>,
     /// The server's era, from an earlier connection.
@@ -154,6 +157,7 @@ impl Core {
             is_bare: false,
             server: None,
             catalog: Catalog::default(),
+            identity: None,
             known: PerFamily::from_fn(|_| gate::Known::NotRequested),
             known_era: None,
             doubts: 0,
@@ -181,6 +185,7 @@ impl Core {
         self.server_name = options::without_secrets(name).or(server);
         self.wire = wire;
         self.options = options;
+        self.encode_identity();
     }
 
     /// The server's name for messages, without secrets.

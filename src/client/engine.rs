@@ -145,6 +145,7 @@ impl Engine {
     /// Replaces the options. What is in flight keeps its deadlines.
     pub(crate) fn set_options(&mut self, options: Arc<Options>) {
         self.core.options = options;
+        self.core.encode_identity();
         self.write_requests();
     }
 

@@ -407,7 +407,7 @@ impl Rig {
             HubEvent::Failed { server, again, .. } => {
                 self.log.push(format!("{server} failed{}", if *again { ", again" } else { "" }));
             }
-            HubEvent::ToolsetChanged { server, difference } => {
+            HubEvent::ToolsetChanged { server, difference, .. } => {
                 assert!(!difference.is_empty(), "no difference");
                 for name in &difference.removed {
                     self.log.push(format!("{server} - {name}"));

@@ -1,5 +1,6 @@
 //! The hub: starts, routing, utility tools, the breaker, reloads, saved toolsets.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::common::{Host, KEY, Server, Steps, legacy, options, tools};
@@ -9,7 +10,7 @@ use mcp_proto::catalog::FingerprintKey;
 use mcp_proto::host::config::{Configuration, Document, Entry};
 use mcp_proto::host::hub::ServerState as State;
 use mcp_proto::host::hub::{Breaker, CallError, HubCommandError, HubEvent, HubOptions};
-use mcp_proto::host::names::{Names, Target};
+use mcp_proto::host::names::{Names, Renamed, Target};
 use mcp_proto::host::toolset::{Suspicion, Why};
 use mcp_proto::host::{Saved, Utility};
 use mcp_proto::protocol::Family;
@@ -1174,23 +1175,92 @@ fn a_renamed_server_is_another_server() {
     assert_eq!((rig.count("a: shut"), rig.count("b: open"), rig.functions()), (1, 1, vec!["mcp_b_x".into()]));
 }
 
+/// The exposed name of each tool, by server.
+fn exposed(rig: &Rig) -> Vec<(String, String)> {
+    let names = rig.hub.names();
+    let functions = rig.functions().into_iter();
+    functions
+        .map(|name| (names.resolve(&name).map(|it| format!("{}/{}", it.server, it.target.name())).unwrap(), name))
+        .collect()
+}
+
+/// opencode: one name must not run on another server in the next run.
 #[test]
-fn exposed_names_stay_when_other_servers_come_and_go() {
+fn exposed_names_do_not_depend_on_which_server_comes_up_first() {
+    let servers = ["my-api", "my_api", "my.api", "a", "a_b", "a-b"];
+    let tools = ["delete", "b_x", "x", "b-x"];
+    let all = || servers.iter().fold(rig(), |rig, server| rig.peer(server, with_tools(&tools)));
+    let mut expected = exposed(&all().up(&servers));
+    expected.sort();
+    assert!(expected.contains(&("my_api/delete".into(), "mcp_my_api_delete".into())));
+    assert!(expected.contains(&("a_b/x".into(), "mcp_a_b_x".into())), "the longer name of a server precedes");
+    assert!(expected.contains(&("a/delete".into(), "mcp_a_delete".into())));
+    let unique: BTreeSet<_> = expected.iter().map(|(_, name)| name).collect();
+    assert_eq!((unique.len(), expected.len()), (24, 24));
+    // The servers come up one by one, in each order that begins with another one; names never change meanwhile.
+    for first in 0..servers.len() {
+        let mut rig = all();
+        for server in servers {
+            rig.set_behaviour(server, Behaviour::DoesNotStart);
+        }
+        rig.configure(programs(&servers));
+        rig.open();
+        rig.serve();
+        for at in 0..servers.len() {
+            let server = servers[(first + at) % servers.len()];
+            rig.set_behaviour(server, Behaviour::Answers);
+            rig.hub.start(rig.now, server).unwrap();
+            rig.collect();
+            rig.serve();
+            for known in exposed(&rig) {
+                assert!(expected.contains(&known), "{known:?}");
+            }
+        }
+        assert_eq!(exposed(&rig).len(), expected.len());
+    }
+}
+
+#[test]
+fn exposed_names_follow_the_configured_servers() {
     let mut rig = rig().peer("my-api", with_tools(&["x"])).peer("my.api", with_tools(&["x"])).up(&["my-api"]);
     assert_eq!(rig.functions(), ["mcp_my_api_x"]);
     rig.configure(programs(&["my-api", "my.api"]));
+    assert!(rig.functions()[0].starts_with("mcp_my_api_x_"), "before the other one is up");
     rig.serve();
     let names = rig.functions();
-    assert_eq!(names[0], "mcp_my_api_x");
-    assert!(names[1].starts_with("mcp_my_api_x_"), "{names:?}");
+    assert!(names.iter().all(|name| name.starts_with("mcp_my_api_x_")), "neither needed no change: {names:?}");
     rig.outcome_of(&names[1], json!({}));
     assert_eq!(
         (rig.received_params("my-api", "tools/call").len(), rig.received_params("my.api", "tools/call").len()),
         (0, 1)
     );
+    assert!(matches!(rig.try_call("mcp_my_api_x", json!({})), Err(CallError::UnknownTool { .. })));
     rig.configure(programs(&["my.api"]));
     rig.serve();
-    assert_eq!(rig.functions(), names[1..]);
+    assert_eq!(rig.functions(), ["mcp_my_api_x"]);
+    assert_eq!(rig.count(&format!("my.api - {}", names[1])), 1, "{:#?}", rig.log);
+}
+
+#[test]
+fn a_name_that_is_cut_or_changed_is_reported() {
+    let long = "t".repeat(70);
+    let mut rig = rig().peer("a", with_tools(&["plain", "with-hyphen", &long]));
+    rig.configure(programs(&["a"]));
+    rig.open();
+    rig.serve();
+    let [renamed] = &rig
+        .events
+        .iter()
+        .filter_map(|event| match event {
+            HubEvent::ToolsetChanged { renamed, .. } => Some(renamed.clone()),
+            _ => None,
+        })
+        .collect::<Vec<_>>()[..]
+    else {
+        panic!("{:?}", rig.events)
+    };
+    let renamed: Vec<_> = renamed.iter().map(|it| (&*it.tool, it.name.len(), it.why)).collect();
+    assert_eq!(renamed, [(&*long, 64, Renamed::TooLong), ("with-hyphen", 17, Renamed::Characters)]);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The tolerances of the section "Streamable HTTP", row by row, and those of other sections that only HTTP can show.
 
-use crate::common::{Steps, legacy, millis, options, reconnecting, seconds, tools};
+use crate::common::{Server, Steps, legacy, millis, options, reconnecting, seconds, tools};
 use crate::web::{Exchange, LAST_ID, Reply, SESSION, Site, URL, VERSION, Web, modern_site, site, tool, was_answered};
 use mcp_proto::binding::http::Broken;
 use mcp_proto::{
@@ -1558,6 +1558,22 @@ fn a_stream_that_cannot_be_resumed_counts_as_one_without_an_event_id() {
         web.reply(&get, Reply::status(status));
         assert_eq!((web.take_named("tools/call").of, web.outcome(request)), (Some(request), "open".into()));
     }
+}
+
+/// Without a session id, no session can expire.
+#[test]
+fn a_404_to_the_resumption_of_a_stream_without_a_session_is_no_expired_session() {
+    let content = json!({"content": []});
+    let server = Server::legacy(json!({"tools": {}})).result("tools/list", tools(&["a"])).result("tools/call", content);
+    let mut site = Site::of(server, false);
+    let (mut web, request, _) = call_with_broken_stream(&mut site, legacy(), tool("a"), "id: 7\ndata:\n\n");
+    web.wait(seconds(1));
+    let get = web.take_named("GET");
+    assert_eq!((get.header(LAST_ID), get.header(SESSION)), (Some("7"), None));
+    web.reply(&get, Reply::status(404));
+    assert_eq!(web.outcome(request), "Unknown");
+    web.wait_and_serve(seconds(10), &mut site);
+    assert_eq!((web.count("initialize"), web.is_ready(), web.quirks()), (1, true, vec![]));
 }
 
 /// A 404 to the GET that resumes: the session expired, and the outcome of the call is unknown.

@@ -278,7 +278,11 @@ fn hub_event() -> impl Strategy<Value = HubEvent> {
             again
         }),
         (server(), session()).prop_map(|(server, session)| HubEvent::Resting { server, session }),
-        (server(), difference()).prop_map(|(server, difference)| HubEvent::ToolsetChanged { server, difference }),
+        (server(), difference()).prop_map(|(server, difference)| HubEvent::ToolsetChanged {
+            server,
+            difference,
+            renamed: vec![]
+        }),
         (call, server(), outcome(), any::<u32>()).prop_map(|(call, server, outcome, attempts)| {
             let mut omission = Omission::default();
             omission.text_bytes = 7;

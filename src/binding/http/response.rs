@@ -699,11 +699,10 @@ impl Http {
         broke: bool,
     ) {
         let (id, cut) = (message.id(), refusal.is_cut(broke));
-        let status = match refusal.class() {
-            // A gateway may have answered for a server that runs the request.
-            HttpStatus::Paused if id.is_some_and(|id| !engine.repeat(id)) => HttpStatus::Unavailable,
-            status => status,
-        };
+        let class = refusal.class();
+        // A gateway may have answered for a server that runs the request.
+        let runs = class == HttpStatus::Paused && id.is_some_and(|id| !engine.repeat(id));
+        let status = if runs { HttpStatus::Unavailable } else { class };
         let error = error_in(&refusal.body);
         let text = String::from_utf8_lossy(&refusal.body);
         let said = error.as_ref().map_or(&*text, |error| &error.message);

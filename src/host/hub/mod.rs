@@ -53,7 +53,8 @@
 //! [`Hub::configure`] takes a new configuration at any time, and affects only servers whose entry changed: if only
 //! timeouts, `trust`, `supports_parallel_tool_calls` or what is under `tools` changed, the session continues
 //! ([`Change::needs_session`](super::config::Change::needs_session)); otherwise it is closed, and a new one is opened after
-//! that. A server keeps its names as long as it is configured and they are not replaced. A session's state is a
+//! that. A server keeps its names as long as the configured servers are the same and they are not replaced. A session's
+//! state is a
 //! [`ServerState`].
 
 mod connection;
@@ -67,7 +68,9 @@ mod sharing;
 #[cfg(feature = "snapshot")]
 mod snapshot;
 
-pub use self::event::{Breaker, CallError, CallId, HubAction, HubCommandError, HubEvent, HubOptions, SessionHandle};
+pub use self::event::{
+    Breaker, CallError, CallId, HubAction, HubCommandError, HubEvent, HubOptions, RenamedTool, SessionHandle,
+};
 #[cfg(feature = "oauth")]
 pub use self::oauth::HubOAuth;
 
@@ -176,6 +179,7 @@ impl Hub {
             configuration.servers.extend(kept.map(|entry| (server.clone(), entry)));
         }
         let mut before = core::mem::replace(&mut self.configuration, configuration);
+        self.name_servers();
         for server in &changes.removed {
             self.change(server, before.servers.remove(server));
         }

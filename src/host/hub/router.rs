@@ -9,7 +9,7 @@ use core::time::Duration;
 
 use super::Hub;
 use super::connection::{Connection, Place, SessionOutput, Tail};
-use super::event::{CallId, CallKind, HubAction, HubEvent, HubOptions, SessionHandle};
+use super::event::{CallId, CallKind, HubAction, HubEvent, HubOptions, RenamedTool, SessionHandle};
 use super::queue::Turn;
 use super::server::{Content, Lifetime, Offer, Origin, Server, end_of, listing, rename};
 use super::sharing::Sharing;
@@ -19,7 +19,7 @@ use crate::binding::oauth::BrowserUse;
 use crate::catalog::{Difference, hash};
 use crate::client::{Cause, Event, Failure, FailureKind, Options, Outcome, Recovery, RequestId};
 use crate::host::Saved;
-use crate::host::config::{Entry, ToolPolicy};
+use crate::host::config::{Configuration, Entry, ToolPolicy};
 use crate::host::results::Bounded;
 use crate::machine::breaker::{End, Input as BreakerInput};
 use crate::machine::hub::server::{self, Effect, Input, Phase, State};
@@ -313,9 +313,33 @@ impl Hub {
 
     /// Offers these lists of a server, or none, and reports the change.
     fn change_offer(&mut self, handle: SessionHandle, content: Option<Content>) {
-        let Some((server, difference)) = self.offer(handle, content) else { return };
+        if let Some((server, difference)) = self.offer(handle, content) {
+            self.report_toolset(server, difference);
+        }
+    }
+
+    fn report_toolset(&mut self, server: Arc<str>, difference: Difference) {
         if matches!(self.state, whole::State::New | whole::State::Open) {
-            self.queue.report(HubEvent::ToolsetChanged { server, difference });
+            let renamed = difference.added.iter().filter_map(|name| {
+                let target = self.names.resolve(name)?.target;
+                let why = self.names.renamed(&server, target)?;
+                Some(RenamedTool { tool: target.name().into(), name: name.clone(), why })
+            });
+            let renamed = renamed.collect();
+            self.queue.report(HubEvent::ToolsetChanged { server, difference, renamed });
+        }
+    }
+
+    /// Gives the names to the configured servers, whichever comes up first.
+    pub(super) fn name_servers(&mut self) {
+        let Configuration { servers, errors, .. } = &self.configuration;
+        let faulty = errors.iter().map(|error| &*error.server);
+        let names: BTreeSet<&str> = servers.keys().map(|server| &**server).chain(faulty).collect();
+        let moved = self.names.set_servers(names);
+        for (server, difference) in moved {
+            if self.current_server(&server).is_some_and(|server| server.offer.is_some()) {
+                self.report_toolset(server, difference);
+            }
         }
     }
 
