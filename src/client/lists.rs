@@ -228,8 +228,8 @@ impl<'a> Page<'a> {
         match of_page(core, kind) {
             Content::Complete => {}
             Content::Input | Content::Task | Content::Invalid => {
-                let kind = kind.map(Json::text).unwrap_or_default();
-                return Err(format!("a result of type `{}`, where a list was expected", excerpt(kind)).into());
+                let kind = kind.map(|kind| kind.as_string().unwrap_or(Cow::Borrowed(kind.text()))).unwrap_or_default();
+                return Err(format!("a result of type `{}`, where a list was expected", excerpt(&kind)).into());
             }
         }
         let present = items.filter(|items| !matches!(items, Err(Some(value)) if value.is_null()));
