@@ -781,11 +781,13 @@ impl Engine {
         let request = request_of(core, &self.subscriptions, method, params);
         let notification = classify(core, method, request);
         let foreign = match notification {
-            Notification::ListChanged
-            | Notification::ResourceUpdated
-            | Notification::CallTask
-            | Notification::BusyTask
-            | Notification::OtherTask => self.subscriptions.is_foreign(core, params),
+            // A client that does not listen asked for none.
+            Notification::ListChanged | Notification::ResourceUpdated => {
+                self.subscriptions.is_foreign(core, params, !core.options.listen)
+            }
+            Notification::CallTask | Notification::BusyTask | Notification::OtherTask => {
+                self.subscriptions.is_foreign(core, params, false)
+            }
             Notification::Cancelled
             | Notification::StreamCancelled
             | Notification::Progress

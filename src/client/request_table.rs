@@ -223,7 +223,10 @@ impl RequestTable {
     /// The embedder polled a request.
     pub(super) fn hand(&mut self, id: u64) {
         self.change(id, |open| {
-            if let Purpose::Call(Call { attempts, task: None, .. }) = &mut open.purpose {
+            // A request that is sent on, because it was redirected, is sent already.
+            if let Purpose::Call(Call { attempts, task: None, .. }) = &mut open.purpose
+                && open.phase != State::Sent
+            {
                 *attempts = attempts.saturating_add(1);
             }
             request::step(open.phase, request::Input::Hand).next
