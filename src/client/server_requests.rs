@@ -176,7 +176,7 @@ impl ServerRequests {
                 return Signals::NONE;
             }
             Reaction::Embedder(method, params) => {
-                core.count_sampling(usize::from(method == ServerMethod::Sampling));
+                core.count_request(method);
                 if method == ServerMethod::Elicitation {
                     let id = params.as_deref().map(Json::from).and_then(|params| params.member("elicitationId"));
                     if let Some(id) = id.and_then(Json::as_string) {

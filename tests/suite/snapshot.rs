@@ -193,6 +193,31 @@ fn the_time_of_the_last_input_is_known() {
 }
 
 #[test]
+fn a_restored_client_is_ready_without_the_event() {
+    let is_event = |event: &Event| matches!(event, Event::Ready);
+    let (host, _) = client_with_calls();
+    let mut client = moved(&host.session, Messages::new(), Moved::WithTransport);
+    client.handle_timeout(host.now);
+    let events: Vec<_> = std::iter::from_fn(|| client.poll()).collect();
+    assert!(client.is_ready() && !events.iter().any(|it| matches!(it, Action::Event(event) if is_event(event))));
+
+    let mut site = Site::legacy(json!({"tools": {}})).result("tools/list", tools(&["a"]));
+    let mut web = Web::connect(options(), &mut site);
+    web.events.clear();
+    web.session = moved(&web.session, Http::new(URL).unwrap(), Moved::WithoutTransport);
+    web.collect();
+    web.serve(&mut site);
+    assert!(web.is_ready() && !web.events.iter().any(is_event), "the session goes on");
+
+    let mut host = client_with_calls().0;
+    host.events.clear();
+    host.session = moved(&host.session, Messages::new(), Moved::WithoutTransport);
+    assert!(!host.session.is_ready());
+    reconnect(&mut host, &mut server());
+    assert!(host.events.iter().any(is_event), "the connection is another one");
+}
+
+#[test]
 fn an_unfinished_line_is_saved() {
     let mut client = Client::new(Lines::new(), options(), 1);
     client.open(Time::ZERO).unwrap();

@@ -164,7 +164,10 @@ pub(super) const SHORTEST_RETRY: Duration = Duration::from_millis(100);
 /// The maximum of these waits.
 const LONGEST_RETRY: Duration = Duration::from_secs(60);
 
-/// The maximum wait that a server may set.
+/// The maximum wait that the `retry` field of a stream may set.
+pub(super) const LONGEST_STREAM_RETRY: Duration = Duration::from_secs(24 * 3600);
+
+/// The maximum wait that `Retry-After` may set.
 pub(super) const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(3600);
 
 /// How long an exchange may stay open after its request was answered.

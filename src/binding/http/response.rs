@@ -11,7 +11,9 @@ use http::header::{CONTENT_TYPE, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, StatusCode};
 
 use super::action::{Broken, ExchangeId};
-use super::connection::{EXCERPT, Http, LONGEST_RETRY_AFTER, REDIRECTS, REFUSAL_BYTES, RETRY, Refused, SHORTEST_RETRY};
+use super::connection::{
+    EXCERPT, Http, LONGEST_RETRY_AFTER, LONGEST_STREAM_RETRY, REDIRECTS, REFUSAL_BYTES, RETRY, Refused, SHORTEST_RETRY,
+};
 use super::exchange::{Due, Exchange, ExchangeKind, Paused, Reply, ResumePoint};
 use super::refusal::{
     Held, Refusal, error_class, error_in, error_to, is_initialized, is_known_expiry, refusal_text, says_no_session,
@@ -265,7 +267,7 @@ impl Http {
                 // Does nothing if the exchange ended with the event before.
                 self.event(engine, id, event.name, event.data);
             }
-            Item::Retry(wait) => retry = Some(wait.min(LONGEST_RETRY_AFTER)),
+            Item::Retry(wait) => retry = Some(wait.min(LONGEST_STREAM_RETRY)),
         });
         let Some(it) = self.exchanges.get_mut(id) else { return };
         events.retry = retry;
