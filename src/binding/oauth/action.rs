@@ -249,6 +249,8 @@ pub enum OAuthEvent {
     /// There is no token, and the requests that wait for one fail. If it is a step-up that failed, the token before it
     /// is still there.
     Failed(OAuthError),
+    /// The challenge of the server names metadata that may not be requested. The well-known places are requested instead.
+    ChallengeIgnored(Box<str>),
     /// The record in the store cannot be read, and is replaced.
     RecordUnreadable,
     /// The record was not stored, so that it is lost when this process ends.

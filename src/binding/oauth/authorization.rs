@@ -87,7 +87,7 @@ impl fmt::Debug for Authorization {
         f.debug_struct("Authorization")
             .field("server", &self.core.server)
             .field("credentials", &self.credentials.state)
-            .field("attempt", &self.attempt.state)
+            .field("attempt", &self.attempt.state())
             .finish_non_exhaustive()
     }
 }
@@ -106,8 +106,7 @@ impl Authorization {
         now: Time,
         unix: Duration,
     ) -> Result<Self, OAuthConfigError> {
-        options.check()?;
-        let server = Place::parse(server).ok_or(OAuthConfigError::ServerUrl)?;
+        let server = Self::checked(server, &options)?;
         let mut credentials = Credentials::default();
         if options.stored {
             credentials.set_stored();
@@ -195,10 +194,8 @@ impl Authorization {
         if self.revocation.has(exchange) {
             return self.revocation.ended(&mut self.core);
         }
-        if self.attempt.exchange.take_if(|it| it.id == exchange).is_some() {
-            let end = self.attempt.broke(&mut self.core, &excerpt(&crate::text::shown_in(why)));
-            self.ended(end);
-        }
+        let end = self.attempt.handle_failure(&mut self.core, exchange, &excerpt(&crate::text::shown_in(why)));
+        self.ended(end);
     }
 
     /// The user's browser was redirected to this URL, path with a query, or query; a person may have pasted it. Returns
@@ -594,8 +591,13 @@ impl Authorization {
 
     /// Whether options fit a server.
     pub(crate) fn check(server: &str, options: &OAuthOptions) -> Result<(), OAuthConfigError> {
-        options.check()?;
-        Place::parse(server).map(|_| ()).ok_or(OAuthConfigError::ServerUrl)
+        Self::checked(server, options).map(drop)
+    }
+
+    fn checked(server: &str, options: &OAuthOptions) -> Result<Place, OAuthConfigError> {
+        let server = Place::parse(server).ok_or(OAuthConfigError::ServerUrl)?;
+        options.check(&server)?;
+        Ok(server)
     }
 
     /// From now on the browser belongs to several authorizations: a URL is shown after [`show`](Self::show).
@@ -604,13 +606,14 @@ impl Authorization {
     }
 
     pub(crate) fn browser(&self) -> BrowserUse {
-        match self.attempt.state {
+        match self.attempt.state() {
             oauth_attempt::State::Queued => BrowserUse::Wanted,
             oauth_attempt::State::User => BrowserUse::Shown,
             oauth_attempt::State::Idle
             | oauth_attempt::State::Resource
             | oauth_attempt::State::Server
             | oauth_attempt::State::Assumed
+            | oauth_attempt::State::Waiting
             | oauth_attempt::State::Planning
             | oauth_attempt::State::Registering
             | oauth_attempt::State::Exchanging
@@ -623,7 +626,7 @@ impl Authorization {
     /// The browser is free for the attempt. The user's time begins now.
     pub(crate) fn show(&mut self, now: Time) {
         self.advance(now);
-        let end = self.attempt.step(&mut self.core, oauth_attempt::Input::Show);
+        let end = self.attempt.show(&mut self.core);
         self.ended(end);
     }
 
@@ -631,10 +634,8 @@ impl Authorization {
     pub(crate) fn close(&mut self) {
         self.credentials.access = Access::Missing;
         // A refresh is not interrupted, and neither is the exchange of a code: what they sent is used up.
-        if self.attempt.task.is_some() && self.attempt.goal() == Goal::User && self.attempt.code.is_none() {
-            let end = self.attempt.fail(&mut self.core, "the client was closed");
-            self.ended(end);
-        }
+        let end = self.attempt.cancel(&mut self.core, "the client was closed");
+        self.ended(end);
     }
 
     /// Whether credentials are being obtained, refreshed or stored.

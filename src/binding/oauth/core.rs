@@ -32,6 +32,8 @@ pub(super) struct Core {
     pub(super) nonces: Nonces,
     /// Several authorizations share the browser.
     pub(super) is_browser_shared: bool,
+    /// The authorization server that the server named when a configured client without an issuer was first used.
+    pub(super) first_issuer: Option<Box<str>>,
     /// What requests that wait are told.
     pub(super) verdict: Option<Result<(), OAuthError>>,
     pub(super) outbox: VecDeque<OAuthAction>,
@@ -65,6 +67,7 @@ impl Core {
             epoch: unix.saturating_sub(now.since(Time::ZERO)),
             nonces: Nonces::default(),
             is_browser_shared: false,
+            first_issuer: None,
             verdict: None,
             outbox: VecDeque::new(),
             last_id: 0,
@@ -92,7 +95,7 @@ impl Core {
         match &event {
             OAuthEvent::Authorized(_) => self.verdict = Some(Ok(())),
             OAuthEvent::Failed(error) => self.verdict = Some(Err(error.clone())),
-            OAuthEvent::RecordUnreadable | OAuthEvent::NotStored => {}
+            OAuthEvent::ChallengeIgnored(_) | OAuthEvent::RecordUnreadable | OAuthEvent::NotStored => {}
         }
         if let Some(OAuthAction::Event(last)) = self.outbox.back_mut()
             && core::mem::discriminant(last) == core::mem::discriminant(&event)
@@ -109,11 +112,11 @@ impl Core {
         id
     }
 
-    pub(super) fn get(&mut self, place: &Place) -> Option<Exchange> {
+    pub(super) fn get(&mut self, place: &Place) -> Exchange {
         self.request(place, Method::GET, None, Zeroizing::default())
     }
 
-    pub(super) fn post(&mut self, place: &Place, kind: &'static str, body: Zeroizing<Vec<u8>>) -> Option<Exchange> {
+    pub(super) fn post(&mut self, place: &Place, kind: &'static str, body: Zeroizing<Vec<u8>>) -> Exchange {
         self.request(place, Method::POST, Some(kind), body)
     }
 
@@ -123,10 +126,10 @@ impl Core {
         method: Method,
         kind: Option<&'static str>,
         mut body: Zeroizing<Vec<u8>>,
-    ) -> Option<Exchange> {
+    ) -> Exchange {
         let mut request = http::Request::new(core::mem::take(&mut *body));
         *request.method_mut() = method;
-        *request.uri_mut() = place.text().parse().ok()?;
+        *request.uri_mut() = place.uri().clone();
         request.headers_mut().insert(ACCEPT, HeaderValue::from_static("application/json"));
         if let Some(kind) = kind {
             request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
@@ -135,7 +138,7 @@ impl Core {
         let reach = place.reach(&self.server, self.zone);
         self.outbox.push_back(OAuthAction::Request(OAuthRequest { exchange: id, reach, request }));
         let deadline = self.now + self.options.timeouts.request;
-        Some(Exchange { id, deadline, status: None, location: None, nonce: None, body: Zeroizing::default() })
+        Exchange { id, deadline, status: None, location: None, nonce: None, body: Zeroizing::default() }
     }
 
     /// Adds a header to the request that was written last.

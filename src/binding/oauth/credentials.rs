@@ -12,9 +12,9 @@ use super::action::{
     GrantKind, OAuthError, OAuthEvent, OAuthExchangeId, RegistrationKind, SaveOutcome, Stage, StoreAction, StoreId,
     StoredRecord, TokenId,
 };
-use super::attempt::{End, Held, Hint, Task};
+use super::attempt::{End, Hint, Task};
 use super::core::{Core, Exchange};
-use super::options::{ClientAuth, Flow};
+use super::options::{ClientAuth, Flow, RegisteredClient};
 use super::place::Place;
 use super::requests::Form;
 use super::{Grant, Secret};
@@ -193,7 +193,7 @@ impl Credentials {
                 }
                 Effect::ReportFailure => self.report_failure(core),
                 Effect::StartCooldown => {
-                    let wait = core.options.timeouts.rest.saturating_mul(1 << self.failures.min(16));
+                    let wait = core.options.timeouts.cooldown.saturating_mul(1 << self.failures.min(16));
                     self.failures = self.failures.saturating_add(1);
                     self.cooldown = Some(core.now + wait.min(LONGEST_COOLDOWN));
                 }
@@ -305,10 +305,15 @@ impl Credentials {
         }
     }
 
-    /// Whether a record is for this server and for a client that is configured.
+    /// Whether a record is for this server, and for a client and an authorization server that are configured.
     fn is_usable(&self, core: &Core, record: &Record) -> bool {
-        let registered = &core.options.registered;
-        let is_client = registered.is_empty() || registered.iter().any(|client| client.id == record.client.id);
+        let options = &core.options;
+        let is_issuer = |own: Option<&str>| own.is_none_or(|own| options.tolerance.is_issuer(own, &record.issuer));
+        let is_same = |client: &RegisteredClient| client.id == record.client.id && is_issuer(options.issuer_of(client));
+        let is_client = match &*options.registered {
+            [] => is_issuer(options.tolerance.issuer.as_deref()),
+            registered => registered.iter().any(is_same),
+        };
         // A token that is bound to another key is of no avail.
         let has_key = record.bound_to.is_none() || record.bound_to == core.options.dpop.map(|key| key.thumbprint());
         *record.server == *core.server.text() && is_client && has_key
@@ -333,11 +338,6 @@ impl Credentials {
 
     fn task(&self, goal: Goal) -> Box<Task> {
         let record = self.record.as_ref();
-        let held = record.filter(|_| !self.is_client_lost).map(|record| Held {
-            issuer: record.issuer.clone(),
-            client: record.client.clone(),
-            refresh_token: record.refresh_token.clone(),
-        });
         let scopes = match (record, goal) {
             (Some(record), Goal::User | Goal::Direct) if self.need == Need::StepUp => {
                 union(&[&record.requested, &record.granted])
@@ -351,7 +351,6 @@ impl Credentials {
             need: self.need,
             is_client_lost: self.is_client_lost,
             scopes,
-            held,
             former: record.cloned().map(Box::new),
         })
     }
@@ -514,6 +513,8 @@ pub(super) struct Record {
     /// The URL of the MCP server.
     pub(super) server: Box<str>,
     pub(super) issuer: Box<str>,
+    /// The authorization server has no metadata.
+    pub(super) is_assumed: bool,
     pub(super) resource: Box<str>,
     pub(super) client: ClientRecord,
     pub(super) requested: Box<str>,
@@ -553,6 +554,9 @@ impl Record {
         let mut object = Object::begin(&mut out);
         object.integer("generation", self.generation.into());
         object.string("server", &self.server).string("issuer", &self.issuer).string("resource", &self.resource);
+        if self.is_assumed {
+            object.raw("assumed", "true");
+        }
         object.object("client", |object| {
             let client = &self.client;
             object.string("id", &client.id).string("auth", client.auth.as_str());
@@ -596,6 +600,7 @@ impl Record {
             generation: number(json, "generation")?,
             server: text(json, "server")?,
             issuer: text(json, "issuer")?,
+            is_assumed: json.member("assumed").is_some_and(|it| it.text() == "true"),
             resource: text(json, "resource")?,
             client: ClientRecord {
                 id: text(client, "id")?,
@@ -651,8 +656,7 @@ impl Revocation {
         form.push("token_type_hint", hint);
         form.push("client_id", &self.client_id);
         form.push_some("client_secret", self.client_secret.as_ref().map(Secret::expose));
-        let body: Vec<u8> = form.text().as_bytes().to_vec();
-        self.exchange = core.post(endpoint, "application/x-www-form-urlencoded", Zeroizing::new(body));
+        self.exchange = Some(core.post(endpoint, "application/x-www-form-urlencoded", form.into_body()));
     }
 
     /// Whether this is the exchange of a revocation.

@@ -40,8 +40,8 @@ pub struct OAuthOptions {
     pub may_ask_user: bool,
     /// Whether a client without a user requests further scopes when the server requires them. `false`.
     pub step_up_without_user: bool,
-    /// Whether the MCP server is on a private network although its name does not show it: its authorization server may
-    /// then have a private address. `false`.
+    /// Whether the MCP server is on a private network although its name does not show it: it may then have an `http` URL,
+    /// and its authorization server a private address. `false`.
     pub private_network: bool,
     /// The key that tokens are bound to, where the servers support it (RFC 9449). `None`.
     pub dpop: Option<PublicKey>,
@@ -86,7 +86,11 @@ impl OAuthOptions {
         }
     }
 
-    pub(super) fn check(&self) -> Result<(), OAuthConfigError> {
+    /// Whether the options fit a server.
+    pub(super) fn check(&self, server: &Place) -> Result<(), OAuthConfigError> {
+        if !self.private_network && !server.is_protected() {
+            return Err(OAuthConfigError::PlainHttp);
+        }
         if let Some(url) = &self.client_metadata_url {
             let has_path = |place: &Place| place.text().len() > place.origin().len().saturating_add(1);
             if !url.starts_with("https://") || !Place::parse(url).is_some_and(|place| has_path(&place)) {
@@ -101,11 +105,50 @@ impl OAuthOptions {
         {
             return Err(OAuthConfigError::TokenEndpoint);
         }
+        if !self.has_issuers() {
+            return Err(OAuthConfigError::Issuer);
+        }
         #[cfg(feature = "sign")]
         if self.dpop_key.as_ref().is_some_and(|key| self.dpop != Some(key.public())) {
             return Err(OAuthConfigError::DpopKey);
         }
         Ok(())
+    }
+
+    /// Whether each secret, key and assertion belongs to an authorization server that is named.
+    fn has_issuers(&self) -> bool {
+        let mut issuers = self.registered.iter().map(|client| self.issuer_of(client));
+        match &self.flow {
+            Flow::User => self.registered.iter().all(|it| !self.is_confidential(it) || self.issuer_of(it).is_some()),
+            _ if self.registered.is_empty() => self.tolerance.issuer.is_some(),
+            Flow::ClientCredentials | Flow::Enterprise(_) => issuers.all(|issuer| issuer.is_some()),
+            // There is one assertion.
+            Flow::JwtBearer(_) => {
+                let first = issuers.next().flatten();
+                first.is_some() && issuers.all(|issuer| issuer == first)
+            }
+        }
+    }
+
+    /// Whether a client has a secret, a key or an assertion, or acts for itself.
+    pub(super) fn is_confidential(&self, client: &RegisteredClient) -> bool {
+        let has_key = !matches!(client.auth, None | Some(ClientAuth::None));
+        client.secret.is_some() || has_key || self.flow != Flow::User
+    }
+
+    /// The secrets that are configured.
+    pub(super) fn secrets(&self) -> impl Iterator<Item = &Secret> {
+        let (first, second) = match &self.flow {
+            Flow::User | Flow::ClientCredentials => (None, None),
+            Flow::JwtBearer(assertion) => (Some(assertion), None),
+            Flow::Enterprise(provider) => (Some(&provider.id_token), provider.client_secret.as_ref()),
+        };
+        self.registered.iter().filter_map(|client| client.secret.as_ref()).chain(first).chain(second)
+    }
+
+    /// The authorization server that knows a client, if it is named.
+    pub(super) fn issuer_of<'a>(&'a self, client: &'a RegisteredClient) -> Option<&'a str> {
+        client.issuer.as_deref().or(self.tolerance.issuer.as_deref())
     }
 
     /// The signature of a key in memory.
@@ -181,9 +224,9 @@ impl IdentityProvider {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RegisteredClient {
-    /// The authorization server that knows it. `None`: the first one that the server names; if the server names another
-    /// one later, that is an error. A client with a secret should have an issuer, because the server decides otherwise
-    /// who gets the secret.
+    /// The authorization server that knows it. `None`: [`OAuthTolerance::issuer`]. Where that is `None`, too, it is the
+    /// first one that the server names, and another one later is an error; a client with a secret or a key, and any
+    /// client without a user, must name its issuer.
     pub issuer: Option<Box<str>>,
     /// The client ID.
     pub id: Box<str>,
@@ -241,16 +284,24 @@ impl ClientAuth {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OAuthTolerance {
-    /// The authorization server to use, of those that the server names. `None`: the first that has metadata.
+    /// The authorization server to use, of those that the server names, or if it names none. `None`: the first that has
+    /// metadata.
     pub issuer: Option<Box<str>>,
-    /// Issuers that metadata may name instead of the one that it was requested for.
-    pub trusted_issuers: Vec<Box<str>>,
+    /// Pairs of the issuer that metadata was requested for, and the one that it may name instead.
+    pub trusted_issuers: Vec<(Box<str>, Box<str>)>,
     /// Accept metadata without an issuer. `false`.
     pub missing_issuer: bool,
     /// Leave out `resource`, which some authorization servers refuse. `false`.
     pub omit_resource: bool,
     /// The scopes that a refresh requests. [`RefreshScopes::None`].
     pub refresh_scopes: RefreshScopes,
+}
+
+impl OAuthTolerance {
+    /// Whether the issuer that is named here is the one that metadata says.
+    pub(super) fn is_issuer(&self, named: &str, said: &str) -> bool {
+        named == said || self.trusted_issuers.iter().any(|(asked, issuer)| **asked == *named && **issuer == *said)
+    }
 }
 
 /// The scopes that a refresh requests.
@@ -277,7 +328,7 @@ pub struct OAuthTimeouts {
     /// For the store, the lock included, and for a signature. 60 s.
     pub store: Duration,
     /// Between a failed attempt and the next one; it doubles up to 10 min. 10 s.
-    pub rest: Duration,
+    pub cooldown: Duration,
 }
 
 impl Default for OAuthTimeouts {
@@ -286,7 +337,7 @@ impl Default for OAuthTimeouts {
             request: Duration::from_secs(30),
             user: Duration::from_secs(600),
             store: Duration::from_secs(60),
-            rest: Duration::from_secs(10),
+            cooldown: Duration::from_secs(10),
         }
     }
 }
@@ -314,6 +365,16 @@ pub enum OAuthConfigError {
     /// The server's URL is not an absolute `http` or `https` URL without user info.
     #[error("the server's URL is not an absolute http or https URL without user info")]
     ServerUrl,
+    /// The server's URL is `http`, its host is not a loopback address, and
+    /// [`private_network`](OAuthOptions::private_network) is not set.
+    #[error("the server's URL is http, and its host is not a loopback address: tokens would be readable on their way")]
+    PlainHttp,
+    /// A client with a secret or a key, or without a user, does not name the authorization server that it belongs to; or
+    /// an assertion belongs to several.
+    #[error(
+        "a client with a secret, a key or an assertion has to name the authorization server that it belongs to (issuer)"
+    )]
+    Issuer,
     /// The URL of the client ID metadata document is not `https` with a path.
     #[error("the URL of the client ID metadata document is not https with a path")]
     ClientMetadataUrl,

@@ -19,6 +19,7 @@ pub(super) const LONGEST: usize = 8 << 10;
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Place {
     text: Box<str>,
+    uri: http::Uri,
     /// The length of the origin in the text.
     origin: usize,
     /// The length of the text without the query.
@@ -47,15 +48,21 @@ impl Place {
         }
         let text = uri.as_str();
         // What `http` does not accept cannot be requested.
-        let key = Origin::of(&text.parse::<http::Uri>().ok()?)?;
+        let request = text.parse::<http::Uri>().ok()?;
+        let key = Origin::of(&request)?;
         let plain = text.find('?').unwrap_or(text.len());
         let origin = plain.checked_sub(uri.path_str().len())?;
-        Some(Self { text: text.into(), origin, plain, key })
+        Some(Self { text: text.into(), uri: request, origin, plain, key })
     }
 
     /// As it was written.
     pub(super) fn text(&self) -> &str {
         &self.text
+    }
+
+    /// As it is requested.
+    pub(super) const fn uri(&self) -> &http::Uri {
+        &self.uri
     }
 
     pub(super) fn without_query(&self) -> &str {
@@ -89,13 +96,17 @@ impl Place {
         Self::parse(&resolved)
     }
 
+    /// Whether nobody on the way can read what is sent.
+    pub(super) fn is_protected(&self) -> bool {
+        self.key.is_https || self.zone() == Zone::Loopback
+    }
+
     /// Whether this URL may be requested or opened for a server, and why not.
     pub(super) fn check(&self, server: Zone) -> Result<(), &'static str> {
-        let zone = self.zone();
-        if !self.key.is_https && zone != Zone::Loopback {
+        if !self.is_protected() {
             return Err("is not https");
         }
-        if server == Zone::Public && zone != Zone::Public {
+        if server == Zone::Public && self.zone() != Zone::Public {
             return Err("is a private address, and the server's is public");
         }
         Ok(())

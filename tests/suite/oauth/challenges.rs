@@ -1,4 +1,4 @@
-use mcp_proto::binding::oauth::{Flow, Secret};
+use mcp_proto::binding::oauth::Flow;
 
 use super::*;
 
@@ -150,9 +150,7 @@ fn a_denied_step_up_leaves_the_token_in_use() {
 fn a_client_without_a_user_requests_further_scopes_only_if_the_policy_says_so() {
     for policy in [false, true] {
         let mut rig = Rig::with(|options| {
-            let mut client = RegisteredClient::new("app");
-            client.secret = Some(Secret::new("s-hush"));
-            (options.flow, options.registered) = (Flow::ClientCredentials, vec![client]);
+            (options.flow, options.registered) = (Flow::ClientCredentials, vec![client_with("s-hush")]);
             options.step_up_without_user = policy;
         });
         rig.refuse(&[("scope", "a")]).unwrap();

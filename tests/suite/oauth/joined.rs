@@ -26,6 +26,8 @@ pub(super) struct Joined {
     pub(super) events: Vec<OAuthEvent>,
     issued: u32,
     pub(super) has_proofs: bool,
+    /// What comes from these places of metadata in place of what is right.
+    pub(super) faults: BTreeMap<String, (u16, String)>,
 }
 
 impl Joined {
@@ -70,6 +72,7 @@ impl Joined {
             events: Vec::new(),
             issued: 0,
             has_proofs: false,
+            faults: BTreeMap::new(),
         }
     }
 
@@ -138,6 +141,9 @@ impl Joined {
     }
 
     pub(super) fn page(&mut self, url: &str) -> (u16, String) {
+        if let Some(fault) = self.faults.get(url) {
+            return fault.clone();
+        }
         let path = url.strip_prefix(AS).unwrap_or(url);
         let body = match path {
             "http://127.0.0.1:3001/.well-known/oauth-protected-resource/mcp" => {
@@ -151,6 +157,13 @@ impl Joined {
                 "dpop_signing_alg_values_supported": ["ES256"],
             }),
             "/token" => return (200, self.token()),
+            "http://127.0.0.1:4000/.well-known/oauth-authorization-server" => json!({
+                // It says that it is another one.
+                "issuer": AS,
+                "authorization_endpoint": "http://127.0.0.1:4000/authorize",
+                "token_endpoint": "http://127.0.0.1:4000/token",
+                "code_challenge_methods_supported": ["S256"],
+            }),
             _ => return (404, String::new()),
         };
         (200, body.to_string())
@@ -387,6 +400,22 @@ fn a_failed_authorization_ends_the_calls_that_wait_and_says_why() {
     it.input(OAuthInput::Redirect(&format!("?error=access_denied&state={state}")));
     it.assert_refused(call, 401, "authorization failed at authorization: the authorization server answered");
     assert!(it.web.is_ready());
+}
+
+#[test]
+fn a_client_that_is_closed_does_not_wait_for_metadata() {
+    let mut it = Joined::new(modern_site());
+    it.web.serve(&mut it.site);
+    it.take();
+    while !it.sent.is_empty() {
+        it.answer(503, "");
+    }
+    assert!(it.events.is_empty() && it.web.session.deadline().is_some());
+    it.web.session.close(it.web.now).unwrap();
+    it.web.collect();
+    it.take();
+    assert!(matches!(&*it.events, [OAuthEvent::Failed(error)] if &*error.reason == "the client was closed"));
+    assert!(it.web.session.is_closed());
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use mcp_proto::RequestId;
 use mcp_proto::binding::http::Broken;
-use mcp_proto::binding::oauth::{OAuthInput, Secret};
+use mcp_proto::binding::oauth::OAuthInput;
 use proptest::prelude::*;
 use serde_json::value::to_raw_value;
 
@@ -31,11 +31,39 @@ enum Step {
     /// The store does one action.
     Store(usize),
     SignOut(usize),
+    /// A place of metadata has an outage, is missing, or names another authorization server that takes secrets; or it is
+    /// right again.
+    Metadata(usize, Fault),
     /// The process ends, and another one takes its place.
     Die(usize),
     /// The server forgets the tokens.
     Revoke,
     Wait(u64),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Fault {
+    Right,
+    Status(u16),
+    Evil,
+}
+
+const EVIL: &str = "http://127.0.0.1:4000";
+const PLACES: [&str; 4] = [
+    "http://127.0.0.1:3001/.well-known/oauth-protected-resource/mcp",
+    "http://127.0.0.1:3001/.well-known/oauth-protected-resource",
+    "http://127.0.0.1:3001/.well-known/oauth-authorization-server",
+    "http://127.0.0.1:3002/.well-known/oauth-authorization-server",
+];
+
+/// The metadata of an authorization server.
+fn server(issuer: &str, origin: &str) -> Value {
+    json!({
+        "issuer": issuer,
+        "authorization_endpoint": format!("{origin}/authorize"),
+        "token_endpoint": format!("{origin}/token"),
+        "code_challenge_methods_supported": ["S256"],
+    })
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -50,6 +78,11 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         4 => (client.clone(), prop::bool::weighted(0.8)).prop_map(|(client, ok)| Step::Consent(client, ok)),
         12 => client.clone().prop_map(Step::Store),
         1 => client.clone().prop_map(Step::SignOut),
+        2 => (0..PLACES.len(), prop_oneof![
+            2 => Just(Fault::Right),
+            2 => prop::sample::select(&[401_u16, 404, 429, 503][..]).prop_map(Fault::Status),
+            1 => Just(Fault::Evil),
+        ]).prop_map(|(place, fault)| Step::Metadata(place, fault)),
         1 => client.prop_map(Step::Die),
         2 => Just(Step::Revoke),
         4 => (1_u64..90).prop_map(Step::Wait),
@@ -70,7 +103,7 @@ impl Process {
     fn new() -> Self {
         let it = Joined::with(modern_site(), |options| {
             options.stored = true;
-            // Metadata that cannot be read leads to the conventions of 2025-03-26, so the client names its issuer.
+            options.tolerance.trusted_issuers.push(("http://127.0.0.1:3003".into(), AS.into()));
             let client = &mut options.registered[0];
             (client.secret, client.issuer) = (Some(Secret::new("app-hush")), Some(AS.into()));
         });
@@ -108,6 +141,7 @@ struct World {
     broken: BTreeSet<String>,
     /// The refresh token that each process exchanged, and when, until what it got is stored.
     unsaved: [Option<(String, Time)>; 2],
+    faults: BTreeMap<String, (u16, String)>,
 }
 
 impl World {
@@ -123,6 +157,7 @@ impl World {
             refresh: BTreeSet::new(),
             broken: BTreeSet::new(),
             unsaved: [None, None],
+            faults: BTreeMap::new(),
         };
         for _ in 0..100 {
             for client in 0..2 {
@@ -173,6 +208,22 @@ impl World {
                 self.unsaved[client] = None;
                 self.processes[client].it.input(OAuthInput::SignOut);
             }
+            Step::Metadata(place, fault) => {
+                let fault = match (fault, place) {
+                    (Fault::Right, _) => None,
+                    (Fault::Status(status), _) => Some((status, String::new())),
+                    (Fault::Evil, 0 | 1) => {
+                        Some((200, json!({"resource": MCP, "authorization_servers": [EVIL]}).to_string()))
+                    }
+                    (Fault::Evil, _) => Some((200, server(AS, EVIL).to_string())),
+                };
+                let url = PLACES[place].to_owned();
+                match fault {
+                    // What the authorization server says itself is right.
+                    Some(fault) if place < 3 || fault.0 != 200 => drop(self.faults.insert(url, fault)),
+                    _ => drop(self.faults.remove(&url)),
+                }
+            }
             Step::Die(client) => {
                 // The authorization server may have exchanged what it was sent.
                 let sent = &self.processes[client].it.sent;
@@ -189,6 +240,7 @@ impl World {
         }
         for process in &mut self.processes {
             let it = &mut process.it;
+            it.faults.clone_from(&self.faults);
             it.take();
             process.open.extend(it.web.take());
             // Secrets reach no other origin.
@@ -340,6 +392,7 @@ impl World {
 
     /// Everything is answered, until nothing is left to answer.
     fn settle(&mut self) {
+        self.faults.clear();
         for _ in 0..60 {
             for _ in 0..40 {
                 for client in 0..2 {

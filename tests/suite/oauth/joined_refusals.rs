@@ -1,6 +1,6 @@
 //! A client that authorizes itself: which of several refused requests is sent again, how often, and what they end with.
 
-use mcp_proto::binding::oauth::{ClientAuth, OAuthInput, Secret};
+use mcp_proto::binding::oauth::{ClientAuth, OAuthInput};
 use mcp_proto::{Event, FailureKind, Family, Recovery, Request};
 
 use crate::web::{Exchange, Reply, Site as McpSite, modern_site};
@@ -258,8 +258,7 @@ fn an_encoded_secret_in_an_error_is_not_shown() {
         "bad refresh_token 1\\/\\/0gtoken+secret-hash",
     ] {
         let mut rig = Rig::with(|options| {
-            let mut client = RegisteredClient::new("app");
-            client.secret = Some(Secret::new("client-secret-hash"));
+            let mut client = client_with("client-secret-hash");
             client.auth = Some(ClientAuth::Basic);
             options.registered.push(client);
         });

@@ -29,7 +29,7 @@ use base64::engine::general_purpose::STANDARD;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use mcp_proto::binding::oauth::{
     Authorization, OAuthAction, OAuthError, OAuthEvent, OAuthExchangeId, OAuthOptions, OAuthRequest, Reach,
-    RegisteredClient, SaveOutcome, SignRequest, Stage, StoreAction, TokenId, stored_generation,
+    RegisteredClient, SaveOutcome, Secret, SignRequest, Stage, StoreAction, TokenId, stored_generation,
 };
 use mcp_proto::{Challenge, Time};
 use serde_json::{Value, json};
@@ -135,7 +135,7 @@ impl Rig {
         }
     }
 
-    /// A rig with a client that was registered in advance.
+    /// A rig with a client that was registered in advance, whose authorization server is not configured.
     fn registered() -> Self {
         Self::with(|options| options.registered.push(RegisteredClient::new("app")))
     }
@@ -382,6 +382,20 @@ impl Site {
         let missing = Page { status: 404, location: None, body: "not found".to_owned() };
         self.pages.get(&sent.url).cloned().unwrap_or(missing)
     }
+}
+
+/// A client that the authorization server knows.
+fn client() -> RegisteredClient {
+    let mut client = RegisteredClient::new("app");
+    client.issuer = Some(ISSUER.into());
+    client
+}
+
+/// A client that the authorization server knows, with a secret.
+fn client_with(secret: &str) -> RegisteredClient {
+    let mut client = client();
+    client.secret = Some(Secret::new(secret));
+    client
 }
 
 /// The metadata of the authorization server.

@@ -1,4 +1,4 @@
-use mcp_proto::binding::oauth::{Flow, GrantKind, RefreshScopes, Secret};
+use mcp_proto::binding::oauth::{Flow, GrantKind, RefreshScopes};
 
 use super::*;
 
@@ -266,9 +266,7 @@ fn another_authorization_server_gets_no_credentials_of_the_old_one() {
 #[test]
 fn a_registered_client_is_not_used_at_another_authorization_server() {
     let mut rig = Rig::with(|options| {
-        let mut client = RegisteredClient::new("app");
-        client.issuer = Some(ISSUER.into());
-        options.registered.push(client);
+        options.registered.push(client());
     });
     rig.authorize();
     rig.wait(100);
@@ -315,9 +313,7 @@ fn a_registered_client_without_an_issuer_stays_with_the_first_authorization_serv
 }
 
 fn with_secret(options: &mut OAuthOptions) {
-    let mut client = RegisteredClient::new("app");
-    client.secret = Some(Secret::new("s-hush"));
-    (options.flow, options.registered) = (Flow::ClientCredentials, vec![client]);
+    (options.flow, options.registered) = (Flow::ClientCredentials, vec![client_with("s-hush")]);
 }
 
 #[test]
@@ -366,15 +362,19 @@ fn the_secret_of_a_registered_client_stays_with_an_authorization_server_that_iss
 
 #[test]
 fn a_registered_client_does_not_stay_with_an_authorization_server_that_was_only_assumed() {
-    let mut rig = Rig::with(with_secret);
+    let mut rig = Rig::registered();
     rig.site.remove(RESOURCE);
     rig.site.tokens.push_back((404, String::new()));
     rig.refuse(&[]).unwrap();
+    rig.run();
+    rig.consent();
     rig.run();
     rig.assert_failed(Stage::Token, "HTTP 404");
     rig.wait(100);
     rig.site.json(RESOURCE, json!({"resource": SERVER, "authorization_servers": [ISSUER]}));
     rig.refuse(&[]).unwrap();
+    rig.run();
+    rig.consent();
     rig.run();
     rig.assert_authorized();
 }
@@ -453,9 +453,7 @@ fn a_configured_client_that_is_not_known_any_more_ends_the_refresh() {
 #[test]
 fn a_client_without_a_user_obtains_the_next_token_by_itself() {
     let mut rig = Rig::with(|options| {
-        let mut client = RegisteredClient::new("app");
-        client.secret = Some(Secret::new("s-hush"));
-        (options.flow, options.registered) = (Flow::ClientCredentials, vec![client]);
+        (options.flow, options.registered) = (Flow::ClientCredentials, vec![client_with("s-hush")]);
     });
     for token in ["t1", "t2", "t3"] {
         rig.site.tokens.push_back((200, format!(r#"{{"access_token":"{token}","expires_in":100}}"#)));

@@ -27,7 +27,7 @@ fn stored() -> Rig {
 
 #[test]
 fn signing_out_ends_an_attempt_at_every_step() {
-    let steps: [fn(&mut Rig); 9] = [
+    let steps: [fn(&mut Rig); 10] = [
         |_| {},
         |rig| rig.refuse(&[]).unwrap(),
         |rig| {
@@ -38,6 +38,14 @@ fn signing_out_ends_an_attempt_at_every_step() {
         |rig| {
             rig.refuse(&[]).unwrap();
             rig.run_to("a/mcp");
+        },
+        |rig| {
+            // The metadata is requested again later.
+            rig.site.put(RESOURCE, 503, "");
+            rig.refuse(&[]).unwrap();
+            rig.run();
+            assert!(rig.sent.is_empty() && rig.events.is_empty());
+            rig.site.json(RESOURCE, json!({"resource": SERVER, "authorization_servers": [ISSUER]}));
         },
         |rig| {
             rig.refuse(&[]).unwrap();
@@ -121,7 +129,7 @@ fn signing_out_ends_a_save_and_a_conflict() {
 fn signing_out_ends_the_wait_for_a_signature() {
     let mut rig = Rig::with(|options| {
         options.stored = true;
-        let mut client = RegisteredClient::new("app");
+        let mut client = client();
         client.auth = Some(ClientAuth::PrivateKeyJwt { algorithm: "ES256".into(), key_id: None });
         options.registered.push(client);
     });
@@ -173,9 +181,9 @@ fn each_step_has_a_deadline_at_which_it_ends() {
         let mut waits = 0;
         while rig.events.is_empty() && rig.browse.is_none() {
             waits += 1;
-            assert!(waits < 20, "{ending}: {:?}", rig.log);
+            assert!(waits < 30, "{ending}: {:?}", rig.log);
             let deadline = rig.auth.deadline().expect("a deadline");
-            rig.wait(deadline.since(rig.now).as_secs());
+            rig.wait(deadline.since(rig.now).as_secs() + 1);
         }
     }
 }

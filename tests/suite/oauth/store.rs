@@ -328,20 +328,29 @@ fn a_record_of_another_server_or_client_is_not_used() {
 }
 
 #[test]
-fn a_client_that_is_configured_elsewhere_now_ends_the_refresh() {
+fn a_stored_record_of_another_issuer_than_the_configured_one_is_not_used() {
     let mut rig = stored();
     rig.authorize();
     let good = rig.store.record.clone().unwrap();
-    let mut rig = Rig::with(|options| {
-        options.stored = true;
-        let mut client = RegisteredClient::new("dyn");
-        client.issuer = Some("https://old.example".into());
-        options.registered.push(client);
-    });
-    rig.store.record = Some(changed(&good, json!({"expires": EPOCH})));
-    rig.refuse(&[]).unwrap();
-    rig.run();
-    rig.assert_failed(Stage::Registration, "https://old.example");
+    for is_client in [true, false] {
+        let mut rig = Rig::with(|options| {
+            options.stored = true;
+            let issuer = Some("https://old.example".into());
+            if is_client {
+                let mut client = RegisteredClient::new("dyn");
+                client.issuer = issuer;
+                options.registered.push(client);
+            } else {
+                options.tolerance.issuer = issuer;
+            }
+        });
+        rig.store.record = Some(good.clone());
+        rig.refuse(&[]).unwrap();
+        rig.run();
+        let stage = if is_client { Stage::Registration } else { Stage::ResourceMetadata };
+        rig.assert_failed(stage, "https://old.example");
+        assert!(rig.bearer().is_none() && !rig.log.iter().any(|line| line.starts_with("POST")), "{:?}", rig.log);
+    }
 }
 
 #[test]
