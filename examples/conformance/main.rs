@@ -61,7 +61,8 @@ async fn main() -> Fallible<()> {
     options.reconnect = None;
     let accept = to_raw_value(&json!({"action": "accept", "content": {}}))?;
     let client = exchanges::client()?;
-    let server = Http::new(&url)?.with_oauth(oauth::authorization(&url, &context.client, &settings.grant)?);
+    let authorization = oauth::authorization(&url, &context.client, &settings.grant, &client).await?;
+    let server = Http::new(&url)?.with_oauth(authorization);
     let mut driver = Driver::new(options, 0, server, client.clone(), HeaderMap::new());
     let now = driver.now();
     driver.session.open(now)?;
