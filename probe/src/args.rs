@@ -52,6 +52,8 @@ options:
   --oauth-port PORT           the redirect's port (any that is free)
   --client-id ID              a client that was registered in advance
   --client-secret SECRET      its secret
+  --issuer URL                the authorization server to use; needed with --client-secret, which goes to no other one.
+                              `auth URL` shows which one a server names
   --grant client-credentials  with these, without a user
   --client-metadata URL       the client ID metadata document
   --scope 'A B'               asked for in place of what the server says
@@ -429,6 +431,7 @@ pub(crate) struct OAuthSettings {
     /// The port of the redirect; `None` for any that is free.
     pub(crate) port: Option<u16>,
     client: Option<RegisteredClient>,
+    issuer: Option<String>,
     metadata: Option<String>,
     scopes: Option<String>,
     is_direct: bool,
@@ -442,8 +445,8 @@ pub(crate) struct OAuthSettings {
 pub(crate) const SIGN_OUT: &str = "sign-out";
 
 /// The options with a value beside `--oauth`, which need it.
-pub(crate) const OPTIONS: [&str; 7] =
-    ["oauth-port", "client-id", "client-secret", "client-metadata", "scope", "tokens", "grant"];
+pub(crate) const OPTIONS: [&str; 8] =
+    ["oauth-port", "client-id", "client-secret", "issuer", "client-metadata", "scope", "tokens", "grant"];
 
 impl OAuthSettings {
     /// Reads the options; `value` has the last value of each.
@@ -464,6 +467,14 @@ impl OAuthSettings {
         if secret.is_some() && id.is_none() {
             return Err("--client-secret needs a --client-id".into());
         }
+        let issuer = value("issuer")?;
+        if (secret.is_some() || is_direct) && issuer.is_none() {
+            let option = if secret.is_some() { "--client-secret" } else { "--grant client-credentials" };
+            return Err(format!(
+                "{option} needs an --issuer: the authorization server that knows the client. `auth URL` shows which one the \
+                 server names"
+            ));
+        }
         if is_direct && id.is_none() {
             return Err("--grant client-credentials needs a --client-id".into());
         }
@@ -475,6 +486,7 @@ impl OAuthSettings {
         Ok(Self {
             port: port.transpose()?,
             client,
+            issuer,
             metadata: value("client-metadata")?,
             scopes: value("scope")?,
             is_direct,
@@ -487,6 +499,7 @@ impl OAuthSettings {
     pub(crate) fn options(&self, redirect_uri: &str) -> OAuthOptions {
         let mut options = OAuthOptions::new("mcp-probe", redirect_uri);
         options.registered = self.client.iter().cloned().collect();
+        options.tolerance.issuer = self.issuer.as_deref().map(Into::into);
         options.client_metadata_url = self.metadata.as_deref().map(Into::into);
         options.scopes = self.scopes.as_deref().map(Into::into);
         if self.is_direct {
@@ -714,13 +727,14 @@ mod tests {
 
     #[test]
     fn the_options_of_the_library_are_those_of_the_command_line() {
-        let given = [("client-id", "app"), ("client-secret", "hush"), ("scope", "a b"), ("tokens", "file")];
+        let issuer = ("issuer", "https://as.example");
+        let given = [("client-id", "app"), ("client-secret", "hush"), ("scope", "a b"), ("tokens", "file"), issuer];
         let options = read(&given).unwrap().options("http://127.0.0.1:1/callback");
         let client = options.registered.first().unwrap();
         assert_eq!((&*client.id, client.secret.as_ref().map(Secret::expose)), ("app", Some("hush")));
         assert_eq!((options.scopes.as_deref(), options.stored, options.offline_access), (Some("a b"), true, true));
-        assert_eq!(options.flow, Flow::User);
-        let direct = read(&[("grant", "client-credentials"), ("client-id", "app")]).unwrap();
+        assert_eq!((options.flow, options.tolerance.issuer.as_deref()), (Flow::User, Some("https://as.example")));
+        let direct = read(&[("grant", "client-credentials"), ("client-id", "app"), issuer]).unwrap();
         assert_eq!(direct.options("").flow, Flow::ClientCredentials);
     }
 
@@ -729,7 +743,9 @@ mod tests {
         for (given, words) in [
             (&[("oauth-port", "0")][..], "--oauth-port needs a port"),
             (&[("grant", "password")], "--grant is client-credentials"),
-            (&[("grant", "client-credentials")], "needs a --client-id"),
+            (&[("grant", "client-credentials"), ("issuer", "https://as.example")], "needs a --client-id"),
+            (&[("grant", "client-credentials"), ("client-id", "a")], "--grant client-credentials needs an --issuer"),
+            (&[("client-secret", "hush"), ("client-id", "a")], "--client-secret needs an --issuer"),
             (&[("client-secret", "hush")], "--client-secret needs a --client-id"),
         ] {
             let wrong = read(given).err().unwrap();

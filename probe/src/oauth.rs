@@ -321,6 +321,7 @@ impl Run<'_> {
                     self.unauthorized(at, &error);
                 }
             }
+            OAuthEvent::ChallengeIgnored(why) => peer.trace.note(format!("the challenge is not followed: {why}")),
             OAuthEvent::RecordUnreadable => {
                 crate::text::write_stderr("probe: --tokens: the file cannot be read, and is replaced\n");
             }

@@ -141,10 +141,10 @@ def main(probe, modules):
         print("skipped: there is no chromedriver")
 
     secret = "hush-client-secret-of-the-service"
-    service = ["--oauth", "--client-id", "service", "--client-secret", secret, "--grant", "client-credentials"]
-    report, status = bench.run(*service, *CALL, browser="false")
+    service = ["--oauth", "--client-id", "service", "--grant", "client-credentials", "--issuer", bench.issuer, "--client-secret"]
+    report, status = bench.run(*service, secret, *CALL, browser="false")
     bench.check("without a user", (told(report, "registration", "grants"), status), (("pre-registered", ["client_credentials"]), 0))
-    report, _ = bench.run("--oauth", "--client-id", "service", "--client-secret", "hush-wrong-secret", "--grant", "client-credentials")
+    report, _ = bench.run(*service, "hush-wrong-secret")
     bench.check("a wrong secret", (told(report, "error")[0] or {}).get("stage"), "registration")
 
     secrets = [*bench.seen()["secrets"], secret, "hush-wrong-secret"]
