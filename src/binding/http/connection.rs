@@ -656,7 +656,7 @@ impl Operate for Http {
     }
 
     fn settle(&mut self, engine: &mut Engine) {
-        self.send_signed(engine);
+        self.send_ready(engine);
         self.drain(engine);
         if engine.has_closed() {
             self.tokens.close();
@@ -699,7 +699,7 @@ impl Operate for Http {
             match engine.poll() {
                 Some(Output::Exchange(exchange)) => {
                     let exchange = ExchangeId(exchange);
-                    if self.ready_to_send(exchange)
+                    if self.ready_to_send(engine, exchange)
                         && let Some(request) = self.hand_over(engine, exchange)
                     {
                         return Some(HttpAction::Request(request));

@@ -47,19 +47,19 @@ impl Tokens {
         None
     }
 
-    pub(super) const fn prepare(&mut self, _: ExchangeId, _: &str, _: &Uri, _: bool) -> bool {
+    pub(super) const fn prepare(&mut self, _: Time, _: ExchangeId, _: &str, _: &Uri, _: bool) -> bool {
         true
     }
 
     pub(super) const fn present(&mut self, _: ExchangeId, _: &mut HeaderMap, _: &mut Sent) {}
 
-    pub(super) const fn next_signed(&mut self) -> Option<(ExchangeId, bool)> {
+    pub(super) const fn next_ready(&mut self) -> Option<(ExchangeId, bool)> {
         None
     }
 
     pub(super) fn forget(&mut self, _: ExchangeId) {}
 
-    pub(super) fn on_head(&mut self, _: StatusCode, _: &HeaderMap) {}
+    pub(super) fn on_head(&mut self, _: Time, _: Sent, _: StatusCode, _: &HeaderMap) {}
 
     pub(super) fn authority(
         &mut self,

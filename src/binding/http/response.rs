@@ -317,7 +317,7 @@ impl Http {
     /// Takes the head of a response.
     pub(super) fn head(&mut self, engine: &mut Engine, id: ExchangeId, status: StatusCode, headers: &HeaderMap) {
         let Some(it) = self.exchanges.get(id) else { return };
-        self.tokens.on_head(status, headers);
+        self.tokens.on_head(engine.now(), it.sent, status, headers);
         let over = it.purpose.request().is_some_and(|request| !engine.is_sent(request));
         let purpose = self.purpose(engine, &it.purpose);
         self.unreached = false;

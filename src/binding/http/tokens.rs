@@ -2,7 +2,7 @@
 
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -37,6 +37,8 @@ pub(super) struct Tokens {
 #[derive(Clone, Debug)]
 struct Joined {
     authorization: Authorization,
+    /// Exchanges that wait for the record of the store.
+    loading: VecDeque<ExchangeId>,
     /// Exchanges whose proofs are being signed.
     signing: BTreeMap<SignId, ExchangeId>,
     /// What exchanges present that were not polled yet.
@@ -48,6 +50,7 @@ impl Tokens {
     pub(super) fn set(&mut self, authorization: Authorization) {
         self.joined = Some(Box::new(Joined {
             authorization,
+            loading: VecDeque::new(),
             signing: BTreeMap::new(),
             ready: BTreeMap::new(),
             waiting: Waiting::default(),
@@ -96,8 +99,16 @@ impl Tokens {
         self.joined.as_mut()?.authorization.poll().map(HttpAction::OAuth)
     }
 
-    /// Prepares what an exchange presents. Returns whether it can be sent: not before its proof is signed.
-    pub(super) fn prepare(&mut self, exchange: ExchangeId, method: &str, url: &Uri, is_endpoint: bool) -> bool {
+    /// Prepares what an exchange presents. Returns whether it can be sent: not before the record of the store is loaded,
+    /// and its proof signed.
+    pub(super) fn prepare(
+        &mut self,
+        now: Time,
+        exchange: ExchangeId,
+        method: &str,
+        url: &Uri,
+        is_endpoint: bool,
+    ) -> bool {
         let Some(joined) = &mut self.joined else { return true };
         if let Some((presented, _)) = joined.ready.get(&exchange) {
             if joined.authorization.is_current(*presented) {
@@ -105,8 +116,12 @@ impl Tokens {
             }
             joined.ready.remove(&exchange);
         }
-        match joined.authorization.credential(method, url, is_endpoint) {
+        match joined.authorization.credential(now, method, url, is_endpoint) {
             Credential::Nothing => true,
+            Credential::Loading => {
+                joined.loading.push_back(exchange);
+                false
+            }
             Credential::Headers(presented, headers) => {
                 joined.ready.insert(exchange, (presented, headers));
                 true
@@ -126,9 +141,15 @@ impl Tokens {
         }
     }
 
-    /// The next exchange whose proof the embedder signed, or did not: whether it can be sent.
-    pub(super) fn next_signed(&mut self) -> Option<(ExchangeId, bool)> {
+    /// The next exchange that waited: for the record, which was loaded, or for its proof, which the embedder signed, or did
+    /// not. Says whether it can be sent.
+    pub(super) fn next_ready(&mut self) -> Option<(ExchangeId, bool)> {
         let joined = self.joined.as_mut()?;
+        if !joined.authorization.holds_requests()
+            && let Some(exchange) = joined.loading.pop_front()
+        {
+            return Some((exchange, true));
+        }
         let (id, proved) = joined.authorization.take_proof()?;
         let exchange = joined.signing.remove(&id)?;
         match proved {
@@ -150,9 +171,9 @@ impl Tokens {
     }
 
     /// The head of a response came.
-    pub(super) fn on_head(&mut self, status: StatusCode, headers: &HeaderMap) {
+    pub(super) fn on_head(&mut self, now: Time, sent: Sent, status: StatusCode, headers: &HeaderMap) {
         if let Some(joined) = &mut self.joined {
-            joined.authorization.take_nonce(status.is_success(), headers);
+            joined.authorization.on_head(now, sent.presented, status, headers);
         }
     }
 

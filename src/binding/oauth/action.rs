@@ -255,6 +255,8 @@ pub enum OAuthEvent {
     RecordUnreadable,
     /// The record was not stored, so that it is lost when this process ends.
     NotStored,
+    /// A token of credentials that were given up was not revoked, and may still be valid. Says which one, and why.
+    NotRevoked(Box<str>),
 }
 
 /// What was granted.

@@ -19,7 +19,7 @@ use super::action::{
 };
 use super::attempt::{Attempt, End, Hint, Task};
 use super::core::{Core, Read, Signing};
-use super::credentials::{Access, Answer, Credentials, Need, Record, Revocation, Signal, union};
+use super::credentials::{Answer, Credentials, Need, Record, Revocation, Signal, union};
 use super::options::{Flow, OAuthConfigError, OAuthOptions};
 use super::place::{LONGEST, Place};
 use super::proof::{self, Credential, Presented, Proofs, Proved, nonce_in, proof_input, signed};
@@ -32,9 +32,6 @@ use crate::machine::oauth_credentials::{Input, State};
 
 /// Bytes of a redirect.
 const LONGEST_REDIRECT: usize = 64 << 10;
-
-/// A token counts as just issued for this long, or until it expires.
-const FRESH: Duration = Duration::from_secs(60);
 
 /// A refusal for lack of authorization.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,8 +119,9 @@ impl Authorization {
         })
     }
 
-    /// The next action; `None` if there is none until the next input.
+    /// The next action; `None` if there is none until the next input. With a store, the first one loads the record.
     pub fn poll(&mut self) -> Option<OAuthAction> {
+        self.step(Input::Open);
         self.core.outbox.pop_front()
     }
 
@@ -151,8 +149,9 @@ impl Authorization {
         self.step(Input::Renounce);
     }
 
-    /// Gives the credentials up: removes them from the store, and revokes the tokens if the authorization server
-    /// supports it.
+    /// Gives the credentials up: no request has the token from now on. Those of the store are loaded under its lock, their
+    /// tokens are revoked if the authorization server supports it, and they are removed. What could not be revoked is
+    /// reported by [`NotRevoked`](super::OAuthEvent::NotRevoked).
     pub fn sign_out(&mut self, now: Time) {
         self.advance(now);
         self.is_replaced = false;
@@ -163,7 +162,8 @@ impl Authorization {
     /// The head of a response came.
     pub fn handle_head(&mut self, now: Time, exchange: OAuthExchangeId, status: StatusCode, headers: &HeaderMap) {
         self.advance(now);
-        if let Some(exchange) = self.attempt.exchange_mut(exchange) {
+        let of_attempt = self.attempt.exchange_mut(exchange);
+        if let Some(exchange) = of_attempt.or_else(|| self.revocation.exchange_mut(exchange)) {
             exchange.head(status, headers);
         }
     }
@@ -181,8 +181,10 @@ impl Authorization {
     /// A response ended.
     pub fn handle_end(&mut self, now: Time, exchange: OAuthExchangeId) {
         self.advance(now);
-        if self.revocation.has(exchange) {
-            return self.revocation.ended(&mut self.core);
+        if let Some(revocation) = self.revocation.exchange_mut(exchange) {
+            let status = revocation.status;
+            let is_done = self.revocation.handle_end(&mut self.core, status);
+            return self.revoked(is_done);
         }
         let end = self.attempt.handle_end(&mut self.core, exchange);
         self.ended(end);
@@ -191,10 +193,12 @@ impl Authorization {
     /// An exchange failed: nobody was reached, or it broke. `why` are the words of the HTTP client.
     pub fn handle_failure(&mut self, now: Time, exchange: OAuthExchangeId, why: &str) {
         self.advance(now);
-        if self.revocation.has(exchange) {
-            return self.revocation.ended(&mut self.core);
+        let why = excerpt(&crate::text::shown_in(why));
+        if self.revocation.exchange_mut(exchange).is_some() {
+            let is_done = self.revocation.ended(&mut self.core, Some(&why));
+            return self.revoked(is_done);
         }
-        let end = self.attempt.handle_failure(&mut self.core, exchange, &excerpt(&crate::text::shown_in(why)));
+        let end = self.attempt.handle_failure(&mut self.core, exchange, &why);
         self.ended(end);
     }
 
@@ -243,6 +247,8 @@ impl Authorization {
     pub fn handle_signature(&mut self, now: Time, id: SignId, signature: &[u8]) {
         self.advance(now);
         self.proof_signed(id, signature);
+        let is_done = self.revocation.handle_signature(&mut self.core, id, signature);
+        self.revoked(is_done);
         let end = self.attempt.handle_signature(&mut self.core, id, signature);
         self.ended(end);
     }
@@ -258,10 +264,10 @@ impl Authorization {
     /// The record was loaded: `Ok(None)` if there is none, `Err` if the store failed.
     pub fn handle_loaded(&mut self, now: Time, id: StoreId, loaded: Result<Option<&[u8]>, ()>) {
         self.advance(now);
-        if self.credentials.take_answer(id, Answer::Loaded) {
+        if self.credentials.on_answer(id, Answer::Loaded) {
             let input = match loaded {
                 Ok(record) => self.credentials.handle_loaded(&mut self.core, record),
-                Err(()) => Input::StoreFailed,
+                Err(()) => self.credentials.store_failed(),
             };
             self.step(input);
         }
@@ -270,7 +276,7 @@ impl Authorization {
     /// The record was stored, or was not.
     pub fn handle_saved(&mut self, now: Time, id: StoreId, saved: SaveOutcome) {
         self.advance(now);
-        if self.credentials.take_answer(id, Answer::Saved) {
+        if self.credentials.on_answer(id, Answer::Saved) {
             let input = self.credentials.handle_saved(saved);
             self.step(input);
         }
@@ -281,7 +287,8 @@ impl Authorization {
         self.core.now = self.core.now.max(now);
         let end = self.attempt.handle_timeout(&mut self.core);
         self.ended(end);
-        self.revocation.handle_timeout(&mut self.core);
+        let is_done = self.revocation.handle_timeout(&mut self.core);
+        self.revoked(is_done);
         self.expire_proofs();
         // When the cooldown after a failed refresh ends, the next refresh may be due.
         for _ in 0..2 {
@@ -304,13 +311,24 @@ impl Authorization {
                         inputs.extend(end.map(|end| self.credentials.handle_end(&self.core, end)));
                     }
                     Signal::Stop => self.attempt.stop(&mut self.core),
-                    Signal::Revoke(record) => self.revocation.begin(&mut self.core, *record),
+                    Signal::Revoke(record) => {
+                        if !self.revocation.begin(&mut self.core, *record) {
+                            inputs.push_back(Input::Revoked);
+                        }
+                    }
                 }
             }
         }
     }
 
-    pub(super) fn ended(&mut self, end: Option<End>) {
+    /// The revocation went on; `is_done` if no token is left.
+    fn revoked(&mut self, is_done: bool) {
+        if is_done {
+            self.step(Input::Revoked);
+        }
+    }
+
+    fn ended(&mut self, end: Option<End>) {
         if let Some(end) = end {
             let input = self.credentials.handle_end(&self.core, end);
             self.step(input);
@@ -330,7 +348,12 @@ impl Authorization {
     /// What a request to the MCP server presents. A URL to which the server redirected, `is_endpoint` excepted, has to be
     /// under the resource that the token was issued for: the server may redirect to a path of another tenant, which has
     /// tokens of its own. An endpoint that an event names replaces the URL of a server, wherever its origin has it.
-    pub(crate) fn credential(&mut self, method: &str, url: &Uri, is_endpoint: bool) -> Credential {
+    pub(crate) fn credential(&mut self, now: Time, method: &str, url: &Uri, is_endpoint: bool) -> Credential {
+        self.advance(now);
+        self.step(Input::Open);
+        if self.holds_requests() {
+            return Credential::Loading;
+        }
         let (Some(token), Some(record)) = (self.credentials.access.token(), self.credentials.record.as_ref()) else {
             return Credential::Nothing;
         };
@@ -361,6 +384,11 @@ impl Authorization {
                 Credential::Signing(id)
             }
         }
+    }
+
+    /// Whether the first requests wait for the record of the store.
+    pub(crate) const fn holds_requests(&self) -> bool {
+        self.credentials.is_opening
     }
 
     /// Whether what was prepared for a request has the current token.
@@ -402,9 +430,22 @@ impl Authorization {
         self.proofs.done.pop()
     }
 
+    /// The MCP server answered a request that bore this token with anything but 401. A client that has this authorization
+    /// reports it by itself.
+    pub fn handle_accepted(&mut self, now: Time, token: TokenId) {
+        self.advance(now);
+        if self.credentials.access.token() == Some(token) {
+            self.credentials.is_accepted = true;
+            self.is_replaced = false;
+        }
+    }
+
     /// The head of a response of the MCP server came: it may have a nonce for further proofs (RFC 9449, section 8.2).
-    pub(crate) fn take_nonce(&mut self, is_accepted: bool, headers: &HeaderMap) {
-        if is_accepted {
+    pub(crate) fn on_head(&mut self, now: Time, sent: Option<Presented>, status: StatusCode, headers: &HeaderMap) {
+        if let Some(sent) = sent.filter(|_| status != StatusCode::UNAUTHORIZED) {
+            self.handle_accepted(now, sent.token);
+        }
+        if status.is_success() {
             self.proofs.nonce_demanded = false;
         }
         if let Some(nonce) = nonce_in(headers).filter(|nonce| self.core.nonces.server.as_ref() != Some(nonce)) {
@@ -484,7 +525,6 @@ impl Authorization {
             }
             Step::Renew => {
                 self.require(hint, Need::Request);
-                self.is_replaced = false;
                 self.step_ups.forget(&self.credentials.hint);
                 self.refuse_token();
                 self.step(Input::Demand);
@@ -500,6 +540,10 @@ impl Authorization {
                 self.step(Input::Renounce);
             }
             Step::Refuse => {
+                if status == Status::Unauthorized {
+                    // It is not renewed either: the server accepts no token.
+                    self.credentials.access.refuse();
+                }
                 let OAuthError { stage, reason } = refusal(status, param("scope"), param("error_description"));
                 let error = OAuthError { stage, reason: self.without_secrets(&reason).into() };
                 return Err(match status {
@@ -556,22 +600,23 @@ impl Authorization {
 
     fn token_class(&self, sent: Option<TokenId>) -> Token {
         let Some(current) = self.credentials.access.token() else { return Token::Missing };
-        if sent != Some(current) {
-            return Token::Former;
-        }
-        let life = self.credentials.record.as_ref().and_then(|record| record.expires).map(|(_, life)| life);
-        let fresh = life.map_or(FRESH, |life| FRESH.min(Duration::from_secs(life.max(1))));
-        match self.credentials.issued_at {
-            Some(at) if self.core.now.since(at) < fresh => Token::Fresh,
-            Some(_) | None => Token::Accepted,
+        match self.credentials.is_accepted {
+            _ if sent != Some(current) => Token::Former,
+            true => Token::Accepted,
+            false => Token::Fresh,
         }
     }
 
     fn progress(&self) -> Progress {
         match self.credentials.state {
-            State::Idle | State::Cooldown => Progress::Idle,
+            State::Unread | State::Idle | State::Cooldown => Progress::Idle,
             State::Obtaining => Progress::Authorizing,
-            State::Acquiring
+            State::Opening
+            | State::Reading
+            | State::Leaving
+            | State::Collecting
+            | State::Revoking
+            | State::Acquiring
             | State::Loading
             | State::Refreshing
             | State::Reloading
@@ -632,7 +677,7 @@ impl Authorization {
 
     /// The client is closed, so that nothing waits for the user any more, and no token is renewed.
     pub(crate) fn close(&mut self) {
-        self.credentials.access = Access::Missing;
+        self.credentials.close();
         // A refresh is not interrupted, and neither is the exchange of a code: what they sent is used up.
         let end = self.attempt.cancel(&mut self.core, "the client was closed");
         self.ended(end);
@@ -640,7 +685,7 @@ impl Authorization {
 
     /// Whether credentials are being obtained, refreshed or stored.
     pub(crate) const fn is_busy(&self) -> bool {
-        !matches!(self.credentials.state, State::Idle | State::Cooldown)
+        !matches!(self.credentials.state, State::Unread | State::Idle | State::Cooldown)
     }
 
     /// A text of the MCP server without the secrets that it could know.

@@ -95,9 +95,13 @@ impl Core {
         match &event {
             OAuthEvent::Authorized(_) => self.verdict = Some(Ok(())),
             OAuthEvent::Failed(error) => self.verdict = Some(Err(error.clone())),
-            OAuthEvent::ChallengeIgnored(_) | OAuthEvent::RecordUnreadable | OAuthEvent::NotStored => {}
+            OAuthEvent::ChallengeIgnored(_)
+            | OAuthEvent::RecordUnreadable
+            | OAuthEvent::NotStored
+            | OAuthEvent::NotRevoked(_) => {}
         }
         if let Some(OAuthAction::Event(last)) = self.outbox.back_mut()
+            && !matches!(event, OAuthEvent::NotRevoked(_))
             && core::mem::discriminant(last) == core::mem::discriminant(&event)
         {
             *last = event;

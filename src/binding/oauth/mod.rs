@@ -22,7 +22,8 @@
 //! Without [`with_oauth`](crate::Http::with_oauth) an authorization stands beside a client, for instance one for each
 //! user: requests get the header that [`Authorization::header`] gives, an
 //! [`Event::Unauthorized`](crate::Event::Unauthorized) goes to [`Authorization::handle_unauthorized`] with the [`TokenId`]
-//! that the refused request had, and on [`OAuthEvent::Authorized`] the embedder calls
+//! that the refused request had, the [`TokenId`] of one that was answered otherwise to
+//! [`Authorization::handle_accepted`], and on [`OAuthEvent::Authorized`] the embedder calls
 //! [`Client::authorized`](crate::Client::authorized). If the authorization fails, it ends the requests with
 //! [`Client::decline`](crate::Client::decline).
 //!

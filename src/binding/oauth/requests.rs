@@ -25,7 +25,7 @@ use crate::Time;
 use crate::jsonrpc::{Json, Object, string};
 use crate::machine::oauth_attempt::{self, Client, Code, Configured, Failure, Goal, Input, Iss, Offer, State};
 
-const FORM: &str = "application/x-www-form-urlencoded";
+pub(super) const FORM: &str = "application/x-www-form-urlencoded";
 const ASSERTION_TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 
 /// Seconds for which an assertion of the client is valid.
@@ -402,7 +402,7 @@ impl Obtaining {
     /// Requests the signatures that the token request needs: of the client's assertion, of the proof of possession.
     pub(super) fn sign(&mut self, core: &mut Core, payload: Payload) -> Option<Next> {
         let Payload::Client(client) = payload else { return None };
-        let assertion = self.assertion_input(core, &client);
+        let assertion = assertion_of(core, &client, &self.metadata.server.issuer);
         let deadline = core.now + core.options.timeouts.store;
         let mut it = Signatures { client: *client, requested: Vec::new(), assertion: None, proof: None, deadline };
         if let Some((algorithm, input)) = assertion {
@@ -429,26 +429,6 @@ impl Obtaining {
         }
         it.keep(key, signed(input.expose(), signature));
         it.requested.is_empty().then_some((Input::Signed, Payload::Nothing))
-    }
-
-    /// What is signed of the client's assertion, and the algorithm (RFC 7523, section 3).
-    fn assertion_input(&self, core: &mut Core, client: &ClientRecord) -> Option<(Box<str>, String)> {
-        let ClientAuth::PrivateKeyJwt { algorithm, key_id } = &client.auth else { return None };
-        let mut header = Vec::new();
-        let mut object = Object::begin(&mut header);
-        object.string("alg", algorithm).string("typ", "JWT");
-        if let Some(key_id) = key_id {
-            object.string("kid", key_id);
-        }
-        object.end();
-        let mut claims = Vec::new();
-        let mut object = Object::begin(&mut claims);
-        let now = core.unix();
-        object.string("iss", &client.id).string("sub", &client.id).string("aud", &self.metadata.server.issuer);
-        object.string("jti", core.entropy.word().expose());
-        object.integer("iat", now.into()).integer("exp", now.saturating_add(ASSERTION_LIFE).into());
-        object.end();
-        Some((algorithm.clone(), signing_input(&header, &claims)))
     }
 
     /// Sends the token request.
@@ -679,9 +659,30 @@ impl Signatures {
     }
 }
 
+/// What is signed of the client's assertion for an authorization server, and the algorithm (RFC 7523, section 3). `None`
+/// if it authenticates in another way.
+pub(super) fn assertion_of(core: &mut Core, client: &ClientRecord, audience: &str) -> Option<(Box<str>, String)> {
+    let ClientAuth::PrivateKeyJwt { algorithm, key_id } = &client.auth else { return None };
+    let mut header = Vec::new();
+    let mut object = Object::begin(&mut header);
+    object.string("alg", algorithm).string("typ", "JWT");
+    if let Some(key_id) = key_id {
+        object.string("kid", key_id);
+    }
+    object.end();
+    let mut claims = Vec::new();
+    let mut object = Object::begin(&mut claims);
+    let now = core.unix();
+    object.string("iss", &client.id).string("sub", &client.id).string("aud", audience);
+    object.string("jti", core.entropy.word().expose());
+    object.integer("iat", now.into()).integer("exp", now.saturating_add(ASSERTION_LIFE).into());
+    object.end();
+    Some((algorithm.clone(), signing_input(&header, &claims)))
+}
+
 impl ClientRecord {
     /// Adds the authentication of the client (RFC 6749, section 2.3.1). Returns the header, if it is one.
-    fn authenticate(&self, form: &mut Form, assertion: Option<&Secret>) -> Option<HeaderValue> {
+    pub(super) fn authenticate(&self, form: &mut Form, assertion: Option<&Secret>) -> Option<HeaderValue> {
         match &self.auth {
             ClientAuth::Basic => return basic(&self.id, self.secret.as_ref()?),
             ClientAuth::Post => {

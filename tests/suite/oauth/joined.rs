@@ -76,14 +76,13 @@ impl Joined {
         }
     }
 
-    /// A client that is ready, and had its token for some time.
+    /// A client that is ready, whose server accepted its token.
     pub(super) fn ready(site: McpSite) -> Self {
         let mut it = Self::new(site);
         it.serve();
         it.consent();
         it.serve();
         assert!(it.web.is_ready(), "{:?}", it.web.events);
-        it.wait(61);
         it.log.clear();
         it
     }
@@ -197,6 +196,14 @@ impl Joined {
 
     pub(super) fn call(&mut self) -> (RequestId, Exchange) {
         self.web.call("a")
+    }
+
+    /// The server accepts the token for a call.
+    pub(super) fn accept(&mut self) {
+        let (_, exchange) = self.call();
+        let reply = self.site.reply(&exchange);
+        self.web.reply(&exchange, reply);
+        self.take();
     }
 
     /// A call that waits to be served.
@@ -318,25 +325,19 @@ fn a_call_is_sent_again_three_times_at_most() {
     let (call, mut exchange) = it.call();
     for attempt in 0..4 {
         assert_eq!(it.web.outcome(call), "open");
+        // The server accepts the token for another call.
+        it.accept();
         let refused = refusal(&exchange, "").unwrap();
         it.web.reply(&exchange, refused);
         it.take();
         if attempt == 3 {
             break;
         }
-        while it.web.count("tools/call") < attempt + 2 {
-            let Some(sent) = it.sent.front() else {
-                it.consent();
-                continue;
-            };
+        while let Some(sent) = it.sent.front() {
             let (status, body) = it.page(&sent.url.clone());
             it.answer(status, &body);
         }
         exchange = it.web.take_named("tools/call");
-        // After some time a refused token is renewed, and not replaced.
-        if attempt == 1 {
-            it.wait(61);
-        }
     }
     it.assert_refused(call, 401, "");
     assert!(it.web.is_ready());
@@ -474,27 +475,127 @@ fn a_client_signs_out() {
     assert!(!matches!(action, Some(HttpAction::OAuth(_))));
 }
 
-#[test]
-fn credentials_are_stored_and_used_by_another_client() {
-    let stored = |options: &mut OAuthOptions| options.stored = true;
-    let mut it = Joined::with(modern_site(), stored);
-    let mut record = None;
-    for _ in 0..20 {
+fn stored(options: &mut OAuthOptions) {
+    options.stored = true;
+}
+
+/// Everything is answered, the store included, and the user consents if asked.
+fn serve_all(it: &mut Joined, record: &mut Option<Vec<u8>>) {
+    for _ in 0..40 {
         it.serve();
         if it.browse.is_some() {
             it.consent();
         }
-        let Some(action) = it.store.pop_front() else { continue };
-        serve_store(&mut it, &action, &mut record);
+        if let Some(action) = it.store.pop_front() {
+            serve_store(it, &action, record);
+        }
     }
+}
+
+/// The record of a client that signed in.
+fn signed_in() -> Option<Vec<u8>> {
+    let mut it = Joined::with(modern_site(), stored);
+    let mut record = None;
+    serve_all(&mut it, &mut record);
     assert!(it.web.is_ready() && record.is_some());
-    let mut other = Joined::with(modern_site(), stored);
-    for _ in 0..20 {
-        other.serve();
-        let Some(action) = other.store.pop_front() else { continue };
-        serve_store(&mut other, &action, &mut record);
+    record
+}
+
+/// As [`signed_in`], some time ago: the token expired.
+fn expired() -> Option<Vec<u8>> {
+    let mut record: Value = serde_json::from_slice(&signed_in()?).unwrap();
+    record["expires"] = json!(EPOCH);
+    Some(record.to_string().into_bytes())
+}
+
+/// What the requests to the MCP server bore.
+fn borne(it: &Joined) -> Vec<Option<String>> {
+    it.web.log.iter().map(|asked| asked.header("authorization").map(str::to_owned)).collect()
+}
+
+#[test]
+fn a_stored_token_goes_with_the_first_request() {
+    let mut record = signed_in();
+    // A server that has lists for everybody, too, is asked as the user who signed in.
+    for demands in [|_: &Exchange| true, |_: &Exchange| false] {
+        let mut it = Joined::build(modern_site(), stored, |_| {}, demands);
+        assert!(it.web.take().is_empty(), "the first request waits for the record");
+        serve_all(&mut it, &mut record);
+        assert!(it.web.is_ready() && it.log.is_empty() && it.browse.is_none());
+        assert!(borne(&it).iter().all(|token| token.as_deref() == Some("Bearer at1-hush")), "{:?}", borne(&it));
+        assert!(!it.web.events.iter().any(|event| matches!(event, Event::Down { .. })));
     }
-    assert!(other.web.is_ready() && other.log.is_empty());
+}
+
+#[test]
+fn an_expired_stored_token_is_refreshed_before_the_first_request() {
+    let mut record = expired();
+    let mut it = Joined::with(modern_site(), stored);
+    it.issued = 1;
+    serve_all(&mut it, &mut record);
+    assert!(it.web.is_ready() && it.browse.is_none());
+    assert!(borne(&it).iter().all(|token| token.as_deref() == Some("Bearer at2-hush")), "{:?}", borne(&it));
+    assert_eq!(it.token_requests(), 1);
+    assert!(String::from_utf8(record.unwrap()).unwrap().contains("rt2-hush"));
+}
+
+/// A client of a server that demands a token for calls alone, when it is ready. Its store has this record, and the store or
+/// the refresh has this fault.
+fn opened(record: Option<&[u8]>, fault: &str) -> Joined {
+    let mut it = Joined::build(modern_site(), stored, |_| {}, |exchange| exchange.is("tools/call"));
+    let mut record = record.map(<[u8]>::to_vec);
+    for _ in 0..60 {
+        it.web.serve(&mut it.site);
+        it.take();
+        if it.web.is_ready() {
+            return it;
+        }
+        if let Some(sent) = it.sent.front() {
+            let (status, body) = match (sent.url.ends_with("/token"), fault) {
+                (true, "refused") => (400, r#"{"error":"invalid_grant"}"#.into()),
+                (true, _) => (503, String::new()),
+                (false, _) => it.page(&sent.url.clone()),
+            };
+            it.answer(status, &body);
+        } else if let Some(action) = it.store.pop_front() {
+            match (&action, fault) {
+                (StoreAction::Load(id), "load") => drop(it.input(OAuthInput::Loaded { id: *id, record: Err(()) })),
+                (StoreAction::Acquire(id), "lock") => drop(it.input(OAuthInput::Acquired { id: *id, acquired: false })),
+                (StoreAction::Load(_), "silent") => it.wait(60),
+                _ => serve_store(&mut it, &action, &mut record),
+            }
+        } else {
+            it.wait(10);
+        }
+    }
+    panic!("{:?} {:?}", it.log, it.events);
+}
+
+#[test]
+fn without_a_record_that_can_be_used_the_first_request_goes_without_a_token_and_nobody_is_asked() {
+    let record = expired();
+    let own = record.as_deref();
+    let other = String::from_utf8(own.unwrap().to_vec()).unwrap().replace("/mcp", "/other");
+    for (record, fault) in [
+        (None, ""),
+        (Some(&b"{"[..]), ""),
+        (Some(other.as_bytes()), ""),
+        (own, "load"),
+        (own, "lock"),
+        (own, "silent"),
+        (own, "refused"),
+        (own, "fails"),
+    ] {
+        let mut it = opened(record, fault);
+        assert!(it.browse.is_none() && borne(&it).iter().all(Option::is_none), "{fault} {:?}", borne(&it));
+        it.events.retain(|event| !matches!(event, OAuthEvent::RecordUnreadable));
+        assert!(it.events.is_empty(), "{fault} {:?}", it.events);
+        // The server demands a token now.
+        it.wait(60);
+        let call = it.ask();
+        serve_all(&mut it, &mut None);
+        assert_eq!(it.web.outcome(call), "Result", "{fault}");
+    }
 }
 
 fn serve_store(it: &mut Joined, action: &StoreAction, stored: &mut Option<Vec<u8>>) {
@@ -511,6 +612,51 @@ fn serve_store(it: &mut Joined, action: &StoreAction, stored: &mut Option<Vec<u8
         }
         _ => false,
     };
+}
+
+/// A server with tools and resources, which refuses the token once, for the first message of this name.
+fn refusing_once(is_modern: bool, name: &'static str) -> McpSite {
+    let capabilities = json!({"tools": {}, "resources": {}});
+    let complete = |mut result: Value| {
+        if is_modern {
+            result["resultType"] = json!("complete");
+        }
+        result
+    };
+    let site = if is_modern { McpSite::modern(capabilities) } else { McpSite::legacy(capabilities) };
+    site.result("tools/list", complete(json!({"tools": [{"name": "a", "inputSchema": {"type": "object"}}]})))
+        .result("resources/list", complete(json!({"resources": []})))
+        .result("resources/templates/list", complete(json!({"resourceTemplates": []})))
+        .first(name, 1, |_| Reply::text(401, "no").with("www-authenticate", "Bearer"))
+}
+
+#[test]
+fn a_401_during_discovery_renews_the_token_and_leaves_the_session_and_the_answered_lists() {
+    for (is_modern, opens) in [(true, "server/discover"), (false, "initialize")] {
+        for refused in ["notifications/initialized", "tools/list", "resources/list", "resources/templates/list", "GET"]
+        {
+            if is_modern && ["notifications/initialized", "GET"].contains(&refused) {
+                continue;
+            }
+            let it = Joined::ready(refusing_once(is_modern, refused));
+            let downs = it.web.events.iter().filter(|event| matches!(event, Event::Down { .. })).count();
+            assert_eq!(downs, 1, "{refused}: only the first handshake had no token");
+            for name in [opens, "notifications/initialized", "tools/list", "resources/list", "resources/templates/list"]
+            {
+                let expected = match name {
+                    _ if name == refused || name == "server/discover" => 2,
+                    "notifications/initialized" if is_modern => 0,
+                    _ => 1,
+                };
+                assert_eq!(it.web.count(name), expected, "{refused}: {name} {:?}", it.web.names());
+            }
+            let last = it.web.last("tools/list");
+            let sessions: std::collections::BTreeSet<_> =
+                it.web.log.iter().filter_map(|asked| asked.header("mcp-session-id").map(str::to_owned)).collect();
+            assert_eq!(sessions.len(), usize::from(!is_modern));
+            assert!(last.header("authorization").is_some());
+        }
+    }
 }
 
 #[test]

@@ -88,6 +88,7 @@ fn a_notification_beyond_the_limit_of_those_that_wait_for_a_token_is_dropped() {
 #[test]
 fn a_stream_that_was_never_open_is_requested_again_when_there_is_a_token() {
     let mut it = Joined::ready(McpSite::legacy(json!({})).first("GET", 1, |_| Reply::status(503)));
+    it.wait(61);
     // The second GET is in flight.
     it.revoke();
     let streams = it.web.count("GET");

@@ -29,7 +29,6 @@ pub(super) fn ready_at(site: McpSite) -> Joined {
         }
         sign(&mut it);
         if it.web.is_ready() {
-            it.wait(61);
             return it;
         }
     }
@@ -128,7 +127,6 @@ fn the_nonces_of_the_two_servers_are_kept_apart() {
         // A refused token leads to a refresh.
         let exchange = call(&mut it);
         assert_eq!(nonce(exchange.header("dpop").unwrap()), Some(json!("server")));
-        it.wait(61);
         it.web.reply(&exchange, Reply::text(401, "no").with("www-authenticate", "DPoP"));
         it.take();
         while it.sent.front().is_some_and(|sent| !sent.url.ends_with("/token")) {

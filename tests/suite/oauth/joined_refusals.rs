@@ -3,7 +3,7 @@
 use mcp_proto::binding::oauth::{ClientAuth, OAuthInput};
 use mcp_proto::{Event, FailureKind, Family, Recovery, Request};
 
-use crate::web::{Exchange, Reply, Site as McpSite, modern_site};
+use crate::web::{Exchange, Reply, modern_site};
 
 use super::extensions::claims;
 use super::joined::{Joined, MCP, forbid, refusal};
@@ -219,12 +219,13 @@ fn the_user_is_asked_three_times_for_one_handshake() {
 
 #[test]
 fn the_stream_of_the_server_waits_for_a_token_three_times() {
-    let mut it = Joined::ready(McpSite::legacy(json!({})));
+    let mut it = Joined::ready(crate::web::site());
     let stream = it.web.last("GET");
     it.web.end(&stream);
     it.wait(10);
     for tokens in 1..=4 {
         let stream = it.web.take_named("GET");
+        it.accept();
         it.web.reply(&stream, Reply::text(401, "no").with("www-authenticate", "Bearer"));
         it.take();
         answer_all(&mut it);

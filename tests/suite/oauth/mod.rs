@@ -304,8 +304,8 @@ impl Rig {
         query(self.browse.as_ref().expect("no URL is shown").split_once('?').unwrap().1, name)
     }
 
-    /// From the first refusal to the first token.
-    fn authorize(&mut self) {
+    /// From the first refusal to the first token, which is just issued.
+    fn obtain(&mut self) {
         self.refuse(&[]).unwrap();
         self.run();
         self.consent();
@@ -313,6 +313,18 @@ impl Rig {
         assert!(self.bearer().is_some(), "{:?} {:?}", self.log, self.events);
         self.events.clear();
         self.log.clear();
+    }
+
+    /// From the first refusal to the first token that the server accepted.
+    fn authorize(&mut self) {
+        self.obtain();
+        self.accept();
+    }
+
+    /// The server accepts the current token.
+    fn accept(&mut self) {
+        let token = self.token().expect("a token");
+        self.auth.handle_accepted(self.now, token);
     }
 
     fn wait(&mut self, seconds: u64) {

@@ -87,7 +87,7 @@ fn the_refresh_has_the_resource_and_no_scope_unless_the_policy_says_so() {
         rig.run();
         rig.consent();
         rig.run();
-        rig.wait(100);
+        rig.accept();
         rig.refuse(&[]).unwrap();
         rig.run_to("/token");
         let sent = &rig.sent[0];
@@ -126,7 +126,7 @@ fn granted_scopes_are_requested_again_after_a_refused_refresh() {
     rig.run();
     rig.consent();
     rig.run();
-    rig.wait(100);
+    rig.accept();
     rig.refuse(&[("scope", "d")]).unwrap();
     rig.run_to("/token");
     rig.answer(400, r#"{"error":"invalid_grant"}"#);

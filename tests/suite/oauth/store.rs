@@ -24,8 +24,21 @@ fn refreshing() -> Rig {
     rig.store.log.clear();
     rig.refuse(&[]).unwrap();
     rig.run_to("/token");
-    assert_eq!(rig.store.log, ["acquire", "load"]);
+    assert_eq!(rig.store.log, ["load", "acquire", "load"]);
     rig
+}
+
+/// A rig with a token in its store, which requests the lock for a refresh.
+fn locking() -> (Rig, StoreAction) {
+    let mut rig = stored();
+    rig.authorize();
+    rig.refuse(&[]).unwrap();
+    let load = rig.waiting.pop_front().unwrap();
+    rig.serve_store(&load);
+    rig.store.log.clear();
+    let acquire = rig.waiting.pop_front().unwrap();
+    assert!(matches!(acquire, StoreAction::Acquire(_)));
+    (rig, acquire)
 }
 
 /// The record with other members.
@@ -48,14 +61,21 @@ fn kind(rig: &Rig) -> GrantKind {
 fn a_stored_token_is_used_by_the_next_process() {
     let mut rig = stored();
     rig.authorize();
-    assert_eq!(rig.store.log, ["acquire", "load", "release", "save"]);
-    let mut next = sibling(&rig.store);
-    next.refuse(&[]).unwrap();
-    next.run();
-    assert_eq!(kind(&next), GrantKind::Stored);
-    assert_eq!(next.bearer(), rig.bearer());
-    assert_eq!(next.log, [""; 0]);
-    assert_eq!(next.store.log, ["acquire", "load", "release"]);
+    assert_eq!(rig.store.log, ["load", "save"]);
+    // Whether it is loaded at the beginning, or because the server demands it.
+    for demanded in [false, true] {
+        let mut next = sibling(&rig.store);
+        if demanded {
+            next.refuse(&[]).unwrap();
+        }
+        next.pump();
+        next.run();
+        assert_eq!(kind(&next), GrantKind::Stored);
+        assert_eq!(next.bearer(), rig.bearer());
+        assert_eq!(next.log, [""; 0]);
+        // A lock that another process holds delays nobody.
+        assert_eq!(next.store.log, ["load"]);
+    }
 }
 
 #[test]
@@ -85,13 +105,13 @@ fn a_registered_client_keeps_the_redirect_that_it_was_registered_with() {
 fn the_lock_is_held_from_the_load_to_the_save_of_a_refresh_and_never_while_the_user_is_asked() {
     let mut rig = refreshing();
     rig.run();
-    assert_eq!(rig.store.log, ["acquire", "load", "save", "release"]);
+    assert_eq!(rig.store.log, ["load", "acquire", "load", "save", "release"]);
     assert_eq!(kind(&rig), GrantKind::RefreshToken);
     let mut rig = stored();
     rig.refuse(&[]).unwrap();
     rig.run();
     assert!(rig.browse.is_some());
-    assert_eq!(rig.store.log, ["acquire", "load", "release"]);
+    assert_eq!(rig.store.log, ["load"]);
 }
 
 #[test]
@@ -165,14 +185,14 @@ fn a_client_that_another_process_registered_again_is_used_for_the_refresh() {
 
 #[test]
 fn a_lock_that_is_not_acquired_in_time_is_requested_again() {
-    let mut rig = stored();
-    rig.refuse(&[]).unwrap();
-    assert!(matches!(rig.waiting.pop_front(), Some(StoreAction::Acquire(_))));
+    let (mut rig, _) = locking();
     rig.wait(60);
     assert!(rig.failure().reason.contains("store"), "{:?}", rig.failure());
     rig.wait(60);
-    rig.authorize();
-    assert_eq!(rig.store.log, ["release", "acquire", "load", "release", "save"]);
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    assert_eq!(kind(&rig), GrantKind::RefreshToken);
+    assert_eq!(rig.store.log, ["release", "load", "acquire", "load", "save", "release"]);
 }
 
 /// The store answers that the lock was acquired.
@@ -184,19 +204,15 @@ fn acquired(rig: &mut Rig, action: &StoreAction) {
 
 #[test]
 fn a_lock_that_is_acquired_too_late_is_released() {
-    let mut rig = stored();
-    rig.refuse(&[]).unwrap();
-    let late = rig.waiting.pop_front().unwrap();
+    let (mut rig, late) = locking();
     rig.wait(60);
     assert_eq!(rig.store.log, ["release"]);
     acquired(&mut rig, &late);
     assert_eq!(rig.store.log, ["release", "release"]);
     assert!(rig.waiting.is_empty());
 
-    let mut rig = stored();
-    rig.refuse(&[]).unwrap();
-    let late = rig.waiting.pop_front().unwrap();
-    rig.auth.sign_out(rig.now);
+    let (mut rig, late) = locking();
+    rig.auth.authorize(rig.now);
     rig.pump();
     rig.store.log.clear();
     acquired(&mut rig, &late);
@@ -204,13 +220,71 @@ fn a_lock_that_is_acquired_too_late_is_released() {
 }
 
 #[test]
+fn what_another_process_did_while_the_lock_was_waited_for_counts() {
+    // It refreshed.
+    let (mut rig, acquire) = locking();
+    let record = rig.store.record.clone().unwrap();
+    rig.store.record = Some(changed(&record, json!({"access_token": "theirs", "generation": 9})));
+    acquired(&mut rig, &acquire);
+    rig.run();
+    assert_eq!((kind(&rig), rig.bearer().unwrap()), (GrantKind::Stored, "theirs".into()));
+    assert_eq!(rig.store.log, ["load", "release"]);
+    // It signed out.
+    let (mut rig, acquire) = locking();
+    rig.store.record = None;
+    acquired(&mut rig, &acquire);
+    rig.run();
+    assert!(rig.browse.is_some());
+    assert_eq!(rig.store.log, ["load", "release"]);
+}
+
+#[test]
+fn nobody_is_asked_before_the_server_demands_a_token_whatever_becomes_of_the_record() {
+    let mut one = stored();
+    one.authorize();
+    let record = changed(one.store.record.as_ref().unwrap(), json!({"expires": EPOCH}));
+    for case in ["removed", "refused", "refused again", "refused and lost"] {
+        let mut rig = sibling(&one.store);
+        rig.store.record = Some(record.clone());
+        rig.pump();
+        let load = rig.waiting.pop_front().unwrap();
+        rig.serve_store(&load);
+        if case == "removed" {
+            rig.store.record = None;
+        } else {
+            rig.run_to("/token");
+        }
+        if case == "refused again" {
+            rig.store.record = Some(changed(&record, json!({"refresh_token": "rt9-hush", "generation": 9})));
+        }
+        if case != "removed" {
+            rig.answer(400, r#"{"error":"invalid_grant"}"#);
+        }
+        match case {
+            "refused again" => {
+                rig.run_to("/token");
+                rig.answer(400, r#"{"error":"invalid_grant"}"#);
+            }
+            "refused and lost" => fail_store(&mut rig, false),
+            _ => {}
+        }
+        rig.run();
+        assert!(rig.browse.is_none() && rig.events.is_empty() && rig.bearer().is_none(), "{case} {:?}", rig.events);
+        assert_eq!((rig.store.log.last(), rig.auth.deadline()), (Some(&"release"), None), "{case}");
+        rig.refuse(&[]).unwrap();
+        rig.run();
+        assert!(rig.browse.is_some(), "{case}");
+    }
+}
+
+#[test]
 fn a_lock_that_a_former_request_acquired_serves_the_next_one() {
-    let mut rig = stored();
-    rig.refuse(&[]).unwrap();
-    let late = rig.waiting.pop_front().unwrap();
+    let (mut rig, late) = locking();
     rig.wait(60);
     rig.wait(60);
     rig.refuse(&[]).unwrap();
+    let load = rig.waiting.pop_front().unwrap();
+    rig.serve_store(&load);
     let next = rig.waiting.pop_front().unwrap();
     assert!(matches!(next, StoreAction::Acquire(_)) && late != next);
     rig.store.log.clear();
@@ -220,7 +294,7 @@ fn a_lock_that_a_former_request_acquired_serves_the_next_one() {
     acquired(&mut rig, &next);
     assert_eq!(rig.store.log, [""; 0]);
     rig.run();
-    assert_eq!(rig.store.log, ["load", "release"]);
+    assert_eq!(rig.store.log, ["load", "save", "release"]);
 }
 
 #[test]
@@ -404,8 +478,9 @@ fn fail_store(rig: &mut Rig, timeout: bool) {
 #[test]
 fn a_store_that_fails_or_is_silent_ends_the_attempt_or_costs_the_record() {
     for timeout in [false, true] {
-        for failing in 0..2 {
+        for failing in 0..3 {
             let mut rig = stored();
+            rig.authorize();
             rig.refuse(&[]).unwrap();
             for _ in 0..failing {
                 let action = rig.waiting.pop_front().unwrap();
@@ -501,9 +576,8 @@ fn a_store_that_fails_after_a_refused_refresh_leads_to_the_user() {
 
 #[test]
 fn an_answer_of_the_store_to_something_else_is_ignored() {
-    let mut rig = stored();
-    rig.refuse(&[]).unwrap();
-    let StoreAction::Acquire(id) = rig.waiting.pop_front().unwrap() else { panic!() };
+    let (mut rig, acquire) = locking();
+    let StoreAction::Acquire(id) = acquire else { panic!() };
     rig.auth.handle_loaded(rig.now, id, Ok(None));
     rig.auth.handle_saved(rig.now, id, SaveOutcome::Stored);
     rig.auth.handle_acquired(rig.now, id, true);
@@ -511,13 +585,15 @@ fn an_answer_of_the_store_to_something_else_is_ignored() {
     rig.pump();
     assert!(matches!(rig.waiting.make_contiguous(), [StoreAction::Load(_)]));
     rig.run();
-    assert!(rig.browse.is_some());
+    rig.assert_authorized();
 }
 
 #[test]
 fn a_grant_that_is_requested_during_the_load_comes_at_once() {
-    for answers in 0..2 {
+    for answers in 0..3 {
         let mut rig = stored();
+        rig.authorize();
+        rig.store.log.clear();
         rig.refuse(&[]).unwrap();
         for _ in 0..answers {
             let action = rig.waiting.pop_front().unwrap();
@@ -528,7 +604,19 @@ fn a_grant_that_is_requested_during_the_load_comes_at_once() {
         rig.pump();
         rig.run();
         assert!(rig.browse.is_some());
-        assert_eq!(rig.store.log.last(), Some(&"release"));
+        assert_eq!(rig.store.log.last() == Some(&"release"), answers > 0, "{:?}", rig.store.log);
+    }
+    // Also before anything was loaded, and in the first load.
+    for polled in [false, true] {
+        let mut rig = stored();
+        if polled {
+            rig.pump();
+        }
+        rig.auth.authorize(rig.now);
+        rig.waiting.clear();
+        rig.pump();
+        rig.run();
+        assert!(rig.browse.is_some());
     }
     let mut rig = refreshing();
     rig.answer(400, r#"{"error":"invalid_grant"}"#);
