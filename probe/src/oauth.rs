@@ -200,8 +200,11 @@ impl Access {
                 });
             }
             StoreAction::Release => drop(self.locks.remove(&at)),
+            // While tokens are revoked the lock is held.
+            StoreAction::Remove if self.locks.contains_key(&at) => {
+                let _ = sender.send(Came::Removed(store.remove(&server)));
+            }
             StoreAction::Remove => {
-                // The lock that this process has is released before.
                 thread::spawn(move || {
                     let removed = store.lock().and_then(|_lock| store.remove(&server));
                     sender.send(Came::Removed(removed))
@@ -289,21 +292,6 @@ impl Run<'_> {
         }
     }
 
-    /// Reports a revocation that failed.
-    pub(crate) fn note_revocation(&self, piece: &Piece) {
-        if !self.is_signing_out {
-            return;
-        }
-        let why = match piece {
-            Piece::Head(status, _) if !status.is_success() => format!("HTTP {}", status.as_u16()),
-            Piece::Failure(_, why) => why.clone(),
-            Piece::Head(..) | Piece::Body(_) | Piece::End => return,
-        };
-        crate::text::write_stderr(&format!(
-            "probe: --sign-out: a token was not revoked, and may still be valid: {why}\n"
-        ));
-    }
-
     fn authorization_event(&mut self, at: usize, event: OAuthEvent) {
         let Some(peer) = self.peers.get_mut(at) else { return };
         match event {
@@ -327,6 +315,11 @@ impl Run<'_> {
             }
             OAuthEvent::NotStored => {
                 crate::text::write_stderr("probe: --tokens: the credentials were not stored, and end with this run\n");
+            }
+            OAuthEvent::NotRevoked(why) => {
+                crate::text::write_stderr(&format!(
+                    "probe: --sign-out: a token was not revoked, and may still be valid: {why}\n"
+                ));
             }
             _ => {}
         }
