@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
+use core::time::Duration;
 
 use http::{HeaderMap, StatusCode};
 use zeroize::Zeroizing;
@@ -409,6 +410,11 @@ pub enum OAuthInput<'a> {
         /// What came of it.
         saved: SaveOutcome,
     },
+    /// The wall clock, when the process slept, or the clock was set.
+    Clock {
+        /// The time since the Unix epoch.
+        unix: Duration,
+    },
     /// A new grant is requested, even if there is a token or an attempt just failed.
     Authorize,
     /// The credentials are given up: removed from the store, and revoked if the authorization server supports it.
@@ -427,6 +433,7 @@ impl fmt::Debug for OAuthInput<'_> {
             Self::Acquired { .. } => "Acquired",
             Self::Loaded { .. } => "Loaded",
             Self::Saved { .. } => "Saved",
+            Self::Clock { .. } => "Clock",
             Self::Authorize => "Authorize",
             Self::SignOut => "SignOut",
         })

@@ -18,7 +18,7 @@ use super::action::{
     StoreId, TokenId, excerpt,
 };
 use super::attempt::{Attempt, End, Hint, Task};
-use super::core::{Core, Read, Signing};
+use super::core::{Core, Read, Signing, WallClock};
 use super::credentials::{Answer, Credentials, Need, Record, Revocation, Signal, union};
 use super::options::{Flow, OAuthConfigError, OAuthOptions};
 use super::place::{LONGEST, Place};
@@ -143,6 +143,14 @@ impl Authorization {
         self.attempt.is_modern = is_modern;
     }
 
+    /// Reports the wall clock: `unix` is the time since the Unix epoch at `now`. It is to be reported when the process
+    /// slept, and when the clock was set, because the expiry of tokens and the times in assertions and proofs follow it.
+    pub fn handle_clock(&mut self, now: Time, unix: Duration) {
+        let now = self.core.now.max(now);
+        self.core.clock = WallClock::new(now, unix);
+        self.advance(now);
+    }
+
     /// Requests a new grant, even if there is a token or an attempt just failed.
     pub fn authorize(&mut self, now: Time) {
         self.advance(now);
@@ -227,6 +235,7 @@ impl Authorization {
             OAuthInput::Acquired { id, acquired } => self.handle_acquired(now, id, acquired),
             OAuthInput::Loaded { id, record } => self.handle_loaded(now, id, record),
             OAuthInput::Saved { id, saved } => self.handle_saved(now, id, saved),
+            OAuthInput::Clock { unix } => self.handle_clock(now, unix),
             OAuthInput::Authorize => self.authorize(now),
             OAuthInput::SignOut => self.sign_out(now),
         }

@@ -27,8 +27,7 @@ pub(super) struct Core {
     pub(super) zone: Zone,
     pub(super) entropy: Entropy,
     pub(super) now: Time,
-    /// The time since the Unix epoch at [`Time::ZERO`].
-    pub(super) epoch: Duration,
+    pub(super) clock: WallClock,
     pub(super) nonces: Nonces,
     /// Several authorizations share the browser.
     pub(super) is_browser_shared: bool,
@@ -38,6 +37,32 @@ pub(super) struct Core {
     pub(super) verdict: Option<Result<(), OAuthError>>,
     pub(super) outbox: VecDeque<OAuthAction>,
     last_id: u64,
+}
+
+/// The wall clock, as the embedder reported it last.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WallClock {
+    at: Time,
+    /// The time since the Unix epoch then.
+    unix: Duration,
+}
+
+impl WallClock {
+    pub(crate) const fn new(at: Time, unix: Duration) -> Self {
+        Self { at, unix }
+    }
+
+    /// The time since the Unix epoch.
+    pub(crate) fn unix(self, now: Time) -> Duration {
+        self.unix.saturating_add(now.since(self.at)).saturating_sub(self.at.since(now))
+    }
+
+    /// The time of a number of seconds since the Unix epoch.
+    pub(super) fn time_of(self, unix: u64) -> Time {
+        let unix = Duration::from_secs(unix);
+        let since = self.at.since(Time::ZERO).saturating_sub(self.unix.saturating_sub(unix));
+        Time::from_epoch(since.saturating_add(unix.saturating_sub(self.unix)))
+    }
 }
 
 /// A request that runs, and its response so far.
@@ -64,7 +89,7 @@ impl Core {
             zone,
             entropy: Entropy::new(entropy),
             now,
-            epoch: unix.saturating_sub(now.since(Time::ZERO)),
+            clock: WallClock::new(now, unix),
             nonces: Nonces::default(),
             is_browser_shared: false,
             first_issuer: None,
@@ -76,12 +101,7 @@ impl Core {
 
     /// Seconds since the Unix epoch.
     pub(super) fn unix(&self) -> u64 {
-        self.epoch.saturating_add(self.now.since(Time::ZERO)).as_secs()
-    }
-
-    /// The time of a number of seconds since the Unix epoch.
-    pub(super) fn time_of(&self, unix: u64) -> Time {
-        Time::from_epoch(Duration::from_secs(unix).saturating_sub(self.epoch))
+        self.clock.unix(self.now).as_secs()
     }
 
     pub(super) fn next_id(&mut self) -> u64 {

@@ -554,7 +554,7 @@ impl Credentials {
         let (at, life) = record.expires?;
         let can = record.refresh_token.is_some() || core.options.flow != Flow::User;
         let is_due = can && life >= SHORTEST_LIFE && !record.is_expired(core.unix());
-        is_due.then(|| core.time_of(at.saturating_sub(MARGIN.min(life / 10))))
+        is_due.then(|| core.clock.time_of(at.saturating_sub(MARGIN.min(life / 10))))
     }
 
     pub(super) fn deadline(&self, core: &Core) -> Option<Time> {

@@ -63,6 +63,7 @@ pub use secret::Secret;
 #[cfg(feature = "sign")]
 pub use sign::{NoKey, SigningKey};
 
+pub(crate) use self::core::WallClock;
 pub(crate) use action::Denied;
 pub(crate) use authorization::BrowserUse;
 pub(crate) use place::{port_of, with_port};

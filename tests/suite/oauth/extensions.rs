@@ -170,6 +170,22 @@ fn a_token_request_has_a_proof_with_the_nonce_that_the_server_demands() {
     assert!(rig.token().is_none());
 }
 
+#[test]
+fn the_times_in_assertions_and_proofs_follow_the_wall_clock() {
+    let mut rig = bound();
+    rig.signs.clear();
+    rig.auth.sign_out(rig.now);
+    rig.auth.handle_clock(rig.now, Duration::from_secs(EPOCH + 90_000));
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    rig.consent();
+    for sign in &rig.signs {
+        assert_eq!(claims(&format!("{}.", sign.input))["iat"], EPOCH + 90_000);
+    }
+    assert_eq!(claims(&format!("{}.", rig.signs[0].input))["exp"], EPOCH + 90_300);
+    assert_eq!(rig.signs.len(), 2);
+}
+
 /// The token endpoint demands the nonce `n1`, and accepts the proof that has it.
 fn demand_nonce(rig: &mut Rig) {
     rig.events.clear();

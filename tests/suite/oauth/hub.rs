@@ -434,6 +434,24 @@ fn a_program_and_a_server_without_auth_take_no_input_for_oauth() {
     assert!(it.rig.log.contains(&"a: unauthorized".into()), "{:?}", it.rig.log);
 }
 
+#[test]
+fn a_hub_tells_all_sessions_the_wall_clock_and_those_that_follow() {
+    let mut it = Many::of(&["a", "b"], oauth(|options| options.stored = true));
+    it.rig.configure(configuration(entries(&["a"])));
+    it.rig.open();
+    it.serve();
+    it.rig.hub.handle_clock(it.rig.now, Duration::from_secs(EPOCH + 70_000));
+    it.rig.configure(configuration(entries(&["a", "b"])));
+    it.rig.hub.start(it.rig.now, "b").unwrap();
+    it.serve();
+    it.consent();
+    it.consent();
+    for name in ["a", "b"] {
+        let record: Value = serde_json::from_slice(&it.kept[name]).unwrap();
+        assert_eq!(record["expires"], EPOCH + 70_000 + 3600, "{name}");
+    }
+}
+
 #[cfg(feature = "snapshot")]
 #[test]
 fn a_hub_that_is_restored_without_its_authorizations_asks_the_store_again() {

@@ -61,6 +61,17 @@ fn each_request_has_a_proof_of_its_own() {
 }
 
 #[test]
+fn a_proof_of_a_request_follows_the_wall_clock() {
+    let mut it = ready();
+    it.input(OAuthInput::Clock { unix: Duration::from_secs(EPOCH + 20_000) });
+    it.web.request(mcp_proto::Request::call_tool("a", None));
+    it.take();
+    sign(&mut it);
+    let exchange = it.web.take_named("tools/call");
+    assert_eq!(claims(exchange.header("dpop").unwrap())["iat"], EPOCH + 20_000);
+}
+
+#[test]
 fn a_request_is_sent_again_with_the_nonce_that_the_server_demands() {
     let mut it = ready();
     let call = it.web.request(mcp_proto::Request::call_tool("a", None));

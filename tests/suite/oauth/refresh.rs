@@ -75,6 +75,51 @@ fn the_metadata_is_read_again_when_a_token_is_refused_that_had_not_expired() {
     assert_eq!(rig.log, ["POST https://as.example/token"]);
 }
 
+/// The process slept for so long, in which its own clock stood still.
+fn sleep(rig: &mut Rig, seconds: u64) {
+    let passed = rig.now.since(Time::from_millis(5_000));
+    rig.auth.handle_clock(rig.now, passed + Duration::from_secs(EPOCH + seconds));
+    rig.pump();
+}
+
+#[test]
+fn the_expiry_of_a_token_follows_the_wall_clock() {
+    // A token that expires soon is renewed as soon as the clock is reported.
+    let mut rig = Rig::new();
+    rig.authorize();
+    rig.wait(100);
+    sleep(&mut rig, 3000);
+    assert!(rig.sent.is_empty());
+    sleep(&mut rig, 3480);
+    assert_eq!(rig.log, ["POST https://as.example/token"]);
+    // One that expired meanwhile is none that had not expired: the metadata is known.
+    let mut rig = Rig::new();
+    rig.authorize();
+    sleep(&mut rig, 7000);
+    assert!(rig.sent.is_empty());
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    assert_eq!(rig.log, ["POST https://as.example/token"]);
+    // The clock was behind when the token was issued.
+    let mut rig = Rig::new();
+    rig.authorize();
+    rig.wait(3500);
+    rig.auth.handle_clock(rig.now, Duration::from_secs(EPOCH + 100));
+    rig.wait(3460);
+    assert!(rig.sent.is_empty());
+    rig.wait(10);
+    assert_eq!(rig.log, ["POST https://as.example/token"]);
+}
+
+#[test]
+fn the_expiry_in_a_record_follows_the_wall_clock() {
+    let mut rig = Rig::with(|options| options.stored = true);
+    sleep(&mut rig, 50_000);
+    rig.authorize();
+    let record: Value = serde_json::from_slice(rig.store.record.as_ref().unwrap()).unwrap();
+    assert_eq!(record["expires"], EPOCH + 50_000 + 3600);
+}
+
 #[test]
 fn the_refresh_has_the_resource_and_no_scope_unless_the_policy_says_so() {
     for (policy, expected) in
