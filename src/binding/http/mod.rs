@@ -4,6 +4,7 @@
 
 mod action;
 mod authorize;
+mod challenge;
 mod connection;
 mod exchange;
 mod request;

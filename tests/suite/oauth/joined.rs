@@ -278,6 +278,21 @@ fn a_server_that_lists_without_a_token_is_asked_for_one_when_it_demands_it_for_a
 }
 
 #[test]
+fn a_challenge_is_read_as_far_as_it_goes() {
+    for challenge in [
+        "Bearer resource_metadata=http://127.0.0.1:3001/prm",
+        "Negotiate YII=, Bearer   resource_metadata = \"http://127.0.0.1:3001/prm\"",
+        "Basic realm=\"a, b\", bearer\terror=x,,resource_metadata=http://127.0.0.1:3001/prm, ä=\"y\"",
+    ] {
+        let mut it = Joined::new(modern_site());
+        let exchange = it.web.take_one();
+        it.web.reply(&exchange, Reply::text(401, "no").with("www-authenticate", challenge));
+        it.take();
+        assert_eq!(it.log, ["GET http://127.0.0.1:3001/prm"], "{challenge}");
+    }
+}
+
+#[test]
 fn a_client_that_does_not_reconnect_waits_for_its_token() {
     let mut it = Joined::build(modern_site(), |_| {}, |options| options.reconnect = None, |_| true);
     it.serve();
