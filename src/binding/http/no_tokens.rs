@@ -47,7 +47,7 @@ impl Tokens {
         None
     }
 
-    pub(super) const fn prepare(&mut self, _: Time, _: ExchangeId, _: &str, _: &Uri, _: bool) -> bool {
+    pub(super) const fn prepare(&mut self, _: Time, _: ExchangeId, _: &str, _: &Uri) -> bool {
         true
     }
 

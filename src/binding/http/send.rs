@@ -361,8 +361,7 @@ impl Http {
             ExchangeKind::Stream | ExchangeKind::Resume(..) | ExchangeKind::Sse => "GET",
             ExchangeKind::DeleteFormer(..) | ExchangeKind::Delete(_) => "DELETE",
         };
-        let is_endpoint = matches!(it.purpose, ExchangeKind::Message(_)) && self.sse.endpoint().is_some();
-        self.tokens.prepare(engine.now(), id, method, &it.url, is_endpoint)
+        self.tokens.prepare(engine.now(), id, method, &it.url)
     }
 }
 

@@ -101,14 +101,7 @@ impl Tokens {
 
     /// Prepares what an exchange presents. Returns whether it can be sent: not before the record of the store is loaded,
     /// and its proof signed.
-    pub(super) fn prepare(
-        &mut self,
-        now: Time,
-        exchange: ExchangeId,
-        method: &str,
-        url: &Uri,
-        is_endpoint: bool,
-    ) -> bool {
+    pub(super) fn prepare(&mut self, now: Time, exchange: ExchangeId, method: &str, url: &Uri) -> bool {
         let Some(joined) = &mut self.joined else { return true };
         if let Some((presented, _)) = joined.ready.get(&exchange) {
             if joined.authorization.is_current(*presented) {
@@ -116,7 +109,7 @@ impl Tokens {
             }
             joined.ready.remove(&exchange);
         }
-        match joined.authorization.credential(now, method, url, is_endpoint) {
+        match joined.authorization.credential(now, method, url) {
             Credential::Nothing => true,
             Credential::Loading => {
                 joined.loading.push_back(exchange);
@@ -248,8 +241,11 @@ pub(super) fn mask(authorization: &Authorization, event: &mut Event) {
         Event::Quirk(quirk) => hide(&mut quirk.detail),
         Event::Refreshed { outcome: RefreshOutcome::Failed(why), .. }
         | Event::Subscription { outcome: Err(why), .. }
-        | Event::ServerRequestEnded { reason: Some(why), .. }
-        | Event::Unauthorized { why, .. } => hide(why),
+        | Event::ServerRequestEnded { reason: Some(why), .. } => hide(why),
+        Event::Unauthorized { why, challenges, .. } => {
+            hide(why);
+            challenges.iter_mut().flat_map(|challenge| &mut challenge.params).for_each(|(_, value)| hide(value));
+        }
         Event::Finished { .. }
         | Event::Closed { .. }
         | Event::Refreshed { .. }

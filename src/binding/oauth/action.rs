@@ -106,8 +106,8 @@ impl AuthorizationUrl {
         &self.url
     }
 
-    /// Where the browser is redirected. If a client is used that was registered in an earlier run, it is the redirect URI
-    /// of that run, whose port may differ.
+    /// Where the browser is redirected: the redirect URI that the client is registered with, at the host and port of
+    /// [`OAuthOptions::redirect_uri`](super::OAuthOptions::redirect_uri) if both are loopback addresses.
     pub fn redirect_uri(&self) -> &str {
         &self.redirect_uri
     }
@@ -417,6 +417,8 @@ pub enum OAuthInput<'a> {
     },
     /// A new grant is requested, even if there is a token or an attempt just failed.
     Authorize,
+    /// The user gave up the sign-in that is in progress. Credentials stay.
+    Cancel,
     /// The credentials are given up: removed from the store, and revoked if the authorization server supports it.
     SignOut,
 }
@@ -435,6 +437,7 @@ impl fmt::Debug for OAuthInput<'_> {
             Self::Saved { .. } => "Saved",
             Self::Clock { .. } => "Clock",
             Self::Authorize => "Authorize",
+            Self::Cancel => "Cancel",
             Self::SignOut => "SignOut",
         })
     }

@@ -200,15 +200,14 @@ impl Attempt {
     }
 
     /// Ends an attempt that waits for the user, or would come to that.
-    pub(super) fn cancel(&mut self, core: &mut Core, why: &str) -> Option<End> {
+    pub(super) fn cancel(&mut self, core: &mut Core, stage: Stage, why: &str) -> Option<End> {
         let run = self.run.as_mut()?;
         let has_code = matches!(&run.phase, Phase::Obtaining(it) if it.has_code());
         if run.task.goal != Goal::User || has_code {
             return None;
         }
         run.abandon(core);
-        let next = failure(run.stage(), why);
-        self.step(core, next)
+        self.step(core, failure(stage, why))
     }
 
     /// Ends the attempt, which is not required any more.
@@ -272,7 +271,7 @@ impl Attempt {
 
     /// The user's browser was redirected. Returns whether the redirect belongs to this attempt.
     pub(super) fn handle_redirect(&mut self, core: &mut Core, redirect: &str) -> (bool, Option<End>) {
-        match self.run.as_mut().and_then(|run| run.phase.obtaining()?.redirected(redirect)) {
+        match self.run.as_mut().and_then(|run| run.phase.obtaining()?.redirected(core, redirect)) {
             Some(next) => (true, self.step(core, next)),
             None => (false, None),
         }

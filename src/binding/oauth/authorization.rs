@@ -19,11 +19,11 @@ use super::action::{
 };
 use super::attempt::{Attempt, End, Hint, Task};
 use super::core::{Core, Read, Signing, WallClock};
-use super::credentials::{Answer, Credentials, Need, Record, Revocation, Signal, union};
+use super::credentials::{Answer, Credentials, LONGEST_SCOPES, Need, Record, Revocation, Signal, union};
 use super::options::{Flow, OAuthConfigError, OAuthOptions};
 use super::place::{LONGEST, Place};
 use super::proof::{self, Credential, Presented, Proofs, Proved, nonce_in, proof_input, signed};
-use super::secret::hide;
+use super::secret::{Entropy, hide};
 use crate::Time;
 use crate::client::Challenge;
 use crate::machine::http_refusal::challenge::{Progress, Step, Token, insufficient_scope, unauthorized};
@@ -104,6 +104,8 @@ impl Authorization {
         unix: Duration,
     ) -> Result<Self, OAuthConfigError> {
         let server = Self::checked(server, &options)?;
+        let entropy = Entropy::new(entropy);
+        entropy.check()?;
         let mut credentials = Credentials::default();
         if options.stored {
             credentials.set_stored();
@@ -155,6 +157,14 @@ impl Authorization {
     pub fn authorize(&mut self, now: Time) {
         self.advance(now);
         self.step(Input::Renounce);
+    }
+
+    /// The user gave up the sign-in that is in progress: the attempt fails, and requests that wait for it end. Credentials
+    /// stay. Nothing happens if no user is asked, or if the user authorized already.
+    pub fn cancel(&mut self, now: Time) {
+        self.advance(now);
+        let end = self.attempt.cancel(&mut self.core, Stage::Authorization, "the sign-in was cancelled");
+        self.ended(end);
     }
 
     /// Gives the credentials up: no request has the token from now on. Those of the store are loaded under its lock, their
@@ -235,6 +245,7 @@ impl Authorization {
             OAuthInput::Acquired { id, acquired } => self.handle_acquired(now, id, acquired),
             OAuthInput::Loaded { id, record } => self.handle_loaded(now, id, record),
             OAuthInput::Saved { id, saved } => self.handle_saved(now, id, saved),
+            OAuthInput::Cancel => self.cancel(now),
             OAuthInput::Clock { unix } => self.handle_clock(now, unix),
             OAuthInput::Authorize => self.authorize(now),
             OAuthInput::SignOut => self.sign_out(now),
@@ -354,10 +365,9 @@ impl Authorization {
         (is_ours && record.bound_to.is_none()).then_some((token, header))
     }
 
-    /// What a request to the MCP server presents. A URL to which the server redirected, `is_endpoint` excepted, has to be
-    /// under the resource that the token was issued for: the server may redirect to a path of another tenant, which has
-    /// tokens of its own. An endpoint that an event names replaces the URL of a server, wherever its origin has it.
-    pub(crate) fn credential(&mut self, now: Time, method: &str, url: &Uri, is_endpoint: bool) -> Credential {
+    /// What a request to the MCP server presents. Its URL has to be under the resource that the token was issued for: the
+    /// server may redirect, or name an endpoint, to a path of another tenant, which has tokens of its own.
+    pub(crate) fn credential(&mut self, now: Time, method: &str, url: &Uri) -> Credential {
         self.advance(now);
         self.step(Input::Open);
         if self.holds_requests() {
@@ -369,8 +379,7 @@ impl Authorization {
         let resource = Place::parse(&record.resource);
         let resource = resource.as_ref().unwrap_or(&self.core.server);
         let is_own = |place: &Place| {
-            place.is_same_origin(&self.core.server)
-                && (is_endpoint || resource.covers(place) || self.core.server.covers(place))
+            place.is_same_origin(&self.core.server) && (resource.covers(place) || self.core.server.covers(place))
         };
         let Some(place) = Place::parse(&format!("{url}")).filter(is_own) else { return Credential::Nothing };
         let presented = Presented { token, nonce: self.proofs.nonce, nonce_demanded: self.proofs.nonce_demanded };
@@ -688,7 +697,7 @@ impl Authorization {
     pub(crate) fn close(&mut self) {
         self.credentials.close();
         // A refresh is not interrupted, and neither is the exchange of a code: what they sent is used up.
-        let end = self.attempt.cancel(&mut self.core, "the client was closed");
+        let end = self.attempt.cancel(&mut self.core, Stage::Authorization, "the client was closed");
         self.ended(end);
     }
 
@@ -764,13 +773,13 @@ fn own_challenge(challenges: &[Challenge]) -> Option<&Challenge> {
 
 /// What a challenge says, if it is not too long.
 fn hint_of(metadata: Option<&str>, scopes: Option<&str>) -> Result<Hint, OAuthError> {
-    let long = |name: &str, value: Option<&str>| {
-        let is_long = value.is_some_and(|value| value.len() > LONGEST);
-        let why = || format!("the server's challenge has a `{name}` of more than {LONGEST} bytes");
+    let long = |name: &str, value: Option<&str>, limit: usize| {
+        let is_long = value.is_some_and(|value| value.len() > limit);
+        let why = || format!("the server's challenge has a `{name}` of more than {limit} bytes");
         if is_long { Err(OAuthError::new(Stage::ResourceMetadata, why())) } else { Ok(()) }
     };
-    long("resource_metadata", metadata)?;
-    long("scope", scopes)?;
+    long("resource_metadata", metadata, LONGEST)?;
+    long("scope", scopes, LONGEST_SCOPES)?;
     let is_scope = |byte: u8| byte.is_ascii_graphic() || byte == b' ';
     let scopes = scopes.filter(|scopes| !scopes.trim().is_empty() && scopes.bytes().all(is_scope));
     Ok(Hint { metadata: metadata.map(Into::into), scopes: scopes.map(Into::into) })

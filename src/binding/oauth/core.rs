@@ -78,7 +78,7 @@ pub(super) struct Exchange {
 }
 
 impl Core {
-    pub(super) fn new(options: OAuthOptions, server: Place, entropy: [u8; 32], now: Time, unix: Duration) -> Self {
+    pub(super) fn new(options: OAuthOptions, server: Place, entropy: Entropy, now: Time, unix: Duration) -> Self {
         let zone = match server.zone() {
             Zone::Public if options.private_network => Zone::Private,
             zone @ (Zone::Public | Zone::Private | Zone::Loopback) => zone,
@@ -87,7 +87,7 @@ impl Core {
             options,
             server,
             zone,
-            entropy: Entropy::new(entropy),
+            entropy,
             now,
             clock: WallClock::new(now, unix),
             nonces: Nonces::default(),

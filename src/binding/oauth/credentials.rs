@@ -42,6 +42,12 @@ const SHORTEST_LIFE: u64 = 10;
 /// Nested brackets in what is read.
 const DEPTH: usize = 32;
 
+/// Bytes of a token.
+pub(super) const LONGEST_TOKEN: usize = 64 << 10;
+
+/// Bytes of all scopes together.
+pub(super) const LONGEST_SCOPES: usize = 4 << 10;
+
 /// The credentials for a server.
 #[derive(Clone, Debug)]
 pub(super) struct Credentials {
@@ -593,6 +599,8 @@ pub(super) struct ClientRecord {
     pub(super) secret_expires: Option<u64>,
     pub(super) auth: ClientAuth,
     pub(super) redirect_uri: Box<str>,
+    /// The redirect URI that its registration asked for.
+    pub(super) asked_redirect: Box<str>,
     /// The scopes that the registration allows, if it narrows them.
     pub(super) scopes: Option<Box<str>>,
     pub(super) kind: RegistrationKind,
@@ -652,7 +660,8 @@ impl Record {
         object.object("client", |object| {
             let client = &self.client;
             object.string("id", &client.id).string("auth", client.auth.as_str());
-            object.string("redirect_uri", &client.redirect_uri).string("kind", client.kind.as_str());
+            object.string("redirect_uri", &client.redirect_uri).string("asked_redirect", &client.asked_redirect);
+            object.string("kind", client.kind.as_str());
             if let Some(secret) = &client.secret {
                 object.string("secret", secret.expose());
             }
@@ -701,6 +710,7 @@ impl Record {
                 // How an assertion is signed is in the options.
                 auth: ClientAuth::named(&auth).unwrap_or(ClientAuth::None),
                 redirect_uri: text(client, "redirect_uri")?,
+                asked_redirect: text(client, "asked_redirect").or_else(|| text(client, "redirect_uri"))?,
                 scopes: text(client, "scopes"),
                 kind: kinds.into_iter().find(|known| known.as_str() == &*kind)?,
             },
@@ -900,7 +910,7 @@ pub(super) fn strings(json: Json<'_>, name: &str, limit: usize) -> Option<Vec<Bo
 
 /// Whether a token can be in an `Authorization` header (RFC 6750, section 2.1), and is not longer than one can be.
 pub(super) fn is_token(token: &str) -> bool {
-    !token.is_empty() && token.len() <= 64 << 10 && token.bytes().all(|byte| byte.is_ascii_graphic())
+    !token.is_empty() && token.len() <= LONGEST_TOKEN && token.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 /// Scopes without repetitions, in order.

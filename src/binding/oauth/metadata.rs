@@ -5,11 +5,27 @@ use alloc::format;
 use alloc::vec::Vec;
 
 use super::action::excerpt;
-use super::credentials::{parse, strings, text};
+use super::credentials::{LONGEST_SCOPES, parse, strings, text};
 use super::options::{Flow, OAuthOptions};
 use super::place::{Place, Zone};
 use super::proof;
+use super::requests::names_in;
 use crate::jsonrpc::Json;
+
+/// The parameters of an authorization request (RFC 6749, RFC 7636, RFC 8707, RFC 9101).
+const PARAMETERS: [&str; 11] = [
+    "response_type",
+    "response_mode",
+    "client_id",
+    "redirect_uri",
+    "code_challenge",
+    "code_challenge_method",
+    "state",
+    "resource",
+    "scope",
+    "request",
+    "request_uri",
+];
 
 /// Scopes, methods and authorization servers that are read of a document.
 const NAMES: usize = 256;
@@ -48,15 +64,21 @@ impl Resource {
         let limit = if options.tolerance.issuer.is_some() { usize::MAX } else { NAMES };
         let named = strings(json, "authorization_servers", limit).filter(|named| !named.is_empty());
         let named = named.ok_or_else(|| none("it names no `authorization_servers`"))?;
+        let is_exact = options.tolerance.exact_resource;
+        let fits = |resource: &str| match Place::parse(resource) {
+            Some(place) if is_exact => place.text() == server.text(),
+            Some(place) => place.covers(server),
+            None => false,
+        };
         let resource = match json.member("resource").filter(|value| value.text() != "null").map(Json::as_string) {
+            None if is_exact => return Err(Unfit::Refused("it has no `resource`".into())),
             None => server.text().into(),
-            Some(Some(resource)) if Place::parse(&resource).is_some_and(|place| place.covers(server)) => {
-                resource.split('#').next().unwrap_or_default().into()
-            }
+            Some(Some(resource)) if fits(&resource) => resource.split('#').next().unwrap_or_default().into(),
             Some(resource) => {
                 let resource =
                     resource.map_or_else(|| "of another type".into(), |it| excerpt(&crate::text::shown(&it)));
-                let why = format!("its `resource` is `{resource}`, which does not cover the server `{server}`");
+                let relation = if is_exact { "is not" } else { "does not cover" };
+                let why = format!("its `resource` is `{resource}`, which {relation} the server `{server}`");
                 return Err(Unfit::Refused(why.into()));
             }
         };
@@ -71,7 +93,7 @@ impl Resource {
                 }
             },
         };
-        let scopes = strings(json, "scopes_supported", NAMES).map(|scopes| scopes.join(" ").into());
+        let scopes = strings(json, "scopes_supported", NAMES).map(|scopes| bounded(&scopes));
         let requires_proofs = is_true(json, "dpop_bound_access_tokens_required");
         Ok(Self { resource, issuers: chosen, scopes, requires_proofs })
     }
@@ -113,8 +135,13 @@ impl Server {
         let endpoint = |name: &str| text(json, name).map(|url| checked(name, &url, zone)).transpose();
         let authorization_endpoint = endpoint("authorization_endpoint")?;
         if options.flow == Flow::User {
-            if authorization_endpoint.is_none() {
-                return Err("it has no `authorization_endpoint`".into());
+            let endpoint = authorization_endpoint.as_ref().ok_or("it has no `authorization_endpoint`")?;
+            if !endpoint.has_plain_host() {
+                return Err("the host of its `authorization_endpoint` has characters that no host name has".into());
+            }
+            let is_taken = |parameter: &&str| names_in(endpoint.query()).any(|name| *name == **parameter);
+            if let Some(parameter) = PARAMETERS.into_iter().find(is_taken) {
+                return Err(format!("its `authorization_endpoint` has a `{parameter}` already").into());
             }
             let methods = strings(json, "code_challenge_methods_supported", NAMES).unwrap_or_default();
             if !methods.iter().any(|method| **method == *"S256") {
@@ -155,6 +182,16 @@ impl Server {
             is_assumed: true,
         })
     }
+}
+
+/// The first scopes that are not too long together.
+fn bounded(scopes: &[Box<str>]) -> Box<str> {
+    let mut room = LONGEST_SCOPES;
+    let fits = |scope: &&str| {
+        room = room.saturating_sub(scope.len().saturating_add(1));
+        room > 0
+    };
+    scopes.iter().map(|scope| &**scope).take_while(fits).collect::<Vec<_>>().join(" ").into()
 }
 
 fn is_true(json: Json<'_>, name: &str) -> bool {

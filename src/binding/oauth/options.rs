@@ -23,6 +23,9 @@ pub struct OAuthOptions {
     pub client_name: Box<str>,
     /// Clients that were registered in advance. One that fits is used before anything else.
     pub registered: Vec<RegisteredClient>,
+    /// How a client that registers dynamically asks to authenticate. `None`: the first that the authorization server
+    /// supports of [`ClientAuth::None`], [`ClientAuth::Post`] and [`ClientAuth::Basic`].
+    pub registration_auth: Option<ClientAuth>,
     /// The URL of the client ID metadata document, `https` with a path.
     pub client_metadata_url: Option<Box<str>>,
     /// Scopes to request instead of those that the server names, separated by spaces.
@@ -68,6 +71,7 @@ impl OAuthOptions {
             redirect_uri: redirect_uri.into(),
             client_name: client_name.into(),
             registered: Vec::new(),
+            registration_auth: None,
             client_metadata_url: None,
             scopes: None,
             offline_access: false,
@@ -97,8 +101,21 @@ impl OAuthOptions {
                 return Err(OAuthConfigError::ClientMetadataUrl);
             }
         }
-        if self.flow == Flow::User && !is_redirect(&self.redirect_uri) {
+        let mut redirects = self.registered.iter().map(|client| self.redirect_of(client));
+        if self.flow == Flow::User && !(is_redirect(&self.redirect_uri) && redirects.all(|uri| is_redirect(&uri))) {
             return Err(OAuthConfigError::RedirectUri);
+        }
+        if matches!(self.registration_auth, Some(ClientAuth::PrivateKeyJwt { .. })) {
+            return Err(OAuthConfigError::RegistrationAuth);
+        }
+        if !self.registered.iter().all(RegisteredClient::is_sound) || !self.flow.is_sound() {
+            return Err(OAuthConfigError::Client);
+        }
+        let issuers = self.registered.iter().filter_map(|client| client.issuer.as_deref());
+        let is_issuer =
+            |url: &str| Place::parse(url).is_some_and(|place| place.is_protected() && place.query().is_empty());
+        if !issuers.chain(self.tolerance.issuer.as_deref()).all(is_issuer) {
+            return Err(OAuthConfigError::IssuerUrl);
         }
         if let Flow::Enterprise(provider) = &self.flow
             && Place::parse(&provider.token_endpoint).is_none_or(|place| place.check(Zone::Loopback).is_err())
@@ -246,6 +263,35 @@ impl RegisteredClient {
     }
 }
 
+impl RegisteredClient {
+    /// Whether it has what it authenticates with.
+    fn is_sound(&self) -> bool {
+        let has_secret = self.secret.as_ref().map(|secret| !secret.expose().is_empty());
+        let is_auth = match &self.auth {
+            None | Some(ClientAuth::None) => has_secret != Some(false),
+            Some(ClientAuth::Basic | ClientAuth::Post) => has_secret == Some(true),
+            Some(ClientAuth::PrivateKeyJwt { algorithm, .. }) => {
+                !algorithm.is_empty() && !algorithm.eq_ignore_ascii_case("none")
+            }
+        };
+        !self.id.is_empty() && is_auth
+    }
+}
+
+impl Flow {
+    /// Whether it has what it presents.
+    fn is_sound(&self) -> bool {
+        match self {
+            Self::User | Self::ClientCredentials => true,
+            Self::JwtBearer(assertion) => !assertion.expose().is_empty(),
+            Self::Enterprise(provider) => {
+                let has_secret = provider.client_secret.as_ref().is_none_or(|secret| !secret.expose().is_empty());
+                !provider.client_id.is_empty() && !provider.id_token.expose().is_empty() && has_secret
+            }
+        }
+    }
+}
+
 /// How a client authenticates at the token endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -280,7 +326,7 @@ impl ClientAuth {
     }
 }
 
-/// Deviations of authorization servers that are tolerated.
+/// Deviations that are tolerated, and those that are not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OAuthTolerance {
@@ -291,6 +337,12 @@ pub struct OAuthTolerance {
     pub trusted_issuers: Vec<(Box<str>, Box<str>)>,
     /// Accept metadata without an issuer. `false`.
     pub missing_issuer: bool,
+    /// Require `iss` in each response to an authorization request, whether the authorization server advertises it or not
+    /// (RFC 9207). Without it, a response may be from another authorization server than the one that was asked. `false`.
+    pub require_iss: bool,
+    /// Require the `resource` of the metadata to be the URL of the server, as the specification does: where an origin has
+    /// several tenants, a prefix of the URL is another one's. `false`.
+    pub exact_resource: bool,
     /// Leave out `resource`, which some authorization servers refuse. `false`.
     pub omit_resource: bool,
     /// The scopes that a refresh requests. [`RefreshScopes::None`].
@@ -369,6 +421,19 @@ pub enum OAuthConfigError {
     /// [`private_network`](OAuthOptions::private_network) is not set.
     #[error("the server's URL is http, and its host is not a loopback address: tokens would be readable on their way")]
     PlainHttp,
+    /// The entropy is all zeros, so that anybody could guess what is derived from it.
+    #[error("the entropy is all zeros: it has to come from a random number generator for secrets")]
+    Entropy,
+    /// A registered client has no ID, an empty secret, or authenticates with a secret or an algorithm that it does not
+    /// have; or what its flow presents is empty.
+    #[error("a client has no ID, or not what it authenticates with: its secret, an algorithm, an assertion")]
+    Client,
+    /// An issuer is not an `https` URL without a query.
+    #[error("an issuer is not an https URL without a query")]
+    IssuerUrl,
+    /// A client that registers dynamically has no key.
+    #[error("a client that registers dynamically cannot authenticate with a key")]
+    RegistrationAuth,
     /// A client with a secret or a key, or without a user, does not name the authorization server that it belongs to; or
     /// an assertion belongs to several.
     #[error(

@@ -15,10 +15,12 @@ use super::Secret;
 use super::action::{AuthorizationUrl, OAuthAction, RegistrationKind, SignId, SignKey, Stage, excerpt};
 use super::attempt::{End, Next, Payload, TRIES, Task, failure};
 use super::core::{Core, Exchange, Signing};
-use super::credentials::{ClientRecord, Need, Record, is_token, narrowed, parse, strings, text, union};
+use super::credentials::{
+    ClientRecord, LONGEST_SCOPES, LONGEST_TOKEN, Need, Record, is_token, narrowed, parse, strings, text, union,
+};
 use super::metadata::{Metadata, Server};
 use super::options::{ClientAuth, Flow, RefreshScopes, RegisteredClient};
-use super::place::{Place, is_native};
+use super::place::{LONGEST, Place, Zone, is_native, with_port_of};
 use super::proof::{self, proof_input, signed, signing_input};
 use super::secret::challenge_of;
 use crate::Time;
@@ -32,6 +34,9 @@ const ASSERTION_TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-be
 const ASSERTION_LIFE: u64 = 300;
 
 const ID_JAG: &str = "urn:ietf:params:oauth:token-type:id-jag";
+
+/// Bytes of an ID or a secret of a client.
+const LONGEST_ID: usize = 4 << 10;
 
 /// The longest life of a token that is believed, in seconds: ten years.
 const LONGEST_LIFE: u64 = 10 * 365 * 24 * 3600;
@@ -226,11 +231,17 @@ impl Obtaining {
             None => Configured::Elsewhere,
         };
         let held = self.held.as_ref().filter(|(issuer, _)| *issuer == server.issuer).map(|(_, client)| client);
-        let usable = held.filter(|client| client.secret_expires.is_none_or(|at| at > core.unix()));
-        let choice = oauth_attempt::client(class, usable.is_some(), offer(core, server));
+        let offer = offer(core, server);
+        // A client that was registered for another redirect is registered again, where that is possible.
+        let is_redirected = |client: &ClientRecord| {
+            task.goal != Goal::User || offer != Offer::Dynamic || client.asked_redirect == core.options.redirect_uri
+        };
+        let is_valid = |client: &ClientRecord| client.secret_expires.is_none_or(|at| at > core.unix());
+        let usable = held.filter(|client| is_valid(client) && is_redirected(client));
+        let choice = oauth_attempt::client(class, usable.is_some(), offer);
         let client = match choice {
             Client::Configured => configured.map(|client| configured_client(core, server, client)),
-            Client::Held => usable.cloned(),
+            Client::Held => usable.map(|client| held_client(core, client)),
             Client::Document => core.options.client_metadata_url.as_deref().map(|url| document_client(core, url)),
             Client::Dynamic | Client::Elsewhere | Client::Nothing => None,
         };
@@ -255,6 +266,15 @@ impl Obtaining {
         let input = oauth_attempt::plan(task.goal, choice, is_owner, code, is_signed, core.is_browser_shared);
         if input == Input::Fail {
             return self.reason(core, choice, code);
+        }
+        let scopes = match (task.goal, &client) {
+            (Goal::User, Some(client)) => self.scopes(core, task, client),
+            (Goal::Direct, _) => self.direct_scopes(core, task),
+            (Goal::Refresh, _) | (Goal::User, None) => "".into(),
+        };
+        if scopes.len() > LONGEST_SCOPES {
+            let why = format!("the scopes that are required have more than {LONGEST_SCOPES} bytes together");
+            return failure(Stage::Authorization, why);
         }
         // From now on a client without an issuer belongs to this one.
         let is_sent = matches!(input, Input::Request | Input::Sign) && !server.is_assumed;
@@ -383,7 +403,7 @@ impl Obtaining {
         redirects.push(b'[');
         string(redirects, &options.redirect_uri);
         redirects.push(b']');
-        object.string("token_endpoint_auth_method", preferred(server).as_str());
+        object.string("token_endpoint_auth_method", preferred(core, server).as_str());
         object.end();
         self.step = Step::Registering;
         let endpoint = server.registration_endpoint.as_ref()?;
@@ -392,7 +412,7 @@ impl Obtaining {
 
     /// The response to the registration ended.
     fn registration_ended(&self, core: &Core, stage: Stage, status: StatusCode, exchange: &Exchange) -> Next {
-        let asked = Asked { redirect_uri: &core.options.redirect_uri, auth: &preferred(&self.metadata.server) };
+        let asked = Asked { redirect_uri: &core.options.redirect_uri, auth: preferred(core, &self.metadata.server) };
         match registered(status, &exchange.body, core.options.limits.bytes, &asked) {
             Ok(client) => (Input::Registered, Payload::Client(Box::new(client))),
             Err(why) => failure(stage, why),
@@ -552,7 +572,11 @@ impl Obtaining {
         query.push("state", word.expose());
         query.push_some("resource", self.resource_param(core));
         query.push_some("scope", Some(&*self.requested).filter(|scopes| !scopes.is_empty()));
-        let url = endpoint.with_query(query.text()).into();
+        let url: Box<str> = endpoint.with_query(query.text()).into();
+        if url.len() > LONGEST {
+            let why = format!("the URL for the browser, with its parameters, has more than {LONGEST} bytes");
+            return Some(failure(Stage::Authorization, why));
+        }
         core.outbox.push_back(OAuthAction::Browse(AuthorizationUrl { url, redirect_uri: client.redirect_uri.clone() }));
         let deadline = core.now + core.options.timeouts.user;
         self.step = Step::User { client, word, verifier, deadline };
@@ -589,7 +613,7 @@ impl Obtaining {
     }
 
     /// The user's browser was redirected. Returns what follows, if the redirect belongs to this attempt.
-    pub(super) fn redirected(&self, redirect: &str) -> Option<Next> {
+    pub(super) fn redirected(&self, core: &Core, redirect: &str) -> Option<Next> {
         let Step::User { word, .. } = &self.step else { return None };
         let query = query_of(redirect);
         param(query, "state").ok().flatten().filter(|state| word.is(state))?;
@@ -599,7 +623,7 @@ impl Obtaining {
             Ok(Some(iss)) if **iss == *server.issuer => Iss::Same,
             Ok(Some(_)) | Err(()) => Iss::Other,
         };
-        let advertised = server.sends_iss;
+        let advertised = server.sends_iss || core.options.tolerance.require_iss;
         let text = |name| param(query, name).ok().flatten().filter(|value| !value.is_empty());
         let error = text("error");
         let code = text("code").filter(|_| error.is_none());
@@ -749,7 +773,7 @@ impl Answer<'_> {
 /// What was asked for in a registration.
 struct Asked<'a> {
     redirect_uri: &'a str,
-    auth: &'a ClientAuth,
+    auth: ClientAuth,
 }
 
 /// Parameters of a form or a query, encoded.
@@ -804,6 +828,7 @@ fn configured_client(core: &Core, server: &Server, client: &RegisteredClient) ->
         secret_expires: None,
         auth,
         redirect_uri: core.options.redirect_of(client),
+        asked_redirect: core.options.redirect_of(client),
         scopes: None,
         kind: RegistrationKind::PreRegistered,
     }
@@ -816,8 +841,36 @@ fn document_client(core: &Core, url: &str) -> ClientRecord {
         secret_expires: None,
         auth: ClientAuth::None,
         redirect_uri: core.options.redirect_uri.clone(),
+        asked_redirect: core.options.redirect_uri.clone(),
         scopes: None,
         kind: RegistrationKind::MetadataDocument,
+    }
+}
+
+/// The client of the credentials, whose redirect may be received at another port now.
+fn held_client(core: &Core, client: &ClientRecord) -> ClientRecord {
+    let present = &core.options.redirect_uri;
+    let mut client = client.clone();
+    match client.kind {
+        RegistrationKind::MetadataDocument => client.redirect_uri.clone_from(present),
+        RegistrationKind::Dynamic if client.asked_redirect != *present => {
+            client.redirect_uri = with_port_of(&client.redirect_uri, present);
+        }
+        RegistrationKind::Dynamic | RegistrationKind::PreRegistered => {}
+    }
+    client
+}
+
+/// Whether who receives one redirect receives the other, too: at a loopback address, by a scheme of its own, at an origin.
+fn is_same_receiver(asked: &str, answered: &str) -> bool {
+    match (Place::parse(asked), Place::parse(answered)) {
+        (Some(asked), Some(answered)) if asked.zone() == Zone::Loopback => answered.zone() == Zone::Loopback,
+        (Some(asked), Some(answered)) => asked.is_same_origin(&answered),
+        (None, None) => {
+            let scheme = |uri: &str| uri.split(':').next().unwrap_or_default().to_ascii_lowercase();
+            scheme(asked) == scheme(answered)
+        }
+        (Some(_), None) | (None, Some(_)) => false,
     }
 }
 
@@ -836,9 +889,12 @@ fn with_secret(server: &Server) -> ClientAuth {
     }
 }
 
-/// How a client that registers dynamically asks to authenticate.
-fn preferred(server: &Server) -> ClientAuth {
-    if supports(server, &ClientAuth::None) { ClientAuth::None } else { with_secret(server) }
+/// How a client that registers dynamically asks to authenticate: as the embedder says, or the first that the authorization
+/// server supports. Some advertise `client_secret_basic`, and want the client's ID in the form all the same.
+fn preferred(core: &Core, server: &Server) -> ClientAuth {
+    let ways = [ClientAuth::None, ClientAuth::Post];
+    let named = core.options.registration_auth.clone();
+    named.or_else(|| ways.into_iter().find(|auth| supports(server, auth))).unwrap_or(ClientAuth::Basic)
 }
 
 /// The header of HTTP Basic authentication, both parts encoded as in a form.
@@ -905,11 +961,12 @@ fn issued(status: StatusCode, body: &[u8], limit: usize, kind: &str) -> Result<I
     if let Some(other_kind) = answer.text("token_type").filter(|named| !named.eq_ignore_ascii_case(kind)) {
         return Err(other(&format!("the `token_type` is `{}`, not `{kind}`", excerpt(&other_kind))));
     }
+    let refresh_token = answer.text("refresh_token").filter(|it| !it.is_empty() && it.len() <= LONGEST_TOKEN);
     Ok(Issued {
         access_token: Secret::new(token.into_string()),
         life: answer.life(),
-        refresh_token: answer.text("refresh_token").filter(|it| !it.is_empty()).map(|it| Secret::new(it.into_string())),
-        scopes: answer.text("scope"),
+        refresh_token: refresh_token.map(|it| Secret::new(it.into_string())),
+        scopes: answer.text("scope").filter(|scopes| scopes.len() <= LONGEST_SCOPES),
     })
 }
 
@@ -951,6 +1008,9 @@ fn registered(status: StatusCode, body: &[u8], limit: usize, asked: &Asked<'_>) 
     let id = text(json, "client_id").filter(|id| !id.is_empty());
     let id = id.ok_or("the authorization server's registration has no `client_id`")?;
     let secret = text(json, "client_secret").filter(|secret| !secret.is_empty());
+    if id.len().max(secret.as_ref().map_or(0, |secret| secret.len())) > LONGEST_ID {
+        return Err(format!("the `client_id` or the `client_secret` has more than {LONGEST_ID} bytes").into());
+    }
     let named = text(json, "token_endpoint_auth_method");
     let auth = match named.as_deref().map(ClientAuth::named) {
         Some(Some(auth)) => auth,
@@ -959,16 +1019,18 @@ fn registered(status: StatusCode, body: &[u8], limit: usize, asked: &Asked<'_>) 
             return Err(format!("the client is registered for `{method}`, which is not supported").into());
         }
         None if secret.is_none() => ClientAuth::None,
-        None if *asked.auth == ClientAuth::Post => ClientAuth::Post,
+        None if asked.auth == ClientAuth::Post => ClientAuth::Post,
         None => ClientAuth::Basic,
     };
     let redirects = strings(json, "redirect_uris", 64).unwrap_or_default();
     let kept = redirects.is_empty() || redirects.iter().any(|uri| **uri == *asked.redirect_uri);
     let redirect_uri = match redirects.into_iter().next() {
         Some(first) if !kept => {
-            // The code goes there.
-            if Place::parse(&first).is_some_and(|place| place.check(super::place::Zone::Loopback).is_err()) {
-                return Err("the client is registered with a redirect URI that is not https".into());
+            if !is_same_receiver(asked.redirect_uri, &first) {
+                let first = excerpt(&crate::text::shown(&first));
+                return Err(
+                    format!("the client is registered with the redirect URI `{first}`, which leads elsewhere").into()
+                );
             }
             first
         }
@@ -983,7 +1045,8 @@ fn registered(status: StatusCode, body: &[u8], limit: usize, asked: &Asked<'_>) 
         secret_expires,
         auth,
         redirect_uri,
-        scopes: text(json, "scope").filter(|scopes| !scopes.trim().is_empty()),
+        asked_redirect: asked.redirect_uri.into(),
+        scopes: text(json, "scope").filter(|scopes| !scopes.trim().is_empty() && scopes.len() <= LONGEST_SCOPES),
         kind: RegistrationKind::Dynamic,
     })
 }
@@ -1013,6 +1076,11 @@ pub(super) fn param(form: &str, name: &str) -> Result<Option<Zeroizing<String>>,
         }
     }
     Ok(found)
+}
+
+/// The names of the parameters of an encoded form.
+pub(super) fn names_in(form: &str) -> impl Iterator<Item = Zeroizing<String>> {
+    form.split('&').filter_map(|pair| decode(pair.split('=').next().unwrap_or_default()))
 }
 
 fn decode(text: &str) -> Option<Zeroizing<String>> {

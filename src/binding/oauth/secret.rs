@@ -12,6 +12,7 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 use zeroize::{Zeroize, Zeroizing};
 
+use super::options::OAuthConfigError;
 use super::requests::encode;
 use crate::encodings::encodings;
 
@@ -68,6 +69,11 @@ impl Entropy {
         let kept = Zeroizing::new(seed);
         seed.zeroize();
         Self { seed: kept, drawn: 0 }
+    }
+
+    /// Whether nobody can guess it, as far as that can be seen.
+    pub(crate) fn check(&self) -> Result<(), OAuthConfigError> {
+        if *self.seed == [0; 32] { Err(OAuthConfigError::Entropy) } else { Ok(()) }
     }
 
     fn draw(&mut self) -> Zeroizing<[u8; 32]> {

@@ -56,7 +56,7 @@ impl HubOAuth {
     /// Why a server cannot be authorized.
     pub(super) fn fault(&self, server: &str, entry: &Entry) -> Option<Failure> {
         let (url, options) = self.options_of(server, entry)?;
-        let why = Authorization::check(url, &options).err()?;
+        let why = self.entropy.check().and_then(|()| Authorization::check(url, &options)).err()?;
         let message = format!("{server} cannot be authorized: {why}");
         Some(Failure { kind: FailureKind::Connect, message: message.into() })
     }

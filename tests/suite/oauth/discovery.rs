@@ -276,6 +276,38 @@ fn a_resource_may_be_missing_a_prefix_or_differ_by_a_slash_and_counts_byte_for_b
 }
 
 #[test]
+fn a_policy_requires_the_exact_resource() {
+    for (resource, fits) in [
+        (json!(SERVER), true),
+        (json!("https://mcp.example/a/mcp#x"), true),
+        (json!("https://mcp.example/a/mcp/"), false),
+        (json!("https://MCP.example/a/mcp"), false),
+        (json!("https://mcp.example/a"), false),
+        (Value::Null, false),
+    ] {
+        let mut rig = Rig::with(|options| options.tolerance.exact_resource = true);
+        rig.site.json(RESOURCE, json!({"resource": resource, "authorization_servers": [ISSUER]}));
+        rig.refuse(&[]).unwrap();
+        rig.run();
+        match fits {
+            true => assert_eq!(rig.shown("resource"), SERVER),
+            false => rig.assert_failed(Stage::ResourceMetadata, "resource"),
+        }
+    }
+}
+
+#[test]
+fn a_resource_that_is_no_string_is_refused() {
+    for resource in [json!(7), json!(true), json!([SERVER]), json!({"url": SERVER})] {
+        let rig = discover(&[], |site| {
+            site.json(RESOURCE, json!({"resource": resource, "authorization_servers": [ISSUER]}));
+        });
+        rig.assert_failed(Stage::ResourceMetadata, "of another type");
+        assert_eq!(rig.log.len(), 1);
+    }
+}
+
+#[test]
 fn metadata_on_another_origin_is_read_without_a_credential() {
     let rig = discover(&[("resource_metadata", "https://other.example/prm")], |site| {
         site.json("https://other.example/prm", json!({"resource": SERVER, "authorization_servers": [ISSUER]}));

@@ -407,6 +407,13 @@ fn settings_of_an_entry_that_do_not_fit_fail_the_server() {
 }
 
 #[test]
+fn a_hub_without_entropy_authorizes_nobody() {
+    let weak = HubOAuth::new(OAuthOptions::new("suite", REDIRECT), [0; 32], Time::ZERO, Duration::from_secs(EPOCH));
+    let it = Many::open(&["a"], weak);
+    assert_eq!(it.rig.state("a"), Some(State::Failed));
+}
+
+#[test]
 fn a_server_has_options_of_its_own() {
     let mut options = oauth(|_| {});
     let mut own = OAuthOptions::new("suite", "http://127.0.0.1:9000/own");

@@ -419,6 +419,21 @@ fn a_failed_authorization_ends_the_calls_that_wait_and_says_why() {
 }
 
 #[test]
+fn calls_that_wait_end_when_the_user_closes_the_page() {
+    let mut it = Joined::ready(modern_site());
+    let (call, exchange) = it.call();
+    forbid(&mut it, &exchange, "write");
+    assert!(it.browse.is_some());
+    it.input(OAuthInput::Cancel);
+    it.assert_refused(call, 403, "the sign-in was cancelled");
+    assert!(it.browse.is_none() && it.web.is_ready());
+    // Nothing is signed out.
+    let call = it.ask();
+    it.serve();
+    assert_eq!(it.web.outcome(call), "Result");
+}
+
+#[test]
 fn a_client_that_is_closed_does_not_wait_for_metadata() {
     let mut it = Joined::new(modern_site());
     it.web.serve(&mut it.site);
@@ -508,7 +523,7 @@ fn serve_all(it: &mut Joined, record: &mut Option<Vec<u8>>) {
 }
 
 /// The record of a client that signed in.
-fn signed_in() -> Option<Vec<u8>> {
+pub(super) fn signed_in() -> Option<Vec<u8>> {
     let mut it = Joined::with(modern_site(), stored);
     let mut record = None;
     serve_all(&mut it, &mut record);
@@ -613,7 +628,7 @@ fn without_a_record_that_can_be_used_the_first_request_goes_without_a_token_and_
     }
 }
 
-fn serve_store(it: &mut Joined, action: &StoreAction, stored: &mut Option<Vec<u8>>) {
+pub(super) fn serve_store(it: &mut Joined, action: &StoreAction, stored: &mut Option<Vec<u8>>) {
     let id: StoreId = match action {
         StoreAction::Acquire(id) | StoreAction::Load(id) | StoreAction::Save { id, .. } => *id,
         _ => return,

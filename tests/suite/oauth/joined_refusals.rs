@@ -6,7 +6,7 @@ use mcp_proto::{Event, FailureKind, Family, Recovery, Request};
 use crate::web::{Exchange, Reply, modern_site};
 
 use super::extensions::claims;
-use super::joined::{Joined, MCP, forbid, refusal};
+use super::joined::{Joined, MCP, forbid, refusal, serve_store, signed_in};
 use super::joined_proofs;
 use super::*;
 
@@ -249,6 +249,55 @@ fn a_token_stays_under_its_resource() {
         let (_, next) = it.call();
         assert_eq!(next.header("authorization").is_some(), has_token, "{target}");
     }
+}
+
+#[test]
+fn a_token_stays_under_its_resource_over_http_with_sse() {
+    let record = signed_in().unwrap();
+    for (resource, endpoint, has_token) in [
+        (MCP, "/mcp/messages?session=1", true),
+        (MCP, "/messages?session=1", false),
+        (MCP, "/mcp-other", false),
+        ("http://127.0.0.1:3001", "/messages", true),
+    ] {
+        let mut json: Value = serde_json::from_slice(&record).unwrap();
+        json["resource"] = json!(resource);
+        let mut record = Some(json.to_string().into_bytes());
+        let mut it = Joined::with(crate::web::site(), |options| options.stored = true);
+        let posted = loop {
+            if let Some(action) = it.store.pop_front() {
+                serve_store(&mut it, &action, &mut record);
+            }
+            let exchange = it.web.take().into_iter().next();
+            match exchange {
+                Some(get) if get.verb() == "GET" => {
+                    assert!(get.header("authorization").is_some());
+                    it.web.reply(&get, Reply::stream(&format!("event: endpoint\ndata: {endpoint}\n\n")));
+                }
+                Some(post) if post.url() == MCP => it.web.reply(&post, Reply::status(405)),
+                Some(post) => break post,
+                None => {}
+            }
+            it.take();
+        };
+        assert!(posted.url().ends_with(endpoint));
+        assert_eq!(posted.header("authorization").is_some(), has_token, "{resource} {endpoint}");
+    }
+}
+
+#[test]
+fn a_token_that_a_challenge_repeats_is_not_shown_by_the_event() {
+    let mut it = Joined::ready(modern_site());
+    let (call, exchange) = it.call();
+    let challenge = "Bearer error=\"invalid\", error_description=\"at1-hush\", x=at1-hush";
+    it.web.reply(&exchange, Reply::text(403, "at1-hush").with("www-authenticate", challenge));
+    assert_eq!(it.web.outcome(call), "Error");
+    let told = it.web.events.iter().filter_map(|event| match event {
+        Event::Unauthorized { challenges, .. } => Some(challenges),
+        _ => None,
+    });
+    let params: Vec<_> = told.flatten().flat_map(|challenge| &challenge.params).collect();
+    assert!(!params.is_empty() && params.iter().all(|(_, value)| !value.contains("hush")), "{params:?}");
 }
 
 #[test]

@@ -81,13 +81,16 @@ fn the_registration_says_what_the_client_is() {
 
 #[test]
 fn the_method_of_authentication_is_one_that_the_server_supports() {
-    for (methods, expected) in [
-        (Value::Null, "client_secret_basic"),
-        (json!(["client_secret_post", "none"]), "none"),
-        (json!(["client_secret_post", "client_secret_basic"]), "client_secret_basic"),
-        (json!(["private_key_jwt", "client_secret_post"]), "client_secret_post"),
+    for (methods, named, expected) in [
+        (Value::Null, None, "client_secret_basic"),
+        (json!(["client_secret_post", "none"]), None, "none"),
+        (json!(["client_secret_basic", "client_secret_post"]), None, "client_secret_post"),
+        (json!(["client_secret_basic"]), None, "client_secret_basic"),
+        (json!(["private_key_jwt", "client_secret_post"]), None, "client_secret_post"),
+        (json!(["private_key_jwt"]), None, "client_secret_basic"),
+        (json!(["client_secret_post", "none"]), Some(ClientAuth::Basic), "client_secret_basic"),
     ] {
-        let mut rig = Rig::new();
+        let mut rig = Rig::with(|options| options.registration_auth = named);
         rig.site.json(METADATA, metadata_with(json!({"token_endpoint_auth_methods_supported": methods})));
         rig.refuse(&[]).unwrap();
         rig.run_to("/register");
@@ -137,6 +140,10 @@ fn a_refused_registration_is_told_in_the_words_of_the_server() {
         (200, r#"{"client_id":""}"#, "client_id"),
         (201, r#"{"client_id":"c","token_endpoint_auth_method":"tls_client_auth"}"#, "tls_client_auth"),
         (201, r#"{"client_id":"c","redirect_uris":["http://evil.example/"]}"#, "redirect URI"),
+        (201, r#"{"client_id":"c","redirect_uris":["https://evil.example/"]}"#, "leads elsewhere"),
+        (201, r#"{"client_id":"c","redirect_uris":["evil:/x"]}"#, "leads elsewhere"),
+        (201, &format!(r#"{{"client_id":"{}"}}"#, "c".repeat(5000)), "more than 4096 bytes"),
+        (201, &format!(r#"{{"client_id":"c","client_secret":"{}"}}"#, "s".repeat(5000)), "more than 4096 bytes"),
     ] {
         let mut rig = Rig::new();
         rig.site.put("https://as.example/register", status, body);
@@ -149,6 +156,25 @@ fn a_refused_registration_is_told_in_the_words_of_the_server() {
     rig.run_to("/register");
     rig.break_off();
     rig.assert_failed(Stage::Registration, "broke");
+}
+
+#[test]
+fn the_redirect_that_a_registration_answers_is_received_where_the_one_that_was_asked_for_is() {
+    for (asked, answered, is_same) in [
+        (REDIRECT, "http://localhost:9/x", true),
+        ("https://app.example/x", "https://app.example/y", true),
+        ("https://app.example/x", "https://app.example:8443/x", false),
+        ("https://app.example/x", "http://127.0.0.1/x", false),
+        ("com.example:/x", "com.example:/y", true),
+        ("com.example:/x", "org.example:/x", false),
+    ] {
+        let mut rig = Rig::with(|options| options.redirect_uri = asked.into());
+        let answer = json!({"client_id": "c", "redirect_uris": [answered]});
+        rig.site.put("https://as.example/register", 201, &answer.to_string());
+        rig.refuse(&[]).unwrap();
+        rig.run();
+        assert_eq!(rig.browse.is_some(), is_same, "{asked} {answered}");
+    }
 }
 
 #[test]
@@ -183,12 +209,12 @@ fn options_that_cannot_be_used_are_errors() {
     let new = |server: &str, change: fn(&mut OAuthOptions)| {
         let mut options = OAuthOptions::new("suite", REDIRECT);
         change(&mut options);
-        Authorization::new(server, options, [0; 32], Time::ZERO, Duration::ZERO).map(drop)
+        Authorization::new(server, options, [1; 32], Time::ZERO, Duration::ZERO).map(drop)
     };
     for url in ["http://app.example/c.json", "https://app.example", "https://app.example/", "c.json"] {
         let mut options = OAuthOptions::new("suite", REDIRECT);
         options.client_metadata_url = Some(url.into());
-        let made = Authorization::new(SERVER, options, [0; 32], Time::ZERO, Duration::ZERO);
+        let made = Authorization::new(SERVER, options, [1; 32], Time::ZERO, Duration::ZERO);
         assert_eq!(made.err(), Some(OAuthConfigError::ClientMetadataUrl), "{url}");
     }
     assert_eq!(new("mcp.example", |_| {}), Err(OAuthConfigError::ServerUrl));
@@ -207,6 +233,47 @@ fn options_that_cannot_be_used_are_errors() {
         }),
         Ok(())
     );
+    let made = Authorization::new(SERVER, OAuthOptions::new("suite", REDIRECT), [0; 32], Time::ZERO, Duration::ZERO);
+    assert_eq!(made.err(), Some(OAuthConfigError::Entropy));
+    let key = |algorithm: &str| ClientAuth::PrivateKeyJwt { algorithm: algorithm.into(), key_id: None };
+    for change in [
+        (|client| client.id = "".into()) as fn(&mut RegisteredClient),
+        |client| client.secret = Some(Secret::new("")),
+        |client| client.auth = Some(ClientAuth::Basic),
+        |client| client.auth = Some(ClientAuth::Post),
+        |client| client.auth = Some(ClientAuth::PrivateKeyJwt { algorithm: "none".into(), key_id: None }),
+        |client| client.auth = Some(ClientAuth::PrivateKeyJwt { algorithm: "".into(), key_id: None }),
+    ] {
+        let mut client = client();
+        change(&mut client);
+        assert_eq!(
+            wrong(|options| options.registered.push(client.clone())),
+            Some(OAuthConfigError::Client),
+            "{client:?}"
+        );
+    }
+    for flow in [
+        Flow::JwtBearer(Secret::new("")),
+        Flow::Enterprise(IdentityProvider::new("https://idp.example/token", "", Secret::new("t"))),
+        Flow::Enterprise(IdentityProvider::new("https://idp.example/token", "a", Secret::new(""))),
+    ] {
+        let error = wrong(|options| (options.flow, options.registered) = (flow.clone(), vec![client()]));
+        assert_eq!(error, Some(OAuthConfigError::Client), "{flow:?}");
+    }
+    for issuer in
+        ["", "as.example", "http://as.example", "https://as.example?x=1", "javascript:x", "https://u@as.example"]
+    {
+        let mut client = client();
+        client.issuer = Some(issuer.into());
+        assert_eq!(wrong(|options| options.registered.push(client)), Some(OAuthConfigError::IssuerUrl), "{issuer}");
+        let error = wrong(|options| options.tolerance.issuer = Some(issuer.into()));
+        assert_eq!(error, Some(OAuthConfigError::IssuerUrl), "{issuer}");
+    }
+    let error = wrong(|options| options.registration_auth = Some(key("ES256")));
+    assert_eq!(error, Some(OAuthConfigError::RegistrationAuth));
+    let mut elsewhere = client();
+    elsewhere.redirect_uri = Some("http://app.example/".into());
+    assert_eq!(wrong(|options| options.registered.push(elsewhere)), Some(OAuthConfigError::RedirectUri));
 }
 
 /// What is wrong with options.

@@ -79,26 +79,55 @@ fn a_stored_token_is_used_by_the_next_process() {
 }
 
 #[test]
-fn a_registered_client_keeps_the_redirect_that_it_was_registered_with() {
-    let one = {
-        let mut rig = stored();
-        rig.authorize();
-        rig
-    };
-    let mut other = Rig::with(|options| {
-        (options.stored, options.redirect_uri) = (true, "http://127.0.0.1:8888/callback".into());
-    });
-    other.store = one.store;
-    other.refuse(&[]).unwrap();
-    other.run();
-    other.wait(600);
-    other.refuse(&[]).unwrap();
-    other.run_to("/token");
-    other.answer(400, r#"{"error":"invalid_grant"}"#);
-    other.run();
-    assert_eq!((other.shown("client_id"), other.shown("redirect_uri")), ("dyn".into(), REDIRECT.into()));
-    other.consent();
-    assert_eq!(other.sent[0].form("redirect_uri").unwrap(), REDIRECT);
+fn a_redirect_port_of_an_earlier_run_is_none_that_a_later_run_waits_at() {
+    const PRESENT: &str = "http://127.0.0.1:8888/callback";
+    let mut one = stored();
+    one.authorize();
+    for (redirect, registers, client, shown) in [
+        // It is registered again, where that is possible.
+        (PRESENT, true, "dyn2", PRESENT),
+        (REDIRECT, true, "dyn", REDIRECT),
+        // Otherwise the authorization server has to allow any port of a loopback address (RFC 8252, section 7.3).
+        (PRESENT, false, "dyn", PRESENT),
+        ("http://[::1]:8888/other", false, "dyn", PRESENT),
+        // The redirect to another kind of receiver stays as it was registered.
+        ("https://app.example/x", false, "dyn", REDIRECT),
+    ] {
+        let mut other = Rig::with(|options| {
+            (options.stored, options.redirect_uri) = (true, redirect.into());
+        });
+        other.store = one.store.clone();
+        other.site.put("https://as.example/register", 201, r#"{"client_id":"dyn2"}"#);
+        if !registers {
+            other.site.json(METADATA, metadata_with(json!({"registration_endpoint": null})));
+        }
+        other.refuse(&[]).unwrap();
+        other.run();
+        other.accept();
+        // The refresh needs no redirect.
+        other.refuse(&[]).unwrap();
+        other.run_to("/token");
+        assert_eq!(other.sent[0].form("client_id").unwrap(), "dyn");
+        other.answer(400, r#"{"error":"invalid_grant"}"#);
+        other.run();
+        assert_eq!((&*other.shown("client_id"), &*other.shown("redirect_uri")), (client, shown), "{redirect}");
+        other.consent();
+        assert_eq!(other.sent[0].form("redirect_uri").unwrap(), shown);
+        other.run();
+        other.assert_authorized();
+    }
+}
+
+#[test]
+fn a_client_that_is_registered_for_another_redirect_than_it_asked_for_is_registered_once() {
+    let mut rig = stored();
+    let answer = json!({"client_id": "dyn", "redirect_uris": ["http://127.0.0.1:7777/other"]});
+    rig.site.put("https://as.example/register", 201, &answer.to_string());
+    rig.authorize();
+    rig.forbid("more").unwrap();
+    rig.run();
+    assert_eq!(rig.shown("redirect_uri"), "http://127.0.0.1:7777/other");
+    assert!(rig.log.is_empty(), "{:?}", rig.log);
 }
 
 #[test]
