@@ -15,6 +15,7 @@ pub(super) fn challenges_in(headers: &HeaderMap) -> Vec<Challenge> {
     for value in headers.get_all(WWW_AUTHENTICATE) {
         read(&String::from_utf8_lossy(value.as_bytes()), &mut challenges);
     }
+    challenges.iter_mut().for_each(|challenge: &mut Challenge| challenge.params.shrink_to_fit());
     challenges
 }
 

@@ -14,7 +14,7 @@ use super::credentials::{ClientRecord, Need, Record};
 use super::metadata::{Metadata, Resource, Server, Unfit, checked};
 use super::place::Place;
 use super::requests::{Issued, Obtaining, Step};
-use super::secret::hide;
+use super::secret::Hider;
 use crate::Time;
 use crate::machine::oauth_attempt::{self, Absence, Answer, Effect, Fallback, Goal, Input, State};
 
@@ -603,7 +603,7 @@ impl Run {
         let obtaining = if let Phase::Obtaining(it) = &self.phase { Some(it) } else { None };
         let secrets = core.options.secrets().chain(obtaining.into_iter().flat_map(|it| it.secrets()));
         let former = self.task.former.iter().flat_map(|former| former.secrets());
-        Some(End::Failed(OAuthError { stage, reason: hide(&reason, secrets.chain(former)) }))
+        Some(End::Failed(OAuthError { stage, reason: Hider::new(secrets.chain(former)).hide(&reason).into() }))
     }
 }
 

@@ -19,11 +19,11 @@ use super::action::{
 };
 use super::attempt::{Attempt, End, Hint, Task};
 use super::core::{Core, Read, Signing, WallClock};
-use super::credentials::{Answer, Credentials, LONGEST_SCOPES, Need, Record, Revocation, Signal, union};
+use super::credentials::{Answer, Credentials, LONGEST_SCOPES, Need, Revocation, Signal, union};
 use super::options::{Flow, OAuthConfigError, OAuthOptions};
 use super::place::{LONGEST, Place};
 use super::proof::{self, Credential, Presented, Proofs, Proved, nonce_in, proof_input, signed};
-use super::secret::{Entropy, hide};
+use super::secret::Entropy;
 use crate::Time;
 use crate::client::Challenge;
 use crate::machine::http_refusal::challenge::{Progress, Step, Token, insufficient_scope, unauthorized};
@@ -708,12 +708,7 @@ impl Authorization {
 
     /// A text of the MCP server without the secrets that it could know.
     pub(crate) fn without_secrets<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        let record = self.credentials.record.iter().flat_map(Record::secrets);
-        let mut secrets = record.chain(&self.credentials.used).peekable();
-        if secrets.peek().is_none() {
-            return Cow::Borrowed(text);
-        }
-        Cow::Owned(hide(text, secrets).into_string())
+        self.credentials.without_secrets(text)
     }
 }
 

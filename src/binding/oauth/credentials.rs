@@ -1,11 +1,12 @@
 //! Component: the credentials of one server: their record, the store, and when a token is renewed or revoked.
 
-use alloc::borrow::ToOwned;
+use alloc::borrow::{Cow, ToOwned};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::vec::Vec;
 use core::time::Duration;
+use std::sync::OnceLock;
 
 use http::StatusCode;
 use http::header::AUTHORIZATION;
@@ -21,6 +22,7 @@ use super::options::{ClientAuth, Flow, RegisteredClient};
 use super::place::Place;
 use super::proof::signed;
 use super::requests::{FORM, Form, assertion_of};
+use super::secret::Hider;
 use super::{Grant, Secret};
 use crate::Time;
 use crate::jsonrpc::{Json, Object};
@@ -65,7 +67,9 @@ pub(super) struct Credentials {
     /// Whether a request that bore it was answered with anything but 401, or another process obtained it.
     pub(super) is_accepted: bool,
     /// The tokens that requests had, the latest ones.
-    pub(super) used: VecDeque<Secret>,
+    used: VecDeque<Secret>,
+    /// Hides these, and what the record has. It is made when it is required, once for the same secrets.
+    hider: OnceLock<Box<Hider>>,
     /// A token that is not used any more: the server refused it, or it is about to expire.
     avoid: Option<Secret>,
     /// A refresh token that the authorization server refused, which the store may still have.
@@ -150,6 +154,7 @@ impl Default for Credentials {
             kind: GrantKind::Stored,
             is_accepted: true,
             used: VecDeque::new(),
+            hider: OnceLock::new(),
             avoid: None,
             refused_refresh: None,
             is_client_lost: false,
@@ -372,8 +377,22 @@ impl Credentials {
             (self.kind, self.is_accepted) = (GrantKind::Stored, true);
             self.access = Access::Missing;
         }
-        self.record = Some(record);
+        self.set_record(record);
         self.kept = Kept::Stored;
+    }
+
+    fn set_record(&mut self, record: Record) {
+        self.record = Some(record);
+        self.hider = OnceLock::new();
+    }
+
+    /// A text of the MCP server without the secrets that it could know.
+    pub(super) fn without_secrets<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        if self.record.is_none() && self.used.is_empty() {
+            return Cow::Borrowed(text);
+        }
+        let secrets = || self.record.iter().flat_map(Record::secrets).chain(&self.used);
+        self.hider.get_or_init(|| Box::new(Hider::new(secrets()))).hide(text)
     }
 
     /// Whether a record of the store is newer than the one so far.
@@ -521,7 +540,7 @@ impl Credentials {
                     Flow::JwtBearer(_) | Flow::Enterprise(_) => GrantKind::JwtBearer,
                 };
                 record.generation = self.record.as_ref().map_or(0, |known| known.generation);
-                self.record = Some(*record);
+                self.set_record(*record);
                 self.kept = Kept::Unsaved;
                 (self.is_accepted, self.why, self.avoid) = (false, None, None);
                 Input::Issued
