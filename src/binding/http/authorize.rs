@@ -184,7 +184,7 @@ impl Http {
 
     /// Reports the result of the authorization to held requests and messages. Returns whether there was a result.
     pub(super) fn on_verdict(&mut self, engine: &mut Engine) -> bool {
-        let Some(verdict) = self.tokens.next_verdict() else { return false };
+        let Some(verdict) = self.tokens.pop_verdict() else { return false };
         let (requests, messages) = match self.tokens.waiting() {
             Some(waiting) => (core::mem::take(&mut waiting.requests), core::mem::take(&mut waiting.messages)),
             None => Default::default(),

@@ -84,7 +84,7 @@ impl Tokens {
         None
     }
 
-    pub(super) const fn next_verdict(&mut self) -> Option<Result<(), Box<str>>> {
+    pub(super) const fn pop_verdict(&mut self) -> Option<Result<(), Box<str>>> {
         None
     }
 }

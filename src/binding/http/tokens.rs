@@ -143,7 +143,7 @@ impl Tokens {
         {
             return Some((exchange, true));
         }
-        let (id, proved) = joined.authorization.take_proof()?;
+        let (id, proved) = joined.authorization.pop_proof()?;
         let exchange = joined.signing.remove(&id)?;
         match proved {
             Proved::Signed(presented, headers) => {
@@ -184,7 +184,7 @@ impl Tokens {
         joined.authorization.set_modern(is_modern);
         let forbidden = refusal.status == StatusCode::FORBIDDEN;
         let taken = if again {
-            joined.authorization.take_refusal(now, sent.presented, forbidden, &refusal.challenges)
+            joined.authorization.on_refusal(now, sent.presented, forbidden, &refusal.challenges)
         } else {
             Err(joined.authorization.deny(forbidden, &refusal.challenges))
         };
@@ -223,8 +223,8 @@ impl Tokens {
     }
 
     /// The result for requests that wait: there is a token, or why there is none.
-    pub(super) fn next_verdict(&mut self) -> Option<Result<(), Box<str>>> {
-        let verdict = self.joined.as_mut()?.authorization.take_verdict()?;
+    pub(super) fn pop_verdict(&mut self) -> Option<Result<(), Box<str>>> {
+        let verdict = self.joined.as_mut()?.authorization.pop_verdict()?;
         Some(verdict.map_err(|error| format!("{error}").into()))
     }
 }

@@ -254,7 +254,7 @@ impl Authorization {
     }
 
     /// What requests that wait are told, once.
-    pub(crate) fn take_verdict(&mut self) -> Option<Result<(), OAuthError>> {
+    pub(crate) fn pop_verdict(&mut self) -> Option<Result<(), OAuthError>> {
         self.core.verdict.take()
     }
 
@@ -444,7 +444,7 @@ impl Authorization {
     }
 
     /// The next proof that the embedder signed, or did not.
-    pub(crate) fn take_proof(&mut self) -> Option<(SignId, Proved)> {
+    pub(crate) fn pop_proof(&mut self) -> Option<(SignId, Proved)> {
         self.proofs.done.pop()
     }
 
@@ -498,7 +498,7 @@ impl Authorization {
     }
 
     /// The MCP server refused a request of the client that has this authorization. Returns what follows.
-    pub(crate) fn take_refusal(
+    pub(crate) fn on_refusal(
         &mut self,
         now: Time,
         sent: Option<Presented>,
