@@ -15,6 +15,7 @@ extern crate std;
 pub mod binding;
 pub mod catalog;
 mod client;
+mod collections;
 #[cfg(any(feature = "journal", feature = "oauth"))]
 mod encodings;
 #[cfg(feature = "serde")]

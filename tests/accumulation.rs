@@ -179,7 +179,7 @@ where
     vec![
         ("open", |it, now, _| done(it.open(now))),
         ("request", |it, now, _| it.request(now, Request::new("vendor/x")).is_ok()),
-        ("call_tool", |it, now, _| it.request(now, Request::call_tool("a", None).progress()).is_ok()),
+        ("call_tool", |it, now, _| it.request(now, Request::call_tool("a", None).progress(true)).is_ok()),
         ("request and cancel", |it, now, _| {
             let request = it.request(now, Request::new("vendor/x"));
             request.is_ok_and(|request| done(it.cancel(now, request)))

@@ -561,7 +561,7 @@ impl Run {
         match op {
             Op::Call { progress } => {
                 let request = Request::call_tool("a", None);
-                let request = if *progress { request.progress() } else { request };
+                let request = request.progress(*progress);
                 self.requests.extend(self.web.session.request(now, request));
             }
             Op::Read => self.requests.extend(self.web.session.request(now, Request::read_resource("r:1"))),

@@ -133,7 +133,7 @@ impl Embedder {
                 trace.traceparent = Some("00-a-b-01".into());
                 request = request.params(raw("{\"_meta\":null}")).trace(trace);
             }
-            6 => request = request.progress().replay(true),
+            6 => request = request.progress(true).replay(true),
             7 => request = Request::call_tool("a", None).replay(false),
             8 => request = request.params(raw(r#"{"name":"\u0061","uri":" \n","arguments":{"b":"\u00e9\r\nx: y"}}"#)),
             9 => request = request.params(raw(r#"{"name":1,"arguments":[],"uri":null}"#)),

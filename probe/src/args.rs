@@ -14,18 +14,27 @@ use serde_json::value::RawValue;
 
 use crate::raw::{self, Members};
 
-pub(crate) const HELP: &str = "\
-probe: connects to an MCP server, and reports what it is, what it offers and what it gets wrong
+const ABOUT: &str = "probe: connects to an MCP server, and reports what it is, what it offers and what it gets wrong\n";
 
-usage:
-  probe [OPTION ...]                                 the demo server, which probe brings along
-  probe [OPTION ...] stdio -- COMMAND [ARG ...]      a server as a child process
-  probe [OPTION ...] http URL                        Streamable HTTP, or a server of the older HTTP+SSE transport
-  probe [OPTION ...] auth URL                        what a server over HTTP says of OAuth, step by step, without
-                                                     a browser or a registration
-  probe [OPTION ...] config FILE [SERVER ...]        servers from a configuration file, side by side: all of them, or
-                                                     these
+/// What follows the options, and what it means.
+const USAGE: [(&str, &str); 6] = [
+    ("", "                                the demo server, which probe brings along"),
+    ("stdio", "stdio -- COMMAND [ARG ...]      a server as a child process"),
+    ("http", "http URL                        Streamable HTTP, or a server of the older HTTP+SSE transport"),
+    (
+        "auth",
+        "auth URL                        what a sign-in at a server over HTTP does, and what of it would fail: without\n\
+         \u{20}                                                  a browser or a registration",
+    ),
+    (
+        "config",
+        "config FILE [SERVER ...]        servers from a configuration file, side by side: all of them, or\n\
+         \u{20}                                                  these",
+    ),
+    ("help", "help [SUBCOMMAND]               print this, or what is about one of these"),
+];
 
+const OPTIONS_HELP: &str = "
 options:
   --json                      one JSON report on standard output, and nothing else there
   --era auto|legacy|modern    which protocol eras to try (auto)
@@ -45,15 +54,23 @@ options:
                               connection is lost, subscribe to the resources listed, and tell on standard error
                               what happens (0)
   --header 'Name: value'      an HTTP header on every request, a bearer token say; may repeat
+  --journal FILE              write what goes in and out of the library, with its time, as its journal: each message
+                              in full, but no value that --header added, and no session id
+  --replay FILE               with no subcommand: feed a journal back instead of connecting; the same report, and an
+                              error where what the library does differs. Only --json goes with it
+  --diagram                   print the exchange as a Mermaid sequence diagram, after the report;
+                              with --json on standard error
+  --help, --version           print this, or the version
+
+sign-in:
   --oauth                     obtain a token where the server demands one: standard error gets a line `open: URL`, and
                               the command in BROWSER is run with the URL; the redirect comes to
                               http://127.0.0.1:PORT/callback, or as a pasted line on standard input. With `config`,
-                              for the servers with `auth: oauth`
+                              the servers with `auth: oauth` need no option
   --oauth-port PORT           the redirect's port (any that is free)
   --client-id ID              a client that was registered in advance
-  --client-secret SECRET      its secret
-  --issuer URL                the authorization server to use; needed with --client-secret, which goes to no other one.
-                              `auth URL` shows which one a server names
+  --client-secret SECRET      its secret; better in the environment, as MCP_CLIENT_SECRET
+  --issuer URL                the authorization server, which a client with a secret needs: no other one gets it
   --grant client-credentials  with these, without a user
   --client-metadata URL       the client ID metadata document
   --scope 'A B'               asked for in place of what the server says
@@ -61,31 +78,32 @@ options:
                               processes (in memory)
   --sign-out                  at the end give the credentials of the run up: they are removed from that file, and
                               revoked where the authorization server supports it
-  --journal FILE              write what goes in and out of the library, with its time, as its journal: each message
-                              in full, but no credential that --header added, and no session id
-  --replay FILE               with no subcommand: feed a journal back instead of connecting; the same report, and an
-                              error where what the library does differs. Only --json goes with it
-  --diagram                   print the exchange as a Mermaid sequence diagram, after the report;
-                              with --json on standard error
-  --help                      print this
+";
 
+const CONFIG_HELP: &str = "
 config:
   FILE is JSON or YAML, with servers under `mcp_servers` or `mcpServers`; `${NAME}` in an entry is replaced by the
   environment's variable. Beside the servers it is reported what a model would get of them all. --call takes a tool's
   exposed name; --read, --prompt, --watch and --diagram are for one server. The JSON report has
     servers        by name, for each the report that it would have alone; `disabled` is the outcome of one that is
-                   turned off, `configuration` the kind of failure of one whose entry has an error
+                   turned off, `configuration` the kind of failure of one whose entry has an error. `exposedName` is
+                   the name in the toolset, null for a tool that is left out
     toolset        name, server, tool (its own name), renamed (characters, too-long, taken, configured),
                    description, inputSchema
     leftOut        server, tool, why
     suspicious     server, tool, at, sign, excerpt: texts that try to instruct the model
     calls          server, and what a call's report has
     configuration  errors, warnings: server, key, message
+";
 
+const AUTH_HELP: &str = "
 auth:
-  The JSON report has `steps` (stage, request, status, finding), `registration` (the ways that would work) and
-  `verdict`. The exit status is 0 if a token is not needed, or can be obtained.
+  Each check of a sign-in as the options of `sign-in` have it, and what to do about the first that fails. Nothing is
+  registered. The JSON report has `steps` (stage, request, status, finding), `registration` (the ways that would work)
+  and `verdict`. The exit status is 0 if a token is not needed, or can be obtained.
+";
 
+const STATUS_HELP: &str = "
 exit status:
   0  the session became ready, and every call, read and prompt was answered with a result; of a file's servers, every
      one that is chosen and not disabled
@@ -93,33 +111,35 @@ exit status:
   2  wrong usage, or a configuration file that cannot be read
 ";
 
+/// The help, or what of it is about a subcommand.
+fn help(topic: Option<&str>) -> String {
+    let is_about = |name: &str| topic.is_none_or(|topic| topic == name);
+    let usage = USAGE.iter().filter(|(name, _)| is_about(name));
+    let usage: String = usage.map(|(_, text)| format!("  probe [OPTION ...] {text}\n")).collect();
+    let part = |name, text| if is_about(name) { text } else { "" };
+    let (config, auth) = (part("config", CONFIG_HELP), part("auth", AUTH_HELP));
+    format!("{ABOUT}\nusage:\n{usage}{OPTIONS_HELP}{config}{auth}{STATUS_HELP}")
+}
+
 /// The parsed command line.
 pub(crate) enum Invocation {
-    Help,
+    /// Print the help or the version.
+    Print(String),
     /// Be the demo server on standard input and output. When it is watched, the number of starts, from 1.
     DemoServer {
         watched: Option<u32>,
     },
-    Run {
-        settings: Box<Settings>,
-        target: Target,
-    },
+    Do(Box<Settings>, Task),
+}
+
+pub(crate) enum Task {
+    Run(Target),
     /// Replay a journal.
-    Replay {
-        settings: Box<Settings>,
-        file: PathBuf,
-    },
-    /// Report the discovery of a server's authorization.
-    Auth {
-        settings: Box<Settings>,
-        target: Target,
-    },
+    Replay(PathBuf),
+    /// Report what a sign-in at this URL would do.
+    Auth(String),
     /// The named servers of a file; all if none is named.
-    RunAll {
-        settings: Box<Settings>,
-        file: PathBuf,
-        servers: Vec<String>,
-    },
+    RunAll(PathBuf, Vec<String>),
 }
 
 pub(crate) struct Settings {
@@ -170,6 +190,7 @@ pub(crate) const DEMO_SERVER: &str = "demo-server";
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 const STDIO: &str = "usage: stdio -- COMMAND [ARG ...]";
+const URL: &str = "usage: http URL, or auth URL";
 
 /// The options with a value, except for steps and their options, which run in the order given.
 const WITH_VALUE: [&str; 6] = ["era", "timeout", "watch", "header", "journal", "replay"];
@@ -180,39 +201,43 @@ fn grammar() -> Command {
     let value = |name| Arg::new(name).long(name).value_parser(value_parser!(OsString)).allow_hyphen_values(true);
     let flag = |name| Arg::new(name).long(name).action(ArgAction::SetTrue);
     let words = |name| Arg::new(name).value_parser(value_parser!(OsString)).num_args(1..);
+    let sub = |name| Command::new(name).disable_help_flag(true).arg(flag("help").short('h'));
     Command::new("mcp-probe")
+        .version(env!("CARGO_PKG_VERSION"))
         .disable_help_flag(true)
         .disable_help_subcommand(true)
         .args_override_self(true)
-        .arg(Arg::new("help").long("help").short('h').action(ArgAction::Help))
+        .arg(flag("help").short('h'))
         .args(["json", "diagram", "oauth", SIGN_OUT].map(flag))
         .args(WITH_VALUE.into_iter().chain(STEPS).chain(OPTIONS).map(|name| value(name).action(ArgAction::Append)))
-        .subcommand(Command::new("stdio").disable_help_flag(true).arg(words("early")).arg(words("command").last(true)))
-        .subcommand(Command::new("http").disable_help_flag(true).arg(words("url").num_args(1)))
-        .subcommand(Command::new("auth").disable_help_flag(true).arg(words("url").num_args(1)))
-        .subcommand(Command::new("config").disable_help_flag(true).arg(words("file")))
+        .subcommand(sub("stdio").arg(words("early")).arg(words("command").last(true)))
+        .subcommands(["http", "auth"].map(|name| sub(name).arg(words("url").num_args(1))))
+        .subcommand(sub("config").arg(words("file")))
         .subcommand(
-            Command::new(DEMO_SERVER)
-                .disable_help_flag(true)
-                .arg(Arg::new("count").value_parser(value_parser!(u32)).num_args(1)),
+            sub("help").subcommands(USAGE.iter().filter(|(name, _)| !name.is_empty()).map(|(name, _)| sub(name))),
         )
+        .subcommand(sub(DEMO_SERVER).hide(true).arg(Arg::new("count").value_parser(value_parser!(u32)).num_args(1)))
 }
 
 pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Invocation, String> {
     let matches = match grammar().no_binary_name(true).try_get_matches_from(args) {
         Ok(matches) => matches,
-        Err(error) if error.kind() == ErrorKind::DisplayHelp => return Ok(Invocation::Help),
+        Err(error) if error.kind() == ErrorKind::DisplayVersion => return Ok(Invocation::Print(error.to_string())),
         Err(error) => return Err(wrong(&error)),
     };
-    let mut steps = Vec::new();
+    match matches.subcommand() {
+        Some(("help", about)) => return Ok(Invocation::Print(help(about.subcommand_name()))),
+        Some((topic, given)) if given.get_flag("help") => return Ok(Invocation::Print(help(Some(topic)))),
+        Some(_) | None if matches.get_flag("help") => return Ok(Invocation::Print(help(None))),
+        Some(_) | None => {}
+    }
+    let mut steps: Vec<Step> = Vec::new();
     let mut answers = Answers::default();
     for (option, value) in in_order(&matches)? {
         match option {
-            "call" => steps.push(Step::call(value)),
-            "read" => steps.push(Step::read(value)),
-            "prompt" => steps.push(Step::prompt(value)),
             "args" => steps.last_mut().ok_or("--args needs a --call or a --prompt before it")?.arguments(&value)?,
-            _ => answers.add(&value)?,
+            "answer" => answers.add(&value)?,
+            _ => steps.extend(Step::new(option, value)),
         }
     }
     let mut headers = HeaderMap::new();
@@ -240,7 +265,7 @@ pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Invocation, 
     };
     if let Some(file) = last("replay")? {
         for_replay(&matches)?;
-        return Ok(Invocation::Replay { settings: Box::new(settings), file: file.into() });
+        return Ok(Invocation::Do(Box::new(settings), Task::Replay(file.into())));
     }
     let words = |matches: &ArgMatches, name| -> Vec<OsString> {
         matches.get_many(name).into_iter().flatten().cloned().collect()
@@ -253,12 +278,13 @@ pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Invocation, 
         Some(("http", given)) => url(&words(given, "url"))?,
         Some(("auth", given)) => {
             for_auth(&matches)?;
-            return Ok(Invocation::Auth { target: url(&words(given, "url"))?, settings: Box::new(settings) });
+            let Target::Http { url, .. } = url(&words(given, "url"))? else { return Err(URL.into()) };
+            return Ok(Invocation::Do(Box::new(settings), Task::Auth(url)));
         }
         Some(("config", given)) => {
             let (file, servers) = config(words(given, "file"))?;
             for_all(&settings)?;
-            return Ok(Invocation::RunAll { settings: Box::new(settings), file, servers });
+            return Ok(Invocation::Do(Box::new(settings), Task::RunAll(file, servers)));
         }
         Some((_, given)) => return Ok(Invocation::DemoServer { watched: given.get_one("count").copied() }),
     };
@@ -273,21 +299,34 @@ pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Invocation, 
             "--journal does not go with --oauth: a journal contains no tokens, so it could not be replayed".into()
         );
     }
-    Ok(Invocation::Run { settings: Box::new(settings), target })
+    Ok(Invocation::Do(Box::new(settings), Task::Run(target)))
 }
 
-/// The error as one line.
+/// The error as one line, with what was probably meant.
 fn wrong(error: &clap::Error) -> String {
-    if let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidArg) {
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.as_str()),
+        Some(ContextValue::Strings(texts)) => texts.first().map(String::as_str),
+        Some(_) | None => None,
+    };
+    if let (ErrorKind::UnknownArgument, Some(given)) = (error.kind(), text(ContextKind::InvalidArg)) {
         let option = given.split(['=', ' ']).next().unwrap_or_default();
-        let known = grammar().get_arguments().any(|arg| arg.get_long() == option.strip_prefix("--"));
-        if error.kind() == ErrorKind::UnknownArgument && known {
+        if grammar().get_arguments().any(|arg| arg.get_long() == option.strip_prefix("--")) {
             return format!("options come before the subcommand: {option:?}");
         }
     }
-    let text = error.to_string();
-    let line = text.lines().next().unwrap_or_default();
-    line.strip_prefix("error: ").unwrap_or(line).into()
+    let given = text(ContextKind::InvalidSubcommand).or(text(ContextKind::InvalidArg)).unwrap_or_default();
+    if given.contains("://") {
+        // It may have a password in it.
+        return "a URL comes after a subcommand: `http URL`".into();
+    }
+    let message = error.to_string();
+    let line = message.lines().next().unwrap_or_default();
+    let line = line.strip_prefix("error: ").unwrap_or(line);
+    match text(ContextKind::SuggestedSubcommand).or(text(ContextKind::SuggestedArg)) {
+        Some(meant) => format!("{line}; was `{meant}` meant?"),
+        None => line.into(),
+    }
 }
 
 /// The values of steps and their options, in the order given.
@@ -318,31 +357,36 @@ fn for_replay(matches: &ArgMatches) -> Result<(), String> {
         return Err(format!("--replay FILE takes the place of a server, so `{subcommand}` has no place beside it"));
     }
     let options = WITH_VALUE.into_iter().chain(STEPS).filter(|option| *option != "replay");
-    match options.chain(["diagram", "oauth"]).find(|option| is_given(matches, option)) {
-        Some(option) => Err(format!("--replay FILE does what was done when it was recorded; --{option} has no effect")),
-        None => Ok(()),
-    }
+    none_of(matches, options.chain(["diagram", "oauth"]), |option| {
+        format!("--replay FILE does what was done when it was recorded; --{option} has no effect")
+    })
 }
 
-/// What the options of `--oauth` say; `None` without it.
+/// What the options of a sign-in say; `None` without one. `config` and `auth` have one of their own.
 fn oauth(matches: &ArgMatches) -> Result<Option<OAuthSettings>, String> {
-    if !matches.get_flag("oauth") {
-        return match OPTIONS.into_iter().chain([SIGN_OUT]).find(|option| is_given(matches, option)) {
-            Some(option) => Err(format!("--{option} needs --oauth")),
-            None => Ok(None),
-        };
+    if !matches.get_flag("oauth") && !matches!(matches.subcommand_name(), Some("auth" | "config")) {
+        let options = OPTIONS.into_iter().chain([SIGN_OUT]);
+        return none_of(matches, options, |option| format!("--{option} needs --oauth")).map(|()| None);
     }
     let last = |option: &str| values(matches, option).map(|mut values| values.pop());
-    OAuthSettings::read(matches.get_flag(SIGN_OUT), last).map(Some)
+    let secret = std::env::var("MCP_CLIENT_SECRET").ok().filter(|secret| !secret.is_empty());
+    OAuthSettings::read(matches.get_flag(SIGN_OUT), secret, last).map(Some)
 }
 
 /// Rejects options that have no effect where nothing is called and no token is obtained.
 fn for_auth(matches: &ArgMatches) -> Result<(), String> {
-    let options = STEPS.into_iter().chain(["watch", "journal", "diagram", "oauth"]);
-    match options.into_iter().find(|option| is_given(matches, option)) {
-        Some(option) => Err(format!("--{option} has no effect with `auth`, which calls nothing and obtains no token")),
-        None => Ok(()),
-    }
+    let options = STEPS.into_iter().chain(["watch", "journal", "diagram", "oauth", "oauth-port", "tokens", SIGN_OUT]);
+    none_of(matches, options, |option| {
+        format!("--{option} has no effect with `auth`, which calls nothing and obtains no token")
+    })
+}
+
+fn none_of<'a>(
+    matches: &ArgMatches,
+    mut options: impl Iterator<Item = &'a str>,
+    wrong: impl Fn(&str) -> String,
+) -> Result<(), String> {
+    options.find(|option| is_given(matches, option)).map_or(Ok(()), |option| Err(wrong(option)))
 }
 
 fn is_given(matches: &ArgMatches, option: &str) -> bool {
@@ -363,6 +407,9 @@ fn for_all(settings: &Settings) -> Result<(), String> {
             return Err(format!("{option} is for one server, and not for `config`"));
         }
     }
+    if settings.oauth.as_ref().is_some_and(OAuthSettings::lacks_issuer) {
+        return Err("a --client-secret needs the --issuer that it belongs to".into());
+    }
     if settings.steps.iter().all(Step::is_call) {
         return Ok(());
     }
@@ -381,9 +428,13 @@ fn command(words: Vec<OsString>) -> Result<Target, String> {
 }
 
 fn url(words: &[OsString]) -> Result<Target, String> {
-    let given = words.first().ok_or("usage: http URL")?;
+    let given = words.first().ok_or(URL)?;
     let url = given.to_str().ok_or("the URL is not UTF-8")?;
-    let http = Http::new(url).map_err(|why| format!("{} is no http or https URL: {why}", shown(given)))?;
+    let http = Http::new(url).map_err(|why| {
+        // What is before an `@` may be a secret, whatever else is wrong.
+        let shown = if url.contains('@') { "the URL, which has user information," } else { &*shown(given) };
+        format!("{shown} is no http or https URL: {why}")
+    })?;
     let uri: Option<Uri> = url.parse().ok();
     let authority = uri.as_ref().and_then(Uri::authority).map_or("", |authority| authority.as_str());
     // Text before an `@` is a secret.
@@ -399,11 +450,15 @@ fn config(words: Vec<OsString>) -> Result<(PathBuf, Vec<String>), String> {
 }
 
 fn header(text: &str) -> Result<(HeaderName, HeaderValue), String> {
-    // The value may be a secret, so the message omits it.
     let (name, value) = text.split_once(':').ok_or("--header is 'Name: value', and has no colon here")?;
-    let name = HeaderName::try_from(name.trim()).map_err(|_| format!("--header: {name:?} is no header's name"))?;
-    let mut value = HeaderValue::try_from(value.trim())
-        .map_err(|_| format!("--header: the value of {name} has characters that no header can have"))?;
+    field(name, value).map_err(|wrong| format!("--header {:?}: {wrong}", name.trim()))
+}
+
+/// A header whose value may be a secret: the message omits it.
+pub(crate) fn field(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), &'static str> {
+    let name = HeaderName::try_from(name.trim()).map_err(|_| "no header can have this name")?;
+    let value = HeaderValue::try_from(value.trim());
+    let mut value = value.map_err(|_| "the value has characters that no header can have; remove them")?;
     value.set_sensitive(true);
     Ok((name, value))
 }
@@ -430,10 +485,10 @@ fn shown(arg: &OsStr) -> String {
 pub(crate) struct OAuthSettings {
     /// The port of the redirect; `None` for any that is free.
     pub(crate) port: Option<u16>,
-    client: Option<RegisteredClient>,
+    pub(crate) client: Option<RegisteredClient>,
     issuer: Option<String>,
     metadata: Option<String>,
-    scopes: Option<String>,
+    pub(crate) scopes: Option<String>,
     is_direct: bool,
     /// Where credentials are kept.
     pub(crate) tokens: Option<PathBuf>,
@@ -449,9 +504,10 @@ pub(crate) const OPTIONS: [&str; 8] =
     ["oauth-port", "client-id", "client-secret", "issuer", "client-metadata", "scope", "tokens", "grant"];
 
 impl OAuthSettings {
-    /// Reads the options; `value` has the last value of each.
+    /// Reads the options; `value` has the last value of each, and `secret` that of the environment.
     pub(crate) fn read(
         signs_out: bool,
+        secret: Option<String>,
         mut value: impl FnMut(&str) -> Result<Option<String>, String>,
     ) -> Result<Self, String> {
         let port = value("oauth-port")?.map(|given| {
@@ -463,24 +519,17 @@ impl OAuthSettings {
             Some("client-credentials") => true,
             Some(other) => return Err(format!("--grant is client-credentials, not {other:?}")),
         };
-        let (id, secret) = (value("client-id")?, value("client-secret")?);
-        if secret.is_some() && id.is_none() {
+        let (id, own, issuer) = (value("client-id")?, value("client-secret")?, value("issuer")?);
+        if own.is_some() && id.is_none() {
             return Err("--client-secret needs a --client-id".into());
-        }
-        let issuer = value("issuer")?;
-        if (secret.is_some() || is_direct) && issuer.is_none() {
-            let option = if secret.is_some() { "--client-secret" } else { "--grant client-credentials" };
-            return Err(format!(
-                "{option} needs an --issuer: the authorization server that knows the client. `auth URL` shows which one the \
-                 server names"
-            ));
         }
         if is_direct && id.is_none() {
             return Err("--grant client-credentials needs a --client-id".into());
         }
         let client = id.map(|id| {
             let mut client = RegisteredClient::new(id);
-            client.secret = secret.map(Secret::new);
+            client.secret = own.or(secret).map(Secret::new);
+            client.issuer = issuer.as_deref().map(Into::into);
             client
         });
         Ok(Self {
@@ -493,6 +542,12 @@ impl OAuthSettings {
             tokens: value("tokens")?.map(Into::into),
             signs_out,
         })
+    }
+
+    /// Whether there is a client with a secret or without a user, and no authorization server that it belongs to: nobody
+    /// gets the secret.
+    pub(crate) fn lacks_issuer(&self) -> bool {
+        self.issuer.is_none() && self.client.as_ref().is_some_and(|client| self.is_direct || client.secret.is_some())
     }
 
     /// The options of the library, with the redirect URI of this run.
@@ -534,19 +589,21 @@ impl Answers {
         self.0.iter().find(|(own, _)| own == key).map(|(_, answer)| &**answer)
     }
 
-    /// Whether there is a response for sampling: one for its method, or one with exactly the members of a sampling
-    /// result.
+    /// Whether to declare sampling: there is a response for its method, or one with the member of a sampling result.
     pub(crate) fn offer_sampling(&self) -> bool {
-        self.0
-            .iter()
-            .any(|(key, answer)| key == SAMPLING || key != ELICITATION && Members::of(answer).get("model").is_some())
+        self.have(SAMPLING, ELICITATION, "model")
     }
 
     /// Whether to declare elicitation by URL: servers offer other tools to a client that can show URLs.
     pub(crate) fn offer_urls(&self) -> bool {
-        self.0
-            .iter()
-            .any(|(key, answer)| key == ELICITATION || key != SAMPLING && Members::of(answer).get("action").is_some())
+        self.have(ELICITATION, SAMPLING, "action")
+    }
+
+    fn have(&self, method: &str, other: &str, member: &str) -> bool {
+        let is_one = |(key, answer): &(String, Box<RawValue>)| {
+            key == method || key != other && Members::of(answer).get(member).is_some()
+        };
+        self.0.iter().any(is_one)
     }
 
     /// The response to a request; `None` for a sampling request without one on the command line.
@@ -570,16 +627,15 @@ enum StepKind {
 }
 
 impl Step {
-    pub(crate) fn call(target: String) -> Self {
-        Self { kind: StepKind::Call(None), target }
-    }
-
-    pub(crate) fn read(target: String) -> Self {
-        Self { kind: StepKind::Read, target }
-    }
-
-    pub(crate) fn prompt(target: String) -> Self {
-        Self { kind: StepKind::Prompt(None), target }
+    /// A step by its option.
+    pub(crate) fn new(option: &str, target: String) -> Option<Self> {
+        let kind = match option {
+            "call" => StepKind::Call(None),
+            "read" => StepKind::Read,
+            "prompt" => StepKind::Prompt(None),
+            _ => return None,
+        };
+        Some(Self { kind, target })
     }
 
     /// Sets the arguments from a JSON object.
@@ -637,7 +693,7 @@ impl Step {
             }
         };
         // Only the run's timeout, which the user set, ends it.
-        request.timeout(Duration::MAX).progress()
+        request.timeout(Duration::MAX).progress(true)
     }
 }
 
@@ -647,12 +703,8 @@ mod tests {
 
     fn run(args: &[&str]) -> Result<(Settings, Target), String> {
         match parse(args.iter().map(OsString::from))? {
-            Invocation::Run { settings, target } => Ok((*settings, target)),
-            Invocation::Help
-            | Invocation::DemoServer { .. }
-            | Invocation::Auth { .. }
-            | Invocation::Replay { .. }
-            | Invocation::RunAll { .. } => Err("something else".into()),
+            Invocation::Do(settings, Task::Run(target)) => Ok((*settings, target)),
+            Invocation::Do(..) | Invocation::Print(_) | Invocation::DemoServer { .. } => Err("something else".into()),
         }
     }
 
@@ -719,8 +771,39 @@ mod tests {
         assert_eq!((settings.steps.len(), settings.eras), (1, Eras::ModernOnly(ProtocolVersion::V2026_07_28)));
     }
 
+    #[test]
+    fn what_was_meant_is_said_and_no_password() {
+        for (args, words) in [
+            (&["--jsn"][..], "was `--json` meant?"),
+            (&["htpp", "http://a/"], "was `http` meant?"),
+            (&["help", "confi"], "was `config` meant?"),
+            (&["http://ada:hush@a/"], "`http URL`"),
+            (&["http", "http://ada:hu?hush@a/"], "is no http or https URL"),
+            (&["http", "http://ada:hush@[a/"], "is no http or https URL"),
+        ] {
+            let wrong = wrong(args);
+            assert!(wrong.contains(words) && !wrong.contains("hush") && !wrong.contains("hu?"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_help_is_about_a_subcommand_or_all_of_them() {
+        let help = |args: &[&str]| match parse(args.iter().map(OsString::from)) {
+            Ok(Invocation::Print(text)) => text,
+            Ok(_) | Err(_) => panic!("no help: {args:?}"),
+        };
+        let all = help(&["help"]);
+        assert!(["stdio -- COMMAND", "\nconfig:", "\nauth:", "--json"].iter().all(|part| all.contains(part)), "{all}");
+        assert_eq!((help(&["--help"]), help(&["-h"])), (all.clone(), all));
+        let http = help(&["help", "http"]);
+        assert!(http.contains("http URL") && !http.contains("stdio --") && !http.contains("\nconfig:"), "{http}");
+        assert_eq!((help(&["http", "--help"]), help(&["--json", "http", "x", "-h"])), (http.clone(), http));
+        assert!(help(&["help", "auth"]).contains("\nauth:") && help(&["config", "--help"]).contains("\nconfig:"));
+        assert_eq!(help(&["--version"]), concat!("mcp-probe ", env!("CARGO_PKG_VERSION"), "\n"));
+    }
+
     fn read(given: &[(&str, &str)]) -> Result<OAuthSettings, String> {
-        OAuthSettings::read(false, |name| {
+        OAuthSettings::read(false, None, |name| {
             Ok(given.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).into()))
         })
     }
@@ -733,7 +816,10 @@ mod tests {
         let client = options.registered.first().unwrap();
         assert_eq!((&*client.id, client.secret.as_ref().map(Secret::expose)), ("app", Some("hush")));
         assert_eq!((options.scopes.as_deref(), options.stored, options.offline_access), (Some("a b"), true, true));
-        assert_eq!((options.flow, options.tolerance.issuer.as_deref()), (Flow::User, Some("https://as.example")));
+        assert_eq!((options.flow, client.issuer.as_deref()), (Flow::User, Some("https://as.example")));
+        assert_eq!(options.tolerance.issuer.as_deref(), Some("https://as.example"));
+        assert!(read(&given[..2]).unwrap().lacks_issuer() && !read(&given[..1]).unwrap().lacks_issuer());
+        assert!(read(&[("grant", "client-credentials"), ("client-id", "app")]).unwrap().lacks_issuer());
         let direct = read(&[("grant", "client-credentials"), ("client-id", "app"), issuer]).unwrap();
         assert_eq!(direct.options("").flow, Flow::ClientCredentials);
     }
@@ -743,9 +829,7 @@ mod tests {
         for (given, words) in [
             (&[("oauth-port", "0")][..], "--oauth-port needs a port"),
             (&[("grant", "password")], "--grant is client-credentials"),
-            (&[("grant", "client-credentials"), ("issuer", "https://as.example")], "needs a --client-id"),
-            (&[("grant", "client-credentials"), ("client-id", "a")], "--grant client-credentials needs an --issuer"),
-            (&[("client-secret", "hush"), ("client-id", "a")], "--client-secret needs an --issuer"),
+            (&[("grant", "client-credentials")], "needs a --client-id"),
             (&[("client-secret", "hush")], "--client-secret needs a --client-id"),
         ] {
             let wrong = read(given).err().unwrap();

@@ -1,33 +1,30 @@
-//! `probe auth URL`: follows the discovery of a server's authorization, without a browser or a registration. The library
-//! decides what is requested and what is accepted; this module reports it.
+//! `probe auth URL`: what a sign-in at a server would do, up to where a client is registered and a user authorizes. The
+//! library decides what is requested and what is accepted, as in a sign-in; this module reports it.
 
 use std::collections::BTreeMap;
-use std::future::poll_fn;
-use std::pin::pin;
 use std::process::ExitCode;
-use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use http::header::WWW_AUTHENTICATE;
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, Method, StatusCode};
 use mcp_proto::binding::http::{ExchangeId, HttpAction};
 use mcp_proto::binding::oauth::{
-    Authorization, OAuthAction, OAuthError, OAuthEvent, OAuthExchangeId, OAuthInput, OAuthOptions, Reach, Stage,
+    Authorization, OAuthAction, OAuthError, OAuthEvent, OAuthExchangeId, OAuthInput, OAuthOptions, OAuthRequest, Stage,
 };
+use mcp_proto::journal::Input;
 use mcp_proto::{Client, Event, Http, Time};
 use serde::Serialize;
 use serde_json::Value;
-use tokio::time::timeout;
 
-use crate::args::{Settings, Target};
+use crate::args::{OAuthSettings, Settings};
 use crate::drive::Clock;
 use crate::engine::seed;
-use crate::oauth::input_of;
-use crate::peer::Io;
+use crate::oauth::{input_of, is_registration};
+use crate::peer::{Came, FromPeer, Io, Peer, Place, Site};
 use crate::run::Interrupt;
 use crate::text::{cut, one_line};
-use crate::web::without_query;
-use crate::web::{Exchanges, Piece};
+use crate::trace::{Trace, without_query};
+use crate::web::{Id, Piece};
 use crate::{run, text_report};
 
 /// Bound on the discovery after a run that was refused.
@@ -39,6 +36,14 @@ const SHOWN: usize = 500;
 /// How often it is checked whether a signal came.
 const TICK: Duration = Duration::from_millis(250);
 
+/// What is checked before a user authorizes, in order.
+const CHECKS: [(Stage, &str); 4] = [
+    (Stage::ResourceMetadata, "the protected-resource metadata covers this URL and names an authorization server"),
+    (Stage::ServerMetadata, "the metadata of the authorization server is its own, and has usable endpoints and PKCE"),
+    (Stage::Registration, "there is a client, or a way to register one"),
+    (Stage::Authorization, "the user can be sent to the authorization server"),
+];
+
 #[derive(Default, Serialize)]
 struct DiscoveryReport {
     steps: Vec<Step>,
@@ -48,6 +53,9 @@ struct DiscoveryReport {
     issuer: Option<String>,
     #[serde(skip)]
     is_good: bool,
+    /// What a sign-in checks, and what came of it.
+    #[serde(skip)]
+    checks: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -66,19 +74,24 @@ struct InFlight {
     body: Vec<u8>,
 }
 
-/// A piece of an exchange.
-enum Received {
-    Server(ExchangeId, Piece),
-    OAuth(OAuthExchangeId, Piece),
+/// How a discovery ended.
+enum End {
+    /// The session ended before.
+    Closed,
+    /// What remains needs a registration, a user, or a secret.
+    Passed,
+    Failed(OAuthError),
 }
 
 const CHALLENGE: &str = "challenge";
 const RESOURCE: &str = "resource-metadata";
 const SERVER: &str = "server-metadata";
+/// Begins what is found of metadata that names authorization servers.
+const SERVERS: &str = "authorization servers: ";
 
-pub(crate) fn report(settings: &Settings, target: &Target, interrupt: &Interrupt) -> ExitCode {
-    let Target::Http { url, http, .. } = target else { return ExitCode::from(2) };
-    let report = match inspect(settings, url, http, settings.timeout, interrupt) {
+pub(crate) fn report(settings: &Settings, url: String, interrupt: &Interrupt) -> ExitCode {
+    let site = Site { url, headers: settings.headers.clone() };
+    let report = match inspect(settings, &site, settings.timeout, interrupt) {
         Ok(report) => report,
         Err(wrong) => return crate::text::misused(&wrong),
     };
@@ -90,103 +103,130 @@ pub(crate) fn report(settings: &Settings, target: &Target, interrupt: &Interrupt
     crate::text::status(printed, report.is_good)
 }
 
-/// What the failure's message says of a server that demands a token: whether it offers OAuth, and where.
-pub(crate) fn offer(settings: &Settings, target: &Target, interrupt: &Interrupt) -> Option<String> {
-    let Target::Http { url, http, .. } = target else { return None };
-    let report = inspect(settings, url, http, OFFER, interrupt).ok()?;
-    Some(match &report.issuer {
-        Some(issuer) if report.is_good => format!(". The server offers OAuth at `{issuer}`: --oauth obtains a token"),
-        Some(_) | None => format!(". OAuth: {}", report.verdict),
-    })
+/// How a server's token is obtained.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum How {
+    /// By an option.
+    Option,
+    /// By the server's entry in a file.
+    Entry,
+    /// It was tried: the message has the reason of the failure already.
+    Tried,
+}
+
+/// What the message of a failure says of a server that demands a token: whether it offers OAuth, and where.
+pub(crate) fn offer(
+    settings: &Settings,
+    site: &Site,
+    how: How,
+    bound: Duration,
+    interrupt: &Interrupt,
+) -> Option<String> {
+    let report = inspect(settings, site, bound.min(OFFER), interrupt).ok()?;
+    let Some(issuer) = report.issuer.as_ref().filter(|_| report.is_good) else {
+        return (how != How::Tried).then(|| format!(". OAuth: {}", report.verdict));
+    };
+    let then = match how {
+        How::Tried => format!("; registration: {}", report.registration.join(", ")),
+        How::Entry => ": `auth: oauth` in its entry obtains a token".into(),
+        How::Option if settings.oauth.as_ref().is_some_and(OAuthSettings::lacks_issuer) => {
+            format!(
+                ": a client secret goes only to the server that it belongs to, so give --issuer {issuer} if it does"
+            )
+        }
+        How::Option => ": --oauth obtains a token".into(),
+    };
+    Some(format!(". The server offers OAuth at `{issuer}`{then}"))
 }
 
 fn inspect(
     settings: &Settings,
-    url: &str,
-    http: &Http,
+    site: &Site,
     bound: Duration,
     interrupt: &Interrupt,
 ) -> Result<DiscoveryReport, String> {
-    let mut options = OAuthOptions::new("mcp-probe", "http://127.0.0.1/callback");
-    options.may_ask_user = false;
-    let authorization = Authorization::new(url, options, run::entropy()?, Time::ZERO, run::unix());
+    let redirect_uri = "http://127.0.0.1/callback";
+    let oauth = settings.oauth.as_ref();
+    let mut options = match oauth {
+        Some(oauth) => oauth.options(redirect_uri),
+        None => OAuthOptions::new("mcp-probe", redirect_uri),
+    };
+    options.stored = false;
+    // No secret is sent, and none needs its issuer here.
+    options.registered.iter_mut().for_each(|client| client.secret = None);
+    let authorization = Authorization::new(&site.url, options, run::entropy()?, Time::ZERO, run::unix());
     let authorization = authorization.map_err(|wrong| wrong.to_string())?;
-    let session = Client::new(http.clone().with_oauth(authorization), run::options(settings), seed());
+    let http = Http::new(&site.url).map_err(|wrong| wrong.to_string())?.with_oauth(authorization);
+    let options = run::options(settings);
+    let trace = Trace::new(options.limits.message, false);
+    let mut peer = Peer::new(String::new(), Place::Web(site.clone()), trace);
     let mut io = Io::new()?;
-    let http = io.client()?;
+    peer.prepare(|| io.client())?;
     let mut inspector = Inspector {
         clock: Clock(Instant::now()),
-        session,
-        own: settings.headers.clone(),
-        server: Exchanges::new(http.clone()),
-        oauth: Exchanges::new(http),
+        session: Client::new(http, options, seed()),
+        peer,
         in_flight: BTreeMap::new(),
-        messages: BTreeMap::new(),
+        first: None,
+        method: None,
         report: DiscoveryReport::default(),
         has_discovered: false,
         end: None,
     };
-    // A report that is not complete says so.
-    io.block_on(async { timeout(bound, inspector.run(interrupt)).await.unwrap_or_default() });
-    Ok(inspector.finish(bound))
+    inspector.run(&mut io, bound, interrupt);
+    Ok(inspector.finish(oauth))
 }
 
 struct Inspector {
     clock: Clock,
     session: Client<Http>,
-    /// Headers of the requests to the MCP server.
-    own: HeaderMap,
-    server: Exchanges<ExchangeId>,
-    oauth: Exchanges<OAuthExchangeId>,
+    peer: Peer,
     in_flight: BTreeMap<OAuthExchangeId, InFlight>,
-    /// The step of a request to the MCP server that is shown.
-    messages: BTreeMap<ExchangeId, usize>,
+    /// The first request to the MCP server, which is the first step.
+    first: Option<ExchangeId>,
+    /// How a client that registers authenticates.
+    method: Option<String>,
     report: DiscoveryReport,
     /// An authorization was requested, without or after a refusal.
     has_discovered: bool,
-    end: Option<Result<(), OAuthError>>,
+    end: Option<End>,
 }
 
 impl Inspector {
-    async fn run(&mut self, interrupt: &Interrupt) {
+    /// Goes on until the end, or until this time is up: then the report is not complete, and says so.
+    fn run(&mut self, io: &mut Io, bound: Duration, interrupt: &Interrupt) {
         // A new session can be opened.
         let _ = self.session.open(self.clock.now());
-        while self.end.is_none() && !interrupt.came() {
+        while !interrupt.came() && self.clock.0.elapsed() < bound {
             while let Some(action) = self.session.poll() {
-                self.act(action);
+                self.act(io, action);
             }
             if self.end.is_some() || self.session.is_closed() {
                 return;
             }
-            let wait = self.session.deadline().map_or(TICK, |at| at.since(self.clock.now()).min(TICK));
-            let (server, oauth) = (&mut self.server, &mut self.oauth);
-            let received = poll_fn(|context| {
-                if let Poll::Ready(Some((exchange, piece))) = pin!(server.next()).poll(context) {
-                    return Poll::Ready(Received::Server(exchange, piece));
-                }
-                match pin!(oauth.next()).poll(context) {
-                    Poll::Ready(Some((exchange, piece))) => Poll::Ready(Received::OAuth(exchange, piece)),
-                    Poll::Ready(None) | Poll::Pending => Poll::Pending,
-                }
-            });
-            match timeout(wait, received).await {
-                Ok(Received::Server(exchange, piece)) => self.receive(exchange, piece),
-                Ok(Received::OAuth(exchange, piece)) => self.receive_oauth(exchange, &piece),
-                Err(_) => self.session.handle_timeout(self.clock.now()),
+            let tick = TICK.min(bound.saturating_sub(self.clock.0.elapsed()));
+            let tick = self.session.deadline().map_or(tick, |at| at.since(self.clock.now()).min(tick));
+            let until = Instant::now().checked_add(tick).unwrap_or_else(Instant::now);
+            match io.wait(std::slice::from_mut(&mut self.peer), None, until) {
+                Some(Came::Server(_, FromPeer::Input(input))) => self.receive(input),
+                Some(Came::Server(_, FromPeer::OAuth(exchange, piece))) => self.receive_oauth(exchange, &piece),
+                Some(Came::Access(_)) | None => self.session.handle_timeout(self.clock.now()),
             }
         }
     }
 
-    fn act(&mut self, action: HttpAction) {
+    fn act(&mut self, io: &Io, action: HttpAction) {
+        let _context = io.enter();
         match action {
             HttpAction::Request(it) => {
-                if self.report.steps.is_empty() {
-                    let step = self.step(CHALLENGE, &it.request);
-                    self.messages.insert(it.exchange, step);
+                if self.first.is_none() {
+                    self.first = Some(it.exchange);
+                    self.step(CHALLENGE, &it.request);
                 }
-                self.server.start(it.exchange, Reach::Any, it.request, self.own.clone());
+                self.peer.request(self.clock.now(), it);
             }
-            HttpAction::Drop(exchange) => self.server.drop(exchange),
+            HttpAction::Drop(exchange) => self.peer.drop(Id::Server(exchange)),
+            HttpAction::OAuth(OAuthAction::Request(it)) if it.request.method() == Method::POST => self.register(&it),
             HttpAction::OAuth(OAuthAction::Request(it)) => {
                 self.has_discovered = true;
                 let path = it.request.uri().path();
@@ -194,17 +234,38 @@ impl Inspector {
                 let was_server = self.report.steps.last().is_some_and(|step| step.stage == SERVER);
                 let step = self.step(if is_server || was_server { SERVER } else { RESOURCE }, &it.request);
                 self.in_flight.insert(it.exchange, InFlight { step, ..InFlight::default() });
-                self.oauth.start(it.exchange, it.reach, it.request, HeaderMap::new());
+                self.peer.request_oauth(it);
             }
-            HttpAction::OAuth(OAuthAction::Drop(exchange)) => self.oauth.drop(exchange),
-            HttpAction::OAuth(OAuthAction::Event(OAuthEvent::Failed(error))) => self.end = Some(Err(error)),
+            HttpAction::OAuth(OAuthAction::Drop(exchange)) => self.peer.drop(Id::OAuth(exchange)),
+            HttpAction::OAuth(OAuthAction::Browse(_)) => self.end = Some(End::Passed),
+            HttpAction::OAuth(OAuthAction::Event(OAuthEvent::Failed(error))) => self.end = Some(End::Failed(error)),
             // It demands no token for its lists; it may for calls.
             HttpAction::Event(Event::Ready) if !self.has_discovered => {
                 let now = self.clock.now();
                 self.session.handle_oauth(now, OAuthInput::Authorize);
             }
-            HttpAction::Event(Event::Closed { .. }) => self.end = Some(Ok(())),
+            HttpAction::Event(Event::Closed { .. }) => self.end = Some(End::Closed),
             HttpAction::Event(_) | HttpAction::OAuth(_) | _ => {}
+        }
+    }
+
+    /// Answers a registration as a server does that accepts all of it. Any other request needs a user or a secret.
+    fn register(&mut self, it: &OAuthRequest) {
+        let client = serde_json::from_slice(it.request.body()).ok().filter(|_| is_registration(it));
+        let Some(Value::Object(mut client)) = client else { return self.end = Some(End::Passed) };
+        let method = client.get("token_endpoint_auth_method").and_then(Value::as_str);
+        self.method = method.map(str::to_owned);
+        for name in ["client_id", "client_secret"] {
+            client.insert(name.into(), "unregistered".into());
+        }
+        let (now, exchange) = (self.clock.now(), it.exchange);
+        let pieces = [
+            Piece::Head(StatusCode::CREATED, HeaderMap::new()),
+            Piece::Body(Value::from(client).to_string().into_bytes()),
+            Piece::End,
+        ];
+        for piece in &pieces {
+            self.session.handle_oauth(now, input_of(exchange, piece));
         }
     }
 
@@ -214,25 +275,21 @@ impl Inspector {
         self.report.steps.len().saturating_sub(1)
     }
 
-    fn receive(&mut self, exchange: ExchangeId, piece: Piece) {
-        let now = self.clock.now();
-        let step = self.messages.get(&exchange).and_then(|step| self.report.steps.get_mut(*step));
-        if let Some(step) = step {
-            match &piece {
-                Piece::Head(status, headers) => {
-                    step.status = Some(status.as_u16());
-                    step.finding = challenge(*status, headers);
-                }
-                Piece::Failure(_, why) => step.finding = shown(why),
-                Piece::Body(_) | Piece::End => {}
+    #[allow(clippy::wildcard_enum_match_arm, reason = "the rest of a response is not shown")]
+    fn receive(&mut self, input: Input) {
+        let shown = match &input {
+            Input::Head { exchange, status, headers } if self.first == Some(*exchange) => {
+                Some((Some(status.as_u16()), challenge(*status, headers)))
             }
+            Input::Failure { exchange, why, .. } if self.first == Some(*exchange) => Some((None, self::shown(why))),
+            _ => None,
+        };
+        if let (Some((status, finding)), Some(step)) = (shown, self.report.steps.first_mut()) {
+            step.status = status.or(step.status);
+            step.finding = finding;
         }
-        match piece {
-            Piece::Head(status, headers) => self.session.handle_head(now, exchange, status, &headers),
-            Piece::Body(chunk) => self.session.handle_body(now, exchange, &chunk),
-            Piece::End => self.session.handle_end(now, exchange),
-            Piece::Failure(broken, why) => self.session.handle_failure(now, exchange, broken, &why),
-        }
+        // An input of a transport is no command, which could be refused.
+        let _ = self.session.apply(self.clock.now(), input);
     }
 
     fn receive_oauth(&mut self, exchange: OAuthExchangeId, piece: &Piece) {
@@ -273,50 +330,79 @@ impl Inspector {
         };
     }
 
-    fn finish(self, bound: Duration) -> DiscoveryReport {
-        let mut report = self.report;
-        let has_server = report.issuer.is_some();
-        let issuer = report.issuer.clone().unwrap_or_default();
-        match self.end {
-            None => report.verdict = format!("not done within {bound:?}"),
-            Some(Ok(())) if report.steps.iter().all(|step| step.stage == CHALLENGE) => {
-                report.verdict = "the server cannot be reached, or is no MCP server".into();
+    fn finish(self, oauth: Option<&OAuthSettings>) -> DiscoveryReport {
+        let Self { mut report, end, clock, method, .. } = self;
+        let ways = report.registration.join(", ");
+        report.verdict = match (end, report.issuer.clone()) {
+            (None, _) => format!("not done after {:.1?}", clock.0.elapsed()),
+            (Some(End::Closed), _) if report.steps.iter().all(|step| step.stage == CHALLENGE) => {
+                "the server cannot be reached, or is no MCP server".into()
             }
-            Some(Ok(())) => report.verdict = "the server ended the session".into(),
-            // DiscoveryReport ends where a user would be needed.
-            Some(Err(error)) if matches!(error.stage, Stage::Authorization | Stage::Registration) && has_server => {
+            (Some(End::Closed), _) => "the server ended the session".into(),
+            (Some(End::Passed), None) => {
+                "the server has no metadata. Servers of 2025-03-26 may have `/authorize`, `/token` and `/register` all \
+                 the same; otherwise its operator has to add protected-resource metadata"
+                    .into()
+            }
+            (Some(End::Passed), Some(issuer)) => {
                 report.is_good = true;
-                let ways = report.registration.join(", ");
-                report.verdict = format!("a token can be obtained from `{issuer}`; registration: {ways}");
+                report.check(None, method.as_deref());
+                format!("a token can be obtained from `{issuer}`; registration: {ways}")
             }
-            Some(Err(error)) if matches!(error.stage, Stage::Authorization | Stage::Registration) => {
-                report.verdict =
-                    "the server has no metadata. Servers of 2025-03-26 may have `/authorize`, `/token` and \
-                                `/register` all the same; otherwise its operator has to add protected-resource metadata"
-                        .into();
-            }
-            Some(Err(error)) => {
-                if let Some(step) = report.steps.last_mut() {
-                    step.finding = format!("{}. {}", step.finding, error.reason);
+            (Some(End::Failed(error)), issuer) => {
+                report.check(Some(error.stage), method.as_deref());
+                let advice = text_report::authorization(error.stage, oauth);
+                // A client that is not known here may do.
+                let is_unknown = error.stage == Stage::Registration && oauth.is_none_or(|oauth| oauth.client.is_none());
+                if let Some(issuer) = issuer.filter(|_| is_unknown) {
+                    report.is_good = true;
+                    format!(
+                        "a token can be obtained from `{issuer}` by a client that it knows; registration: {ways}. {advice}"
+                    )
+                } else {
+                    if let Some(step) = report.steps.last_mut() {
+                        step.finding = format!("{}. {}", step.finding, one_line(&error.reason));
+                    }
+                    report.registration.clear();
+                    format!("{}. {advice}", one_line(&error.to_string()))
                 }
-                report.registration.clear();
-                report.verdict = format!("{error}. {}", text_report::authorization(error.stage));
             }
-        }
+        };
         report
     }
 }
 
 impl DiscoveryReport {
+    /// Lists what a sign-in checks, and the first that failed. `method`: how a client that registers authenticates.
+    fn check(&mut self, failed: Option<Stage>, method: Option<&str>) {
+        let at = failed.and_then(|failed| CHECKS.iter().position(|(stage, _)| *stage == failed));
+        let named = |step: &Step| step.stage == RESOURCE && step.finding.starts_with(SERVERS);
+        for (index, (stage, what)) in CHECKS.iter().enumerate() {
+            let (result, detail) = match (at, stage, method) {
+                (Some(at), ..) if index == at => ("FAILS", String::new()),
+                (Some(at), ..) if index > at => ("-", String::new()),
+                (_, Stage::ResourceMetadata, _) if !self.steps.iter().any(named) => {
+                    ("-", ": there is none, and the server's own origin is asked, as of 2025-03-26".into())
+                }
+                (_, Stage::Registration, Some(method)) => {
+                    ("ok", format!(": dynamic, authenticates by `{}`", one_line(method)))
+                }
+                _ => ("ok", String::new()),
+            };
+            self.checks.push(format!("   {result:<6}{}: {what}{detail}", stage.as_str()));
+        }
+    }
+
     /// The report for people.
     fn text(&self) -> String {
-        let mut out = String::new();
+        let mut lines = Vec::new();
         for (number, step) in (1_u32..).zip(&self.steps) {
             let status = step.status.map_or_else(|| "no response".into(), |status| format!("HTTP {status}"));
-            out.push_str(&format!("{number}. {}: {}\n   {status}: {}\n", step.stage, step.request, step.finding));
+            lines.push(format!("{number}. {}: {}\n   {status}: {}", step.stage, one_line(&step.request), step.finding));
         }
-        out.push_str(&format!("{}\n", self.verdict));
-        out
+        lines.extend(self.checks.first().map(|_| "What a sign-in checks:".into()));
+        lines.extend(self.checks.iter().chain([&self.verdict]).cloned());
+        lines.join("\n") + "\n"
     }
 }
 
@@ -341,18 +427,24 @@ fn listed(document: &Value, name: &str) -> Option<String> {
     Some(shown(&strings.join(" ")))
 }
 
+/// A string of a document, or that there is none.
+fn named(document: &Value, name: &str) -> String {
+    document.get(name).and_then(Value::as_str).map_or_else(|| "none".into(), shown)
+}
+
+fn scopes(document: &Value) -> String {
+    listed(document, "scopes_supported").map(|scopes| format!("; scopes: {scopes}")).unwrap_or_default()
+}
+
 fn resource(document: &Value) -> String {
     let servers = listed(document, "authorization_servers").unwrap_or_else(|| "none".into());
-    let named = document.get("resource").and_then(Value::as_str).map_or_else(|| "none".into(), shown);
-    let scopes = listed(document, "scopes_supported").map(|scopes| format!("; scopes: {scopes}")).unwrap_or_default();
-    format!("authorization servers: {servers}; resource: {named}{scopes}")
+    format!("{SERVERS}{servers}; resource: {}{}", named(document, "resource"), scopes(document))
 }
 
 fn server(document: &Value) -> String {
-    let issuer = document.get("issuer").and_then(Value::as_str).map_or_else(|| "none".into(), shown);
     let methods = listed(document, "code_challenge_methods_supported").unwrap_or_else(|| "none".into());
-    let scopes = listed(document, "scopes_supported").map(|scopes| format!("; scopes: {scopes}")).unwrap_or_default();
-    format!("issuer: {issuer}; PKCE: {methods}; registration: {}{scopes}", ways(document).join(", "))
+    let (issuer, ways) = (named(document, "issuer"), ways(document).join(", "));
+    format!("issuer: {issuer}; PKCE: {methods}; registration: {ways}{}", scopes(document))
 }
 
 /// The registrations that would work.

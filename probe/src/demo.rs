@@ -385,7 +385,7 @@ impl Server {
     }
 
     /// A resource's media type and text. The error code for a missing resource depends on the era.
-    fn find(&self, request: &Request, uri: &str) -> Result<(&'static str, String), Refusal> {
+    fn find(&self, request: &Request, uri: &str) -> Result<(String, String), Refusal> {
         let code = match request.era {
             Era::Legacy => -32002,
             Era::Modern => -32602,

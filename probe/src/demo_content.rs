@@ -29,76 +29,90 @@ pub(crate) fn capabilities() -> Value {
     })
 }
 
-/// Media type, URI, name, title, text.
-const RESOURCES: [(&str, &str, &str, &str, &str); 7] = [
-    (
-        "text/markdown",
-        "garden://welcome",
-        "welcome",
-        "Welcome",
-        "# The demo garden\n\nThe gate is never locked. Mind the hedgehog.\n",
-    ),
-    (
-        "text/markdown",
-        "garden://beds/herbs",
-        "herbs",
-        "The herb bed",
-        "# Herbs\n\n- thyme, by the path\n- lemon balm, everywhere\n- basil, when the snails agree\n",
-    ),
-    (
-        "text/markdown",
-        "garden://beds/roses",
-        "roses",
-        "The rose bed",
-        "# Roses\n\nThree old bushes. The yellow one was here before the house.\n",
-    ),
-    (
-        "text/markdown",
-        "garden://beds/pumpkins",
-        "pumpkins",
-        "The pumpkin bed",
-        "# Pumpkins\n\nOne vine, two pumpkins, and a plan to reach the compost heap.\n",
-    ),
-    ("application/json", RAIN, "rain", "Rain this week", r#"{"unit": "mm", "days": [0, 4, 11, 2, 0, 0, 7]}"#),
-    (
-        "text/csv",
-        "garden://visitors",
-        "visitors",
-        "Visitors counted",
-        "visitor,count\nbumblebee,14\nblackbird,2\nhedgehog,1\n",
-    ),
-    (
-        "text/plain",
-        "garden://shed",
-        "shed",
-        "What is in the shed",
-        "A spade, a rake, nine flowerpots, and the good chair.\n",
-    ),
-];
+/// URI, name, media type, title, text.
+const RESOURCES: &str = r##"[
+["garden://welcome", "welcome", "text/markdown", "Welcome",
+ "# The demo garden\n\nThe gate is never locked. Mind the hedgehog.\n"],
+["garden://beds/herbs", "herbs", "text/markdown", "The herb bed",
+ "# Herbs\n\n- thyme, by the path\n- lemon balm, everywhere\n- basil, when the snails agree\n"],
+["garden://beds/roses", "roses", "text/markdown", "The rose bed",
+ "# Roses\n\nThree old bushes. The yellow one was here before the house.\n"],
+["garden://beds/pumpkins", "pumpkins", "text/markdown", "The pumpkin bed",
+ "# Pumpkins\n\nOne vine, two pumpkins, and a plan to reach the compost heap.\n"],
+["garden://rain", "rain", "application/json", "Rain this week",
+ "{\"unit\": \"mm\", \"days\": [0, 4, 11, 2, 0, 0, 7]}"],
+["garden://visitors", "visitors", "text/csv", "Visitors counted",
+ "visitor,count\nbumblebee,14\nblackbird,2\nhedgehog,1\n"],
+["garden://shed", "shed", "text/plain", "What is in the shed",
+ "A spade, a rake, nine flowerpots, and the good chair.\n"]]"##;
 
-const MONTHS: [(&str, &str); 12] = [
-    ("january", "Read seed catalogues by the stove."),
-    ("february", "Prune the roses before they wake."),
-    ("march", "Sow peas. Cover them from the pigeons."),
-    ("april", "Plant potatoes, and watch the night frost."),
-    ("may", "Set the pumpkins out after the ice saints."),
-    ("june", "Pick strawberries early, before the blackbird."),
-    ("july", "Water at dusk. Sit in the good chair."),
-    ("august", "Cut the lavender, leave some to the bees."),
-    ("september", "Harvest onions and hang them in the shed."),
-    ("october", "Carry the pumpkins in, one at a time."),
-    ("november", "Rake the leaves into a heap for the hedgehog."),
-    ("december", "Feed the birds. The garden sleeps."),
-];
+const TEMPLATES: &str = r#"[
+{"uriTemplate": "garden://beds/{bed}", "name": "bed", "title": "A bed", "mimeType": "text/markdown",
+ "description": "What grows in a bed: herbs, roses or pumpkins."},
+{"uriTemplate": "garden://months/{month}", "name": "month", "title": "A month's work", "mimeType": "text/plain",
+ "description": "What to do in a month, named in English and in lower case."}]"#;
+
+const PROMPTS: &str = r#"[
+{"name": "haiku", "title": "Garden haiku", "description": "Asks for a haiku about something in the garden.",
+ "arguments": [{"name": "subject", "description": "What the haiku is about.", "required": true}]},
+{"name": "plant_doctor", "title": "Plant doctor", "description": "Asks what ails a plant.",
+ "arguments": [{"name": "plant", "description": "The plant.", "required": true},
+               {"name": "symptom", "description": "What looks wrong.", "required": true}]},
+{"name": "week_plan", "title": "Plan for the week", "description": "Asks for seven small tasks.",
+ "arguments": [{"name": "season", "description": "The season, if not the present one.", "required": false}]}]"#;
+
+const TOOLS: &str = r#"[
+{"name": "echo", "title": "Echo", "description": "Gives the text back.",
+ "inputSchema": {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"],
+                 "additionalProperties": false},
+ "annotations": {"readOnlyHint": true}},
+{"name": "add", "title": "Add", "description": "Adds two numbers.",
+ "inputSchema": {"type": "object", "properties": {"a": {"type": "number"}, "b": {"type": "number"}},
+                 "required": ["a", "b"], "additionalProperties": false},
+ "outputSchema": {"type": "object", "properties": {"sum": {"type": "number"}}, "required": ["sum"]},
+ "annotations": {"readOnlyHint": true}},
+{"name": "sleep", "title": "Sleep", "description": "Answers after a while, and tells of its progress if asked to.",
+ "inputSchema": {"type": "object", "required": ["ms"], "additionalProperties": false, "properties":
+     {"ms": {"type": "integer", "minimum": 0, "description": "Milliseconds. More than 60000 counts as 60000."}}},
+ "annotations": {"readOnlyHint": true}},
+{"name": "slow", "title": "Slow",
+ "description": "Waters the beds, which takes four seconds; tells of its progress if asked to.",
+ "inputSchema": {"type": "object", "additionalProperties": false},
+ "annotations": {"destructiveHint": false, "idempotentHint": false}},
+{"name": "fail", "title": "Fail", "description": "Fails, always.",
+ "inputSchema": {"type": "object", "additionalProperties": false}},
+{"name": "toggle_tool", "title": "Toggle a tool", "description": "Adds the tool `surprise`, or takes it away again.",
+ "inputSchema": {"type": "object", "additionalProperties": false},
+ "annotations": {"destructiveHint": false, "idempotentHint": false}},
+{"name": "server_time", "title": "Server time", "description": "Tells the time on the server.",
+ "inputSchema": {"type": "object", "additionalProperties": false}, "annotations": {"readOnlyHint": true}},
+{"name": "surprise", "title": "Surprise", "description": "Only there after `toggle_tool`.",
+ "inputSchema": {"type": "object", "additionalProperties": false}, "annotations": {"readOnlyHint": true}},
+{"name": "butterfly", "title": "Butterfly", "description": "Comes and goes by itself, while the garden is watched.",
+ "inputSchema": {"type": "object", "additionalProperties": false}, "annotations": {"readOnlyHint": true}}]"#;
+
+const MONTHS: &str = r#"{
+"january": "Read seed catalogues by the stove.", "february": "Prune the roses before they wake.",
+"march": "Sow peas. Cover them from the pigeons.", "april": "Plant potatoes, and watch the night frost.",
+"may": "Set the pumpkins out after the ice saints.", "june": "Pick strawberries early, before the blackbird.",
+"july": "Water at dusk. Sit in the good chair.", "august": "Cut the lavender, leave some to the bees.",
+"september": "Harvest onions and hang them in the shed.", "october": "Carry the pumpkins in, one at a time.",
+"november": "Rake the leaves into a heap for the hedgehog.", "december": "Feed the birds. The garden sleeps."}"#;
+
+/// The definitions in a text, which is JSON.
+fn parsed<T: Default + serde::de::DeserializeOwned>(text: &str) -> T {
+    serde_json::from_str(text).unwrap_or_default()
+}
 
 /// A resource's media type and text, listed or from a template. Each rain event increases today's amount.
-pub(crate) fn read(uri: &str, showers: u8) -> Option<(&'static str, String)> {
+pub(crate) fn read(uri: &str, showers: u8) -> Option<(String, String)> {
     if let Some(month) = uri.strip_prefix("garden://months/") {
-        let (_, task) = MONTHS.into_iter().find(|(name, _)| *name == month)?;
-        return Some(("text/plain", task.into()));
+        let months: Map<String, Value> = parsed(MONTHS);
+        return Some(("text/plain".into(), months.get(month)?.as_str()?.into()));
     }
-    let (mime_type, .., text) = RESOURCES.into_iter().find(|(_, own, ..)| *own == uri)?;
-    let text = if uri == RAIN { rain(showers) } else { text.into() };
+    let resources: Vec<[String; 5]> = parsed(RESOURCES);
+    let [.., mime_type, _, text] = resources.into_iter().find(|[own, ..]| own == uri)?;
+    let text = if uri == RAIN { rain(showers) } else { text };
     Some((mime_type, text))
 }
 
@@ -109,62 +123,29 @@ fn rain(showers: u8) -> String {
 }
 
 pub(crate) fn resources() -> Vec<Value> {
-    RESOURCES
-        .into_iter()
-        .map(|(mime_type, uri, name, title, text)| {
-            let size = text.len();
-            json!({"uri": uri, "name": name, "title": title, "mimeType": mime_type, "size": size})
-        })
-        .collect()
+    let resources: Vec<[String; 5]> = parsed(RESOURCES);
+    let listed = resources.into_iter().map(|[uri, name, mime_type, title, text]| {
+        json!({"uri": uri, "name": name, "title": title, "mimeType": mime_type, "size": text.len()})
+    });
+    listed.collect()
 }
 
 pub(crate) fn templates() -> Vec<Value> {
-    vec![
-        json!({
-            "uriTemplate": "garden://beds/{bed}",
-            "name": "bed",
-            "title": "A bed",
-            "description": "What grows in a bed: herbs, roses or pumpkins.",
-            "mimeType": "text/markdown",
-        }),
-        json!({
-            "uriTemplate": "garden://months/{month}",
-            "name": "month",
-            "title": "A month's work",
-            "description": "What to do in a month, named in English and in lower case.",
-            "mimeType": "text/plain",
-        }),
-    ]
+    parsed(TEMPLATES)
 }
 
 pub(crate) fn prompts() -> Vec<Value> {
-    vec![
-        json!({
-            "name": "haiku",
-            "title": "Garden haiku",
-            "description": "Asks for a haiku about something in the garden.",
-            "arguments": [prompt_argument("subject", "What the haiku is about.", true)],
-        }),
-        json!({
-            "name": "plant_doctor",
-            "title": "Plant doctor",
-            "description": "Asks what ails a plant.",
-            "arguments": [
-                prompt_argument("plant", "The plant.", true),
-                prompt_argument("symptom", "What looks wrong.", true),
-            ],
-        }),
-        json!({
-            "name": "week_plan",
-            "title": "Plan for the week",
-            "description": "Asks for seven small tasks.",
-            "arguments": [prompt_argument("season", "The season, if not the present one.", false)],
-        }),
-    ]
+    parsed(PROMPTS)
 }
 
-fn prompt_argument(name: &str, description: &str, required: bool) -> Value {
-    json!({"name": name, "description": description, "required": required})
+pub(crate) fn tools(guests: Guests) -> Vec<Value> {
+    let mut tools: Vec<Value> = parsed(TOOLS);
+    tools.retain(|tool| match tool.get("name").and_then(Value::as_str) {
+        Some("surprise") => guests.surprise,
+        Some("butterfly") => guests.butterfly,
+        Some(_) | None => true,
+    });
+    tools
 }
 
 /// The text of a prompt in `prompts`, with checked arguments.
@@ -182,105 +163,6 @@ pub(crate) fn prompt<'a>(name: &str, argument: impl Fn(&str) -> Option<&'a str>)
             format!("Plan a week of garden work for {season}: one small task a day.")
         }
     }
-}
-
-pub(crate) fn tools(guests: Guests) -> Vec<Value> {
-    let nothing = json!({"type": "object", "additionalProperties": false});
-    let mut tools = vec![
-        json!({
-            "name": "echo",
-            "title": "Echo",
-            "description": "Gives the text back.",
-            "inputSchema": {
-                "type": "object",
-                "properties": {"text": {"type": "string"}},
-                "required": ["text"],
-                "additionalProperties": false,
-            },
-            "annotations": {"readOnlyHint": true},
-        }),
-        json!({
-            "name": "add",
-            "title": "Add",
-            "description": "Adds two numbers.",
-            "inputSchema": {
-                "type": "object",
-                "properties": {"a": {"type": "number"}, "b": {"type": "number"}},
-                "required": ["a", "b"],
-                "additionalProperties": false,
-            },
-            "outputSchema": {
-                "type": "object",
-                "properties": {"sum": {"type": "number"}},
-                "required": ["sum"],
-            },
-            "annotations": {"readOnlyHint": true},
-        }),
-        json!({
-            "name": "sleep",
-            "title": "Sleep",
-            "description": "Answers after a while, and tells of its progress if asked to.",
-            "inputSchema": {
-                "type": "object",
-                "properties": {
-                    "ms": {
-                        "type": "integer",
-                        "minimum": 0,
-                        "description": "Milliseconds. More than 60000 counts as 60000.",
-                    },
-                },
-                "required": ["ms"],
-                "additionalProperties": false,
-            },
-            "annotations": {"readOnlyHint": true},
-        }),
-        json!({
-            "name": "slow",
-            "title": "Slow",
-            "description": "Waters the beds, which takes four seconds; tells of its progress if asked to.",
-            "inputSchema": nothing,
-            "annotations": {"destructiveHint": false, "idempotentHint": false},
-        }),
-        json!({
-            "name": "fail",
-            "title": "Fail",
-            "description": "Fails, always.",
-            "inputSchema": nothing,
-        }),
-        json!({
-            "name": "toggle_tool",
-            "title": "Toggle a tool",
-            "description": "Adds the tool `surprise`, or takes it away again.",
-            "inputSchema": nothing,
-            "annotations": {"destructiveHint": false, "idempotentHint": false},
-        }),
-        json!({
-            "name": "server_time",
-            "title": "Server time",
-            "description": "Tells the time on the server.",
-            "inputSchema": nothing,
-            "annotations": {"readOnlyHint": true},
-        }),
-    ];
-    if guests.surprise {
-        tools.push(json!({
-            "name": "surprise",
-            "title": "Surprise",
-            "description": "Only there after `toggle_tool`.",
-            "inputSchema": nothing,
-            "annotations": {"readOnlyHint": true},
-        }));
-    }
-    if guests.butterfly {
-        tools.push(json!({
-            "name": "butterfly",
-            "title": "Butterfly",
-            "description": "Comes and goes by itself, while the garden is watched.",
-            "inputSchema": nothing,
-            "annotations": {"readOnlyHint": true},
-        }));
-    }
-    tools
 }
 
 /// Calls a tool that needs no server state: its result, or a message for the model.

@@ -46,11 +46,12 @@ const QUEUE: usize = 64;
 pub(crate) fn serve(watched: Option<u32>) -> io::Result<()> {
     let mut server = Server::default();
     let mut life = Life::new(watched)?;
-    let mut silence: Option<Silence> = None;
+    // The lines that wait. The lock blocks sleeping calls from writing.
+    let mut silence: Option<(Vec<Vec<u8>>, StdoutLock<'static>)> = None;
     loop {
         match life.next()? {
             Next::Line(line) => match &mut silence {
-                Some(silence) => silence.queued.push(line),
+                Some((queued, _)) => queued.push(line),
                 None => server.handle_line(&line)?,
             },
             Next::Act(Act::Butterfly(there)) => {
@@ -65,11 +66,11 @@ pub(crate) fn serve(watched: Option<u32>) -> io::Result<()> {
             }
             Next::Act(Act::Hush) => {
                 log("silence");
-                silence = Some(Silence { queued: Vec::new(), _output: io::stdout().lock() });
+                silence = Some((Vec::new(), io::stdout().lock()));
             }
             Next::Act(Act::Speak) => {
                 log("it speaks again");
-                let queued = silence.take().map(|silence| silence.queued).unwrap_or_default();
+                let queued = silence.take().map(|(queued, _)| queued).unwrap_or_default();
                 queued.iter().try_for_each(|line| server.handle_line(line))?;
             }
             Next::Act(leave @ Act::Leave) if server.is_busy() => life.postpone(leave),
@@ -81,12 +82,6 @@ pub(crate) fn serve(watched: Option<u32>) -> io::Result<()> {
             Next::End => return Ok(()),
         }
     }
-}
-
-struct Silence {
-    queued: Vec<Vec<u8>>,
-    /// Blocks sleeping calls from writing.
-    _output: StdoutLock<'static>,
 }
 
 /// What to do next.
@@ -115,15 +110,9 @@ impl Life {
         let plan = plan.iter().filter_map(|(seconds, act)| Some((at(*seconds)?, *act))).collect();
         let (sender, lines) = mpsc::sync_channel(QUEUE);
         thread::Builder::new().spawn(move || {
-            let mut input = io::stdin().lock();
-            loop {
-                let mut line = Vec::new();
-                let (piece, last) = match input.read_until(b'\n', &mut line) {
-                    Ok(0) => return,
-                    Ok(_) => (Ok(line), false),
-                    Err(error) => (Err(error), true),
-                };
-                if sender.send(piece).is_err() || last {
+            for line in io::stdin().lock().split(b'\n') {
+                let is_last = line.is_err();
+                if sender.send(line).is_err() || is_last {
                     return;
                 }
             }

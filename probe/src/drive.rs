@@ -2,13 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use mcp_proto::binding::http::{Broken, ExchangeId};
 use mcp_proto::binding::oauth::{OAuthExchangeId, OAuthInput};
 use mcp_proto::catalog::Difference;
+use mcp_proto::journal::Input;
 use mcp_proto::jsonrpc::ErrorObject;
 use mcp_proto::{
     Cause, Challenge, ConnectionId, Event, Failure, Family, InputRequest, OpenFailure, Outcome, Recovery, RequestId,
-    ServerRequestId, ShutdownStep, Time, Transport,
+    ServerRequestId, Time, Transport,
 };
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -17,16 +17,18 @@ use serde_json::{Value, json};
 use crate::args::Settings;
 use crate::engine::{Engine, EngineAction, InFlight};
 use crate::oauth::{self, Access, input_of};
-use crate::peer::{Came, Input, Io, Peer};
-use crate::process;
+use crate::peer::{Came, FromPeer, Io, Peer};
 use crate::raw::{self, Members};
 use crate::report::{CallRecord, FailureReport};
 use crate::run::Run;
 use crate::text::{cut, one_line, write_stderr};
-use crate::web::Piece;
+use crate::web::{Id, Piece};
 
 /// Maximum time for closing sessions.
 const CLOSING: Duration = Duration::from_secs(10);
+/// How much of it may be after the time of the run, and how much while credentials are being stored.
+const LATE: Duration = Duration::from_millis(250);
+const STORING: Duration = Duration::from_secs(2);
 
 impl Run<'_> {
     /// Connects, and continues until the end.
@@ -35,6 +37,7 @@ impl Run<'_> {
             Ok(mut io) => {
                 self.drive(&mut io);
                 self.sign_out(&mut io);
+                self.add_offers();
             }
             Err(message) => {
                 for peer in &mut self.peers {
@@ -42,7 +45,12 @@ impl Run<'_> {
                 }
             }
         }
+        let (now, mut in_flight) = (self.now(), self.calling.is_some());
         for step in self.settings.steps.iter().skip(self.calls.len()) {
+            // For the journal: the session is over.
+            if !std::mem::take(&mut in_flight) {
+                let _ = self.engine.start(now, step);
+            }
             self.calls.push(CallRecord::without_answer(step, "not-sent"));
         }
         self.journal.end(&mut self.engine);
@@ -65,15 +73,12 @@ impl Run<'_> {
 
     fn drive(&mut self, io: &mut Io) {
         let now = self.now();
-        self.engine.open(now);
+        self.engine.give(now, 0, Input::Open);
         self.act(io);
-        while !self.engine.is_closed() && !self.interrupt.came() {
-            if self.closing.is_some_and(|since| since.elapsed() >= CLOSING) {
-                break;
-            }
+        while !self.engine.is_closed() && !self.is_over() {
             self.listen(io);
             let now = self.now();
-            if self.deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+            if self.closing.is_none() && self.deadline.is_some_and(|deadline| deadline <= Instant::now()) {
                 self.time_out(io);
             }
             if self.watch_ends().is_some_and(|end| end <= Instant::now()) && self.closing.is_none() {
@@ -82,7 +87,7 @@ impl Run<'_> {
                 self.act(io);
             }
             if self.engine.deadline().is_some_and(|deadline| deadline <= now) {
-                self.engine.handle_timeout(now);
+                self.engine.give(now, 0, Input::Timeout);
                 self.act(io);
             }
             self.journal.write(&mut self.engine);
@@ -90,18 +95,31 @@ impl Run<'_> {
         }
     }
 
+    /// When the run ends, or the time for closing.
+    fn end(&self) -> Option<Instant> {
+        let Some(since) = self.closing else { return [self.deadline, self.watch_ends()].into_iter().flatten().min() };
+        let stores = self.access.as_ref().is_some_and(Access::uses_store);
+        let late = self.deadline.and_then(|deadline| deadline.checked_add(if stores { STORING } else { LATE }));
+        [since.checked_add(CLOSING), late].into_iter().flatten().min()
+    }
+
+    /// Whether nothing is waited for any more.
+    fn is_over(&self) -> bool {
+        self.interrupt.came() || self.closing.is_some() && self.end().is_some_and(|end| end <= Instant::now())
+    }
+
     /// The run timed out: keeps the results so far and closes.
     fn time_out(&mut self, io: &mut Io) {
-        self.deadline = None;
-        if self.closing.is_some() {
-            return;
-        }
         let now = self.now();
-        self.fail_late();
+        self.fail_late(now);
         self.closing = Some(Instant::now());
-        if let Some((in_flight, _)) = self.calling {
-            self.engine.cancel(now, in_flight);
-            self.act(io);
+        match self.calling {
+            Some((in_flight, _)) => {
+                self.engine.cancel(now, in_flight);
+                self.act(io);
+            }
+            // An input between which and the next one nothing is polled: a replay knows by it that time was up.
+            None => self.engine.give(now, 0, Input::Timeout),
         }
         self.close();
         self.act(io);
@@ -133,11 +151,10 @@ impl Run<'_> {
 
     /// Continues until nothing of the authorization is in progress.
     fn finish_authorization(&mut self, io: &mut Io) {
-        let is_late = |since: Instant| since.elapsed() >= CLOSING;
-        while self.is_authorizing() && !self.closing.is_some_and(is_late) && !self.interrupt.came() {
+        while self.is_authorizing() && !self.is_over() {
             self.listen(io);
             let now = self.now();
-            self.engine.handle_timeout(now);
+            self.engine.give(now, 0, Input::Timeout);
             self.act(io);
             self.show_progress();
         }
@@ -153,10 +170,8 @@ impl Run<'_> {
     /// Waits for input from a server, or until something is due.
     fn listen(&mut self, io: &mut Io) {
         let due = self.engine.deadline().and_then(|at| self.clock.instant(at));
-        let closing = self.closing.and_then(|since| since.checked_add(CLOSING));
-        let end = [self.deadline, self.watch_ends()].into_iter().flatten().min().filter(|_| self.closing.is_none());
         let second = Instant::now().checked_add(Duration::from_secs(1));
-        let dates = [due, closing, end, self.progress.next(), second];
+        let dates = [due, self.end(), self.progress.next(), second];
         let until = dates.into_iter().flatten().min().unwrap_or_else(Instant::now);
         let (at, input) = match io.wait(&mut self.peers, self.access.as_mut(), until) {
             Some(Came::Server(at, input)) => (at, input),
@@ -164,16 +179,8 @@ impl Run<'_> {
             None => return,
         };
         match input {
-            Input::Process(process::Input::Output(bytes)) => self.receive(io, at, &bytes),
-            Input::Process(process::Input::SignOfLife) => self.transport(io, at, Transport::SignOfLife),
-            Input::Process(process::Input::Closed(why)) => {
-                if let Some(peer) = self.peers.get_mut(at) {
-                    peer.gone(&why);
-                }
-                self.transport(io, at, Transport::Closed { why: &why });
-            }
-            Input::Exchange(exchange, piece) => self.receive_exchange(io, at, exchange, piece),
-            Input::OAuth(exchange, piece) => self.receive_oauth(io, at, exchange, &piece),
+            FromPeer::Input(input) => self.receive(io, at, input),
+            FromPeer::OAuth(exchange, piece) => self.receive_oauth(io, at, exchange, &piece),
         }
     }
 
@@ -188,32 +195,30 @@ impl Run<'_> {
     fn came(&mut self, io: &mut Io, came: oauth::Came) {
         let Some(access) = &mut self.access else { return };
         match came {
-            oauth::Came::Redirect(redirect) => {
-                if let Some(at) = access.shown() {
-                    self.give(io, at, OAuthInput::Redirect(&redirect));
-                }
+            oauth::Came::Redirect(redirect, judge) => {
+                let shown = access.shown;
+                let is_ours = shown.is_some_and(|at| self.give(io, at, OAuthInput::Redirect(&redirect)));
+                let _ = judge.send(is_ours);
             }
             oauth::Came::Line(line) => {
-                if let Some(at) = access.shown().filter(|_| !line.trim().is_empty())
+                if let Some(at) = access.shown.filter(|_| !line.trim().is_empty())
                     && !self.give(io, at, OAuthInput::Redirect(line.trim()))
                 {
                     write_stderr("probe: this is not the redirect that belongs to the URL above\n");
                 }
             }
-            oauth::Came::Locked { at, id, lock } => {
+            oauth::Came::Locked(at, id, lock) => {
                 let acquired = lock.is_ok();
                 if let Ok(lock) = lock {
                     access.keep(at, lock);
                 }
                 self.give(io, at, OAuthInput::Acquired { id, acquired });
             }
-            oauth::Came::Loaded { at, id, record } => {
+            oauth::Came::Loaded(at, id, record) => {
                 let record = record.as_ref().map(Option::as_deref).map_err(|_| ());
                 self.give(io, at, OAuthInput::Loaded { id, record });
             }
-            oauth::Came::Saved { at, id, saved } => {
-                self.give(io, at, OAuthInput::Saved { id, saved });
-            }
+            oauth::Came::Saved(at, id, saved) => drop(self.give(io, at, OAuthInput::Saved { id, saved })),
             oauth::Came::Removed(Ok(())) => {}
             oauth::Came::Removed(Err(error)) => {
                 write_stderr(&format!("probe: --tokens: the credentials were not removed: {error}\n"));
@@ -229,60 +234,41 @@ impl Run<'_> {
         is_ours
     }
 
-    /// Handles input line by line, so that the effects of a line are carried out and traced before the next line.
-    fn receive(&mut self, io: &mut Io, at: usize, bytes: &[u8]) {
-        let Some(connection) = self.peers.get(at).map(|peer| peer.connection) else { return };
-        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
-            let Some(peer) = self.peers.get_mut(at).filter(|peer| peer.connection == connection) else { return };
-            peer.trace.received(piece);
-            let (now, late) = (self.now(), self.late_answers(at));
-            self.engine.handle_bytes(now, at, connection, piece);
-            self.after_input(io, at, late);
-        }
-    }
-
-    /// Handles a piece of an exchange; event streams line by line too.
-    fn receive_exchange(&mut self, io: &mut Io, at: usize, exchange: ExchangeId, piece: Piece) {
-        let Some(peer) = self.peers.get_mut(at) else { return };
-        // If the server is unreachable, no connection was opened.
-        let there = !matches!(piece, Piece::Failure(Broken::Unreachable, _));
-        if there && self.closing.is_none() {
-            peer.opened();
-        }
-        let pieces: Vec<Piece> = match piece {
-            Piece::Body(chunk) if peer.is_stream(exchange) => {
-                chunk.split_inclusive(|byte| *byte == b'\n').map(|line| Piece::Body(line.into())).collect()
+    /// Handles an input; output and event streams line by line, so that the effects of a line are carried out and traced
+    /// before the next line.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "all others have no lines")]
+    fn receive(&mut self, io: &mut Io, at: usize, input: Input) {
+        let is_stream = |exchange| self.peers.get(at).is_some_and(|peer| peer.trace.is_stream(exchange));
+        let lines =
+            |bytes: &[u8]| -> Vec<Box<[u8]>> { bytes.split_inclusive(|byte| *byte == b'\n').map(Into::into).collect() };
+        let inputs: Vec<Input> = match input {
+            Input::Bytes { connection, bytes } => {
+                lines(&bytes).into_iter().map(|bytes| Input::Bytes { connection, bytes }).collect()
             }
-            Piece::Head(..) | Piece::Body(_) | Piece::End | Piece::Failure(..) => vec![piece],
+            Input::Body { exchange, bytes } if is_stream(exchange) => {
+                lines(&bytes).into_iter().map(|bytes| Input::Body { exchange, bytes }).collect()
+            }
+            input => vec![input],
         };
-        for piece in pieces {
-            if !self.peers.get_mut(at).is_some_and(|peer| peer.show(exchange, &piece)) {
+        for input in inputs {
+            let closing = self.closing.is_some();
+            if !self.peers.get_mut(at).is_some_and(|peer| peer.saw(&input, closing)) {
                 return;
             }
             let (now, late) = (self.now(), self.late_answers(at));
-            self.engine.handle_exchange(now, at, exchange, piece);
-            self.after_input(io, at, late);
+            self.engine.give(now, at, input);
+            let late = self.late_answers(at).saturating_sub(late);
+            if let Some(mut handler) = self.handler(at).filter(|_| late > 0) {
+                handler.record("late-answer", &json!({"answers": late}));
+            }
+            self.introduced(at);
+            self.act(io);
         }
-    }
-
-    /// Carries out the effects of a server's input. `late` is the earlier number of late responses.
-    fn after_input(&mut self, io: &mut Io, at: usize, late: u64) {
-        let late = self.late_answers(at).saturating_sub(late);
-        if late > 0
-            && let Some(mut handler) = self.handler(at)
-        {
-            handler.record("late-answer", &json!({"answers": late}));
-        }
-        self.introduced(at);
-        self.act(io);
     }
 
     fn transport(&mut self, io: &mut Io, at: usize, event: Transport<'_>) {
         let Some(connection) = self.peers.get(at).map(|peer| peer.connection) else { return };
-        let now = self.now();
-        self.engine.handle_transport(now, at, connection, event);
-        self.introduced(at);
-        self.act(io);
+        self.receive(io, at, Input::Transport { connection, event: event.into() });
     }
 
     fn act(&mut self, io: &mut Io) {
@@ -294,7 +280,11 @@ impl Run<'_> {
                 }
                 EngineAction::OAuth(action) => self.authorize(io, at, action),
                 EngineAction::Open(connection) => self.open(io, at, connection),
-                EngineAction::Shut(how) => self.shut(io, at, how),
+                EngineAction::Shut(how) => {
+                    if !self.peers.get_mut(at).is_some_and(|peer| peer.shut(how)) {
+                        self.transport(io, at, Transport::Closed { why: "there is no process" });
+                    }
+                }
                 EngineAction::Failed(failure) => self.failed(at, &failure),
                 EngineAction::Resting => {
                     if let Some(mut handler) = self.handler(at) {
@@ -320,7 +310,7 @@ impl Run<'_> {
                 }
                 EngineAction::Drop(exchange) => {
                     if let Some(peer) = self.peers.get_mut(at) {
-                        peer.drop(exchange);
+                        peer.drop(Id::Server(exchange));
                     }
                 }
             }
@@ -336,12 +326,6 @@ impl Run<'_> {
             Err(why) => Transport::OpenFailed { how: OpenFailure::Spawn, why },
         };
         self.transport(io, at, event);
-    }
-
-    fn shut(&mut self, io: &mut Io, at: usize, how: ShutdownStep) {
-        if !self.peers.get_mut(at).is_some_and(|peer| peer.shut(how)) {
-            self.transport(io, at, Transport::Closed { why: "there is no process" });
-        }
     }
 }
 
@@ -498,7 +482,7 @@ impl EventHandler<'_> {
         if family == Family::Resources && self.settings.watch.is_some() {
             let now = self.engine.now();
             for uri in removed {
-                self.engine.unsubscribe(now, self.at, uri);
+                self.engine.give(now, self.at, Input::Unsubscribe { uri: uri.clone() });
             }
             self.subscribe(added);
         }
@@ -508,16 +492,15 @@ impl EventHandler<'_> {
     fn subscribe(&mut self, uris: &[Box<str>]) {
         let now = self.engine.now();
         // The first error applies to the rest too: the server does not support it, or the limit is reached.
-        let _ = uris.iter().all(|uri| self.engine.subscribe(now, self.at, uri));
+        let _ = uris.iter().all(|uri| self.engine.apply(now, self.at, Input::Subscribe { uri: uri.clone() }).is_ok());
     }
 
     fn server_request(&mut self, ask: ServerRequestId, method: &str, params: Option<&RawValue>) {
         self.record("asked", &AskedDetail { key: None, method, params });
         let answer = self.settings.answers.to(None, method);
         show_url(params);
-        let answer = answer.as_deref().ok_or_else(|| ErrorObject::new(-1, "User rejected sampling request"));
-        let now = self.engine.now();
-        self.engine.respond(now, self.at, ask, answer);
+        let response = answer.ok_or_else(|| ErrorObject::new(-1, "User rejected sampling request"));
+        self.engine.give(self.engine.now(), self.at, Input::Respond { request: ask, response });
     }
 
     /// Responds to a modern server's input requests: to all of them, or declines.
@@ -526,16 +509,16 @@ impl EventHandler<'_> {
             self.record("asked", &AskedDetail { key: Some(key), method: method.as_str(), params: params.as_deref() });
             show_url(params.as_deref());
         }
-        let answer = |input: &InputRequest| self.settings.answers.to(Some(&input.key), input.method.as_str());
-        let answers: Option<Vec<_>> = inputs.iter().map(answer).collect();
-        let now = self.engine.now();
-        match &answers {
-            Some(answers) => {
-                let keys = inputs.iter().map(|input| &*input.key);
-                self.engine.provide(now, self.at, request, keys.zip(answers.iter().map(|answer| &**answer)));
-            }
-            None => self.engine.decline(now, self.at, request),
-        }
+        let answer = |input: &InputRequest| {
+            let answer = self.settings.answers.to(Some(&input.key), input.method.as_str());
+            answer.map(|answer| (input.key.clone(), answer))
+        };
+        let responses: Option<Vec<_>> = inputs.iter().map(answer).collect();
+        let input = match responses {
+            Some(responses) => Input::Provide { request, responses },
+            None => Input::Decline { request },
+        };
+        self.engine.give(self.engine.now(), self.at, input);
     }
 
     /// Declines: there is no other token than the user's, or the server refuses it for good.
@@ -546,20 +529,25 @@ impl EventHandler<'_> {
             .collect();
         self.record("unauthorized", &json!({"forbidden": forbidden, "message": why, "challenges": challenges}));
         if let Some(request) = request {
-            let now = self.engine.now();
-            self.engine.decline(now, self.at, request);
+            self.engine.give(self.engine.now(), self.at, Input::Decline { request });
         }
     }
 
     fn down(&mut self, failure: &Failure, next: Recovery) -> Reaction {
-        self.peer.anew = true;
         self.peer.is_authorizing = matches!(next, Recovery::Parked { authorizing: true, .. });
+        // A first authorization is a part of the handshake.
+        self.peer.anew = !self.peer.is_authorizing || self.peer.record.ready;
         if self.peer.is_web() {
             self.peer.trace.reset();
         }
-        let failure = FailureReport::from(failure);
+        let mut failure = FailureReport::from(failure);
+        // A session that expired is renewed at once: nothing is closed.
+        let is_renewed = matches!(next, Recovery::Reopen { at: Some(at) } if at <= self.engine.now());
+        if is_renewed {
+            failure.kind = "expired".into();
+        }
         self.record("down", &failure);
-        if self.peer.is_authorizing {
+        if self.peer.is_authorizing || is_renewed {
             return Reaction::Nothing;
         }
         // The failure that is reported if no reconnect succeeds.

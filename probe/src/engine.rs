@@ -2,21 +2,19 @@
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
-use http::HeaderMap;
+use http::header::{ACCEPT, CONTENT_TYPE};
+use http::{HeaderMap, HeaderName};
 use mcp_proto::binding::http::{ExchangeId, HttpAction, HttpRequest};
 use mcp_proto::binding::oauth::{Authorization, OAuthAction, OAuthInput};
-use mcp_proto::host::config::Entry;
 use mcp_proto::host::hub::{CallError, CallId, Hub, HubAction, HubEvent, SessionHandle};
-use mcp_proto::journal::{ApplyError, Input, JournalLimits, Recorder};
-use mcp_proto::jsonrpc::ErrorObject;
+use mcp_proto::journal::{ApplyError, HubAccepted, HubApplyError, HubInput, Input, JournalLimits, Recorder};
 use mcp_proto::{
-    Action, Client, CommandError, ConnectionId, Event, Failure, Http, Lines, Options, Outcome, Outgoing, RawValue,
-    RequestId, ServerRequestId, ShutdownStep, Time, Transport,
+    Action, Client, CommandError, ConnectionId, Event, Failure, Http, Lines, Options, Outcome, Outgoing, RequestId,
+    ShutdownStep, Time,
 };
 
-use crate::args::Step;
-use crate::args::Target;
-use crate::web::Piece;
+use crate::args::{Step, Target};
+use crate::text::write_stderr;
 
 /// The library's part of a run, and the time of the last input that it was given.
 pub(crate) struct Engine {
@@ -69,14 +67,17 @@ impl Engine {
         Self { session, now: Time::ZERO }
     }
 
-    /// For one server. The journal has no credentials of these headers.
+    /// For one server. The journal has no value of these headers.
     pub(crate) fn one(options: Options, target: &Target, headers: &HeaderMap, limits: JournalLimits) -> Self {
         Self::new(match target {
             Target::Http { http, .. } => {
                 let mut session = Recorder::new((**http).clone(), options, seed(), limits);
-                for secret in credentials(headers) {
-                    // One that is too short may be a part of other texts.
-                    let _ = session.hide(secret);
+                for (name, secret) in secrets(headers) {
+                    if let Err(why) = session.hide(secret)
+                        && limits.entries > 0
+                    {
+                        write_stderr(&format!("probe: the journal may contain the value of {name}: {why}\n"));
+                    }
                 }
                 Session::Http(Box::new(session))
             }
@@ -99,14 +100,6 @@ impl Engine {
             Session::OAuth(client) => client.handle_oauth(now, input),
             Session::Hub(hub, handles) => handles.get(at).is_some_and(|handle| hub.handle_oauth(now, *handle, input)),
             Session::Pipe(_) | Session::Http(_) | Session::Replayed => false,
-        }
-    }
-
-    /// The entry of a server, with several servers.
-    pub(crate) fn entry(&self, at: usize) -> Option<&Entry> {
-        match &self.session {
-            Session::Hub(hub, handles) => hub.entry(*handles.get(at)?),
-            Session::Pipe(_) | Session::Http(_) | Session::OAuth(_) | Session::Replayed => None,
         }
     }
 
@@ -136,35 +129,70 @@ impl Engine {
         }
     }
 
-    /// Ends the journal, and returns its last lines.
-    pub(crate) fn end_journal(&mut self) -> String {
+    /// Ends the journal: [`journal`](Self::journal) returns its last lines.
+    pub(crate) fn end_journal(&mut self) {
         match &mut self.session {
             Session::Pipe(session) => session.end(),
             Session::Http(session) => session.end(),
-            Session::OAuth(_) | Session::Hub(..) | Session::Replayed => return String::new(),
+            Session::OAuth(_) | Session::Hub(..) | Session::Replayed => {}
         }
-        self.journal().0
     }
 
-    /// Gives an input or a command to the session of the only server.
-    fn apply(&mut self, now: Time, input: Input) -> Result<Option<RequestId>, ApplyError> {
+    /// Gives an input or a command to a server's session. With several servers, [`Input::Open`], [`Input::Close`] and
+    /// [`Input::Timeout`] are for all of them.
+    pub(crate) fn apply(&mut self, now: Time, at: usize, input: Input) -> Result<Option<InFlight>, Refused> {
         self.now = now;
-        match &mut self.session {
+        let applied = match &mut self.session {
             Session::Pipe(session) => session.apply(now, input),
             Session::Http(session) => session.apply(now, input),
             Session::OAuth(session) => session.apply(now, input),
-            Session::Hub(..) | Session::Replayed => Ok(None),
+            #[allow(clippy::wildcard_enum_match_arm, reason = "all others are for one session")]
+            Session::Hub(hub, handles) => {
+                let input = match input {
+                    Input::Open => HubInput::Open,
+                    Input::Close => HubInput::Close,
+                    Input::Timeout => HubInput::Timeout,
+                    input => match handles.get(at) {
+                        Some(session) => HubInput::Session { session: *session, input },
+                        None => return Ok(None),
+                    },
+                };
+                return apply(hub, now, input);
+            }
+            Session::Replayed => Ok(None),
+        };
+        match applied {
+            Ok(request) => Ok(request.map(InFlight::Request)),
+            Err(error) => Err(Refused(refusal(&error), None)),
         }
     }
 
-    /// The hub and the handle of a server, with several servers, for an input or a command at this time.
-    fn of_hub(&mut self, now: Time, at: usize) -> Option<(&mut Hub, Option<SessionHandle>)> {
-        match &mut self.session {
-            Session::Hub(hub, handles) => {
+    /// The same for an input that never fails, or a command that may come too late.
+    pub(crate) fn give(&mut self, now: Time, at: usize, input: Input) {
+        let _ = self.apply(now, at, input);
+    }
+
+    /// Starts a step; with a hub, a call by its exposed name.
+    pub(crate) fn start(&mut self, now: Time, step: &Step) -> Result<InFlight, Refused> {
+        let started = match &mut self.session {
+            Session::Hub(hub, _) => {
                 self.now = now;
-                Some((hub, handles.get(at).copied()))
+                let (name, arguments) = (step.target.as_str().into(), step.call_arguments().map(ToOwned::to_owned));
+                apply(hub, now, HubInput::Call { name, arguments, timeout: None, progress: true })
             }
-            Session::Pipe(_) | Session::Http(_) | Session::OAuth(_) | Session::Replayed => None,
+            Session::Pipe(_) | Session::Http(_) | Session::OAuth(_) | Session::Replayed => {
+                self.apply(now, 0, Input::Request(step.request()))
+            }
+        };
+        started?.ok_or(Refused("not-sent", None))
+    }
+
+    /// Cancels a step. An error means that it finished.
+    pub(crate) fn cancel(&mut self, now: Time, in_flight: InFlight) {
+        match (&mut self.session, in_flight) {
+            (Session::Hub(hub, _), InFlight::Call(call)) => drop(hub.cancel(now, call)),
+            (_, InFlight::Request(request)) => self.give(now, 0, Input::Cancel { request, reason: None }),
+            (_, InFlight::Call(_)) => {}
         }
     }
 
@@ -173,9 +201,9 @@ impl Engine {
         loop {
             let action = match &mut self.session {
                 Session::Replayed => return None,
-                Session::Pipe(session) => of_pipe(session.poll()?),
-                Session::Http(session) => of_http(session.poll()?),
-                Session::OAuth(session) => of_http(session.poll()?),
+                Session::Pipe(session) => session.poll()?.seen(),
+                Session::Http(session) => session.poll()?.seen(),
+                Session::OAuth(session) => session.poll()?.seen(),
                 Session::Hub(hub, handles) => {
                     let action = hub.poll()?;
                     let Some((handle, action)) = of_hub(hub, action) else { continue };
@@ -223,147 +251,6 @@ impl Engine {
         }
     }
 
-    pub(crate) fn open(&mut self, now: Time) {
-        // A new session or hub can be opened.
-        match self.of_hub(now, 0) {
-            Some((hub, _)) => drop(hub.open(now)),
-            None => drop(self.apply(now, Input::Open)),
-        }
-    }
-
-    pub(crate) fn close(&mut self, now: Time) {
-        // A closed session or hub needs no closing.
-        match self.of_hub(now, 0) {
-            Some((hub, _)) => drop(hub.close(now)),
-            None => drop(self.apply(now, Input::Close)),
-        }
-    }
-
-    pub(crate) fn handle_timeout(&mut self, now: Time) {
-        match self.of_hub(now, 0) {
-            Some((hub, _)) => hub.handle_timeout(now),
-            None => drop(self.apply(now, Input::Timeout)),
-        }
-    }
-
-    pub(crate) fn handle_bytes(&mut self, now: Time, at: usize, connection: ConnectionId, bytes: &[u8]) {
-        match self.of_hub(now, at) {
-            Some((hub, Some(handle))) => hub.handle_bytes(now, handle, connection, bytes),
-            Some((_, None)) => {}
-            None => drop(self.apply(now, Input::Bytes { connection, bytes: bytes.into() })),
-        }
-    }
-
-    pub(crate) fn handle_transport(&mut self, now: Time, at: usize, connection: ConnectionId, event: Transport<'_>) {
-        match self.of_hub(now, at) {
-            Some((hub, Some(handle))) => hub.handle_transport(now, handle, connection, event),
-            Some((_, None)) => {}
-            None => drop(self.apply(now, Input::Transport { connection, event: event.into() })),
-        }
-    }
-
-    pub(crate) fn handle_exchange(&mut self, now: Time, at: usize, exchange: ExchangeId, piece: Piece) {
-        match self.of_hub(now, at) {
-            Some((hub, Some(handle))) => match &piece {
-                Piece::Head(status, headers) => hub.handle_head(now, handle, exchange, *status, headers),
-                Piece::Body(chunk) => hub.handle_body(now, handle, exchange, chunk),
-                Piece::End => hub.handle_end(now, handle, exchange),
-                Piece::Failure(broken, why) => hub.handle_failure(now, handle, exchange, *broken, why),
-            },
-            Some((_, None)) => {}
-            None => drop(self.apply(now, piece.into_input(exchange))),
-        }
-    }
-
-    /// Starts a step; with a hub, a call by its exposed name.
-    pub(crate) fn start(&mut self, now: Time, step: &Step) -> Result<InFlight, Refused> {
-        if let Some((hub, _)) = self.of_hub(now, 0) {
-            let in_flight = hub.call_with(now, &step.target, step.call_arguments(), |request| request.progress());
-            return in_flight.map(InFlight::Call).map_err(|error| {
-                let unknown = matches!(error, CallError::UnknownTool { .. });
-                Refused(if unknown { "not-advertised" } else { "not-sent" }, Some(error.to_string()))
-            });
-        }
-        match self.apply(now, Input::Request(step.request())) {
-            Ok(Some(request)) => Ok(InFlight::Request(request)),
-            Err(ApplyError::Command(CommandError::NotAdvertised { .. })) => Err(Refused("not-advertised", None)),
-            Ok(None) | Err(_) => Err(Refused("not-sent", None)),
-        }
-    }
-
-    pub(crate) fn cancel(&mut self, now: Time, in_flight: InFlight) {
-        // A finished request needs no cancelling.
-        match (self.of_hub(now, 0), in_flight) {
-            (Some((hub, _)), InFlight::Call(call)) => drop(hub.cancel(now, call)),
-            (None, InFlight::Request(request)) => drop(self.apply(now, Input::Cancel { request, reason: None })),
-            (Some(_), InFlight::Request(_)) | (None, InFlight::Call(_)) => {}
-        }
-    }
-
-    /// Responds to a request of a server. An error means that the request ended in the meantime.
-    pub(crate) fn respond(
-        &mut self,
-        now: Time,
-        at: usize,
-        request: ServerRequestId,
-        response: Result<&RawValue, ErrorObject>,
-    ) {
-        match self.of_hub(now, at) {
-            Some((hub, Some(handle))) => drop(hub.respond(now, handle, request, response)),
-            Some((_, None)) => {}
-            None => {
-                let response = response.map(ToOwned::to_owned);
-                drop(self.apply(now, Input::Respond { request, response }));
-            }
-        }
-    }
-
-    /// Gives a request the input that its server requires. An error means that the request ended in the meantime.
-    pub(crate) fn provide<'a>(
-        &mut self,
-        now: Time,
-        at: usize,
-        request: RequestId,
-        responses: impl IntoIterator<Item = (&'a str, &'a RawValue)>,
-    ) {
-        match self.of_hub(now, at) {
-            Some((hub, Some(handle))) => drop(hub.provide(now, handle, request, responses)),
-            Some((_, None)) => {}
-            None => {
-                let responses =
-                    responses.into_iter().map(|(key, response)| (key.into(), response.to_owned())).collect();
-                drop(self.apply(now, Input::Provide { request, responses }));
-            }
-        }
-    }
-
-    /// Declines to give input, or to authorize. An error means that the request ended in the meantime.
-    pub(crate) fn decline(&mut self, now: Time, at: usize, request: RequestId) {
-        match self.of_hub(now, at) {
-            Some((hub, Some(handle))) => drop(hub.decline(now, handle, request)),
-            Some((_, None)) => {}
-            None => drop(self.apply(now, Input::Decline { request })),
-        }
-    }
-
-    /// Subscribes to a resource. Returns whether the session accepts it.
-    pub(crate) fn subscribe(&mut self, now: Time, at: usize, uri: &str) -> bool {
-        match self.of_hub(now, at) {
-            Some((hub, Some(handle))) => hub.subscribe(now, handle, uri).is_ok(),
-            Some((_, None)) => false,
-            None => self.apply(now, Input::Subscribe { uri: uri.into() }).is_ok(),
-        }
-    }
-
-    /// Ends a subscription. An error means that the resource was not subscribed to.
-    pub(crate) fn unsubscribe(&mut self, now: Time, at: usize, uri: &str) {
-        match self.of_hub(now, at) {
-            Some((hub, Some(handle))) => drop(hub.unsubscribe(now, handle, uri)),
-            Some((_, None)) => {}
-            None => drop(self.apply(now, Input::Unsubscribe { uri: uri.into() })),
-        }
-    }
-
     /// The index of the server of a call, if there are several servers.
     pub(crate) fn server_of(&self, in_flight: InFlight) -> Option<usize> {
         match (&self.session, in_flight) {
@@ -375,14 +262,33 @@ impl Engine {
     }
 }
 
-/// The credentials in headers that have such: each value, and what follows its scheme.
-fn credentials(headers: &HeaderMap) -> impl Iterator<Item = &str> {
-    let has_credentials = |name: &str| {
-        name == "cookie" || ["auth", "key", "token", "secret", "password"].iter().any(|word| name.contains(word))
-    };
-    let values = headers.iter().filter(move |(name, _)| has_credentials(name.as_str()));
-    let values = values.filter_map(|(_, value)| value.to_str().ok());
-    values.flat_map(|value| [Some(value), value.split_once(' ').map(|(_, token)| token.trim())].into_iter().flatten())
+fn apply(hub: &mut Hub, now: Time, input: HubInput) -> Result<Option<InFlight>, Refused> {
+    match hub.apply(now, input) {
+        Ok(HubAccepted::Call(call)) => Ok(Some(InFlight::Call(call))),
+        Ok(_) => Ok(None),
+        Err(error) => {
+            let is_unknown = matches!(error, HubApplyError::Call(CallError::UnknownTool { .. }));
+            Err(Refused(if is_unknown { "not-advertised" } else { "not-sent" }, Some(error.to_string())))
+        }
+    }
+}
+
+/// The outcome of a call that was refused.
+pub(crate) const fn refusal(error: &ApplyError) -> &'static str {
+    let is_absent = matches!(error, ApplyError::Command(CommandError::NotAdvertised { .. }));
+    if is_absent { "not-advertised" } else { "not-sent" }
+}
+
+/// The values of headers, any of which may be a secret, and what follows the schemes of credentials. The client has its
+/// own values for what describes a message.
+fn secrets(headers: &HeaderMap) -> impl Iterator<Item = (&HeaderName, &str)> {
+    let values = headers.iter().filter(|(name, _)| ![ACCEPT, CONTENT_TYPE].contains(name));
+    let values = values.filter_map(|(name, value)| Some((name, value.to_str().ok()?)));
+    values.flat_map(|(name, value)| {
+        let scheme = name.as_str().contains("auth").then(|| value.split_once(' ')).flatten();
+        let token = scheme.map(|(_, token)| token.trim());
+        [Some(value), token].into_iter().flatten().map(move |secret| (name, secret))
+    })
 }
 
 /// A random seed for the jitter of reconnects.
@@ -390,25 +296,34 @@ pub(crate) fn seed() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
-fn of_pipe(action: Action) -> Option<EngineAction> {
-    Some(match action {
-        Action::Open(connection) => EngineAction::Open(connection),
-        Action::Send(message) => EngineAction::Send(message),
-        Action::Shutdown(how) => EngineAction::Shut(how),
-        Action::Event(event) => EngineAction::Event(event),
-        _ => return None,
-    })
+/// What the actions of a binding are for a run.
+pub(crate) trait Seen {
+    fn seen(self) -> Option<EngineAction>;
 }
 
-#[allow(clippy::wildcard_enum_match_arm, reason = "features that other packages enable have further actions")]
-fn of_http(action: HttpAction) -> Option<EngineAction> {
-    Some(match action {
-        HttpAction::Request(request) => EngineAction::Request(request),
-        HttpAction::Drop(exchange) => EngineAction::Drop(exchange),
-        HttpAction::OAuth(action) => EngineAction::OAuth(action),
-        HttpAction::Event(event) => EngineAction::Event(event),
-        _ => return None,
-    })
+impl Seen for Action {
+    fn seen(self) -> Option<EngineAction> {
+        Some(match self {
+            Self::Open(connection) => EngineAction::Open(connection),
+            Self::Send(message) => EngineAction::Send(message),
+            Self::Shutdown(how) => EngineAction::Shut(how),
+            Self::Event(event) => EngineAction::Event(event),
+            _ => return None,
+        })
+    }
+}
+
+impl Seen for HttpAction {
+    #[allow(clippy::wildcard_enum_match_arm, reason = "features that other packages enable have further actions")]
+    fn seen(self) -> Option<EngineAction> {
+        Some(match self {
+            Self::Request(request) => EngineAction::Request(request),
+            Self::Drop(exchange) => EngineAction::Drop(exchange),
+            Self::OAuth(action) => EngineAction::OAuth(action),
+            Self::Event(event) => EngineAction::Event(event),
+            _ => return None,
+        })
+    }
 }
 
 fn of_hub(hub: &Hub, action: HubAction) -> Option<(Option<SessionHandle>, EngineAction)> {

@@ -4,11 +4,12 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::HeaderMap;
 use mcp_proto::host::config::{Configuration, Document, Endpoint, Entry};
 use serde::Serialize;
 
-use crate::peer::Place;
+use crate::args::field;
+use crate::peer::{Place, Site};
 use crate::process::Program;
 
 /// The input of a run over a file.
@@ -119,11 +120,12 @@ fn place(server: &str, entry: &Entry, headers: &HeaderMap) -> Result<Place, Trou
             env: stdio.env.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect(),
             cwd: stdio.cwd.as_ref().map(|cwd| (&**cwd).into()),
             label: Some(server.into()),
+            is_counted: false,
         })),
         Endpoint::Http(http) => {
             let mut all = HeaderMap::new();
             for (name, value) in &http.headers {
-                let (name, value) = header(name, value).map_err(|wrong| {
+                let (name, value) = field(name, value).map_err(|wrong| {
                     let key = format!("headers.{name}");
                     let message = format!("server `{server}`, `{key}`: {wrong}");
                     Trouble { server: server.into(), key: Some(key.into()), message }
@@ -135,20 +137,11 @@ fn place(server: &str, entry: &Entry, headers: &HeaderMap) -> Result<Place, Trou
                 all.remove(name);
             }
             all.extend(headers.iter().map(|(name, value)| (name.clone(), value.clone())));
-            Ok(Place::Web(all))
+            Ok(Place::Web(Site { url: http.url.to_string(), headers: all }))
         }
         _ => {
             let message = format!("server `{server}`: this version of probe does not know how to reach it");
             Err(Trouble { server: server.into(), key: None, message })
         }
     }
-}
-
-fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), &'static str> {
-    let name = HeaderName::try_from(name.trim()).map_err(|_| "no header can have this name")?;
-    // The value may be a secret, so the message omits it.
-    let value = HeaderValue::try_from(value.trim());
-    let mut value = value.map_err(|_| "the value has characters that no header can have; remove them")?;
-    value.set_sensitive(true);
-    Ok((name, value))
 }

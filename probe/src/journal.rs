@@ -4,20 +4,19 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use http::HeaderMap;
-use mcp_proto::binding::http::{Broken, HttpAction};
-use mcp_proto::journal::{Input, JournalBinding, JournalError, JournalLimits, Played, Player, Replay, TransportEvent};
-use mcp_proto::{Action, Client, Engine as Library, Event, Outcome, RequestId, Time, TimeBound};
-use serde_json::{Value, json};
+use mcp_proto::journal::{Input, JournalBinding, JournalError, JournalLimits, Played, Player, Replay};
+use mcp_proto::{Client, Engine as Library, RequestId, Time};
+use serde_json::json;
 
 use crate::args::{Settings, Step};
 use crate::drive::{EventHandler, Reaction};
-use crate::engine::{Engine, Session};
-use crate::peer::{Peer, Place};
+use crate::engine::{Engine, EngineAction, Seen, Session, refusal};
+use crate::peer::{Peer, Place, Site};
 use crate::process::Program;
-use crate::report::{CallRecord, FailureReport};
+use crate::report::CallRecord;
 use crate::run::Ended;
 use crate::trace::Trace;
+use crate::web::Id;
 
 /// A journal that is written as the run goes on, or none.
 pub(crate) struct Journal {
@@ -63,9 +62,8 @@ impl Journal {
 
     /// Writes the rest.
     pub(crate) fn end(&mut self, engine: &mut Engine) {
+        engine.end_journal();
         self.write(engine);
-        let text = engine.end_journal();
-        self.append(&text);
     }
 
     fn append(&mut self, text: &str) {
@@ -98,37 +96,10 @@ pub(crate) fn replay(settings: &Settings, path: &Path) -> Result<(Ended, Option<
     let journal = std::fs::read(path).map_err(Failed::File)?;
     match Replay::new(&journal, limits()).map_err(Failed::Journal)? {
         Replay::Lines(player) => Run::new(player, Place::Process(Program::default())).go(settings),
-        Replay::Http(player) => Run::new(player, Place::Web(HeaderMap::new())).go(settings),
+        Replay::Http(player) => Run::new(player, Place::Web(Site::default())).go(settings),
         Replay::Messages(_) | _ => {
             Err(Failed::Journal(JournalError::NotAJournal { why: "probe has no such binding".into() }))
         }
-    }
-}
-
-/// What a run takes from the actions of a binding.
-trait Seen {
-    /// Whether it begins a connection or an exchange.
-    fn opens(&self) -> bool;
-    fn event(self) -> Option<Event>;
-}
-
-impl Seen for Action {
-    fn opens(&self) -> bool {
-        matches!(self, Self::Open(_))
-    }
-
-    fn event(self) -> Option<Event> {
-        if let Self::Event(event) = self { Some(event) } else { None }
-    }
-}
-
-impl Seen for HttpAction {
-    fn opens(&self) -> bool {
-        matches!(self, Self::Request(_))
-    }
-
-    fn event(self) -> Option<Event> {
-        if let Self::Event(event) = self { Some(event) } else { None }
     }
 }
 
@@ -140,6 +111,8 @@ struct Run<'a, B: JournalBinding> {
     requested: Option<Step>,
     calling: Option<(RequestId, Step, Time)>,
     closing: bool,
+    /// The last input was the time, and nothing was polled since.
+    is_timeout: bool,
 }
 
 impl<'a, B: JournalBinding<Action: Seen>> Run<'a, B> {
@@ -147,7 +120,7 @@ impl<'a, B: JournalBinding<Action: Seen>> Run<'a, B> {
         let options = player.get().options();
         let peer = Peer::new((&*options.server).into(), place, Trace::new(options.limits.message, false));
         let engine = Engine::new(Session::Replayed);
-        Self { player, engine, peer, requested: None, calling: None, closing: false }
+        Self { player, engine, peer, requested: None, calling: None, closing: false, is_timeout: false }
     }
 
     fn go(mut self, settings: &Settings) -> Result<(Ended, Option<JournalError>), Failed> {
@@ -178,7 +151,7 @@ impl<'a, B: JournalBinding<Action: Seen>> Run<'a, B> {
         match played {
             Played::Input(input) => {
                 self.engine.set_now(now);
-                self.take(&input);
+                self.take(now, &input);
                 let late = self.session().stats().late_answers.saturating_sub(late);
                 if late > 0 {
                     self.handler(settings).record("late-answer", &json!({"answers": late}));
@@ -187,24 +160,34 @@ impl<'a, B: JournalBinding<Action: Seen>> Run<'a, B> {
                     self.peer.record.introduced = Some(now);
                 }
             }
-            Played::Result(Ok(Some(request))) => {
-                self.calling = self.requested.take().map(|step| (request, step, now));
-            }
-            Played::Result(_) => {
-                if let Some(step) = self.requested.take() {
-                    self.peer.record.calls.push(CallRecord::without_answer(&step, "not-sent"));
-                }
+            Played::Result(result) => {
+                let Some(step) = self.requested.take() else { return };
+                let unsent = match result {
+                    // One that follows another was not sent, but at the end of the run.
+                    Ok(Some(request)) => {
+                        self.calling.replace((request, step, now)).map(|(_, step, _)| (step, "not-sent"))
+                    }
+                    Ok(None) => Some((step, "not-sent")),
+                    Err(error) => Some((step, refusal(&error))),
+                };
+                let unsent = unsent.map(|(step, outcome)| CallRecord::without_answer(&step, outcome));
+                self.peer.record.calls.extend(unsent);
             }
             Played::Action(action) => {
-                if action.opens() {
-                    self.peer.record.opened.get_or_insert(now);
-                }
-                if let Some(event) = action.event() {
-                    let reaction = self.handler(settings).event(event);
-                    self.react(reaction);
+                self.is_timeout = false;
+                match action.seen() {
+                    Some(EngineAction::Open(connection)) => self.peer.opens(connection, now),
+                    Some(EngineAction::Send(message)) => self.peer.send(message.bytes(), message.line()),
+                    Some(EngineAction::Request(request)) => self.peer.request(now, request),
+                    Some(EngineAction::Drop(exchange)) => self.peer.drop(Id::Server(exchange)),
+                    Some(EngineAction::Event(event)) => {
+                        let reaction = self.handler(settings).event(event);
+                        self.react(reaction);
+                    }
+                    Some(_) | None => {}
                 }
             }
-            Played::Idle | Played::End(_) | _ => {}
+            Played::Idle | Played::End(_) | _ => self.is_timeout = false,
         }
     }
 
@@ -212,58 +195,29 @@ impl<'a, B: JournalBinding<Action: Seen>> Run<'a, B> {
         EventHandler { settings, peer: &mut self.peer, engine: &mut self.engine, at: 0 }
     }
 
-    fn take(&mut self, input: &Input) {
+    #[allow(clippy::wildcard_enum_match_arm, reason = "all others change nothing of the report")]
+    fn take(&mut self, now: Time, input: &Input) {
+        let was_timeout = std::mem::replace(&mut self.is_timeout, matches!(input, Input::Timeout));
+        self.peer.saw(input, self.closing);
         match input {
             Input::Request(_) => self.requested = step_of(input),
-            Input::Cancel { .. } => self.timed_out(),
+            Input::Cancel { .. } => drop(self.peer.fail_late(now)),
             Input::Close => {
-                if !self.peer.record.ready && self.peer.record.failure.is_none() {
-                    self.timed_out();
+                if was_timeout {
+                    self.peer.fail_late(now);
                 }
                 self.closing = true;
             }
-            Input::Transport { event: TransportEvent::Opened, .. } => self.peer.opened(),
-            Input::Failure { broken: Broken::Unreachable, .. } => {}
-            Input::Head { .. } | Input::Body { .. } | Input::End { .. } | Input::Failure { .. } if !self.closing => {
-                self.peer.opened();
-            }
-            Input::Open
-            | Input::Notify { .. }
-            | Input::Provide { .. }
-            | Input::Decline { .. }
-            | Input::Respond { .. }
-            | Input::Authorized
-            | Input::Subscribe { .. }
-            | Input::Unsubscribe { .. }
-            | Input::SetLogLevel { .. }
-            | Input::SetRoots { .. }
-            | Input::Refresh { .. }
-            | Input::Timeout
-            | Input::Message { .. }
-            | Input::Bytes { .. }
-            | Input::Transport { .. }
-            | Input::Head { .. }
-            | Input::Body { .. }
-            | Input::End { .. }
-            | Input::Failure { .. }
-            | _ => {}
+            _ => {}
         }
-    }
-
-    /// Only the end of the run's time cancels a call, or closes a session that is not ready and did not fail.
-    fn timed_out(&mut self) {
-        let message = "not done within the time of the recorded run".into();
-        self.peer.record.failure.get_or_insert(FailureReport { kind: "timeout".into(), message });
     }
 
     fn react(&mut self, reaction: Reaction) {
         match reaction {
             Reaction::Finished(request, outcome) => {
                 let Some((_, step, since)) = self.calling.take_if(|(calling, ..)| *calling == request) else { return };
-                let outcome =
-                    if matches!(outcome, Outcome::Cancelled) { Outcome::TimedOut(TimeBound::Total) } else { outcome };
-                let took = Some(self.player.now().since(since));
-                self.peer.record.calls.push(CallRecord { took, ..CallRecord::ended(&step, outcome) });
+                let took = self.player.now().since(since);
+                self.peer.record.calls.push(CallRecord::ended(&step, outcome, took));
             }
             Reaction::Closing => self.closing = true,
             Reaction::Closed => self.peer.last = Some(self.session().clone()),
@@ -276,12 +230,11 @@ impl<'a, B: JournalBinding<Action: Seen>> Run<'a, B> {
 fn step_of(input: &Input) -> Option<Step> {
     let value = serde_json::to_value(input).ok()?;
     let request = value.get("value")?;
-    let text = |value: Option<&Value>| value.and_then(Value::as_str).map(ToOwned::to_owned);
-    let member = |name| text(request.get("params").and_then(|params| params.get(name)));
-    match request.get("method")?.as_str()? {
-        "tools/call" => member("name").map(Step::call),
-        "resources/read" => member("uri").map(Step::read),
-        "prompts/get" => member("name").map(Step::prompt),
-        _ => None,
-    }
+    let (option, member) = match request.get("method")?.as_str()? {
+        "tools/call" => ("call", "name"),
+        "resources/read" => ("read", "uri"),
+        "prompts/get" => ("prompt", "name"),
+        _ => return None,
+    };
+    Step::new(option, request.get("params")?.get(member)?.as_str()?.into())
 }

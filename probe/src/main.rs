@@ -1,12 +1,6 @@
 //! Connects to an MCP server, and reports what it is, what it offers and where it deviates from the protocol.
 //!
 //! The library makes every protocol decision; this program contains only I/O and printing.
-//!
-//! `probe config FILE` connects to the servers of a configuration file in parallel, and reports what a model would get
-//! from all of them. Its JSON report: `servers` has each server's own report. A disabled server is not opened; its
-//! outcome is `disabled`. A server with an invalid entry has the outcome `failed` with the failure kind
-//! `configuration`. `exposedName` is the name in the toolset, `null` for a tool that is left out. Calls use exposed
-//! names, start once every server is ready or failed, and are in `calls` next to `servers`.
 
 mod args;
 mod auth;
@@ -29,7 +23,7 @@ mod web;
 use std::path::Path;
 use std::process::ExitCode;
 
-use self::args::{Invocation, Settings, Target};
+use self::args::{Invocation, Settings, Target, Task};
 use self::journal::Journal;
 use self::report::{Report, ReportAll};
 use self::run::Interrupt;
@@ -37,14 +31,14 @@ use self::text::{colours, misused, print, print_json, status, write_stderr};
 
 fn main() -> ExitCode {
     match args::parse(std::env::args_os().skip(1)) {
-        Ok(Invocation::Help) => status(print(args::HELP.as_bytes()), true),
+        Ok(Invocation::Print(text)) => status(print(text.as_bytes()), true),
         Ok(Invocation::DemoServer { watched }) => status(demo::schedule::serve(watched), true),
-        Ok(Invocation::Run { settings, target }) => run(|interrupt| probe(&settings, &target, interrupt)),
-        Ok(Invocation::RunAll { settings, file, servers }) => {
+        Ok(Invocation::Do(settings, Task::Run(target))) => run(|interrupt| probe(&settings, &target, interrupt)),
+        Ok(Invocation::Do(settings, Task::RunAll(file, servers))) => {
             run(|interrupt| probe_all(&settings, &file, &servers, interrupt))
         }
-        Ok(Invocation::Replay { settings, file }) => replayed(&settings, &file),
-        Ok(Invocation::Auth { settings, target }) => run(|interrupt| auth::report(&settings, &target, interrupt)),
+        Ok(Invocation::Do(settings, Task::Replay(file))) => replayed(&settings, &file),
+        Ok(Invocation::Do(settings, Task::Auth(url))) => run(|interrupt| auth::report(&settings, url, interrupt)),
         Err(wrong) => misused(&format!("{wrong}\nTry --help.")),
     }
 }
@@ -92,13 +86,14 @@ fn replayed(settings: &Settings, file: &Path) -> ExitCode {
 }
 
 /// Prints the report of a run.
-fn report_on(settings: &Settings, run::Ended { session, peer }: &run::Ended) -> ExitCode {
+fn report_on(settings: &Settings, ended: &run::Ended) -> ExitCode {
+    let run::Ended { session, peer } = ended;
     let names = report::names(&peer.name, session);
     let report = Report::new(&peer.name, session, &peer.record, &names);
     let printed = if settings.json {
         print_json(&report)
     } else {
-        print(text_report::render(&report, session, peer, colours()).as_bytes())
+        print(text_report::render(&report, ended, settings, colours()).as_bytes())
     };
     let printed = match peer.trace.steps() {
         Some(steps) if settings.json => {
@@ -130,7 +125,7 @@ fn probe_all(settings: &Settings, file: &Path, servers: &[String], interrupt: &I
     let printed = if settings.json {
         print_json(&report)
     } else {
-        print(text_report::render_all(&report, &ended, colours()).as_bytes())
+        print(text_report::render_all(&report, &ended, settings, colours()).as_bytes())
     };
     status(printed, report.is_good())
 }

@@ -2,63 +2,59 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Arc, mpsc};
 use std::task::{Context, Poll};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use http::header::CONTENT_TYPE;
 use mcp_proto::binding::oauth::{
-    AuthorizationUrl, OAuthAction, OAuthError, OAuthEvent, OAuthExchangeId, OAuthInput, SaveOutcome, Stage,
-    StoreAction, StoreId, stored_generation,
+    AuthorizationUrl, OAuthAction, OAuthError, OAuthEvent, OAuthExchangeId, OAuthInput, OAuthRequest, SaveOutcome,
+    Stage, StoreAction, StoreId, stored_generation,
 };
-use mcp_proto::host::config::Endpoint;
+use mcp_proto::catalog::{Fingerprint, FingerprintKey};
 use serde_json::value::RawValue;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::args::OAuthSettings;
 use crate::peer::Io;
+use crate::raw::Members;
 use crate::report::FailureReport;
 use crate::run::Run;
+use crate::text::write_stderr;
 use crate::text_report;
-use crate::web::Piece;
+use crate::web::{Id, Piece};
 
-/// Bytes of a request's first line.
-const LINE: u64 = 64 << 10;
+/// Bytes of the head of a browser's request.
+const HEAD: usize = 64 << 10;
+/// How long a connection of a browser may take to send its request, and then the probe to judge it.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Connections that are served side by side.
+const CONNECTIONS: usize = 256;
 const PATH: &str = "/callback";
-const PAGE: &str =
-    "<!doctype html><title>mcp-probe</title><p>The probe received the answer. You may close this page.</p>";
+const ACCEPTED: &str = "The probe received the answer. You may close this page.";
+const REFUSED: &str = "This is not the answer that the probe waits for, and nothing was done.";
 
-/// What came from the user or from the store. `at` is the index of the server.
+/// What came from the user or from the store, with the index of the server.
 pub(crate) enum Came {
-    /// The browser was redirected.
-    Redirect(String),
+    /// The browser was redirected; whether to the answer that is awaited goes back to its page.
+    Redirect(String, mpsc::Sender<bool>),
     /// A line of standard input.
     Line(String),
-    Locked {
-        at: usize,
-        id: StoreId,
-        lock: io::Result<File>,
-    },
-    Loaded {
-        at: usize,
-        id: StoreId,
-        record: io::Result<Option<Vec<u8>>>,
-    },
-    Saved {
-        at: usize,
-        id: StoreId,
-        saved: SaveOutcome,
-    },
+    Locked(usize, StoreId, io::Result<File>),
+    Loaded(usize, StoreId, io::Result<Option<Vec<u8>>>),
+    Saved(usize, StoreId, SaveOutcome),
     Removed(io::Result<()>),
 }
 
 pub(crate) struct Access {
     sender: UnboundedSender<Came>,
     came: UnboundedReceiver<Came>,
-    redirect_uri: String,
+    pub(crate) redirect_uri: String,
     /// The ports that are listened on.
     ports: BTreeSet<u16>,
     store: Option<Store>,
@@ -66,36 +62,37 @@ pub(crate) struct Access {
     /// How many actions on the store are in progress.
     unanswered: usize,
     /// The server whose URL is shown.
-    shown: Option<usize>,
+    pub(crate) shown: Option<usize>,
     reads_lines: bool,
-    /// The URL of the only server.
-    pub(crate) url: Option<String>,
 }
 
 impl Access {
     /// Listens for redirects.
-    pub(crate) fn new(settings: &OAuthSettings) -> io::Result<Self> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, settings.port.unwrap_or(0)))?;
-        let port = listener.local_addr()?.port();
+    ///
+    /// # Errors
+    /// What is wrong with the options.
+    pub(crate) fn new(settings: &OAuthSettings) -> Result<Self, String> {
+        let store = settings.tokens.as_deref().map(Store::new);
+        if let Some(store) = &store {
+            store.records().map_err(|error| format!("--tokens: {}: {error}", store.path.display()))?;
+        }
+        let bound = TcpListener::bind((Ipv4Addr::LOCALHOST, settings.port.unwrap_or(0)));
+        let bound = bound.and_then(|listener| Ok((listener.local_addr()?.port(), listener)));
+        let (port, listener) = bound.map_err(|error| format!("--oauth: no redirect can be received: {error}"))?;
         let (sender, came) = unbounded_channel();
         let mut access = Self {
             sender,
             came,
             redirect_uri: format!("http://127.0.0.1:{port}{PATH}"),
             ports: BTreeSet::new(),
-            store: settings.tokens.as_deref().map(Store::new),
+            store,
             locks: BTreeMap::new(),
             unanswered: 0,
             shown: None,
             reads_lines: false,
-            url: None,
         };
         access.listen(port, PATH.into(), listener);
         Ok(access)
-    }
-
-    pub(crate) fn redirect_uri(&self) -> &str {
-        &self.redirect_uri
     }
 
     /// Whether an action on the store is in progress.
@@ -103,15 +100,10 @@ impl Access {
         self.unanswered > 0
     }
 
-    /// The server whose URL is shown.
-    pub(crate) const fn shown(&self) -> Option<usize> {
-        self.shown
-    }
-
     pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Came> {
         match self.came.poll_recv(context) {
             Poll::Ready(Some(came)) => {
-                if !matches!(came, Came::Redirect(_) | Came::Line(_)) {
+                if !matches!(came, Came::Redirect(..) | Came::Line(_)) {
                     self.unanswered = self.unanswered.saturating_sub(1);
                 }
                 Poll::Ready(came)
@@ -122,12 +114,16 @@ impl Access {
 
     fn listen(&mut self, port: u16, path: String, listener: TcpListener) {
         self.ports.insert(port);
-        let sender = self.sender.clone();
+        let (sender, path) = (self.sender.clone(), Arc::<str>::from(path));
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                if let Ok(Some(redirect)) = redirect(stream, &path) {
-                    let _ = sender.send(Came::Redirect(redirect));
+                // Each connection has a clone of it.
+                if Arc::strong_count(&path) > CONNECTIONS {
+                    continue;
                 }
+                let (sender, path) = (sender.clone(), Arc::clone(&path));
+                // One that cannot be served is closed.
+                let _ = thread::Builder::new().spawn(move || serve(stream, &path, &sender));
             }
         });
     }
@@ -139,7 +135,7 @@ impl Access {
         let Some(port) = uri.port_u16().filter(|port| !self.ports.contains(port)) else { return };
         match TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
             Ok(listener) => self.listen(port, uri.path().into(), listener),
-            Err(error) => crate::text::write_stderr(&format!(
+            Err(error) => write_stderr(&format!(
                 "probe: no redirect is received on port {port}, paste its URL here instead: {error}\n"
             )),
         }
@@ -150,11 +146,11 @@ impl Access {
         self.shown = Some(at);
         self.listen_for(url.redirect_uri());
         let url = url.as_str();
-        crate::text::write_stderr(&format!("open: {url}\n"));
+        write_stderr(&format!("open: {url}\n"));
         if let Some(browser) = std::env::var("BROWSER").ok().filter(|browser| !browser.trim().is_empty())
             && let Err(error) = run(&browser, url)
         {
-            crate::text::write_stderr(&format!("probe: BROWSER: {error}\n"));
+            write_stderr(&format!("probe: BROWSER: {error}\n"));
         }
         if !std::mem::replace(&mut self.reads_lines, true) {
             let sender = self.sender.clone();
@@ -172,31 +168,30 @@ impl Access {
     }
 
     /// Carries out an action on the store, without waiting for another process.
-    pub(crate) fn store(&mut self, at: usize, server: &str, action: StoreAction) {
+    pub(crate) fn store(&mut self, at: usize, server: String, action: StoreAction) {
         let Some(store) = self.store.clone() else { return };
-        let (sender, server) = (self.sender.clone(), server.to_owned());
+        let sender = self.sender.clone();
         if !matches!(action, StoreAction::Release) {
             self.unanswered = self.unanswered.saturating_add(1);
         }
         match action {
             StoreAction::Acquire(id) => {
-                thread::spawn(move || sender.send(Came::Locked { at, id, lock: store.lock() }));
+                thread::spawn(move || sender.send(Came::Locked(at, id, store.lock(&server))));
             }
             StoreAction::Load(id) => {
-                let _ = sender.send(Came::Loaded { at, id, record: store.load(&server) });
+                let _ = sender.send(Came::Loaded(at, id, store.load(&server)));
             }
-            StoreAction::Save { id, record, replaces } if self.locks.contains_key(&at) => {
-                let saved = store.save(&server, record.expose(), replaces);
-                let _ = sender.send(Came::Saved { at, id, saved });
-            }
-            // After the user authorized the lock is not held.
             StoreAction::Save { id, record, replaces } => {
+                // After the user authorized the lock is not held.
+                let is_held = self.locks.contains_key(&at);
                 thread::spawn(move || {
-                    let saved = match store.lock() {
-                        Ok(_lock) => store.save(&server, record.expose(), replaces),
+                    let lock = if is_held { Ok(None) } else { store.lock(&server).map(Some) };
+                    let saved = match lock.and_then(|_lock| store.save(&server, record.expose(), replaces)) {
+                        Ok(true) => SaveOutcome::Stored,
+                        Ok(false) => SaveOutcome::Conflict,
                         Err(_) => SaveOutcome::Failed,
                     };
-                    sender.send(Came::Saved { at, id, saved })
+                    sender.send(Came::Saved(at, id, saved))
                 });
             }
             StoreAction::Release => drop(self.locks.remove(&at)),
@@ -206,7 +201,7 @@ impl Access {
             }
             StoreAction::Remove => {
                 thread::spawn(move || {
-                    let removed = store.lock().and_then(|_lock| store.remove(&server));
+                    let removed = store.lock(&server).and_then(|_lock| store.remove(&server));
                     sender.send(Came::Removed(removed))
                 });
             }
@@ -229,27 +224,52 @@ fn run(browser: &str, url: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Reads a request of the browser, and answers it. Returns its path and query if it is the redirect to this path.
-fn redirect(stream: TcpStream, path: &str) -> io::Result<Option<String>> {
-    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
-    stream.set_write_timeout(Some(Duration::from_secs(5)))?;
-    let mut reader = BufReader::new(stream.take(LINE));
-    let mut line = String::new();
-    reader.read_line(&mut line)?;
-    // The rest of the head is read so that closing does not reset the connection.
-    let mut rest = String::new();
-    while reader.read_line(&mut rest)? > 2 {
-        rest.clear();
-    }
-    let target = line.strip_prefix("GET ").and_then(|line| line.split(' ').next());
-    let found = target.filter(|target| target.split('?').next() == Some(path)).map(str::to_owned);
-    let (status, page) = if found.is_some() { ("200 OK", PAGE) } else { ("404 Not Found", "") };
+/// Reads a request of a browser, and answers it. A redirect to this path is judged by the run.
+fn serve(mut stream: TcpStream, path: &str, sender: &UnboundedSender<Came>) -> io::Result<()> {
+    let head = head(&mut stream)?;
+    let target = head.strip_prefix("GET ").and_then(|line| line.split(' ').next());
+    let (status, text) = match target.filter(|target| target.split('?').next() == Some(path)) {
+        None => ("404 Not Found", ""),
+        Some(redirect) => {
+            let (judge, verdict) = mpsc::channel();
+            let _ = sender.send(Came::Redirect(redirect.into(), judge));
+            let is_accepted = verdict.recv_timeout(PATIENCE).unwrap_or(false);
+            if is_accepted { ("200 OK", ACCEPTED) } else { ("400 Bad Request", REFUSED) }
+        }
+    };
+    let page = format!("<!doctype html><title>mcp-probe</title><p>{text}</p>");
     let length = page.len();
     let head = format!(
         "HTTP/1.1 {status}\r\nContent-Type: text/html\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
     );
-    reader.into_inner().into_inner().write_all(format!("{head}{page}").as_bytes())?;
-    Ok(found)
+    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.write_all(format!("{head}{page}").as_bytes())
+}
+
+/// The head of a request. All of it is read, because closing would reset the connection otherwise.
+fn head(stream: &mut TcpStream) -> io::Result<String> {
+    let start = Instant::now();
+    let (mut head, mut buffer) = (Vec::new(), [0; 4096]);
+    while head.len() < HEAD {
+        let rest = PATIENCE.checked_sub(start.elapsed()).filter(|rest| !rest.is_zero());
+        stream.set_read_timeout(Some(rest.ok_or(ErrorKind::TimedOut)?))?;
+        let read = stream.read(&mut buffer)?;
+        // What came before may have the beginning of the blank line.
+        let known = head.len().saturating_sub(3);
+        head.extend_from_slice(buffer.get(..read).unwrap_or_default());
+        if head.get(known..).is_some_and(|tail| tail.windows(4).any(|bytes| bytes == b"\r\n\r\n")) {
+            return Ok(String::from_utf8_lossy(&head).into_owned());
+        }
+        if read == 0 {
+            break;
+        }
+    }
+    Err(ErrorKind::InvalidData.into())
+}
+
+/// Whether a request registers a client: the others are forms, or have no body.
+pub(crate) fn is_registration(request: &OAuthRequest) -> bool {
+    request.request.headers().get(CONTENT_TYPE).is_some_and(|kind| kind == "application/json")
 }
 
 /// The input of a piece of an exchange.
@@ -265,30 +285,26 @@ pub(crate) fn input_of(exchange: OAuthExchangeId, piece: &Piece) -> OAuthInput<'
 impl Run<'_> {
     /// Carries out an action of the authorization of a server.
     pub(crate) fn authorize(&mut self, io: &Io, at: usize, action: OAuthAction) {
-        let server = self.server_url(at);
         let (Some(access), Some(peer)) = (&mut self.access, self.peers.get_mut(at)) else { return };
         match action {
             OAuthAction::Request(request) => {
+                if is_registration(&request) {
+                    peer.record.authorization.get_or_insert_default().registers();
+                }
                 let _context = io.enter();
                 peer.request_oauth(request);
             }
-            OAuthAction::Drop(exchange) => peer.drop_oauth(exchange),
+            OAuthAction::Drop(exchange) => peer.drop(Id::OAuth(exchange)),
             OAuthAction::Browse(url) => access.browse(at, &url),
             OAuthAction::Unbrowse => access.end_browsing(at),
-            OAuthAction::Store(action) => access.store(at, &server, action),
+            OAuthAction::Store(action) => {
+                // Credentials are kept under the server's URL.
+                let server = peer.site().map(|site| site.url.clone()).unwrap_or_default();
+                access.store(at, server, action);
+            }
             OAuthAction::Event(event) => self.authorization_event(at, event),
             // The probe has no keys.
             OAuthAction::Sign(_) | _ => {}
-        }
-    }
-
-    /// The URL of a server, under which its credentials are kept.
-    fn server_url(&self, at: usize) -> String {
-        let only = self.access.as_ref().and_then(|access| access.url.clone());
-        let entry = self.engine.entry(at).map(|entry| &entry.endpoint);
-        match (only, entry) {
-            (None, Some(Endpoint::Http(http))) => http.url.to_string(),
-            (only, _) => only.unwrap_or_default(),
         }
     }
 
@@ -311,15 +327,13 @@ impl Run<'_> {
             }
             OAuthEvent::ChallengeIgnored(why) => peer.trace.note(format!("the challenge is not followed: {why}")),
             OAuthEvent::RecordUnreadable => {
-                crate::text::write_stderr("probe: --tokens: the file cannot be read, and is replaced\n");
+                write_stderr("probe: --tokens: the record of this server cannot be read, and is replaced\n");
             }
             OAuthEvent::NotStored => {
-                crate::text::write_stderr("probe: --tokens: the credentials were not stored, and end with this run\n");
+                write_stderr("probe: --tokens: the credentials were not stored, and end with this run\n");
             }
             OAuthEvent::NotRevoked(why) => {
-                crate::text::write_stderr(&format!(
-                    "probe: --sign-out: a token was not revoked, and may still be valid: {why}\n"
-                ));
+                write_stderr(&format!("probe: --sign-out: a token was not revoked, and may still be valid: {why}\n"));
             }
             _ => {}
         }
@@ -330,7 +344,10 @@ impl Run<'_> {
         let is_hub = self.is_hub();
         let Some(peer) = self.peers.get_mut(at) else { return };
         let kind = if error.stage == Stage::StepUp { "forbidden" } else { "unauthorized" };
-        let message = format!("{error}. {}", text_report::authorization(error.stage));
+        let advice = text_report::authorization(error.stage, self.settings.oauth.as_ref());
+        let is_metadata = matches!(error.stage, Stage::ResourceMetadata | Stage::ServerMetadata);
+        let steps = if is_metadata { "; `probe auth URL` shows each step" } else { "" };
+        let message = format!("{error}. {advice}{steps}");
         let text = format!("failed: {kind}: {message}");
         peer.record.failure = Some(FailureReport { kind: kind.into(), message });
         peer.is_authorizing = false;
@@ -356,68 +373,79 @@ impl Store {
         Self { path: path.to_owned() }
     }
 
-    /// Waits for the lock, which the file holds until it is dropped. A lock is never removed: another process may wait
-    /// for it.
-    pub(crate) fn lock(&self) -> io::Result<File> {
+    /// Waits for the lock of a server's record, which the file holds until it is dropped. A lock is never removed:
+    /// another process may wait for it.
+    pub(crate) fn lock(&self, server: &str) -> io::Result<File> {
+        let name = Fingerprint::of(FingerprintKey::new([0; 16]), server.as_bytes());
+        self.lock_file(&format!("{name}.lock"))
+    }
+
+    fn lock_file(&self, ending: &str) -> io::Result<File> {
         let mut options = OpenOptions::new();
         options.create(true).truncate(false).write(true);
-        let file = owned(&mut options).open(self.beside("lock"))?;
+        let file = owned(&mut options).open(self.beside(ending))?;
         file.lock()?;
         Ok(file)
     }
 
     /// The record of a server.
     pub(crate) fn load(&self, server: &str) -> io::Result<Option<Vec<u8>>> {
-        let Some(text) = self.text()? else { return Ok(None) };
-        match serde_json::from_slice::<Records>(&text) {
-            Ok(records) => Ok(records.get(server).map(|record| record.get().as_bytes().to_vec())),
-            // The library reports that it cannot be read.
-            Err(_) => Ok(Some(text)),
-        }
+        Ok(self.records()?.get(server).map(|record| record.get().as_bytes().to_vec()))
     }
 
-    /// Replaces the record of a server if it has this generation. The caller holds the lock.
-    pub(crate) fn save(&self, server: &str, record: &[u8], replaces: u64) -> SaveOutcome {
-        let known = self.load(server).map(|known| known.as_deref().map_or(0, stored_generation));
-        match known {
-            Ok(known) if known != replaces => SaveOutcome::Conflict,
-            Ok(_) if self.write(server, record).is_ok() => SaveOutcome::Stored,
-            Ok(_) | Err(_) => SaveOutcome::Failed,
-        }
-    }
-
-    /// Removes the record of a server. The caller holds the lock.
-    pub(crate) fn remove(&self, server: &str) -> io::Result<()> {
-        if self.load(server)?.is_none() {
-            return Ok(());
-        }
-        self.change(|records| drop(records.remove(server)))
-    }
-
-    fn write(&self, server: &str, record: &[u8]) -> io::Result<()> {
+    /// Replaces the record of a server if it has this generation, and says whether it had. The caller holds its lock.
+    pub(crate) fn save(&self, server: &str, record: &[u8], replaces: u64) -> io::Result<bool> {
         let record = serde_json::from_slice(record)?;
-        self.change(|records| drop(records.insert(server.to_owned(), record)))
+        self.change(|records| {
+            let known = records.get(server).map_or(0, |known| stored_generation(known.get().as_bytes()));
+            let fits = known == replaces;
+            if fits {
+                records.insert(server.to_owned(), record);
+            }
+            fits
+        })
     }
 
-    /// Replaces the file. What cannot be read is not kept.
-    fn change(&self, change: impl FnOnce(&mut Records)) -> io::Result<()> {
-        let text = self.text()?.unwrap_or_default();
-        let mut records: Records = serde_json::from_slice(&text).unwrap_or_default();
-        change(&mut records);
+    /// Removes the record of a server. The caller holds its lock.
+    pub(crate) fn remove(&self, server: &str) -> io::Result<()> {
+        self.change(|records| records.remove(server).is_some()).map(drop)
+    }
+
+    /// Replaces the file, if its records are changed. Its own lock is held for no longer than that takes.
+    fn change(&self, change: impl FnOnce(&mut Records) -> bool) -> io::Result<bool> {
+        let _lock = self.lock_file("lock")?;
+        let mut records = self.records()?;
+        if !change(&mut records) {
+            return Ok(false);
+        }
         let temporary = self.beside(&format!("{}.tmp", std::process::id()));
         let written = replace(&temporary, &serde_json::to_vec(&records)?, &self.path);
         if written.is_err() {
             let _ = fs::remove_file(&temporary);
         }
-        written
+        written.map(|()| true)
     }
 
-    fn text(&self) -> io::Result<Option<Vec<u8>>> {
-        match fs::read(&self.path) {
-            Ok(text) => Ok(Some(text).filter(|text| !text.is_empty())),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
+    /// The records by the URLs of their servers.
+    ///
+    /// # Errors
+    /// The file is not one of credentials, and must not be replaced.
+    fn records(&self) -> io::Result<Records> {
+        let text = match fs::read(&self.path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
+            text => text?,
+        };
+        if text.trim_ascii().is_empty() {
+            return Ok(Records::new());
         }
+        let records: Option<Records> = serde_json::from_slice(&text).ok();
+        let foreign = "there is something else in it than credentials, so it is left as it is: give another file";
+        let own = records.filter(|records| {
+            let mut records = records.iter();
+            records
+                .all(|(server, record)| server.starts_with("http") && Members::of(record).get("generation").is_some())
+        });
+        own.ok_or_else(|| io::Error::new(ErrorKind::InvalidData, foreign))
     }
 
     fn beside(&self, ending: &str) -> PathBuf {
@@ -435,7 +463,11 @@ fn replace(temporary: &Path, text: &[u8], path: &Path) -> io::Result<()> {
     let mut file = owned(&mut options).open(temporary)?;
     file.write_all(text)?;
     file.sync_all()?;
-    fs::rename(temporary, path)
+    fs::rename(temporary, path)?;
+    // The new name is kept for certain only once the folder is on disk, too, which not every system can tell.
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let _ = File::open(folder).and_then(|folder| folder.sync_all());
+    Ok(())
 }
 
 /// A file that is created is readable by its owner alone.
@@ -454,29 +486,36 @@ fn owned(options: &mut OpenOptions) -> &mut OpenOptions {
 mod tests {
     use super::*;
 
-    fn visit(request: &str) -> (Option<String>, String) {
+    /// What a request is answered with, and the redirect that it was; `accepts` judges it.
+    fn visit(request: &str, accepts: bool) -> (Option<String>, String) {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let mut browser = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         browser.write_all(request.as_bytes()).unwrap();
-        let found = redirect(listener.accept().unwrap().0, PATH).unwrap();
+        let (sender, mut came) = unbounded_channel();
+        let server = thread::spawn(move || serve(listener.accept().unwrap().0, PATH, &sender));
+        let found = came.blocking_recv().map(|came| {
+            let Came::Redirect(redirect, judge) = came else { panic!("something else came") };
+            judge.send(accepts).unwrap();
+            redirect
+        });
+        server.join().unwrap().unwrap();
         let mut page = String::new();
         browser.read_to_string(&mut page).unwrap();
         (found, page)
     }
 
     #[test]
-    fn the_redirect_is_taken_and_answered_without_its_secrets() {
-        let (found, page) = visit("GET /callback?code=hush&state=s HTTP/1.1\r\nHost: a\r\n\r\n");
-        assert_eq!(found.as_deref(), Some("/callback?code=hush&state=s"));
-        assert!(page.starts_with("HTTP/1.1 200 OK") && !page.contains("hush"), "{page}");
-    }
-
-    #[test]
-    fn other_requests_are_not_the_redirect() {
-        for request in ["GET /favicon.ico HTTP/1.1\r\n\r\n", "POST /callback HTTP/1.1\r\n\r\n", "\r\n\r\n"] {
-            let (found, page) = visit(request);
-            assert_eq!(found, None, "{request}");
-            assert!(page.starts_with("HTTP/1.1 404"), "{page}");
+    fn only_the_redirect_is_judged_and_answered_without_its_secrets() {
+        for (request, accepts, is_redirect, status) in [
+            ("GET /callback?code=hush&state=s HTTP/1.1\r\nHost: a\r\n\r\n", true, true, "200 OK"),
+            ("GET /callback?code=hush&state=s HTTP/1.1\r\n\r\n", false, true, "400 Bad Request"),
+            ("GET /favicon.ico HTTP/1.1\r\n\r\n", true, false, "404"),
+            ("POST /callback HTTP/1.1\r\n\r\n", true, false, "404"),
+            ("\r\n\r\n", true, false, "404"),
+        ] {
+            let (found, page) = visit(request, accepts);
+            assert_eq!(found, is_redirect.then(|| "/callback?code=hush&state=s".into()), "{request}");
+            assert!(page.starts_with(&format!("HTTP/1.1 {status}")) && !page.contains("hush"), "{page}");
         }
     }
 
@@ -488,6 +527,9 @@ mod tests {
         Store::new(&folder.join("tokens.json"))
     }
 
+    const A: &str = "https://a.example/mcp";
+    const B: &str = "https://b.example/mcp";
+
     fn record(generation: u64) -> Vec<u8> {
         format!(r#"{{"generation":{generation},"access_token":"x"}}"#).into_bytes()
     }
@@ -495,42 +537,35 @@ mod tests {
     #[test]
     fn each_server_has_its_record_and_a_record_of_another_generation_is_not_replaced() {
         let store = store("records");
-        assert_eq!(store.load("a").unwrap(), None);
-        assert_eq!(store.save("a", &record(1), 0), SaveOutcome::Stored);
-        assert_eq!(store.save("b", &record(7), 0), SaveOutcome::Stored);
-        assert_eq!(store.save("a", &record(2), 0), SaveOutcome::Conflict);
-        assert_eq!(store.save("a", &record(2), 1), SaveOutcome::Stored);
-        assert_eq!(store.load("a").unwrap(), Some(record(2)));
-        assert_eq!(store.load("b").unwrap(), Some(record(7)));
-        let files: Vec<_> = fs::read_dir(store.path.parent().unwrap()).unwrap().collect();
-        assert_eq!(files.len(), 1, "no file is left over");
+        assert_eq!(store.load(A).unwrap(), None);
+        for (server, generation, replaces, is_stored) in
+            [(A, 1, 0, true), (B, 7, 0, true), (A, 2, 0, false), (A, 2, 1, true)]
+        {
+            assert_eq!(store.save(server, &record(generation), replaces).unwrap(), is_stored, "{server} {generation}");
+        }
+        assert_eq!((store.load(A).unwrap(), store.load(B).unwrap()), (Some(record(2)), Some(record(7))));
+        let left = fs::read_dir(store.path.parent().unwrap()).unwrap().map(|file| file.unwrap().file_name());
+        assert!(left.into_iter().all(|name| !name.to_string_lossy().ends_with("tmp")), "no file is left over");
+        store.remove(A).unwrap();
+        store.remove(A).unwrap();
+        assert_eq!((store.load(A).unwrap(), store.load(B).unwrap()), (None, Some(record(7))));
     }
 
     #[test]
-    fn a_file_that_cannot_be_read_is_reported_and_replaced() {
-        let store = store("unreadable");
-        fs::write(&store.path, "no json").unwrap();
-        assert_eq!(store.load("a").unwrap(), Some(b"no json".to_vec()));
-        assert_eq!(store.save("a", &record(1), 0), SaveOutcome::Stored);
-        assert_eq!(store.load("a").unwrap(), Some(record(1)));
-    }
-
-    #[test]
-    fn a_record_that_is_removed_leaves_those_of_other_servers() {
-        let store = store("removed");
-        store.remove("a").unwrap();
-        assert_eq!(store.save("a", &record(1), 0), SaveOutcome::Stored);
-        assert_eq!(store.save("b", &record(7), 0), SaveOutcome::Stored);
-        store.remove("a").unwrap();
-        assert_eq!(store.load("a").unwrap(), None);
-        assert_eq!(store.load("b").unwrap(), Some(record(7)));
-    }
-
-    #[test]
-    fn a_store_whose_folder_does_not_exist_fails() {
+    fn a_file_of_something_else_is_left_as_it_is_and_a_folder_that_does_not_exist_fails() {
+        let store = store("foreign");
+        for text in ["no json", "[]", r#"{"mcpServers":{}}"#, r#"{"https://a.example":{"token":"x"}}"#] {
+            fs::write(&store.path, text).unwrap();
+            assert!(
+                store.load(A).is_err() && store.save(A, &record(1), 0).is_err() && store.remove(A).is_err(),
+                "{text}"
+            );
+            assert_eq!(fs::read_to_string(&store.path).unwrap(), text);
+        }
+        fs::write(&store.path, " \n").unwrap();
+        assert!(store.save(A, &record(1), 0).unwrap(), "an empty file is one of no credentials");
         let store = Store::new(Path::new("/nonexistent/tokens.json"));
-        assert_eq!(store.save("a", &record(1), 0), SaveOutcome::Failed);
-        assert!(store.lock().is_err());
+        assert!(store.save(A, &record(1), 0).is_err() && store.lock(A).is_err());
     }
 
     #[cfg(unix)]
@@ -540,21 +575,23 @@ mod tests {
         let store = store("owner");
         fs::write(&store.path, "{}").unwrap();
         fs::set_permissions(&store.path, fs::Permissions::from_mode(0o644)).unwrap();
-        let lock = store.lock().unwrap();
-        assert_eq!(store.save("a", &record(1), 0), SaveOutcome::Stored);
-        for file in [store.path.clone(), store.beside("lock")] {
-            assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600, "{}", file.display());
+        let _lock = store.lock(A).unwrap();
+        assert!(store.save(A, &record(1), 0).unwrap());
+        for file in fs::read_dir(store.path.parent().unwrap()).unwrap().map(Result::unwrap) {
+            assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600, "{}", file.path().display());
         }
-        drop(lock);
     }
 
     #[test]
-    fn the_lock_is_held_until_it_is_dropped() {
+    fn the_lock_of_a_record_delays_no_other_record() {
         let store = store("lock");
-        let held = store.lock().unwrap();
-        let other = OpenOptions::new().write(true).open(store.beside("lock")).unwrap();
-        assert!(matches!(other.try_lock(), Err(fs::TryLockError::WouldBlock)));
+        let held = store.lock(A).unwrap();
+        let (other, is_free) = (store.clone(), mpsc::channel());
+        let waiting = thread::spawn(move || other.lock(A).map(|_lock| is_free.0.send(())));
+        let _other = store.lock(B).unwrap();
+        assert!(store.save(B, &record(1), 0).unwrap());
+        assert!(is_free.1.try_recv().is_err(), "the lock is held until it is dropped");
         drop(held);
-        assert!(other.try_lock().is_ok());
+        waiting.join().unwrap().unwrap().unwrap();
     }
 }

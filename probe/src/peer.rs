@@ -6,40 +6,42 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use http::HeaderMap;
-use mcp_proto::binding::http::{ExchangeId, HttpRequest};
-use mcp_proto::binding::oauth::{OAuthExchangeId, OAuthRequest};
+use mcp_proto::binding::http::{Broken, HttpRequest};
+use mcp_proto::binding::oauth::{OAuthExchangeId, OAuthRequest, Reach};
+use mcp_proto::journal::{Input, TransportEvent};
 use mcp_proto::{ConnectionId, Engine, ShutdownStep, Time};
 use tokio::runtime::{Builder, EnterGuard, Runtime};
 use tokio::task::yield_now;
 use tokio::time::timeout;
 
-use crate::args::DEMO_SERVER;
 use crate::oauth::{self, Access};
-use crate::process::{self, Program, Server};
-use crate::report::Record;
-use crate::trace::Trace;
-use crate::web::{Client, Piece, Web};
+use crate::process::{Program, Server};
+use crate::report::{FailureReport, Record};
+use crate::trace::{Trace, without_query};
+use crate::web::{Client, Exchanges, Id, Piece};
 
 /// How to reach a server.
 pub(crate) enum Place {
-    /// Probe itself as the demo server; `counted` passes it the number of starts.
-    Demo {
-        counted: bool,
-    },
     Process(Program),
-    /// A URL; these headers are added to every request.
-    Web(HeaderMap),
+    Web(Site),
+}
+
+/// A server over HTTP. The headers are added to each request to it.
+#[derive(Clone, Default)]
+pub(crate) struct Site {
+    pub(crate) url: String,
+    pub(crate) headers: HeaderMap,
 }
 
 /// The connection, while there is one.
 enum Way {
     Process(Server),
-    Web(Box<Web>),
+    Web(Box<Exchanges>),
 }
 
-pub(crate) enum Input {
-    Process(process::Input),
-    Exchange(ExchangeId, Piece),
+/// What came from a server.
+pub(crate) enum FromPeer {
+    Input(Input),
     /// A piece of an exchange of the authorization.
     OAuth(OAuthExchangeId, Piece),
 }
@@ -59,6 +61,8 @@ pub(crate) struct Peer {
     pub(crate) trace: Trace,
     /// The final state of its session.
     pub(crate) last: Option<Engine>,
+    /// Its process runs.
+    pub(crate) is_open: bool,
     /// It waits for a token.
     pub(crate) is_authorizing: bool,
 }
@@ -75,33 +79,39 @@ impl Peer {
             record: Record::default(),
             trace,
             last: None,
+            is_open: false,
             is_authorizing: false,
         }
     }
 
     /// Prepares what the connection needs; `client` makes an HTTP client.
     pub(crate) fn prepare(&mut self, client: impl FnOnce() -> Result<Client, String>) -> Result<(), String> {
-        if let Place::Web(headers) = &self.place {
-            self.way = Some(Way::Web(Box::new(Web::new(client()?, headers.clone()))));
+        if let Place::Web(site) = &self.place {
+            self.way = Some(Way::Web(Box::new(Exchanges::new(client()?, site.headers.clone()))));
         }
         Ok(())
     }
 
-    pub(crate) const fn is_web(&self) -> bool {
-        matches!(self.place, Place::Web(_))
+    /// The server, if it is one over HTTP.
+    pub(crate) const fn site(&self) -> Option<&Site> {
+        match &self.place {
+            Place::Web(site) => Some(site),
+            Place::Process(_) => None,
+        }
     }
 
-    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Input> {
+    pub(crate) const fn is_web(&self) -> bool {
+        self.site().is_some()
+    }
+
+    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<FromPeer> {
         match &mut self.way {
             None => Poll::Pending,
-            Some(Way::Process(server)) => server.poll(context).map(Input::Process),
-            Some(Way::Web(web)) => match web.poll(context) {
-                Poll::Ready(Some((exchange, piece))) => Poll::Ready(Input::Exchange(exchange, piece)),
-                Poll::Ready(None) | Poll::Pending => match web.poll_oauth(context) {
-                    Poll::Ready(Some((exchange, piece))) => Poll::Ready(Input::OAuth(exchange, piece)),
-                    Poll::Ready(None) | Poll::Pending => Poll::Pending,
-                },
-            },
+            Some(Way::Process(server)) => server.poll(context, self.connection).map(FromPeer::Input),
+            Some(Way::Web(web)) => web.poll(context).map(|(id, piece)| match id {
+                Id::Server(exchange) => FromPeer::Input(piece.into_input(exchange)),
+                Id::OAuth(exchange) => FromPeer::OAuth(exchange, piece),
+            }),
         }
     }
 
@@ -113,25 +123,24 @@ impl Peer {
         }
     }
 
+    /// A connection begins.
+    pub(crate) fn opens(&mut self, connection: ConnectionId, now: Time) {
+        self.connection = connection;
+        self.record.opened.get_or_insert(now);
+        self.trace.reset();
+    }
+
     /// Starts its process.
     pub(crate) fn open(&mut self, connection: ConnectionId, now: Time) -> io::Result<()> {
-        self.connection = connection;
+        self.opens(connection, now);
         self.starts = self.starts.saturating_add(1);
-        self.record.opened.get_or_insert(now);
         self.way = None;
-        self.trace.reset();
         let started = match &self.place {
-            Place::Demo { counted } => std::env::current_exe().and_then(|program| {
-                let count = counted.then(|| self.starts.to_string());
-                let args = [DEMO_SERVER.into()].into_iter().chain(count.map(Into::into)).collect();
-                Server::start(&Program { program: program.into_os_string(), args, ..Program::default() })
-            }),
-            Place::Process(program) => Server::start(program).map_err(|error| program.not_started(error)),
+            Place::Process(program) => Server::start(program, self.starts).map_err(|error| program.not_started(&error)),
             Place::Web(_) => Err(io::Error::other("there is nothing to start")),
         };
         match started {
             Ok(server) => {
-                self.opened();
                 self.trace.note(format!("process {} started", server.id()));
                 self.way = Some(Way::Process(server));
                 Ok(())
@@ -143,8 +152,30 @@ impl Peer {
         }
     }
 
+    /// Notes what an input says of the connection; false if it is of an earlier one.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "all others say nothing of it")]
+    pub(crate) fn saw(&mut self, input: &Input, closing: bool) -> bool {
+        match input {
+            Input::Bytes { connection, .. } if *connection != self.connection => return false,
+            Input::Transport { event: TransportEvent::Opened, .. } => self.opened(),
+            Input::Transport { event: TransportEvent::Closed { why }, .. } => {
+                (self.way, self.is_open) = (None, false);
+                self.trace.note(format!("process gone: {why}"));
+                self.trace.reset();
+            }
+            // If the server is unreachable, no connection was opened.
+            Input::Failure { broken: Broken::Unreachable, .. } => {}
+            Input::Head { .. } | Input::Body { .. } | Input::End { .. } | Input::Failure { .. } if !closing => {
+                self.opened();
+            }
+            _ => {}
+        }
+        self.trace.input(input)
+    }
+
     /// Counts the openings of the session.
-    pub(crate) fn opened(&mut self) {
+    fn opened(&mut self) {
+        self.is_open = true;
         let anew = std::mem::take(&mut self.anew);
         self.record.connects = self.record.connects.saturating_add(u32::from(anew));
     }
@@ -168,76 +199,68 @@ impl Peer {
         true
     }
 
-    /// Its process exited.
-    pub(crate) fn gone(&mut self, why: &str) {
-        self.way = None;
-        self.trace.note(format!("process gone: {why}"));
-        self.trace.reset();
-    }
-
     pub(crate) fn request(&mut self, now: Time, request: HttpRequest) {
         self.record.opened.get_or_insert(now);
-        if let Some(Way::Web(web)) = &mut self.way {
-            web.start(request, &mut self.trace);
-        }
-    }
-
-    pub(crate) fn drop(&mut self, exchange: ExchangeId) {
-        if let Some(Way::Web(web)) = &mut self.way {
-            web.as_mut().drop(exchange, &mut self.trace);
-        }
+        self.trace.started(&request);
+        let HttpRequest { exchange, request, .. } = request;
+        self.start(Id::Server(exchange), Reach::Any, request);
     }
 
     /// Sends a request of the authorization.
     pub(crate) fn request_oauth(&mut self, request: OAuthRequest) {
+        let OAuthRequest { exchange, reach, request, .. } = request;
+        self.trace.note(format!("authorization: {} {}", request.method(), without_query(request.uri())));
+        self.start(Id::OAuth(exchange), reach, request);
+    }
+
+    fn start(&mut self, id: Id, reach: Reach, request: http::Request<Vec<u8>>) {
         if let Some(Way::Web(web)) = &mut self.way {
-            web.start_oauth(request, &mut self.trace);
+            web.start(id, reach, request);
+        }
+    }
+
+    pub(crate) fn drop(&mut self, id: Id) {
+        if let Id::Server(exchange) = id {
+            self.trace.dropped(exchange);
+        }
+        if let Some(Way::Web(web)) = &mut self.way {
+            web.stop(id);
         }
     }
 
     /// Whether a request of its authorization is in flight.
     pub(crate) fn has_oauth_request(&self) -> bool {
-        matches!(&self.way, Some(Way::Web(web)) if web.has_oauth_request())
-    }
-
-    pub(crate) fn drop_oauth(&mut self, exchange: OAuthExchangeId) {
-        if let Some(Way::Web(web)) = &mut self.way {
-            web.drop_oauth(exchange);
-        }
-    }
-
-    /// Whether the response of an exchange may be an event stream.
-    pub(crate) fn is_stream(&self, exchange: ExchangeId) -> bool {
-        matches!(&self.way, Some(Way::Web(web)) if web.is_stream(exchange))
-    }
-
-    /// Adds a piece to the trace; false if the exchange was dropped.
-    pub(crate) fn show(&mut self, exchange: ExchangeId, piece: &Piece) -> bool {
-        match &mut self.way {
-            Some(Way::Web(web)) if web.is_running(exchange) => {
-                web.show(exchange, piece, &mut self.trace);
-                true
-            }
-            Some(Way::Web(_) | Way::Process(_)) | None => false,
-        }
+        matches!(&self.way, Some(Way::Web(web)) if web.has_oauth())
     }
 
     /// What the run waits for at this server, for people.
-    pub(crate) fn waiting(&self, closing: bool, idle: &str) -> String {
-        match (&self.way, closing) {
-            (None, _) => "the process to start".into(),
-            (Some(Way::Process(_)), true) => "the process to end".into(),
-            (Some(Way::Web(_)), true) => "the server to end the session".into(),
-            (Some(_), false) if self.is_authorizing => "the user to authorize".into(),
-            (Some(_), false) => self.trace.waiting().unwrap_or_else(|| idle.into()),
-        }
+    pub(crate) fn waiting(&self, closing: bool) -> String {
+        let waiting = match (closing, self.is_web()) {
+            (true, true) => "the server to end the session",
+            (true, false) => "the process to end",
+            (false, _) if self.is_authorizing && self.has_oauth_request() => "the authorization server",
+            (false, _) if self.is_authorizing => "the user to authorize",
+            (false, false) if !self.is_open => "the process to start",
+            (false, _) => match self.trace.waiting() {
+                Some(waiting) => return waiting,
+                None if self.record.ready => "the end of the watch",
+                None => "the server",
+            },
+        };
+        waiting.into()
+    }
+
+    /// The time of the run is up, and this server is not done.
+    pub(crate) fn fail_late(&mut self, now: Time) -> &FailureReport {
+        let message = format!("not done after {:.1?}: waited for {}", now.since(Time::ZERO), self.waiting(false));
+        self.record.failure.get_or_insert(FailureReport { kind: "timeout".into(), message })
     }
 }
 
 /// An input of the run.
 pub(crate) enum Came {
     /// From the server with this index.
-    Server(usize, Input),
+    Server(usize, FromPeer),
     Access(oauth::Came),
 }
 
@@ -262,11 +285,6 @@ impl Io {
         }
         let client = Client::new().map_err(|error| error.to_string())?;
         Ok(self.client.insert(client).clone())
-    }
-
-    /// Runs a future to its end.
-    pub(crate) fn block_on<T: Default>(&self, future: impl Future<Output = T>) -> T {
-        self.runtime.as_ref().map(|runtime| runtime.block_on(future)).unwrap_or_default()
     }
 
     pub(crate) fn enter(&self) -> Option<EnterGuard<'_>> {

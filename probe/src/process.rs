@@ -11,7 +11,8 @@ use std::task::{Context, Poll};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use mcp_proto::ShutdownStep;
+use mcp_proto::journal::{Input, TransportEvent};
+use mcp_proto::{ConnectionId, ShutdownStep};
 #[cfg(windows)]
 use process_wrap::std::JobObject;
 #[cfg(unix)]
@@ -48,14 +49,13 @@ pub(crate) struct Program {
     pub(crate) cwd: Option<PathBuf>,
     /// Prefix of its lines on standard error, for runs with several servers.
     pub(crate) label: Option<String>,
+    /// It gets the number of its starts as its last argument.
+    pub(crate) is_counted: bool,
 }
 
 impl Program {
-    /// Why it was not started. With a label, the message includes the command.
-    pub(crate) fn not_started(&self, error: io::Error) -> io::Error {
-        if self.label.is_none() {
-            return error;
-        }
+    /// Why it was not started, with the command.
+    pub(crate) fn not_started(&self, error: &io::Error) -> io::Error {
         match &self.cwd {
             Some(cwd) if !cwd.is_dir() => {
                 io::Error::other(format!("there is no folder `{}` to start it in", cwd.display()))
@@ -72,14 +72,6 @@ pub(crate) enum Piece {
     SignOfLife,
     OutputEnded(Option<io::Error>),
     InputBroken(io::Error),
-}
-
-/// Input from a process.
-pub(crate) enum Input {
-    Output(Vec<u8>),
-    SignOfLife,
-    /// The process exited; no more input follows.
-    Closed(String),
 }
 
 /// Progress of the process's end, with the time of each step.
@@ -109,9 +101,11 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) fn start(program: &Program) -> io::Result<Self> {
+    /// Starts a program, for the time with this number.
+    pub(crate) fn start(program: &Program, count: u32) -> io::Result<Self> {
         let mut command = Command::new(&program.program);
         command.args(&program.args).envs(program.env.iter().map(|(name, value)| (name, value)));
+        command.args(program.is_counted.then(|| count.to_string()));
         if let Some(cwd) = &program.cwd {
             command.current_dir(cwd);
         }
@@ -170,18 +164,21 @@ impl Server {
         }
     }
 
-    /// The next input from the process. Call it again after [`tick`](Self::tick) even without a wake-up.
-    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Input> {
+    /// The next input from the process, which is this connection. Call it again after [`tick`](Self::tick) even without a
+    /// wake-up. After its exit no input follows.
+    pub(crate) fn poll(&mut self, context: &mut Context<'_>, connection: ConnectionId) -> Poll<Input> {
         while self.end.is_none() {
             match self.pieces.poll_recv(context) {
                 Poll::Ready(Some(Piece::Output(bytes))) => {
                     self.last_output = Instant::now();
                     if !self.is_over() {
-                        return Poll::Ready(Input::Output(bytes));
+                        return Poll::Ready(Input::Bytes { connection, bytes: bytes.into() });
                     }
                     self.end = Some(End::Due(Instant::now()));
                 }
-                Poll::Ready(Some(Piece::SignOfLife)) => return Poll::Ready(Input::SignOfLife),
+                Poll::Ready(Some(Piece::SignOfLife)) => {
+                    return Poll::Ready(Input::Transport { connection, event: TransportEvent::SignOfLife });
+                }
                 Poll::Ready(Some(Piece::InputBroken(error))) => self.broken = Some((error, Instant::now())),
                 Poll::Ready(Some(Piece::OutputEnded(error))) => {
                     if let Some(error) = error {
@@ -194,7 +191,11 @@ impl Server {
                 Poll::Pending => return Poll::Pending,
             }
         }
-        if self.is_gone() { Poll::Ready(Input::Closed(self.exit_reason())) } else { Poll::Pending }
+        if !self.is_gone() {
+            return Poll::Pending;
+        }
+        let event = TransportEvent::Closed { why: self.exit_reason().into() };
+        Poll::Ready(Input::Transport { connection, event })
     }
 
     pub(crate) const fn tick(&self) -> Duration {
@@ -245,7 +246,8 @@ impl Server {
             end => end,
         };
         let Some(End::Gone(since)) = self.end else { return false };
-        since.elapsed() >= STDERR_WAIT || (self.relay.as_mut().is_none_or(Relay::is_done) && !self.has_group())
+        since.elapsed() >= STDERR_WAIT
+            || (self.relay.as_mut().is_none_or(|relay| relay.wait(Duration::ZERO)) && !self.has_group())
     }
 
     /// Why the process ended, with the end of its standard error.
@@ -366,11 +368,6 @@ impl Relay {
             let _ = end.send(());
         })?;
         Ok(Self { tail, done })
-    }
-
-    /// Whether everything was copied.
-    pub(crate) fn is_done(&mut self) -> bool {
-        self.wait(Duration::ZERO)
     }
 
     /// Waits for pending output; true if everything was copied.

@@ -1,6 +1,5 @@
 //! Raw JSON, forwarded as received.
 
-use std::borrow::Cow;
 use std::fmt;
 
 use serde::Deserialize;
@@ -9,7 +8,7 @@ use serde_json::value::{RawValue, to_raw_value};
 
 /// An object's members in order, each value as written.
 #[derive(Default)]
-pub(crate) struct Members<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+pub(crate) struct Members<'a>(Vec<(String, &'a RawValue)>);
 
 impl<'a> Members<'a> {
     /// The members of an object; empty if the text is not an object.
@@ -43,8 +42,8 @@ impl<'de> Deserialize<'de> for Members<'de> {
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let mut members = Vec::new();
-                while let Some(Name(name)) = map.next_key()? {
-                    members.push((name, map.next_value()?));
+                while let Some(member) = map.next_entry()? {
+                    members.push(member);
                 }
                 Ok(Members(members))
             }
@@ -52,10 +51,6 @@ impl<'de> Deserialize<'de> for Members<'de> {
         deserializer.deserialize_map(Object)
     }
 }
-
-#[derive(Deserialize)]
-#[serde(transparent)]
-struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// The elements of an array; empty if the text is not an array.
 pub(crate) fn elements(raw: &RawValue) -> Vec<&RawValue> {

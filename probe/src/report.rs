@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use mcp_proto::binding::oauth::{Grant, GrantKind, OAuthError, TokenId};
+use mcp_proto::binding::oauth::{Grant, GrantKind, OAuthError, RegistrationKind, TokenId};
 use mcp_proto::catalog::Tool;
 use mcp_proto::host::hub::Hub;
 use mcp_proto::host::names::{Names, Renamed, Target};
@@ -17,7 +18,7 @@ use crate::file::{Plan, Trouble};
 use crate::raw::Members;
 use crate::run::AllEnded;
 
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Report<'a> {
     /// The server's name in this run.
@@ -90,31 +91,6 @@ impl Default for FamilyReport {
 }
 
 impl<'a> Report<'a> {
-    /// The report of a server that was not opened.
-    pub(crate) fn unopened(outcome: &'static str, failure: Option<FailureReport>) -> Self {
-        Self {
-            called: "",
-            outcome,
-            failure,
-            era: None,
-            protocol_version: None,
-            server: None,
-            capabilities: None,
-            instructions: None,
-            families: Families::default(),
-            tools: Vec::new(),
-            prompts: Vec::new(),
-            resources: Vec::new(),
-            resource_templates: Vec::new(),
-            calls: &[],
-            quirks: Vec::new(),
-            events: &[],
-            connects: 0,
-            timings: Timings::default(),
-            authorization: None,
-        }
-    }
-
     /// The report of a session whose tools have these names.
     pub(crate) fn new(called: &'a str, session: &'a Engine, record: &'a Record, names: &'a Names) -> Self {
         let server = session.server();
@@ -151,7 +127,7 @@ impl<'a> Report<'a> {
             resource_templates: catalog.resource_templates().map(|template| template.well_typed()).collect(),
             calls: &record.calls,
             quirks: session.quirks().iter().map(QuirkReport::from).collect(),
-            events: record.events(),
+            events: &record.events,
             connects: record.connects,
             timings: Timings {
                 handshake_ms: between(record.opened, record.introduced),
@@ -165,6 +141,22 @@ impl<'a> Report<'a> {
     pub(crate) fn is_good(&self) -> bool {
         self.outcome == "ready" && self.calls.iter().all(CallRecord::is_good)
     }
+}
+
+impl<'a> Report<'a> {
+    /// The tools that a model knows by another name: that name, their own, and why.
+    pub(crate) fn renamed(&self) -> impl Iterator<Item = (String, &'a str, &'static str)> {
+        self.tools.iter().filter_map(|ToolReport { tool, exposed_name, renamed }| {
+            let name = exposed_name.as_deref().filter(|name| is_renamed(name, tool.name))?;
+            Some((name.to_owned(), tool.name, (*renamed)?))
+        })
+    }
+}
+
+/// Whether a model knows a tool by another name. If only the server's name was changed, listing each of its tools adds
+/// nothing.
+pub(crate) fn is_renamed(exposed: &str, tool: &str) -> bool {
+    !exposed.ends_with(tool)
 }
 
 impl Families {
@@ -194,18 +186,20 @@ pub(crate) fn names(called: &str, session: &Engine) -> Names {
 struct ToolReport<'a> {
     tool: Tool<'a>,
     exposed_name: Option<Cow<'a, str>>,
+    renamed: Option<&'static str>,
 }
 
 impl<'a> ToolReport<'a> {
     fn new(called: &str, tool: Tool<'a>, names: &'a Names) -> Self {
-        let exposed_name = names.name(called, &Target::tool(tool.name));
-        Self { tool, exposed_name }
+        let target = Target::tool(tool.name);
+        let renamed = names.renamed(called, &target).map(why);
+        Self { tool, exposed_name: names.name(called, &target), renamed }
     }
 }
 
 impl Serialize for ToolReport<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self { tool, exposed_name } = self;
+        let Self { tool, exposed_name, .. } = self;
         let item = tool.well_typed();
         let members = Members::of(&item);
         let mut map = serializer.serialize_map(None)?;
@@ -257,15 +251,13 @@ impl<'a> ReportAll<'a> {
         let AllEnded { servers, offered, calls } = ended;
         let mut reports = BTreeMap::new();
         for Trouble { server, message, .. } in &plan.errors {
-            let failure = || FailureReport { kind: "configuration".into(), message: String::new() };
-            let report = reports.entry(&**server).or_insert_with(|| Report::unopened("failed", Some(failure())));
-            if let Some(failure) = &mut report.failure {
-                failure.message.push_str(if failure.message.is_empty() { "" } else { "; " });
-                failure.message.push_str(message);
-            }
+            let report: &mut Report<'_> = reports.entry(&**server).or_default();
+            report.outcome = "failed";
+            let before = report.failure.take().map(|failure| failure.message + "; ").unwrap_or_default();
+            report.failure = Some(FailureReport { kind: "configuration".into(), message: before + message });
         }
         let disabled = plan.configuration.servers.iter().filter(|(_, entry)| !entry.enabled);
-        reports.extend(disabled.map(|(server, _)| (&**server, Report::unopened("disabled", None))));
+        reports.extend(disabled.map(|(server, _)| (&**server, Report { outcome: "disabled", ..Report::default() })));
         reports.extend(servers.iter().map(|ended| {
             let report = Report::new(&ended.peer.name, &ended.session, &ended.peer.record, &offered.names);
             (&*ended.peer.name, report)
@@ -306,7 +298,7 @@ pub(crate) struct Record {
     pub(crate) opened: Option<Time>,
     pub(crate) introduced: Option<Time>,
     pub(crate) discovered: Option<Time>,
-    events: Vec<EventRecord>,
+    pub(crate) events: Vec<EventRecord>,
     event_bytes: usize,
     pub(crate) events_left_out: u64,
 }
@@ -340,7 +332,7 @@ pub(crate) struct CallRecord {
     pub(crate) result: Option<Box<RawValue>>,
     pub(crate) error: Option<ErrorReport>,
     #[serde(skip)]
-    pub(crate) took: Option<std::time::Duration>,
+    pub(crate) took: Option<Duration>,
     /// Its server, if there are several.
     #[serde(skip)]
     pub(crate) server: Option<String>,
@@ -383,8 +375,9 @@ impl CallRecord {
         Self { method, target, outcome, result: None, error: None, took: None, server: None }
     }
 
-    pub(crate) fn ended(step: &Step, outcome: Outcome) -> Self {
-        let bare = |word| Self::without_answer(step, word);
+    pub(crate) fn ended(step: &Step, outcome: Outcome, took: Duration) -> Self {
+        let bare = |word| Self { took: Some(took), ..Self::without_answer(step, word) };
+        let late = |why: &str| Self { error: Some(ErrorReport::new(why.into())), ..bare("timeout") };
         match outcome {
             Outcome::Result(result) => {
                 let failed = || Members::of(&result).get("isError").is_some_and(|value| value.get() == "true");
@@ -394,8 +387,9 @@ impl CallRecord {
             Outcome::Error(error) => Self { error: Some(error.into()), ..bare("error") },
             Outcome::InputRequired(result) => Self { result: Some(result), ..bare("input-required") },
             Outcome::NotAdvertised => bare("not-advertised"),
-            Outcome::TimedOut(bound) => Self { error: Some(ErrorReport::new(passed(bound).into())), ..bare("timeout") },
-            Outcome::Cancelled => bare("cancelled"),
+            Outcome::TimedOut(bound) => late(passed(bound)),
+            // Only the end of the run's time cancels a call.
+            Outcome::Cancelled => late("no response before the run's time was up"),
             Outcome::NotSent => bare("not-sent"),
             Outcome::Unknown => bare("unknown"),
             _ => bare("unknown"),
@@ -424,10 +418,6 @@ impl Record {
         }
         self.event_bytes = bytes;
         self.events.push(EventRecord { at_ms: at.as_millis(), kind, detail });
-    }
-
-    pub(crate) fn events(&self) -> &[EventRecord] {
-        &self.events
     }
 }
 
@@ -524,7 +514,7 @@ const fn why(renamed: Renamed) -> &'static str {
 pub(crate) struct AuthorizationReport {
     pub(crate) issuer: Option<Box<str>>,
     pub(crate) resource: Option<Box<str>>,
-    /// How the client was registered, or `stored` for a token that was in the file.
+    /// How the client of the last token was registered, or `stored` if it came with a stored record.
     pub(crate) registration: Option<&'static str>,
     pub(crate) scopes: Vec<String>,
     /// How each token was obtained, in order.
@@ -532,6 +522,9 @@ pub(crate) struct AuthorizationReport {
     pub(crate) error: Option<AuthorizationError>,
     #[serde(skip)]
     last: Option<TokenId>,
+    /// This run registers a client.
+    #[serde(skip)]
+    is_registered: bool,
 }
 
 #[derive(Clone, Serialize)]
@@ -540,17 +533,30 @@ pub(crate) struct AuthorizationError {
     pub(crate) reason: Box<str>,
 }
 
+/// The registration of a client that came with a stored record.
+const STORED: &str = "stored";
+
 impl AuthorizationReport {
+    pub(crate) const fn registers(&mut self) {
+        self.is_registered = true;
+    }
+
     pub(crate) fn granted(&mut self, grant: Grant) {
         self.error = None;
         // Requests that are sent again with a known token are reported, too.
         if self.last.replace(grant.token) == Some(grant.token) {
             return;
         }
-        if grant.kind == GrantKind::Stored {
-            self.registration = Some("stored");
-        } else {
-            self.registration = Some(grant.registration.as_str());
+        let registered = grant.registration.as_str();
+        self.registration = Some(match (grant.kind, self.registration) {
+            // A refresh uses the client of the token before it; if it is the first token, that of the stored record.
+            (GrantKind::Stored, _) | (GrantKind::RefreshToken, None) => STORED,
+            (GrantKind::RefreshToken, Some(before)) => before,
+            (_, Some(STORED)) if !self.is_registered => STORED,
+            (_, None) if grant.registration == RegistrationKind::Dynamic && !self.is_registered => STORED,
+            _ => registered,
+        });
+        if grant.kind != GrantKind::Stored {
             self.grants.push(grant.kind.as_str());
         }
         self.scopes = grant.scopes.split_ascii_whitespace().map(str::to_owned).collect();
@@ -575,7 +581,8 @@ mod tests {
     #[test]
     fn a_timeout_names_the_bound_that_passed() {
         for (bound, words) in [(TimeBound::Timeout, "nor progress"), (TimeBound::Total, "maximum time")] {
-            let call = CallRecord::ended(&Step::call("a".into()), Outcome::TimedOut(bound));
+            let call =
+                CallRecord::ended(&Step::new("call", "a".into()).unwrap(), Outcome::TimedOut(bound), Duration::ZERO);
             assert_eq!(call.outcome, "timeout");
             assert!(call.error.is_some_and(|error| error.message.contains(words)), "{bound:?}");
         }

@@ -6,18 +6,21 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use mcp_proto::binding::oauth::Authorization;
+use mcp_proto::host::config::{Auth, Endpoint, Entry};
 use mcp_proto::host::hub::{Hub, HubOAuth, HubOptions};
+use mcp_proto::journal::Input;
 use mcp_proto::{Client, Failure, Keepalive, Messages, Options, Reconnect, Time};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
-use crate::args::{OAuthSettings, Settings, Target};
+use crate::args::{DEMO_SERVER, Settings, Target};
+use crate::auth;
 use crate::drive::{Clock, EventHandler, Reaction};
 use crate::engine::{Engine, InFlight, Refused, Session, seed};
 use crate::file::Plan;
 use crate::journal::Journal;
 use crate::oauth::Access;
-use crate::peer::{Peer, Place};
+use crate::peer::{Peer, Place, Site};
 use crate::process::Program;
 use crate::report::{CallRecord, ErrorReport, FailureReport, Offered};
 use crate::trace::Trace;
@@ -46,21 +49,26 @@ pub(crate) fn run(
     interrupt: &Interrupt,
 ) -> Result<Ended, String> {
     let place = match target {
-        Target::Demo => Place::Demo { counted: settings.watch.is_some() },
+        Target::Demo => {
+            let program = std::env::current_exe().map_err(|error| error.to_string())?.into_os_string();
+            let (args, is_counted) = (vec![DEMO_SERVER.into()], settings.watch.is_some());
+            Place::Process(Program { program, args, is_counted, ..Program::default() })
+        }
         Target::Stdio { program, args } => {
             Place::Process(Program { program: program.clone(), args: args.clone(), ..Program::default() })
         }
-        Target::Http { .. } => Place::Web(settings.headers.clone()),
+        Target::Http { url, .. } => Place::Web(Site { url: url.clone(), headers: settings.headers.clone() }),
     };
     let mut options = options(settings);
     options.server = target.name().into();
     let trace = Trace::new(options.limits.message, settings.diagram);
     let peer = Peer::new(target.name(), place, trace);
-    let mut access = settings.oauth.as_ref().map(listening).transpose()?;
-    let engine = match (target, &settings.oauth, &mut access) {
+    // A secret that belongs to no server goes to none: the failure says what the server offers.
+    let oauth = settings.oauth.as_ref().filter(|oauth| !oauth.lacks_issuer());
+    let access = oauth.map(Access::new).transpose()?;
+    let engine = match (target, oauth, &access) {
         (Target::Http { url, http, .. }, Some(oauth), Some(access)) => {
-            access.url = Some(url.clone());
-            let options_of = oauth.options(access.redirect_uri());
+            let options_of = oauth.options(&access.redirect_uri);
             let authorization = Authorization::new(url, options_of, entropy()?, Time::ZERO, unix());
             let authorization = authorization.map_err(|wrong| format!("--oauth: {wrong}"))?;
             Engine::authorizing(options.clone(), (**http).clone(), authorization)
@@ -72,18 +80,18 @@ pub(crate) fn run(
     let Run { engine, mut peers, calls, .. } = run;
     let mut peer = peers.swap_remove(0);
     peer.record.calls = calls;
-    let session = peer.last.take().or_else(|| engine.session(0).cloned());
-    let unauthorized = |failure: &FailureReport| failure.kind == "unauthorized" && settings.oauth.is_none();
-    if let Some(failure) = peer.record.failure.as_mut().filter(|failure| unauthorized(failure))
-        && let Some(offer) = crate::auth::offer(settings, target, interrupt)
-    {
-        failure.message.push_str(&offer);
-    }
-    Ok(Ended { session: session.unwrap_or_else(|| unopened(options)), peer })
+    Ok(ended(&engine, 0, peer, &options))
 }
 
-fn listening(oauth: &OAuthSettings) -> Result<Access, String> {
-    Access::new(oauth).map_err(|error| format!("--oauth: no redirect can be received: {error}"))
+/// The final state of a server, which may never have been opened.
+fn ended(engine: &Engine, at: usize, mut peer: Peer, options: &Options) -> Ended {
+    let session = peer.last.take().or_else(|| engine.session(at).cloned());
+    let unopened = || {
+        let mut options = options.clone();
+        options.server = (&*peer.name).into();
+        mcp_proto::Engine::clone(&Client::new(Messages::new(), options, 0))
+    };
+    Ended { session: session.unwrap_or_else(unopened), peer }
 }
 
 /// The same with all servers of a file in parallel; calls use exposed names.
@@ -100,9 +108,12 @@ pub(crate) fn run_all(settings: &Settings, plan: &mut Plan, interrupt: &Interrup
     // A requested call must be tried, so there is no breaker.
     hub_options.breaker = None;
     let mut hub = Hub::new(hub_options, seed());
-    let access = settings.oauth.as_ref().map(listening).transpose()?;
-    if let (Some(oauth), Some(access)) = (&settings.oauth, &access) {
-        let options = oauth.options(access.redirect_uri());
+    let is_oauth = |entry: &Entry| matches!(&entry.endpoint, Endpoint::Http(http) if http.auth == Some(Auth::OAuth));
+    let signs_in = |entry: &Entry| entry.enabled && is_oauth(entry);
+    let oauth = settings.oauth.as_ref().filter(|_| plan.configuration.servers.values().any(signs_in));
+    let access = oauth.map(Access::new).transpose()?;
+    if let (Some(oauth), Some(access)) = (oauth, &access) {
+        let options = oauth.options(&access.redirect_uri);
         hub = hub.with_oauth(HubOAuth::new(options, entropy()?, Time::ZERO, unix()));
     }
     // A new hub accepts any configuration.
@@ -118,16 +129,7 @@ pub(crate) fn run_all(settings: &Settings, plan: &mut Plan, interrupt: &Interrup
     let mut run = Run::new(settings, interrupt, engine, Journal::none(), peers, access);
     run.go();
     let Run { engine, peers, calls, offered, .. } = run;
-    let end = |(at, mut peer): (usize, Peer)| {
-        let session = peer.last.take().or_else(|| engine.session(at).cloned());
-        let named = || {
-            let mut options = base.clone();
-            options.server = (&*peer.name).into();
-            unopened(options)
-        };
-        Ended { session: session.unwrap_or_else(named), peer }
-    };
-    let servers = peers.into_iter().enumerate().map(end).collect();
+    let servers = peers.into_iter().enumerate().map(|(at, peer)| ended(&engine, at, peer, &base)).collect();
     Ok(AllEnded { servers, offered: offered.unwrap_or_default(), calls })
 }
 
@@ -311,6 +313,26 @@ impl Run<'_> {
         }
     }
 
+    /// Adds to the failures of servers that demand a token what they offer, as far as the time of the run allows.
+    pub(crate) fn add_offers(&mut self) {
+        let (settings, interrupt, is_hub) = (self.settings, self.interrupt, self.is_hub());
+        for peer in &mut self.peers {
+            let is_refused = peer.record.failure.as_ref().is_some_and(|failure| failure.kind == "unauthorized");
+            let rest = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            let offer = peer.site().filter(|_| is_refused && !interrupt.came()).and_then(|site| {
+                let how = match peer.record.authorization {
+                    Some(_) => auth::How::Tried,
+                    None if is_hub => auth::How::Entry,
+                    None => auth::How::Option,
+                };
+                auth::offer(settings, site, how, rest.unwrap_or(Duration::MAX), interrupt)
+            });
+            if let (Some(failure), Some(offer)) = (&mut peer.record.failure, offer) {
+                failure.message.push_str(&offer);
+            }
+        }
+    }
+
     /// Prints the state of one of several servers at once.
     pub(crate) fn announce(&self, at: usize, text: &str) {
         let name = self.peers.get(at).map_or_else(String::new, |peer| crate::text::one_line(&peer.name));
@@ -351,12 +373,9 @@ impl Run<'_> {
     pub(crate) fn finished(&mut self, in_flight: InFlight, outcome: mcp_proto::Outcome) {
         let Some((_, since)) = self.calling.take_if(|(calling, _)| *calling == in_flight) else { return };
         let Some(step) = self.settings.steps.get(self.calls.len()) else { return };
-        // Only the run's timeout cancels a call.
-        let late = matches!(outcome, mcp_proto::Outcome::Cancelled);
-        let outcome = if late { mcp_proto::Outcome::TimedOut(mcp_proto::TimeBound::Total) } else { outcome };
-        let took = Some(self.engine.now().since(since));
+        let took = self.engine.now().since(since);
         let server = self.engine.server_of(in_flight).and_then(|at| self.peers.get(at)).map(|peer| peer.name.clone());
-        self.calls.push(CallRecord { took, server, ..CallRecord::ended(step, outcome) });
+        self.calls.push(CallRecord { server, ..CallRecord::ended(step, outcome, took) });
         if self.closing.is_none() {
             self.next_step();
         }
@@ -368,7 +387,7 @@ impl Run<'_> {
         if let Some(hub) = self.engine.hub() {
             self.offered.get_or_insert_with(|| Offered::of(hub));
         }
-        self.engine.close(now);
+        self.engine.give(now, 0, Input::Close);
     }
 
     pub(crate) fn note(&mut self, text: &str) {
@@ -378,33 +397,26 @@ impl Run<'_> {
     }
 
     /// The run timed out: notes which servers are not done.
-    pub(crate) fn fail_late(&mut self) {
-        let (is_hub, timeout) = (self.is_hub(), self.settings.timeout);
-        let late = |(_, peer): &(usize, &Peer)| !is_hub || !peer.record.ready && peer.record.failure.is_none();
-        let late: Vec<usize> = self.peers.iter().enumerate().filter(late).map(|(at, _)| at).collect();
-        for at in late {
-            let idle = self.idle();
-            let Some(peer) = self.peers.get_mut(at) else { continue };
-            let message = format!("not done within {timeout:?}: waited for {}", peer.waiting(false, idle));
-            let failure = FailureReport { kind: "timeout".into(), message };
-            let FailureReport { kind, message } = peer.record.failure.get_or_insert(failure);
-            if is_hub {
-                let text = format!("failed: {kind}: {message}");
-                self.announce(at, &text);
+    pub(crate) fn fail_late(&mut self, now: Time) {
+        let is_hub = self.is_hub();
+        let mut failures = Vec::new();
+        for (at, peer) in self.peers.iter_mut().enumerate() {
+            if !is_hub || !peer.record.ready && peer.record.failure.is_none() {
+                let FailureReport { kind, message } = peer.fail_late(now);
+                failures.push((at, format!("failed: {kind}: {message}")));
             }
+        }
+        for (at, text) in failures.iter().filter(|_| is_hub) {
+            self.announce(*at, text);
         }
         self.note("time is up");
     }
 
-    const fn idle(&self) -> &'static str {
-        if self.watched.is_some() { "the end of the watch" } else { "the server" }
-    }
-
     /// What the run is waiting for, for people.
     pub(crate) fn waiting(&self) -> String {
-        let (closing, idle) = (self.closing.is_some(), self.idle());
+        let closing = self.closing.is_some();
         if let (false, [peer]) = (self.is_hub(), self.peers.as_slice()) {
-            return peer.waiting(closing, idle);
+            return peer.waiting(closing);
         }
         let starting = |peer: &&Peer| !peer.record.ready && peer.record.failure.is_none();
         let awaited: Vec<&Peer> = self.peers.iter().filter(starting).collect();
@@ -415,16 +427,11 @@ impl Run<'_> {
         let listed: Vec<String> = awaited
             .iter()
             .take(4)
-            .map(|peer| format!("{} ({})", crate::text::one_line(&peer.name), peer.waiting(closing, idle)))
+            .map(|peer| format!("{} ({})", crate::text::one_line(&peer.name), peer.waiting(closing)))
             .collect();
         let more = awaited.len().saturating_sub(listed.len());
         format!("{}{}", listed.join(", "), if more > 0 { format!(", and {more} more") } else { String::new() })
     }
-}
-
-/// A session that was never opened.
-pub(crate) fn unopened(options: Options) -> mcp_proto::Engine {
-    mcp_proto::Engine::clone(&Client::new(Messages::new(), options, 0))
 }
 
 /// The options of a run's sessions.
@@ -435,6 +442,9 @@ pub(crate) fn options(settings: &Settings) -> Options {
     options.capabilities.tasks = true;
     options.capabilities.sampling = settings.answers.offer_sampling();
     options.eras = settings.eras;
+    // A list without an answer leaves time for the other era.
+    let half = settings.timeout.checked_div(2).unwrap_or(settings.timeout);
+    options.timeouts.request = options.timeouts.request.min(half);
     options.reconnect = None;
     if settings.watch.is_some() {
         let mut keepalive = Keepalive::default();

@@ -1,7 +1,7 @@
 //! Text for a terminal, made safe; and the standard streams.
 
 use std::fmt::Write as _;
-use std::io::{self, BufWriter, ErrorKind, IsTerminal, Write, stderr, stdout};
+use std::io::{self, ErrorKind, IsTerminal, Write, stderr, stdout};
 use std::process::ExitCode;
 
 /// The text without cursor movement, colours and changes of writing direction. Line breaks stay.
@@ -45,16 +45,14 @@ const fn columns(c: char) -> usize {
         | '\u{fe00}'..='\u{fe0f}'
         | '\u{fe20}'..='\u{fe2f}' => 0,
         '\u{1100}'..='\u{115f}'
-        | '\u{2e80}'..='\u{303e}'
-        | '\u{3041}'..='\u{a4cf}'
+        | '\u{2e80}'..='\u{a4cf}'
         | '\u{ac00}'..='\u{d7a3}'
         | '\u{f900}'..='\u{faff}'
         | '\u{fe30}'..='\u{fe6f}'
         | '\u{ff00}'..='\u{ff60}'
         | '\u{ffe0}'..='\u{ffe6}'
         | '\u{1f300}'..='\u{1f64f}'
-        | '\u{1f680}'..='\u{1f6ff}'
-        | '\u{1f900}'..='\u{1f9ff}'
+        | '\u{1f680}'..='\u{1f9ff}'
         | '\u{20000}'..='\u{3fffd}' => 2,
         _ => 1,
     }
@@ -121,11 +119,23 @@ pub(crate) fn misused(wrong: &str) -> ExitCode {
     ExitCode::from(2)
 }
 
+/// Prints a report. What a terminal would act on, and JSON allows as it is, is escaped.
 pub(crate) fn print_json(report: &impl serde::Serialize) -> io::Result<()> {
-    let mut out = BufWriter::new(stdout().lock());
-    serde_json::to_writer_pretty(&mut out, report)?;
-    out.write_all(b"\n")?;
-    out.flush()
+    print(escaped(&serde_json::to_string_pretty(report)?).as_bytes())?;
+    print(b"\n")
+}
+
+/// JSON without control characters, changes of writing direction and invisible characters in its strings.
+fn escaped(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    for c in json.chars() {
+        if c >= '\u{7f}' && is_unsafe(c) {
+            c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| out.push_str(&format!("\\u{unit:04x}")));
+        } else {
+            out.push(c);
+        }
+    }
+    out
 }
 
 pub(crate) fn colours() -> bool {
@@ -152,5 +162,21 @@ pub(crate) fn status(printed: io::Result<()>, good: bool) -> ExitCode {
         }
         Ok(()) | Err(_) if good => ExitCode::SUCCESS,
         Ok(()) | Err(_) => ExitCode::FAILURE,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_terminal_acts_on_is_escaped_in_json_and_in_text() {
+        for c in ('\u{7f}'..='\u{9f}').chain("\u{61c}\u{200e}\u{200f}\u{202a}\u{202e}\u{2066}\u{2069}\u{e0041}".chars())
+        {
+            let json = escaped(&serde_json::to_string_pretty(&[format!("ä{c}ö\n")]).unwrap());
+            assert!(!json.contains(c) && json.contains("ä\\u"), "{json}");
+            assert_eq!(serde_json::from_str::<[String; 1]>(&json).unwrap(), [format!("ä{c}ö\n")]);
+            assert!(!safe(&format!("a{c}b\n")).contains(c) && !one_line(&format!("a{c}b")).contains(c), "{c:?}");
+        }
     }
 }

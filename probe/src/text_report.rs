@@ -1,17 +1,19 @@
 //! The report for people, with remedies for failures and citations of the specification.
 
+use std::ffi::OsString;
 use std::fmt::Write as _;
 
+use http::header::AUTHORIZATION;
 use mcp_proto::binding::oauth::Stage;
 use mcp_proto::host::toolset::Why;
-use mcp_proto::protocol::PerFamily;
 use mcp_proto::{Engine, Era, Eras, Family, QuirkKind};
 use serde_json::value::RawValue;
 
+use crate::args::{OAuthSettings, Settings};
 use crate::peer::Peer;
 use crate::raw::{self, Members};
-use crate::report::{CallRecord, FailureReport, FamilyReport, Record, Report, ReportAll};
-use crate::run::AllEnded;
+use crate::report::{CallRecord, FailureReport, FamilyReport, Record, Report, ReportAll, is_renamed};
+use crate::run::{AllEnded, Ended};
 use crate::text::{cut, one_line, pad, safe, width, wrap};
 
 /// Maximum items shown per family.
@@ -23,18 +25,22 @@ const INSTRUCTION_LINES: usize = 6;
 /// Maximum width of the name column.
 const NAMES: usize = 36;
 
-pub(crate) fn render(report: &Report<'_>, session: &Engine, peer: &Peer, colours: bool) -> String {
+pub(crate) fn render(report: &Report<'_>, ended: &Ended, settings: &Settings, colours: bool) -> String {
     let mut page = Page::new(colours);
     page.head(report);
-    if let Some(failure) = &report.failure {
-        page.failure(failure, session, peer.is_web());
-    }
     if report.server.is_some() {
-        page.families(report, session);
+        page.families(report, &ended.session);
     }
-    page.quirks(report, session);
+    page.quirks(report, &ended.session);
+    let renamed = report.renamed().map(|(name, tool, why)| renamed(&name, tool, "", why));
+    section(&mut page, RENAMED, renamed);
     page.calls(&report.calls.iter().collect::<Vec<_>>());
-    page.events(report, &peer.record);
+    page.events(report, &ended.peer.record);
+    // What is read first is the last on a screen.
+    if let Some(failure) = &report.failure {
+        let remedy = Remedy { session: &ended.session, peer: &ended.peer, settings, is_entry: false };
+        page.failure("", failure, Some(&remedy));
+    }
     page.out
 }
 
@@ -60,11 +66,8 @@ impl Page {
     }
 
     /// One of several servers: its identity and number of items.
-    pub(crate) fn brief(&mut self, report: &Report<'_>, session: &Engine, peer: &Peer) {
+    fn brief(&mut self, report: &Report<'_>, session: &Engine) {
         self.head(report);
-        if let Some(failure) = &report.failure {
-            self.failure(failure, session, peer.is_web());
-        }
         if report.server.is_some() {
             for (family, report) in report.families.iter() {
                 let status = self.status(report);
@@ -117,15 +120,17 @@ impl Page {
 
     fn head(&mut self, report: &Report<'_>) {
         let called = one_line(report.called);
+        let failed = report.failure.as_ref().map(|failure| format!("  failed: {}", failure.kind)).unwrap_or_default();
+        let failed = if failed.is_empty() { failed } else { self.style(Style::Red, &failed) };
         let Some(server) = &report.server else {
             let title = self.style(Style::Bold, &called);
-            return self.line(&title);
+            return self.line(&format!("{title}{failed}"));
         };
         let name = server.name.map_or_else(|| "a server without a name".into(), one_line);
         let version = server.version.map(one_line).unwrap_or_default();
         let title = self.style(Style::Bold, &format!("{name} {version}"));
         let called = self.style(Style::Dim, &format!("({called})"));
-        self.line(&format!("{} {called}", title.trim_end()));
+        self.line(&format!("{} {called}{failed}", title.trim_end()));
         let era = match report.era {
             Some(Era::Modern) => "modern era, metadata on every request",
             Some(Era::Legacy) | None => "legacy era, opened by `initialize`",
@@ -148,52 +153,26 @@ impl Page {
         }
     }
 
-    fn failure(&mut self, failure: &FailureReport, session: &Engine, over_http: bool) {
-        let title = self.style(Style::Red, &format!("Failed: {}", failure.kind));
+    /// The failure of a server, which is named if there are several.
+    fn failure(&mut self, name: &str, failure: &FailureReport, remedy: Option<&Remedy<'_>>) {
+        let title = self.style(Style::Red, &format!("Failed: {name}{}", failure.kind));
         self.line(&format!("\n{title}"));
         self.block(2, &failure.message, usize::MAX, None);
-        let mut remedy = remedy(&failure.kind, over_http).to_owned();
-        let auto = session.options().eras == Eras::Auto && !over_http;
-        if failure.kind == "handshake-rejected" && auto {
-            "The server refused to open a session. Its own words say what it wants, credentials in its environment \
-             for instance."
-                .clone_into(&mut remedy);
+        if let Some(remedy) = remedy.and_then(|remedy| remedy.of(&failure.kind)) {
+            self.block(2, &format!("What to do: {remedy}"), usize::MAX, Some(Style::Yellow));
         }
-        self.block(2, &format!("What to do: {remedy}"), usize::MAX, Some(Style::Yellow));
     }
 
     fn families(&mut self, report: &Report<'_>, session: &Engine) {
-        let catalog = session.catalog();
-        let mut items: PerFamily<Vec<(String, Option<String>)>> = PerFamily::default();
-        *items.get_mut(Family::Tools) = catalog
-            .tools()
-            .take(ITEMS)
-            .map(|tool| (tool.name.into(), tool.description.or(tool.title).map(Into::into)))
-            .collect();
-        *items.get_mut(Family::Prompts) = catalog
-            .prompts()
-            .take(ITEMS)
-            .map(|prompt| (prompt.name.into(), prompt.description.or(prompt.title).map(Into::into)))
-            .collect();
-        *items.get_mut(Family::Resources) = catalog
-            .resources()
-            .take(ITEMS)
-            .map(|resource| {
-                let what = resource.description.or(resource.title).or(resource.name);
-                (resource.uri.into(), what.map(Into::into))
-            })
-            .collect();
-        *items.get_mut(Family::ResourceTemplates) = catalog
-            .resource_templates()
-            .take(ITEMS)
-            .map(|template| {
-                let what = template.description.or(template.title).or(template.name);
-                (template.uri_template.into(), what.map(Into::into))
-            })
-            .collect();
-        for ((family, report), (_, items)) in report.families.iter().zip(items.iter()) {
+        for (family, report) in report.families.iter() {
             self.heading(title(family), &self.status(report));
-            self.items(items, report.items);
+            let items = session.catalog().list(family).iter().take(ITEMS).map(|(name, item)| {
+                let members: Members<'_> = serde_json::from_str(item).unwrap_or_default();
+                let what = ["description", "title", "name"].iter().find_map(|member| members.string(member));
+                (name, what.filter(|what| what != name))
+            });
+            let items: Vec<_> = items.collect();
+            self.items(&items, report.items, NAMES);
         }
     }
 
@@ -212,9 +191,10 @@ impl Page {
         }
     }
 
-    fn items(&mut self, items: &[(String, Option<String>)], total: usize) {
+    /// Names, and what each is, with names in a column of this width at most.
+    fn items(&mut self, items: &[(&str, Option<String>)], total: usize, most: usize) {
         let names: Vec<String> = items.iter().map(|(name, _)| one_line(name)).collect();
-        let column = names.iter().map(|name| width(name)).max().unwrap_or(0).min(NAMES);
+        let column = names.iter().map(|name| width(name)).max().unwrap_or(0).min(most);
         for (name, (_, what)) in names.iter().zip(items) {
             let what = what.as_deref().map(one_line).unwrap_or_default();
             let name = pad(name, column);
@@ -283,7 +263,7 @@ impl Page {
     fn events(&mut self, report: &Report<'_>, record: &Record) {
         // The end of the only connection is covered by the failure above.
         let plain = |kind| matches!(kind, "ready" | "closed" | "subscribed") || kind == "down" && report.connects <= 1;
-        let told: Vec<_> = record.events().iter().filter(|event| !plain(event.kind)).collect();
+        let told: Vec<_> = record.events.iter().filter(|event| !plain(event.kind)).collect();
         if told.is_empty() {
             return;
         }
@@ -383,18 +363,19 @@ const LINES: usize = 40;
 /// Maximum width of the name column.
 const EXPOSED_NAMES: usize = 48;
 
-pub(crate) fn render_all(report: &ReportAll<'_>, ended: &AllEnded, colours: bool) -> String {
+pub(crate) fn render_all(report: &ReportAll<'_>, all: &AllEnded, settings: &Settings, colours: bool) -> String {
     let mut page = Page::new(colours);
+    let ended = |name: &str| all.servers.iter().find(|ended| ended.peer.name == *name);
     for (at, (name, server)) in report.servers.iter().enumerate() {
         if at > 0 {
             page.line("");
         }
-        match ended.servers.iter().find(|ended| ended.peer.name == **name) {
-            Some(ended) => page.brief(server, &ended.session, &ended.peer),
+        match ended(name) {
+            Some(ended) => page.brief(server, &ended.session),
             None => {
                 let title = page.style(Style::Bold, &one_line(name));
                 let outcome = match &server.failure {
-                    Some(failure) => page.style(Style::Red, &format!("of no use: {}", one_line(&failure.message))),
+                    Some(failure) => page.style(Style::Red, &format!("failed: {}", failure.kind)),
                     None => page.style(Style::Dim, "disabled, and so not opened"),
                 };
                 page.line(&format!("{title}  {outcome}"));
@@ -404,6 +385,13 @@ pub(crate) fn render_all(report: &ReportAll<'_>, ended: &AllEnded, colours: bool
     toolset(&mut page, report);
     let calls: Vec<_> = report.calls.iter().map(|call| call.call).collect();
     page.calls(&calls);
+    for (name, server) in &report.servers {
+        if let Some(failure) = &server.failure {
+            let ended = ended(name);
+            let remedy = ended.map(|Ended { session, peer }| Remedy { session, peer, settings, is_entry: true });
+            page.failure(&format!("{}: ", one_line(name)), failure, remedy.as_ref());
+        }
+    }
     page.out
 }
 
@@ -413,33 +401,14 @@ fn toolset(page: &mut Page, report: &ReportAll<'_>) {
         count => page.style(Style::Green, &count.to_string()),
     };
     page.heading("What a model would get", &count);
-    let shown = report.toolset.iter().take(TOOLS);
-    let column = shown.clone().map(|function| width(&function.name)).max().unwrap_or(0).min(EXPOSED_NAMES);
-    for function in shown {
-        let name = pad(&function.name, column);
-        let room = page.columns.saturating_sub(width(&name)).saturating_sub(4);
-        let what = function.description.as_deref().map(one_line).unwrap_or_default();
-        let what = if room < 10 { String::new() } else { cut(&what, room) };
-        let what = page.style(Style::Dim, &what);
-        page.line(format!("  {name}  {what}").trim_end());
-    }
-    let more = report.toolset.len().saturating_sub(TOOLS);
-    if more > 0 {
-        page.line(&format!("  … and {more} more; --json has them all"));
-    }
-
-    // If only the server's name was changed, listing each of its tools adds nothing.
-    let renamed = report.toolset.iter().filter(|function| !function.name.ends_with(&function.tool));
+    let shown = report.toolset.iter().take(TOOLS).map(|function| (&*function.name, function.description.clone()));
+    page.items(&shown.collect::<Vec<_>>(), report.toolset.len(), EXPOSED_NAMES);
+    let renamed = report.toolset.iter().filter(|function| is_renamed(&function.name, &function.tool));
     let renamed = renamed.filter_map(|function| {
-        let why = match function.renamed? {
-            "characters" => "characters of it are replaced, as the style of names has it",
-            "too-long" => "it would be too long",
-            "configured" => "the configuration names it so",
-            _ => "another tool has that name",
-        };
-        Some(format!("{}: {} of {}; {why}", function.name, one_line(&function.tool), one_line(&function.server)))
+        let server = format!(" of {}", one_line(&function.server));
+        Some(self::renamed(&function.name, &function.tool, &server, function.renamed?))
     });
-    section(page, "Under another name than its own", renamed);
+    section(page, RENAMED, renamed);
     // Utility tools for families that a server lacks are not listed.
     let not_offered = Why::NotOffered.to_string();
     let left_out = report.left_out.iter().filter(|left_out| left_out.why != not_offered);
@@ -452,6 +421,19 @@ fn toolset(page: &mut Page, report: &ReportAll<'_>) {
     });
     section(page, "Tries to instruct the model", suspicious);
     section(page, "What is odd in the file", report.configuration.warnings.iter().map(|it| one_line(&it.message)));
+}
+
+const RENAMED: &str = "Under another name than its own";
+
+/// A tool that a model knows by another name, and why.
+fn renamed(exposed: &str, tool: &str, server: &str, why: &str) -> String {
+    let why = match why {
+        "characters" => "characters of it are replaced, as the style of names has it",
+        "too-long" => "it would be too long",
+        "configured" => "the configuration names it so",
+        _ => "another tool has that name",
+    };
+    format!("{exposed}: {}{server}; {why}", one_line(tool))
 }
 
 /// A section with these lines; nothing if there are none.
@@ -471,82 +453,111 @@ fn section(page: &mut Page, title: &str, lines: impl Iterator<Item = String>) {
     }
 }
 
-/// What the user can do about a failure of this kind, over HTTP or not.
-pub(crate) fn remedy(kind: &str, over_http: bool) -> &'static str {
-    match kind {
-        "connect" => {
-            "Is the server running, and is the URL right: http or https, host, port? The environment's HTTP_PROXY, \
-             HTTPS_PROXY and NO_PROXY count, too."
-        }
-        "unauthorized" => "The server wants a token: --oauth obtains one, or --header 'Authorization: Bearer TOKEN'.",
-        "forbidden" => {
-            "The server knows who asks, and refuses; or it refuses by where it is asked: some answer only to \
-             `localhost` in the URL, others only to a name that they were told."
-        }
-        "handshake-timeout" if over_http => {
-            "Something is there, and does not answer. Is this the URL of its MCP endpoint, often `/mcp` or `/sse`? Is \
-             there a proxy in between that keeps the answer back?"
-        }
-        "handshake-rejected" if over_http => {
-            "The server refused to open a session. Is this the URL of its MCP endpoint, often `/mcp` or `/sse`? With \
-             --era, try the default, `auto`; or else its own words say what it wants."
-        }
-        "protocol" if over_http => {
-            "The server's answer is no MCP. Is this the URL of its MCP endpoint, often `/mcp` or `/sse`, or that of a \
-             page for people?"
-        }
-        "closed" if over_http => {
-            "The server, or a proxy in between, ended the connection or forgot the session. Its log may say why."
-        }
-        "spawn" => "Is the command installed, spelt right, executable and on the PATH? Try it in a shell.",
-        "handshake-timeout" => {
-            "The process runs, and says nothing. Does it speak MCP over stdio at all? Some servers need an argument \
-             for that (`stdio`, `mcp`, `serve`), some wait for a login or a download; its standard error may tell."
-        }
-        "handshake-rejected" => {
-            "The server refused to open a session. With --era, try the default, `auto`; or else its own words say \
-             what it wants, credentials in its environment for instance."
-        }
-        "unsupported-version" => "Try a newer or an older version of the server, or another --era.",
-        "protocol" => {
-            "The server's answer is no MCP. Is this command an MCP server, and does anything else write to its \
-             standard output?"
-        }
-        "list-failed" => {
-            "The server declares the family and cannot list it. Its own words are above; often it lacks a setting \
-             or credentials. It should not declare what it does not have."
-        }
-        "closed" => {
-            "The process ended on its own. Its standard error and exit status say why: a missing argument, a missing \
-             environment variable, a crash."
-        }
-        "timeout" => "Is the server merely slow? --timeout SECONDS gives it more time.",
-        _ => "Run it again with --diagram to see the exchange.",
+/// What a failure's advice depends on: what the user did already is not advised.
+struct Remedy<'a> {
+    session: &'a Engine,
+    peer: &'a Peer,
+    settings: &'a Settings,
+    /// The server is an entry of a file.
+    is_entry: bool,
+}
+
+impl Remedy<'_> {
+    /// What the user can do about a failure of this kind.
+    fn of(&self, kind: &str) -> Option<String> {
+        let name = self.session.server_name();
+        let is_usual = ["/mcp)", "/sse)"].iter().any(|end| name.ends_with(end));
+        let endpoint = if is_usual { "" } else { " Is this the URL of its MCP endpoint, often `/mcp` or `/sse`?" };
+        let is_auto = self.session.options().eras == Eras::Auto;
+        let era = if is_auto { "" } else { " Without --era, both eras are tried." };
+        let is_proxy = |name: OsString| name.to_string_lossy().to_lowercase().ends_with("_proxy");
+        let has_proxy = std::env::vars_os().any(|(name, _)| is_proxy(name));
+        let proxy = if has_proxy { " The proxies in the environment count, too." } else { "" };
+        let text = match (kind, self.peer.site()) {
+            ("connect", _) => "Is the server running, and is the URL right: http or https, host, port?%proxy",
+            // The message has the advice for the stage that failed.
+            ("unauthorized" | "forbidden", _) if self.peer.record.authorization.is_some() => return None,
+            ("unauthorized", Some(site)) if site.headers.contains_key(AUTHORIZATION) => {
+                "The server does not accept the `Authorization` header that it gets: it may have expired, or be for \
+                 another server."
+            }
+            ("unauthorized", _) if self.is_entry => {
+                "A token that you have goes into the entry's `headers`: `Authorization: Bearer TOKEN`."
+            }
+            ("unauthorized", _) => "A token that you have goes with --header 'Authorization: Bearer TOKEN'.",
+            ("forbidden", _) if name.contains("//localhost") => "The server knows who asks, and refuses.",
+            ("forbidden", _) => {
+                "The server knows who asks, and refuses; or it refuses by where it is asked: some answer only to \
+                 `localhost` in the URL, others only to a name that they were told."
+            }
+            ("handshake-timeout", Some(_)) => {
+                "Something is there, and does not answer.%endpoint A proxy in between may keep the answer back."
+            }
+            ("handshake-rejected", Some(_)) => {
+                "The server refused to open a session.%endpoint%era Its own words say what it wants."
+            }
+            ("protocol", Some(_)) => {
+                "The server's answer is no MCP.%endpoint A page for people may be there, or a proxy."
+            }
+            ("closed", Some(_)) => {
+                "The server, or a proxy in between, ended the connection or forgot the session. Its log may say why."
+            }
+            ("spawn", None) => "Is the command installed, spelt right, executable and on the PATH? Try it in a shell.",
+            ("handshake-timeout", None) => {
+                "The process runs, and says nothing. Does it speak MCP over stdio at all? Some servers need an \
+                 argument for that (`stdio`, `mcp`, `serve`), some wait for a login or a download; its standard error \
+                 may tell."
+            }
+            ("handshake-rejected", None) => {
+                "The server refused to open a session.%era Its own words say what it wants, credentials in its \
+                 environment for instance."
+            }
+            ("unsupported-version", _) => "Try a newer or an older version of the server.%era",
+            ("protocol", None) => {
+                "The server's answer is no MCP. Is this command an MCP server, and does anything else write to its \
+                 standard output?"
+            }
+            ("list-failed", _) => {
+                "The server declares the family and cannot list it. Its own words are above; often it lacks a setting \
+                 or credentials. It should not declare what it does not have."
+            }
+            ("closed", None) => {
+                "The process ended on its own. Its standard error and exit status say why: a missing argument, a \
+                 missing environment variable, a crash."
+            }
+            ("timeout", _) if self.peer.is_authorizing => "--timeout SECONDS gives the sign-in more time.",
+            ("timeout", _) => "Is the server merely slow? --timeout SECONDS gives it more time.",
+            _ if self.settings.diagram || self.is_entry => return None,
+            _ => "Run it again with --diagram to see the exchange.",
+        };
+        Some(text.replace("%endpoint", endpoint).replace("%era", era).replace("%proxy", proxy))
     }
 }
 
-/// What the user can do about an authorization that failed at this stage.
-pub(crate) fn authorization(stage: Stage) -> &'static str {
+/// What the user can do about an authorization that failed at this stage, and was not tried already.
+pub(crate) fn authorization(stage: Stage, oauth: Option<&OAuthSettings>) -> &'static str {
+    let has_client = oauth.is_some_and(|oauth| oauth.client.is_some());
+    let has_scopes = oauth.is_some_and(|oauth| oauth.scopes.is_some());
     match stage {
-        Stage::ResourceMetadata => {
-            "The server's operator has to correct its metadata; `probe auth URL` shows each step."
+        Stage::ResourceMetadata => "The server's operator has to correct its metadata",
+        Stage::ServerMetadata => "The operator of the authorization server has to correct its metadata",
+        Stage::Registration if has_client => {
+            "Check the client's ID, its secret and --issuer, or register a client there"
         }
-        Stage::ServerMetadata => {
-            "The operator of the authorization server has to correct its metadata; `probe auth URL` shows each step."
-        }
-        Stage::Registration => "Register a client there, and give its ID with --client-id.",
-        Stage::Authorization => "Run it again and authorize in the browser, or ask who administers the account.",
-        Stage::Token => "Run it again; if that fails, check --client-id, --client-secret and --scope.",
-        Stage::Refresh => "Run it again and authorize anew.",
-        Stage::StepUp => "Ask who administers the account for the scopes that are named, or give others with --scope.",
-        _ => "Run it again with --diagram to see the exchange.",
+        Stage::Registration => "Register a client there, and give its ID with --client-id",
+        Stage::Authorization => "Run it again and authorize in the browser, or ask who administers the account",
+        Stage::Token if has_client => "Run it again; if that fails, check the client's ID and secret, and the scopes",
+        Stage::Token => "Run it again; if that fails, ask who administers the authorization server",
+        Stage::Refresh => "Run it again and authorize anew",
+        Stage::StepUp if has_scopes => "Ask who administers the account for the scopes that are named",
+        Stage::StepUp => "Ask who administers the account for the scopes that are named, or give others with --scope",
+        _ => "Run it again with --diagram to see the exchange",
     }
 }
 
 /// The part of the specification that describes what the server should do.
-pub(crate) fn citation(kind: QuirkKind, family: Option<Family>, era: Option<Era>) -> String {
-    let modern = era == Some(Era::Modern);
-    let revision = if modern { "2026-07-28" } else { "2025-11-25" };
+fn citation(kind: QuirkKind, family: Option<Family>, era: Option<Era>) -> String {
+    let is_modern = era == Some(Era::Modern);
     let page = match family {
         Some(Family::Tools) => "Tools",
         Some(Family::Prompts) => "Prompts",
@@ -554,54 +565,97 @@ pub(crate) fn citation(kind: QuirkKind, family: Option<Family>, era: Option<Era>
         None => "Logging",
         Some(family) => family.member(),
     };
-    let by_era = |legacy, in_modern| format!("specification {revision}, {}", if modern { in_modern } else { legacy });
-    match kind {
+    // The pages of the legacy and of the modern revision, `%` for that of the family; empty where there is none.
+    let [legacy, modern] = match kind {
         QuirkKind::UndeclaredFamily | QuirkKind::UndeclaredListChanged | QuirkKind::MethodNotFound => {
-            format!("specification {revision}, {page}, Capabilities")
+            ["%, Capabilities"; 2]
         }
-        QuirkKind::MethodNotFoundText => by_era("Overview, Error Responses", "Overview, Error Codes"),
+        QuirkKind::MethodNotFoundText => ["Overview, Error Responses", "Overview, Error Codes"],
         QuirkKind::CapabilityShape | QuirkKind::CapabilitiesRefused => {
-            by_era("Lifecycle, Capability Negotiation", "Discovery, DiscoverResult")
+            ["Lifecycle, Capability Negotiation", "Discovery, DiscoverResult"]
         }
-        QuirkKind::InvalidItem => format!("specification {revision}, {page}, Data Types"),
-        QuirkKind::DuplicateItem if family == Some(Family::Tools) => by_era("Tools, Tool Names", "Tools, Tool Names"),
-        QuirkKind::DuplicateItem => format!("specification {revision}, {page}, Data Types"),
-        QuirkKind::ListShape => by_era("Pagination, Response Format", "Pagination, Response Format"),
-        QuirkKind::CursorLoop | QuirkKind::CursorRejected => {
-            by_era("Pagination, Implementation Guidelines", "Pagination, Implementation Guidelines")
+        QuirkKind::DuplicateItem if family == Some(Family::Tools) => ["Tools, Tool Names"; 2],
+        QuirkKind::InvalidItem | QuirkKind::DuplicateItem => ["%, Data Types"; 2],
+        QuirkKind::ListShape => ["Pagination, Response Format"; 2],
+        QuirkKind::CursorLoop | QuirkKind::CursorRejected => ["Pagination, Implementation Guidelines"; 2],
+        QuirkKind::ListLimit => return "a bound of this client's own; the specification has none".into(),
+        QuirkKind::IdType | QuirkKind::IdNull | QuirkKind::ErrorNull | QuirkKind::ResultAndError => {
+            ["Overview, Responses"; 2]
         }
-        QuirkKind::ListLimit => "a bound of this client's own; the specification has none".into(),
-        QuirkKind::IdType
-        | QuirkKind::IdNull
-        | QuirkKind::ErrorNull
-        | QuirkKind::ResultAndError
-        | QuirkKind::UnknownId => by_era("Overview, Responses", "Overview, Responses"),
-        QuirkKind::JsonrpcVersion => by_era("Overview, Messages", "Overview, Messages"),
-        QuirkKind::Batch => "specification 2025-06-18, Key Changes".into(),
-        QuirkKind::Noise => by_era("Transports, stdio", "stdio"),
-        QuirkKind::ServerRequest => "specification 2026-07-28, stdio, Receiving Messages".into(),
-        QuirkKind::ProbeClosed | QuirkKind::ProbeSilent | QuirkKind::ProbeLate => {
-            "specification 2026-07-28, stdio, Backward Compatibility".into()
+        QuirkKind::UnknownId | QuirkKind::ModernSilent => ["Overview, Responses"; 2],
+        QuirkKind::JsonrpcVersion => ["Overview, Messages"; 2],
+        QuirkKind::Batch => return "specification 2025-06-18, Key Changes".into(),
+        QuirkKind::Noise => ["Transports, stdio", "stdio"],
+        QuirkKind::ServerRequest => ["", "stdio, Receiving Messages"],
+        QuirkKind::ProbeClosed | QuirkKind::ProbeSilent | QuirkKind::ProbeLate => ["", "stdio, Backward Compatibility"],
+        QuirkKind::VersionUnknown | QuirkKind::VersionRefused => ["Lifecycle, Version Negotiation", ""],
+        QuirkKind::InitializeShape => ["Lifecycle, Initialization", "Discovery, DiscoverResult"],
+        QuirkKind::NoExit => ["Lifecycle, Shutdown", "stdio, Shutdown"],
+        QuirkKind::PingUnsupported | QuirkKind::PingSilent | QuirkKind::PingExits => {
+            ["Ping, Behavior Requirements", ""]
         }
-        QuirkKind::VersionUnknown | QuirkKind::VersionRefused => {
-            "specification 2025-11-25, Lifecycle, Version Negotiation".into()
+        QuirkKind::ListChangedLoop => ["%, List Changed Notification"; 2],
+        QuirkKind::EraChanged => ["", "Versioning and Compatibility"],
+        QuirkKind::ListenRefused => ["", "Subscriptions, Server Behavior"],
+        QuirkKind::Probe5xx => ["", "Streamable HTTP, Backward Compatibility"],
+        QuirkKind::ContentType
+        | QuirkKind::NotificationStatus
+        | QuirkKind::Undelivered
+        | QuirkKind::SseUnfinished
+        | QuirkKind::SseEventName => {
+            ["Transports, Sending Messages to the Server", "Streamable HTTP, Sending Messages"]
         }
-        QuirkKind::InitializeShape => by_era("Lifecycle, Initialization", "Discovery, DiscoverResult"),
-        QuirkKind::NoExit => by_era("Lifecycle, Shutdown", "stdio, Shutdown"),
-        QuirkKind::PingUnsupported | QuirkKind::PingSilent => {
-            "specification 2025-11-25, Ping, Behavior Requirements".into()
-        }
-        QuirkKind::ListChangedLoop => format!("specification {revision}, {page}, List Changed Notification"),
-        QuirkKind::EraChanged => "specification 2026-07-28, Versioning and Compatibility".into(),
-        QuirkKind::ListenRefused => "specification 2026-07-28, Subscriptions, Server Behavior".into(),
-        QuirkKind::Probe5xx => "specification 2026-07-28, Streamable HTTP, Backward Compatibility".into(),
-        QuirkKind::ContentType | QuirkKind::NotificationStatus | QuirkKind::Undelivered => {
-            by_era("Transports, Sending Messages to the Server", "Streamable HTTP, Sending Messages")
-        }
-        QuirkKind::GetRefused => "specification 2025-11-25, Transports, Listening for Messages from the Server".into(),
+        QuirkKind::GetRefused => ["Transports, Listening for Messages from the Server", ""],
         QuirkKind::SessionExpiredStatus | QuirkKind::SessionLoop | QuirkKind::AlreadyInitialized => {
-            "specification 2025-11-25, Transports, Session Management".into()
+            ["Transports, Session Management", ""]
         }
-        _ => format!("specification {revision}"),
+        _ => return format!("specification {}", if is_modern { "2026-07-28" } else { "2025-11-25" }),
+    };
+    let (revision, part) = match (legacy, modern) {
+        (_, "") => ("2025-11-25", legacy),
+        ("", _) => ("2026-07-28", modern),
+        _ if is_modern => ("2026-07-28", modern),
+        _ => ("2025-11-25", legacy),
+    };
+    format!("specification {revision}, {}", part.replace('%', page))
+}
+
+#[cfg(test)]
+mod tests {
+    use mcp_proto::{Client, Http};
+
+    use super::*;
+    use crate::args::{Invocation, Target, Task, parse};
+    use crate::peer::{Place, Site};
+    use crate::run::options;
+    use crate::trace::Trace;
+
+    /// What is advised after a failure of this kind, with this command line.
+    fn remedy(kind: &str, args: &[&str]) -> Option<String> {
+        let parsed = parse(args.iter().map(Into::into)).ok().unwrap();
+        let Invocation::Do(settings, Task::Run(Target::Http { url, .. })) = parsed else { panic!("no run: {args:?}") };
+        let options = options(&settings);
+        let trace = Trace::new(options.limits.message, false);
+        let session = Engine::clone(&Client::new(Http::new(&url).unwrap(), options, 0));
+        let peer = Peer::new("s".into(), Place::Web(Site { url, headers: settings.headers.clone() }), trace);
+        Remedy { session: &session, peer: &peer, settings: &settings, is_entry: false }.of(kind)
+    }
+
+    #[test]
+    fn what_was_done_already_is_not_advised() {
+        let plain = ["http", "http://127.0.0.1/x"];
+        let token = ["--header", "Authorization: Bearer x", "http", "http://127.0.0.1/x"];
+        for (kind, words, args) in [
+            ("unauthorized", "--header", &token[..]),
+            ("handshake-rejected", "often `/mcp`", &["http", "http://127.0.0.1/mcp"]),
+            ("forbidden", "some answer only to `localhost`", &["http", "http://localhost/x"]),
+            ("overrun", "--diagram", &["--diagram", "http", "http://127.0.0.1/x"]),
+        ] {
+            assert!(remedy(kind, &plain).unwrap().contains(words), "{kind}");
+            assert!(!remedy(kind, args).unwrap_or_default().contains(words), "{kind}");
+        }
+        let legacy = ["--era", "legacy", "http", "http://127.0.0.1/x"];
+        assert!(!remedy("handshake-rejected", &plain).unwrap().contains("--era"));
+        assert!(remedy("handshake-rejected", &legacy).unwrap().contains("Without --era"));
     }
 }

@@ -1,9 +1,12 @@
-//! The trace of the exchange with a server, and its Mermaid sequence diagram.
+//! The trace of what goes to a server and comes from it, and its Mermaid sequence diagram.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use mcp_proto::binding::{Line, LineDecoder};
+use http::{Method, Uri};
+use mcp_proto::binding::http::{ExchangeId, HttpRequest};
+use mcp_proto::binding::{Line, LineDecoder, Sse, SseDecoder};
+use mcp_proto::journal::Input;
 use mcp_proto::jsonrpc::{self, Body, Decoded, ResponseId};
 use serde_json::value::RawValue;
 
@@ -14,26 +17,9 @@ const STEPS: usize = 2000;
 /// Maximum characters of an excerpt.
 const EXCERPT: usize = 60;
 
-/// The sender.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Side {
-    Client,
-    Server,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Request,
-    Answer,
-    Notification,
-}
-
 pub(crate) enum Step {
-    Message {
-        from: Side,
-        kind: Kind,
-        text: String,
-    },
+    /// A message: from whom and to whom, as an arrow, and what it is.
+    Message(&'static str, String),
     /// Number of consecutive lines or events that are not messages.
     Noise(usize),
     Note(String),
@@ -46,13 +32,32 @@ pub(crate) struct Trace {
     limits: jsonrpc::MessageLimits,
     /// The client's requests in flight, by id.
     waiting: BTreeMap<u64, String>,
+    exchanges: BTreeMap<ExchangeId, Exchange>,
     steps: Option<Vec<Step>>,
+}
+
+/// An exchange over HTTP.
+struct Exchange {
+    method: Method,
+    /// The id of the request that it carries.
+    id: Option<u64>,
+    good: bool,
+    body: Received,
+}
+
+/// What came of the body of a response.
+enum Received {
+    /// Only white space.
+    Blank,
+    Json(Vec<u8>),
+    Events(SseDecoder),
 }
 
 impl Trace {
     pub(crate) fn new(limits: jsonrpc::MessageLimits, diagram: bool) -> Self {
         let decoder = LineDecoder::new(limits.bytes);
-        Self { decoder, limits, waiting: BTreeMap::new(), steps: diagram.then(Vec::new) }
+        let (waiting, exchanges) = (BTreeMap::new(), BTreeMap::new());
+        Self { decoder, limits, waiting, exchanges, steps: diagram.then(Vec::new) }
     }
 
     /// The exchange, if it is recorded.
@@ -89,59 +94,143 @@ impl Trace {
         let (method, id) = (members.string("method"), members.get("id"));
         let number = id.and_then(|id| id.get().parse().ok()).filter(|_| method.is_some());
         let what = method.as_deref().map(|method| describe(method, members.get("params")));
-        let (kind, text) = match (number, what) {
+        let (arrow, text) = match (number, what) {
             (Some(id), Some(what)) => {
                 let text = format!("{what} (id {id})");
                 // Its response only ends the subscription.
                 if method.as_deref() != Some("subscriptions/listen") {
                     self.waiting.insert(id, what);
                 }
-                (Kind::Request, text)
+                ("Client->>Server", text)
             }
             (None, Some(what)) => {
                 if method.as_deref() == Some("notifications/cancelled") {
                     let id = members.get("params").and_then(|params| Members::of(params).get("requestId"));
                     self.forget(id.and_then(|id| id.get().parse().ok()));
                 }
-                (Kind::Notification, what)
+                ("Client-)Server", what)
             }
             (_, None) => {
                 let id = id.map_or("null", RawValue::get);
-                (Kind::Answer, answer(id, members.get("result").is_some(), members.get("error")))
+                ("Client-->>Server", answer(id, members.get("result").is_some(), members.get("error")))
             }
         };
-        self.push(Step::Message { from: Side::Client, kind, text });
+        self.push(Step::Message(arrow, text));
         number
     }
 
     /// The response to this request is no longer awaited.
-    pub(crate) fn forget(&mut self, id: Option<u64>) {
+    fn forget(&mut self, id: Option<u64>) {
         id.map(|id| self.waiting.remove(&id));
     }
 
-    /// Maximum kept bytes of a message.
-    pub(crate) fn limit(&self) -> usize {
-        self.limits.bytes
+    /// An exchange begins.
+    pub(crate) fn started(&mut self, request: &HttpRequest) {
+        let sent = &request.request;
+        let id = match *sent.method() {
+            Method::POST => self.sent(sent.body()),
+            Method::GET => {
+                let from = sent.headers().get("last-event-id").and_then(|id| id.to_str().ok());
+                let from = from.map(|id| format!(", from event {id} on")).unwrap_or_default();
+                self.push(Step::Message("Client->>Server", excerpt(&format!("GET, a stream{from}"))));
+                None
+            }
+            _ => {
+                self.push(Step::Message("Client->>Server", excerpt(sent.method().as_str())));
+                None
+            }
+        };
+        let exchange = Exchange { method: sent.method().clone(), id, good: false, body: Received::Blank };
+        self.exchanges.insert(request.exchange, exchange);
     }
 
-    /// Records a client action without a message.
-    pub(crate) fn request(&mut self, text: &str) {
-        self.push(Step::Message { from: Side::Client, kind: Kind::Request, text: excerpt(text) });
+    /// An exchange is dropped.
+    pub(crate) fn dropped(&mut self, exchange: ExchangeId) {
+        let id = self.exchanges.remove(&exchange).and_then(|exchange| exchange.id);
+        self.forget(id);
     }
 
-    /// Records a server response without a message.
-    pub(crate) fn status(&mut self, text: &str) {
-        self.push(Step::Message { from: Side::Server, kind: Kind::Answer, text: excerpt(text) });
+    /// Whether the body of this exchange may be an event stream.
+    pub(crate) fn is_stream(&self, exchange: ExchangeId) -> bool {
+        self.exchanges.get(&exchange).is_some_and(|exchange| !matches!(exchange.body, Received::Json(_)))
     }
 
-    /// Records an error body if it is a message.
-    pub(crate) fn error(&mut self, bytes: &[u8]) {
-        if let Ok(Decoded::One(message)) = jsonrpc::decode(bytes, self.limits) {
-            self.body(message.body);
+    /// Records an input; false if it is of an exchange that was dropped.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "all others are commands, or no messages")]
+    pub(crate) fn input(&mut self, input: &Input) -> bool {
+        let id = match input {
+            Input::Head { exchange, .. }
+            | Input::Body { exchange, .. }
+            | Input::End { exchange }
+            | Input::Failure { exchange, .. } => *exchange,
+            Input::Bytes { bytes, .. } => {
+                self.received(bytes);
+                return true;
+            }
+            _ => return true,
+        };
+        let Some(mut exchange) = self.exchanges.remove(&id) else { return false };
+        match input {
+            Input::Head { status, .. } => {
+                exchange.good = status.is_success();
+                // A successful response to a request has its own message.
+                if !exchange.good || exchange.id.is_none() {
+                    let text = format!("HTTP {} to {}", status.as_u16(), exchange.method);
+                    self.push(Step::Message("Server-->>Client", text));
+                }
+            }
+            Input::Body { bytes, .. } => self.take(&mut exchange, bytes),
+            _ => {
+                if let Input::Failure { why, .. } = input {
+                    self.note(format!("{} broke: {why}", exchange.method));
+                }
+                // The response may arrive on another stream.
+                let is_over = matches!(exchange.body, Received::Json(_)) || !exchange.good;
+                match &exchange.body {
+                    Received::Json(json) if exchange.good => self.message(json),
+                    Received::Json(json) => {
+                        // A body that is no message is covered by the status.
+                        if let Ok(Decoded::One(message)) = jsonrpc::decode(json, self.limits) {
+                            self.body(message.body);
+                        }
+                    }
+                    Received::Blank | Received::Events(_) => {}
+                }
+                self.forget(exchange.id.filter(|_| is_over));
+                return true;
+            }
+        }
+        self.exchanges.insert(id, exchange);
+        true
+    }
+
+    fn take(&mut self, exchange: &mut Exchange, chunk: &[u8]) {
+        let limit = self.limits.bytes;
+        if let Received::Blank = exchange.body {
+            let Some(first) = chunk.iter().find(|byte| !byte.is_ascii_whitespace()) else { return };
+            let json = matches!(first, b'{' | b'[') || !exchange.good;
+            exchange.body = if json { Received::Json(Vec::new()) } else { Received::Events(SseDecoder::new(limit)) };
+        }
+        match &mut exchange.body {
+            Received::Blank => {}
+            Received::Json(kept) => {
+                let room = limit.saturating_sub(kept.len());
+                kept.extend(chunk.iter().take(room));
+            }
+            Received::Events(decoder) => decoder.feed(chunk, |item| match item {
+                Sse::Event(event) if event.name == b"endpoint" => {
+                    // The query names the session.
+                    let endpoint = event.data.split(|byte| *byte == b'?').next().unwrap_or_default();
+                    let text = excerpt(&format!("endpoint {}", String::from_utf8_lossy(endpoint)));
+                    self.push(Step::Message("Server-->>Client", text));
+                }
+                Sse::Event(event) | Sse::TooLong(event) => self.message(event.data),
+                Sse::Retry(_) => {}
+            }),
         }
     }
 
-    pub(crate) fn received(&mut self, bytes: &[u8]) {
+    fn received(&mut self, bytes: &[u8]) {
         let mut decoder = std::mem::replace(&mut self.decoder, LineDecoder::new(0));
         decoder.feed(bytes, |line| match line {
             Line::Complete(line) => self.message(line),
@@ -151,7 +240,7 @@ impl Trace {
     }
 
     /// Records a message of the server if it is one.
-    pub(crate) fn message(&mut self, bytes: &[u8]) {
+    fn message(&mut self, bytes: &[u8]) {
         match jsonrpc::decode(bytes, self.limits) {
             Ok(Decoded::Blank) => {}
             Ok(Decoded::One(message)) => self.body(message.body),
@@ -168,23 +257,23 @@ impl Trace {
     }
 
     fn body(&mut self, body: Body<'_>) {
-        let (kind, text) = match body {
+        let (arrow, text) = match body {
             Body::Request { id, method, params } => {
-                (Kind::Request, format!("{} (id {})", describe(&method, params), id.get()))
+                ("Server->>Client", format!("{} (id {})", describe(&method, params), id.get()))
             }
-            Body::Notification { method, params } => (Kind::Notification, describe(&method, params)),
+            Body::Notification { method, params } => ("Server-)Client", describe(&method, params)),
             Body::Result { id, result } => {
                 let what = self.answered(id).filter(|_| self.steps.is_some());
                 let count = what.as_deref().and_then(|what| contents(what, result)).unwrap_or_default();
-                (Kind::Answer, format!("{}{count}", answer(&shown(id), true, None)))
+                ("Server-->>Client", format!("{}{count}", answer(&shown(id), true, None)))
             }
             Body::Error { id, error } => {
                 self.answered(id);
                 let text = format!("error {} (id {}): {}", error.code, shown(id), excerpt(&error.message));
-                (Kind::Answer, text)
+                ("Server-->>Client", text)
             }
         };
-        self.push(Step::Message { from: Side::Server, kind, text });
+        self.push(Step::Message(arrow, text));
     }
 
     fn answered(&mut self, id: ResponseId) -> Option<String> {
@@ -263,6 +352,12 @@ fn shown(id: ResponseId) -> String {
     }
 }
 
+/// A URL for messages: queries may contain secrets.
+pub(crate) fn without_query(uri: &Uri) -> String {
+    let text = uri.to_string();
+    text.split('?').next().unwrap_or_default().to_owned()
+}
+
 fn excerpt(text: &str) -> String {
     crate::text::cut(&crate::text::one_line(text), EXCERPT)
 }
@@ -272,18 +367,7 @@ pub(crate) fn render(steps: &[Step]) -> String {
     for step in steps {
         // Writing to a string does not fail.
         let _ = match step {
-            Step::Message { from, kind, text } => {
-                let (from, to) = match from {
-                    Side::Client => ("Client", "Server"),
-                    Side::Server => ("Server", "Client"),
-                };
-                let arrow = match kind {
-                    Kind::Request => "->>",
-                    Kind::Answer => "-->>",
-                    Kind::Notification => "-)",
-                };
-                writeln!(out, "    {from}{arrow}{to}: {}", plain(text))
-            }
+            Step::Message(arrow, text) => writeln!(out, "    {arrow}: {}", plain(text)),
             Step::Noise(1) => writeln!(out, "    Note over Server: a line that is no message"),
             Step::Noise(lines) => writeln!(out, "    Note over Server: {lines} lines that are no message"),
             Step::Note(text) => writeln!(out, "    Note over Client,Server: {}", plain(text)),

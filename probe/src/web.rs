@@ -1,17 +1,17 @@
-//! Servers over HTTP: the HTTP client, exchanges as tasks, and their trace.
+//! Servers over HTTP: the HTTP client, and exchanges as tasks.
 
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt::Write as _;
 use std::io;
 use std::net::SocketAddr;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use http::header::PROXY_AUTHORIZATION;
-use http::{HeaderMap, Method, Request, Response, StatusCode, Uri};
+use http::{HeaderMap, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::rt::{Read, ReadBufCursor, Write};
@@ -22,9 +22,8 @@ use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
 use hyper_util::client::legacy::{self, Client as Pool};
 use hyper_util::client::proxy::matcher::Matcher;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use mcp_proto::binding::http::{Broken, ExchangeId, HttpRequest};
-use mcp_proto::binding::oauth::{OAuthExchangeId, OAuthRequest, Reach};
-use mcp_proto::binding::{Sse, SseDecoder};
+use mcp_proto::binding::http::{Broken, ExchangeId};
+use mcp_proto::binding::oauth::{OAuthExchangeId, OAuthLimits, Reach};
 use mcp_proto::journal::Input;
 use rustls::crypto::ring;
 use rustls::{ClientConfig, RootCertStore};
@@ -34,170 +33,18 @@ use tokio::task::AbortHandle;
 use tokio::time::timeout;
 use tower_service::Service;
 
-use crate::trace::Trace;
-
-pub(crate) struct Web {
-    exchanges: Exchanges<ExchangeId>,
-    /// Exchanges of the authorization.
-    oauth: Exchanges<OAuthExchangeId>,
-    /// Headers of every request.
-    own: HeaderMap,
-    shown: BTreeMap<ExchangeId, Shown>,
-}
-
-/// The traced state of an exchange.
-struct Shown {
-    method: Method,
-    /// The id of the request that it carries.
-    id: Option<u64>,
-    good: bool,
-    body: Body,
-}
-
-enum Body {
-    /// Only white space.
-    Blank,
-    Json(Vec<u8>),
-    Events(SseDecoder),
-}
-
-impl Web {
-    pub(crate) fn new(client: Client, own: HeaderMap) -> Self {
-        let oauth = Exchanges::new(client.clone());
-        Self { exchanges: Exchanges::new(client), oauth, own, shown: BTreeMap::new() }
-    }
-
-    /// Sends a request, as a task of the current runtime.
-    pub(crate) fn start(&mut self, request: HttpRequest, trace: &mut Trace) {
-        let sent = &request.request;
-        let id = match *sent.method() {
-            Method::POST => trace.sent(sent.body()),
-            Method::GET => {
-                let from = sent.headers().get("last-event-id").and_then(|id| id.to_str().ok());
-                let from = from.map(|id| format!(", from event {id} on")).unwrap_or_default();
-                trace.request(&format!("GET, a stream{from}"));
-                None
-            }
-            _ => {
-                trace.request(sent.method().as_str());
-                None
-            }
-        };
-        let shown = Shown { method: sent.method().clone(), id, good: false, body: Body::Blank };
-        self.shown.insert(request.exchange, shown);
-        let HttpRequest { exchange, request, .. } = request;
-        self.exchanges.start(exchange, Reach::Any, request, self.own.clone());
-    }
-
-    pub(crate) fn drop(&mut self, exchange: ExchangeId, trace: &mut Trace) {
-        self.exchanges.drop(exchange);
-        let id = self.shown.remove(&exchange).and_then(|shown| shown.id);
-        trace.forget(id);
-    }
-
-    /// Sends a request of the authorization, without the server's headers.
-    pub(crate) fn start_oauth(&mut self, request: OAuthRequest, trace: &mut Trace) {
-        let OAuthRequest { exchange, reach, request, .. } = request;
-        trace.note(format!("authorization: {} {}", request.method(), without_query(request.uri())));
-        self.oauth.start(exchange, reach, request, HeaderMap::new());
-    }
-
-    pub(crate) fn has_oauth_request(&self) -> bool {
-        !self.oauth.is_empty()
-    }
-
-    pub(crate) fn drop_oauth(&mut self, exchange: OAuthExchangeId) {
-        self.oauth.drop(exchange);
-    }
-
-    /// The next piece of an exchange of the authorization.
-    pub(crate) fn poll_oauth(&mut self, context: &mut Context<'_>) -> Poll<Option<(OAuthExchangeId, Piece)>> {
-        pin!(self.oauth.next()).poll(context)
-    }
-
-    pub(crate) fn is_running(&self, exchange: ExchangeId) -> bool {
-        self.shown.contains_key(&exchange)
-    }
-
-    /// Whether its response may be an event stream.
-    pub(crate) fn is_stream(&self, exchange: ExchangeId) -> bool {
-        self.shown.get(&exchange).is_some_and(|shown| !matches!(shown.body, Body::Json(_)))
-    }
-
-    /// The next piece of an exchange.
-    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<(ExchangeId, Piece)>> {
-        pin!(self.exchanges.next()).poll(context)
-    }
-
-    /// Adds a piece to the trace.
-    pub(crate) fn show(&mut self, exchange: ExchangeId, piece: &Piece, trace: &mut Trace) {
-        let Some(shown) = self.shown.get_mut(&exchange) else { return };
-        match piece {
-            Piece::Head(status, _) => {
-                shown.good = status.is_success();
-                // A successful response to a request has its own message.
-                if !shown.good || shown.id.is_none() {
-                    trace.status(&format!("HTTP {} to {}", status.as_u16(), shown.method));
-                }
-            }
-            Piece::Body(chunk) => shown.take(chunk, trace),
-            Piece::End | Piece::Failure(..) => {
-                if let Piece::Failure(_, why) = piece {
-                    trace.note(format!("{} broke: {why}", shown.method));
-                }
-                let forgotten = match &shown.body {
-                    Body::Json(json) if shown.good => {
-                        trace.message(json);
-                        true
-                    }
-                    Body::Json(json) => {
-                        trace.error(json);
-                        true
-                    }
-                    // The response may arrive on another stream.
-                    Body::Blank | Body::Events(_) => !shown.good,
-                };
-                trace.forget(shown.id.filter(|_| forgotten));
-                self.shown.remove(&exchange);
-            }
-        }
-    }
-}
-
-/// A URL for messages: queries may contain secrets.
-pub(crate) fn without_query(uri: &Uri) -> String {
-    let text = uri.to_string();
-    text.split('?').next().unwrap_or_default().to_owned()
-}
-
-impl Shown {
-    fn take(&mut self, chunk: &[u8], trace: &mut Trace) {
-        if let Body::Blank = self.body {
-            let Some(first) = chunk.iter().find(|byte| !byte.is_ascii_whitespace()) else { return };
-            let json = matches!(first, b'{' | b'[') || !self.good;
-            self.body = if json { Body::Json(Vec::new()) } else { Body::Events(SseDecoder::new(trace.limit())) };
-        }
-        match &mut self.body {
-            Body::Blank => {}
-            Body::Json(kept) => {
-                let room = trace.limit().saturating_sub(kept.len());
-                kept.extend(chunk.iter().take(room));
-            }
-            Body::Events(decoder) => decoder.feed(chunk, |item| match item {
-                Sse::Event(event) if event.name == b"endpoint" => {
-                    // The query names the session.
-                    let endpoint = event.data.split(|byte| *byte == b'?').next().unwrap_or_default();
-                    trace.status(&format!("endpoint {}", String::from_utf8_lossy(endpoint)));
-                }
-                Sse::Event(event) | Sse::TooLong(event) => trace.message(event.data),
-                Sse::Retry(_) => {}
-            }),
-        }
-    }
-}
-
 /// Queued pieces; when the queue is full, the servers block.
 const QUEUE: usize = 64;
+/// Bytes that the system may receive before they are read. By itself it takes many times as much of a response that is
+/// not wanted.
+const RECEIVED: usize = 1 << 20;
+
+/// An exchange with the MCP server, or one of its authorization.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Id {
+    Server(ExchangeId),
+    OAuth(OAuthExchangeId),
+}
 
 /// A piece of an exchange's response.
 pub(crate) enum Piece {
@@ -219,25 +66,37 @@ impl Piece {
 }
 
 /// Exchanges in flight, by their ids.
-pub(crate) struct Exchanges<Id> {
+pub(crate) struct Exchanges {
     client: Client,
+    /// Headers of every request to the MCP server.
+    own: HeaderMap,
     tasks: BTreeMap<Id, AbortHandle>,
     sender: Sender<(Id, Piece)>,
     pieces: Receiver<(Id, Piece)>,
 }
 
-impl<Id: Copy + Ord + Send + 'static> Exchanges<Id> {
-    pub(crate) fn new(client: Client) -> Self {
+impl Exchanges {
+    pub(crate) fn new(client: Client, own: HeaderMap) -> Self {
         let (sender, pieces) = channel(QUEUE);
-        Self { client, tasks: BTreeMap::new(), sender, pieces }
+        Self { client, own, tasks: BTreeMap::new(), sender, pieces }
     }
 
-    /// Sends a request to addresses that it may reach, with additional headers, such as credentials, for this request
-    /// only.
-    pub(crate) fn start(&mut self, exchange: Id, reach: Reach, request: http::Request<Vec<u8>>, own: HeaderMap) {
+    /// Sends a request to addresses that it may reach, as a task of the current runtime. Only the MCP server gets its
+    /// headers.
+    pub(crate) fn start(&mut self, exchange: Id, reach: Reach, mut request: http::Request<Vec<u8>>) {
         let (client, sender) = (self.client.clone(), self.sender.clone());
+        let limit = match exchange {
+            Id::Server(_) => {
+                // The protocol's headers take precedence.
+                let headers = std::mem::replace(request.headers_mut(), self.own.clone());
+                request.headers_mut().extend(headers);
+                usize::MAX
+            }
+            // One that is longer is of no use to the library.
+            Id::OAuth(_) => OAuthLimits::default().bytes,
+        };
         let task = tokio::spawn(async move {
-            let piece = run(&client, reach, request, own, exchange, &sender).await;
+            let piece = run(&client, reach, request, limit, exchange, &sender).await;
             // An error means that the exchange was dropped.
             let _ = sender.send((exchange, piece)).await;
         });
@@ -245,49 +104,46 @@ impl<Id: Copy + Ord + Send + 'static> Exchanges<Id> {
     }
 
     /// Stops an exchange and its stream; none of its pieces follow.
-    pub(crate) fn drop(&mut self, exchange: Id) {
+    pub(crate) fn stop(&mut self, exchange: Id) {
         if let Some(task) = self.tasks.remove(&exchange) {
             task.abort();
         }
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.tasks.is_empty()
+    pub(crate) fn has_oauth(&self) -> bool {
+        self.tasks.keys().any(|id| matches!(id, Id::OAuth(_)))
     }
 
-    /// The next piece of any exchange. Dropping the future loses nothing.
-    pub(crate) async fn next(&mut self) -> Option<(Id, Piece)> {
-        loop {
-            let (exchange, piece) = self.pieces.recv().await?;
+    /// The next piece of any exchange.
+    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<(Id, Piece)> {
+        while let Poll::Ready(Some((exchange, piece))) = self.pieces.poll_recv(context) {
             let known = match piece {
                 Piece::Head(..) | Piece::Body(_) => self.tasks.contains_key(&exchange),
                 Piece::End | Piece::Failure(..) => self.tasks.remove(&exchange).is_some(),
             };
             if known {
-                return Some((exchange, piece));
+                return Poll::Ready((exchange, piece));
             }
         }
+        Poll::Pending
     }
 }
 
-impl<Id> Drop for Exchanges<Id> {
+impl Drop for Exchanges {
     fn drop(&mut self) {
         self.tasks.values().for_each(AbortHandle::abort);
     }
 }
 
 /// Sends a request and forwards the response; returns the last piece.
-async fn run<Id: Copy>(
+async fn run(
     client: &Client,
     reach: Reach,
-    mut request: http::Request<Vec<u8>>,
-    mut headers: HeaderMap,
+    request: http::Request<Vec<u8>>,
+    limit: usize,
     exchange: Id,
     sender: &Sender<(Id, Piece)>,
 ) -> Piece {
-    // The protocol's headers take precedence.
-    headers.extend(std::mem::take(request.headers_mut()));
-    *request.headers_mut() = headers;
     let mut response = match client.send(reach, request.map(|body| Full::new(body.into()))).await {
         Ok(response) => response,
         Err(error) => {
@@ -297,9 +153,16 @@ async fn run<Id: Copy>(
     };
     let head = Piece::Head(response.status(), std::mem::take(response.headers_mut()));
     let _ = sender.send((exchange, head)).await;
+    let mut read = 0_usize;
     while let Some(frame) = response.frame().await {
         match frame.map(|frame| frame.into_data()) {
-            Ok(Ok(chunk)) => drop(sender.send((exchange, Piece::Body(chunk.into()))).await),
+            Ok(Ok(chunk)) => {
+                read = read.saturating_add(chunk.len());
+                let _ = sender.send((exchange, Piece::Body(chunk.into()))).await;
+                if read > limit {
+                    return Piece::Failure(Broken::Midway, format!("the response is longer than {limit} bytes"));
+                }
+            }
             // Trailers are ignored.
             Ok(Err(_)) => {}
             Err(error) => return Piece::Failure(Broken::Midway, why(&error)),
@@ -378,6 +241,7 @@ fn tcp(reach: Reach) -> HttpConnector<Names> {
     let mut tcp = HttpConnector::new_with_resolver(Names(reach));
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
+    tcp.set_recv_buffer_size(Some(RECEIVED));
     tcp
 }
 
@@ -424,7 +288,9 @@ impl Service<Uri> for Connector {
     fn call(&mut self, to: Uri) -> Self::Future {
         let connecting = self.0.call(to);
         Box::pin(async move {
-            let late = |_| io::Error::new(io::ErrorKind::TimedOut, format!("no connection within {CONNECT:?}"));
+            let start = Instant::now();
+            let late =
+                |_| io::Error::new(io::ErrorKind::TimedOut, format!("no connection after {:.1?}", start.elapsed()));
             timeout(CONNECT, connecting).await.map_err(late)?
         })
     }

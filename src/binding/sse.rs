@@ -361,6 +361,15 @@ impl Decoder {
         }
     }
 
+    /// The stream ended: the event that no blank line ended, whose last line may have no end either.
+    #[cfg(feature = "http")]
+    pub(crate) fn finish(mut self) -> Option<Vec<u8>> {
+        if let Place::Colon(field) | Place::Value(field) = self.place {
+            self.end_value(field, &mut |_| {});
+        }
+        (!self.cut && !self.data.is_empty()).then_some(self.data)
+    }
+
     fn end_line(&mut self, ending: u8) {
         self.place = Place::Name(NO_NAME);
         self.begins = false;

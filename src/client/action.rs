@@ -199,6 +199,11 @@ impl Outgoing {
         self.of
     }
 
+    #[cfg(feature = "http")]
+    pub(crate) fn is_modern(&self) -> bool {
+        self.version.is_some_and(|version| version.era() == Era::Modern)
+    }
+
     /// The protocol version that is negotiated or offered.
     pub const fn version(&self) -> Option<ProtocolVersion> {
         self.version
@@ -256,6 +261,8 @@ struct Meta<'a> {
     log_level: Option<LogLevel>,
     /// The version, if its requests carry it.
     modern: Option<ProtocolVersion>,
+    /// The members that describe the client to a server of this version, if they are known.
+    identity: Option<&'a str>,
     trace: Option<&'a TraceContext>,
     /// The progress token, if progress is requested.
     progress: Option<u64>,
@@ -278,12 +285,15 @@ impl Meta<'_> {
         modern || self.trace.is_some_and(|trace| trace.members().any(|(member, _)| member == name))
     }
 
-    /// Writes `_meta`, together with the embedder's members of it.
+    /// Adds `_meta`, together with the embedder's members of it.
     fn write(&self, params: &mut Object<'_>, given: Option<Json<'_>>) {
-        if self.is_empty() && given.is_none() {
-            return;
+        if !self.is_empty() || given.is_some() {
+            self.write_object(params.plain("_meta"), given);
         }
-        let mut meta = Object::begin(params.plain("_meta"));
+    }
+
+    fn write_object(&self, out: &mut Vec<u8>, given: Option<Json<'_>>) {
+        let mut meta = Object::begin(out);
         if let Some(given) = given {
             given.members(|name, value| {
                 if !self.owns(name) {
@@ -295,16 +305,13 @@ impl Meta<'_> {
             meta.string(name, value);
         }
         if let Some(token) = self.progress {
-            meta.integer(PROGRESS_TOKEN, token.into());
+            jsonrpc::digits(meta.plain(PROGRESS_TOKEN), token);
         }
         if let Some(version) = self.modern {
-            jsonrpc::string(meta.plain(VERSION), version.as_str());
-            let mut info = Object::begin(meta.plain(CLIENT_INFO));
-            self.options.client.write(&mut info);
-            info.end();
-            let mut capabilities = Object::begin(meta.plain(CLIENT_CAPABILITIES));
-            self.options.capabilities.write(&mut capabilities, Era::Modern);
-            capabilities.end();
+            match self.identity {
+                Some(identity) => meta.members(identity),
+                None => write_identity(&mut meta, self.options, version),
+            }
             if let Some(level) = self.log_level {
                 meta.string(LOG_LEVEL, level.as_str());
             }
@@ -313,7 +320,29 @@ impl Meta<'_> {
     }
 }
 
+/// Writes the members of `_meta` that describe the client.
+fn write_identity(meta: &mut Object<'_>, options: &Options, version: ProtocolVersion) {
+    jsonrpc::string(meta.plain(VERSION), version.as_str());
+    let mut info = Object::begin(meta.plain(CLIENT_INFO));
+    options.client.write(&mut info);
+    info.end();
+    let mut capabilities = Object::begin(meta.plain(CLIENT_CAPABILITIES));
+    options.capabilities.write(&mut capabilities, Era::Modern);
+    capabilities.end();
+}
+
 impl Core {
+    /// Encodes the members of `_meta` that each request to a modern server has.
+    pub(super) fn encode_identity(&mut self) {
+        self.identity = self.version().filter(|version| version.era() == Era::Modern).map(|version| {
+            let mut members = Vec::new();
+            let mut meta = Object::begin(&mut members);
+            write_identity(&mut meta, &self.options, version);
+            // Without the opening brace.
+            String::from_utf8_lossy(members.get(1..).unwrap_or_default()).into_owned().into()
+        });
+    }
+
     /// Encodes an open request.
     pub(super) fn encode_request(&self, id: u64, purpose: &Purpose) -> Outgoing {
         let version = if let Purpose::Discover(version) | Purpose::Initialize(version) = purpose {
@@ -322,7 +351,9 @@ impl Core {
             self.version()
         };
         let modern = version.filter(|version| version.era() == Era::Modern);
-        let meta = Meta { options: &self.options, log_level: self.log_level, modern, trace: None, progress: None };
+        let identity = self.identity.as_deref().filter(|_| version == self.version());
+        let (options, log_level) = (&*self.options, self.log_level);
+        let meta = Meta { options, log_level, modern, identity, trace: None, progress: None };
         // The buffer for a call is sized below.
         let mut line = if matches!(purpose, Purpose::Call(_)) { Vec::new() } else { Vec::with_capacity(128) };
         let method = purpose.method();
@@ -427,7 +458,22 @@ fn encode_call(line: &mut Vec<u8>, id: u64, call: &Call, meta: &Meta<'_>, task: 
     let Call { request, input, .. } = call;
     let given = request.params.as_deref();
     line.reserve(given.map_or(0, |params| params.get().len()).saturating_add(256));
-    if !meta.is_empty() || task.is_some() {
+    if let (false, None, None, Some((members, separator))) =
+        (meta.is_empty(), task, input, given.and_then(without_meta))
+    {
+        jsonrpc::request(
+            line,
+            id,
+            &request.method,
+            Some(|out: &mut Vec<u8>| {
+                out.extend_from_slice(members.as_bytes());
+                out.extend_from_slice(separator.as_bytes());
+                out.extend_from_slice(b"\"_meta\":");
+                meta.write_object(out, None);
+                out.push(b'}');
+            }),
+        );
+    } else if !meta.is_empty() || task.is_some() {
         object_request(line, id, &request.method, |params| {
             let mut given_meta = None;
             if let Some(given) = given {
@@ -456,6 +502,17 @@ fn encode_call(line: &mut Vec<u8>, id: u64, call: &Call, meta: &Meta<'_>, task: 
         let raw = given.map(|params| |out: &mut Vec<u8>| out.extend_from_slice(params.get().as_bytes()));
         jsonrpc::request(line, id, &request.method, raw);
     }
+}
+
+/// The beginning of an object up to its closing brace, and what separates the next member from it; `None` if `_meta` may be
+/// among its members.
+fn without_meta(params: &RawValue) -> Option<(&str, &'static str)> {
+    let text = params.get();
+    if jsonrpc::has_either_pair(text.as_bytes(), *b"\"_", *b"\\u") {
+        return None;
+    }
+    let members = text.strip_suffix('}')?;
+    Some((members, if members.trim_end().ends_with('{') { "" } else { "," }))
 }
 
 fn finish(

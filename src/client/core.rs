@@ -12,11 +12,12 @@ use serde_json::value::RawValue;
 use super::request::{Call, Purpose};
 use super::request_table::{OpenRequest, RequestTable};
 use super::{
-    CommandError, Event, FailureKind, KnownEra, LogLevel, Options, Outgoing, Output, Quirk, RequestId, Server, Stats,
-    Wire, options,
+    CommandError, Event, Failure, FailureKind, KnownEra, LogLevel, Options, Outgoing, Output, Quirk, RequestId, Server,
+    Stats, Wire, options,
 };
 use crate::Time;
 use crate::catalog::{Catalog, TaskSupport};
+use crate::collections::trim;
 use crate::jsonrpc::{Json, Object, Spans};
 use crate::machine::keepalive::Pings;
 use crate::machine::link::Phase;
@@ -40,9 +41,11 @@ pub(super) enum Backlog {
 
 /// The stage of the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
-    /// There is no connection that takes messages.
+pub(crate) enum Stage {
+    /// There is no transport.
     Down,
+    /// The transport is being opened.
+    Opening,
     /// The handshake is in progress.
     Handshake,
     /// The handshake is done, and discovery is in progress.
@@ -53,6 +56,18 @@ pub(super) enum Stage {
     Closing,
     /// The client is closed.
     Closed,
+}
+
+impl Stage {
+    /// Whether the handshake is done on an open connection.
+    pub(crate) const fn is_established(self) -> bool {
+        matches!(self, Self::Discovery | Self::Ready)
+    }
+
+    /// Whether a transport is open, or is being opened.
+    pub(crate) const fn has_transport(self) -> bool {
+        matches!(self, Self::Opening | Self::Handshake | Self::Discovery | Self::Ready)
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -88,6 +103,9 @@ pub(super) struct Core {
     pub(super) server: Option<Box<Server>>,
     #[cfg_attr(feature = "snapshot", serde(with = "crate::catalog::form::catalog"))]
     pub(super) catalog: Catalog,
+    /// The members of `_meta` that each request to the modern server has.
+    #[cfg_attr(feature = "snapshot", serde(skip))]
+    pub(super) identity: Option<Box<str>>,
     /// What is known of each family's list.
     pub(super) known: PerFamily<gate::Known>,
     /// The server's era, from an earlier connection.
@@ -96,6 +114,12 @@ pub(super) struct Core {
     pub(super) doubts: u8,
     /// What is known of responses to `ping`.
     pub(super) pings: Pings,
+    /// How many connections in a row closed on a `ping`.
+    pub(super) ping_exits: u8,
+    /// Why the connection failed after which `initialize` is tried instead of `server/discover`.
+    pub(super) modern_failure: Option<Box<Failure>>,
+    /// `initialize` was tried since the client was ready last, because the server answered no list in the modern era.
+    pub(super) fell_back: bool,
     pub(super) log_level: Option<LogLevel>,
     /// The roots that the embedder set in place of those in the options.
     #[cfg_attr(feature = "snapshot", serde(default))]
@@ -133,10 +157,14 @@ impl Core {
             is_bare: false,
             server: None,
             catalog: Catalog::default(),
+            identity: None,
             known: PerFamily::from_fn(|_| gate::Known::NotRequested),
             known_era: None,
             doubts: 0,
             pings: Pings::Unknown,
+            ping_exits: 0,
+            modern_failure: None,
+            fell_back: false,
             log_level: options.log_level,
             roots: None,
             was_ready: false,
@@ -157,6 +185,7 @@ impl Core {
         self.server_name = options::without_secrets(name).or(server);
         self.wire = wire;
         self.options = options;
+        self.encode_identity();
     }
 
     /// The server's name for messages, without secrets.
@@ -201,8 +230,8 @@ impl Core {
             Phase::Ready => Stage::Ready,
             Phase::Closing => Stage::Closing,
             Phase::Closed => Stage::Closed,
+            Phase::Opening => Stage::Opening,
             Phase::Idle
-            | Phase::Opening
             | Phase::Draining
             | Phase::Retiring
             | Phase::Waiting
@@ -215,7 +244,7 @@ impl Core {
 
     /// Whether the handshake is done on an open connection.
     pub(super) const fn is_established(&self) -> bool {
-        matches!(self.stage(), Stage::Discovery | Stage::Ready)
+        self.stage().is_established()
     }
 
     pub(super) const fn is_ready(&self) -> bool {
@@ -645,6 +674,12 @@ impl Outbox {
         Some(output)
     }
 
+    /// Whether there are outputs that an HTTP binding has not seen.
+    #[cfg(feature = "http")]
+    pub(super) fn has_uncarried(&self) -> bool {
+        self.carried < self.queue.len()
+    }
+
     /// Takes the next output that an HTTP binding has to carry out now. Events stay, after `amend`.
     #[cfg(feature = "http")]
     pub(super) fn carry(&mut self, mut amend: impl FnMut(&mut Event)) -> Option<Output> {
@@ -744,17 +779,6 @@ impl Outbox {
     /// Releases memory that is not needed.
     pub(super) fn release(&mut self) {
         self.queue.shrink_to_fit();
-    }
-}
-
-/// Entries for which a queue keeps memory.
-const KEPT: usize = 4;
-
-/// Releases the memory of a queue after a burst, when most of it is empty.
-pub(crate) fn trim<T>(queue: &mut VecDeque<T>) {
-    let room = queue.capacity();
-    if room > KEPT && queue.len() <= room / 4 {
-        queue.shrink_to((room / 2).max(KEPT));
     }
 }
 

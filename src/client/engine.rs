@@ -1,26 +1,41 @@
-//! The engine behind every client: its components, its getters, and what a binding asks of it.
+//! The engine behind every client: its components, its getters, and the router, which passes messages, timers, commands
+//! and signals to the components. It is the only part that sees all of them.
 
+use alloc::borrow::Cow;
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::{String, ToString};
 use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::time::Duration;
 use serde_json::value::RawValue;
 
-use super::core::Core;
-use super::handshake::Handshake;
+use super::core::{Core, Signal, Signals, Stage, Timer};
+use super::handshake::{Carrier, Handshake, detect_era_change};
 use super::keepalive::Keepalive;
 use super::link::Link;
-use super::lists::Lists;
-use super::notifications::Notifications;
+use super::lists::{ListFailure, Lists};
+use super::notifications::{
+    Notifications, id_of_progress, on_level_failed, on_progress, report, send_level, set_level,
+};
+use super::request::{Block, Purpose};
+use super::result_type::complete;
 use super::server::Freshness;
-use super::server_requests::ServerRequests;
+use super::server_requests::{ServerRequests, set_roots};
 use super::subscriptions::Subscriptions;
 use super::{
-    ConnectionId, FamilyReport, KnownEra, Options, Outgoing, Output, Quirk, RequestId, Server, Stats, Wire, inputs,
+    CommandError, ConnectionId, Eras, Failure, FailureKind, FamilyReport, KnownEra, LogLevel, Options, Outgoing,
+    Output, Quirk, Request, RequestError, RequestId, Server, ServerRequestId, Stats, Transport, Wire, calls, inputs,
 };
 use crate::Time;
 use crate::catalog::{Catalog, List};
-use crate::jsonrpc::Json;
-use crate::machine::link;
-use crate::machine::request::{self};
-use crate::protocol::{CacheScope, Family};
+use crate::jsonrpc::{self, Body, Decoded, Deviations, ErrorObject, Json, Message, Noise, ResponseId, Spans};
+use crate::machine::link::shutdown;
+use crate::machine::request::{Body as ResponseBody, Match};
+use crate::machine::server::notification::{self, Notification, Phase, Route};
+use crate::machine::{QuirkKind, gate, handshake, link, request};
+use crate::protocol::{CacheScope, Family, ProtocolVersion, Root, method};
+use crate::text::{EXCERPT, excerpt};
 use crate::validation::{ValidationError, Validator};
 
 /// The part of a [`Client`](crate::Client) that does not depend on its binding. A client dereferences to it: these are
@@ -112,13 +127,8 @@ impl Engine {
         ])
     }
 
-    /// Whether the client is closed, whatever waits to be polled.
-    pub(crate) fn has_closed(&self) -> bool {
-        self.core.link == link::Phase::Closed
-    }
-
     pub(crate) fn is_closed(&self) -> bool {
-        self.has_closed() && self.core.outbox.is_empty()
+        self.stage() == Stage::Closed && self.core.outbox.is_empty()
     }
 
     /// The connection, if there is one that takes messages.
@@ -130,6 +140,13 @@ impl Engine {
     pub(crate) fn is_unsent(&self, request: RequestId) -> bool {
         let open = self.core.requests.wire_id(request).and_then(|id| self.core.requests.get(id));
         open.is_some_and(|open| matches!(open.phase, request::State::Queued | request::State::Written))
+    }
+
+    /// Replaces the options. What is in flight keeps its deadlines.
+    pub(crate) fn set_options(&mut self, options: Arc<Options>) {
+        self.core.options = options;
+        self.core.encode_identity();
+        self.write_requests();
     }
 
     /// Replaces the items of a family by equal items that are shared.
@@ -246,6 +263,11 @@ impl Engine {
 
 /// What a binding needs from the engine, beyond the public getters.
 impl Engine {
+    /// The stage of the client, whatever waits to be polled.
+    pub(crate) const fn stage(&self) -> Stage {
+        self.core.stage()
+    }
+
     /// The time of the last input.
     pub(crate) const fn now(&self) -> Time {
         self.core.now
@@ -318,5 +340,756 @@ impl Engine {
     pub(crate) fn lose_transport(&mut self) {
         let signals = self.link.on_moved(&mut self.core);
         self.act(signals);
+    }
+}
+
+impl Engine {
+    /// Takes a message or a batch of the server.
+    pub(crate) fn handle_message(&mut self, now: Time, bytes: &[u8]) {
+        self.core.advance(now);
+        self.receive(bytes);
+        self.write_requests();
+    }
+
+    /// Takes a report on the transport.
+    pub(crate) fn handle_transport(&mut self, now: Time, event: Transport<'_>) {
+        self.core.advance(now);
+        match event {
+            Transport::SignOfLife => self.connection.handshake.on_sign_of_life(&mut self.core),
+            Transport::Opened
+            | Transport::OpenFailed { .. }
+            | Transport::Closed { .. }
+            | Transport::ProtocolViolation { .. } => {
+                let signals = self.link.on_transport(&mut self.core, event);
+                self.act(signals);
+            }
+        }
+        self.write_requests();
+    }
+
+    /// Handles the deadlines that are due before an input with this time. Deadlines up to the time of the input before
+    /// were handled then.
+    pub(crate) fn handle_due(&mut self, now: Time) {
+        if now > self.core.served {
+            self.handle_timeout(now);
+        }
+    }
+
+    /// Handles every deadline that is due.
+    pub(crate) fn handle_timeout(&mut self, now: Time) {
+        self.core.advance(now);
+        self.core.served = self.core.now;
+        if self.next_timer().is_none_or(|at| at > self.core.now) {
+            return;
+        }
+        // Each timer fires once: at the maximum of `Time`, a restarted timer is due at once.
+        if self.core.timers.next().is_some_and(|at| at <= self.core.now) {
+            for timer in Timer::ALL {
+                if self.core.timers.take_due(timer, self.core.now) {
+                    self.on_timer(timer);
+                }
+            }
+        }
+        while let Some(id) = self.core.requests.due_poll(self.core.now) {
+            calls::on_due(&mut self.core, id);
+        }
+        for id in self.core.requests.expired(self.core.now) {
+            let signals = self.on_request_timeout(id);
+            self.act(signals);
+        }
+        self.server_requests.on_time(&mut self.core);
+        self.write_requests();
+    }
+
+    /// Acts on signals, in order; the signals that one causes come before the next.
+    #[inline]
+    pub(super) fn act(&mut self, signals: Signals) {
+        if !signals.is_empty() {
+            self.act_on_each(signals);
+        }
+    }
+
+    fn act_on_each(&mut self, signals: Signals) {
+        for signal in signals {
+            let next = self.act_on(signal);
+            self.act(next);
+        }
+    }
+
+    fn act_on(&mut self, signal: Signal) -> Signals {
+        let core = &mut self.core;
+        match signal {
+            Signal::Opening => {
+                self.connection.handshake.on_opening(core);
+                Signals::NONE
+            }
+            Signal::Opened => self.connection.handshake.start(core),
+            Signal::ModernAgreed => {
+                // A modern server sends no requests, and expects no responses.
+                self.server_requests.end(core, true);
+                self.connection.freshness = Freshness::new(core);
+                let signals = self.subscriptions.start_stream(core);
+                self.act(signals);
+                Signals::one(Signal::Discover)
+            }
+            Signal::Discover => {
+                send_level(core);
+                self.lists.start(core)
+            }
+            Signal::Discovered => self.link.step(core, link::Input::Established),
+            Signal::TransportClosed(why) => self.connection.handshake.on_closed(core, why),
+            Signal::Reopen => {
+                // The second transport does not extend the deadline of the connection.
+                let connect = core.timers.get(Timer::Connect);
+                self.end_connection(true);
+                self.connection.handshake = Handshake::reopening();
+                let signals = self.link.step(&mut self.core, link::Input::Reopen);
+                self.core.timers.set(Timer::Connect, connect);
+                signals
+            }
+            Signal::Lost(mut loss) => {
+                let lost = self.link.count_loss(core, &loss);
+                let gone = loss.transport == link::Transport::Closed;
+                if gone {
+                    core.outbox.withdraw_transport();
+                    self.connection.keepalive.on_closed(core);
+                }
+                // The failure before the fallback says more.
+                if let Some(first) = core.modern_failure.take()
+                    && !matches!(loss.kind, FailureKind::Unauthorized | FailureKind::Forbidden)
+                {
+                    core.known_era = None;
+                    (loss.kind, loss.message) = (first.kind, first.message);
+                }
+                self.end_connection(gone);
+                self.link.lose(&mut self.core, lost, loss)
+            }
+            Signal::Ready => {
+                (core.modern_failure, core.fell_back) = (None, false);
+                let cheapest = self.lists.cheapest(core);
+                let signals = self.connection.keepalive.start(core, cheapest);
+                self.act(signals);
+                let signals = self.subscriptions.on_connected(&mut self.core);
+                self.act(signals);
+                for (method, params) in self.connection.notifications.release() {
+                    let signals = self.on_notification(&method, params.as_deref());
+                    self.act(signals);
+                }
+                calls::unblock(&mut self.core, Block::Headers, request::Input::Admitted);
+                self.core.release_memory();
+                Signals::NONE
+            }
+            Signal::Finish => {
+                calls::end(core);
+                self.link.finish(core);
+                Signals::NONE
+            }
+            Signal::Expired(refused) => match self.link.count_expiry(core) {
+                Err(lost) => lost,
+                Ok(()) => {
+                    self.expire(refused);
+                    self.link.expire(&mut self.core)
+                }
+            },
+            Signal::SchemasWanted => self.lists.want(core, Family::Tools),
+            Signal::Schemas { known } => {
+                let input = if known { request::Input::Admitted } else { request::Input::Denied };
+                calls::unblock(core, Block::Headers, input);
+                Signals::NONE
+            }
+            Signal::Watched { request, families } => self.lists.on_watched(core, request, &families),
+            Signal::TaskCreated => self.subscriptions.on_task_created(core),
+            Signal::Unwatched(families) => {
+                self.lists.on_unwatched(&families);
+                Signals::NONE
+            }
+        }
+    }
+
+    /// Ends everything that belongs to an expired session; `refused` did not run because of it.
+    fn expire(&mut self, refused: Option<u64>) {
+        if let Some(id) = refused {
+            calls::on_expired(&mut self.core, id);
+        }
+        self.core.outbox.withdraw_transport();
+        self.end_connection(true);
+    }
+
+    /// Ends everything that belongs to a connection, so that nothing affects the next one. A server that is still there
+    /// gets responses to its open requests.
+    pub(super) fn end_connection(&mut self, gone: bool) {
+        let core = &mut self.core;
+        core.outbox.withdraw_all(|output| matches!(output, Output::Send(message) if gone || message.method.is_some()));
+        core.timers.clear_but(Timer::Grace);
+        self.connection = Connection::default();
+        self.server_requests.end(core, gone);
+        calls::on_connection_lost(core);
+        self.lists.on_connection_ended(core);
+        self.subscriptions.on_connection_ended();
+        for id in core.requests.engine() {
+            core.end_request(id, request::Input::Closed, "");
+        }
+        core.requests.end_connection();
+    }
+
+    /// Encodes as many queued requests as may be sent now.
+    pub(super) fn write_requests(&mut self) {
+        let core = &mut self.core;
+        let (limit, parallel) = (core.options.limits.in_flight, core.options.parallel_tool_calls);
+        let held = core.binding.holds_tools;
+        while let Some(id) = core.requests.next(limit, core.stage(), held, parallel) {
+            let Some(open) = core.requests.get(id) else { continue };
+            if let Purpose::Call(call) = &open.purpose
+                && core.missing_capability(&call.request.method).is_some()
+            {
+                calls::step(core, id, request::Input::NotAdvertised);
+                continue;
+            }
+            let message = core.encode_request(id, &open.purpose);
+            core.requests.step(id, request::Input::Write);
+            core.outbox.push(Output::Send(message));
+        }
+    }
+
+    fn on_timer(&mut self, timer: Timer) {
+        let is_silent = self.is_silent();
+        let core = &mut self.core;
+        let timeouts = core.options.timeouts;
+        let signals = match timer {
+            Timer::Connect if is_silent => self.fall_back(timeouts.connect.unwrap_or_default()),
+            Timer::Discovery if is_silent => self.fall_back(timeouts.discovery),
+            Timer::Connect => Link::connect_timed_out(core),
+            Timer::Open => self.link.open_timed_out(core),
+            Timer::Discover => self.connection.handshake.step(core, handshake::Input::DiscoverTimeout),
+            Timer::Handshake => self.connection.handshake.step(core, handshake::Input::Deadline),
+            Timer::Discovery => self.lists.on_discovery_timeout(core),
+            Timer::Reopen => self.link.step(core, link::Input::Timer),
+            Timer::Keepalive => {
+                let cheapest = self.lists.cheapest(core);
+                self.connection.keepalive.on_timer(core, cheapest)
+            }
+            Timer::Grace => self.link.step_shutdown(core, shutdown::Input::Timer),
+            Timer::Stream => self.subscriptions.on_timer(core),
+            Timer::Refresh(family) => self.lists.on_timer(core, family),
+        };
+        self.act(signals);
+    }
+
+    /// Whether a server that answered `server/discover` answered no list, and another connection may have the legacy era.
+    fn is_silent(&self) -> bool {
+        let core = &self.core;
+        let may_be_legacy = matches!(core.options.eras, Eras::Auto | Eras::LegacyFirst);
+        core.stage() == Stage::Discovery
+            && core.is_modern()
+            && may_be_legacy
+            && !core.was_ready
+            && !core.fell_back
+            && self.lists.has_no_answer()
+    }
+
+    /// The server answered no list: `initialize` is sent on a new connection, once.
+    fn fall_back(&mut self, within: Duration) -> Signals {
+        let core = &mut self.core;
+        let message = format!("{} answered `server/discover`, and no list within {within:?}", core.server_name());
+        let detail = format!("no list was answered within {within:?}; `initialize` follows on a new connection");
+        core.quirk(QuirkKind::ModernSilent, None, Some(method::DISCOVER), detail);
+        core.known_era = Some(KnownEra::new(ProtocolVersion::NEWEST_LEGACY));
+        core.modern_failure = Some(Box::new(Failure { kind: FailureKind::ListFailed, message: message.into() }));
+        core.fell_back = true;
+        self.end_connection(false);
+        self.link.step(&mut self.core, link::Input::Replace)
+    }
+
+    fn receive(&mut self, bytes: &[u8]) {
+        if self.link.takes_messages() {
+            let decoded = self.decode(bytes);
+            self.on_decoded(decoded, bytes);
+        }
+    }
+
+    /// Reads what the server sent.
+    pub(crate) fn decode<'a>(&mut self, bytes: &'a [u8]) -> Result<Decoded<'a>, Noise> {
+        jsonrpc::decode_with_spans(bytes, self.core.options.limits.message, &mut self.core.spans)
+    }
+
+    pub(super) fn on_decoded(&mut self, decoded: Result<Decoded<'_>, Noise>, bytes: &[u8]) {
+        self.connection.keepalive.hear(&self.core);
+        match decoded {
+            Ok(Decoded::Blank) => {}
+            Ok(Decoded::One(message)) => self.on_message(message),
+            Ok(Decoded::Batch(messages)) => {
+                let batches = self.core.version() == Some(ProtocolVersion::V2025_03_26);
+                if !batches {
+                    let detail = format!("{} messages in one array, which only 2025-03-26 allows", messages.len());
+                    self.core.quirk(QuirkKind::Batch, None, None, detail);
+                }
+                for message in messages {
+                    match message {
+                        Ok(message) => self.on_message(message),
+                        Err(noise) => record_noise(&mut self.core, &noise, bytes),
+                    }
+                }
+            }
+            Err(noise) => record_noise(&mut self.core, &noise, bytes),
+        }
+        self.core.spans = Spans::default();
+    }
+
+    fn on_message(&mut self, message: Message<'_>) {
+        // A message that ended the connection also ended the rest of its batch.
+        if !self.link.takes_messages() {
+            return;
+        }
+        let Message { body, deviations } = message;
+        match body {
+            Body::Request { id, method, params } => {
+                record_deviations(&mut self.core, deviations, &method);
+                let signals = self.server_requests.on_request(&mut self.core, id, &method, params);
+                self.act(signals);
+            }
+            Body::Notification { method, params } => {
+                record_deviations(&mut self.core, deviations, &method);
+                let signals = self.on_notification(&method, params);
+                self.act(signals);
+            }
+            Body::Result { id, result } => self.on_response(id, deviations, Ok(result)),
+            Body::Error { id, error } => self.on_response(id, deviations, Err(error)),
+        }
+    }
+
+    fn on_response(&mut self, id: ResponseId, deviations: Deviations, response: Result<&RawValue, ErrorObject>) {
+        let core = &mut self.core;
+        let exchange = core.exchange.map(core::num::NonZero::get);
+        let (named, id) = core.requests.classify_response(id, exchange);
+        let body = if response.is_ok() { ResponseBody::Result } else { ResponseBody::Error };
+        let quirk = match request::match_response(named, body) {
+            Match::Named | Match::Exchange => None,
+            Match::NamedAs(kind) => Some((kind, "the id came back in another type")),
+            Match::OnlyAs(kind) => {
+                Some((kind, "an error without an id of this connection; it is taken for the only request in flight"))
+            }
+            Match::Late => {
+                core.requests.forget_abandoned(id);
+                core.stats.late_answers = core.stats.late_answers.saturating_add(1);
+                if let Ok(result) = response {
+                    calls::on_late(core, result);
+                }
+                return;
+            }
+            Match::NoneAs(kind) => {
+                let detail = match response.err().filter(|_| named == request::Id::Foreign) {
+                    Some(error) => format!("an error without an id of this connection: {error}").into(),
+                    None => "a response to no open request; ignored".into(),
+                };
+                let detail: Box<str> = detail;
+                return core.quirk(kind, None, None, detail);
+            }
+        };
+        if deviations != Deviations::default() || quirk.is_some() {
+            let Some(open) = core.requests.get(id) else { return };
+            let method = open.purpose.method();
+            record_deviations(core, deviations, &method);
+            if let Some((kind, detail)) = quirk {
+                core.quirk(kind, None, Some(&method), detail);
+            }
+        }
+        let carrier = match core.wire {
+            Wire::Pipe => Carrier::Pipe,
+            Wire::Http => Carrier::HttpSuccess,
+        };
+        let renewed = detect_era_change(core, id, carrier, response.as_ref().err());
+        if renewed.is_empty() || !calls::on_version_refused(core, id) {
+            self.answer(id, response.map_err(RequestError::Server));
+        }
+        self.act(renewed);
+    }
+
+    /// Takes the response to an open request, or what was received in its place.
+    pub(super) fn answer(&mut self, id: u64, response: Result<&RawValue, RequestError>) {
+        let core = &mut self.core;
+        let Some(open) = core.requests.get(id) else { return };
+        if matches!(open.purpose, Purpose::Call(_)) {
+            self.link.mark_healthy();
+            let signals = calls::on_response(core, id, response);
+            return self.act(signals);
+        }
+        let Some(open) = core.end_request(id, request::Input::Answered, "") else { return };
+        let response = response.and_then(|result| complete(core, &open.purpose, result));
+        let signals = match open.purpose {
+            Purpose::Discover(_) => self.connection.handshake.on_discovered(core, id, response),
+            Purpose::Initialize(_) => self.connection.handshake.on_initialized(core, response),
+            Purpose::List { family, .. } => match response {
+                Ok(result) => {
+                    let watched = self.subscriptions.watches(core, family);
+                    self.lists.on_page(core, family, result, watched)
+                }
+                Err(RequestError::Server(error)) => self.lists.on_failure(core, family, ListFailure::Server(&error)),
+                Err(error) => self.lists.on_failure(core, family, ListFailure::Engine(error.to_string().into())),
+            },
+            Purpose::SetLevel => {
+                if let Err(error) = response {
+                    on_level_failed(core, error);
+                }
+                Signals::NONE
+            }
+            Purpose::Keepalive(_) => {
+                let cheapest = self.lists.cheapest(core);
+                self.connection.keepalive.on_response(core, response.err().as_ref(), cheapest)
+            }
+            Purpose::Rediscover => {
+                self.connection.freshness.on_response(core, response.ok());
+                Signals::NONE
+            }
+            Purpose::Listen { .. } => self.subscriptions.on_ended(core, id, response.err().as_ref()),
+            Purpose::Subscribe(uri) | Purpose::Unsubscribe(uri) => {
+                let error = response.err().map(|error| format!("{error}"));
+                self.subscriptions.on_response(core, &uri, error.as_deref());
+                Signals::NONE
+            }
+            Purpose::CancelTask(_) | Purpose::Call(_) => Signals::NONE,
+        };
+        self.act(signals);
+    }
+}
+
+fn record_noise(core: &mut Core, noise: &Noise, bytes: &[u8]) {
+    let start = bytes.get(..bytes.len().min(EXCERPT.saturating_mul(4))).unwrap_or(bytes);
+    let text = String::from_utf8_lossy(start);
+    let detail = format!("{noise}: {}", excerpt(text.trim()));
+    core.quirk(QuirkKind::Noise, None, None, detail);
+}
+
+fn record_deviations(core: &mut Core, deviations: Deviations, method: &str) {
+    let found = [
+        (deviations.version, QuirkKind::JsonrpcVersion, "`jsonrpc` is not \"2.0\""),
+        (deviations.error_null, QuirkKind::ErrorNull, "a null member beside the answer"),
+        (deviations.result_and_error, QuirkKind::ResultAndError, "a result and an error; the error counts"),
+        (deviations.id_null, QuirkKind::IdNull, "a notification with `id: null`"),
+    ];
+    for (_, kind, detail) in found.into_iter().filter(|(found, _, _)| *found) {
+        core.quirk(kind, None, Some(method), detail);
+    }
+}
+
+impl Engine {
+    fn on_notification(&mut self, method: &str, params: Option<&RawValue>) -> Signals {
+        let core = &mut self.core;
+        let request = request_of(core, &self.subscriptions, method, params);
+        let notification = classify(core, method, request);
+        let foreign = match notification {
+            Notification::ListChanged
+            | Notification::ResourceUpdated
+            | Notification::CallTask
+            | Notification::BusyTask
+            | Notification::OtherTask => self.subscriptions.is_foreign(core, params),
+            Notification::Cancelled
+            | Notification::StreamCancelled
+            | Notification::Progress
+            | Notification::ElicitationComplete
+            | Notification::Acknowledged
+            | Notification::Other => false,
+        };
+        match notification::decide(notification, foreign, phase(core)) {
+            Route::Cancel => self.on_cancelled(params),
+            Route::EndStream => {
+                if let Some(id) = request {
+                    return self.subscriptions.on_cancelled(core, id);
+                }
+            }
+            Route::Progress => {
+                if let Some((id, params)) = request.zip(params) {
+                    on_progress(core, id, params);
+                }
+            }
+            Route::Elicitation => match core.url_elicitations.on_complete(params) {
+                Some(event) if !core.is_full() => core.event(event),
+                Some(_) | None => core.leave_out(),
+            },
+            Route::Stream => return self.subscriptions.on_acknowledged(core, params),
+            Route::Refresh => {
+                let mut signals = Signals::NONE;
+                for family in families(method) {
+                    signals.extend(self.lists.on_changed(core, *family));
+                }
+                return signals;
+            }
+            Route::Task => {
+                if let Some((id, params)) = request.zip(params) {
+                    calls::on_notification(core, id, params);
+                }
+            }
+            Route::Report => report(core, method, params),
+            Route::Hold => self.connection.notifications.hold(core, method, params),
+            Route::LeaveOut => core.leave_out(),
+            Route::Nothing => {}
+        }
+        Signals::NONE
+    }
+
+    /// The server cancels one of its requests.
+    fn on_cancelled(&mut self, params: Option<&RawValue>) {
+        let member = |name| params.and_then(|params| Json::from(params).member(name));
+        if let Some(id) = member("requestId") {
+            let reason = member("reason").and_then(Json::as_string);
+            self.server_requests.on_cancelled(&mut self.core, id.text(), reason.as_deref());
+        }
+    }
+}
+
+/// The open request that a notification is about.
+#[inline]
+fn request_of(core: &Core, streams: &Subscriptions, method: &str, params: Option<&RawValue>) -> Option<u64> {
+    match method {
+        method::PROGRESS => id_of_progress(core, params?),
+        method::TASKS => calls::id_of_call(core, params?),
+        method::CANCELLED => streams.stream_of_wire_id(core, Json::from(params?).member("requestId")?.text()),
+        _ => None,
+    }
+}
+
+fn classify(core: &Core, method: &str, request: Option<u64>) -> Notification {
+    match method {
+        method::CANCELLED if request.is_some() => Notification::StreamCancelled,
+        method::CANCELLED => Notification::Cancelled,
+        method::PROGRESS if request.is_some() => Notification::Progress,
+        method::ELICITATION_COMPLETE if core.options.capabilities.elicitation_url => Notification::ElicitationComplete,
+        method::ACKNOWLEDGED => Notification::Acknowledged,
+        method::TOOLS_LIST_CHANGED | method::PROMPTS_LIST_CHANGED | method::RESOURCES_LIST_CHANGED => {
+            Notification::ListChanged
+        }
+        method::RESOURCE_UPDATED => Notification::ResourceUpdated,
+        method::TASKS => match request.and_then(|id| core.requests.get(id)) {
+            Some(open) if open.phase == request::State::Running => Notification::CallTask,
+            Some(_) => Notification::BusyTask,
+            None => Notification::OtherTask,
+        },
+        _ => Notification::Other,
+    }
+}
+
+const fn phase(core: &Core) -> Phase {
+    match core.stage() {
+        Stage::Down | Stage::Opening | Stage::Handshake | Stage::Closing | Stage::Closed => Phase::Handshake,
+        Stage::Discovery => Phase::Discovery,
+        Stage::Ready => Phase::Ready,
+    }
+}
+
+/// The families whose lists a notification says to have changed.
+fn families(method: &str) -> &'static [Family] {
+    match method {
+        method::TOOLS_LIST_CHANGED => &[Family::Tools],
+        method::PROMPTS_LIST_CHANGED => &[Family::Prompts],
+        method::RESOURCES_LIST_CHANGED => &[Family::Resources, Family::ResourceTemplates],
+        _ => &[],
+    }
+}
+
+impl Engine {
+    /// The deadline of a request passed.
+    fn on_request_timeout(&mut self, id: u64) -> Signals {
+        let is_silent = self.is_silent();
+        let core = &mut self.core;
+        let Some(open) = core.requests.get(id) else { return Signals::NONE };
+        match &open.purpose {
+            Purpose::Call(_) => calls::step(core, id, request::Input::TimedOut),
+            Purpose::Listen { .. } => return self.subscriptions.on_silent(core),
+            Purpose::CancelTask(_) => core.give_up(id),
+            Purpose::List { .. } if is_silent => {
+                let within = core.options.timeouts.request;
+                return self.fall_back(within);
+            }
+            Purpose::Discover(_)
+            | Purpose::Initialize(_)
+            | Purpose::List { .. }
+            | Purpose::SetLevel
+            | Purpose::Keepalive(_)
+            | Purpose::Rediscover
+            | Purpose::Subscribe(_)
+            | Purpose::Unsubscribe(_) => {
+                let ended = core.end_request(id, request::Input::TimedOut, "no response in time");
+                let Some(open) = ended else { return Signals::NONE };
+                let error = format!("no response within {:?}", core.options.timeouts.request);
+                return self.fail(open.purpose, error);
+            }
+        }
+        Signals::NONE
+    }
+
+    /// A request of the engine that is over has no response, for this reason.
+    pub(super) fn fail(&mut self, purpose: Purpose, error: String) -> Signals {
+        let core = &mut self.core;
+        match purpose {
+            Purpose::List { family, .. } => self.lists.on_failure(core, family, ListFailure::Engine(error.into())),
+            Purpose::Subscribe(uri) | Purpose::Unsubscribe(uri) => {
+                self.subscriptions.on_response(core, &uri, Some(&error));
+                Signals::NONE
+            }
+            Purpose::SetLevel => {
+                on_level_failed(core, RequestError::Invalid(error.into()));
+                Signals::NONE
+            }
+            Purpose::Rediscover => {
+                self.connection.freshness.on_response(core, None);
+                Signals::NONE
+            }
+            Purpose::Discover(_)
+            | Purpose::Initialize(_)
+            | Purpose::Keepalive(_)
+            | Purpose::Listen { .. }
+            | Purpose::CancelTask(_)
+            | Purpose::Call(_) => Signals::NONE,
+        }
+    }
+}
+
+impl Engine {
+    pub(crate) fn open(&mut self, now: Time) -> Result<(), CommandError> {
+        self.link.check(link::Input::Open, CommandError::AlreadyOpen)?;
+        self.core.advance(now);
+        let signals = self.link.step(&mut self.core, link::Input::Open);
+        self.act(signals);
+        Ok(())
+    }
+
+    pub(crate) fn close(&mut self, now: Time) -> Result<(), CommandError> {
+        self.link.check(link::Input::Close, CommandError::Closed)?;
+        self.core.advance(now);
+        calls::end(&mut self.core);
+        self.end_connection(false);
+        let signals = self.link.close(&mut self.core);
+        self.act(signals);
+        Ok(())
+    }
+
+    /// Closes the connection of a client that is not used. [`open`](Self::open) opens another one.
+    pub(crate) fn rest(&mut self, now: Time) {
+        self.core.advance(now);
+        self.end_connection(false);
+        let signals = self.link.suspend(&mut self.core);
+        self.act(signals);
+        self.core.release_memory();
+    }
+
+    pub(crate) fn request(&mut self, now: Time, request: Request) -> Result<RequestId, CommandError> {
+        let id = calls::request(&mut self.core, now, request)?;
+        self.connection.freshness.on_use(&mut self.core);
+        self.write_requests();
+        Ok(id)
+    }
+
+    pub(crate) fn cancel(&mut self, now: Time, request: RequestId, reason: Option<&str>) -> Result<(), CommandError> {
+        calls::cancel(&mut self.core, now, request, reason)?;
+        self.write_requests();
+        Ok(())
+    }
+
+    pub(crate) fn provide<'a>(
+        &mut self,
+        now: Time,
+        request: RequestId,
+        responses: impl IntoIterator<Item = (&'a str, &'a RawValue)>,
+    ) -> Result<(), CommandError> {
+        calls::provide(&mut self.core, now, request, responses)?;
+        self.write_requests();
+        Ok(())
+    }
+
+    pub(crate) fn decline(&mut self, now: Time, request: RequestId) -> Result<(), CommandError> {
+        calls::decline(&mut self.core, now, request)?;
+        self.write_requests();
+        Ok(())
+    }
+
+    pub(crate) fn respond(
+        &mut self,
+        now: Time,
+        request: ServerRequestId,
+        response: Result<&RawValue, ErrorObject>,
+    ) -> Result<(), CommandError> {
+        self.server_requests.respond(&mut self.core, now, request, response)
+    }
+
+    pub(crate) fn notify(
+        &mut self,
+        now: Time,
+        method: Cow<'static, str>,
+        params: Option<&RawValue>,
+    ) -> Result<(), CommandError> {
+        let core = &mut self.core;
+        if matches!(&*method, method::INITIALIZED | method::CANCELLED | method::ROOTS_LIST_CHANGED) {
+            return Err(CommandError::Reserved { method: (&*method).into() });
+        }
+        if params.is_some_and(|params| !params.get().starts_with('{')) {
+            return Err(CommandError::ParamsNotObject);
+        }
+        core.check_open()?;
+        if !core.is_ready() {
+            return Err(CommandError::NotReady);
+        }
+        if core.is_undelivered_full() {
+            return Err(CommandError::TooManyRequests { limit: core.options.limits.output });
+        }
+        core.advance(now);
+        let write = params.map(|params| |out: &mut Vec<u8>| out.extend_from_slice(params.get().as_bytes()));
+        let message = core.encode_notification(method, write);
+        core.outbox.push(Output::Send(message));
+        Ok(())
+    }
+
+    pub(crate) fn authorized(&mut self, now: Time) -> Result<(), CommandError> {
+        self.core.check_open()?;
+        self.core.advance(now);
+        calls::unblock(&mut self.core, Block::Authorization, request::Input::Admitted);
+        self.admit_connection();
+        Ok(())
+    }
+
+    pub(super) fn admit_connection(&mut self) {
+        let signals = self.link.step(&mut self.core, link::Input::Authorized);
+        self.act(signals);
+        self.write_requests();
+    }
+
+    pub(crate) fn subscribe(&mut self, now: Time, uri: &str) -> Result<(), CommandError> {
+        let signals = self.subscriptions.subscribe(&mut self.core, now, uri)?;
+        self.connection.freshness.on_use(&mut self.core);
+        self.act(signals);
+        self.write_requests();
+        Ok(())
+    }
+
+    pub(crate) fn unsubscribe(&mut self, now: Time, uri: &str) -> Result<(), CommandError> {
+        let signals = self.subscriptions.unsubscribe(&mut self.core, now, uri)?;
+        self.act(signals);
+        self.write_requests();
+        Ok(())
+    }
+
+    pub(crate) fn set_log_level(&mut self, now: Time, level: LogLevel) -> Result<(), CommandError> {
+        set_level(&mut self.core, now, level)?;
+        self.write_requests();
+        Ok(())
+    }
+
+    pub(crate) fn set_roots(&mut self, now: Time, new: Vec<Root>) -> Result<(), CommandError> {
+        set_roots(&mut self.core, now, new)
+    }
+
+    pub(crate) fn refresh(&mut self, now: Time, family: Family) -> Result<(), CommandError> {
+        let core = &mut self.core;
+        core.check_open()?;
+        if !core.is_ready() {
+            return Err(CommandError::NotReady);
+        }
+        if !core.gate(gate::Use::Refresh, family).is_allowed() {
+            return Err(core.not_advertised(family.list_method(), family.capability().as_str()));
+        }
+        core.advance(now);
+        let signals = self.lists.demand(core, family);
+        self.connection.freshness.on_use(&mut self.core);
+        self.act(signals);
+        self.write_requests();
+        Ok(())
     }
 }

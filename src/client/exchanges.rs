@@ -18,7 +18,6 @@ use crate::jsonrpc::{Decoded, ErrorObject, Noise};
 use crate::machine::http_refusal::{Access, Authority, Authorization, Refused, authorization};
 use crate::machine::request::State;
 use crate::machine::{QuirkKind, link, request};
-use crate::protocol::Era;
 use crate::text::excerpt;
 
 /// What the HTTP binding reports about the exchanges of requests.
@@ -28,10 +27,11 @@ pub(crate) enum Report<'a> {
     Lost { id: u64, sent: bool, why: &'a str },
     /// The server refused a request with a status, without a JSON-RPC error.
     Refused { id: u64, status: u16, why: &'a str },
-    /// The error with which a request was refused, whatever id it has. With `headers`, a call was refused because of headers
-    /// that the tool's schema requires. The schema may have changed, so the tools are listed again, once, and the call is
-    /// made again (specification 2026-07-28, "Streamable HTTP", Client Behavior).
-    Error { id: u64, error: ErrorObject, headers: bool },
+    /// The error with which a request was refused, whatever id it has. `unprocessed`: the status is a 4xx, so that the
+    /// request did not run. With `headers`, a call was refused because of headers that the tool's schema requires. The
+    /// schema may have changed, so the tools are listed again, once, and the call is made again (specification 2026-07-28,
+    /// "Streamable HTTP", Client Behavior).
+    Error { id: u64, error: ErrorObject, unprocessed: bool, headers: bool },
     /// The session expired (specification 2025-11-25, "Session Management"). The request with this id was refused because of
     /// it, and did not run.
     Expired { id: Option<u64> },
@@ -63,13 +63,18 @@ pub(crate) struct Unauthorized<'a> {
     pub(crate) authority: Authority,
 }
 
-/// The parts of a request that HTTP headers repeat.
+/// What a binding needs to know of a request.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct About<'a> {
-    /// The parameters of an embedder's request.
+pub(crate) struct Carried<'a> {
+    /// The embedder's id, if it is the embedder's request. Only such a one has the other members, apart from the task.
+    pub(crate) of: Option<RequestId>,
     pub(crate) params: Option<&'a RawValue>,
     /// The task that the request is about.
     pub(crate) task: Option<&'a str>,
+    /// How often it was refused for lack of authorization.
+    pub(crate) refusals: u8,
+    /// It was sent again for an expired session, so that it is not sent again for another one.
+    pub(crate) is_expired_again: bool,
 }
 
 /// What the binding queues, reports and asks.
@@ -124,6 +129,11 @@ impl Engine {
         }
     }
 
+    /// Whether there is an output to carry out, or a request that stopped waiting for its response.
+    pub(crate) fn has_reports(&self) -> bool {
+        self.core.outbox.has_uncarried() || self.core.requests.has_settled()
+    }
+
     /// The next request that stopped waiting for its response, for whatever reason, and was not sent again.
     pub(crate) fn next_ended(&mut self) -> Option<u64> {
         loop {
@@ -158,14 +168,14 @@ impl Engine {
         self.core.is_sent(id)
     }
 
-    /// Whether a request was sent again for an expired session, so that it is not sent again for another one.
-    pub(crate) fn is_resent(&self, id: u64) -> bool {
-        calls::is_expired_again(&self.core, id)
-    }
-
     /// Whether a session expired since the last answered call.
     pub(crate) const fn has_expired(&self) -> bool {
         self.link.has_expired()
+    }
+
+    /// Whether a request that was refused for now, and may have run, is sent again.
+    pub(crate) fn repeat(&mut self, id: u64) -> bool {
+        calls::repeat(&mut self.core, id)
     }
 
     /// Encodes a request again that the server refused for now, with a new id: ids are never reused on a connection.
@@ -187,30 +197,10 @@ impl Engine {
         Some(self.core.encode_request(new, &open.purpose))
     }
 
-    /// How often this request of the embedder was refused for lack of authorization; `None` if it is another request.
-    pub(crate) fn refusals_of(&self, id: u64) -> Option<u8> {
-        self.core.requests.call(id).map(|call| call.unauthorized)
-    }
-
     /// Encodes a request again that waits for its response, with the same id. `None` if it does not wait any more.
     pub(crate) fn encode_again(&self, id: u64) -> Option<Outgoing> {
         let open = self.core.requests.get(id).filter(|open| open.phase == request::State::Sent)?;
         Some(self.core.encode_request(id, &open.purpose))
-    }
-
-    /// Whether a transport is open, or is being opened.
-    pub(crate) const fn has_transport(&self) -> bool {
-        self.link.has_transport()
-    }
-
-    /// Whether the client is closing.
-    pub(crate) fn is_closing(&self) -> bool {
-        self.core.link == link::Phase::Closing
-    }
-
-    /// Whether the handshake is done, and the server is a legacy one.
-    pub(crate) fn is_legacy(&self) -> bool {
-        self.core.is_established() && self.core.era() == Some(Era::Legacy)
     }
 
     /// Whether the last handshake was completed, even if its connection is lost.
@@ -218,23 +208,17 @@ impl Engine {
         self.core.agreed.is_some()
     }
 
-    /// Whether the handshake is done on the current connection.
-    pub(crate) fn has_handshake(&self) -> bool {
-        self.core.is_established()
-    }
-
-    /// The embedder's id of a request, if it is the embedder's.
-    pub(crate) fn handle_of(&self, id: u64) -> Option<RequestId> {
-        self.core.handle_of(id)
-    }
-
-    /// What HTTP headers repeat of a request.
-    pub(crate) fn about(&self, id: u64) -> About<'_> {
+    /// What is known of a request that an exchange carries.
+    pub(crate) fn carried(&self, id: u64) -> Carried<'_> {
         match self.core.requests.get(id).map(|open| &open.purpose) {
-            Some(Purpose::Call(call)) => {
-                About { params: call.request.params.as_deref(), task: call.task.as_ref().map(|task| &*task.id) }
-            }
-            Some(Purpose::CancelTask(task)) => About { params: None, task: Some(task) },
+            Some(Purpose::Call(call)) => Carried {
+                of: Some(call.handle),
+                params: call.request.params.as_deref(),
+                task: call.task.as_ref().map(|task| &*task.id),
+                refusals: call.unauthorized,
+                is_expired_again: calls::is_expired_again(call),
+            },
+            Some(Purpose::CancelTask(task)) => Carried { task: Some(task), ..Carried::default() },
             Some(
                 Purpose::Discover(_)
                 | Purpose::Initialize(_)
@@ -246,7 +230,7 @@ impl Engine {
                 | Purpose::Subscribe(_)
                 | Purpose::Unsubscribe(_),
             )
-            | None => About::default(),
+            | None => Carried::default(),
         }
     }
 
@@ -273,7 +257,7 @@ impl Engine {
         match report {
             Report::Lost { id, sent, why } => self.on_exchange_lost(id, sent, why),
             Report::Refused { id, status, why } => self.on_status(id, status, why),
-            Report::Error { id, error, headers } => self.on_error(id, error, headers),
+            Report::Error { id, error, unprocessed, headers } => self.on_error(id, error, unprocessed, headers),
             Report::Expired { id } => self.on_expired(id),
             Report::ExpiredResponse { id, error } => {
                 if self.core.is_established() && self.core.is_sent(id) {
@@ -300,7 +284,7 @@ impl Engine {
     }
 
     /// The server refused a request with a JSON-RPC error.
-    fn on_error(&mut self, id: u64, error: ErrorObject, headers: bool) {
+    fn on_error(&mut self, id: u64, error: ErrorObject, unprocessed: bool, headers: bool) {
         if !self.core.is_sent(id) {
             return;
         }
@@ -310,7 +294,9 @@ impl Engine {
             self.act(signals);
         } else {
             let renewed = detect_era_change(&mut self.core, id, Carrier::HttpError, Some(&error));
-            self.answer(id, Err(RequestError::Server(error)));
+            if renewed.is_empty() || !unprocessed || !calls::on_version_refused(&mut self.core, id) {
+                self.answer(id, Err(RequestError::Server(error)));
+            }
             self.act(renewed);
         }
     }
@@ -416,7 +402,7 @@ impl Engine {
             return Authorization::Nothing;
         }
         let refused = self.refused(id);
-        let connecting = self.link.has_transport() && !self.core.is_ready();
+        let connecting = self.stage().has_transport() && !self.core.is_ready();
         let access = match (forbidden, challenges.is_empty()) {
             (false, _) => Access::Required,
             (true, false) => Access::Insufficient,

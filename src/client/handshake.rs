@@ -197,6 +197,7 @@ impl Handshake {
         record_shape(core, &server);
         core.agreed = Some(server.version);
         core.server = Some(server);
+        core.encode_identity();
         // Open handshake requests were replaced: `server/discover` by `initialize`, or the reverse.
         for id in core.requests.engine() {
             core.give_up(id);

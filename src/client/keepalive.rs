@@ -8,8 +8,11 @@ use super::request::Purpose;
 use super::{FailureKind, Keepalive as KeepaliveOptions, KeepaliveMethod, RequestError};
 use crate::Time;
 use crate::machine::keepalive::{self, Asked, Clock, Effect, Heard, Input, Lists, Misses, Pings, Preferred, State};
-use crate::machine::{Verdict, gate, link, request};
+use crate::machine::{QuirkKind, Verdict, gate, link, request};
 use crate::protocol::{Era, Family, error_code, method};
+
+/// After so many connections in a row that closed on a `ping`, it is not sent again.
+const PING_EXITS: u8 = 2;
 
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
@@ -36,6 +39,19 @@ impl Keepalive {
     /// A message was received.
     pub(super) fn hear(&mut self, core: &Core) {
         self.heard = core.now;
+    }
+
+    /// The server closed the connection. If it did so on a `ping` twice in a row, none is sent again.
+    pub(super) fn on_closed(&self, core: &mut Core) {
+        let is_last = |id| core.is_sent(id) && core.requests.is_newest(id);
+        let on_ping = self.state == State::Pinging && self.heard <= self.sent && self.request.is_some_and(is_last);
+        core.ping_exits = if on_ping { core.ping_exits.saturating_add(1) } else { 0 };
+        if core.ping_exits >= PING_EXITS && core.pings != Pings::Silent {
+            core.pings = Pings::Silent;
+            let detail =
+                format!("{} closed the connection on `ping`, twice in a row; it is not sent again", core.server_name());
+            core.quirk(QuirkKind::PingExits, None, Some(method::PING), detail);
+        }
     }
 
     /// The keepalive request has a new id.
@@ -85,7 +101,7 @@ impl Keepalive {
                 }
                 Effect::Count => (self.misses, self.missed) = (self.misses_so_far().saturating_add(1), core.now),
                 Effect::Clear => self.misses = 0,
-                Effect::KnowAnswered => core.pings = Pings::Answered,
+                Effect::KnowAnswered => (core.pings, core.ping_exits) = (Pings::Answered, 0),
                 Effect::KnowSilent => core.pings = Pings::Silent,
                 Effect::GiveUp => {
                     if let Some(id) = self.request.take() {

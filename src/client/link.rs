@@ -25,6 +25,8 @@ pub(super) struct Link {
     connection: ConnectionId,
     /// Lost connections in a row that did not answer a call or last long enough.
     losses: u32,
+    /// When the first of them was opened.
+    trying_since: Time,
     /// Sessions that expired since the last answered call.
     expiries: u32,
     /// A call was answered on this connection.
@@ -42,6 +44,7 @@ impl Default for Link {
             shutdown: shutdown::State::Idle,
             connection: ConnectionId::default(),
             losses: 0,
+            trying_since: Time::ZERO,
             expiries: 0,
             is_healthy: false,
             ready_since: Time::ZERO,
@@ -63,11 +66,6 @@ impl Link {
     /// Whether there is a connection that takes messages.
     pub(super) const fn takes_messages(&self) -> bool {
         matches!(self.state.phase, Phase::Connecting | Phase::Ready)
-    }
-
-    /// Whether a transport is open, or is being opened.
-    pub(super) const fn has_transport(&self) -> bool {
-        self.takes_messages() || matches!(self.state.phase, Phase::Opening)
     }
 
     /// Whether a command is possible.
@@ -200,7 +198,7 @@ impl Link {
                 let occasion = match core.stage() {
                     Stage::Discovery => "during discovery",
                     Stage::Handshake => "during the handshake",
-                    Stage::Down => "before it was open",
+                    Stage::Down | Stage::Opening => "before it was open",
                     Stage::Ready | Stage::Closing | Stage::Closed => "while it was in use",
                 };
                 let message = format!("{server} closed the connection {occasion}: {why}");
@@ -240,7 +238,9 @@ impl Link {
         let doing = match core.stage() {
             Stage::Handshake => "the handshake",
             Stage::Discovery => "discovery",
-            Stage::Down | Stage::Ready | Stage::Closing | Stage::Closed => "the opening of its transport",
+            Stage::Down | Stage::Opening | Stage::Ready | Stage::Closing | Stage::Closed => {
+                "the opening of its transport"
+            }
         };
         let message = format!("{} was not ready within {connect:?}: {doing} took too long", core.server_name());
         Signals::lost(FailureKind::HandshakeTimeout, message, link::Transport::Open)
@@ -266,8 +266,18 @@ impl Link {
         self.losses = if worked { 1 } else { self.losses.saturating_add(1) };
         self.is_healthy = false;
         let losses = self.losses;
+        let connect = core.options.timeouts.connect.unwrap_or(core.options.timeouts.open);
         let attempts = match core.options.reconnect {
             None => link::Attempts::Never,
+            // A server that is started beside the client may not listen yet.
+            Some(reconnect)
+                if reconnect.first > 1
+                    && loss.kind == FailureKind::Connect
+                    && !core.was_ready
+                    && core.now.since(self.trying_since) < connect =>
+            {
+                link::Attempts::Left
+            }
             Some(reconnect) if core.was_ready && losses > reconnect.budget => link::Attempts::UsedUp,
             Some(reconnect) if !core.was_ready && losses >= reconnect.first => link::Attempts::UsedUp,
             Some(_) => link::Attempts::Left,
@@ -352,6 +362,9 @@ impl Link {
 
     fn open(&mut self, core: &mut Core) {
         core.timers.clear();
+        if self.losses == 0 {
+            self.trying_since = core.now;
+        }
         // What was queued for an earlier transport, responses included, is obsolete.
         core.outbox.withdraw_transport();
         core.agreed = None;

@@ -163,6 +163,8 @@ pub struct FamilyReport {
     pub stale: bool,
     /// The server announces changes of the list: a legacy server declares it, a modern one acknowledged it.
     pub watched: bool,
+    /// When the list was received last, whole or in part; `None` before that. A failed refresh does not change it.
+    pub last_listed: Option<Time>,
     /// Until when the server calls the list fresh (specification 2026-07-28, "Caching"): the time to live of each page
     /// begins when that page is received, and the first one that passes counts. `None` if the server did not say, which
     /// differs from a time that has passed. It is information for the embedder: the engine does not poll lists.
@@ -315,9 +317,18 @@ impl Lists {
             pages: slot.pages,
             stale: slot.stale,
             watched,
+            last_listed: slot.last_listed,
             fresh_until: slot.fresh_until,
             cache_scope: slot.scope,
         }
+    }
+
+    /// Whether lists were requested on this connection, and none was answered in any way.
+    pub(super) fn has_no_answer(&self) -> bool {
+        let is_open = |slot: &Slot| slot.connection.listing.as_ref().is_some_and(|listing| listing.pages == 0);
+        let is_unasked = |slot: &Slot| matches!(slot.connection.discovery, State::NotRequested | State::NotAdvertised);
+        self.slots.iter().any(|(_, slot)| is_open(slot))
+            && self.slots.iter().all(|(_, slot)| is_open(slot) || is_unasked(slot))
     }
 
     pub(super) fn error(&self, family: Family) -> Option<&str> {

@@ -21,7 +21,6 @@ mod outcome;
 mod request;
 mod request_table;
 mod result_type;
-mod router;
 mod server;
 mod server_requests;
 mod subscriptions;
@@ -44,12 +43,12 @@ pub(crate) use request::AUTHORIZATIONS;
 pub use request::{Reference, Request, TraceContext};
 pub use server::{Server, ServerInfo};
 
-#[cfg(feature = "http")]
-pub(crate) use self::core::trim;
 pub(crate) use crate::machine::Wire;
 pub(crate) use action::Output;
 #[cfg(feature = "snapshot")]
 pub(crate) use binding::{ClientState, Persist};
 pub(crate) use binding::{Operate, poll_pipe};
 #[cfg(feature = "http")]
-pub(crate) use exchanges::{About, Report, Unauthorized};
+pub(crate) use core::Stage;
+#[cfg(feature = "http")]
+pub(crate) use exchanges::{Carried, Report, Unauthorized};

@@ -447,7 +447,9 @@ pub struct Reconnect {
     /// The longest wait. 60 s.
     pub max: Duration,
     /// Attempts to get ready for the first time, until the client parks; 0 counts as 1. A command that cannot be started,
-    /// a refused authorization and versions without a common one park it at once. 3.
+    /// a refused authorization and versions without a common one park it at once. If this is more than one, a server that
+    /// cannot be reached ([`OpenFailure::Connect`](crate::OpenFailure::Connect)) is tried for as long as
+    /// [`Timeouts::connect`], or [`Timeouts::open`] without it. 3.
     pub first: u32,
     /// Lost connections in a row, after the client was ready once, until it parks. A connection that lasted a keepalive
     /// interval, or answered a request, resets the count. 5.

@@ -81,6 +81,8 @@ pub enum ResendReason {
     NotSent,
     /// The session expired.
     SessionExpired,
+    /// The server refused the protocol version of the connection, and there was a new handshake.
+    VersionRefused,
     /// The server required authorization, which the embedder provided.
     Authorized,
     /// The server refused its headers, and the tool's schema was requested again.

@@ -142,12 +142,13 @@ impl Request {
 
     /// A request with this method, without parameters.
     pub fn new(method: impl Into<Cow<'static, str>>) -> Self {
+        let method = method.into();
         Self {
-            method: method.into(),
+            progress: method == method::TOOLS_CALL,
+            method,
             params: None,
             timeout: None,
             max_timeout: None,
-            progress: false,
             replay: None,
             trace: None,
         }
@@ -182,11 +183,12 @@ impl Request {
         self
     }
 
-    /// Asks the server for progress, which is reported as [`Event::Progress`](crate::Event::Progress). Each report
-    /// restarts the timeout, up to the maximum time (specification 2026-07-28, "Progress").
+    /// Sets whether the server is asked for progress, which is reported as [`Event::Progress`](crate::Event::Progress).
+    /// Each report restarts the timeout, up to the maximum time (specification 2026-07-28, "Progress"). By default only
+    /// calls of tools ask for it.
     #[must_use]
-    pub fn progress(mut self) -> Self {
-        self.progress = true;
+    pub const fn progress(mut self, asked: bool) -> Self {
+        self.progress = asked;
         self
     }
 

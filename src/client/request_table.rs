@@ -9,6 +9,7 @@ use super::core::Stage;
 use super::request::{Call, CallTask, InputRounds, Purpose, Request};
 use super::{RequestId, TimeBound};
 use crate::Time;
+use crate::collections::{LeastSet, Series};
 use crate::jsonrpc::ResponseId;
 use crate::machine::request::{self, State};
 use crate::machine::table;
@@ -28,7 +29,7 @@ pub(super) struct OpenRequest {
 #[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct RequestTable {
     ids: Ids,
-    open: BTreeMap<u64, OpenRequest>,
+    open: Series<OpenRequest>,
     deadlines: Deadlines,
     queues: Queues,
     flight: Flight,
@@ -36,7 +37,8 @@ pub(super) struct RequestTable {
     input_bytes: usize,
     /// The ids on the wire of requests that have another id for the embedder.
     renamed: BTreeMap<RequestId, u64>,
-    tasks: Tasks,
+    /// `None` while no call runs as a task.
+    tasks: Option<Box<Tasks>>,
     settled: Settled,
 }
 
@@ -96,7 +98,7 @@ impl RequestTable {
         if let Purpose::Call(call) = &open.purpose {
             let kept = call.input.as_ref().map_or(0, |input| input.bytes);
             self.input_bytes = self.input_bytes.saturating_add(kept);
-            self.tasks.add(id, call);
+            Tasks::add(&mut self.tasks, id, call);
         }
         self.open.insert(id, open);
     }
@@ -111,22 +113,22 @@ impl RequestTable {
     }
 
     pub(super) fn get(&self, id: u64) -> Option<&OpenRequest> {
-        self.open.get(&id)
+        self.open.get(id)
     }
 
     /// The id on the wire of an open request of the embedder.
     pub(super) fn wire_id(&self, handle: RequestId) -> Option<u64> {
         let id = self.renamed.get(&handle).copied().unwrap_or(handle.0);
         let is_it = |open: &OpenRequest| matches!(&open.purpose, Purpose::Call(call) if call.handle == handle);
-        self.open.get(&id).is_some_and(is_it).then_some(id)
+        self.open.get(id).is_some_and(is_it).then_some(id)
     }
 
     pub(super) fn call(&self, id: u64) -> Option<&Call> {
-        if let Purpose::Call(call) = &self.open.get(&id)?.purpose { Some(call) } else { None }
+        if let Purpose::Call(call) = &self.open.get(id)?.purpose { Some(call) } else { None }
     }
 
     pub(super) fn call_mut(&mut self, id: u64) -> Option<&mut Call> {
-        if let Purpose::Call(call) = &mut self.open.get_mut(&id)?.purpose { Some(call) } else { None }
+        if let Purpose::Call(call) = &mut self.open.get_mut(id)?.purpose { Some(call) } else { None }
     }
 
     /// Sets or removes the round of input of a call; returns the one before.
@@ -140,12 +142,12 @@ impl RequestTable {
 
     /// Changes the task that a call runs as.
     pub(super) fn change_task(&mut self, id: u64, change: impl FnOnce(&mut Option<Box<CallTask>>)) {
-        let Some(OpenRequest { purpose, phase, .. }) = self.open.get_mut(&id) else { return };
+        let Some(OpenRequest { purpose, phase, .. }) = self.open.get_mut(id) else { return };
         self.flight.remove(id, Count::of(purpose, *phase));
         if let Purpose::Call(call) = purpose {
-            self.tasks.remove(id, call);
+            Tasks::remove(&mut self.tasks, id, call);
             change(&mut call.task);
-            self.tasks.add(id, call);
+            Tasks::add(&mut self.tasks, id, call);
         }
         self.flight.add(id, Count::of(purpose, *phase));
     }
@@ -153,27 +155,28 @@ impl RequestTable {
     /// Whether a call runs as a task.
     #[inline]
     pub(super) fn runs_as_task(&self, id: u64) -> bool {
-        !self.tasks.is_empty() && self.call(id).is_some_and(|call| call.task.is_some())
+        self.tasks.is_some() && self.call(id).is_some_and(|call| call.task.is_some())
     }
 
     /// When a task is polled next.
     pub(super) fn next_poll(&self) -> Option<Time> {
-        self.tasks.next()
+        self.tasks.as_ref()?.polls.first().map(|(at, _)| *at)
     }
 
     /// The call whose task is to be polled now.
     pub(super) fn due_poll(&self, now: Time) -> Option<u64> {
-        self.tasks.due(now)
+        self.tasks.as_ref()?.polls.first().filter(|(at, _)| *at <= now).map(|(_, id)| *id)
     }
 
     /// The call that runs as the task with this id.
     pub(super) fn with_task(&self, task: &str) -> Option<u64> {
-        self.tasks.of_id(task).and_then(|handle| self.wire_id(handle))
+        let handle = self.tasks.as_ref()?.ids.get(task)?;
+        self.wire_id(*handle)
     }
 
     /// The ids of the tasks that calls run as.
     pub(super) fn tasks(&self) -> impl Iterator<Item = &str> {
-        self.tasks.ids()
+        self.tasks.iter().flat_map(|tasks| tasks.ids.keys().map(|id| &**id))
     }
 
     /// Bytes that are stored for the rounds of input.
@@ -184,7 +187,7 @@ impl RequestTable {
     /// The server acknowledged the listen stream of this request.
     pub(super) fn agree(&mut self, id: u64) {
         self.set_deadline(id, None);
-        if let Some(open) = self.open.get_mut(&id) {
+        if let Some(open) = self.open.get_mut(id) {
             self.flight.remove(id, open.count());
             if let Purpose::Listen { agreed, .. } = &mut open.purpose {
                 *agreed = true;
@@ -195,13 +198,13 @@ impl RequestTable {
 
     /// Whether a request for the log level is queued.
     pub(super) fn is_level_queued(&self) -> bool {
-        let is_it = |id: u64| self.open.get(&id).is_some_and(|open| matches!(open.purpose, Purpose::SetLevel));
+        let is_it = |id: u64| self.open.get(id).is_some_and(|open| matches!(open.purpose, Purpose::SetLevel));
         self.queues.engine().any(is_it)
     }
 
     /// Whether a command about a request is refused.
     pub(super) fn refuses(&self, id: u64, command: request::Input) -> bool {
-        self.open.get(&id).is_none_or(|open| table::refuses(request::step::row, request::step, open.phase, command))
+        self.open.get(id).is_none_or(|open| table::refuses(request::step::row, request::step, open.phase, command))
     }
 
     pub(super) fn set_phase(&mut self, id: u64, phase: State) {
@@ -225,7 +228,7 @@ impl RequestTable {
 
     /// Changes the phase of a request, to the one that `next` returns.
     fn change(&mut self, id: u64, next: impl FnOnce(&mut OpenRequest) -> State) {
-        let Some(open) = self.open.get_mut(&id) else { return };
+        let Some(open) = self.open.get_mut(id) else { return };
         let (before, count) = (open.phase, open.count());
         open.phase = next(open);
         self.flight.remove(id, count);
@@ -236,7 +239,7 @@ impl RequestTable {
     }
 
     pub(super) fn set_deadline(&mut self, id: u64, deadline: Option<Time>) {
-        let Some(open) = self.open.get_mut(&id) else { return };
+        let Some(open) = self.open.get_mut(id) else { return };
         let before = open.due();
         open.deadline = deadline;
         let after = open.due();
@@ -250,7 +253,7 @@ impl RequestTable {
     }
 
     pub(super) fn remove(&mut self, id: u64) -> Option<OpenRequest> {
-        let open = self.open.remove(&id)?;
+        let open = self.open.remove(id)?;
         if is_on_wire(open.phase) {
             self.settled.add(id);
         }
@@ -263,7 +266,7 @@ impl RequestTable {
             let kept = call.input.as_ref().map_or(0, |input| input.bytes);
             self.input_bytes = self.input_bytes.saturating_sub(kept);
             self.renamed.remove(&call.handle);
-            self.tasks.remove(id, call);
+            Tasks::remove(&mut self.tasks, id, call);
         } else {
             self.queues.remove_engine(id);
         }
@@ -279,13 +282,13 @@ impl RequestTable {
     pub(super) fn list(&self, family: Family) -> Option<u64> {
         let is_it =
             |open: &OpenRequest| matches!(open.purpose, Purpose::List { family: listed, .. } if listed == family);
-        self.open.iter().find(|(_, open)| is_it(open)).map(|(id, _)| *id)
+        self.open.iter().find(|(_, open)| is_it(open)).map(|(id, _)| id)
     }
 
     /// The open engine requests.
     pub(super) fn engine(&self) -> Vec<u64> {
         let engine = self.open.iter().filter(|(_, open)| !matches!(open.purpose, Purpose::Call(_)));
-        engine.map(|(id, _)| *id).collect()
+        engine.map(|(id, _)| id).collect()
     }
 
     /// The engine requests that were not polled yet, and have a deadline. Those without one have a timer of their own.
@@ -293,12 +296,12 @@ impl RequestTable {
         let is_unsent = |open: &OpenRequest| matches!(open.phase, State::Queued | State::Written);
         let is_engine = |open: &OpenRequest| !matches!(open.purpose, Purpose::Call(_));
         let unsent = self.open.iter().filter(|(_, open)| is_unsent(open) && is_engine(open) && open.deadline.is_some());
-        unsent.map(|(id, _)| *id).collect()
+        unsent.map(|(id, _)| id).collect()
     }
 
     /// Queues a request of the embedder, for the first time or again.
     pub(super) fn requeue(&mut self, id: u64) {
-        let Some(open) = self.open.get(&id) else { return };
+        let Some(open) = self.open.get(id) else { return };
         self.queues.add_call(id, open.purpose.is_tool_call());
     }
 
@@ -315,7 +318,7 @@ impl RequestTable {
 
     /// The time that a request has left.
     pub(super) fn time_left(&self, id: u64, now: Time) -> Duration {
-        let Some(open) = self.open.get(&id) else { return Duration::ZERO };
+        let Some(open) = self.open.get(id) else { return Duration::ZERO };
         let now = if matches!(open.purpose, Purpose::Call(_)) { self.call_time(now) } else { now };
         open.deadline.map_or(Duration::ZERO, |deadline| deadline.since(now))
     }
@@ -324,7 +327,7 @@ impl RequestTable {
     pub(super) fn release(&mut self) {
         if self.open.is_empty() {
             // Empty trees and queues keep memory.
-            self.open = BTreeMap::new();
+            self.open = Series::default();
             self.queues = Queues::default();
             self.deadlines.release();
             // A carried request may be answered twice on the same connection.
@@ -340,7 +343,7 @@ impl RequestTable {
     /// Whether no request is open, except that of an acknowledged stream of changes.
     pub(super) fn is_unused(&self) -> bool {
         let is_stream = |open: &OpenRequest| matches!(&open.purpose, Purpose::Listen { agreed: true, .. });
-        self.open.len() <= 1 && self.open.values().all(is_stream)
+        self.open.len() <= 1 && self.open.iter().all(|(_, open)| is_stream(open))
     }
 
     /// The time on the call clock.
@@ -360,14 +363,17 @@ impl RequestTable {
     /// A server request is reported to the embedder: pauses the call clock, for each call by at most `most` in total.
     pub(super) fn pause(&mut self, most: Duration, now: Time) {
         let open = &self.open;
-        self.deadlines.pause(most, now, |known| {
-            open.range(known.saturating_add(1)..).filter_map(|(id, open)| Some((*id, open.due()?)))
-        });
+        self.deadlines.pause(most, now, |known| open.after(known).filter_map(|(id, open)| Some((id, open.due()?))));
     }
 
     /// No server request is open any more: the call clock continues.
     pub(super) fn resume(&mut self, now: Time) {
         self.deadlines.resume(now, self.ids.last());
+    }
+
+    #[cfg(feature = "http")]
+    pub(super) const fn has_settled(&self) -> bool {
+        self.settled.next.is_some()
     }
 
     /// Takes the id of a request that does not wait for a response any more.
@@ -378,8 +384,8 @@ impl RequestTable {
     /// The request with this token, if it waits for its response and asked for progress.
     #[inline]
     pub(super) fn with_progress(&self, token: u64) -> Option<u64> {
-        let id = match self.tasks.of_token(token) {
-            Some(handle) => self.wire_id(handle)?,
+        let id = match self.tasks.as_ref().and_then(|tasks| tasks.tokens.get(&token)) {
+            Some(handle) => self.wire_id(*handle)?,
             None => Some(token).filter(|id| self.is_sent(*id))?,
         };
         self.call(id).filter(|call| call.request.progress).map(|_| id)
@@ -389,7 +395,7 @@ impl RequestTable {
     #[inline]
     pub(super) fn progress(&mut self, id: u64, now: Time, interval: Duration) -> Option<(RequestId, bool)> {
         let call_time = self.call_time(now);
-        let OpenRequest { purpose: Purpose::Call(call), deadline: before, .. } = self.open.get_mut(&id)? else {
+        let OpenRequest { purpose: Purpose::Call(call), deadline: before, .. } = self.open.get_mut(id)? else {
             return None;
         };
         let due = call.progress_reported_at.is_none_or(|at| now.since(at) >= interval);
@@ -406,7 +412,7 @@ impl RequestTable {
 
     /// Which bound on its time a request with a passed deadline has reached.
     pub(super) fn bound_of(&self, id: u64) -> TimeBound {
-        let Some(OpenRequest { purpose: Purpose::Call(call), deadline, .. }) = self.open.get(&id) else {
+        let Some(OpenRequest { purpose: Purpose::Call(call), deadline, .. }) = self.open.get(id) else {
             return TimeBound::Timeout;
         };
         // Progress and a task extend a request up to its maximum time.
@@ -444,21 +450,26 @@ impl RequestTable {
         self.ids.forget(id);
     }
 
+    /// Whether no request was made after this one.
+    pub(super) const fn is_newest(&self, id: u64) -> bool {
+        self.ids.last() == id
+    }
+
     /// Whether a request was polled and waits for its response.
     pub(super) fn is_sent(&self, id: u64) -> bool {
-        self.open.get(&id).is_some_and(|open| open.phase == State::Sent)
+        self.open.get(id).is_some_and(|open| open.phase == State::Sent)
     }
 
     /// The connection ended, and with it the engine's own requests; the others go to the next one.
     pub(super) fn end_connection(&mut self) {
         let carried = self.calls();
-        self.ids.end_connection(carried.into_iter());
+        self.ids.end_connection(carried);
     }
 
     /// The open requests of the embedder, oldest first.
     pub(super) fn calls(&self) -> Vec<u64> {
         let calls = self.open.iter().filter(|(_, open)| matches!(open.purpose, Purpose::Call(_)));
-        calls.map(|(id, _)| *id).collect()
+        calls.map(|(id, _)| id).collect()
     }
 }
 
@@ -472,7 +483,7 @@ impl RequestTable {
             return None;
         }
         match stage {
-            Stage::Down | Stage::Closing | Stage::Closed => None,
+            Stage::Down | Stage::Opening | Stage::Closing | Stage::Closed => None,
             Stage::Handshake | Stage::Discovery => self.queues.next_engine(),
             Stage::Ready => {
                 let may_call_tool = !held && (parallel || !self.flight.has_tools());
@@ -489,22 +500,22 @@ impl RequestTable {
         use crate::snapshot::{invalid, within};
 
         let mut expected = Self { deadlines: self.deadlines.emptied(), ..Self::default() };
-        for (id, open) in &self.open {
-            expected.add(*id, open.clone());
+        for (id, open) in self.open.iter() {
+            expected.add(id, open.clone());
         }
         let same = (&self.deadlines, &self.flight, self.input_bytes, &self.tasks)
             == (&expected.deadlines, &expected.flight, expected.input_bytes, &expected.tasks);
-        let queued = |id: u64| self.open.get(&id).filter(|open| open.phase == State::Queued);
+        let queued = |id: u64| self.open.get(id).filter(|open| open.phase == State::Queued);
         let engine = self.queues.engine().all(|id| queued(id).is_some_and(|open| !open.is_call()));
         let mut calls = self.queues.all_calls();
         let calls = calls
             .all(|(id, tool)| queued(id).is_some_and(|open| open.is_call() && open.purpose.is_tool_call() == tool));
         let renamed = self.renamed.iter().all(|(handle, id)| self.call(*id).is_none_or(|call| call.handle == *handle));
-        let known = self.open.keys().next_back().is_none_or(|id| *id <= self.ids.last()) && self.ids.is_bounded();
+        let known = self.open.iter().next_back().is_none_or(|(id, _)| id <= self.ids.last()) && self.ids.is_bounded();
         if !(same && engine && calls && renamed && known) {
             return Err(invalid("its requests contradict each other"));
         }
-        let calls = self.open.values().filter(|open| open.is_call()).count();
+        let calls = self.open.iter().filter(|(_, open)| open.is_call()).count();
         within("queued", calls, limits.queued.saturating_add(limits.in_flight))
     }
 }
@@ -526,8 +537,8 @@ struct Ids {
     last: u64,
     /// The first id of this connection, except for carried ones.
     first: u64,
-    /// The ids of unsent requests of an earlier connection.
-    carried: BTreeSet<u64>,
+    /// The ids of unsent requests of an earlier connection, in order.
+    carried: Box<[u64]>,
     /// The ids of requests that are over, and whose responses may still come.
     abandoned: BTreeSet<u64>,
 }
@@ -542,7 +553,7 @@ impl Ids {
     /// Whether the ids that are remembered are bounded, and used ones.
     #[cfg(feature = "snapshot")]
     fn is_bounded(&self) -> bool {
-        let newest = [&self.carried, &self.abandoned].into_iter().filter_map(|ids| ids.last()).max();
+        let newest = self.carried.last().max(self.abandoned.last());
         self.abandoned.len() <= ABANDONED && newest.is_none_or(|id| *id <= self.last)
     }
 
@@ -554,7 +565,7 @@ impl Ids {
     /// Whether it is an id of this connection.
     #[inline]
     fn is_current(&self, id: u64) -> bool {
-        id >= self.first.max(1) && id <= self.last || self.carried.contains(&id)
+        id >= self.first.max(1) && id <= self.last || self.carried.binary_search(&id).is_ok()
     }
 
     #[inline]
@@ -579,9 +590,9 @@ impl Ids {
 
     /// The connection ended; these requests go to the next one.
     #[inline]
-    fn end_connection(&mut self, carried: impl Iterator<Item = u64>) {
+    fn end_connection(&mut self, carried: Vec<u64>) {
         self.abandoned.clear();
-        self.carried = carried.collect();
+        self.carried = carried.into();
         self.first = self.last.saturating_add(1);
     }
 }
@@ -592,8 +603,8 @@ impl Ids {
 struct Queues {
     engine: VecDeque<u64>,
     /// The queues of the embedder's requests: tool calls, and all others.
-    tools: BTreeSet<u64>,
-    others: BTreeSet<u64>,
+    tools: LeastSet<u64>,
+    others: LeastSet<u64>,
 }
 
 impl Queues {
@@ -620,7 +631,7 @@ impl Queues {
         self.engine.is_empty() && self.tools.is_empty() && self.others.is_empty()
     }
 
-    fn calls(&mut self, tool: bool) -> &mut BTreeSet<u64> {
+    fn calls(&mut self, tool: bool) -> &mut LeastSet<u64> {
         if tool { &mut self.tools } else { &mut self.others }
     }
 
@@ -638,7 +649,7 @@ impl Queues {
     /// The queued requests of the embedder, each with whether it is queued as a tool call.
     #[cfg(feature = "snapshot")]
     fn all_calls(&self) -> impl Iterator<Item = (u64, bool)> {
-        let of = |queue: &BTreeSet<u64>, tool| queue.iter().map(move |id| (*id, tool)).collect::<alloc::vec::Vec<_>>();
+        let of = |queue: &LeastSet<u64>, tool| queue.iter().map(move |id| (*id, tool)).collect::<alloc::vec::Vec<_>>();
         of(&self.tools, true).into_iter().chain(of(&self.others, false))
     }
 
@@ -771,7 +782,7 @@ struct Clock {
     /// Maximum pause for one call.
     max_pause: Duration,
     /// When each call ends even if the clock is paused.
-    hard_deadlines: BTreeSet<(Time, u64)>,
+    hard_deadlines: LeastSet<(Time, u64)>,
     /// Open calls up to this id are in `hard_deadlines` if they have a deadline.
     indexed_up_to: u64,
 }
@@ -780,8 +791,8 @@ struct Clock {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 struct Deadlines {
-    own: BTreeSet<(Time, u64)>,
-    calls: BTreeSet<(Time, u64)>,
+    own: LeastSet<(Time, u64)>,
+    calls: LeastSet<(Time, u64)>,
     /// The call clock; `None` until the first server request of this connection is reported.
     clock: Option<Box<Clock>>,
 }
@@ -790,11 +801,11 @@ impl Deadlines {
     /// No deadlines, on the same call clock.
     #[cfg(feature = "snapshot")]
     fn emptied(&self) -> Self {
-        let clock = self.clock.clone().map(|clock| Box::new(Clock { hard_deadlines: BTreeSet::new(), ..*clock }));
+        let clock = self.clock.clone().map(|clock| Box::new(Clock { hard_deadlines: LeastSet::default(), ..*clock }));
         Self { clock, ..Self::default() }
     }
 
-    fn of(&mut self, due: Due) -> &mut BTreeSet<(Time, u64)> {
+    fn of(&mut self, due: Due) -> &mut LeastSet<(Time, u64)> {
         if due.paused_total.is_some() { &mut self.calls } else { &mut self.own }
     }
 
@@ -838,7 +849,7 @@ impl Deadlines {
 
     #[inline]
     fn next(&self) -> Option<Time> {
-        let first = |deadlines: &BTreeSet<(Time, u64)>| deadlines.first().map(|(at, _)| *at);
+        let first = |deadlines: &LeastSet<(Time, u64)>| deadlines.first().map(|(at, _)| *at);
         let call = first(&self.calls);
         let (call, hard) = match self.clock.as_deref() {
             None => (call, None),
@@ -855,7 +866,7 @@ impl Deadlines {
         let (mut paused_total, mut clock_time, mut hard) = (Duration::ZERO, now, None);
         if let Some(clock) = self.clock.as_deref() {
             (paused_total, clock_time, hard) =
-                (clock.paused_total, clock.paused.unwrap_or(now), Some(&clock.hard_deadlines));
+                (clock.paused_total, clock.paused.unwrap_or(now), Some(clock.hard_deadlines.iter()));
         }
         let own = self.own.iter().copied().take_while(|(at, _)| *at <= now);
         let calls = self.calls.iter().map(|(at, id)| (*at + paused_total, *id));
@@ -874,7 +885,7 @@ impl Deadlines {
                 paused: None,
                 paused_total: Duration::ZERO,
                 max_pause,
-                hard_deadlines: BTreeSet::new(),
+                hard_deadlines: LeastSet::default(),
                 indexed_up_to: 0,
             })
         });
@@ -913,63 +924,36 @@ impl Deadlines {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 struct Tasks {
-    polls: BTreeSet<(Time, u64)>,
+    polls: LeastSet<(Time, u64)>,
     tokens: BTreeMap<u64, RequestId>,
     ids: BTreeMap<Box<str>, RequestId>,
 }
 
 impl Tasks {
     #[inline]
-    fn add(&mut self, id: u64, call: &Call) {
+    fn add(tasks: &mut Option<Box<Self>>, id: u64, call: &Call) {
         let Some(task) = &call.task else { return };
+        let tasks = tasks.get_or_insert_default();
         if let Some(at) = task.poll_at {
-            self.polls.insert((at, id));
+            tasks.polls.insert((at, id));
         }
         if call.request.progress {
-            self.tokens.insert(task.token, call.handle);
+            tasks.tokens.insert(task.token, call.handle);
         }
-        self.ids.insert(task.id.clone(), call.handle);
+        tasks.ids.insert(task.id.clone(), call.handle);
     }
 
     #[inline]
-    fn remove(&mut self, id: u64, call: &Call) {
-        let Some(task) = &call.task else { return };
+    fn remove(tasks: &mut Option<Box<Self>>, id: u64, call: &Call) {
+        let (Some(task), Some(known)) = (&call.task, tasks.as_mut()) else { return };
         if let Some(at) = task.poll_at {
-            self.polls.remove(&(at, id));
+            known.polls.remove(&(at, id));
         }
-        self.tokens.remove(&task.token);
-        self.ids.remove(&task.id);
-    }
-
-    #[inline]
-    fn is_empty(&self) -> bool {
-        self.ids.is_empty()
-    }
-
-    #[inline]
-    fn next(&self) -> Option<Time> {
-        self.polls.first().map(|(at, _)| *at)
-    }
-
-    /// The call whose task is to be polled now.
-    fn due(&self, now: Time) -> Option<u64> {
-        self.polls.first().filter(|(at, _)| *at <= now).map(|(_, id)| *id)
-    }
-
-    /// The call with this progress token.
-    #[inline]
-    fn of_token(&self, token: u64) -> Option<RequestId> {
-        self.tokens.get(&token).copied()
-    }
-
-    /// The call that runs as the task with this id.
-    fn of_id(&self, id: &str) -> Option<RequestId> {
-        self.ids.get(id).copied()
-    }
-
-    /// The ids of the tasks.
-    fn ids(&self) -> impl Iterator<Item = &str> {
-        self.ids.keys().map(|id| &**id)
+        known.tokens.remove(&task.token);
+        known.ids.remove(&task.id);
+        if known.ids.is_empty() {
+            *tasks = None;
+        }
     }
 }
 

@@ -2,7 +2,9 @@
 //!
 //! A result of a tool may be larger than a model's context. [`bound`] brings it within a number of bytes: text is cut
 //! at the end of a character, any other block is kept whole or left out, and a notice at the end of the content says
-//! what was left out. The embedder keeps the whole result, and chooses what it passes on.
+//! what was left out. The hub does so with the results of a server's tools whose entry has
+//! [`max_result_bytes`](super::config::ToolPolicy::max_result_bytes); an embedder that needs the whole result leaves that
+//! unset, and calls [`bound`] itself.
 //!
 //! ```
 //! use mcp_proto::RawValue;
@@ -62,6 +64,7 @@ impl<'a> Bounded<'a> {
 
 /// What was left out of a result. Its `Display` is the notice for the model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Omission {
     /// The bound, in bytes.

@@ -147,7 +147,7 @@ impl Hub {
                     if let Some(timeout) = timeout {
                         request = request.timeout(timeout);
                     }
-                    if progress { request.progress() } else { request }
+                    request.progress(progress)
                 };
                 return Ok(HubAccepted::Call(self.call_with(now, &name, arguments.as_deref(), adapt)?));
             }
@@ -244,7 +244,9 @@ impl Subject for Hub {
 
     fn shown(&self, input: &HubInput, masks: &mut Masks) -> String {
         match input {
-            HubInput::Configure(configuration) => json(&HubInput::Configure(masks.configuration(configuration))),
+            HubInput::Configure(configuration) => {
+                json(&HubInput::Configure(masks.configuration(self.configuration(), configuration)))
+            }
             HubInput::Restore { server, saved } => {
                 let mut shown = (**saved).clone();
                 shown.key = FingerprintKey::new([0; 16]);
@@ -286,7 +288,7 @@ mod configured {
     }
 }
 
-/// The secrets of the newest configuration, each with a number: equal ones have the same, so that a replay finds the same
+/// The secrets of the hub's configuration and of the newest one, each with a number: equal ones have the same, so that a replay finds the same
 /// differences between configurations.
 #[derive(Debug, Default)]
 pub struct Masks {
@@ -296,13 +298,15 @@ pub struct Masks {
 
 impl Masks {
     /// The configuration with masks in place of values of `env`, `headers`, `auth` and `oauth.client_secret`, and of user information and query
-    /// of addresses. Secrets that are in this one no longer are forgotten.
-    fn configuration(&mut self, configuration: &Configuration) -> Configuration {
+    /// of addresses. Secrets that are neither in this one nor in the `current` one, which stays if this one is refused, are
+    /// forgotten.
+    fn configuration(&mut self, current: &Configuration, configuration: &Configuration) -> Configuration {
         let before = core::mem::take(&mut self.numbers);
-        let mut masked = configuration.clone();
-        for entry in masked.servers.values_mut() {
-            self.mask(entry, &before);
-        }
+        let [_, masked] = [current, configuration].map(|configuration| {
+            let mut masked = configuration.clone();
+            masked.servers.values_mut().for_each(|entry| self.mask(entry, &before));
+            masked
+        });
         masked
     }
 

@@ -64,6 +64,12 @@ impl<'a> Object<'a> {
         self.out.extend_from_slice(json.as_bytes());
     }
 
+    /// Writes members that are JSON already.
+    pub(crate) fn members(&mut self, json: &str) {
+        self.separate();
+        self.out.extend_from_slice(json.as_bytes());
+    }
+
     /// Writes an integer member.
     pub fn integer(&mut self, name: &str, value: i128) -> &mut Self {
         integer(self.value(name), value);
@@ -86,13 +92,15 @@ impl<'a> Object<'a> {
 
 /// Writes a request; `params` writes its parameters, if it has any.
 pub fn request(out: &mut Vec<u8>, id: u64, method: &str, params: Option<impl FnOnce(&mut Vec<u8>)>) {
-    envelope(out, |object| {
-        digits(object.plain("id"), id);
-        string(object.plain("method"), method);
-        if let Some(params) = params {
-            params(object.plain("params"));
-        }
-    });
+    out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
+    digits(out, id);
+    out.extend_from_slice(br#","method":"#);
+    string(out, method);
+    if let Some(params) = params {
+        out.extend_from_slice(br#","params":"#);
+        params(out);
+    }
+    out.push(b'}');
 }
 
 /// Writes a notification; `params` writes its parameters, if it has any.
@@ -141,7 +149,8 @@ fn integer(out: &mut Vec<u8>, value: i128) {
     }
 }
 
-fn digits(out: &mut Vec<u8>, mut value: u64) {
+/// Writes an integer.
+pub(crate) fn digits(out: &mut Vec<u8>, mut value: u64) {
     /// The digits of the greatest value.
     const MOST: usize = 20;
     let (mut digits, mut first) = ([b'0'; MOST], MOST);

@@ -636,7 +636,7 @@ fn has_backslash(bytes: &[u8]) -> bool {
 }
 
 /// Whether text contains one of two pairs of bytes.
-fn has_either_pair(mut bytes: &[u8], one: [u8; 2], other: [u8; 2]) -> bool {
+pub(crate) fn has_either_pair(mut bytes: &[u8], one: [u8; 2], other: [u8; 2]) -> bool {
     let is_it = |pair: [u8; 2]| (pair == one) | (pair == other);
     // The loop over a block has no exit, so that the compiler vectorizes it. The last byte of a block is the first of the
     // next one.

@@ -11,7 +11,8 @@ pub(crate) use decode::decode_with_spans;
 #[cfg(feature = "snapshot")]
 pub(crate) use decode::peer_id;
 pub use decode::{Body, Decoded, Deviations, ErrorObject, Message, MessageLimits, Noise, PeerId, ResponseId, decode};
+pub(crate) use encode::digits;
 pub use encode::{Object, error, notification, request, result, string};
 #[cfg(feature = "snapshot")]
 pub(crate) use json::form;
-pub(crate) use json::{Json, Scan, Spans};
+pub(crate) use json::{Json, Scan, Spans, has_either_pair};

@@ -31,7 +31,7 @@ values! {
         Client,
         /// 503 without `Retry-After`.
         Unavailable,
-        /// 503 with `Retry-After`.
+        /// 503 with `Retry-After`, to a message that may be sent again.
         Paused,
         /// 501.
         NotImplemented,
@@ -378,13 +378,11 @@ decision_table! {
     /// `names_session`: the text of the body, or of the error in it, says that the server does not know the session.
     "http_expiry" expiry(status: HttpStatus, session: Session, names_session: bool, error: Error) -> Expiry;
     (Accepted|Success)   (Held|Renewed) (true)  (_) => AnsweredAs(QuirkKind::SessionExpiredStatus);
-    (BadRequest|Unavailable|Paused) (Held|Renewed) (true) (None|ResourceNotFound|HeaderMismatch|Modern|Other)
-        => UnprocessedAs(QuirkKind::SessionExpiredStatus);
-    (BadRequest|Unavailable|Paused) (Held|Renewed) (true) (MethodNotFound|InvalidParams) => No;
+    (BadRequest|Unavailable|Paused) (Held|Renewed) (true) (_) => UnprocessedAs(QuirkKind::SessionExpiredStatus);
     (Accepted|Success|BadRequest|Unavailable|Paused) (Held|Renewed) (false) (_) => No;
     (NotFound)           (Held|Renewed) (true)  (_) => Unprocessed;
-    (NotFound)           (Held)         (false) (None|HeaderMismatch|Modern|Other) => UnprocessedByStatus;
-    (NotFound)           (Held)         (false) (MethodNotFound|InvalidParams|ResourceNotFound) => No;
+    (NotFound)           (Held)         (false) (None|InvalidParams|ResourceNotFound|HeaderMismatch|Modern|Other) => UnprocessedByStatus;
+    (NotFound)           (Held)         (false) (MethodNotFound) => No;
     (NotFound)           (Renewed)      (false) (_) => No;
     // A new session is tried once; after that the server requires authorization.
     (Unchallenged)       (Held)         (_)     (_) => UnprocessedAs(QuirkKind::SessionExpiredStatus);

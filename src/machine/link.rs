@@ -56,6 +56,8 @@ values! {
         Hopeless,
         /// The server requires authorization.
         Unauthorized,
+        /// The connection is replaced by another one at once.
+        Replace,
         /// The transport is gone; another one may work.
         Lost,
         /// The transport is gone, and attempts are used up.
@@ -149,11 +151,12 @@ state_table! {
     (Idle|Waiting|Parked|Suspended) (_)            (Close)        => (Closed)     (None)         [Finish];
     (Idle|Suspended)                (_)            (Timer)        => ignore;
     (Idle|Waiting|Parked|Suspended) (_)            (Authorized)   => ignore;
-    (Idle|Waiting|Parked|Suspended) (_)            (Seen|Opened|Reopen|Established|Failed|Unresponsive|Hopeless|Unauthorized|Lost|Exhausted|LostForGood|Expired|Suspend|Gone) => ignore;
+    (Idle|Waiting|Parked|Suspended) (_)            (Seen|Opened|Reopen|Established|Failed|Unresponsive|Hopeless|Unauthorized|Replace|Lost|Exhausted|LostForGood|Expired|Suspend|Gone) => ignore;
 
     (Opening|Connecting)            (Unseen)       (Seen)         => (_)          (None);
     (Opening)                       (_)            (Opened)       => (Connecting) (_)            [Handshake];
     (Connecting)                    (_)            (Reopen)       => (Opening)    (Unseen)       [Open];
+    (Connecting)                    (_)            (Replace)      => (Resuming)   (None)         [Shut];
     (Connecting)                    (None)         (Established)  => (Ready)      (None)         [Announce];
     (Connecting|Ready)              (None)         (Expired)      => (Opening)    (Unseen)       [Report Open];
     (Ready)                         (_)            (Suspend)      => (Suspending) (None)         [Shut];
@@ -172,10 +175,10 @@ state_table! {
     (Opening|Connecting|Ready)      (_)            (LostForGood)  => (Closed)     (None)         [Report Finish];
     (Opening|Connecting)            (Unseen)       (Close)        => (Closed)     (None)         [Withdraw Finish];
     (Opening|Connecting|Ready)      (_)            (Close)        => (Closing)    (None)         [Shut];
-    (Opening)                       (_)            (Reopen|Established|Expired) => ignore;
+    (Opening)                       (_)            (Reopen|Replace|Established|Expired) => ignore;
     (Connecting)                    (_)            (Opened|Established|Expired) => ignore;
     (Opening|Connecting)            (_)            (Seen|Unauthorized|Authorized|Timer|Suspend|Gone) => ignore;
-    (Ready)                         (_)            (Seen|Opened|Reopen|Established|Expired|Unauthorized|Authorized|Timer|Gone) => ignore;
+    (Ready)                         (_)            (Seen|Opened|Reopen|Replace|Established|Expired|Unauthorized|Authorized|Timer|Gone) => ignore;
 
     (Draining)                      (_)            (Open)         => misuse;
     (Draining)                      (_)            (Gone)         => (Waiting)    (None)         [Backoff];
@@ -191,7 +194,7 @@ state_table! {
     (Closing)                       (_)            (Gone)         => (Closed)     (None)         [Finish];
     (Closing|Closed)                (_)            (Open|Close)   => misuse;
     (Closed)                        (_)            (Gone)         => ignore;
-    (Draining|Retiring|Suspending|Resuming|Closing|Closed) (_) (Seen|Opened|Reopen|Established|Failed|Unresponsive|Hopeless|Unauthorized|Lost|Exhausted|LostForGood|Expired|Authorized|Timer|Suspend) => ignore;
+    (Draining|Retiring|Suspending|Resuming|Closing|Closed) (_) (Seen|Opened|Reopen|Established|Failed|Unresponsive|Hopeless|Unauthorized|Replace|Lost|Exhausted|LostForGood|Expired|Authorized|Timer|Suspend) => ignore;
 }
 
 decision_table! {

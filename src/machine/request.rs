@@ -47,6 +47,8 @@ values! {
         NotRun,
         /// It did not run, because the session expired.
         Expired,
+        /// It did not run, because the server refused its version or era; a new handshake follows.
+        VersionRefused,
         /// The session expired, and it may run twice.
         ExpiredReplayable,
         Cancelled,
@@ -117,7 +119,7 @@ state_table! {
     (Sent)    (InputRequired)                                 => (Waiting) [AwaitInput];
     (Sent)    (RetryRequired|NotRun)                          => (Queued)  [RequeueAnew];
     (Sent)    (Restarted)                                     => (Written);
-    (Sent)    (Expired)                                       => (Queued)  [CountExpiry RequeueAnew];
+    (Sent)    (Expired|VersionRefused)                        => (Queued)  [CountExpiry RequeueAnew];
     // It is sent again together with the others in flight that may run twice.
     (Sent)    (ExpiredReplayable)                             => stay      [CountExpiry];
     (Sent)    (Refused)                                       => (Blocked) [Block];
@@ -156,10 +158,10 @@ state_table! {
 
     (Queued|Written|Sent|Running) (InputGiven|Declined)       => misuse;
     (Blocked) (InputGiven)                                    => misuse;
-    (Queued|Written) (Answered|Invalid|InputRequired|RetryRequired|InputDeclined|Refused|Admitted|Restarted|NotRun|Expired|ExpiredReplayable|LostReplayable|LostTask|TaskRuns|TaskSends) => ignore;
+    (Queued|Written) (Answered|Invalid|InputRequired|RetryRequired|InputDeclined|Refused|Admitted|Restarted|NotRun|Expired|VersionRefused|ExpiredReplayable|LostReplayable|LostTask|TaskRuns|TaskSends) => ignore;
     (Waiting|Blocked) (Answered|Invalid|InputRequired|TaskRuns|TaskSends) => ignore;
-    (Waiting|Blocked|Running) (Write|Hand|RetryRequired|Refused|Restarted|NotRun|Expired|ExpiredReplayable|Withdrawn|NotAdvertised|LostReplayable|LostTask) => ignore;
-    (Ended) (Write|Hand|Answered|Invalid|InputRequired|RetryRequired|InputGiven|InputDeclined|Declined|Refused|Admitted|Denied|Restarted|NotRun|Expired|ExpiredReplayable|Cancelled|Withdrawn|TimedOut|NotAdvertised|Lost|LostReplayable|LostTask|TaskRuns|TaskSends|Closed) => ignore;
+    (Waiting|Blocked|Running) (Write|Hand|RetryRequired|Refused|Restarted|NotRun|Expired|VersionRefused|ExpiredReplayable|Withdrawn|NotAdvertised|LostReplayable|LostTask) => ignore;
+    (Ended) (Write|Hand|Answered|Invalid|InputRequired|RetryRequired|InputGiven|InputDeclined|Declined|Refused|Admitted|Denied|Restarted|NotRun|Expired|VersionRefused|ExpiredReplayable|Cancelled|Withdrawn|TimedOut|NotAdvertised|Lost|LostReplayable|LostTask|TaskRuns|TaskSends|Closed) => ignore;
 }
 
 values! {

@@ -139,6 +139,10 @@ kinds! {
     PingUnsupported = "ping-unsupported",
     /// The server answers other requests, but not `ping`.
     PingSilent = "ping-silent",
+    /// The server closed the connection on `ping`, twice in a row.
+    PingExits = "ping-exits",
+    /// The server answered `server/discover`, and then no list.
+    ModernSilent = "modern-silent",
     /// The server declares that it announces changes, and refuses `subscriptions/listen`.
     ListenRefused = "listen-refused",
     /// Each request of a list causes a `list_changed`, although the list is the same.
@@ -148,6 +152,10 @@ kinds! {
     Probe5xx = "probe-5xx",
     /// A body does not match its `Content-Type`.
     ContentType = "content-type",
+    /// A stream ended regularly without the blank line after its last event, which is a whole message.
+    SseUnfinished = "sse-unfinished",
+    /// An event with another name than `message` is a whole message.
+    SseEventName = "sse-event-name",
     /// A notification was answered with a 2xx status other than 202.
     NotificationStatus = "notification-status",
     /// The GET of a stream was refused with a status other than 405.

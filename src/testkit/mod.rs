@@ -5,6 +5,8 @@
 //!   runs, and deviates from the protocol where it is told to ([`Reply`]).
 //!   `FakeServer::from_journal` plays a recorded session (feature `journal`).
 //!   [`FakeServer::resumes`] continues streams that broke.
+//! - `FakeAuthorizationServer` issues the tokens that a server demands (feature `oauth`), and deviates in the same way. It
+//!   records which secret came where.
 //! - [`Sim`] connects clients or a hub to fake servers, over links with latency and faults, and lets virtual time pass.
 //!   It runs a plain client or hub as a [`Collector`], and a program around one through [`Embedder`].
 //! - [`strategy`] generates what a host is told to do, what happens to its server, and messages of servers.
@@ -52,6 +54,8 @@
 //! assert_eq!(server.violations(), ["tools/list before initialize"]);
 //! ```
 
+#[cfg(feature = "oauth")]
+mod authorization_server;
 mod content;
 mod play;
 #[cfg(feature = "journal")]
@@ -61,6 +65,8 @@ mod server;
 mod sim;
 pub mod strategy;
 
+#[cfg(feature = "oauth")]
+pub use authorization_server::{Endpoint, FakeAuthorizationServer, Received};
 pub use content::{Ask, FakeTool};
 pub use play::{Accepted, repeated};
 #[cfg(feature = "journal")]

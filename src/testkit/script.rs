@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::string::String;
 use std::vec::Vec;
 
-use super::content::Ask;
+use super::content::{Ask, object};
 
 /// Which requests a script is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,7 +42,7 @@ impl On {
         Self::Prompt(name.into())
     }
 
-    fn matches(&self, method: &str, subject: Option<&str>) -> bool {
+    pub(super) fn matches(&self, method: &str, subject: Option<&str>) -> bool {
         match self {
             Self::Method(known) => known == method,
             Self::Tool(name) => method == "tools/call" && subject == Some(name),
@@ -55,6 +55,7 @@ impl On {
 /// How a fake server responds to one request.
 ///
 /// Where the request *runs*, the server counts it ([`FakeServer::tool_runs`](super::FakeServer::tool_runs)).
+/// `FakeAuthorizationServer` says what the replies are there.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Reply {
@@ -71,6 +72,8 @@ pub enum Reply {
     Noise(String),
     /// It runs, and is answered with this result.
     Result(Value),
+    /// It runs, and is answered with its result, in which these members are different; `null` leaves one out.
+    With(Value),
     /// It does not run, and is answered with this JSON-RPC error.
     Error {
         /// The code.
@@ -82,7 +85,7 @@ pub enum Reply {
     Status {
         /// The status.
         status: u16,
-        /// The text.
+        /// The text; of a redirect (3xx) its `Location`.
         text: String,
     },
     /// It runs, and the connection breaks before the answer: on a pipe the process exits, over HTTP the exchange fails.
@@ -103,33 +106,65 @@ impl Reply {
     pub fn status(status: u16, text: &str) -> Self {
         Self::Status { status, text: text.into() }
     }
+
+    /// The result of a request, as this reply has it.
+    pub(super) fn revised(&self, normal: Value) -> Value {
+        match (self, normal) {
+            (Self::Result(result), _) => result.clone(),
+            (Self::With(changes), Value::Object(mut members)) => {
+                for (name, value) in object(changes.clone()) {
+                    if value.is_null() {
+                        members.remove(&name);
+                    } else {
+                        members.insert(name, value);
+                    }
+                }
+                Value::Object(members)
+            }
+            (_, normal) => normal,
+        }
+    }
 }
 
 /// The scripts of a server.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Scripts {
-    scripts: Vec<(On, VecDeque<Reply>, Option<Reply>)>,
+#[derive(Clone, Debug)]
+pub(super) struct Scripts<K> {
+    scripts: Vec<(K, VecDeque<Reply>, Option<Reply>)>,
 }
 
-impl Scripts {
-    pub(super) fn add(&mut self, on: On, replies: impl IntoIterator<Item = Reply>) {
+impl<K> Default for Scripts<K> {
+    fn default() -> Self {
+        Self { scripts: Vec::new() }
+    }
+}
+
+impl<K: PartialEq> Scripts<K> {
+    pub(super) fn add(&mut self, on: K, replies: impl IntoIterator<Item = Reply>) {
+        self.scripts.retain(|(_, replies, always)| !replies.is_empty() || always.is_some());
         self.scripts.push((on, replies.into_iter().collect(), None));
     }
 
-    pub(super) fn always(&mut self, on: On, reply: Reply) {
-        self.scripts.push((on, VecDeque::new(), Some(reply)));
+    pub(super) fn always(&mut self, on: K, reply: Reply) {
+        match self.scripts.iter_mut().find(|(known, _, always)| *known == on && always.is_some()) {
+            Some((.., always)) => *always = Some(reply),
+            None => self.scripts.push((on, VecDeque::new(), Some(reply))),
+        }
     }
 
-    /// The next reply: the scripts are used up in the order in which they were added.
-    pub(super) fn next(&mut self, method: &str, subject: Option<&str>) -> Reply {
-        for (on, replies, always) in &mut self.scripts {
-            if on.matches(method, subject)
-                && let Some(reply) = replies.pop_front().or_else(|| always.clone())
-            {
-                return reply;
-            }
-        }
-        Reply::Normal
+    /// The next reply to a request that is of these kinds: scripts are used up in the order in which they were added.
+    pub(super) fn once(&mut self, is_of: impl Fn(&K) -> bool) -> Option<Reply> {
+        let mut scripts = self.scripts.iter_mut().filter(|(on, ..)| is_of(on));
+        scripts.find_map(|(_, replies, _)| replies.pop_front())
+    }
+
+    /// What is always replied to a request that is of these kinds.
+    pub(super) fn standing(&self, is_of: impl Fn(&K) -> bool) -> Option<Reply> {
+        self.scripts.iter().filter(|(on, ..)| is_of(on)).find_map(|(.., always)| always.clone())
+    }
+
+    #[cfg(feature = "oauth")]
+    pub(super) fn keys(&self) -> impl Iterator<Item = &K> {
+        self.scripts.iter().map(|(on, ..)| on)
     }
 }
 

@@ -26,7 +26,7 @@ pub struct Exchange {
     pub id: ExchangeId,
     pub of: Option<RequestId>,
     pub at: Time,
-    request: http::Request<Vec<u8>>,
+    pub request: http::Request<Vec<u8>>,
 }
 
 impl Exchange {

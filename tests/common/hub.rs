@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::mem;
 use std::time::Duration;
 
-use http::header::{AUTHORIZATION, CONTENT_TYPE, WWW_AUTHENTICATE};
+use http::header::{CONTENT_TYPE, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use mcp_proto::binding::http::{Broken, ExchangeId};
 use mcp_proto::host::config::Configuration;
@@ -34,6 +34,8 @@ pub enum Behaviour {
     Garbles,
 }
 
+type Takes = Box<dyn FnMut(&http::Request<Vec<u8>>) -> bool>;
+
 /// A simulated server and its script.
 pub struct Peer {
     pub server: Server,
@@ -42,8 +44,8 @@ pub struct Peer {
     pub unanswered: Option<&'static str>,
     /// Its process runs on after its input is closed, until `end_process` or a kill.
     pub ignores_end_of_input: bool,
-    /// The token that it requires in each request over HTTP.
-    pub token: Option<String>,
+    /// Whether it takes a request over HTTP; otherwise it answers 401.
+    pub takes: Option<Takes>,
     /// The id of its session over HTTP, if it has one.
     pub session: Option<&'static str>,
     withheld: Vec<(SessionHandle, Option<ExchangeId>, Value)>,
@@ -76,7 +78,7 @@ pub struct Rig {
     /// Every message that was sent, with its session.
     pub sent: Vec<(SessionHandle, Value)>,
     /// Every HTTP request that was sent, with its session.
-    pub requests: Vec<(SessionHandle, http::Request<Vec<u8>>)>,
+    pub requests: Vec<(SessionHandle, ExchangeId, http::Request<Vec<u8>>)>,
     /// The tools that remain after all reported differences.
     pub exposed: BTreeSet<String>,
     accepted: Vec<CallId>,
@@ -90,8 +92,6 @@ pub struct Rig {
     /// The newest exchange.
     exchange: Option<ExchangeId>,
     exchanges: BTreeMap<(SessionHandle, ExchangeId), Value>,
-    /// The bearer token of each exchange that has one.
-    bearers: BTreeMap<(SessionHandle, ExchangeId), String>,
     /// The actions that the authorizations requested.
     #[cfg(feature = "oauth")]
     pub oauth: VecDeque<(SessionHandle, String, mcp_proto::binding::oauth::OAuthAction)>,
@@ -160,7 +160,6 @@ impl Rig {
             connections: BTreeMap::new(),
             exchange: None,
             exchanges: BTreeMap::new(),
-            bearers: BTreeMap::new(),
             #[cfg(feature = "oauth")]
             oauth: VecDeque::new(),
             todo: VecDeque::new(),
@@ -196,7 +195,7 @@ impl Rig {
             behaviour: Behaviour::Answers,
             unanswered: None,
             ignores_end_of_input: false,
-            token: None,
+            takes: None,
             session: None,
             withheld: vec![],
         };
@@ -340,11 +339,7 @@ impl Rig {
                         self.opened(session);
                     }
                     let message = serde_json::from_slice(request.request.body()).unwrap_or(Value::Null);
-                    let bearer = request.request.headers().get(AUTHORIZATION);
-                    if let Some(bearer) = bearer.and_then(|it| it.to_str().ok()?.strip_prefix("Bearer ")) {
-                        self.bearers.insert((session, request.exchange), bearer.into());
-                    }
-                    self.requests.push((session, request.request));
+                    self.requests.push((session, request.exchange, request.request));
                     self.exchange = Some(request.exchange);
                     assert!(self.exchanges.insert((session, request.exchange), message.clone()).is_none());
                     self.message(session, Some(request.exchange), message);
@@ -412,7 +407,7 @@ impl Rig {
             HubEvent::Failed { server, again, .. } => {
                 self.log.push(format!("{server} failed{}", if *again { ", again" } else { "" }));
             }
-            HubEvent::ToolsetChanged { server, difference } => {
+            HubEvent::ToolsetChanged { server, difference, .. } => {
                 assert!(!difference.is_empty(), "no difference");
                 for name in &difference.removed {
                     self.log.push(format!("{server} - {name}"));
@@ -491,11 +486,12 @@ impl Rig {
             None if self.process(session).is_none() => return,
             Some(_) | None => {}
         }
-        let bearer = exchange.and_then(|exchange| self.bearers.get(&(session, exchange)).cloned());
-        let peer = self.get(&name);
-        if let (Some(exchange), Some(token)) = (exchange, &peer.token)
-            && bearer.as_ref() != Some(token)
+        let request = self.requests.iter().rev().find(|(of, id, _)| (*of, Some(*id)) == (session, exchange));
+        let peer = self.peers.get_mut(&name).expect(&name);
+        if let (Some((_, exchange, request)), Some(takes)) = (request, &mut peer.takes)
+            && !takes(request)
         {
+            let exchange = *exchange;
             self.head(session, exchange, 401, &[(WWW_AUTHENTICATE, "Bearer")]);
             return self.end(session, exchange);
         }
@@ -630,9 +626,9 @@ impl Rig {
         self.serve();
     }
 
-    /// How many requests a server withholds.
-    pub fn withheld_count(&self, name: &str) -> usize {
-        self.peers[name].withheld.len()
+    /// The requests that a server withholds.
+    pub fn withheld(&self, name: &str) -> Vec<&Value> {
+        self.peers[name].withheld.iter().map(|(_, _, message)| message).collect()
     }
 
     /// Advances the time while the servers answer, stopping at each deadline.

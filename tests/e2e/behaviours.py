@@ -51,8 +51,17 @@ def ask(kind):
     return set(ASKS.get(kind, ()))
 
 
+# What a terminal acts on: a control sequence of one character, a new line, and changes of the writing direction.
+CONTROLS = "\u009b31m red \u0085 \u202e back \u2066 \u200f \u061c"
+LONG = "long_" * 14
+
+
 def tools(kind, folder):
     """The result of tools/list."""
+    if kind == "names":
+        return {"tools": [tool(name) for name in (LONG, "a.b", "a-b", "a_b", "x y", "plain")]}
+    if kind == "controls":
+        return {"tools": [tool("a", description=CONTROLS)]}
     if kind == "cursor":
         page = count(folder, "pages")
         # The cursor never changes, and the third page brings nothing new.
@@ -134,7 +143,7 @@ def serve(kind, folder):
             reply["error"] = {"code": -32601, "message": "no such method"}
         except Refused as refused:
             reply["error"] = refused.args[0]
-        print(json.dumps(reply), flush=True)
+        print(json.dumps(reply, ensure_ascii=kind != "controls"), flush=True)
         if kind == "modern" and message["method"] == "tools/list":
             # Of a subscription that nobody made.
             foreign = {"_meta": {"io.modelcontextprotocol/subscriptionId": "another"}}
@@ -148,9 +157,14 @@ class Web(http.server.BaseHTTPRequestHandler):
     def do_POST(self):
         message = json.loads(self.rfile.read(int(self.headers["content-length"])))
         method, status, body, headers = message.get("method"), 200, b"", {}
+        if self.server.kind == "renews" and method == "initialize" and size(self.server.folder, "sessions") > 0:
+            # The renewal of the session takes longer than the run.
+            time.sleep(30)
+            self.close_connection = True
+            return
         if method == "resources/read":
             status = 404
-        elif self.server.kind == "expires" and method == "tools/call" and count(self.server.folder, "tries") == 1:
+        elif self.server.kind in ("expires", "renews") and method == "tools/call" and count(self.server.folder, "tries") == 1:
             status, error = 404, {"code": -32601, "message": "Session not found"}
             body = json.dumps({"jsonrpc": "2.0", "id": message["id"], "error": error}).encode()
             headers["content-type"] = "application/json"
@@ -199,10 +213,16 @@ def stdio(probe, kind, folder, *args):
     return run(probe, *args, "stdio", "--", sys.executable, __file__, "serve", kind, folder)[0]
 
 
+def text(probe, kind, folder, *args):
+    """The report for people."""
+    command = [probe, *args, "stdio", "--", sys.executable, __file__, "serve", kind, folder]
+    return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False).stdout
+
+
 def web(probe, kind, folder, *args):
     """The report on a server of this kind over HTTP."""
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Web)
-    server.kind, server.folder = kind, folder
+    server.kind, server.folder, server.daemon_threads = kind, folder, True
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
         return run(probe, *args, "http", "http://127.0.0.1:%d/mcp" % server.server_port)[0]
@@ -362,6 +382,69 @@ def an_expired_session_is_recognised_behind_an_error_of_another_meaning(probe, f
     expect("calls", [call["outcome"] for call in report["calls"]], ["result"])
     expect("runs", size(folder, "calls"), 1)
     expect("sessions", (size(folder, "sessions"), report["connects"]), (2, 2))
+    # Nothing is closed: the session is renewed.
+    expect("down", [event["detail"]["kind"] for event in report["events"] if event["kind"] == "down"], ["expired"])
+
+
+def a_run_that_ends_while_a_session_is_renewed_is_late(probe, folder):
+    report = web(probe, "renews", folder, "--timeout", "4", "--call", "a", "--call", "a")
+    expect("failure", report["failure"]["kind"], "timeout")
+    expect("why", "waited for the answer to `initialize" in report["failure"]["message"], True)
+    # The time is the one that passed, and the call says whose time was up.
+    expect("time", report["failure"]["message"].startswith("not done after 4."), True)
+    expect("calls", [call["outcome"] for call in report["calls"]], ["timeout", "not-sent"])
+    expect("error", "run's time" in report["calls"][0]["error"]["message"], True)
+
+
+def a_replay_of_a_run_that_was_late_has_its_report(probe, folder):
+    journal = os.path.join(folder, "journal")
+    for args in (["--call", "a", "--call", "a"], ["--watch", "9"]):
+        kind = "slow" if "--call" in args else "plain"
+        live = stdio(probe, kind, folder, "--timeout", "2", "--journal", journal, *args)
+        expect("failure", live["failure"]["kind"], "timeout")
+        expect("replay", run(probe, "--replay", journal)[0], live)
+
+
+def the_time_of_a_run_bounds_a_server_that_does_not_exit(probe, folder):
+    begin = time.monotonic()
+    script = "trap '' TERM; while :; do sleep 1; done"
+    report, _ = run(probe, "--timeout", "2", "stdio", "--", "sh", "-c", script)
+    expect("failure", report["failure"]["kind"], "timeout")
+    expect("in time", time.monotonic() - begin < 4, True)
+
+
+def a_program_that_cannot_be_started_is_named_with_its_path(probe, folder):
+    report, _ = run(probe, "stdio", "--", "/nonexistent/server")
+    expect("kind", report["failure"]["kind"], "spawn")
+    expect("path", "`/nonexistent/server`" in report["failure"]["message"], True)
+
+
+def a_failure_is_the_last_of_the_report_for_people(probe, folder):
+    report = text(probe, "slow", folder, "--timeout", "2", "--call", "a", "--call", "a")
+    lines = report.splitlines()
+    expect("first line", lines[0].endswith("failed: timeout"), True)
+    places = [report.find(part) for part in ("Tools  1", "Calls", "Failed: timeout", "What to do: ")]
+    expect("order", (places == sorted(places), min(places) > 0), (True, True))
+    expect("last line", lines[-1].startswith("  What to do: "), True)
+
+
+def a_name_that_is_not_its_own_is_told(probe, folder):
+    report = text(probe, "names", folder)
+    section = report.split("Under another name than its own  4")[-1].split("\n\n")[0]
+    # The one that needs no change keeps its name.
+    told = [name in section for name in (LONG, ": a.b;", ": a-b;", ": x y;", ": a_b;", "plain")]
+    expect("names", told, [True] * 4 + [False] * 2)
+    expect("why", [section.count(why) for why in ("too long", "another tool", "replaced")], [1, 2, 1])
+
+
+def what_a_terminal_acts_on_is_escaped(probe, folder):
+    command = ["--json", "stdio", "--", sys.executable, __file__, "serve", "controls", folder]
+    done = subprocess.run([probe, *command], stdin=subprocess.DEVNULL, capture_output=True, timeout=120, check=False)
+    described = json.loads(done.stdout)["tools"][0]["description"]
+    expect("value", described, CONTROLS)
+    for shown in (done.stdout.decode(), text(probe, "controls", folder)):
+        left = [c for c in shown if c in CONTROLS and ord(c) > 127]
+        expect("characters", left, [])
 
 
 def a_server_that_is_replaced_by_one_of_the_other_era_is_met_by_one_handshake(probe, folder):
@@ -413,6 +496,13 @@ def a_url_is_visited_with_an_answer_and_shown_without(probe, folder):
 
 
 CASES = [
+    a_run_that_ends_while_a_session_is_renewed_is_late,
+    a_replay_of_a_run_that_was_late_has_its_report,
+    the_time_of_a_run_bounds_a_server_that_does_not_exit,
+    a_program_that_cannot_be_started_is_named_with_its_path,
+    a_failure_is_the_last_of_the_report_for_people,
+    a_name_that_is_not_its_own_is_told,
+    what_a_terminal_acts_on_is_escaped,
     a_server_that_never_answers_pings_stays_connected,
     a_server_that_answers_nothing_is_restarted_once_and_not_sent_pings_again,
     a_server_that_never_reads_is_ended,

@@ -165,6 +165,15 @@ def for_people():
         within("report", words, out)
     for words in ("  one  ready, 7 tools\n", "  two  ready, 7 tools\n"):
         within("standard error", words, err)
+    servers = {"a": {"cmd": "x"}, "gone": {"command": "/nonexistent/server"}, "one": demo()}
+    status, out, err = probe(["config", write("failed.json", servers)])
+    expect("exit status", status, 1)
+    within("standard error", "was `command` meant?", err)
+    for words in ("a  failed: configuration", "gone  failed: spawn", "`/nonexistent/server`"):
+        within("report", words, out)
+    # What is read first is the last on a screen.
+    places = [out.find(words) for words in ("What a model would get", "Failed: a: configuration", "Failed: gone: spawn")]
+    expect("order", (places == sorted(places), min(places) > 0), (True, True))
 
 
 def time_is_up():

@@ -17,13 +17,13 @@ import collections, os, re, sys
 # A layer imports only its own files and the layers below it; lib.rs only declares and re-exports.
 LAYERS = [
     ["testkit", "guide"], ["journal"], ["host", "skills"], ["binding"], ["client"], ["catalog"], ["machine"],
-    ["validation"], ["protocol"], ["snapshot"], ["jsonrpc"], ["form"], ["time", "address", "text", "encodings"],
+    ["validation"], ["protocol"], ["snapshot"], ["jsonrpc"], ["form"], ["time", "address", "text", "encodings", "collections"],
 ]
 SPLIT = {"client", "binding", "host"}
 # The state that all components of a client share, and the engine, the only one that sees all components.
 SHARED = {
     "client/action": "client/core", "client/request_table": "client/core", "client/server": "client/core",
-    "client/router": "client/engine", "client/exchanges": "client/engine",
+    "client/exchanges": "client/engine",
 }
 LAYER_OF = {name: at for at, names in enumerate(LAYERS) for name in names}
 

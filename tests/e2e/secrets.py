@@ -39,19 +39,23 @@ def serve(status, headers, body):
 
 
 def journal(probe):
-    """A server repeats a credential in its response, which the report shows and the journal does not have."""
-    server = serve(400, {"content-type": "text/plain"}, b"no such user: hush-token")
+    """A server repeats the headers in its response, which the report shows and the journal does not have."""
+    server = serve(400, {"content-type": "text/plain"}, b"no such user: hush-token, hush-tenant of hush-key-0123, tiny")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "journal"
         url = f"http://127.0.0.1:{server.server_port}/mcp"
-        header = ["--header", "Authorization: Bearer hush-token", "--header", "X-Api-Key: hush-key-0123"]
-        command = [probe, "--timeout", "10", *header, "--journal", path, "http", url]
-        subprocess.run(command, capture_output=True, timeout=60, check=False)
+        headers = ["Authorization: Bearer hush-token", "X-Api-Key: hush-key-0123", "X-Tenant: hush-tenant", "X-Size: tiny"]
+        headers += ["Accept: application/json, text/event-stream"]
+        options = [option for header in headers for option in ("--header", header)]
+        command = [probe, "--timeout", "10", *options, "--journal", path, "http", url]
+        run = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         text = path.read_text()
         replay = subprocess.run([probe, "--replay", path], capture_output=True, text=True, timeout=60, check=False)
     server.shutdown()
     good = SECRET not in text and "no such user: secret1" in text and "differs" not in replay.stdout + replay.stderr
-    print("ok  " if good else "FAILED", "journal")
+    # What is too short to be looked for is told.
+    good = good and run.stderr.count("the journal may contain") == 1 and "the value of x-size" in run.stderr
+    print("ok  " if good else "FAILED", "journal", "" if good else run.stderr + text)
     return good
 
 

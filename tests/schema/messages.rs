@@ -279,15 +279,15 @@ fn requests(options: Options, version: ProtocolVersion) -> Talk {
     let mut talk = Talk::ready(options, server(version));
     let arguments = json!({"text": "\u{0}\u{1f600}\"\\", "n": 1.5e300, "deep": [[{}]]});
     talk.request(Request::call_tool("a", None));
-    talk.request(Request::call_tool("a \"b\"", Some(&raw(arguments.clone()))).progress().trace(trace()));
+    talk.request(Request::call_tool("a \"b\"", Some(&raw(arguments.clone()))).progress(true).trace(trace()));
     let given = json!({"name": "a", "arguments": arguments, "_meta": {"progressToken": "mine", "x/y": 1}});
     talk.request(Request::new("tools/call").with_params(&given).unwrap());
-    talk.request(Request::new("tools/call").with_params(&given).unwrap().progress().trace(trace()));
+    talk.request(Request::new("tools/call").with_params(&given).unwrap().progress(true).trace(trace()));
     talk.request(Request::get_prompt("p", []));
     talk.request(Request::get_prompt("p", [("name", "va\nlue")]).trace(trace()));
     talk.request(Request::read_resource("test:a"));
     talk.request(Request::complete(Reference::Prompt("p"), "name", "va"));
-    talk.request(Request::complete(Reference::Resource("test:{a}"), "a", "").progress());
+    talk.request(Request::complete(Reference::Resource("test:{a}"), "a", "").progress(true));
     talk.request(Request::new("resources/list"));
     let now = talk.host.now;
     for uri in ["test:a", "test:%22b"] {
@@ -379,7 +379,7 @@ fn rounds(options: Options, version: ProtocolVersion) -> Talk {
         })
     });
     let mut talk = Talk::ready(options, server);
-    let call = Request::call_tool("a", Some(&raw(json!({"x": 1})))).progress().trace(trace());
+    let call = Request::call_tool("a", Some(&raw(json!({"x": 1})))).progress(true).trace(trace());
     let request = talk.request(call);
     talk.serve();
     for _ in 0..2 {

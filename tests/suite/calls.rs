@@ -77,9 +77,10 @@ fn typed_requests_match_the_specification() {
         for (typed, method, params) in cases.clone() {
             let (_, mut sent) = request(&mut host, typed);
             assert_eq!(sent["method"], method);
-            if modern {
-                sent["params"].as_object_mut().unwrap().remove("_meta").expect("metadata on every request");
-            }
+            let meta = sent["params"].as_object_mut().unwrap().remove("_meta");
+            let token = meta.as_ref().and_then(|meta| meta.get("progressToken"));
+            assert_eq!(token, if method == "tools/call" { Some(&sent["id"]) } else { None });
+            assert!(!modern || meta.is_some(), "metadata on every request");
             assert_eq!(sent["params"], params);
         }
     }
@@ -101,8 +102,7 @@ fn reported_progress(host: &Host) -> Vec<u64> {
 #[test]
 fn progress_extends_the_deadline_up_to_its_limit() {
     let mut host = ready(options(), false);
-    let call =
-        Request::call_tool("a", None).progress().timeout(Duration::from_secs(10)).max_timeout(Duration::from_secs(35));
+    let call = Request::call_tool("a", None).timeout(Duration::from_secs(10)).max_timeout(Duration::from_secs(35));
     let (id, sent) = request(&mut host, call);
     let token = sent["params"]["_meta"]["progressToken"].clone();
     for done in 0..5 {
@@ -118,7 +118,8 @@ fn progress_extends_the_deadline_up_to_its_limit() {
 #[test]
 fn unrequested_progress_extends_no_deadline() {
     let mut host = ready(options(), false);
-    let (id, sent) = request(&mut host, Request::call_tool("a", None).timeout(Duration::from_secs(10)));
+    let call = Request::call_tool("a", None).progress(false).timeout(Duration::from_secs(10));
+    let (id, sent) = request(&mut host, call);
     assert_eq!(sent["params"].get("_meta"), None);
     host.wait(Duration::from_secs(9));
     host.receive(progress(&sent["id"], 1));
@@ -131,7 +132,7 @@ fn unrequested_progress_extends_no_deadline() {
 #[test]
 fn progress_is_reported_ten_times_a_second_at_most() {
     let mut host = ready(options(), true);
-    let (_, sent) = request(&mut host, Request::call_tool("a", None).progress());
+    let (_, sent) = request(&mut host, Request::call_tool("a", None).progress(true));
     let token = sent["params"]["_meta"]["progressToken"].clone();
     for done in 0..1000 {
         host.receive(progress(&token, done));

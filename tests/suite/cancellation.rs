@@ -122,7 +122,7 @@ fn a_timeout_names_the_deadline_that_passed() {
         [(0, 90, TimeBound::Timeout), (1, 90, TimeBound::Timeout), (4, 90, TimeBound::Total)]
     {
         let mut host = ready(legacy());
-        let request = Request::call_tool("x", None).timeout(seconds(30)).max_timeout(seconds(max)).progress();
+        let request = Request::call_tool("x", None).timeout(seconds(30)).max_timeout(seconds(max)).progress(true);
         let (id, sent) = call(&mut host, request);
         for step in 0..progress {
             host.wait(seconds(20));

@@ -1,7 +1,7 @@
 //! The first connection of a client: it is tried a few times before the client is parked.
 
 use crate::common::{Host, Server, legacy, options, reconnecting, seconds, tools};
-use mcp_proto::{Cause, Event, FailureKind, OpenFailure, Options, Outcome, Recovery, Request, Transport};
+use mcp_proto::{Cause, Event, FailureKind, OpenFailure, Options, Outcome, Recovery, Request, Time, Transport};
 use serde_json::json;
 
 /// How a connection ends before the client is ready.
@@ -14,7 +14,7 @@ enum End {
     RefusesList,
 }
 
-const ENDS: [End; 5] = [End::Unreachable, End::Exits, End::Silent, End::RefusesHandshake, End::RefusesList];
+const ENDS: [End; 4] = [End::Exits, End::Silent, End::RefusesHandshake, End::RefusesList];
 
 impl End {
     const fn kind(self) -> FailureKind {
@@ -70,6 +70,43 @@ fn wait_for_open(host: &mut Host) {
     host.wait(deadline - host.now);
     assert_eq!(host.opens, opens + 1);
     host.take_sent();
+}
+
+/// A server that starts beside the client, as in any compose file.
+#[test]
+fn nobody_listens_yet_the_server_is_tried_for_as_long_as_the_connect_timeout() {
+    for (connect, bound) in [(Some(seconds(20)), seconds(20)), (None, seconds(60))] {
+        let mut host = opening({
+            let mut options = reconnecting(legacy());
+            options.timeouts.connect = connect;
+            options
+        });
+        let mut attempts = 0;
+        while host.now < Time::ZERO + bound {
+            attempts += 1;
+            End::Unreachable.end_connection(&mut host);
+            let (kind, next) = last_down(&host);
+            assert_eq!(kind, FailureKind::Connect);
+            assert!(matches!(next, Recovery::Reopen { .. }), "{attempts} {next:?}");
+            wait_for_open(&mut host);
+        }
+        assert!((6..=9).contains(&attempts), "{attempts}");
+        End::Unreachable.end_connection(&mut host);
+        assert!(matches!(last_down(&host).1, Recovery::Parked { .. }));
+    }
+    // One that listens at last is ready at once.
+    let mut host = opening(reconnecting(legacy()));
+    for _ in 0..5 {
+        End::Unreachable.end_connection(&mut host);
+        wait_for_open(&mut host);
+    }
+    host.transport(Transport::Opened);
+    host.serve(&mut Server::legacy(json!({"tools": {}})).result("tools/list", tools(&["x"])));
+    assert!(host.is_ready());
+    // The failure is told at once without reconnects.
+    let mut host = opening(legacy());
+    End::Unreachable.end_connection(&mut host);
+    assert_eq!(host.failure_kind(), Some(FailureKind::Connect));
 }
 
 #[test]

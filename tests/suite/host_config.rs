@@ -608,6 +608,7 @@ fn every_key_that_differs_is_named() {
         (address, "url: \"http://x\"\nauth: oauth", "auth"),
         (program, "command: x\nenabled: no", "enabled"),
         (program, "command: x\ntimeout: 1", "timeout"),
+        (program, "command: x\nmax_timeout: 1", "max_timeout"),
         (program, "command: x\nconnect_timeout: 1", "connect_timeout"),
         (program, "command: x\nsupports_parallel_tool_calls: yes", "supports_parallel_tool_calls"),
         (program, "command: x\ntrust: no", "trust"),
@@ -627,7 +628,9 @@ fn every_key_that_differs_is_named() {
         let changes = Changes::between(&entry(base), &entry(line));
         assert_eq!(changes.changed.len(), 1, "{line}");
         assert_eq!(changes.changed[0].keys, [key]);
-        assert_eq!(changes.changed[0].needs_session(), !key.starts_with("tools."), "{key}");
+        let live = ["timeout", "max_timeout", "connect_timeout", "supports_parallel_tool_calls", "trust"];
+        let needs_session = !key.starts_with("tools.") && !live.contains(&key);
+        assert_eq!(changes.changed[0].needs_session(), needs_session, "{key}");
     }
 }
 

@@ -2,7 +2,9 @@
 
 use crate::common::legacy;
 use crate::rig::{Rig, configuration, with_tools};
+use mcp_proto::Outcome;
 use mcp_proto::host::config::{Changes, Configuration};
+use mcp_proto::host::hub::HubEvent;
 use mcp_proto::host::results::{MIN_BYTES, Omission, bound, bound_text};
 use mcp_proto::protocol::content::{Block, ToolResult};
 use proptest::prelude::*;
@@ -120,26 +122,39 @@ fn a_text_for_a_model_is_bounded() {
 }
 
 #[test]
-fn an_entry_bounds_the_results_of_its_server() {
+fn a_hub_bounds_the_results_of_a_server_as_its_entry_says() {
+    let long = json!({"content": [text(&"x".repeat(5_000))]});
     let mut rig = Rig::of(legacy()).peer("a", with_tools(&["x"])).peer("b", with_tools(&["x"]));
+    for name in ["a", "b"] {
+        rig.answers(name, "tools/call", long.clone());
+    }
     let bound_to = |max: Value| {
         configuration(json!({"a": {"command": "a", "tools": {"max_result_bytes": max}}, "b": {"command": "b"}}))
     };
     rig.configure(bound_to(json!(2_000)));
     rig.open();
     rig.serve();
-    let result = raw(&json!({"content": [text(&"x".repeat(5_000))]}));
-    assert!(rig.hub.bounded("a", &result).result.get().len() <= 2_000);
-    for server in ["b", "nobody"] {
-        assert_eq!(rig.hub.bounded(server, &result).result.get(), result.get());
-    }
+    let call = |rig: &mut Rig, tool: &str| {
+        let call = rig.call(tool);
+        rig.serve();
+        let ended = rig.events.iter().find_map(|event| match event {
+            HubEvent::Finished { call: ended, outcome: Outcome::Result(result), left_out, .. } if *ended == call => {
+                Some((result.get().to_owned(), left_out.map(|left_out| left_out.max_bytes)))
+            }
+            _ => None,
+        });
+        ended.unwrap()
+    };
+    let (result, left_out) = call(&mut rig, "mcp_a_x");
+    assert!(result.len() <= 2_000 && left_out == Some(2_000), "{left_out:?}");
+    assert_eq!(call(&mut rig, "mcp_b_x"), (long.to_string(), None), "without a bound, byte for byte");
     let handle = rig.hub.handle("a");
     rig.configure(bound_to(json!("3000")));
     rig.serve();
     assert_eq!(rig.hub.handle("a"), handle, "the session stays");
-    assert_eq!(rig.hub.bounded("a", &result).left_out.unwrap().max_bytes, 3_000);
+    assert_eq!(call(&mut rig, "mcp_a_x").1, Some(3_000));
     rig.configure(bound_to(json!(0)));
-    assert!(rig.hub.bounded("a", &result).left_out.is_none(), "0 means no limit");
+    assert_eq!(call(&mut rig, "mcp_a_x").1, None, "0 means no limit");
 }
 
 #[test]

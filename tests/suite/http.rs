@@ -769,7 +769,7 @@ fn cancelling_a_waiting_retry_sends_nothing() {
     ];
     for wait in waits {
         let mut web = ready(&mut site());
-        let (request, call) = web.call("a");
+        let (request, call) = repeatable(&mut web);
         wait(&mut web, &call);
         assert_eq!(web.outcome(request), "open");
         web.session.cancel(web.now, request).unwrap();
@@ -1077,7 +1077,7 @@ fn a_call_that_waits_for_the_get_stream_delays_no_event() {
 #[test]
 fn server_requests_and_notifications_precede_the_response() {
     let mut web = connect(with_elicitation(legacy()), &mut site());
-    let request = web.request(tool("a").progress());
+    let request = web.request(tool("a").progress(true));
     let call = web.take_one();
     web.head(&call, 200, &STREAM);
     let token = call.json()["params"]["_meta"]["progressToken"].clone();
@@ -1149,13 +1149,87 @@ fn a_stream_that_stays_open_after_its_response_is_dropped() {
 
 // Busy servers.
 
+/// A call that may be sent again although it may have run, and its exchange.
+fn repeatable(web: &mut Web) -> (mcp_proto::RequestId, Exchange) {
+    let request = web.request(tool("a").replay(true));
+    (request, web.take_one())
+}
+
+/// A server with a resource.
+fn library() -> Site {
+    Site::legacy(json!({"resources": {}}))
+        .result("resources/list", json!({"resources": []}))
+        .result("resources/templates/list", json!({"resourceTemplates": []}))
+        .result("resources/read", json!({"contents": []}))
+}
+
+#[test]
+fn after_each_refusal_a_busy_server_is_left_alone_at_least_twice_as_long() {
+    for (after, waits) in [("0", [100, 200, 400, 800, 1600, 3200]), ("3", [3000, 6000, 12_000, 24_000, 48_000, 96_000])]
+    {
+        for status in [429, 503] {
+            let mut site = library();
+            let mut web = ready(&mut site);
+            let request = web.request(Request::read_resource("x:1").timeout(seconds(600)));
+            let mut read = web.take_one();
+            for wait in waits {
+                web.reply(&read, Reply::status(status).with("retry-after", after));
+                web.wait(millis(wait - 1));
+                assert!(web.take().is_empty(), "{status} {after} {wait}");
+                web.wait(millis(1));
+                read = web.take_one();
+            }
+            web.end_with(&read, site.reply(&read));
+            assert!(was_answered(&web, request), "{status} {after}");
+            // The next request is another one.
+            web.request(Request::read_resource("x:1"));
+            let read = web.take_one();
+            web.reply(&read, Reply::status(status).with("retry-after", after));
+            web.wait(millis(waits[0]));
+            assert_eq!(web.take_names(), ["resources/read"]);
+        }
+    }
+}
+
+/// A gateway may answer for a server that runs the call.
+#[test]
+fn a_call_answered_503_with_retry_after_ends_with_the_status_unless_it_may_be_sent_again() {
+    for (options, mut site) in [(legacy(), site()), (options(), modern_site())] {
+        let mut web = connect(options, &mut site);
+        let (request, call) = web.call("a");
+        web.reply(&call, Reply::text(503, "try later").with("retry-after", "1"));
+        let Outcome::Error(error) = web.result_of(request) else { panic!("{:?}", web.ended(request)) };
+        assert!(error.to_string().contains("503") && error.to_string().contains("try later"), "{error}");
+        web.wait(seconds(60));
+        assert_eq!((web.count("tools/call"), web.is_ready()), (1, true));
+        // It did not run.
+        let (_, call) = web.call("a");
+        web.reply(&call, Reply::status(429).with("retry-after", "1"));
+        web.wait(seconds(1));
+        assert_eq!(web.count("tools/call"), 3);
+    }
+    // One that may run twice is sent as often as after a loss.
+    let mut site = site().on("tools/call", |_| Reply::status(503).with("retry-after", "1"));
+    let mut web = ready(&mut site);
+    let request = web.request(tool("a").replay(true));
+    web.serve(&mut site);
+    web.wait_and_serve(seconds(10), &mut site);
+    assert_eq!((web.count("tools/call"), web.outcome(request)), (3, "Error".into()));
+    let mut site = library().first("resources/read", 2, |_| Reply::status(503).with("retry-after", "1"));
+    let mut web = ready(&mut site);
+    let request = web.request(Request::read_resource("x:1"));
+    web.serve(&mut site);
+    web.wait_and_serve(seconds(3), &mut site);
+    assert!(was_answered(&web, request), "what only reads goes again");
+}
+
 #[test]
 fn a_busy_server_gets_the_request_again_after_retry_after_seconds() {
     for status in [429, 503] {
         for (after, wait) in [("3", 3000), (" 2 ", 2000), ("0", 100), ("soon", 1000), ("", 1000), ("  ", 1000)] {
             let mut site = site();
             let mut web = ready(&mut site);
-            let (request, call) = web.call("a");
+            let (request, call) = repeatable(&mut web);
             web.reply(&call, Reply::text(status, "slow down").with("retry-after", after));
             assert_eq!(web.outcome(request), "open");
             web.wait(millis(wait - 1));
@@ -1163,7 +1237,7 @@ fn a_busy_server_gets_the_request_again_after_retry_after_seconds() {
             web.wait(millis(1));
             let again = web.take_named("tools/call");
             assert_eq!((again.headers(), again.of), (call.headers(), Some(request)));
-            assert_eq!(again.json()["params"], call.json()["params"]);
+            assert_eq!(again.json()["params"]["name"], call.json()["params"]["name"]);
             web.end_with(&again, site.reply(&again));
             assert!(was_answered(&web, request) && web.quirks().is_empty());
         }
@@ -1179,13 +1253,13 @@ fn a_resent_message_has_a_new_id_for_progress_and_cancellation() {
             let is_legacy = options.eras == legacy().eras;
             let mut web = connect(options, &mut site);
             let busy = || Reply::status(status).with("retry-after", "1");
-            let request = web.request(tool("a").progress());
+            let request = web.request(tool("a").progress(true).replay(true));
             let call = web.take_one();
             web.reply(&call, busy());
             web.wait(seconds(1));
             let again = web.take_named("tools/call");
             web.reply(&again, busy());
-            web.wait(seconds(1));
+            web.wait(seconds(2));
             let third = web.take_named("tools/call");
             let ids = [&call, &again, &third].map(|exchange| exchange.json()["id"].as_u64().unwrap());
             assert!(ids[0] < ids[1] && ids[1] < ids[2], "{ids:?}");
@@ -1291,7 +1365,7 @@ fn a_busy_server_gets_the_request_again_after_an_hour_at_the_latest() {
     let dates = [("date", "Wed, 21 Oct 2026 07:28:00 GMT"), ("retry-after", "Fri, 31 Dec 9999 23:59:59 GMT")];
     for headers in [&dates[..], &[("retry-after", "99999999999999999999999")], &[("retry-after", "3601")]] {
         let mut web = ready(&mut site());
-        let request = web.request(tool("a").timeout(seconds(86_400)).max_timeout(seconds(86_400)));
+        let request = web.request(tool("a").replay(true).timeout(seconds(86_400)).max_timeout(seconds(86_400)));
         let call = web.take_one();
         let reply = headers.iter().fold(Reply::status(503), |reply, (name, value)| reply.with(name, value));
         web.reply(&call, reply);
@@ -1312,7 +1386,7 @@ fn a_busy_server_gets_handshake_and_list_requests_again() {
             let mut site = site().first(name, 2, |_| Reply::status(503).with("retry-after", "2"));
             let mut web = Web::connect(options.clone(), &mut site);
             assert!(!web.is_ready());
-            web.wait_and_serve(seconds(4), &mut site);
+            web.wait_and_serve(seconds(2 + 4), &mut site);
             assert!(web.is_ready(), "{name}: {:?}", web.failure());
             assert_eq!((web.count(name), web.quirks()), (3, vec![]));
         }

@@ -764,7 +764,7 @@ impl World {
                     1 => Request::read_resource("r:1"),
                     2 => Request::get_prompt("p", []),
                     3 => Request::new("vendor/thing"),
-                    _ => Request::call_tool("unlisted", None).progress(),
+                    _ => Request::call_tool("unlisted", None).progress(true),
                 };
                 let accepted =
                     self.command(|session, now| session.request(now, request().timeout(Duration::from_secs(7))));

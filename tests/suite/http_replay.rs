@@ -2,7 +2,7 @@
 //! server sends, and every request ends once.
 //!
 //! The server of these tests counts the calls that ran. A POST counts when it is sent, unless the response shows that
-//! it did not run: by its status (a redirect, 401, 403, 429, 503 with `Retry-After`, 404 for a session, 400 or 503 with
+//! it did not run: by its status (a redirect, 401, 403, 429, 404 for a session, 400 or 503 with
 //! an error that names the transport's session, 400 for headers), or the server was unreachable. Everything else may
 //! have run: success statuses with any error, other refusals, exchanges that break, hang or are dropped.
 
@@ -509,7 +509,7 @@ impl World {
 
     /// Whether a reaction shows that the POST of a call did not run.
     fn did_not_run(&self, exchange: &Exchange, reaction: &Reaction) -> bool {
-        let Reaction::Answer { status, body, retry_after, end, .. } = reaction else {
+        let Reaction::Answer { status, body, end, .. } = reaction else {
             return matches!(reaction, Reaction::Unreachable | Reaction::Redirect(..));
         };
         let held = exchange.header(SESSION).is_some();
@@ -521,10 +521,10 @@ impl World {
         let modern = self.kind == Kind::Modern;
         match status {
             401 | 403 | 429 => true,
-            503 if retry_after.is_some() => true,
             404 if held => true,
             400 | 503 if held && text.is_some_and(Text::names_the_session) => true,
-            400..500 if modern && code == Some(-32020) => true,
+            // The version or the era was refused, or the method.
+            400..500 if matches!(code, Some(-32020 | -32021 | -32022 | -32601)) => true,
             200..300 => modern && matches!((body, end), (Body::InputRequired, End::Whole | End::Never)),
             _ => false,
         }

@@ -1,5 +1,6 @@
 //! The hub: starts, routing, utility tools, the breaker, reloads, saved toolsets.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::common::{Host, KEY, Server, Steps, legacy, options, tools};
@@ -9,7 +10,7 @@ use mcp_proto::catalog::FingerprintKey;
 use mcp_proto::host::config::{Configuration, Document, Entry};
 use mcp_proto::host::hub::ServerState as State;
 use mcp_proto::host::hub::{Breaker, CallError, HubCommandError, HubEvent, HubOptions};
-use mcp_proto::host::names::{Names, Target};
+use mcp_proto::host::names::{Names, Renamed, Target};
 use mcp_proto::host::toolset::{Suspicion, Why};
 use mcp_proto::host::{Saved, Utility};
 use mcp_proto::protocol::Family;
@@ -287,8 +288,10 @@ fn calls_reach_the_right_one_of_two_servers_with_the_same_tool() {
     let mut rig = rig().peer("a", answers("a")).peer("b", answers("b")).up(&["a", "b"]);
     assert_eq!(rig.outcome_of("mcp_b_x", json!({"k": 1})), r#"{"of":"b"}"#);
     assert_eq!(rig.outcome_of("mcp_a_x", json!({"k": 2})), r#"{"of":"a"}"#);
-    assert_eq!(rig.received_params("a", "tools/call"), [json!({"name": "x", "arguments": {"k": 2}})]);
-    assert_eq!(rig.received_params("b", "tools/call"), [json!({"name": "x", "arguments": {"k": 1}})]);
+    for (server, arguments) in [("a", json!({"k": 2})), ("b", json!({"k": 1}))] {
+        let [params] = &rig.received_params(server, "tools/call")[..] else { panic!("one call") };
+        assert_eq!((&params["name"], &params["arguments"]), (&json!("x"), &arguments));
+    }
 }
 
 #[test]
@@ -422,7 +425,7 @@ fn one_call_at_a_time_unless_the_entry_allows_parallel_calls() {
         rig.call(name);
     }
     rig.serve();
-    assert_eq!((rig.withheld_count("a"), rig.withheld_count("b")), (1, 2));
+    assert_eq!((rig.withheld("a").len(), rig.withheld("b").len()), (1, 2));
     rig.release("a");
     assert_eq!(rig.received_params("a", "tools/call").len(), 2);
     rig.release("b");
@@ -777,6 +780,51 @@ fn start_and_authorized_reset_the_breaker() {
     }
 }
 
+/// Neither the call in flight nor the lists of the server notice.
+#[test]
+fn a_changed_timeout_restarts_nothing() {
+    let mut rig = simple();
+    rig.get("a").unanswered = Some("tools/call");
+    let call = rig.call("mcp_a_x");
+    rig.take_log();
+    let entry = json!({"command": "a", "timeout": 5, "max_timeout": 7, "connect_timeout": 9, "trust": true,
+        "supports_parallel_tool_calls": true});
+    rig.configure(one(entry));
+    rig.serve();
+    assert_eq!((rig.count("a: open"), rig.count("a: shut"), rig.outcome(call).as_str()), (0, 0, "open"));
+    // The next call has the new timeouts.
+    let next = rig.call("mcp_a_x");
+    assert_eq!(rig.hub.deadline(), Some(rig.now + secs(5)));
+    rig.wait(secs(5));
+    assert_eq!((rig.outcome(call).as_str(), rig.outcome(next).as_str()), ("open", "TimedOut"));
+    rig.wait(secs(115));
+    assert_eq!(rig.outcome(call), "TimedOut", "a call keeps its deadline");
+}
+
+/// opencode #28186, #32477; oh-my-pi #12259
+#[test]
+fn progress_extends_a_call_up_to_max_timeout() {
+    for (timeout, max_timeout, ends) in
+        [(10, json!(25), 25), (10, json!(null), 600), (10, json!(10), 10), (30, json!(20), 20)]
+    {
+        let mut rig = rig().peer("a", with_tools(&["x"]));
+        rig.configure(one(json!({"command": "a", "timeout": timeout, "max_timeout": max_timeout})));
+        rig.open();
+        rig.serve();
+        rig.get("a").unanswered = Some("tools/call");
+        let call = rig.call("mcp_a_x");
+        rig.serve();
+        let token = rig.withheld("a")[0]["params"]["_meta"]["progressToken"].clone();
+        for second in 1..=ends {
+            assert_eq!(rig.outcome(call), "open", "{timeout} {max_timeout} {second}");
+            rig.wait(secs(1));
+            let params = json!({"progressToken": token, "progress": second});
+            rig.write_to_output("a", &json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}));
+        }
+        assert_eq!(rig.outcome(call), "TimedOut", "{timeout} {max_timeout}");
+    }
+}
+
 #[test]
 fn calls_to_a_server_that_is_starting_are_no_failures() {
     let mut rig = rig().peer("a", with_tools(&["x"])).with_behaviour("a", Behaviour::Silent);
@@ -1040,7 +1088,7 @@ fn a_call_during_a_session_change_waits() {
     rig.serve();
     rig.take_log();
     // Another timeout needs a new session, and the tools stay the same.
-    rig.configure(one(json!({"command": "a", "timeout": 9})));
+    rig.configure(one(json!({"command": "a", "keepalive_interval": 900})));
     rig.get("a").unanswered = None;
     rig.serve();
     assert_eq!(rig.outcome(former), "Unknown");
@@ -1055,10 +1103,10 @@ fn a_call_during_a_session_change_waits() {
 }
 
 #[test]
-fn changing_timeout_and_filters_together_reports_only_the_filtered_tools() {
+fn changing_keepalive_and_filters_together_reports_only_the_filtered_tools() {
     let mut rig = rig().peer("a", with_tools(&["x", "y"])).up(&["a"]);
     rig.take_log();
-    rig.configure(one(json!({"command": "a", "timeout": 9, "tools": {"exclude": "x"}})));
+    rig.configure(one(json!({"command": "a", "keepalive_interval": 900, "tools": {"exclude": "x"}})));
     rig.wait(secs(1));
     let reported: Vec<_> = rig.log.iter().filter(|line| line.contains(" mcp_")).collect();
     assert_eq!(reported, ["a - mcp_a_x"]);
@@ -1075,8 +1123,8 @@ fn a_server_started_before_the_hub_opens_survives_changes() {
     rig.serve();
     assert_eq!((rig.functions(), rig.count("ready")), (vec!["mcp_a_x".into()], 0));
     rig.get("a").ignores_end_of_input = true;
-    for timeout in [9, 8] {
-        rig.configure(one(json!({"command": "a", "timeout": timeout})));
+    for interval in [900, 800] {
+        rig.configure(one(json!({"command": "a", "keepalive_interval": interval})));
         rig.serve();
     }
     rig.end_process("a");
@@ -1088,7 +1136,7 @@ fn a_server_started_before_the_hub_opens_survives_changes() {
 fn a_kept_toolset_is_removed_if_the_new_session_fails() {
     let mut rig = simple();
     rig.set_behaviour("a", Behaviour::DoesNotStart);
-    rig.configure(one(json!({"command": "a", "timeout": 9})));
+    rig.configure(one(json!({"command": "a", "keepalive_interval": 900})));
     assert_eq!(rig.functions(), ["mcp_a_x"]);
     rig.serve();
     assert_eq!((rig.state("a"), rig.functions()), (Some(State::Failed), vec![]));
@@ -1127,23 +1175,92 @@ fn a_renamed_server_is_another_server() {
     assert_eq!((rig.count("a: shut"), rig.count("b: open"), rig.functions()), (1, 1, vec!["mcp_b_x".into()]));
 }
 
+/// The exposed name of each tool, by server.
+fn exposed(rig: &Rig) -> Vec<(String, String)> {
+    let names = rig.hub.names();
+    let functions = rig.functions().into_iter();
+    functions
+        .map(|name| (names.resolve(&name).map(|it| format!("{}/{}", it.server, it.target.name())).unwrap(), name))
+        .collect()
+}
+
+/// opencode: one name must not run on another server in the next run.
 #[test]
-fn exposed_names_stay_when_other_servers_come_and_go() {
+fn exposed_names_do_not_depend_on_which_server_comes_up_first() {
+    let servers = ["my-api", "my_api", "my.api", "a", "a_b", "a-b"];
+    let tools = ["delete", "b_x", "x", "b-x"];
+    let all = || servers.iter().fold(rig(), |rig, server| rig.peer(server, with_tools(&tools)));
+    let mut expected = exposed(&all().up(&servers));
+    expected.sort();
+    assert!(expected.contains(&("my_api/delete".into(), "mcp_my_api_delete".into())));
+    assert!(expected.contains(&("a_b/x".into(), "mcp_a_b_x".into())), "the longer name of a server precedes");
+    assert!(expected.contains(&("a/delete".into(), "mcp_a_delete".into())));
+    let unique: BTreeSet<_> = expected.iter().map(|(_, name)| name).collect();
+    assert_eq!((unique.len(), expected.len()), (24, 24));
+    // The servers come up one by one, in each order that begins with another one; names never change meanwhile.
+    for first in 0..servers.len() {
+        let mut rig = all();
+        for server in servers {
+            rig.set_behaviour(server, Behaviour::DoesNotStart);
+        }
+        rig.configure(programs(&servers));
+        rig.open();
+        rig.serve();
+        for at in 0..servers.len() {
+            let server = servers[(first + at) % servers.len()];
+            rig.set_behaviour(server, Behaviour::Answers);
+            rig.hub.start(rig.now, server).unwrap();
+            rig.collect();
+            rig.serve();
+            for known in exposed(&rig) {
+                assert!(expected.contains(&known), "{known:?}");
+            }
+        }
+        assert_eq!(exposed(&rig).len(), expected.len());
+    }
+}
+
+#[test]
+fn exposed_names_follow_the_configured_servers() {
     let mut rig = rig().peer("my-api", with_tools(&["x"])).peer("my.api", with_tools(&["x"])).up(&["my-api"]);
     assert_eq!(rig.functions(), ["mcp_my_api_x"]);
     rig.configure(programs(&["my-api", "my.api"]));
+    assert!(rig.functions()[0].starts_with("mcp_my_api_x_"), "before the other one is up");
     rig.serve();
     let names = rig.functions();
-    assert_eq!(names[0], "mcp_my_api_x");
-    assert!(names[1].starts_with("mcp_my_api_x_"), "{names:?}");
+    assert!(names.iter().all(|name| name.starts_with("mcp_my_api_x_")), "neither needed no change: {names:?}");
     rig.outcome_of(&names[1], json!({}));
     assert_eq!(
         (rig.received_params("my-api", "tools/call").len(), rig.received_params("my.api", "tools/call").len()),
         (0, 1)
     );
+    assert!(matches!(rig.try_call("mcp_my_api_x", json!({})), Err(CallError::UnknownTool { .. })));
     rig.configure(programs(&["my.api"]));
     rig.serve();
-    assert_eq!(rig.functions(), names[1..]);
+    assert_eq!(rig.functions(), ["mcp_my_api_x"]);
+    assert_eq!(rig.count(&format!("my.api - {}", names[1])), 1, "{:#?}", rig.log);
+}
+
+#[test]
+fn a_name_that_is_cut_or_changed_is_reported() {
+    let long = "t".repeat(70);
+    let mut rig = rig().peer("a", with_tools(&["plain", "with-hyphen", &long]));
+    rig.configure(programs(&["a"]));
+    rig.open();
+    rig.serve();
+    let [renamed] = &rig
+        .events
+        .iter()
+        .filter_map(|event| match event {
+            HubEvent::ToolsetChanged { renamed, .. } => Some(renamed.clone()),
+            _ => None,
+        })
+        .collect::<Vec<_>>()[..]
+    else {
+        panic!("{:?}", rig.events)
+    };
+    let renamed: Vec<_> = renamed.iter().map(|it| (&*it.tool, it.name.len(), it.why)).collect();
+    assert_eq!(renamed, [(&*long, 64, Renamed::TooLong), ("with-hyphen", 17, Renamed::Characters)]);
 }
 
 #[test]
@@ -1289,7 +1406,7 @@ fn calls_to_a_server_that_never_started_end() {
 fn a_list_call_waiting_for_a_second_session_ends_with_it() {
     let mut rig = rig().peer("a", full(&["x"], &["r"], &[])).up(&["a"]);
     rig.get("a").ignores_end_of_input = true;
-    rig.configure(one(json!({"command": "a", "timeout": 9})));
+    rig.configure(one(json!({"command": "a", "keepalive_interval": 900})));
     let list = rig.call("mcp_a_list_resources");
     rig.configure(configuration(json!({})));
     rig.serve();
@@ -1570,7 +1687,7 @@ fn a_toolset_saved_with_another_entry_is_stale() {
 
 #[test]
 fn a_changed_entry_discards_the_restored_toolset() {
-    for entry in [json!({"command": "other"}), json!({"command": "a", "timeout": 9})] {
+    for entry in [json!({"command": "other"}), json!({"command": "a", "keepalive_interval": 900})] {
         for open in [false, true] {
             let mut rig = rig().peer("a", with_tools(&["z"]));
             rig.configure(programs(&["a"]));
@@ -1595,7 +1712,7 @@ fn a_changed_entry_discards_the_restored_toolset() {
 
 #[test]
 fn restore_during_a_session_change_does_not_delay_calls() {
-    let entry = || one(json!({"command": "a", "timeout": 9}));
+    let entry = || one(json!({"command": "a", "keepalive_interval": 900}));
     let mut other = rig().peer("a", full(&["x"], &["r"], &[]));
     other.configure(entry());
     other.open();
@@ -1686,7 +1803,7 @@ fn a_server_over_http_is_used_like_one_over_stdio() {
     rig.serve();
     assert_eq!(rig.functions(), ["mcp_a_x", "mcp_a_list_resources", "mcp_a_read_resource"]);
     assert!(rig.outcome_of("mcp_a_x", json!({})).contains("content"));
-    assert!(rig.requests.iter().all(|(_, request)| request.uri() == URL));
+    assert!(rig.requests.iter().all(|(.., request)| request.uri() == URL));
     rig.close();
     rig.wait(secs(60));
     assert_eq!(rig.log.last().unwrap(), "closed");
@@ -1919,7 +2036,7 @@ fn progress_of_a_trial_closes_the_breaker() {
     let mut rig = failing();
     (0..3).for_each(|_| fail(&mut rig));
     rig.wait(secs(60));
-    let adapted = rig.hub.call_with(rig.now, "mcp_a_x", None, |request| request.progress().timeout(secs(900)));
+    let adapted = rig.hub.call_with(rig.now, "mcp_a_x", None, |request| request.progress(true).timeout(secs(900)));
     rig.accept(adapted.unwrap());
     rig.collect();
     rig.serve();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use mcp_proto::catalog::FingerprintKey;
 use mcp_proto::host::config::Configuration;
-use mcp_proto::host::hub::{HubEvent, HubOptions};
+use mcp_proto::host::hub::{HubCommandError, HubEvent, HubOptions};
 use mcp_proto::journal::{
     self, End, HubAccepted, HubApplyError, HubInput, Input, JournalError, JournalLimits, Replay, replay,
 };
@@ -157,6 +157,27 @@ fn secrets_of_the_configuration_are_masked_equal_secrets_by_equal_masks() {
     assert_eq!(configurations[0]["files"]["env"]["LOG"], configurations[2]["files"]["env"]["LOG"]);
     assert_eq!(configurations[0]["faulty"], Value::Null);
     assert!(configurations[0]["web"]["url"].as_str().unwrap().contains("example.com/mcp?redacted-"));
+}
+
+#[test]
+fn a_configuration_that_is_refused_forgets_no_secret_of_the_one_that_stays() {
+    let mut options = HubOptions::new(Options::new("host", "1"));
+    options.session.limits.output = 1;
+    let mut hub = journal::Recorder::of_hub(options, 5, LIMITS());
+    let drain = |hub: &mut journal::Recorder<mcp_proto::host::hub::Hub>| while hub.poll().is_some() {};
+    hub.apply(Time::ZERO, HubInput::Configure(configuration("hush-1"))).unwrap();
+    hub.apply(Time::ZERO, HubInput::Open).unwrap();
+    let refused = hub.apply(Time::ZERO, HubInput::Configure(configuration("hush-2")));
+    assert!(matches!(refused, Err(HubApplyError::Command(HubCommandError::Unpolled { .. }))), "{refused:?}");
+    drain(&mut hub);
+    let same = hub.apply(Time::ZERO, HubInput::Configure(configuration("hush-1"))).unwrap();
+    assert!(matches!(&same, HubAccepted::Configured(changes) if changes.unchanged.len() == 2), "{same:?}");
+    drain(&mut hub);
+    hub.end();
+    let journal = hub.take();
+    assert!(!journal.contains("hush"));
+    let replayed = replay(journal.as_bytes(), LIMITS()).unwrap();
+    assert_eq!(replayed.lines, journal.lines().count());
 }
 
 #[test]

@@ -160,10 +160,10 @@ fn private_lists_of_a_replaced_session_stay_private() {
     let saved = |rig: &Rig| written(&rig.hub.save(rig.now, "a", KEY, AT).unwrap());
     assert_eq!((saved(&rig).scope, fresh_until(&saved(&rig)).is_some()), (CacheScope::Private, true));
     rig.get("a").unanswered = Some("tools/list");
-    let entry = json!({"a": {"command": "a", "timeout": 77}});
+    let entry = json!({"a": {"command": "a", "keepalive_interval": 900}});
     rig.configure(configuration(entry.clone()));
     rig.serve();
-    assert_eq!(rig.withheld_count("a"), 1);
+    assert_eq!(rig.withheld("a").len(), 1);
     let inherited = saved(&rig);
     assert_eq!((inherited.scope, fresh_until(&inherited)), (CacheScope::Private, None));
     assert!(inherited.is_for(Some("alice")) && !inherited.is_for(Some("bob")));

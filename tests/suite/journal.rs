@@ -414,7 +414,7 @@ fn input() -> impl Strategy<Value = Input> {
     prop_oneof![
         2 => Just(Input::Open),
         1 => Just(Input::Close),
-        2 => Just(Input::Request(Request::call_tool("echo", None).progress())),
+        2 => Just(Input::Request(Request::call_tool("echo", None).progress(true))),
         1 => Just(Input::Request(Request::new("initialize"))),
         1 => (request.clone(), prop::option::of(why()))
             .prop_map(|(request, reason)| Input::Cancel { request, reason }),

@@ -74,6 +74,85 @@ fn messages_of_the_server_postpone_the_ping() {
     assert_eq!(probe(&mut host)["method"], "ping");
 }
 
+/// A server that exits on the next `ping`.
+fn exit_on_ping(host: &mut Host, server: &mut Server) {
+    assert_eq!(probe(host)["method"], "ping");
+    host.close_transport();
+    reopen(host, server);
+}
+
+fn reopen(host: &mut Host, server: &mut Server) {
+    host.wait(Duration::from_secs(2));
+    host.transport(Transport::Opened);
+    host.serve(server);
+    assert!(host.is_ready(), "{:?}", host.events);
+    host.take_sent();
+}
+
+#[test]
+fn ping_exits_twice_in_a_row_are_one_step_down_the_ladder() {
+    let mut options = legacy();
+    options.reconnect = Some(Reconnect::default());
+    let mut server = listing();
+    let mut host = ready(options.clone(), &mut server);
+    exit_on_ping(&mut host, &mut server);
+    assert!(host.quirks().is_empty(), "once may be chance");
+    exit_on_ping(&mut host, &mut server);
+    assert_eq!(host.quirk_methods(QuirkKind::PingExits), ["ping"]);
+    for _ in 0..3 {
+        let list = probe(&mut host);
+        assert_eq!(list["method"], "prompts/list", "the cheapest list");
+        answer(&mut host, &list);
+    }
+    assert!(host.is_ready());
+    // It is remembered for the next connections.
+    host.close_transport();
+    reopen(&mut host, &mut server);
+    assert_eq!(probe(&mut host)["method"], "prompts/list");
+
+    let mut host = ready(options.clone(), &mut Server::legacy(json!({})));
+    for _ in 0..2 {
+        exit_on_ping(&mut host, &mut Server::legacy(json!({})));
+    }
+    host.wait(INTERVAL * 20);
+    assert!(host.take_sent().is_empty() && host.is_ready(), "nothing replaces it");
+}
+
+#[test]
+fn ping_exits_count_only_in_a_row_and_as_the_last_thing_that_was_sent() {
+    let mut options = legacy();
+    let mut reconnect = Reconnect::default();
+    (reconnect.max, reconnect.budget) = (Duration::from_secs(1), 100);
+    options.reconnect = Some(reconnect);
+    let mut server = listing();
+    // An answered `ping`, another loss, and a request after the `ping` begin a new row.
+    let breaks: [fn(&mut Host); 3] = [
+        |host| {
+            let ping = probe(host);
+            answer(host, &ping);
+            host.close_transport();
+        },
+        |host| host.close_transport(),
+        |host| {
+            probe(host);
+            host.session.request(host.now, Request::call_tool("a", None)).unwrap();
+            host.collect();
+            host.take_sent();
+            host.close_transport();
+        },
+    ];
+    for end in breaks {
+        let mut host = ready(options.clone(), &mut server);
+        for _ in 0..3 {
+            exit_on_ping(&mut host, &mut server);
+            end(&mut host);
+            reopen(&mut host, &mut server);
+        }
+        assert!(host.quirks().is_empty());
+        assert_eq!(probe(&mut host)["method"], "ping");
+    }
+}
+
 /// hermes-agent #50028, agent-framework #5634
 #[test]
 fn a_ping_answered_with_any_error_is_a_sign_of_life() {

@@ -632,7 +632,7 @@ impl World {
                 let accepted = self.command(|session, now| {
                     let params = RawValue::from_string("{\"name\": \"x\"}".into()).unwrap();
                     let request = Request::new(method).params(params).timeout(Duration::from_secs(7));
-                    session.request(now, if which >= 4 { request.progress().replay(which == 4) } else { request })
+                    session.request(now, if which >= 4 { request.progress(true).replay(which == 4) } else { request })
                 });
                 self.accepted.extend(accepted);
             }

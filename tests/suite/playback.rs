@@ -156,7 +156,7 @@ fn session<P: Peer>(
     seen.push(format!("{:?}", lists(&sim)));
     let requests = [
         tool("a"),
-        tool("slow").progress(),
+        tool("slow").progress(true),
         tool("asks"),
         Request::read_resource("r:1"),
         Request::get_prompt("p", []),

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use crate::common::{Host, Server, legacy, options, tools};
-use mcp_proto::{CommandError, Event, Family, FamilyStatus, QuirkKind};
+use mcp_proto::{CommandError, Event, Family, FamilyStatus, QuirkKind, Time};
 use serde_json::{Value, json};
 
 /// A server whose tools change at run time.
@@ -140,6 +140,8 @@ fn a_failed_refresh_keeps_the_list_and_is_repeated_with_backoff() {
         if *failing.borrow() { Err(json!({"code": -32603, "message": "not now"})) } else { Ok(tools(&["a", "b"])) }
     });
     let mut host = Host::connect(legacy(), &mut server);
+    let last_listed = |host: &Host| host.session.family(Family::Tools).last_listed;
+    assert_eq!(last_listed(&host), Some(Time::ZERO));
     *fails.borrow_mut() = true;
     host.receive(changed());
     for _ in 0..1200 {
@@ -152,12 +154,14 @@ fn a_failed_refresh_keeps_the_list_and_is_repeated_with_backoff() {
     assert_eq!(host.keys(Family::Tools), ["a", "b"]);
     assert_eq!(host.status(Family::Tools), FamilyStatus::Listed);
     assert!(host.session.family(Family::Tools).stale);
+    assert_eq!(last_listed(&host), Some(Time::ZERO), "the time of the last sync");
     *fails.borrow_mut() = false;
     for _ in 0..70 {
         host.wait(Duration::from_secs(1));
         host.serve(&mut server);
     }
     assert!(!host.session.family(Family::Tools).stale);
+    assert!(last_listed(&host) > Some(Time::ZERO + Duration::from_secs(120)));
     assert_eq!(host.status(Family::Tools), FamilyStatus::Listed);
 }
 

@@ -26,7 +26,7 @@ fn world(seed: u64, server: FakeServer, link: Link) -> (World, NodeId) {
 }
 
 fn call(sim: &mut World, node: NodeId, name: &str) -> Option<RequestId> {
-    let request = Request::call_tool(name, None).progress().timeout(seconds(60));
+    let request = Request::call_tool(name, None).progress(true).timeout(seconds(60));
     sim.tell(node, |now, client| client.request(now, request).ok()).unwrap()
 }
 

@@ -688,7 +688,7 @@ fn a_tool_is_called_as_a_task_if_it_requires_that_and_the_server_runs_tools_as_t
 #[test]
 fn a_legacy_task_is_polled_until_its_end_then_its_result_is_requested() {
     let mut host = requiring();
-    let (id, sent) = start(&mut host, Request::call_tool("a", None).progress());
+    let (id, sent) = start(&mut host, Request::call_tool("a", None).progress(true));
     reply(&mut host, &sent, json!({"task": legacy_task("working")}));
     host.wait(millis(1999));
     assert!(host.take_sent().is_empty());

@@ -226,7 +226,7 @@ fn asks<C: Commands>(fake: &dyn Fn() -> FakeServer) {
 fn progress<C: Commands>(fake: &dyn Fn() -> FakeServer) {
     let (mut sim, node) = world::<C>(full(fake()), Link::default());
     let start = sim.now();
-    run(&mut sim, node, tool("slow").progress());
+    run(&mut sim, node, tool("slow").progress(true));
     assert!(sim.now() - start >= seconds(3));
     let reports = sim.get(node).unwrap().events.iter().filter_map(|(at, event)| match event {
         Event::Progress { progress, .. } => Some((progress.progress(), (*at - start).as_secs())),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::common::{Deliver, Host, Server, Steps, options, reconnecting, tools};
+use crate::common::{Deliver, Host, Server, Steps, options, reconnecting, seconds, tools};
 use mcp_proto::{
     Action, CommandError, Era, Eras, Event, FailureKind, Family, FamilyStatus, KnownEra, LogLevel, Options, Outcome,
     ProtocolVersion, QuirkKind, Request, ShutdownStep, Time, TraceContext, Transport,
@@ -132,6 +132,75 @@ fn crash(host: &mut Host) {
 // The rows of the section.
 
 /// rmcp before 3, lific #57, copilot-cli #4809
+/// kody #2159
+#[test]
+fn modern_silent_a_server_that_answers_no_list_is_tried_once_with_initialize() {
+    for (limit, wait) in [("connect", 10), ("request", 60)] {
+        let mut options = options();
+        if limit == "connect" {
+            options.timeouts.connect = Some(seconds(10));
+        }
+        let mut host = Host::open(options);
+        let discover = host.take_one();
+        Server::modern(json!({"tools": {}})).answer(&discover).into_iter().for_each(|answer| host.receive(answer));
+        assert_eq!(host.take_one()["method"], "tools/list");
+        host.wait(seconds(wait - 1));
+        assert!(host.quirks().is_empty() && host.shuts.is_empty());
+        host.wait(seconds(1));
+        assert_eq!(host.quirk_methods(QuirkKind::ModernSilent), ["server/discover"], "{limit}");
+        assert!(!host.shuts.is_empty(), "a new connection");
+        host.take_sent();
+        host.close_transport();
+        assert_eq!(host.opens, 2);
+        host.transport(Transport::Opened);
+        let mut server = Server::legacy(json!({"tools": {}})).result("tools/list", tools(&["a"]));
+        host.serve(&mut server);
+        assert!(host.is_ready(), "{:?}", host.failure());
+        assert_eq!((server.received("server/discover"), host.keys(Family::Tools)), (0, vec!["a"]));
+        assert_eq!(host.session.known_era().map(|known| known.era()), Some(Era::Legacy));
+    }
+}
+
+#[test]
+fn modern_silent_the_first_failure_is_told_where_initialize_fails_too() {
+    let mut options = options();
+    options.timeouts.connect = Some(seconds(10));
+    let mut host = Host::open(options);
+    let discover = host.take_one();
+    Server::modern(json!({"tools": {}})).answer(&discover).into_iter().for_each(|answer| host.receive(answer));
+    host.wait(seconds(10));
+    host.close_transport();
+    host.transport(Transport::Opened);
+    let initialize = host.take_sent().pop().unwrap();
+    assert_eq!(initialize["method"], "initialize");
+    host.wait(seconds(10));
+    let failure = host.failure().unwrap();
+    assert_eq!(failure.kind, FailureKind::ListFailed);
+    assert!(failure.message.contains("answered `server/discover`, and no list within 10s"), "{}", failure.message);
+}
+
+#[test]
+fn modern_silent_does_not_apply_to_a_forced_era_or_after_an_answer() {
+    for forced in [true, false] {
+        let mut options = options();
+        options.timeouts.connect = Some(seconds(10));
+        if forced {
+            options.eras = Eras::ModernOnly(ProtocolVersion::NEWEST_MODERN);
+        }
+        let mut host = Host::open(options);
+        let discover = host.take_one();
+        let mut server = Server::modern(json!({"tools": {}, "prompts": {}})).result("tools/list", tools(&["a"]));
+        server.answer(&discover).into_iter().for_each(|answer| host.receive(answer));
+        if !forced {
+            let tools = host.take_sent().into_iter().find(|it| it["method"] == "tools/list").unwrap();
+            server.answer(&tools).into_iter().for_each(|answer| host.receive(answer));
+        }
+        host.wait(seconds(10));
+        assert_eq!((host.quirk_methods(QuirkKind::ModernSilent).len(), host.opens), (0, 1), "{forced}");
+        assert_eq!(host.failure_kind(), Some(FailureKind::HandshakeTimeout));
+    }
+}
+
 #[test]
 fn probe_closed_opens_again_with_initialize() {
     let mut host = Host::open(auto());
@@ -1309,7 +1378,7 @@ fn every_modern_request_carries_its_metadata() {
         .result("resources/list", json!({"resources": []}))
         .result("resources/templates/list", json!({"resourceTemplates": []}));
     let mut host = Host::connect(options, &mut server);
-    for request in [Request::new("tools/call"), Request::new("acme/do").params(raw(r#"{"a":1}"#))] {
+    for request in [Request::new("tools/call").progress(false), Request::new("acme/do").params(raw(r#"{"a":1}"#))] {
         host.session.request(host.now, request).unwrap();
     }
     host.collect();
@@ -1326,7 +1395,8 @@ fn every_modern_request_carries_its_metadata() {
 #[test]
 fn legacy_requests_carry_no_metadata_of_the_modern_era() {
     let mut host = connected(Era::Legacy);
-    host.session.request(host.now, Request::new("tools/call").params(raw(r#"{"name":"a"}"#))).unwrap();
+    let request = Request::new("tools/call").params(raw(r#"{"name":"a"}"#)).progress(false);
+    host.session.request(host.now, request).unwrap();
     host.collect();
     assert!(host.transcript.iter().all(|(_, message)| !message.to_string().contains(PREFIX)));
     assert_eq!(host.take_one()["params"], json!({"name": "a"}));
@@ -1371,7 +1441,8 @@ fn the_embedders_own_metadata_is_kept_in_both_eras() {
         let mut expected = if era == Era::Modern { reserved() } else { json!({}) };
         expected["progressToken"] = json!(7);
         expected["com.acme/x"] = json!("y");
-        let sent = sent_params(&mut connected(era), Request::new("tools/call").params(raw(params)));
+        let request = Request::new("tools/call").params(raw(params)).progress(false);
+        let sent = sent_params(&mut connected(era), request);
         assert_eq!(sent, json!({"name": "a", "_meta": expected}));
     }
 }
@@ -1384,7 +1455,8 @@ fn the_embedders_metadata_cannot_override_reserved_keys() {
         "io.modelcontextprotocol/client\u0043apabilities":{"sampling":{}},
         "io.modelcontextprotocol/subscriptionId":"kept"
     }}"#;
-    let text = sent_text(&mut connected(Era::Modern), Request::new("tools/call").params(raw(params)));
+    let request = Request::new("tools/call").params(raw(params)).progress(false);
+    let text = sent_text(&mut connected(Era::Modern), request);
     assert!(!text.contains("1999") && !text.contains("forged") && !text.contains("sampling"), "{text}");
     let sent: Value = serde_json::from_str(&text).unwrap();
     let mut expected = reserved();

@@ -1,6 +1,6 @@
 //! The tolerances of the section "Streamable HTTP", row by row, and those of other sections that only HTTP can show.
 
-use crate::common::{Steps, legacy, millis, options, reconnecting, seconds, tools};
+use crate::common::{Server, Steps, legacy, millis, options, reconnecting, seconds, tools};
 use crate::web::{Exchange, LAST_ID, Reply, SESSION, Site, URL, VERSION, Web, modern_site, site, tool, was_answered};
 use mcp_proto::binding::http::Broken;
 use mcp_proto::{
@@ -766,11 +766,35 @@ fn a_404_with_another_error_that_names_the_session_is_an_expired_session() {
         web.serve(&mut site);
         assert!(was_answered(&web, request), "{code}: {:?}", web.ended(request));
         assert_eq!((web.count("initialize"), web.quirks()), (2, vec![]), "{code}");
-        // For other texts they are the outcome.
-        let (request, call) = web.call("a");
-        web.reply(&call, Reply::json(404, &call.error(code, "No such tool")));
+    }
+}
+
+/// Only -32601 is about the method: for any other code the status says that the session expired (specification
+/// 2025-11-25, "Session Management").
+#[test]
+fn a_404_with_any_other_code_is_an_expired_session() {
+    for (code, opened) in [(-32601, 1), (-32602, 2), (-32002, 2), (-32000, 2)] {
+        let mut site = site().on("tools/call", move |call| Reply::json(404, &call.error(code, "No such tool")));
+        let mut web = ready(&mut site);
+        let request = web.request(tool("a"));
+        web.serve(&mut site);
         assert_error(&web, request, code, "No such tool");
-        assert_eq!(web.count("initialize"), 2);
+        assert_eq!((web.count("initialize"), web.count("tools/call")), (opened, opened), "{code}");
+    }
+}
+
+#[test]
+fn session_expired_status_applies_to_any_code() {
+    for code in [-32601, -32602, -32002, -32000] {
+        for status in [400, 503] {
+            let mut site = site();
+            let mut web = ready(&mut site);
+            let (request, call) = web.call("a");
+            web.reply(&call, Reply::json(status, &call.error(code, "Session not found")));
+            web.serve(&mut site);
+            assert!(was_answered(&web, request), "{status} {code}: {:?}", web.ended(request));
+            assert_quirk(&web, QuirkKind::SessionExpiredStatus, "tools/call");
+        }
     }
 }
 
@@ -1192,6 +1216,80 @@ fn events_of_another_type_are_no_messages() {
     assert!(web.is_ready() && web.quirks().is_empty(), "{:?}", web.session.quirks());
 }
 
+/// The sample of a guide to tool sync: the body ends after the last event's line.
+#[test]
+fn sse_unfinished_an_event_without_a_blank_line_counts_where_the_body_ends_regularly() {
+    for ending in ["", "\n", "\r", "\r\n"] {
+        let mut web = ready(&mut site().map_replies(move |exchange, reply| match exchange.is("tools/list") {
+            true => {
+                let answer = String::from_utf8(reply.body).unwrap();
+                Reply::status(200).body("text/event-stream", format!("event: message\ndata: {answer}{ending}"))
+            }
+            false => reply,
+        }));
+        assert_eq!((web.keys(Family::Tools), web.count("tools/list")), (vec!["a"], 1), "{ending:?}");
+        let (request, call) = web.call("a");
+        web.head(&call, 200, &[("content-type", "text/event-stream")]);
+        web.body(&call, format!("id: 4\ndata: {}{ending}", call.result(json!({"content": []}))));
+        assert_eq!(web.outcome(request), "open", "more data may follow");
+        web.end(&call);
+        assert!(was_answered(&web, request), "{ending:?}");
+        assert_eq!(web.quirk_methods(QuirkKind::SseUnfinished), ["tools/list", "tools/call"]);
+    }
+}
+
+#[test]
+fn sse_unfinished_does_not_apply_to_a_broken_body_or_a_part_of_a_message() {
+    let result = |call: &Exchange| call.result(json!({"content": []})).to_string();
+    for broken in [true, false] {
+        let mut web = ready(&mut site());
+        let (request, call) = web.call("a");
+        web.head(&call, 200, &[("content-type", "text/event-stream")]);
+        let text = result(&call);
+        if broken {
+            web.body(&call, format!("data: {text}\n"));
+            web.fail(&call, Broken::Midway);
+        } else {
+            web.body(&call, format!("data: {}", &text[..text.len() - 1]));
+            web.end(&call);
+        }
+        assert_eq!((web.outcome(request), web.quirks()), ("Unknown".into(), vec![]), "{broken}");
+    }
+}
+
+/// A session that expired is recovered, whichever way the error ends.
+#[test]
+fn sse_unfinished_an_error_about_the_session_renews_it() {
+    let mut site = site();
+    let mut web = ready(&mut site);
+    let (request, call) = web.call("a");
+    web.head(&call, 200, &[("content-type", "text/event-stream")]);
+    web.body(&call, format!("data: {}", call.error(-32001, "Session not found")));
+    web.end(&call);
+    web.serve(&mut site);
+    assert_error(&web, request, -32001, "Session not found");
+    assert_eq!((web.count("initialize"), web.is_ready()), (2, true));
+}
+
+#[test]
+fn sse_event_name_a_message_under_another_name_counts() {
+    let mut site = Site::legacy(json!({"tools": {"listChanged": true}})).result("tools/list", tools(&["a"]));
+    let mut web = ready(&mut site);
+    let (request, call) = web.call("a");
+    web.head(&call, 200, &[("content-type", "text/event-stream")]);
+    web.body(&call, events_named("response", &call.result(json!({"content": []}))));
+    assert!(was_answered(&web, request));
+    web.end(&call);
+    assert_quirk(&web, QuirkKind::SseEventName, "tools/call");
+    let stream = web.last("GET");
+    web.body(
+        &stream,
+        events_named("notification", &json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})),
+    );
+    web.wait(millis(1000));
+    assert_eq!(web.take_names(), ["tools/list"]);
+}
+
 fn events_named(name: &str, message: &Value) -> String {
     format!("event: {name}\ndata: {message}\n\n")
 }
@@ -1460,6 +1558,22 @@ fn a_stream_that_cannot_be_resumed_counts_as_one_without_an_event_id() {
         web.reply(&get, Reply::status(status));
         assert_eq!((web.take_named("tools/call").of, web.outcome(request)), (Some(request), "open".into()));
     }
+}
+
+/// Without a session id, no session can expire.
+#[test]
+fn a_404_to_the_resumption_of_a_stream_without_a_session_is_no_expired_session() {
+    let content = json!({"content": []});
+    let server = Server::legacy(json!({"tools": {}})).result("tools/list", tools(&["a"])).result("tools/call", content);
+    let mut site = Site::of(server, false);
+    let (mut web, request, _) = call_with_broken_stream(&mut site, legacy(), tool("a"), "id: 7\ndata:\n\n");
+    web.wait(seconds(1));
+    let get = web.take_named("GET");
+    assert_eq!((get.header(LAST_ID), get.header(SESSION)), (Some("7"), None));
+    web.reply(&get, Reply::status(404));
+    assert_eq!(web.outcome(request), "Unknown");
+    web.wait_and_serve(seconds(10), &mut site);
+    assert_eq!((web.count("initialize"), web.is_ready(), web.quirks()), (1, true, vec![]));
 }
 
 /// A 404 to the GET that resumes: the session expired, and the outcome of the call is unknown.

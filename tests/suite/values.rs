@@ -9,6 +9,7 @@ use mcp_proto::catalog::Difference;
 use mcp_proto::host::Utility;
 use mcp_proto::host::hub::{CallError, CallId, HubAction, HubCommandError, HubEvent, HubOptions, SessionHandle};
 use mcp_proto::host::names::{Names, Style, Target};
+use mcp_proto::host::results::Omission;
 use mcp_proto::jsonrpc::ErrorObject;
 use mcp_proto::protocol::{Capability, Root};
 use mcp_proto::{
@@ -105,10 +106,11 @@ fn difference() -> impl Strategy<Value = Difference> {
     (keys(), keys(), keys()).prop_map(|(added, removed, changed)| Difference::new(added, removed, changed))
 }
 
-const REASONS: [ResendReason; 7] = [
+const REASONS: [ResendReason; 8] = [
     ResendReason::Lost,
     ResendReason::NotSent,
     ResendReason::SessionExpired,
+    ResendReason::VersionRefused,
     ResendReason::Authorized,
     ResendReason::Headers,
     ResendReason::Busy,
@@ -276,9 +278,17 @@ fn hub_event() -> impl Strategy<Value = HubEvent> {
             again
         }),
         (server(), session()).prop_map(|(server, session)| HubEvent::Resting { server, session }),
-        (server(), difference()).prop_map(|(server, difference)| HubEvent::ToolsetChanged { server, difference }),
-        (call, server(), outcome(), any::<u32>())
-            .prop_map(|(call, server, outcome, attempts)| { HubEvent::Finished { call, server, outcome, attempts } }),
+        (server(), difference()).prop_map(|(server, difference)| HubEvent::ToolsetChanged {
+            server,
+            difference,
+            renamed: vec![]
+        }),
+        (call, server(), outcome(), any::<u32>()).prop_map(|(call, server, outcome, attempts)| {
+            let mut omission = Omission::default();
+            omission.text_bytes = 7;
+            let left_out = (attempts % 2 == 0).then_some(omission);
+            HubEvent::Finished { call, server, outcome, left_out, attempts }
+        }),
         Just(HubEvent::Closed),
     ]
 }
@@ -320,7 +330,7 @@ fn request() -> impl Strategy<Value = Request> {
             if let Some(allowed) = replay {
                 request = request.replay(allowed);
             }
-            if progress { request.progress() } else { request }
+            request.progress(progress)
         },
     )
 }

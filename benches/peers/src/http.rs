@@ -52,11 +52,8 @@ impl Client {
         }
     }
 
-    fn call(&mut self, arguments: &RawValue, progress: bool) {
-        let mut request = Request::new("tools/call").params(arguments.to_owned());
-        if progress {
-            request = request.progress();
-        }
+    fn call(&mut self, arguments: &RawValue) {
+        let request = Request::new("tools/call").params(arguments.to_owned());
         self.session.request(Time::ZERO, request).unwrap();
         self.run();
     }
@@ -101,7 +98,7 @@ pub fn run(args: &cli::Args, canned: &'static Canned) {
             let arguments = crate::arguments(workloads::canned::LISTED_TOOL);
             let meter = cli::Meter::start();
             for _ in 0..args.n {
-                client.call(&arguments, peer.streams);
+                client.call(&arguments);
             }
             assert_eq!(client.finished, args.n);
             meter.finish(bin, args);

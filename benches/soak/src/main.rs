@@ -251,7 +251,7 @@ impl Soak {
 
     fn call(&mut self, way: Way) -> RequestId {
         self.way = way;
-        let request = Request::call_tool("a", None).timeout(TIMEOUT).progress();
+        let request = Request::call_tool("a", None).timeout(TIMEOUT).progress(true);
         let request = self.session.request(self.now, request).unwrap();
         self.settle();
         request

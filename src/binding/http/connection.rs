@@ -1,25 +1,29 @@
-//! The state of the connection: its phase, the session, the GET stream, HTTP+SSE and the timers; and the inputs of the
+//! The binding: the state of its connection (phase, session, GET stream, HTTP+SSE), what it sends, and the inputs of the
 //! embedder.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
+use alloc::format;
 use alloc::vec::Vec;
 use core::time::Duration;
 
 use http::{HeaderMap, HeaderValue, StatusCode, Uri};
 
-use super::action::{Broken, ExchangeId, HttpAction};
-use super::exchange::{Exchange, ExchangeKind, Exchanges, Reply};
-use super::request::SESSION_ID;
-use super::send::{Queue, is_response, refuse_undelivered};
-use super::tokens::Tokens;
+use super::action::{Broken, ExchangeId, HttpAction, HttpRequest};
+use super::exchange::{Carrier, Due, Exchange, ExchangeKind, Exchanges, Paused, Queue, Reply, Timer, Timers};
+use super::request::{self, Common, SESSION_ID};
+use super::tokens::{Sent, Tokens};
 use crate::Time;
 use crate::binding::address::{Address, UrlError, parse};
 use crate::client::{
-    Binding, Client, ConnectionId, Engine, OpenFailure, Operate, Outgoing, Output, Report, Transport, Wire, trim,
+    Binding, Client, ConnectionId, Engine, OpenFailure, Operate, Outgoing, Output, Report, ShutdownStep, Stage,
+    Transport, Wire,
 };
+use crate::machine::http_connection::send::{self, Decision, Message, Room};
 use crate::machine::http_connection::{get_stream, phase, sse};
-use crate::machine::{Row, Verdict};
+use crate::machine::http_response::End;
+use crate::machine::{QuirkKind, Row, Verdict};
+use crate::protocol::{Era, method};
 use crate::text::shown_in;
 
 /// Declares the parts of [`Http`], their initial values, and their saved state.
@@ -83,8 +87,8 @@ parts! {
     doubted: bool = false,
     /// The exchange of `notifications/initialized`.
     initialized: Option<ExchangeId> = None,
-    /// `notifications/initialized`, while it waits to be sent again.
-    initialized_again: Option<alloc::boxed::Box<Outgoing>> = None,
+    /// `notifications/initialized`, while it waits to be sent again, and for how long.
+    initialized_again: Option<Box<(Outgoing, Duration)>> = None,
     /// The wait of tool calls for the GET stream.
     stream_wait: Option<Timer> = None,
     session: Session = Session::default(),
@@ -177,102 +181,6 @@ pub(super) const REFUSAL_BYTES: usize = 64 << 10;
 
 /// Bytes of an invalid body that are quoted.
 pub(super) const EXCERPT: usize = 200;
-
-/// The effect of a timer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
-pub(super) enum Due {
-    /// Send a request again, by its id on the wire.
-    SendAgain(u64),
-    /// Send `notifications/initialized` again.
-    SendInitialized,
-    /// Resume the stream of a request, by its id on the wire.
-    Resume(u64),
-    /// Request the GET stream again.
-    GetStream,
-    /// Stop the wait for the GET stream.
-    StreamLate,
-    /// Drop an exchange that is not needed.
-    Release(ExchangeId),
-    /// Drop the oldest message that waits for an exchange.
-    GiveUp,
-}
-
-/// A timer: its time, and a number that distinguishes timers of the same time.
-pub(super) type Timer = (Time, u64);
-
-/// The timers of a connection.
-#[derive(Clone, Debug, Default)]
-#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
-pub(super) struct Timers {
-    /// Ordered by time. Most streamed calls use one, so the memory of a few is kept.
-    due: VecDeque<(Timer, Due)>,
-    last: u64,
-}
-
-impl Timers {
-    pub(super) fn arm(&mut self, at: Time, due: Due) -> Timer {
-        self.last = self.last.saturating_add(1);
-        let timer = (at, self.last);
-        let place = self.due.partition_point(|(other, _)| *other < timer);
-        self.due.insert(place, (timer, due));
-        timer
-    }
-
-    /// Changes the effect of a timer, not its time.
-    pub(super) fn set(&mut self, timer: Timer, due: Due) {
-        if let Some((_, known)) = self.find(timer).and_then(|place| self.due.get_mut(place)) {
-            *known = due;
-        }
-    }
-
-    pub(super) fn disarm(&mut self, timer: Timer) {
-        if let Some(place) = self.find(timer) {
-            self.due.remove(place);
-            trim(&mut self.due);
-        }
-    }
-
-    fn find(&self, timer: Timer) -> Option<usize> {
-        self.due.binary_search_by_key(&timer, |(timer, _)| *timer).ok()
-    }
-
-    /// Whether the timers are ordered.
-    #[cfg(feature = "snapshot")]
-    pub(super) fn is_sorted(&self) -> bool {
-        self.due.iter().is_sorted_by(|(one, _), (next, _)| one < next)
-    }
-
-    pub(super) fn clear(&mut self) {
-        self.due = VecDeque::new();
-    }
-
-    /// The time of the next timer.
-    pub(super) fn next(&self) -> Option<Time> {
-        self.due.front().map(|((at, _), _)| *at)
-    }
-
-    /// The newest timer so far.
-    pub(super) const fn last(&self) -> u64 {
-        self.last
-    }
-
-    /// Takes the next due timer up to `last`: at the end of time, a new one is due at once.
-    fn take(&mut self, now: Time, last: u64) -> Option<(Timer, Due)> {
-        let due = self.due.iter().take_while(|((at, _), _)| *at <= now);
-        let place = due.into_iter().position(|((_, number), _)| *number <= last)?;
-        let due = self.due.remove(place);
-        trim(&mut self.due);
-        due
-    }
-}
-
-/// Releases the memory of a rarely used queue when it is empty.
-pub(super) fn release<T>(queue: &mut VecDeque<T>) {
-    if queue.is_empty() {
-        *queue = VecDeque::new();
-    }
-}
 
 /// Methods that are remembered for a 404.
 const METHODS: usize = 16;
@@ -622,7 +530,7 @@ impl Http {
 
     /// Drops everything of the connection, except responses that are outstanding while the client closes.
     fn clear(&mut self, engine: &mut Engine) {
-        let closing = engine.is_closing();
+        let closing = engine.stage() == Stage::Closing;
         self.timers.clear();
         self.queue.clear(|message| closing && is_response(message)).for_each(drop);
         self.queue.rearm(|due| self.timers.arm(due, Due::GiveUp));
@@ -645,6 +553,447 @@ impl Http {
     }
 }
 
+/// Whether a message answers a request of the server.
+pub(super) fn is_response(message: &Outgoing) -> bool {
+    message.id().is_none() && message.method().is_none()
+}
+
+/// A notification or a response is dropped, because the server did not accept the messages before it.
+pub(super) fn refuse_undelivered(engine: &mut Engine, method: Option<&str>) {
+    engine.count_undelivered();
+    let what = if method.is_some() { "a notification" } else { "a response" };
+    let detail = format!("{what} was dropped, because the server did not accept the messages before it");
+    engine.transport_quirk(QuirkKind::Undelivered, method, detail);
+}
+
+impl Http {
+    /// Whether the exchanges belong to the engine's current connection.
+    pub(super) fn is_current(&self, engine: &Engine) -> bool {
+        engine.stage().has_transport() && engine.connection() == self.connection
+    }
+
+    /// Whether an exchange continues while the client closes: the DELETE, and outstanding responses.
+    pub(super) fn is_owed(engine: &Engine, purpose: &ExchangeKind) -> bool {
+        match purpose {
+            ExchangeKind::Delete(_) => engine.stage() == Stage::Closing,
+            ExchangeKind::Message(message) => is_response(message) && engine.stage() == Stage::Closing,
+            ExchangeKind::DeleteFormer(..) | ExchangeKind::Stream | ExchangeKind::Resume(..) | ExchangeKind::Sse => {
+                false
+            }
+        }
+    }
+
+    /// Posts a message. If it has no response, a timer that starts with the poll drops its exchange.
+    pub(super) fn post(&mut self, engine: &mut Engine, message: Outgoing, redirects: u8) -> ExchangeId {
+        let url = self.sse.endpoint().unwrap_or(&self.url).clone();
+        let initialized = message.method() == Some(method::INITIALIZED);
+        if message.id().is_none() {
+            self.queue.enter(&message);
+        }
+        let id = self.begin(engine, ExchangeKind::Message(message), url, redirects);
+        if initialized {
+            self.initialized = Some(id);
+        }
+        id
+    }
+
+    /// Posts a message that waited for an exchange: its timeout then drops its exchange.
+    fn post_waiting(&mut self, engine: &mut Engine, timer: Timer, message: Outgoing) {
+        let id = self.post(engine, message, 0);
+        self.timers.set(timer, Due::Release(id));
+        if let Some(it) = self.exchanges.get_mut(id) {
+            it.release = Some(timer);
+        }
+    }
+
+    /// Posts a message again after a wait that the server asked for.
+    fn post_after(&mut self, engine: &mut Engine, message: Outgoing, waited: Duration) {
+        let exchange = self.post(engine, message, 0);
+        if let Some(it) = self.exchanges.get_mut(exchange) {
+            it.waited = waited;
+        }
+    }
+
+    /// Posts `notifications/initialized` again.
+    pub(super) fn post_initialized(&mut self, engine: &mut Engine) {
+        if let Some(again) = self.initialized_again.take() {
+            let (message, waited) = *again;
+            self.post_after(engine, message, waited);
+        }
+    }
+
+    /// Posts a request again, with a new id.
+    pub(super) fn post_again(&mut self, engine: &mut Engine, request: u64) {
+        if let Some(message) = self.restart(engine, request) {
+            self.post(engine, message, 0);
+        }
+    }
+
+    /// Gives a request a new id, with which it is sent again.
+    pub(super) fn restart(&mut self, engine: &mut Engine, request: u64) -> Option<Outgoing> {
+        self.exchanges.forget(request);
+        engine.restart(request)
+    }
+
+    /// Requests a stream.
+    pub(super) fn get(&mut self, engine: &mut Engine, purpose: ExchangeKind, redirects: u8) {
+        self.begin(engine, purpose, self.url.clone(), redirects);
+    }
+
+    /// Ends a session of the server.
+    pub(super) fn delete(&mut self, engine: &mut Engine, purpose: ExchangeKind) {
+        self.begin(engine, purpose, self.url.clone(), 0);
+    }
+
+    fn begin(&mut self, engine: &mut Engine, purpose: ExchangeKind, url: Address, redirects: u8) -> ExchangeId {
+        let it = Exchange {
+            purpose,
+            url,
+            redirects,
+            waited: Duration::ZERO,
+            status: 0,
+            reply: Reply::Unsent,
+            sent: Sent::default(),
+            release: None,
+        };
+        let exchange = self.exchanges.insert(it);
+        engine.queue_action(Output::Exchange(exchange.0));
+        exchange
+    }
+
+    /// The request of an exchange is polled: it counts as sent from here on.
+    pub(super) fn hand_over(&mut self, engine: &mut Engine, exchange: ExchangeId) -> Option<HttpRequest> {
+        let it = self.exchanges.hand_over(exchange)?;
+        let is_opening = |message: &Outgoing| message.method() == Some(method::INITIALIZE);
+        let opening = matches!(&it.purpose, ExchangeKind::Message(message) if is_opening(message));
+        if opening {
+            // Requests polled before it belong to the previous session.
+            self.session.reset();
+        }
+        let session = self.session.id();
+        let version = || engine.server().map(|server| server.version);
+        let agreed = || Common { session, version: version().filter(|_| engine.stage().is_established()) };
+        let (of, mut request) = match &mut it.purpose {
+            ExchangeKind::Message(message) => {
+                let session = session.filter(|_| !message.is_modern() && !opening);
+                let common = Common { session, version: message.version().filter(|_| !opening) };
+                let about = message.id().map(|id| engine.carried(id)).unwrap_or_default();
+                let request = request::post(&it.url, message, common, about, engine.catalog());
+                if message.id().is_none() && it.release.is_none() {
+                    let due = engine.now() + engine.options().timeouts.request;
+                    it.release = Some(self.timers.arm(due, Due::Release(exchange)));
+                }
+                (message.of(), request)
+            }
+            ExchangeKind::Resume(id, broken) => {
+                (engine.carried(*id).of, request::get(&it.url, agreed(), Some(&broken.last_id)))
+            }
+            ExchangeKind::Stream => (None, request::get(&it.url, agreed(), self.get_stream.last_id())),
+            ExchangeKind::Sse => (None, request::get(&it.url, agreed(), None)),
+            ExchangeKind::DeleteFormer(_, session) | ExchangeKind::Delete(session) => {
+                (None, request::delete(&it.url, Common { session: Some(session), version: version() }))
+            }
+        };
+        self.tokens.present(exchange, request.headers_mut(), &mut it.sent);
+        let message = if let ExchangeKind::Message(message) = &it.purpose { Some(message) } else { None };
+        engine.handed_over(message);
+        Some(HttpRequest { exchange, of, request })
+    }
+
+    /// Removes an exchange that has ended.
+    pub(super) fn take(&mut self, engine: &mut Engine, id: ExchangeId) -> Option<Box<Exchange>> {
+        let it = self.exchanges.remove(id)?;
+        self.tokens.forget(id);
+        if let Some(timer) = it.release {
+            self.timers.disarm(timer);
+        }
+        if let Some(message) = it.purpose.one_way() {
+            self.queue.leave(message);
+        }
+        match it.reply {
+            Reply::Unsent => {
+                engine.withdraw_action(|action| matches!(action, Output::Exchange(exchange) if *exchange == id.0));
+            }
+            Reply::Nothing
+            | Reply::Begun(_)
+            | Reply::Json(_)
+            | Reply::Events(_)
+            | Reply::Refusal(_)
+            | Reply::Ignored => {}
+        }
+        Some(it)
+    }
+
+    /// Ends an exchange: an unpolled request is withdrawn, any other exchange is dropped.
+    pub(super) fn drop_exchange(&mut self, engine: &mut Engine, id: ExchangeId) -> Option<Box<Exchange>> {
+        let it = self.take(engine, id)?;
+        match it.reply {
+            Reply::Unsent => {}
+            Reply::Nothing
+            | Reply::Begun(_)
+            | Reply::Json(_)
+            | Reply::Events(_)
+            | Reply::Refusal(_)
+            | Reply::Ignored => engine.queue_action(Output::Drop(id.0)),
+        }
+        Some(it)
+    }
+
+    /// An exchange is complete. It has a short time to end by itself, in which a stream may deliver other messages.
+    pub(super) fn linger(&mut self, engine: &Engine, id: ExchangeId) {
+        let Some(it) = self.exchanges.get(id) else { return };
+        let keeps_reading = matches!(it.reply, Reply::Events(_)) && it.reply.buffered() <= LINGER_BYTES;
+        let armed = it.release.is_some();
+        if !keeps_reading {
+            self.exchanges.set_reply(id, Reply::Ignored);
+        }
+        if !armed {
+            let timer = self.timers.arm(engine.now() + LINGER, Due::Release(id));
+            if let Some(it) = self.exchanges.get_mut(id) {
+                it.release = Some(timer);
+            }
+        }
+    }
+
+    /// Ends the exchange or timer of a request.
+    fn drop_carrier(&mut self, engine: &mut Engine, request: u64) {
+        match self.exchanges.carrier(request) {
+            Some(Carrier::Exchange(exchange)) => {
+                let exchange = *exchange;
+                self.drop_exchange(engine, exchange);
+            }
+            Some(Carrier::Timer(timer, _)) => {
+                self.timers.disarm(*timer);
+                self.exchanges.forget(request);
+            }
+            None => {}
+        }
+    }
+
+    /// A request waits without an exchange.
+    pub(super) fn pause(&mut self, engine: &Engine, request: u64, wait: Duration, paused: Paused) {
+        let timer = self.timers.arm(engine.now() + wait, Due::Continue(request));
+        self.exchanges.pause(request, timer, paused);
+    }
+}
+
+impl Http {
+    /// Exchanges that waited for the token or a proof are sent; those whose proofs were not signed are over.
+    pub(super) fn send_ready(&mut self, engine: &mut Engine) {
+        while let Some((id, is_ready)) = self.tokens.next_ready() {
+            if self.exchanges.get(id).is_none_or(|it| !matches!(it.reply, Reply::Unsent)) {
+                self.tokens.forget(id);
+            } else if is_ready {
+                engine.queue_action(Output::Exchange(id.0));
+            } else if let Some(it) = self.take(engine, id) {
+                let why = "the proof of possession was not signed";
+                match it.purpose.request() {
+                    Some(request) => engine.handle_report(Report::Unproved { id: request, why }),
+                    None => self.end(engine, it, End::Unreached, Some(why)),
+                }
+            }
+        }
+    }
+
+    /// Whether an exchange can be sent, and does not wait for the record of the store or for its proof.
+    pub(super) fn ready_to_send(&mut self, engine: &Engine, id: ExchangeId) -> bool {
+        let Some(it) = self.exchanges.get(id) else { return false };
+        let method = match &it.purpose {
+            ExchangeKind::Message(_) => "POST",
+            ExchangeKind::Stream | ExchangeKind::Resume(..) | ExchangeKind::Sse => "GET",
+            ExchangeKind::DeleteFormer(..) | ExchangeKind::Delete(_) => "DELETE",
+        };
+        self.tokens.prepare(engine.now(), id, method, &it.url)
+    }
+}
+
+impl Http {
+    /// Carries out the engine's outputs. Events wait to be polled.
+    pub(super) fn drain(&mut self, engine: &mut Engine) {
+        if self.has_work(engine) {
+            loop {
+                self.tidy(engine);
+                if self.send_next(engine) {
+                    continue;
+                }
+                match engine.next_output(|event| self.tokens.mask(event)) {
+                    Some(output) => self.execute(engine, output),
+                    None if self.end_if_owing_nothing(engine) => {}
+                    None => break,
+                }
+            }
+            self.tokens.mask_texts(engine);
+        }
+        let (count, bytes) = self.queue.undelivered();
+        engine.set_undelivered(count, bytes);
+    }
+
+    /// Whether there may be something to carry out. After most of what is received of a response there is not.
+    fn has_work(&self, engine: &Engine) -> bool {
+        engine.has_reports() || !self.queue.is_empty() || self.phase == phase::State::Ending || self.has_lost(engine)
+    }
+
+    /// Whether the connection ended whose exchanges these are.
+    fn has_lost(&self, engine: &Engine) -> bool {
+        self.phase.is_connected() && !self.is_current(engine)
+    }
+
+    /// Ends the exchanges of a connection that ended, or of requests that ended.
+    fn tidy(&mut self, engine: &mut Engine) {
+        if self.has_lost(engine) {
+            self.lose(engine);
+        }
+        while let Some(request) = engine.next_ended() {
+            self.on_request_end(engine, request);
+        }
+    }
+
+    /// A request ended, and its exchange is not needed; the server has a short time to end it.
+    fn on_request_end(&mut self, engine: &mut Engine, request: u64) {
+        match self.exchanges.carrier(request) {
+            Some(Carrier::Exchange(id)) => {
+                let id = *id;
+                match self.exchanges.get(id).map(|it| &it.reply) {
+                    Some(Reply::Unsent) => self.drop_carrier(engine, request),
+                    Some(
+                        Reply::Nothing
+                        | Reply::Begun(_)
+                        | Reply::Json(_)
+                        | Reply::Events(_)
+                        | Reply::Refusal(_)
+                        | Reply::Ignored,
+                    )
+                    | None => self.linger(engine, id),
+                }
+            }
+            Some(Carrier::Timer(..)) => self.drop_carrier(engine, request),
+            None => self.queue.retract(request),
+        }
+    }
+
+    fn execute(&mut self, engine: &mut Engine, output: Output) {
+        match output {
+            Output::Send(message) => self.send(engine, message),
+            Output::Abort(request) => self.drop_carrier(engine, request),
+            Output::Open(connection) => self.open(engine, connection),
+            Output::Shutdown(step) => self.shut_down(engine, step),
+            // They wait to be polled.
+            Output::Event(_) | Output::Exchange(_) | Output::Drop(_) => {}
+        }
+    }
+
+    fn open(&mut self, engine: &mut Engine, connection: ConnectionId) {
+        self.connection = connection;
+        self.session.renew();
+        self.step(engine, phase::Input::Connect);
+        self.sse_step(engine, sse::Input::Connect, "", b"");
+    }
+
+    /// Takes a message of the engine.
+    fn send(&mut self, engine: &mut Engine, message: Outgoing) {
+        let kind = match (message.id(), message.method()) {
+            (Some(_), _) => Message::Request,
+            (None, Some(method::INITIALIZED)) => Message::Initialized,
+            (None, Some(_)) => Message::Notification,
+            (None, None) => Message::Response,
+        };
+        match send::decide(kind, self.phase == phase::State::Accepting, self.room(engine)) {
+            Decision::Send => {
+                let established = message.is_modern() && message.method() != Some(method::DISCOVER);
+                self.post(engine, message, 0);
+                if kind == Message::Initialized {
+                    self.step(engine, phase::Input::InitializedSent);
+                } else if established && self.phase == phase::State::Opening {
+                    self.step(engine, phase::Input::Established);
+                }
+            }
+            Decision::Hold => self.queue.hold(message),
+            Decision::Queue => {
+                let timer = self.timers.arm(engine.now() + engine.options().timeouts.request, Due::GiveUp);
+                self.queue.wait(timer, message);
+            }
+            Decision::Drop => refuse_undelivered(engine, message.method()),
+        }
+    }
+
+    fn room(&self, engine: &Engine) -> Room {
+        let limits = &engine.options().limits;
+        let (waiting, bytes) = self.queue.waiting();
+        if waiting == 0 && self.has_exchange(engine) {
+            Room::Free
+        } else if waiting >= limits.output || bytes >= limits.output_bytes {
+            Room::Full
+        } else {
+            Room::Taken
+        }
+    }
+
+    /// Whether another exchange may carry a message without a response.
+    fn has_exchange(&self, engine: &Engine) -> bool {
+        self.queue.in_exchange() < engine.options().limits.in_flight.max(1)
+    }
+
+    /// Sends the next queued message that may be sent.
+    fn send_next(&mut self, engine: &mut Engine) -> bool {
+        if self.queue.is_waiting() && self.has_exchange(engine) {
+            if let Some((timer, message)) = self.queue.next_waiting() {
+                self.post_waiting(engine, timer, message);
+            }
+            return true;
+        }
+        if self.phase != phase::State::Accepting
+            && let Some(message) = self.queue.next_held()
+        {
+            self.send(engine, message);
+            return true;
+        }
+        false
+    }
+
+    /// Shuts the connection down: first the outstanding responses, then the DELETE, each for as long as a step may
+    /// take.
+    fn shut_down(&mut self, engine: &mut Engine, step: ShutdownStep) {
+        let input = match step {
+            _ if engine.stage() != Stage::Closing => phase::Input::Retire,
+            ShutdownStep::CloseInput => self.close_input(engine),
+            ShutdownStep::Terminate if self.has_session(engine) => phase::Input::OverdueSession,
+            ShutdownStep::Terminate | ShutdownStep::Kill => phase::Input::Overdue,
+        };
+        self.step(engine, input);
+    }
+
+    fn close_input(&self, engine: &Engine) -> phase::Input {
+        if self.owes(engine) {
+            phase::Input::CloseOwing
+        } else if self.has_session(engine) {
+            phase::Input::CloseSession
+        } else {
+            phase::Input::CloseNothing
+        }
+    }
+
+    fn owes(&self, engine: &Engine) -> bool {
+        self.queue.is_waiting() || self.exchanges.iter().any(|(_, it)| Self::is_owed(engine, &it.purpose))
+    }
+
+    /// Whether there is a session to end. A modern server has none, even if it sent a session id before it was
+    /// recognized as modern, and there is none before `initialize` was answered.
+    fn has_session(&self, engine: &Engine) -> bool {
+        let legacy = engine.server().is_some_and(|server| server.era() == Era::Legacy);
+        legacy && engine.has_agreed() && self.session.id().is_some()
+    }
+
+    /// While the client closes: after the last outstanding response, the rest follows.
+    fn end_if_owing_nothing(&mut self, engine: &mut Engine) -> bool {
+        if self.phase != phase::State::Ending || self.owes(engine) {
+            return false;
+        }
+        let input = self.close_input(engine);
+        self.step(engine, input);
+        true
+    }
+}
+
 impl Binding for Http {}
 
 impl Operate for Http {
@@ -658,7 +1007,7 @@ impl Operate for Http {
     fn settle(&mut self, engine: &mut Engine) {
         self.send_ready(engine);
         self.drain(engine);
-        if engine.has_closed() {
+        if engine.stage() == Stage::Closed {
             self.tokens.close();
         }
         // A result may cause another one: each is about other tokens.
@@ -690,7 +1039,7 @@ impl Operate for Http {
 
     fn poll(&mut self, engine: &mut Engine) -> Option<HttpAction> {
         // The end of an attempt precedes `Closed`.
-        if engine.has_closed()
+        if engine.stage() == Stage::Closed
             && let Some(action) = self.tokens.poll()
         {
             return Some(action);
@@ -808,15 +1157,18 @@ impl Http {
 
     fn on_timer(&mut self, engine: &mut Engine, timer: Timer, due: Due) {
         match due {
-            Due::SendAgain(request) => self.post_again(engine, request),
             Due::SendInitialized => self.post_initialized(engine),
-            Due::Resume(request) => {
-                if let Some(broken) = self.exchanges.resume(request)
-                    && engine.is_sent(request)
-                {
+            Due::Continue(request) => match self.exchanges.resume(request) {
+                Some(Paused::Resume(broken)) if engine.is_sent(request) => {
                     self.get(engine, ExchangeKind::Resume(request, broken), 0);
                 }
-            }
+                Some(Paused::Resend(waited)) => {
+                    if let Some(message) = self.restart(engine, request) {
+                        self.post_after(engine, message, waited);
+                    }
+                }
+                Some(Paused::Resume(_)) | None => {}
+            },
             Due::GetStream => self.stream_step(engine, get_stream::Input::Timer),
             Due::StreamLate => self.step(engine, phase::Input::StreamDecided),
             Due::Release(id) => {

@@ -1,18 +1,20 @@
-//! Exchanges: requests and their responses, and the exchanges in flight.
+//! Exchanges: requests and their responses, the exchanges in flight, the messages that wait for one, and the timers.
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::time::Duration;
 
 use http::HeaderValue;
 
 use super::action::ExchangeId;
-use super::connection::Timer;
-use super::response::{Events, Kind, Refusal};
+use super::refusal::Refusal;
+use super::response::{Events, Kind};
 use super::tokens::Sent;
+use crate::Time;
 use crate::binding::address::Address;
 use crate::client::Outgoing;
+use crate::collections::{Series, trim};
 use crate::machine::http_response::Received;
 
 /// The purpose of an exchange.
@@ -41,6 +43,18 @@ pub(super) struct ResumePoint {
     pub(super) last_id: Vec<u8>,
     /// The `retry` time of the server.
     pub(super) retry: Option<Duration>,
+    /// The last wait after a refusal of the GET for now.
+    pub(super) waited: Duration,
+}
+
+/// What a request waits for without an exchange.
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
+pub(super) enum Paused {
+    /// Its stream is resumed.
+    Resume(Box<ResumePoint>),
+    /// It is sent again, after this wait.
+    Resend(Duration),
 }
 
 /// A request and its response.
@@ -50,6 +64,8 @@ pub(super) struct Exchange {
     pub(super) purpose: ExchangeKind,
     pub(super) url: Address,
     pub(super) redirects: u8,
+    /// The last wait after a refusal of the message for now.
+    pub(super) waited: Duration,
     /// The status of the response; 0 until it begins.
     pub(super) status: u16,
     pub(super) reply: Reply,
@@ -136,17 +152,17 @@ impl Reply {
 pub(super) enum Carrier {
     /// An exchange.
     Exchange(ExchangeId),
-    /// A timer: there is no exchange until it fires; then the stream is resumed, or the request is sent again.
-    Timer(Timer, Option<Box<ResumePoint>>),
+    /// A timer: there is no exchange until it fires.
+    Timer(Timer, Paused),
 }
 
 /// The exchanges by their ids.
 #[derive(Clone, Debug, Default)]
 #[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Exchanges {
-    in_flight: BTreeMap<ExchangeId, Box<Exchange>>,
+    in_flight: Series<Box<Exchange>>,
     /// By the JSON-RPC ids of their requests.
-    carriers: BTreeMap<u64, Carrier>,
+    carriers: Series<Carrier>,
     /// Bytes of buffered responses.
     buffered: usize,
     last: u64,
@@ -159,29 +175,29 @@ impl Exchanges {
         if let Some(request) = exchange.purpose.request() {
             self.carry(request, Carrier::Exchange(id));
         }
-        self.in_flight.insert(id, Box::new(exchange));
+        self.in_flight.insert(id.0, Box::new(exchange));
         id
     }
 
     /// Removes an exchange, which then no longer carries its request.
     pub(super) fn remove(&mut self, id: ExchangeId) -> Option<Box<Exchange>> {
-        let exchange = self.in_flight.remove(&id)?;
+        let exchange = self.in_flight.remove(id.0)?;
         self.buffered = self.buffered.saturating_sub(exchange.reply.buffered());
         if let Some(request) = exchange.purpose.request()
-            && matches!(self.carriers.get(&request), Some(Carrier::Exchange(carrier)) if *carrier == id)
+            && matches!(self.carriers.get(request), Some(Carrier::Exchange(carrier)) if *carrier == id)
         {
-            self.carriers.remove(&request);
+            self.carriers.remove(request);
         }
         Some(exchange)
     }
 
     pub(super) fn get(&self, id: ExchangeId) -> Option<&Exchange> {
-        self.in_flight.get(&id).map(|exchange| &**exchange)
+        self.in_flight.get(id.0).map(|exchange| &**exchange)
     }
 
     /// The size of the response must not change, except by [`Self::grown`].
     pub(super) fn get_mut(&mut self, id: ExchangeId) -> Option<&mut Exchange> {
-        self.in_flight.get_mut(&id).map(|exchange| &mut **exchange)
+        self.in_flight.get_mut(id.0).map(|exchange| &mut **exchange)
     }
 
     #[cfg(feature = "snapshot")]
@@ -193,10 +209,10 @@ impl Exchanges {
     #[cfg(feature = "snapshot")]
     pub(super) fn is_consistent(&self) -> bool {
         let carried = self.carriers.iter().all(|(request, carrier)| match carrier {
-            Carrier::Exchange(id) => self.get(*id).is_some_and(|it| it.purpose.request() == Some(*request)),
+            Carrier::Exchange(id) => self.get(*id).is_some_and(|it| it.purpose.request() == Some(request)),
             Carrier::Timer(..) => true,
         });
-        carried && self.in_flight.keys().next_back().is_none_or(|id| id.0 <= self.last)
+        carried && self.in_flight.iter().next_back().is_none_or(|(id, _)| id <= self.last)
     }
 
     /// The buffered bytes of an exchange changed from `before` to `after`.
@@ -215,26 +231,26 @@ impl Exchanges {
         Some(exchange)
     }
 
-    pub(super) fn set_reply(&mut self, id: ExchangeId, reply: Reply) {
-        let Some(exchange) = self.get_mut(id) else { return };
-        let before = exchange.reply.buffered();
-        let after = reply.buffered();
+    pub(super) fn set_reply(&mut self, id: ExchangeId, reply: Reply) -> Option<&mut Exchange> {
+        let exchange = self.in_flight.get_mut(id.0)?;
+        let (before, after) = (exchange.reply.buffered(), reply.buffered());
+        self.buffered = self.buffered.saturating_sub(before).saturating_add(after);
         exchange.reply = reply;
-        self.grown(before, after);
+        Some(exchange)
     }
 
     /// The first exchange that is for this.
     pub(super) fn find(&self, is_it: impl Fn(&ExchangeKind) -> bool) -> Option<ExchangeId> {
-        self.in_flight.iter().find(|(_, exchange)| is_it(&exchange.purpose)).map(|(id, _)| *id)
+        self.iter().find(|(_, exchange)| is_it(&exchange.purpose)).map(|(id, _)| id)
     }
 
     /// The exchanges in the order in which they began.
     pub(super) fn iter(&self) -> impl Iterator<Item = (ExchangeId, &Exchange)> {
-        self.in_flight.iter().map(|(id, exchange)| (*id, &**exchange))
+        self.in_flight.iter().map(|(id, exchange)| (ExchangeId(id), &**exchange))
     }
 
     pub(super) fn carrier(&self, request: u64) -> Option<&Carrier> {
-        self.carriers.get(&request)
+        self.carriers.get(request)
     }
 
     fn carry(&mut self, request: u64, carrier: Carrier) {
@@ -242,25 +258,227 @@ impl Exchanges {
     }
 
     /// A request waits for a timer.
-    pub(super) fn pause(&mut self, request: u64, timer: Timer, broken: Option<Box<ResumePoint>>) {
-        self.carry(request, Carrier::Timer(timer, broken));
+    pub(super) fn pause(&mut self, request: u64, timer: Timer, paused: Paused) {
+        self.carry(request, Carrier::Timer(timer, paused));
     }
 
-    /// The wait of a request is over; returns where its stream broke.
-    pub(super) fn resume(&mut self, request: u64) -> Option<Box<ResumePoint>> {
+    /// The wait of a request is over; returns what for.
+    pub(super) fn resume(&mut self, request: u64) -> Option<Paused> {
         match self.forget(request)? {
-            Carrier::Timer(_, broken) => broken,
+            Carrier::Timer(_, paused) => Some(paused),
             Carrier::Exchange(_) => None,
         }
     }
 
     /// No request waits for a timer any more.
     pub(super) fn forget_paused(&mut self) {
-        self.carriers.retain(|_, carrier| matches!(carrier, Carrier::Exchange(_)));
+        self.carriers.retain(|carrier| matches!(carrier, Carrier::Exchange(_)));
     }
 
     /// Nothing carries a request any more.
     pub(super) fn forget(&mut self, request: u64) -> Option<Carrier> {
-        self.carriers.remove(&request)
+        self.carriers.remove(request)
+    }
+}
+
+/// The messages of the engine that are not in an exchange yet.
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
+pub(super) struct Queue {
+    /// They wait until `notifications/initialized` is accepted.
+    held: VecDeque<Outgoing>,
+    /// Queued notifications and responses, each with its timeout.
+    waiting: VecDeque<(Timer, Outgoing)>,
+    /// Bytes of these.
+    waiting_bytes: usize,
+    /// Notifications and responses that are in an exchange, and their bytes.
+    in_exchange: usize,
+    in_exchange_bytes: usize,
+}
+
+impl Queue {
+    pub(super) fn hold(&mut self, message: Outgoing) {
+        self.held.push_back(message);
+    }
+
+    pub(super) fn next_held(&mut self) -> Option<Outgoing> {
+        let next = self.held.pop_front()?;
+        release(&mut self.held);
+        Some(next)
+    }
+
+    /// Removes a held request.
+    pub(super) fn retract(&mut self, id: u64) {
+        self.held.retain(|message| message.id() != Some(id));
+        release(&mut self.held);
+    }
+
+    pub(super) fn wait(&mut self, timer: Timer, message: Outgoing) {
+        self.waiting_bytes = self.waiting_bytes.saturating_add(message.line().len());
+        self.waiting.push_back((timer, message));
+    }
+
+    pub(super) fn next_waiting(&mut self) -> Option<(Timer, Outgoing)> {
+        let (timer, message) = self.waiting.pop_front()?;
+        self.waiting_bytes = self.waiting_bytes.saturating_sub(message.line().len());
+        trim(&mut self.waiting);
+        release(&mut self.waiting);
+        Some((timer, message))
+    }
+
+    /// The timer of the oldest queued message.
+    pub(super) fn front(&self) -> Option<Timer> {
+        self.waiting.front().map(|(timer, _)| *timer)
+    }
+
+    pub(super) fn is_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.held.is_empty() && self.waiting.is_empty()
+    }
+
+    pub(super) fn waiting(&self) -> (usize, usize) {
+        (self.waiting.len(), self.waiting_bytes)
+    }
+
+    /// Drops all messages except the queued ones to `keep`. Returns the timers of the others.
+    pub(super) fn clear(&mut self, keep: impl Fn(&Outgoing) -> bool) -> impl Iterator<Item = Timer> {
+        self.held = VecDeque::new();
+        let (kept, dropped): (VecDeque<_>, VecDeque<_>) =
+            core::mem::take(&mut self.waiting).into_iter().partition(|(_, message)| keep(message));
+        self.waiting = kept;
+        self.waiting_bytes = self.waiting.iter().map(|(_, message)| message.line().len()).sum();
+        dropped.into_iter().map(|(timer, _)| timer)
+    }
+
+    /// Gives each queued message a new timer with the same time.
+    pub(super) fn rearm(&mut self, mut arm: impl FnMut(Time) -> Timer) {
+        for ((due, number), _) in &mut self.waiting {
+            (*due, *number) = arm(*due);
+        }
+    }
+
+    /// Whether the byte count matches the messages.
+    #[cfg(feature = "snapshot")]
+    pub(super) fn is_counted(&self) -> bool {
+        self.waiting.iter().map(|(_, message)| message.line().len()).sum::<usize>() == self.waiting_bytes
+    }
+
+    /// A notification or a response enters an exchange.
+    pub(super) fn enter(&mut self, message: &Outgoing) {
+        self.in_exchange = self.in_exchange.saturating_add(1);
+        self.in_exchange_bytes = self.in_exchange_bytes.saturating_add(message.line().len());
+    }
+
+    /// The exchange of a notification or a response has ended.
+    pub(super) fn leave(&mut self, message: &Outgoing) {
+        self.in_exchange = self.in_exchange.saturating_sub(1);
+        self.in_exchange_bytes = self.in_exchange_bytes.saturating_sub(message.line().len());
+    }
+
+    pub(super) const fn in_exchange(&self) -> usize {
+        self.in_exchange
+    }
+
+    /// Notifications and responses that are not delivered yet, and their bytes.
+    pub(super) fn undelivered(&self) -> (usize, usize) {
+        let count = self.in_exchange.saturating_add(self.waiting.len());
+        (count, self.in_exchange_bytes.saturating_add(self.waiting_bytes))
+    }
+}
+
+/// The effect of a timer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
+pub(super) enum Due {
+    /// Continue a request that waits without an exchange, by its id on the wire.
+    Continue(u64),
+    /// Send `notifications/initialized` again.
+    SendInitialized,
+    /// Request the GET stream again.
+    GetStream,
+    /// Stop the wait for the GET stream.
+    StreamLate,
+    /// Drop an exchange that is not needed.
+    Release(ExchangeId),
+    /// Drop the oldest message that waits for an exchange.
+    GiveUp,
+}
+
+/// A timer: its time, and a number that distinguishes timers of the same time.
+pub(super) type Timer = (Time, u64);
+
+/// The timers of a connection.
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
+pub(super) struct Timers {
+    /// Ordered by time. Most streamed calls use one, so the memory of a few is kept.
+    due: VecDeque<(Timer, Due)>,
+    last: u64,
+}
+
+impl Timers {
+    pub(super) fn arm(&mut self, at: Time, due: Due) -> Timer {
+        self.last = self.last.saturating_add(1);
+        let timer = (at, self.last);
+        let place = self.due.partition_point(|(other, _)| *other < timer);
+        self.due.insert(place, (timer, due));
+        timer
+    }
+
+    /// Changes the effect of a timer, not its time.
+    pub(super) fn set(&mut self, timer: Timer, due: Due) {
+        if let Some((_, known)) = self.find(timer).and_then(|place| self.due.get_mut(place)) {
+            *known = due;
+        }
+    }
+
+    pub(super) fn disarm(&mut self, timer: Timer) {
+        if let Some(place) = self.find(timer) {
+            self.due.remove(place);
+            trim(&mut self.due);
+        }
+    }
+
+    fn find(&self, timer: Timer) -> Option<usize> {
+        self.due.binary_search_by_key(&timer, |(timer, _)| *timer).ok()
+    }
+
+    /// Whether the timers are ordered.
+    #[cfg(feature = "snapshot")]
+    pub(super) fn is_sorted(&self) -> bool {
+        self.due.iter().is_sorted_by(|(one, _), (next, _)| one < next)
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.due = VecDeque::new();
+    }
+
+    /// The time of the next timer.
+    pub(super) fn next(&self) -> Option<Time> {
+        self.due.front().map(|((at, _), _)| *at)
+    }
+
+    /// The newest timer so far.
+    pub(super) const fn last(&self) -> u64 {
+        self.last
+    }
+
+    /// Takes the next due timer up to `last`: at the end of time, a new one is due at once.
+    pub(super) fn take(&mut self, now: Time, last: u64) -> Option<(Timer, Due)> {
+        let due = self.due.iter().take_while(|((at, _), _)| *at <= now);
+        let place = due.into_iter().position(|((_, number), _)| *number <= last)?;
+        let due = self.due.remove(place);
+        trim(&mut self.due);
+        due
+    }
+}
+
+/// Releases the memory of a rarely used queue when it is empty.
+pub(super) fn release<T>(queue: &mut VecDeque<T>) {
+    if queue.is_empty() {
+        *queue = VecDeque::new();
     }
 }

@@ -3,13 +3,12 @@
 //! [The guide](crate::guide::http) has a complete loop.
 
 mod action;
-mod authorize;
 mod challenge;
 mod connection;
 mod exchange;
+mod refusal;
 mod request;
 mod response;
-mod send;
 #[cfg(feature = "serde")]
 mod serialize;
 #[cfg(feature = "snapshot")]

@@ -7,8 +7,7 @@ use http::header::HeaderMap;
 use http::{StatusCode, Uri};
 
 use super::action::{ExchangeId, HttpAction};
-use super::authorize::Waiting;
-use super::response::Refusal;
+use super::refusal::{Refusal, Waiting};
 use crate::Time;
 use crate::client::{Engine, Event};
 use crate::machine::http_refusal::Authority;

@@ -8,9 +8,9 @@ use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 
 use crate::catalog::{Catalog, mirrored};
-use crate::client::{About, Outgoing};
+use crate::client::{Carried, Outgoing};
 use crate::jsonrpc::Json;
-use crate::protocol::{Era, Family, ProtocolVersion, method};
+use crate::protocol::{Family, ProtocolVersion, method};
 
 pub(super) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
@@ -44,7 +44,7 @@ pub(super) fn post(
     url: &Uri,
     message: &mut Outgoing,
     common: Common<'_>,
-    about: About<'_>,
+    about: Carried<'_>,
     catalog: &Catalog,
 ) -> http::Request<Vec<u8>> {
     // A request is encoded again if it has to be sent again; anything else is copied for that.
@@ -56,7 +56,7 @@ pub(super) fn post(
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
     common.write(headers);
-    if message.version().map(ProtocolVersion::era) == Some(Era::Modern) {
+    if message.is_modern() {
         mirror(headers, message, about, catalog);
     }
     request
@@ -85,7 +85,7 @@ pub(super) fn delete(url: &Uri, common: Common<'_>) -> http::Request<Vec<u8>> {
 }
 
 /// Repeats parts of the body (specification 2026-07-28, "Streamable HTTP", Request Metadata).
-fn mirror(headers: &mut HeaderMap, message: &Outgoing, about: About<'_>, catalog: &Catalog) {
+fn mirror(headers: &mut HeaderMap, message: &Outgoing, about: Carried<'_>, catalog: &Catalog) {
     let Some(method) = message.method() else { return };
     let value = if method == method::TOOLS_CALL {
         Ok(HeaderValue::from_static(method::TOOLS_CALL))

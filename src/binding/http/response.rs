@@ -7,28 +7,30 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE, DATE, HeaderName, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::header::{CONTENT_TYPE, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, StatusCode};
 
 use super::action::{Broken, ExchangeId};
-use super::challenge::challenges_in;
-use super::connection::{
-    Due, EXCERPT, Http, LONGEST_RETRY_AFTER, REDIRECTS, REFUSAL_BYTES, RETRY, Refused, SHORTEST_RETRY,
+use super::connection::{EXCERPT, Http, LONGEST_RETRY_AFTER, REDIRECTS, REFUSAL_BYTES, RETRY, Refused, SHORTEST_RETRY};
+use super::exchange::{Due, Exchange, ExchangeKind, Paused, Reply, ResumePoint};
+use super::refusal::{
+    Held, Refusal, error_class, error_in, error_to, is_initialized, is_known_expiry, refusal_text, says_no_session,
+    status_class, stream_input,
 };
-use super::exchange::{Exchange, ExchangeKind, Reply, ResumePoint};
-use super::send::is_modern;
 use super::tokens::Sent;
-use crate::binding::address::{Address, resolve, same_origin};
+use crate::binding::address::same_origin;
 use crate::binding::sse::{Decoder, Sse as Item, keep};
-use crate::client::{Challenge, Engine, OpenFailure, Outgoing, Report, Transport};
-use crate::jsonrpc::{self, Decoded, Deviations, ErrorObject, Message, MessageLimits, Noise, ResponseId};
+use crate::client::{AUTHORIZATIONS, Engine, OpenFailure, Outgoing, Report, Transport, Unauthorized};
+use crate::jsonrpc::{Decoded, ErrorObject, MessageLimits, Noise};
 use crate::machine::QuirkKind;
 use crate::machine::http_connection::{get_stream, phase, sse};
+use crate::machine::http_refusal::challenge::Step;
+use crate::machine::http_refusal::{Authority, Authorization};
 use crate::machine::http_response::{
-    self, AtEnd, Body, End, Error, Expiry, First, HttpStatus, Outcome, Post, Purpose, Reading, Received, Redirect,
-    Redirected, Session, Source, Target,
+    self, AtEnd, Body, End, Expiry, First, HttpStatus, Outcome, Post, Purpose, Reading, Received, Redirect, Redirected,
+    Session, Source, Target,
 };
-use crate::protocol::{error_code, method};
+use crate::protocol::{Era, method};
 
 /// The kind of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,24 +49,6 @@ pub(super) struct Events {
     pub(super) retry: Option<Duration>,
     /// It is certainly a stream, by its content type or an event.
     pub(super) sure: bool,
-}
-
-/// A response with an error status.
-#[derive(Clone, Debug)]
-#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
-pub(super) struct Refusal {
-    #[cfg_attr(feature = "snapshot", serde(with = "super::snapshot::status"))]
-    pub(super) status: StatusCode,
-    /// The wait before the next attempt, [`LONGEST_RETRY_AFTER`] at most; [`RETRY`] if its `Retry-After` has no valid
-    /// time.
-    pub(super) retry_after: Option<Duration>,
-    pub(super) challenges: Vec<Challenge>,
-    /// The target of the redirect.
-    pub(super) location: Option<Address>,
-    /// The length of the body, if the server declares it.
-    pub(super) length: Option<usize>,
-    #[cfg_attr(feature = "snapshot", serde(with = "crate::form::bytes"))]
-    pub(super) body: Vec<u8>,
 }
 
 impl Kind {
@@ -87,211 +71,6 @@ impl Kind {
             None
         }
     }
-}
-
-impl Refusal {
-    /// Whether the relevant part of the body is incomplete.
-    fn is_cut(&self, broke: bool) -> bool {
-        broke || self.length.is_some_and(|length| self.body.len() < length.min(REFUSAL_BYTES))
-    }
-
-    fn class(&self) -> HttpStatus {
-        status_class(self.status, self.retry_after.is_some(), !self.challenges.is_empty())
-    }
-
-    /// What the response is at the end of its exchange.
-    pub(super) fn received(&self) -> Received {
-        match self.class() {
-            HttpStatus::Unauthorized | HttpStatus::Unchallenged => Received::Unauthorized,
-            HttpStatus::NotFound => Received::NotFound,
-            HttpStatus::Busy
-            | HttpStatus::TooMany
-            | HttpStatus::Unavailable
-            | HttpStatus::Paused
-            | HttpStatus::Server => Received::Busy,
-            HttpStatus::Accepted
-            | HttpStatus::Success
-            | HttpStatus::Moved
-            | HttpStatus::BadRequest
-            | HttpStatus::NotAllowed
-            | HttpStatus::Client
-            | HttpStatus::NotImplemented
-            | HttpStatus::Other => Received::Refusal,
-        }
-    }
-
-    pub(super) fn new(status: StatusCode, headers: &HeaderMap, url: &Address) -> Self {
-        let retry_after = headers.contains_key(RETRY_AFTER).then(|| retry_after(headers).unwrap_or(RETRY));
-        let challenges = challenges_in(headers);
-        let location = headers.get(LOCATION).and_then(|location| resolve(url, location.as_bytes()));
-        let length = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.trim().parse().ok());
-        Self { status, retry_after, challenges, location, length, body: Vec::new() }
-    }
-}
-
-/// The class of a status, with `Retry-After` and with a challenge or without.
-fn status_class(status: StatusCode, has_retry_after: bool, is_challenged: bool) -> HttpStatus {
-    match status {
-        StatusCode::ACCEPTED => HttpStatus::Accepted,
-        StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT => HttpStatus::Moved,
-        StatusCode::BAD_REQUEST => HttpStatus::BadRequest,
-        StatusCode::UNAUTHORIZED if !is_challenged => HttpStatus::Unchallenged,
-        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => HttpStatus::Unauthorized,
-        StatusCode::NOT_FOUND => HttpStatus::NotFound,
-        StatusCode::METHOD_NOT_ALLOWED => HttpStatus::NotAllowed,
-        StatusCode::TOO_MANY_REQUESTS if has_retry_after => HttpStatus::Busy,
-        StatusCode::TOO_MANY_REQUESTS => HttpStatus::TooMany,
-        StatusCode::SERVICE_UNAVAILABLE if has_retry_after => HttpStatus::Paused,
-        StatusCode::SERVICE_UNAVAILABLE => HttpStatus::Unavailable,
-        StatusCode::NOT_IMPLEMENTED => HttpStatus::NotImplemented,
-        status if status.is_success() => HttpStatus::Success,
-        status if status.is_client_error() => HttpStatus::Client,
-        status if status.is_server_error() => HttpStatus::Server,
-        _ => HttpStatus::Other,
-    }
-}
-
-/// The meaning of a response's head for the GET stream.
-fn stream_input(status: HttpStatus, labelled: Option<Kind>) -> get_stream::Input {
-    match status {
-        HttpStatus::NotAllowed | HttpStatus::Unauthorized | HttpStatus::Unchallenged => get_stream::Input::NotOffered,
-        HttpStatus::NotFound => get_stream::Input::NotFound,
-        HttpStatus::NotImplemented => get_stream::Input::NoStream,
-        HttpStatus::Busy | HttpStatus::TooMany | HttpStatus::Unavailable | HttpStatus::Paused | HttpStatus::Server => {
-            get_stream::Input::Broke
-        }
-        HttpStatus::Accepted | HttpStatus::Success if labelled != Some(Kind::Json) => get_stream::Input::Opened,
-        HttpStatus::Accepted
-        | HttpStatus::Success
-        | HttpStatus::Moved
-        | HttpStatus::BadRequest
-        | HttpStatus::Client
-        | HttpStatus::Other => get_stream::Input::OtherAnswer,
-    }
-}
-
-/// The time in `Retry-After`, if valid (RFC 9110, section 10.2.3). A date is relative to the response's own `Date`,
-/// since a client has no calendar.
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let text = |name: HeaderName| headers.get(name)?.to_str().ok().map(str::trim);
-    let after = text(RETRY_AFTER).filter(|after| !after.is_empty())?;
-    let wait = if after.bytes().all(|byte| byte.is_ascii_digit()) {
-        // An overflow is above any limit.
-        Duration::from_secs(after.parse().unwrap_or(u64::MAX))
-    } else {
-        let (until, now) = (httpdate::parse_http_date(after).ok()?, httpdate::parse_http_date(text(DATE)?).ok()?);
-        until.duration_since(now).unwrap_or_default()
-    };
-    Some(wait.min(LONGEST_RETRY_AFTER))
-}
-
-/// The code of 2025-11-25 for a resource that does not exist.
-const RESOURCE_NOT_FOUND: i64 = -32002;
-
-/// The class of the JSON-RPC error in a body.
-pub(super) fn error_class(error: Option<&ErrorObject>) -> Error {
-    match error.map(|error| error.code) {
-        None => Error::None,
-        Some(error_code::METHOD_NOT_FOUND) => Error::MethodNotFound,
-        Some(error_code::INVALID_PARAMS) => Error::InvalidParams,
-        Some(RESOURCE_NOT_FOUND) => Error::ResourceNotFound,
-        Some(error_code::HEADER_MISMATCH) => Error::HeaderMismatch,
-        Some(error_code::UNSUPPORTED_PROTOCOL_VERSION | error_code::MISSING_REQUIRED_CLIENT_CAPABILITY) => {
-            Error::Modern
-        }
-        Some(_) => Error::Other,
-    }
-}
-
-/// The JSON-RPC error in the body of a refusal.
-fn error_in(body: &[u8]) -> Option<ErrorObject> {
-    let Ok(Decoded::One(Message { body: jsonrpc::Body::Error { error, .. }, deviations, .. })) =
-        jsonrpc::decode(body, jsonrpc::MessageLimits::default())
-    else {
-        return None;
-    };
-    is_error(deviations, &error).then_some(error)
-}
-
-/// The error in this message for a request. An error with the id of another request is not a response to this one.
-fn error_to<'a>(request: u64, decoded: &'a Result<Decoded<'_>, Noise>) -> Option<&'a ErrorObject> {
-    let Ok(Decoded::One(Message { body: jsonrpc::Body::Error { id, error }, deviations, .. })) = decoded else {
-        return None;
-    };
-    match id {
-        ResponseId::Exact(id) | ResponseId::Loose(id) if *id != request => None,
-        ResponseId::Exact(_) | ResponseId::Loose(_) | ResponseId::Absent | ResponseId::Foreign => {
-            is_error(*deviations, error).then_some(error)
-        }
-    }
-}
-
-/// Whether an error is a JSON-RPC error, and not one of a gateway.
-const fn is_error(deviations: Deviations, error: &ErrorObject) -> bool {
-    !deviations.version || error.code != 0
-}
-
-/// Whether code and whole message are those that known transports send with a success status for an unknown session.
-fn is_known_expiry(error: &ErrorObject) -> bool {
-    const CODES: [i64; 3] = [-32000, -32001, -32600];
-    const MESSAGES: [&str; 4] =
-        ["session not found", "invalid session id", "no valid session id provided", "server not initialized"];
-    if !CODES.contains(&error.code) {
-        return false;
-    }
-    let said = error.message.trim().to_ascii_lowercase();
-    let said = said.strip_prefix("bad request: ").unwrap_or(&said);
-    let said = said.strip_suffix(" or expired").unwrap_or(said);
-    MESSAGES.contains(&said)
-}
-
-/// Whether a refusal says that something is wrong with the transport's session, or that the server is not initialized: by
-/// words that stand before them in such messages, and no other, and nothing else is said in the same clause. A tool says
-/// which session it means: "Browser session not found".
-fn says_no_session(said: &str) -> bool {
-    const GENERIC: &str = "\
-        a active an and bad be cannot client code could detail error expired find for found has have header http \
-        in invalid is message mcp missing must no not of or please provide reason request required requires \
-        server service stale status statuscode such terminated the there this to transport unauthorized \
-        unavailable unknown unrecognized valid was with you your";
-    // What a message says of the session.
-    const SAID: &str = "\
-        again any been closed does exist exists first gone given id ids initialize initialized it longer new node on \
-        provided reinitialize session sessionid yet";
-    // At least one of these words is required.
-    const FAULTS: &str = "\
-        again bad been cannot closed expired first given gone invalid longer missing must no not provide provided \
-        reinitialize required requires stale terminated unauthorized unknown unrecognized yet";
-    let is_in = |words: &str, word: &str| words.split(' ').any(|known| word.eq_ignore_ascii_case(known));
-    let is_generic = |word: &str| word.bytes().all(|byte| byte.is_ascii_digit()) || is_in(GENERIC, word);
-    let is_of_id = |word: &str| {
-        word.bytes().any(|byte| byte.is_ascii_digit()) || word.bytes().all(|byte| byte.is_ascii_hexdigit())
-    };
-    let between = |it: char| !it.is_alphanumeric();
-    let (mut negated, mut at_fault, mut rest) = (false, false, said);
-    loop {
-        rest = rest.trim_start_matches(between);
-        let Some((word, after)) = rest.split_at_checked(rest.find(between).unwrap_or(rest.len())) else { return false };
-        let is = |known: &str| word.eq_ignore_ascii_case(known);
-        if is("session") || is("sessionid") || negated && is("initialized") {
-            // It must not continue with another subject: "Session 7 of the workshop is full".
-            let clause = after.split([':', '.', ';', '\n']).next().unwrap_or_default();
-            let mut words = clause.split(between).filter(|word| !word.is_empty());
-            let at_fault = at_fault || words.clone().any(|word| is_in(FAULTS, word));
-            return at_fault && words.all(|word| is_generic(word) || is_of_id(word) || is_in(SAID, word));
-        }
-        if word.is_empty() || !is_generic(word) {
-            return false;
-        }
-        at_fault |= is_in(FAULTS, word);
-        (negated, rest) = (is("not"), after);
-    }
-}
-
-/// Whether the text says that the server is initialized already.
-fn is_initialized(said: &str) -> bool {
-    const WORDS: &[u8] = b"already initialized";
-    said.as_bytes().windows(WORDS.len()).any(|words| words.eq_ignore_ascii_case(WORDS))
 }
 
 /// A request gets no response, and may have run.
@@ -322,8 +101,8 @@ impl Http {
         if over {
             return;
         }
-        let has_retry_after = headers.contains_key(RETRY_AFTER);
-        let class = status_class(status, has_retry_after, headers.contains_key(WWW_AUTHENTICATE));
+        let has = |name| !status.is_success() && headers.contains_key(name);
+        let class = status_class(status, has(RETRY_AFTER), has(WWW_AUTHENTICATE));
         let labelled = Kind::labelled(headers);
         let reply = match http_response::head(purpose, self.sse.is_ready(), class) {
             Reading::Any => Reply::Begun(labelled),
@@ -371,8 +150,7 @@ impl Http {
     }
 
     fn begin_reply(&mut self, id: ExchangeId, status: StatusCode, reply: Reply) {
-        self.exchanges.set_reply(id, reply);
-        if let Some(it) = self.exchanges.get_mut(id) {
+        if let Some(it) = self.exchanges.set_reply(id, reply) {
             it.status = status.as_u16();
         }
     }
@@ -504,8 +282,8 @@ impl Http {
     /// Takes an event of a stream: a message to the engine, or what concerns the transport.
     fn event(&mut self, engine: &mut Engine, id: ExchangeId, name: &[u8], data: &[u8]) {
         let Some(it) = self.exchanges.get(id) else { return };
-        match (&it.purpose, name) {
-            (ExchangeKind::Sse, b"endpoint") => match same_origin(&self.url, data) {
+        if let (ExchangeKind::Sse, b"endpoint") = (&it.purpose, name) {
+            match same_origin(&self.url, data) {
                 Ok(target) => {
                     self.sse.set_endpoint(target);
                     self.sse_step(engine, sse::Input::Endpoint, "", b"");
@@ -514,33 +292,58 @@ impl Http {
                     let why = format!("the server's stream names the endpoint `{shown}`, which is another origin");
                     self.sse_step(engine, sse::Input::EndpointElsewhere, &why, b"");
                 }
-            },
-            (ExchangeKind::Sse, b"message") => {
-                self.sse_step(engine, sse::Input::Message, "the stream names no endpoint", data);
             }
-            (ExchangeKind::Message(_), b"message") => self.judge_event(engine, id, data),
-            (ExchangeKind::Resume(request, _), b"message") => {
-                let decoded = engine.decode(data);
-                engine.handle_exchange(*request, decoded, data);
+            return;
+        }
+        let decoded = engine.decode(data);
+        if name != b"message" {
+            if !is_message(&decoded) {
+                return;
             }
-            (ExchangeKind::Stream, b"message") => engine.handle_message(engine.now(), data),
-            _ => {}
+            event_quirk(
+                engine,
+                QuirkKind::SseEventName,
+                &it.purpose,
+                format!("an event named `{}`", String::from_utf8_lossy(name)),
+            );
+        }
+        match &it.purpose {
+            ExchangeKind::Message(message) => {
+                let Some(request) = message.id() else { return };
+                let Some(error) = self.concerned(engine, message, &decoded, data.len()) else {
+                    return engine.handle_exchange(request, decoded, data);
+                };
+                if let Some(it) = self.drop_exchange(engine, id)
+                    && let ExchangeKind::Message(message) = it.purpose
+                {
+                    self.on_transport_error(engine, &message, &error);
+                }
+            }
+            ExchangeKind::Resume(request, _) => engine.handle_exchange(*request, decoded, data),
+            ExchangeKind::Stream => engine.handle_message(engine.now(), data),
+            ExchangeKind::Sse => self.sse_step(engine, sse::Input::Message, "the stream names no endpoint", data),
+            ExchangeKind::DeleteFormer(..) | ExchangeKind::Delete(_) => {}
         }
     }
 
-    /// Takes a message in the stream that answers the POST of a request.
-    fn judge_event(&mut self, engine: &mut Engine, id: ExchangeId, data: &[u8]) {
-        let Some(Exchange { purpose: ExchangeKind::Message(message), .. }) = self.exchanges.get(id) else { return };
-        let Some(request) = message.id() else { return };
-        let decoded = engine.decode(data);
-        let Some(error) = self.concerned(engine, message, &decoded, data.len()) else {
-            return engine.handle_exchange(request, decoded, data);
-        };
-        if let Some(it) = self.drop_exchange(engine, id)
-            && let ExchangeKind::Message(message) = it.purpose
-        {
-            self.on_transport_error(engine, &message, &error);
+    /// The stream of an exchange that was removed ended regularly: an event that no blank line ended counts if it is a whole
+    /// message. Returns whether the exchange is settled by it.
+    fn finish_stream(&mut self, engine: &mut Engine, it: &Exchange) -> bool {
+        let Reply::Events(events) = &it.reply else { return false };
+        let Some(data) = events.decoder.clone().finish() else { return false };
+        let decoded = engine.decode(&data);
+        if !is_message(&decoded) {
+            return false;
         }
+        event_quirk(engine, QuirkKind::SseUnfinished, &it.purpose, "no blank line ends the last event".into());
+        match &it.purpose {
+            ExchangeKind::Message(message) => return !self.take_answer(engine, message, decoded, &data),
+            ExchangeKind::Resume(request, _) => engine.handle_exchange(*request, decoded, &data),
+            ExchangeKind::Stream => engine.handle_message(engine.now(), &data),
+            ExchangeKind::Sse => self.sse_step(engine, sse::Input::Message, "the stream names no endpoint", &data),
+            ExchangeKind::DeleteFormer(..) | ExchangeKind::Delete(_) => {}
+        }
+        false
     }
 
     /// There is no room to keep more of a response beside those of others.
@@ -603,7 +406,7 @@ impl Http {
     fn redirected(&self, engine: &Engine, purpose: &ExchangeKind) -> Option<Redirected> {
         match purpose {
             ExchangeKind::Message(message) => {
-                let is_call = message.id().is_some_and(|id| engine.handle_of(id).is_some());
+                let is_call = message.id().is_some_and(|id| engine.carried(id).of.is_some());
                 Some(if is_call { Redirected::Call } else { Redirected::Message })
             }
             ExchangeKind::Stream => Some(Redirected::GetStream),
@@ -667,7 +470,9 @@ impl Http {
             Some(Broken::Unreachable) if it.status == 0 => End::Unreached,
             Some(Broken::Unreachable | Broken::Midway) => End::Broke,
         };
-        self.end(engine, it, end, failure.map(|_| why));
+        if end != End::Complete || !self.finish_stream(engine, &it) {
+            self.end(engine, it, end, failure.map(|_| why));
+        }
     }
 
     /// An exchange that was removed has ended; `why` says how it broke.
@@ -691,7 +496,7 @@ impl Http {
             }
             AtEnd::InitializedBroke => {
                 if let ExchangeKind::Message(message) = it.purpose {
-                    self.initialized_again = Some(Box::new(message));
+                    self.initialized_again = Some(Box::new((message, it.waited)));
                 }
                 self.initialized_broke(engine, why.unwrap_or(lost_reason(received)));
             }
@@ -725,18 +530,18 @@ impl Http {
     }
 
     fn judged(&mut self, engine: &mut Engine, it: Box<Exchange>, end: End) {
-        let Exchange { purpose: ExchangeKind::Message(message), reply, status, sent, .. } = *it else { return };
+        let Exchange { purpose: ExchangeKind::Message(message), reply, status, sent, waited, .. } = *it else { return };
         match reply {
             Reply::Json(body) => self.answered(engine, &message, status, &body),
-            Reply::Refusal(refusal) => self.refused(engine, message, sent, &refusal, end == End::Broke),
+            Reply::Refusal(refusal) => self.refused(engine, message, (sent, waited), &refusal, end == End::Broke),
             Reply::Unsent | Reply::Nothing | Reply::Begun(_) | Reply::Events(_) | Reply::Ignored => {}
         }
     }
 
     fn resume_later(&mut self, engine: &Engine, it: Box<Exchange>) {
-        if let (ExchangeKind::Resume(id, broken), Reply::Refusal(refusal)) = (it.purpose, it.reply) {
-            let wait = refusal.retry_after.or(broken.retry).unwrap_or(RETRY).max(SHORTEST_RETRY);
-            self.pause(engine, id, wait, Some(broken));
+        if let (ExchangeKind::Resume(id, mut broken), Reply::Refusal(refusal)) = (it.purpose, it.reply) {
+            broken.waited = backoff(refusal.retry_after.or(broken.retry).unwrap_or(RETRY), broken.waited);
+            self.pause(engine, id, broken.waited, Paused::Resume(broken));
         }
     }
 
@@ -758,15 +563,16 @@ impl Http {
         };
         let events = if let Reply::Events(events) = &it.reply { Some(events) } else { None };
         let named = events.and_then(|events| events.decoder.last_id()).map(<[u8]>::to_vec);
-        let before = before.unwrap_or(ResumePoint { last_id: Vec::new(), retry: None });
+        let before = before.unwrap_or(ResumePoint { last_id: Vec::new(), retry: None, waited: Duration::ZERO });
         let (last_id, retry) = (named.unwrap_or(before.last_id), events.and_then(|it| it.retry).or(before.retry));
         let Some(id) = id else { return };
         if !engine.is_sent(id) {
             return;
         }
-        if engine.is_legacy() && !last_id.is_empty() {
+        if is_legacy(engine) && !last_id.is_empty() {
             let wait = retry.unwrap_or(RETRY).max(SHORTEST_RETRY);
-            self.pause(engine, id, wait, Some(Box::new(ResumePoint { last_id, retry })));
+            let point = Box::new(ResumePoint { last_id, retry, waited: Duration::ZERO });
+            self.pause(engine, id, wait, Paused::Resume(point));
         } else {
             lost(engine, Some(id), why.unwrap_or("the stream ended before the answer"));
         }
@@ -775,7 +581,7 @@ impl Http {
     /// A request did not reach the server. One that cannot be sent, while others get responses, does not end the
     /// connection; the second in a row does.
     fn unreached(&mut self, engine: &mut Engine, purpose: Purpose, request: Option<u64>, why: &str) {
-        let is_required = !engine.has_handshake() || purpose == Purpose::Initialized;
+        let is_required = !engine.stage().is_established() || purpose == Purpose::Initialized;
         let has_responses = self.exchanges.iter().any(|(_, it)| it.status != 0);
         let ends = is_required || !has_responses || self.unreached;
         self.unreached = !ends;
@@ -786,6 +592,12 @@ impl Http {
             engine.handle_transport(engine.now(), Transport::OpenFailed { how: OpenFailure::Connect, why });
         }
     }
+}
+
+/// The wait before a message is sent again that the server refused for now: as long as the server says, and at least twice
+/// as long as the last time.
+fn backoff(named: Duration, last: Duration) -> Duration {
+    named.max(SHORTEST_RETRY).max(last.saturating_mul(2)).min(LONGEST_RETRY_AFTER)
 }
 
 /// Why there is no response to a request.
@@ -806,15 +618,30 @@ impl Http {
     pub(super) fn answered(&mut self, engine: &mut Engine, message: &Outgoing, status: u16, body: &[u8]) {
         let Some(id) = message.id() else { return };
         let decoded = engine.decode(body);
-        if let Some(error) = self.concerned(engine, message, &decoded, body.len()) {
-            return self.on_transport_error(engine, message, &error);
-        }
-        engine.handle_exchange(id, decoded, body);
-        if engine.is_sent(id) {
+        let is_taken = self.take_answer(engine, message, decoded, body);
+        if is_taken && engine.is_sent(id) {
             let excerpt = String::from_utf8_lossy(body.get(..body.len().min(EXCERPT)).unwrap_or(body));
             let why = format!("the body is no answer to the request: {}", excerpt.trim());
             no_answer(engine, Some(id), status, &why);
         }
+    }
+
+    /// Takes a whole message that answers the POST of a request whose exchange was removed. Returns whether it was the
+    /// engine's, and not about the transport.
+    fn take_answer(
+        &mut self,
+        engine: &mut Engine,
+        message: &Outgoing,
+        decoded: Result<Decoded<'_>, Noise>,
+        body: &[u8],
+    ) -> bool {
+        let Some(id) = message.id() else { return false };
+        if let Some(error) = self.concerned(engine, message, &decoded, body.len()) {
+            self.on_transport_error(engine, message, &error);
+            return false;
+        }
+        engine.handle_exchange(id, decoded, body);
+        true
     }
 
     /// The error in a body with a success status, if it concerns the transport and not the engine.
@@ -867,11 +694,15 @@ impl Http {
         &mut self,
         engine: &mut Engine,
         message: Outgoing,
-        sent: Sent,
+        (sent, waited): (Sent, Duration),
         refusal: &Refusal,
         broke: bool,
     ) {
-        let (id, status, cut) = (message.id(), refusal.class(), refusal.is_cut(broke));
+        let (id, cut) = (message.id(), refusal.is_cut(broke));
+        let class = refusal.class();
+        // A gateway may have answered for a server that runs the request.
+        let runs = class == HttpStatus::Paused && id.is_some_and(|id| !engine.repeat(id));
+        let status = if runs { HttpStatus::Unavailable } else { class };
         let error = error_in(&refusal.body);
         let text = String::from_utf8_lossy(&refusal.body);
         let said = error.as_ref().map_or(&*text, |error| &error.message);
@@ -901,11 +732,11 @@ impl Http {
                 self.authorize(engine, id, message, sent, refusal, said);
             }
             Outcome::Retry => {
-                self.retry(engine, message, refusal.retry_after.unwrap_or(RETRY).max(SHORTEST_RETRY));
+                self.retry(engine, message, backoff(refusal.retry_after.unwrap_or(RETRY), waited));
             }
             Outcome::EndFormerAs(kind) => self.end_former(engine, kind, &message),
-            Outcome::Answer => take_refusal(engine, id, error, false),
-            Outcome::RenewHeaders => take_refusal(engine, id, error, true),
+            Outcome::Answer => take_refusal(engine, id, error, refusal.status, false),
+            Outcome::RenewHeaders => take_refusal(engine, id, error, refusal.status, true),
             Outcome::RefusedAsSse => {
                 if let Some(id) = id {
                     self.sse.refuse(Refused { id, status: refusal.status.as_u16(), text: refusal_text(refusal, said) });
@@ -920,7 +751,7 @@ impl Http {
     /// The session in which a message was sent.
     fn session_of(&self, engine: &Engine, message: &Outgoing, status: HttpStatus) -> Session {
         let method = message.method();
-        if self.session.id().is_none() || is_modern(message) || method == Some(method::INITIALIZE) {
+        if self.session.id().is_none() || message.is_modern() || method == Some(method::INITIALIZE) {
             return Session::None;
         }
         let is_renewed = match method {
@@ -928,7 +759,7 @@ impl Http {
             Some(method) if status == HttpStatus::NotFound => self.session.is_not_found(method),
             Some(_) | None => false,
         };
-        if message.id().is_some_and(|id| engine.is_resent(id)) {
+        if message.id().is_some_and(|id| engine.carried(id).is_expired_again) {
             Session::Resent
         } else if is_renewed {
             Session::Renewed
@@ -943,8 +774,8 @@ impl Http {
                 Post::InitializeAgain
             }
             (Some(_), Some(method::INITIALIZE)) => Post::Initialize,
-            (Some(_), Some(method::DISCOVER)) if !engine.has_handshake() => Post::Discover,
-            (Some(_), Some(method::TOOLS_CALL)) if is_modern(message) => Post::ModernCall,
+            (Some(_), Some(method::DISCOVER)) if !engine.stage().is_established() => Post::Discover,
+            (Some(_), Some(method::TOOLS_CALL)) if message.is_modern() => Post::ModernCall,
             (Some(_), _) => Post::Request,
             (None, Some(method::INITIALIZED)) => Post::Initialized,
             (None, _) => Post::OneWay,
@@ -954,10 +785,10 @@ impl Http {
     /// Sends a message again after this wait.
     fn retry(&mut self, engine: &Engine, message: Outgoing, wait: Duration) {
         match message.id() {
-            Some(id) => self.pause(engine, id, wait, None),
+            Some(id) => self.pause(engine, id, wait, Paused::Resend(wait)),
             None => {
                 self.timers.arm(engine.now() + wait, Due::SendInitialized);
-                self.initialized_again = Some(Box::new(message));
+                self.initialized_again = Some(Box::new((message, wait)));
             }
         }
     }
@@ -971,25 +802,173 @@ impl Http {
     }
 }
 
+fn is_message(decoded: &Result<Decoded<'_>, Noise>) -> bool {
+    matches!(decoded, Ok(Decoded::One(_) | Decoded::Batch(_)))
+}
+
+/// Records a deviation in the form of an event that is a message all the same.
+fn event_quirk(engine: &mut Engine, kind: QuirkKind, purpose: &ExchangeKind, detail: String) {
+    let method = if let ExchangeKind::Message(message) = purpose { message.method() } else { None };
+    engine.transport_quirk(kind, method, detail);
+}
+
 fn expiry_quirk(engine: &mut Engine, kind: QuirkKind, message: &Outgoing, status: StatusCode) {
     let detail = format!("HTTP {} reported an expired session; the specification requires 404", status.as_u16());
     engine.transport_quirk(kind, message.method(), detail);
 }
 
-/// The text of a refusal that may be shown.
-fn refusal_text(refusal: &Refusal, said: &str) -> Box<str> {
-    match &refusal.location {
-        Some(location) if refusal.status.is_redirection() => format!("it points to `{location}`").into(),
-        // The body repeats the URL with its secrets.
-        None if refusal.status.is_redirection() => "it points to no address".into(),
-        Some(_) | None if said.trim_start().starts_with('<') => "".into(),
-        Some(_) | None => said.trim().into(),
+/// The error in a refusal is the response, whatever its id.
+fn take_refusal(engine: &mut Engine, id: Option<u64>, error: Option<ErrorObject>, status: StatusCode, headers: bool) {
+    if let (Some(id), Some(error)) = (id, error) {
+        let unprocessed = status.is_client_error();
+        engine.handle_report(Report::Error { id, error, unprocessed, headers });
     }
 }
 
-/// The error in a refusal is the response, whatever its id.
-fn take_refusal(engine: &mut Engine, id: Option<u64>, error: Option<ErrorObject>, headers: bool) {
-    if let (Some(id), Some(error)) = (id, error) {
-        engine.handle_report(Report::Error { id, error, headers });
+impl Http {
+    /// A request or a message was refused for lack of authorization. `message` is there if it is a notification or a
+    /// response.
+    pub(super) fn authorize(
+        &mut self,
+        engine: &mut Engine,
+        id: Option<u64>,
+        message: Option<Outgoing>,
+        sent: Sent,
+        refusal: &Refusal,
+        why: &str,
+    ) {
+        let again = self.again(engine, id, sent);
+        let is_modern = is_modern(engine);
+        let (authority, reason, step) = self.tokens.authority(engine.now(), is_modern, sent, refusal, again);
+        let forbidden = refusal.status == StatusCode::FORBIDDEN;
+        let why = reason.as_deref().unwrap_or(why);
+        let refused = Unauthorized { id, forbidden, why, challenges: &refusal.challenges, authority };
+        let decision = engine.handle_unauthorized(refused);
+        let used = sent.refused.saturating_add(1);
+        let refused = match (decision, id, message) {
+            (Authorization::Block, Some(id), _) => Held::Call(id),
+            (Authorization::Hold, Some(id), _) => Held::Request(id, used),
+            (Authorization::Hold, None, Some(message)) => Held::Message(message, used),
+            (Authorization::EndConnection, ..) => Held::Connection,
+            (Authorization::Block | Authorization::Hold | Authorization::ByStatus | Authorization::Nothing, ..) => {
+                return;
+            }
+        };
+        self.hold(engine, refused, authority, step);
     }
+
+    /// Sends again what was refused, lets it wait for a token, or drops it. Returns whether it is sent again at some time.
+    fn hold(&mut self, engine: &mut Engine, refused: Held, authority: Authority, step: Step) -> bool {
+        let limit = engine.options().limits.in_flight.max(1);
+        let Some(waiting) = self.tokens.waiting() else { return false };
+        let is_ready = matches!(step, Step::Resend | Step::ResendWithNonce);
+        match refused {
+            // The next handshake is another operation.
+            Held::Connection if authority != Authority::Client => waiting.handshake = 0,
+            Held::Stream if authority != Authority::Client => {}
+            Held::Message(..) if !is_ready && waiting.messages.len() >= limit => engine.count_undelivered(),
+            Held::Call(_) | Held::Request(..) | Held::Message(..) | Held::Stream | Held::Connection => {
+                if is_ready {
+                    waiting.send_again(refused);
+                } else {
+                    waiting.keep(refused);
+                }
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Whether what was refused may wait for authorization once more.
+    fn again(&mut self, engine: &Engine, id: Option<u64>, sent: Sent) -> bool {
+        let call = id.map(|id| engine.carried(id)).filter(|it| it.of.is_some()).map(|it| it.refusals);
+        let handshake = self.tokens.waiting().map(|waiting| waiting.handshake).unwrap_or_default();
+        call.unwrap_or_else(|| sent.refused.max(handshake)) < AUTHORIZATIONS
+    }
+
+    /// The GET stream was refused with 401. Returns what that means to it.
+    pub(super) fn stream_refused(&mut self, engine: &mut Engine, sent: Sent, refusal: &Refusal) -> get_stream::Input {
+        let used = self.tokens.waiting().map(|waiting| waiting.stream).unwrap_or_default();
+        let again = used < AUTHORIZATIONS;
+        let (authority, _, step) = self.tokens.authority(engine.now(), is_modern(engine), sent, refusal, again);
+        if self.hold(engine, Held::Stream, authority, step) {
+            get_stream::Input::Unauthorized
+        } else {
+            get_stream::Input::NotOffered
+        }
+    }
+
+    /// Sends again what was refused for a reason that is over. Returns whether there was any.
+    pub(super) fn send_authorized(&mut self, engine: &mut Engine) -> bool {
+        let Some(waiting) = self.tokens.waiting() else { return false };
+        if engine.is_ready() {
+            waiting.handshake = 0;
+        }
+        let all = core::mem::take(&mut waiting.authorized);
+        let any = !all.is_empty();
+        for held in all {
+            match held {
+                Held::Call(id) => engine.handle_report(Report::CallAuthorized { id }),
+                Held::Request(id, used) => self.post_refused(engine, id, used),
+                Held::Message(message, used) => self.post_held(engine, message, used),
+                Held::Stream => self.stream_step(engine, get_stream::Input::Authorized),
+                Held::Connection => engine.handle_report(Report::ConnectionAuthorized),
+            }
+        }
+        any
+    }
+
+    /// Posts a request again that was refused so often.
+    fn post_refused(&mut self, engine: &mut Engine, id: u64, used: u8) {
+        if let Some(message) = self.restart(engine, id) {
+            self.post_held(engine, message, used);
+        }
+    }
+
+    /// Posts a message again that was refused so often.
+    fn post_held(&mut self, engine: &mut Engine, message: Outgoing, used: u8) {
+        let exchange = self.post(engine, message, 0);
+        if let Some(it) = self.exchanges.get_mut(exchange) {
+            it.sent.refused = used;
+        }
+    }
+
+    /// Reports the result of the authorization to held requests and messages. Returns whether there was a result.
+    pub(super) fn on_verdict(&mut self, engine: &mut Engine) -> bool {
+        let Some(verdict) = self.tokens.pop_verdict() else { return false };
+        let (requests, messages) = match self.tokens.waiting() {
+            Some(waiting) => (core::mem::take(&mut waiting.requests), core::mem::take(&mut waiting.messages)),
+            None => Default::default(),
+        };
+        match verdict {
+            Ok(()) => {
+                for (id, used) in requests {
+                    self.post_refused(engine, id, used);
+                }
+                for (message, used) in messages {
+                    self.post_held(engine, message, used);
+                }
+                self.stream_step(engine, get_stream::Input::Authorized);
+                // A client that is closed needs no token any more.
+                let _ = engine.authorized(engine.now());
+            }
+            Err(why) => {
+                for (id, _) in requests {
+                    no_answer(engine, Some(id), StatusCode::UNAUTHORIZED.as_u16(), &why);
+                }
+                messages.iter().for_each(|_| engine.count_undelivered());
+                engine.handle_report(Report::Denied { why: &why });
+            }
+        }
+        true
+    }
+}
+
+fn is_modern(engine: &Engine) -> bool {
+    engine.server().is_some_and(|server| server.era() == Era::Modern)
+}
+
+/// Whether the handshake is done, and the server is a legacy one.
+fn is_legacy(engine: &Engine) -> bool {
+    engine.stage().is_established() && !is_modern(engine)
 }

@@ -12,8 +12,7 @@ use http::{StatusCode, Uri};
 use serde_json::value::RawValue;
 
 use super::action::{ExchangeId, HttpAction};
-use super::authorize::Waiting;
-use super::response::Refusal;
+use super::refusal::{Refusal, Waiting};
 use crate::Time;
 use crate::binding::oauth::{Authorization, Credential, Denied, OAuthInput, Presented, Proved, SignId};
 use crate::client::{Cause, Engine, Event, Outcome, RefreshOutcome, RequestError, TaskError};

@@ -242,6 +242,20 @@ fn may_replay(core: &Core, id: u64) -> bool {
     request::may_replay(carrier, policy, effects, core.options.trust, again)
 }
 
+/// Whether a request that was refused for now, and may have run, is sent again: as often as its deadline allows if it only
+/// reads, otherwise as after a loss. The engine's own requests do nothing that matters twice.
+pub(super) fn repeat(core: &mut Core, id: u64) -> bool {
+    let Some(call) = core.requests.call(id) else { return true };
+    if call.task.is_some() || call.request.replay.is_none() && method::only_reads(&call.request.method) {
+        return true;
+    }
+    let repeats = may_replay(core, id);
+    if let Some(call) = core.requests.call_mut(id).filter(|_| repeats) {
+        call.lost = call.lost.saturating_add(1);
+    }
+    repeats
+}
+
 /// What is known of a request's effects, by its method and the server's annotations of the tool.
 fn effects_of(core: &Core, request: &Request) -> Effects {
     if method::only_reads(&request.method) {
@@ -259,9 +273,9 @@ pub(super) fn on_exchange_lost(core: &mut Core, id: u64, sent: bool) {
     on_lost(core, id, Broken::Exchange, sent);
 }
 
-/// Whether the request was sent again for an expired session before.
-pub(super) fn is_expired_again(core: &Core, id: u64) -> bool {
-    core.requests.call(id).is_some_and(|call| call.expired >= EXPIRIES)
+/// Whether the request was sent again for an expired session or a refused version before.
+pub(super) const fn is_expired_again(call: &Call) -> bool {
+    call.expired >= EXPIRIES
 }
 
 /// The request did not run, because its session expired.
@@ -269,6 +283,15 @@ pub(super) fn on_expired(core: &mut Core, id: u64) {
     if core.requests.call(id).is_some() {
         step(core, id, Input::Expired);
     }
+}
+
+/// The server refused a request because of its version or era. Returns whether it is sent again after the new handshake.
+pub(super) fn on_version_refused(core: &mut Core, id: u64) -> bool {
+    let is_resent = core.requests.call(id).is_some_and(|call| !is_expired_again(call));
+    if is_resent {
+        step(core, id, Input::VersionRefused);
+    }
+    is_resent
 }
 
 /// The response says that the session expired, but the request may have run. It ends with this response, unless it may
@@ -696,6 +719,7 @@ fn reason_of(open: &OpenRequest, input: Input) -> Option<ResendReason> {
     }
     match input {
         Input::Expired | Input::ExpiredReplayable => Some(ResendReason::SessionExpired),
+        Input::VersionRefused => Some(ResendReason::VersionRefused),
         Input::LostReplayable => Some(ResendReason::Lost),
         Input::NotRun => Some(ResendReason::NotSent),
         Input::Restarted => Some(ResendReason::Busy),

@@ -32,8 +32,11 @@ pub struct Entry {
     pub endpoint: Endpoint,
     /// Whether the server is used. Default: `true`.
     pub enabled: bool,
-    /// Timeout of a tool call. Default: 120 s.
+    /// Timeout of a tool call, which progress restarts. Default: 120 s.
     pub timeout: Duration,
+    /// Maximum time of a tool call, whatever progress is reported. Default: that of the host
+    /// ([`Timeouts::request_max`](crate::Timeouts::request_max), 10 min), and at least `timeout`.
+    pub max_timeout: Option<Duration>,
     /// Timeout of the first connection. Default: 60 s.
     pub connect_timeout: Duration,
     /// Whether tool calls to this server may run in parallel. Default: `false`.
@@ -155,6 +158,7 @@ impl Entry {
             endpoint,
             enabled: true,
             timeout: Self::TIMEOUT,
+            max_timeout: None,
             connect_timeout: Self::CONNECT_TIMEOUT,
             supports_parallel_tool_calls: false,
             trust: None,
@@ -171,7 +175,7 @@ impl Entry {
     /// The options of a session with this server: `options`, which describe the client, with this entry's settings
     /// applied.
     ///
-    /// `timeout` bounds requests. `connect_timeout` bounds the opening of the transport, the handshake and discovery together. The
+    /// `timeout` bounds the time of a request without progress, `max_timeout` the whole of it. `connect_timeout` bounds the opening of the transport, the handshake and discovery together. The
     /// discover request gets at most half of it, which leaves time for `initialize` if the server does not respond.
     /// `sampling` limits or removes the sampling capability of `options`, and `elicitation` removes elicitation; they never
     /// add one.
@@ -199,8 +203,8 @@ impl Entry {
         options.capabilities.elicitation &= self.elicitation;
         options.capabilities.elicitation_url &= self.elicitation;
         let timeouts = &mut options.timeouts;
-        timeouts.request = self.timeout;
-        timeouts.request_max = timeouts.request_max.max(self.timeout);
+        timeouts.request_max = self.max_timeout.unwrap_or(timeouts.request_max.max(self.timeout));
+        timeouts.request = self.timeout.min(timeouts.request_max);
         timeouts.connect = Some(self.connect_timeout);
         timeouts.open = self.connect_timeout;
         timeouts.handshake = self.connect_timeout;
@@ -220,11 +224,11 @@ impl Entry {
             Endpoint::Stdio(_) => Self::stdio(""),
             Endpoint::Http(_) => Self::http(""),
         };
-        let Self { timeout, connect_timeout, supports_parallel_tool_calls, trust, .. } = *self;
+        let Self { timeout, max_timeout, connect_timeout, supports_parallel_tool_calls, trust, .. } = *self;
         let Self { protocol, keepalive_interval, elicitation, .. } = *self;
         let sampling = self.sampling.clone();
         let session = Self { protocol, keepalive_interval, elicitation, sampling, ..blank };
-        Self { timeout, connect_timeout, supports_parallel_tool_calls, trust, ..session }.text()
+        Self { timeout, max_timeout, connect_timeout, supports_parallel_tool_calls, trust, ..session }.text()
     }
 
     /// The fingerprint of the entry's meaning: equal for equal entries, however they are written. Saved data of a
@@ -390,6 +394,8 @@ impl Serialize for Entry {
         }
         map.unless(self.enabled, "enabled", &self.enabled)?;
         map.unless(self.timeout == Self::TIMEOUT, "timeout", &Seconds(self.timeout))?;
+        let max_timeout = self.max_timeout.map(Seconds);
+        map.unless(max_timeout.is_none(), "max_timeout", &max_timeout)?;
         let connect = self.connect_timeout;
         map.unless(connect == Self::CONNECT_TIMEOUT, "connect_timeout", &Seconds(connect))?;
         let parallel = self.supports_parallel_tool_calls;

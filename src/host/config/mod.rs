@@ -33,7 +33,8 @@
 //! | `command`, `args`, `env` | program | what to start | |
 //! | `url`, `headers` | URL | where to send requests, and additional headers | |
 //! | `enabled` | both | whether the server is used | true |
-//! | `timeout` | both | timeout of a tool call, in seconds | 120 |
+//! | `timeout` | both | timeout of a tool call, in seconds; progress restarts it | 120 |
+//! | `max_timeout` | both | maximum time of a tool call, in seconds, whatever progress is reported | 600 |
 //! | `connect_timeout` | both | timeout of the first connection, in seconds | 60 |
 //! | `supports_parallel_tool_calls` | both | whether tool calls may run in parallel | false |
 //! | `tools.include`, `tools.exclude` | both | which tools are used: a string or a list; `include` wins | all |
@@ -313,9 +314,10 @@ pub struct Change {
 }
 
 impl Change {
-    /// Whether the change needs a new session. If not, only the toolset has to be computed again.
+    /// Whether the change needs a new session. If not, the session continues with the new timeouts, trust and tools.
     pub fn needs_session(&self) -> bool {
-        self.keys.iter().any(|key| !key.starts_with("tools."))
+        const LIVE: [&str; 5] = ["timeout", "max_timeout", "connect_timeout", "supports_parallel_tool_calls", "trust"];
+        self.keys.iter().any(|key| !key.starts_with("tools.") && !LIVE.contains(key))
     }
 }
 
@@ -376,6 +378,7 @@ fn differing(old: &Entry, new: &Entry) -> Vec<&'static str> {
     }
     compare("enabled", old.enabled != new.enabled);
     compare("timeout", old.timeout != new.timeout);
+    compare("max_timeout", old.max_timeout != new.max_timeout);
     compare("connect_timeout", old.connect_timeout != new.connect_timeout);
     compare("supports_parallel_tool_calls", old.supports_parallel_tool_calls != new.supports_parallel_tool_calls);
     compare("trust", old.trust != new.trust);

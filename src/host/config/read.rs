@@ -27,6 +27,7 @@ const ENTRY: &[&str] = &[
     "enabled",
     "disabled",
     "timeout",
+    "max_timeout",
     "connect_timeout",
     "supports_parallel_tool_calls",
     "auth",
@@ -88,6 +89,7 @@ impl Reader<'_> {
         let entry = Entry {
             enabled: self.boolean(&members, "enabled", true) && !disabled,
             timeout: self.seconds(&members, "timeout", Entry::TIMEOUT),
+            max_timeout: members.get("max_timeout").map(|_| self.seconds(&members, "max_timeout", Entry::TIMEOUT)),
             connect_timeout: self.seconds(&members, "connect_timeout", Entry::CONNECT_TIMEOUT),
             supports_parallel_tool_calls: self.boolean(&members, "supports_parallel_tool_calls", false),
             trust: members.get("trust").and_then(|(key, value)| self.boolean_value(&key, value)),
@@ -471,12 +473,27 @@ impl<'v> Members<'v> {
     }
 }
 
-/// The known key that was probably meant: different case, or one or two letters wrong.
+/// What other programs call a key, in letters.
+const SYNONYMS: [(&[u8], &str); 7] = [
+    (b"cmd", "command"),
+    (b"program", "command"),
+    (b"arguments", "args"),
+    (b"environment", "env"),
+    (b"directory", "cwd"),
+    (b"endpoint", "url"),
+    (b"serverurl", "url"),
+];
+
+/// The known key that was probably meant: different case, one or two letters wrong, or another word for it.
 fn nearest(key: &str, known: &[&'static str]) -> Option<&'static str> {
     let letters = |key: &str| -> Vec<u8> {
         key.bytes().take(64).filter(u8::is_ascii_alphanumeric).map(|byte| byte.to_ascii_lowercase()).collect()
     };
     let key = letters(key);
+    let synonym = SYNONYMS.iter().find(|(other, _)| *other == &*key).map(|(_, known)| *known);
+    if let Some(synonym) = synonym.filter(|synonym| known.contains(synonym)) {
+        return Some(synonym);
+    }
     let allowed = if key.len() > 4 { 2 } else { 1 };
     let distances = known.iter().map(|known| (distance(&key, &letters(known)), *known));
     distances.min().filter(|(distance, _)| *distance <= allowed).map(|(_, known)| known)
@@ -655,6 +672,8 @@ mod tests {
         for (key, expected) in [
             ("connectTimeout", Some("connect_timeout")),
             ("comand", Some("command")),
+            ("cmd", Some("command")),
+            ("serverUrl", Some("url")),
             ("header", Some("headers")),
             ("URL", Some("url")),
             ("arg", Some("args")),

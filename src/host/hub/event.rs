@@ -2,6 +2,7 @@ use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::Time;
@@ -10,7 +11,8 @@ use crate::binding::http::{ExchangeId, HttpRequest};
 use crate::catalog::Difference;
 use crate::client::{CommandError, ConnectionId, Event, Failure, Options, Outcome, Outgoing, RequestId, ShutdownStep};
 use crate::host::Utility;
-use crate::host::names::Names;
+use crate::host::names::{Names, Renamed};
+use crate::host::results::Omission;
 use crate::host::toolset::Suspicion;
 
 /// The options of a hub. [`HubOptions::new`] has the defaults.
@@ -253,6 +255,8 @@ pub enum HubEvent {
         server: Arc<str>,
         /// The difference, by exposed names.
         difference: Difference,
+        /// The added functions whose exposed names are not formed from their own without a change.
+        renamed: Vec<RenamedTool>,
     },
     /// A call ended. Each accepted call ends exactly once.
     Finished {
@@ -260,13 +264,29 @@ pub enum HubEvent {
         call: CallId,
         /// The server.
         server: Arc<str>,
-        /// The result of the call; [`CallId::utility`] determines its shape.
+        /// The result of the call; [`CallId::utility`] determines its shape. The result of a tool is within the bound of the
+        /// server's entry ([`ToolPolicy::max_result_bytes`](crate::host::config::ToolPolicy::max_result_bytes)).
         outcome: Outcome,
+        /// What was left out of the result, if it was longer.
+        left_out: Option<Omission>,
         /// How often the request was sent; 0 if the hub answered from the session's lists.
         attempts: u32,
     },
     /// Every session is closed. No event follows.
     Closed,
+}
+
+/// A function whose exposed name is not formed from its own name without a change ([`names`](crate::host::names)).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct RenamedTool {
+    /// The tool's own name.
+    pub tool: Box<str>,
+    /// Its exposed name.
+    pub name: Box<str>,
+    /// Why they differ.
+    pub why: Renamed,
 }
 
 /// Why a command of [`Hub`](super::Hub) was refused. Beyond the handling of deadlines that were due, the

@@ -51,8 +51,10 @@
 //!
 //! # Change
 //! [`Hub::configure`] takes a new configuration at any time, and affects only servers whose entry changed: if only
-//! what is under `tools` changed, the functions are chosen again; otherwise the session is closed, and a new one is
-//! opened after that. A server keeps its names as long as it is configured and they are not replaced. A session's state is a
+//! timeouts, `trust`, `supports_parallel_tool_calls` or what is under `tools` changed, the session continues
+//! ([`Change::needs_session`](super::config::Change::needs_session)); otherwise it is closed, and a new one is opened after
+//! that. A server keeps its names as long as the configured servers are the same and they are not replaced. A session's
+//! state is a
 //! [`ServerState`].
 
 mod connection;
@@ -66,7 +68,9 @@ mod sharing;
 #[cfg(feature = "snapshot")]
 mod snapshot;
 
-pub use self::event::{Breaker, CallError, CallId, HubAction, HubCommandError, HubEvent, HubOptions, SessionHandle};
+pub use self::event::{
+    Breaker, CallError, CallId, HubAction, HubCommandError, HubEvent, HubOptions, RenamedTool, SessionHandle,
+};
 #[cfg(feature = "oauth")]
 pub use self::oauth::HubOAuth;
 
@@ -87,7 +91,6 @@ use self::sharing::Sharing;
 use super::config::{Changes, Configuration, Entry};
 use super::inspection::{Notice, inspect};
 use super::names::{Names, Target};
-use super::results::Bounded;
 use super::toolset::{Choice, Function, Toolset};
 use super::{Saved, Utility, toolset};
 use crate::Time;
@@ -176,6 +179,7 @@ impl Hub {
             configuration.servers.extend(kept.map(|entry| (server.clone(), entry)));
         }
         let mut before = core::mem::replace(&mut self.configuration, configuration);
+        self.name_servers();
         for server in &changes.removed {
             self.change(server, before.servers.remove(server));
         }
@@ -183,6 +187,7 @@ impl Hub {
             if change.needs_session() {
                 self.change(&change.server, before.servers.remove(&change.server));
             } else if let Some(handle) = self.current.get(&*change.server).copied() {
+                self.adjust(handle);
                 self.filter(handle);
             }
         }
@@ -533,7 +538,13 @@ impl Hub {
                 let at = server.list_calls.iter().position(|(known, _)| *known == number);
                 server.list_calls.remove(at.ok_or(unknown)?);
                 let server = Arc::clone(&server.name);
-                self.queue.report(HubEvent::Finished { call, server, outcome: Outcome::Cancelled, attempts: 0 });
+                self.queue.report(HubEvent::Finished {
+                    call,
+                    server,
+                    outcome: Outcome::Cancelled,
+                    left_out: None,
+                    attempts: 0,
+                });
             }
         }
         self.now = now;
@@ -824,14 +835,6 @@ impl Hub {
         let Server { name, offer, .. } = self.current_server(server)?;
         let content = &offer.as_ref()?.content;
         Some(inspect(name, &content.catalog, content.instructions.as_deref()))
-    }
-
-    /// The result of a call within the bound of the server's entry ([`ToolPolicy::bound`]); unchanged if there is none.
-    ///
-    /// [`ToolPolicy::bound`]: crate::host::config::ToolPolicy::bound
-    pub fn bounded<'a>(&self, server: &str, result: &'a RawValue) -> Bounded<'a> {
-        let entry = self.configuration.servers.get(server);
-        entry.map_or(Bounded::whole(result), |entry| entry.tools.bound(result))
     }
 
     /// The exposed names of all tools, and what they stand for. They stay after the hub is closed, to be saved for a

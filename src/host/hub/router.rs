@@ -1,6 +1,7 @@
 //! What follows from inputs and commands: steps of the tables and their effects, events of the sessions, and what can be
 //! polled.
 
+use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
@@ -8,7 +9,7 @@ use core::time::Duration;
 
 use super::Hub;
 use super::connection::{Connection, Place, SessionOutput, Tail};
-use super::event::{CallId, CallKind, HubAction, HubEvent, SessionHandle};
+use super::event::{CallId, CallKind, HubAction, HubEvent, HubOptions, RenamedTool, SessionHandle};
 use super::queue::Turn;
 use super::server::{Content, Lifetime, Offer, Origin, Server, end_of, listing, rename};
 use super::sharing::Sharing;
@@ -16,9 +17,10 @@ use crate::Time;
 #[cfg(feature = "oauth")]
 use crate::binding::oauth::BrowserUse;
 use crate::catalog::{Difference, hash};
-use crate::client::{Cause, Event, Failure, FailureKind, Outcome, Recovery, RequestId};
+use crate::client::{Cause, Event, Failure, FailureKind, Options, Outcome, Recovery, RequestId};
 use crate::host::Saved;
-use crate::host::config::{Entry, ToolPolicy};
+use crate::host::config::{Configuration, Entry, ToolPolicy};
+use crate::host::results::Bounded;
 use crate::machine::breaker::{End, Input as BreakerInput};
 use crate::machine::hub::server::{self, Effect, Input, Phase, State};
 use crate::machine::hub::whole;
@@ -96,11 +98,20 @@ impl Hub {
         let place = Place::of(&server.name, entry).ok()?;
         // Sessions that lose their connection at the same time reconnect at different times.
         let seed = self.seed ^ hash(server.name.as_bytes());
-        let options = match self.options.own.get(&*server.name) {
-            Some(own) => Arc::new(entry.options(&server.name, own.clone())),
-            None => self.sharing.options(entry, &self.options.session),
-        };
+        let options = session_options(&self.options, &mut self.sharing, &server.name, entry);
         Some(place.connect(&options, Arc::clone(&server.name), seed, server.known_era))
+    }
+
+    /// Gives a session the options of its changed entry.
+    pub(super) fn adjust(&mut self, handle: SessionHandle) {
+        let Some(server) = self.servers.get_mut(&handle) else { return };
+        if let Some(entry) = self.configuration.servers.get(&*server.name)
+            && let Some(session) = &mut server.connection
+        {
+            let options = session_options(&self.options, &mut self.sharing, &server.name, entry);
+            session.run(|engine| engine.set_options(options));
+            self.queue.touch(handle, &mut server.pending);
+        }
     }
 
     /// Lets a session authorize itself, if its entry says so.
@@ -214,7 +225,7 @@ impl Hub {
                 known.map_or(Outcome::NotSent, |offer| Outcome::Result(listing(&offer.content.catalog, utility)));
             let call = CallId { session: handle, kind: CallKind::List(number, utility) };
             let server = Arc::clone(&server.name);
-            self.queue.report(HubEvent::Finished { call, server, outcome, attempts: 0 });
+            self.queue.report(HubEvent::Finished { call, server, outcome, left_out: None, attempts: 0 });
         }
     }
 
@@ -302,9 +313,33 @@ impl Hub {
 
     /// Offers these lists of a server, or none, and reports the change.
     fn change_offer(&mut self, handle: SessionHandle, content: Option<Content>) {
-        let Some((server, difference)) = self.offer(handle, content) else { return };
+        if let Some((server, difference)) = self.offer(handle, content) {
+            self.report_toolset(server, difference);
+        }
+    }
+
+    fn report_toolset(&mut self, server: Arc<str>, difference: Difference) {
         if matches!(self.state, whole::State::New | whole::State::Open) {
-            self.queue.report(HubEvent::ToolsetChanged { server, difference });
+            let renamed = difference.added.iter().filter_map(|name| {
+                let target = self.names.resolve(name)?.target;
+                let why = self.names.renamed(&server, target)?;
+                Some(RenamedTool { tool: target.name().into(), name: name.clone(), why })
+            });
+            let renamed = renamed.collect();
+            self.queue.report(HubEvent::ToolsetChanged { server, difference, renamed });
+        }
+    }
+
+    /// Gives the names to the configured servers, whichever comes up first.
+    pub(super) fn name_servers(&mut self) {
+        let Configuration { servers, errors, .. } = &self.configuration;
+        let faulty = errors.iter().map(|error| &*error.server);
+        let names: BTreeSet<&str> = servers.keys().map(|server| &**server).chain(faulty).collect();
+        let moved = self.names.set_servers(names);
+        for (server, difference) in moved {
+            if self.current_server(&server).is_some_and(|server| server.offer.is_some()) {
+                self.report_toolset(server, difference);
+            }
         }
     }
 
@@ -783,9 +818,17 @@ impl Hub {
             call = server.calls.remove(request).map(|target| (*request, target.utility()));
         }
         let event = match (call, event) {
-            (Some((request, utility)), Event::Finished { outcome, attempts, .. }) => {
-                let kind = CallKind::Request(request, utility);
-                HubEvent::Finished { call: CallId { session: handle, kind }, server: name, outcome, attempts }
+            (Some((request, utility)), Event::Finished { mut outcome, attempts, .. }) => {
+                let mut left_out = None;
+                if utility.is_none()
+                    && let Outcome::Result(result) = &mut outcome
+                    && let Some(entry) = self.configuration.servers.get(&*name)
+                    && let Bounded { result: Cow::Owned(bounded), left_out: omission, .. } = entry.tools.bound(result)
+                {
+                    (*result, left_out) = (bounded, omission);
+                }
+                let call = CallId { session: handle, kind: CallKind::Request(request, utility) };
+                HubEvent::Finished { call, server: name, outcome, left_out, attempts }
             }
             (_, event) => HubEvent::Session { session: handle, server: name, event },
         };
@@ -797,6 +840,14 @@ impl Hub {
         let server = self.servers.get_mut(&handle);
         self.queue.pop(server.map(|server| &mut server.pending));
         self.note_polled(handle);
+    }
+}
+
+/// The options of a server's session. Sessions with equal ones share them.
+fn session_options(options: &HubOptions, sharing: &mut Sharing, name: &str, entry: &Entry) -> Arc<Options> {
+    match options.own.get(name) {
+        Some(own) => Arc::new(entry.options(name, own.clone())),
+        None => sharing.options(entry, &options.session),
     }
 }
 

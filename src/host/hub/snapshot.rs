@@ -174,6 +174,7 @@ impl Hub {
         }
         queue.check(|handle| hub.servers.get(handle).map(|server| &server.pending))?;
         hub = Self { now, names, state, current, over, last_list_call, starts, missing, queue, ..hub };
+        hub.name_servers();
         if moved == Moved::WithoutTransport {
             hub.lose_transports(secrets);
         }

@@ -313,7 +313,7 @@ impl Names {
         let mut claims: Vec<(String, Rank, usize)> = Vec::with_capacity(fresh.len());
         for (index, (server, target)) in fresh.iter().enumerate() {
             let plain = self.plain(server, target);
-            if plain.len() > MAX_LEN {
+            if plain.len() > MAX_LEN || !self.owns(server, &plain) {
                 continue;
             }
             let rank = match target {

@@ -2,11 +2,13 @@
 //!
 //! A model's functions share one set of names of at most 64 characters from a small alphabet, while servers name their
 //! tools freely. Each tool is exposed as [`Style`] describes, with each character that is not allowed replaced by `_`.
-//! In three cases the name is its first 55 characters with a suffix, `_` and eight hexadecimal digits:
+//! In these cases the name is its first 55 characters with a suffix, `_` and eight hexadecimal digits:
 //!
 //! - The name is longer than 64 characters.
-//! - Several tools have the same name in the style. If exactly one of them needed no replacement, it keeps the name. If
-//!   there are several or none, all get a suffix. The server's tools take precedence over utility tools.
+//! - Several tools of a server have the same name in the style. If exactly one of them needed no replacement, it keeps the
+//!   name. If there are several or none, all get a suffix. The server's tools take precedence over utility tools.
+//! - The name belongs to another server ([`Names::set_servers`]): to the one with the longest name that it begins with, and
+//!   of servers whose names are the same in the style, to the one that needed no replacement, or to none of them.
 //! - The name is that of a function of the host's own ([`Names::reserve`]).
 //!
 //! A user can replace a tool's own name in its exposed name ([`Names::set_overrides`]); that counts as a replacement.
@@ -20,11 +22,11 @@
 //!
 //! # Stability
 //!
-//! **A name stays as long as its tool exists**, because a model, a transcript or a prompt cache may contain it. **The
-//! order of tools within an update does not matter.** The order of updates does: `a-b` alone is exposed as `…_a_b`; if
-//! `a_b` is added later, it gets the suffix, although it would have kept the plain name if both had come at once. To
-//! have the same names in every run, save them and begin with [`Names::restore`], or pass the tools of all servers in
-//! one [`Names::update`].
+//! **A name stays as long as its tool exists** and the servers are the same, because a model, a transcript or a prompt cache
+//! may contain it. **Which server comes up first does not matter**, if [`Names::set_servers`] has all servers, as the hub
+//! does, and neither does the order of tools within an update. The order of a server's updates does: `a-b` alone is exposed
+//! as `…_a_b`; if `a_b` is added later, it gets the suffix, although it would have kept the plain name if both had come at
+//! once. Names that are saved and restored ([`Names::restore`]) stay in the next run, too.
 //!
 //! Names are looked up among those that were given. Nothing is concluded from their form.
 //!
@@ -47,6 +49,7 @@ pub use self::assign::{MAX_LEN, Style, Target};
 
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
+use alloc::collections::btree_map::Entry;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -54,6 +57,7 @@ use alloc::vec::Vec;
 use core::{fmt, mem};
 
 use self::assign::{KEPT, Name, Overrides, ToolSet, ToolSets};
+use crate::catalog::Difference;
 
 /// What an exposed name refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +78,7 @@ pub enum Renamed {
     Characters,
     /// The name would be longer than [`MAX_LEN`].
     TooLong,
-    /// Another tool or a function of the host's own has the name.
+    /// Another tool or a function of the host's own has the name, or the name belongs to another server.
     Taken,
     /// Another name replaces the tool's own ([`Names::set_overrides`]).
     Configured,
@@ -98,9 +102,13 @@ pub struct Names {
     /// The names of the host's own functions.
     reserved: BTreeSet<Box<str>>,
     overrides: Overrides,
+    owners: Owners,
     /// The number of names.
     len: usize,
 }
+
+/// The servers that own plain names, by their own names after replacement; `None` if several could, so that none does.
+type Owners = BTreeMap<Box<str>, Option<Arc<str>>>;
 
 /// Shows each name with what it refers to, however it is held.
 impl fmt::Debug for Names {
@@ -137,6 +145,10 @@ impl Given {
         self.plain.as_ref().map_or(&[], |plain| plain.targets())
     }
 
+    fn targets(&self) -> impl Iterator<Item = &Target> {
+        self.plain().iter().chain(self.stored.iter().map(|(target, _)| target))
+    }
+
     fn len(&self) -> usize {
         self.plain().len().saturating_add(self.stored.len())
     }
@@ -169,8 +181,77 @@ impl Names {
             sets: ToolSets::new(),
             reserved: BTreeSet::new(),
             overrides: Overrides::new(),
+            owners: Owners::new(),
             len: 0,
         }
+    }
+
+    /// Sets which servers there are, whether their tools are known or not. From now on, a plain name belongs to the server with
+    /// the longest name that it begins with, so that names do not depend on which server's tools are known first. Names that
+    /// do not fit this are replaced. Returns the difference of each server whose names changed.
+    ///
+    /// ```
+    /// use mcp_proto::host::names::{Names, Target};
+    ///
+    /// let mut names = Names::default();
+    /// names.set_servers(["my-api", "my_api"]);
+    /// names.update([("my-api", [Target::tool("delete")])]);
+    /// assert!(names.name("my-api", &Target::tool("delete")).unwrap().starts_with("mcp_my_api_delete_"));
+    /// names.update([("my_api", [Target::tool("delete")])]);
+    /// assert_eq!(names.name("my_api", &Target::tool("delete")).as_deref(), Some("mcp_my_api_delete"));
+    /// ```
+    pub fn set_servers<'a>(&mut self, servers: impl IntoIterator<Item = &'a str>) -> Vec<(Arc<str>, Difference)> {
+        let mut owners = Owners::new();
+        for server in servers {
+            let replaced = self.style.replaced(server).into_boxed_str();
+            match owners.entry(replaced) {
+                Entry::Vacant(vacant) => _ = vacant.insert(Some(self.server(server))),
+                Entry::Occupied(mut known) if self.style.allows(server) => _ = known.insert(Some(self.server(server))),
+                Entry::Occupied(mut known) => {
+                    let is_unchanged = known.get().as_deref().is_some_and(|known| self.style.allows(known));
+                    if !is_unchanged {
+                        known.insert(None);
+                    }
+                }
+            }
+        }
+        if owners == self.owners {
+            return Vec::new();
+        }
+        let before = mem::replace(&mut self.owners, owners);
+        let is_moved = |server: &str, target: &Target| {
+            let plain = self.plain(server, target);
+            owns(&before, self.style, server, &plain) != owns(&self.owners, self.style, server, &plain)
+        };
+        let moved =
+            self.servers.iter().filter(|(server, given)| given.targets().any(|target| is_moved(server, target)));
+        let moved: Vec<(Arc<str>, Vec<Target>)> =
+            moved.map(|(server, given)| (Arc::clone(server), given.targets().cloned().collect())).collect();
+        let names = |(server, targets): &(Arc<str>, Vec<Target>)| -> Vec<_> {
+            targets.iter().map(|target| self.name(server, target).map(Cow::into_owned)).collect()
+        };
+        let former: Vec<_> = moved.iter().map(names).collect();
+        for (server, _) in &moved {
+            self.remove_names(server);
+        }
+        self.set(moved.iter().cloned());
+        let changed = moved.into_iter().zip(former).map(|((server, targets), former)| {
+            let mut difference = Difference::default();
+            for (target, before) in targets.iter().zip(former) {
+                let after = self.name(&server, target);
+                if before.as_deref() != after.as_deref() {
+                    difference.removed.extend(before.map(String::into_boxed_str));
+                    difference.added.extend(after.map(Box::from));
+                }
+            }
+            (server, difference)
+        });
+        changed.filter(|(_, difference)| !difference.is_empty()).collect()
+    }
+
+    /// Whether no other server owns a plain name.
+    fn owns(&self, server: &str, plain: &str) -> bool {
+        owns(&self.owners, self.style, server, plain)
     }
 
     /// Reserves the names of the host's own functions: no tool gets one of them. A tool whose plain name is reserved gets a
@@ -454,7 +535,8 @@ impl Names {
             let has_one = has_one || fresh.get(&server).is_some_and(|given| given.contains_key(&target));
             let plain = self.plain(&server, &target);
             let is_taken = self.is_taken(name) || plains.contains(name);
-            if has_one || is_taken || !may_give(name, &plain) {
+            let is_others = name == plain && !self.owns(&server, &plain);
+            if has_one || is_taken || is_others || !may_give(name, &plain) {
                 continue;
             }
             let given = if name == plain {
@@ -509,6 +591,16 @@ impl Names {
         }
         self.assign(fresh.iter().map(|target| (Arc::clone(server), Target::clone(target))).collect());
     }
+}
+
+/// Whether no other server owns a plain name: the one with the longest name that the plain name begins with.
+fn owns(owners: &Owners, style: Style, server: &str, plain: &str) -> bool {
+    let Some(name) = plain.strip_prefix(style.prefix).filter(|_| !owners.is_empty()) else { return true };
+    let owner = name.rmatch_indices('_').find_map(|(at, _)| {
+        let (before, rest) = name.split_at_checked(at)?;
+        rest.strip_prefix(style.between).and_then(|_| owners.get(before))
+    });
+    owner.is_none_or(|owner| owner.as_deref() == Some(server))
 }
 
 /// Whether a name is this plain name, or begins like it and has a suffix.

@@ -46,7 +46,7 @@ pub struct FakeServer {
     page_size: usize,
     /// The newest comes first.
     handlers: Vec<(String, Handler)>,
-    scripts: Scripts,
+    scripts: Scripts<On>,
     with_sessions: bool,
     with_stream: bool,
     answers_by_stream: bool,
@@ -392,7 +392,7 @@ impl FakeServer {
         self.scripts.add(on, replies);
     }
 
-    /// Scripts every request of a kind, after the scripts that were added before.
+    /// Scripts every request of a kind for which no script has a reply left.
     #[must_use]
     pub fn always(mut self, on: On, reply: Reply) -> Self {
         self.scripts.always(on, reply);
@@ -732,11 +732,15 @@ impl<'a> Asked<'a> {
         self.message.get("params").unwrap_or(&Value::Null)
     }
 
-    /// What the request is about: a tool, a prompt or a resource.
     fn subject(&self) -> Option<&'a str> {
-        let member = if self.method() == method::RESOURCES_READ { "uri" } else { "name" };
-        self.params().get(member).and_then(Value::as_str)
+        subject_of(self.message)
     }
+}
+
+/// What a request is about: a tool, a prompt or a resource.
+pub(super) fn subject_of(message: &Value) -> Option<&str> {
+    let is_read = message.get("method").and_then(Value::as_str) == Some(method::RESOURCES_READ);
+    message.get("params")?.get(if is_read { "uri" } else { "name" })?.as_str()
 }
 
 fn error(code: i64, message: &str) -> Value {
@@ -768,6 +772,15 @@ pub struct ServerAction {
     pub channel: ChannelId,
     /// What it does.
     pub output: ServerOutput,
+}
+
+/// The headers of a response.
+#[cfg(feature = "http")]
+pub(super) fn header_map(headers: Vec<(&'static str, String)>) -> http::HeaderMap {
+    let header = |(name, value): (_, String)| {
+        Some((http::HeaderName::from_static(name), http::HeaderValue::from_str(&value).ok()?))
+    };
+    headers.into_iter().filter_map(header).collect()
 }
 
 /// What a fake server does on a connection.

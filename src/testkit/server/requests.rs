@@ -23,7 +23,7 @@ use crate::protocol::{Family, method};
 use crate::testkit::content::{Ask, FakeTool, has, object};
 #[cfg(feature = "journal")]
 use crate::testkit::recording::{Mismatch, Recorded, Recording};
-use crate::testkit::script::{Answer, Reply, Turn};
+use crate::testkit::script::{Answer, On, Reply, Turn};
 use crate::{Era, ProtocolVersion, Time};
 
 /// Ids of a session that are remembered.
@@ -170,11 +170,15 @@ impl FakeServer {
 
     /// Takes a request of an open session or of the modern era.
     fn execute(&mut self, asked: Asked<'_>) {
-        match self.scripts.next(asked.method(), asked.subject()) {
+        let is_of = |on: &On| on.matches(asked.method(), asked.subject());
+        let reply = self.scripts.once(is_of).or_else(|| self.scripts.standing(is_of));
+        match reply.unwrap_or(Reply::Normal) {
             Reply::DiesFirst => self.finish(asked, Reply::Normal, Some(Turn::of(Answer::Break))),
             Reply::Error { code, message } => self.answer_with(asked, Err(error(code, &message))),
             Reply::Status { status, text } => {
-                let answer = Answer::Status { status, headers: Vec::new(), text };
+                let is_redirect = (300..400).contains(&status);
+                let headers = is_redirect.then(|| ("location", text.clone())).into_iter().collect();
+                let answer = Answer::Status { status, headers, text };
                 self.finish(asked, Reply::Normal, Some(Turn::of(answer)));
             }
             reply @ (Reply::Normal
@@ -183,6 +187,7 @@ impl FakeServer {
             | Reply::Twice
             | Reply::Noise(_)
             | Reply::Result(_)
+            | Reply::With(_)
             | Reply::Dies
             | Reply::Torn) => self.begin(asked, reply),
         }
@@ -257,7 +262,7 @@ impl FakeServer {
         }
         let (status, outcome) = match (&reply, answer) {
             (Reply::Result(result), _) => (200, Ok(result.clone())),
-            (_, Answer::Message { status, outcome }) => (status, outcome),
+            (_, Answer::Message { status, outcome }) => (status, outcome.map(|result| reply.revised(result))),
             (_, Answer::Status { status, headers, text }) => return self.refuse(asked, takes, status, headers, text),
             (_, Answer::Break) => return self.after(takes, channel, None, What::Break),
             (_, Answer::None) => return,
@@ -284,9 +289,12 @@ impl FakeServer {
                 self.after(takes, channel, Some(id), What::Noise(text));
                 self.after(takes, channel, Some(id), answer(message));
             }
-            Reply::Normal | Reply::Result(_) | Reply::Error { .. } | Reply::Status { .. } | Reply::DiesFirst => {
-                self.after(takes, channel, Some(id), answer(message))
-            }
+            Reply::Normal
+            | Reply::Result(_)
+            | Reply::With(_)
+            | Reply::Error { .. }
+            | Reply::Status { .. }
+            | Reply::DiesFirst => self.after(takes, channel, Some(id), answer(message)),
         }
     }
 
@@ -319,6 +327,7 @@ impl FakeServer {
             | Reply::Silent
             | Reply::Twice
             | Reply::Noise(_)
+            | Reply::With(_)
             | Reply::Error { .. }
             | Reply::Status { .. }
             | Reply::Dies

@@ -9,6 +9,8 @@ use std::vec::Vec;
 use crate::Http;
 #[cfg(feature = "http")]
 use crate::binding::http::{Broken, ExchangeId, HttpAction, HttpRequest};
+#[cfg(feature = "oauth")]
+use crate::binding::oauth::{OAuthAction, OAuthExchangeId, OAuthInput};
 use crate::client::{Binding, Engine};
 use crate::host::hub::{Hub, HubAction, HubEvent, SessionHandle};
 #[cfg(feature = "journal")]
@@ -52,6 +54,12 @@ pub enum Port {
     /// An HTTP exchange (feature `http`).
     #[cfg(feature = "http")]
     Exchange(Option<SessionHandle>, ExchangeId),
+    /// An exchange of an authorization (feature `oauth`).
+    #[cfg(feature = "oauth")]
+    OAuth(Option<SessionHandle>, OAuthExchangeId),
+    /// The browser of a user who authorizes (feature `oauth`).
+    #[cfg(feature = "oauth")]
+    Browser(Option<SessionHandle>),
 }
 
 impl Port {
@@ -61,6 +69,8 @@ impl Port {
             Self::Connection(session, _) => session,
             #[cfg(feature = "http")]
             Self::Exchange(session, _) => session,
+            #[cfg(feature = "oauth")]
+            Self::OAuth(session, _) | Self::Browser(session) => session,
         }
     }
 }
@@ -80,6 +90,9 @@ pub enum Step<E> {
     /// Drop an HTTP exchange (feature `http`).
     #[cfg(feature = "http")]
     Drop(Port),
+    /// Do something for an authorization (feature `oauth`).
+    #[cfg(feature = "oauth")]
+    OAuth(Option<SessionHandle>, Box<OAuthAction>),
     /// An event for the embedder.
     Event(E),
 }
@@ -100,6 +113,22 @@ pub enum Arrival<'a> {
     /// The exchange failed (feature `http`).
     #[cfg(feature = "http")]
     Failure(Broken, &'a str),
+    /// The user's browser was redirected to this URL (feature `oauth`).
+    #[cfg(feature = "oauth")]
+    Redirect(&'a str),
+}
+
+/// What an arrival means to the authorization of a client.
+#[cfg(feature = "oauth")]
+fn oauth_input(port: Port, input: Arrival<'_>) -> Option<OAuthInput<'_>> {
+    Some(match (port, input) {
+        (Port::OAuth(_, exchange), Arrival::Head(status, headers)) => OAuthInput::Head { exchange, status, headers },
+        (Port::OAuth(_, exchange), Arrival::Bytes(chunk)) => OAuthInput::Body { exchange, chunk },
+        (Port::OAuth(_, exchange), Arrival::End) => OAuthInput::End { exchange },
+        (Port::OAuth(_, exchange), Arrival::Failure(_, why)) => OAuthInput::Failure { exchange, why },
+        (Port::Browser(_), Arrival::Redirect(url)) => OAuthInput::Redirect(url),
+        _ => return None,
+    })
 }
 
 /// A binding whose clients a [`Sim`](super::Sim) drives. All of this crate are.
@@ -107,8 +136,8 @@ pub trait Carried: Binding {
     /// Whether an input is a whole message, which a link must not split.
     const TAKES_MESSAGES: bool = false;
 
-    /// An action, for every kind of client; `None` for one of its authorization, which nobody plays.
-    fn step_of(action: Self::Action) -> Option<Step<Event>>;
+    /// An action, for every kind of client.
+    fn step_of(action: Self::Action) -> Step<Event>;
 
     /// Gives an input of a connection to a client.
     fn take(client: &mut Client<Self>, now: Time, port: Port, input: Arrival<'_>)
@@ -133,8 +162,8 @@ fn message(line: &[u8]) -> &[u8] {
 impl Carried for Messages {
     const TAKES_MESSAGES: bool = true;
 
-    fn step_of(action: Action) -> Option<Step<Event>> {
-        Some(step_of(action))
+    fn step_of(action: Action) -> Step<Event> {
+        step_of(action)
     }
 
     fn take(client: &mut Client<Self>, now: Time, port: Port, input: Arrival<'_>) {
@@ -146,14 +175,14 @@ impl Carried for Messages {
                 client.handle_message(now, connection, message(line));
             }
             #[cfg(feature = "http")]
-            (Port::Exchange(..), _) | (_, Arrival::Head(..) | Arrival::End | Arrival::Failure(..)) => {}
+            _ => {}
         }
     }
 }
 
 impl Carried for Lines {
-    fn step_of(action: Action) -> Option<Step<Event>> {
-        Some(step_of(action))
+    fn step_of(action: Action) -> Step<Event> {
+        step_of(action)
     }
 
     fn take(client: &mut Client<Self>, now: Time, port: Port, input: Arrival<'_>) {
@@ -163,41 +192,37 @@ impl Carried for Lines {
             }
             (Port::Connection(_, connection), Arrival::Bytes(bytes)) => client.handle_bytes(now, connection, bytes),
             #[cfg(feature = "http")]
-            (Port::Exchange(..), _) | (_, Arrival::Head(..) | Arrival::End | Arrival::Failure(..)) => {}
+            _ => {}
         }
     }
 }
 
 #[cfg(feature = "http")]
 impl Carried for Http {
-    fn step_of(action: HttpAction) -> Option<Step<Event>> {
-        Some(match action {
+    fn step_of(action: HttpAction) -> Step<Event> {
+        match action {
             HttpAction::Request(request) => Step::Request(None, Box::new(request)),
             HttpAction::Drop(exchange) => Step::Drop(Port::Exchange(None, exchange)),
             HttpAction::Event(event) => Step::Event(event),
             #[cfg(feature = "oauth")]
-            HttpAction::OAuth(_) => return None,
-        })
+            HttpAction::OAuth(action) => Step::OAuth(None, Box::new(action)),
+        }
     }
 
     fn take(client: &mut Client<Self>, now: Time, port: Port, input: Arrival<'_>) {
-        let Port::Exchange(_, exchange) = port else { return };
-        match input {
-            Arrival::Head(status, headers) => client.handle_head(now, exchange, status, headers),
-            Arrival::Bytes(chunk) => client.handle_body(now, exchange, chunk),
-            Arrival::End => client.handle_end(now, exchange),
-            Arrival::Failure(broken, why) => client.handle_failure(now, exchange, broken, why),
-            Arrival::Transport(_) => {}
-        }
-    }
-}
-
-/// The step of the first action that is one.
-fn first_step<S>(mut poll: impl FnMut() -> Option<Option<S>>) -> Option<S> {
-    loop {
-        let step = poll()?;
-        if step.is_some() {
-            return step;
+        match (port, input) {
+            (Port::Exchange(_, exchange), Arrival::Head(status, headers)) => {
+                client.handle_head(now, exchange, status, headers);
+            }
+            (Port::Exchange(_, exchange), Arrival::Bytes(chunk)) => client.handle_body(now, exchange, chunk),
+            (Port::Exchange(_, exchange), Arrival::End) => client.handle_end(now, exchange),
+            (Port::Exchange(_, exchange), Arrival::Failure(broken, why)) => {
+                client.handle_failure(now, exchange, broken, why);
+            }
+            #[cfg(feature = "oauth")]
+            (port, input) => drop(oauth_input(port, input).map(|input| client.handle_oauth(now, input))),
+            #[cfg(not(feature = "oauth"))]
+            _ => {}
         }
     }
 }
@@ -206,7 +231,7 @@ impl<B: Carried> Driven for Client<B> {
     type Event = Event;
 
     fn step(&mut self) -> Option<Step<Event>> {
-        first_step(|| self.poll().map(B::step_of))
+        self.poll().map(B::step_of)
     }
 
     fn connection_of(&self, _: Option<SessionHandle>) -> Option<ConnectionId> {
@@ -234,8 +259,8 @@ impl<B: Carried> Driven for Client<B> {
     }
 }
 
-fn hub_step(action: HubAction) -> Option<Step<HubEvent>> {
-    Some(match action {
+fn hub_step(action: HubAction) -> Step<HubEvent> {
+    match action {
         HubAction::Open { session, connection } => Step::Open(Port::Connection(Some(session), connection)),
         HubAction::Send { session, message } => Step::Write(Some(session), message.line().to_vec()),
         HubAction::Shutdown { session, how } => Step::Shutdown(Some(session), how),
@@ -244,16 +269,16 @@ fn hub_step(action: HubAction) -> Option<Step<HubEvent>> {
         #[cfg(feature = "http")]
         HubAction::Drop { session, exchange } => Step::Drop(Port::Exchange(Some(session), exchange)),
         #[cfg(feature = "oauth")]
-        HubAction::OAuth { .. } => return None,
+        HubAction::OAuth { session, action } => Step::OAuth(Some(session), Box::new(action)),
         HubAction::Event(event) => Step::Event(event),
-    })
+    }
 }
 
 impl Driven for Hub {
     type Event = HubEvent;
 
     fn step(&mut self) -> Option<Step<HubEvent>> {
-        self.poll().and_then(hub_step)
+        self.poll().map(hub_step)
     }
 
     fn connection_of(&self, session: Option<SessionHandle>) -> Option<ConnectionId> {
@@ -289,9 +314,10 @@ impl Driven for Hub {
             (Port::Exchange(_, exchange), Arrival::Failure(broken, why)) => {
                 self.handle_failure(now, session, exchange, broken, why);
             }
-            #[cfg(feature = "http")]
-            (Port::Connection(..), Arrival::Head(..) | Arrival::End | Arrival::Failure(..))
-            | (Port::Exchange(..), Arrival::Transport(_)) => {}
+            #[cfg(feature = "oauth")]
+            (port, input) => drop(oauth_input(port, input).map(|input| self.handle_oauth(now, session, input))),
+            #[cfg(all(feature = "http", not(feature = "oauth")))]
+            _ => {}
         }
     }
 
@@ -312,6 +338,14 @@ pub trait Embedder {
     /// Takes an event.
     fn on_event(&mut self, now: Time, event: <Self::Driven as Driven>::Event);
 
+    /// Takes an action of the authorization of a client, or of a session of a hub (feature `oauth`): everything but
+    /// requests, which the simulation runs, so that the embedder stores and signs. The URL that a user is to open is
+    /// also here, for an embedder that shows it; the simulation opens it itself.
+    #[cfg(feature = "oauth")]
+    fn on_oauth(&mut self, now: Time, session: Option<SessionHandle>, action: OAuthAction) {
+        let _ = (now, session, action);
+    }
+
     /// When [`on_timeout`](Self::on_timeout) is due, for an embedder with timers of its own.
     fn deadline(&self) -> Option<Time> {
         None
@@ -330,12 +364,21 @@ pub struct Collector<D: Driven> {
     driven: D,
     /// The events, with their times.
     pub events: Vec<(Time, D::Event)>,
+    /// The actions of [`on_oauth`](Embedder::on_oauth), with their times (feature `oauth`). Those on a store and for
+    /// signatures wait until a test answers them.
+    #[cfg(feature = "oauth")]
+    pub oauth: Vec<(Time, OAuthAction)>,
 }
 
 impl<D: Driven> Collector<D> {
     /// Records the events of this client or hub.
     pub const fn new(driven: D) -> Self {
-        Self { driven, events: Vec::new() }
+        Self {
+            driven,
+            events: Vec::new(),
+            #[cfg(feature = "oauth")]
+            oauth: Vec::new(),
+        }
     }
 }
 
@@ -363,6 +406,11 @@ impl<D: Driven> Embedder for Collector<D> {
     fn on_event(&mut self, now: Time, event: D::Event) {
         self.events.push((now, event));
     }
+
+    #[cfg(feature = "oauth")]
+    fn on_oauth(&mut self, now: Time, _: Option<SessionHandle>, action: OAuthAction) {
+        self.oauth.push((now, action));
+    }
 }
 
 #[cfg(feature = "journal")]
@@ -370,7 +418,7 @@ impl<B: Carried + JournalBinding> Driven for journal::Recorder<Client<B>> {
     type Event = Event;
 
     fn step(&mut self) -> Option<Step<Event>> {
-        first_step(|| self.poll().map(B::step_of))
+        self.poll().map(B::step_of)
     }
 
     fn connection_of(&self, _: Option<SessionHandle>) -> Option<ConnectionId> {
@@ -406,7 +454,7 @@ impl Driven for journal::Recorder<Hub> {
     type Event = HubEvent;
 
     fn step(&mut self) -> Option<Step<HubEvent>> {
-        self.poll().and_then(hub_step)
+        self.poll().map(hub_step)
     }
 
     fn connection_of(&self, session: Option<SessionHandle>) -> Option<ConnectionId> {
@@ -457,8 +505,8 @@ fn recorded(port: Port, input: Arrival<'_>, takes_messages: bool) -> Option<jour
         (Port::Exchange(_, exchange), Arrival::Failure(broken, why)) => {
             journal::Input::Failure { exchange, broken, why: why.into() }
         }
+        // A journal has no inputs of an authorization.
         #[cfg(feature = "http")]
-        (Port::Connection(..), Arrival::Head(..) | Arrival::End | Arrival::Failure(..))
-        | (Port::Exchange(..), Arrival::Transport(_)) => return None,
+        _ => return None,
     })
 }

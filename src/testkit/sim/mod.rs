@@ -11,9 +11,17 @@ use fastrand::Rng;
 use std::boxed::Box;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::string::String;
+#[cfg(feature = "oauth")]
+use std::string::ToString;
 use std::vec::Vec;
 
+#[cfg(feature = "oauth")]
+use super::authorization_server::{FakeAuthorizationServer, Received};
+#[cfg(feature = "http")]
+use super::server::header_map;
 use super::server::{ChannelId, FakeServer, ServerAction, ServerOutput};
+#[cfg(feature = "oauth")]
+use crate::binding::oauth::OAuthAction;
 use crate::host::hub::SessionHandle;
 use crate::{OpenFailure, ShutdownStep, Time, Transport};
 
@@ -78,9 +86,11 @@ pub enum Fault {
     Stall(Duration),
     /// Every connection breaks, and new ones fail for this time.
     Unreachable(Duration),
-    /// The server forgets its sessions over HTTP ([`FakeServer::expire`](crate::testkit::FakeServer::expire)).
+    /// The server forgets its sessions over HTTP ([`FakeServer::expire`](crate::testkit::FakeServer::expire)); the tokens
+    /// of an authorization server expire.
     Expire,
-    /// The server crashes and is started again ([`FakeServer::crash`](crate::testkit::FakeServer::crash)).
+    /// The server crashes and is started again ([`FakeServer::crash`](crate::testkit::FakeServer::crash)); an
+    /// authorization server knows what it issued.
     Crash,
 }
 
@@ -125,7 +135,13 @@ pub struct Sim<E: Embedder> {
     counter: u64,
     steps: usize,
     max_steps: usize,
+    #[cfg(feature = "oauth")]
+    strays: Vec<Received>,
 }
+
+/// Requests of authorizations to nobody that are kept.
+#[cfg(feature = "oauth")]
+const STRAYS: usize = 65_536;
 
 #[derive(Debug)]
 struct Node<E> {
@@ -136,10 +152,13 @@ struct Node<E> {
     is_dirty: bool,
 }
 
+/// An MCP server, an authorization server, or one that is both.
 #[derive(Debug)]
 struct Site {
     name: String,
-    server: FakeServer,
+    server: Option<FakeServer>,
+    #[cfg(feature = "oauth")]
+    issuer: Option<FakeAuthorizationServer>,
     link: Link,
     stalled_until: Time,
     unreachable_until: Time,
@@ -161,6 +180,9 @@ struct Wire {
     /// When the last piece arrives, at the server and at the client.
     up: Time,
     down: Time,
+    /// Where a browser is redirected to.
+    #[cfg(feature = "oauth")]
+    redirect_uri: Option<String>,
 }
 
 /// What arrives.
@@ -183,6 +205,9 @@ enum Parcel {
     /// At the server: an HTTP request.
     #[cfg(feature = "http")]
     Request(Box<::http::Request<Vec<u8>>>),
+    /// At the server: an authorization server responds.
+    #[cfg(feature = "oauth")]
+    Respond(Vec<ServerOutput>),
     /// At the client: the pipe is open.
     Opened,
     /// At the client: nobody was reached.
@@ -208,6 +233,8 @@ impl<E: Embedder> Sim<E> {
             counter: 0,
             steps: 0,
             max_steps: 1_000_000,
+            #[cfg(feature = "oauth")]
+            strays: Vec::new(),
         }
     }
 
@@ -221,19 +248,38 @@ impl<E: Embedder> Sim<E> {
     /// Adds a server under a name, which replaces one of that name. A hub connects its entry of this name to it.
     #[must_use]
     pub fn with_server(mut self, name: &str, server: FakeServer, link: Link) -> Self {
-        let site = Site {
-            name: name.into(),
-            server,
-            link,
-            stalled_until: Time::ZERO,
-            unreachable_until: Time::ZERO,
-            due: None,
-        };
-        match self.servers.iter_mut().find(|known| known.name == name) {
-            Some(known) => *known = site,
-            None => self.servers.push(site),
-        }
+        self.set_site(name, link, |site| site.server = Some(server));
         self
+    }
+
+    /// Adds an authorization server under a name, which replaces one of that name (feature `oauth`). It has the metadata
+    /// of the servers that it [protects](FakeAuthorizationServer::protects), and decides which requests reach them. A
+    /// user opens each URL that an authorization shows, and signs in as the scripts of
+    /// [`Endpoint::Authorization`](super::Endpoint::Authorization) say.
+    #[cfg(feature = "oauth")]
+    #[must_use]
+    pub fn with_authorization_server(mut self, name: &str, server: FakeAuthorizationServer, link: Link) -> Self {
+        self.set_site(name, link, |site| site.issuer = Some(server));
+        self
+    }
+
+    fn set_site(&mut self, name: &str, link: Link, change: impl FnOnce(&mut Site)) {
+        if !self.servers.iter().any(|site| site.name == name) {
+            self.servers.push(Site {
+                name: name.into(),
+                server: None,
+                #[cfg(feature = "oauth")]
+                issuer: None,
+                link,
+                stalled_until: Time::ZERO,
+                unreachable_until: Time::ZERO,
+                due: None,
+            });
+        }
+        if let Some(site) = self.servers.iter_mut().find(|site| site.name == name) {
+            site.link = link;
+            change(site);
+        }
     }
 
     /// Adds an embedder of a client that connects to the server of this name. If there is none, its connections fail.
@@ -271,7 +317,25 @@ impl<E: Embedder> Sim<E> {
 
     /// The server of this name.
     pub fn server(&self, name: &str) -> Option<&FakeServer> {
-        self.servers.iter().find(|site| site.name == name).map(|site| &site.server)
+        self.servers.iter().find(|site| site.name == name)?.server.as_ref()
+    }
+
+    /// The authorization server of this name (feature `oauth`).
+    #[cfg(feature = "oauth")]
+    pub fn authorization_server(&self, name: &str) -> Option<&FakeAuthorizationServer> {
+        self.servers.iter().find(|site| site.name == name)?.issuer.as_ref()
+    }
+
+    /// The authorization servers (feature `oauth`).
+    #[cfg(feature = "oauth")]
+    pub fn authorization_servers(&self) -> impl Iterator<Item = &FakeAuthorizationServer> {
+        self.servers.iter().filter_map(|site| site.issuer.as_ref())
+    }
+
+    /// The requests of authorizations that went to no server: the first 65,536 (feature `oauth`).
+    #[cfg(feature = "oauth")]
+    pub fn strays(&self) -> &[Received] {
+        &self.strays
     }
 
     /// Marks a client whose actions are to be taken.
@@ -343,12 +407,23 @@ impl<E: Embedder> Sim<E> {
     /// Changes a server: `sim.change("docs", |server| server.set_tools([]))`. `None` if there is none of this name.
     pub fn change<T>(&mut self, server: &str, change: impl FnOnce(&mut FakeServer) -> T) -> Option<T> {
         let index = self.servers.iter().position(|site| site.name == server)?;
-        let server = &mut self.servers.get_mut(index)?.server;
+        let server = self.servers.get_mut(index)?.server.as_mut()?;
         // What it announces is sent now.
         server.advance(self.now);
         let result = change(server);
         self.pump(index);
         Some(result)
+    }
+
+    /// Changes an authorization server: `sim.change_authorization_server("as", |server| server.expire_tokens())`. `None`
+    /// if there is none of this name (feature `oauth`).
+    #[cfg(feature = "oauth")]
+    pub fn change_authorization_server<T>(
+        &mut self,
+        server: &str,
+        change: impl FnOnce(&mut FakeAuthorizationServer) -> T,
+    ) -> Option<T> {
+        self.servers.iter_mut().find(|site| site.name == server)?.issuer.as_mut().map(change)
     }
 
     /// Runs for this time.
@@ -471,21 +546,13 @@ impl<E: Embedder> Sim<E> {
             #[cfg(feature = "http")]
             Step::Request(session, request) => {
                 let port = Port::Exchange(session, request.exchange);
-                let Some(channel) = self.connect(index, port) else {
-                    return self.fail(index, port);
-                };
-                if self.is_unreachable(channel) {
-                    self.down(channel, Parcel::Unreachable);
-                } else if !self.is_lost(channel) {
-                    self.up(channel, Parcel::Request(Box::new(request.request)));
-                }
+                let server = self.target(index, session);
+                self.request(index, port, server, request.request);
             }
             #[cfg(feature = "http")]
-            Step::Drop(port) => {
-                if let Some(channel) = self.ports.get(&(index, port)).copied() {
-                    self.abandon(channel);
-                }
-            }
+            Step::Drop(port) => self.abandon_port(index, port),
+            #[cfg(feature = "oauth")]
+            Step::OAuth(session, action) => self.authorize(index, session, *action),
         }
         true
     }
@@ -508,7 +575,8 @@ impl<E: Embedder> Sim<E> {
         if let Some(former) = self.newest(index, port.session()) {
             self.abandon(former);
         }
-        let Some(channel) = self.connect(index, port) else {
+        let server = self.target(index, port.session());
+        let Some(channel) = self.connect(index, port, server) else {
             return self.give(index, port, Arrival::Transport(unreachable()));
         };
         self.newest.insert((index, port.session()), channel);
@@ -539,11 +607,27 @@ impl<E: Embedder> Sim<E> {
     }
 
     #[cfg(feature = "http")]
-    fn fail(&mut self, index: usize, port: Port) -> bool {
+    fn request(&mut self, index: usize, port: Port, server: Option<usize>, request: ::http::Request<Vec<u8>>) {
+        let Some(channel) = self.connect(index, port, server) else { return self.fail(index, port) };
+        if self.is_unreachable(channel) {
+            self.down(channel, Parcel::Unreachable);
+        } else if !self.is_lost(channel) {
+            self.up(channel, Parcel::Request(Box::new(request)));
+        }
+    }
+
+    #[cfg(feature = "http")]
+    fn abandon_port(&mut self, index: usize, port: Port) {
+        if let Some(channel) = self.ports.get(&(index, port)).copied() {
+            self.abandon(channel);
+        }
+    }
+
+    #[cfg(feature = "http")]
+    fn fail(&mut self, index: usize, port: Port) {
         use crate::binding::http::Broken;
 
         self.give(index, port, Arrival::Failure(Broken::Unreachable, "no such server"));
-        true
     }
 
     fn give(&mut self, index: usize, port: Port, input: Arrival<'_>) {
@@ -558,18 +642,20 @@ impl<E: Embedder> Sim<E> {
         let Some(wire) = self.channels.get(&channel) else { return };
         let (index, port, server) = (wire.node, wire.port, wire.server);
         let now = self.now;
-        let Some(site) = self.servers.get_mut(server) else { return };
+        let site = self.servers.get_mut(server).and_then(|site| site.server.as_mut());
         match what {
             Parcel::Open => {
-                site.server.handle_open(now, channel);
+                site.into_iter().for_each(|server| server.handle_open(now, channel));
                 self.down(channel, Parcel::Opened);
             }
-            Parcel::Write(bytes) => site.server.handle_bytes(now, channel, &bytes),
-            Parcel::Shutdown(step) => site.server.handle_shutdown(now, channel, step),
+            Parcel::Write(bytes) => site.into_iter().for_each(|server| server.handle_bytes(now, channel, &bytes)),
+            Parcel::Shutdown(step) => site.into_iter().for_each(|server| server.handle_shutdown(now, channel, step)),
             #[cfg(feature = "http")]
-            Parcel::Request(request) => site.server.handle_request(now, channel, &request),
+            Parcel::Request(request) => self.request_arrives(channel, port, server, &request),
+            #[cfg(feature = "oauth")]
+            Parcel::Respond(outputs) => outputs.into_iter().for_each(|output| self.put(channel, output)),
             Parcel::Close => {
-                site.server.handle_closed(now, channel);
+                site.into_iter().for_each(|server| server.handle_closed(now, channel));
                 self.forget(channel);
             }
             Parcel::Opened => self.give(index, port, Arrival::Transport(Transport::Opened)),
@@ -578,7 +664,7 @@ impl<E: Embedder> Sim<E> {
                 match port {
                     Port::Connection(..) => self.give(index, port, Arrival::Transport(unreachable())),
                     #[cfg(feature = "http")]
-                    Port::Exchange(..) => drop(self.fail(index, port)),
+                    _ => self.fail(index, port),
                 }
             }
             Parcel::Output(output) => self.deliver(channel, index, port, output),
@@ -599,10 +685,14 @@ impl<E: Embedder> Sim<E> {
                 self.give(index, port, Arrival::Transport(Transport::Closed { why: "the pipe broke" }));
             }
             (_, ServerOutput::Bytes(bytes)) => self.give(index, port, Arrival::Bytes(&bytes)),
+            #[cfg(feature = "oauth")]
+            (Port::Browser(_), ServerOutput::Head { headers, .. }) => {
+                self.deliver_browser(channel, index, port, &headers)
+            }
             // A pipe has no head.
             (Port::Connection(..), ServerOutput::Head { .. }) => {}
             #[cfg(feature = "http")]
-            (Port::Exchange(..), output) => self.deliver_http(index, port, output),
+            (_, output) => self.deliver_http(index, port, output),
         }
     }
 
@@ -613,15 +703,27 @@ impl<E: Embedder> Sim<E> {
         match output {
             ServerOutput::Head { status, headers } => {
                 let status = ::http::StatusCode::from_u16(status).unwrap_or(::http::StatusCode::OK);
-                let headers = headers.into_iter().filter_map(|(name, value)| {
-                    Some((::http::HeaderName::from_static(name), ::http::HeaderValue::from_str(&value).ok()?))
-                });
-                let headers = headers.collect();
-                self.give(index, port, Arrival::Head(status, &headers));
+                self.give(index, port, Arrival::Head(status, &header_map(headers)));
             }
             ServerOutput::Bytes(bytes) => self.give(index, port, Arrival::Bytes(&bytes)),
             ServerOutput::End => self.give(index, port, Arrival::End),
             ServerOutput::Break => self.give(index, port, Arrival::Failure(Broken::Midway, "connection reset")),
+        }
+    }
+
+    /// A request arrives at a site.
+    #[cfg(feature = "http")]
+    fn request_arrives(&mut self, channel: ChannelId, port: Port, server: usize, request: &::http::Request<Vec<u8>>) {
+        #[cfg(feature = "oauth")]
+        if let Some((after, outputs)) = self.respond(port, request) {
+            let key = (self.now + after, self.next());
+            self.agenda.insert(key, Item { channel, what: Parcel::Respond(outputs) });
+            return;
+        }
+        #[cfg(not(feature = "oauth"))]
+        let _ = port;
+        if let Some(server) = self.servers.get_mut(server).and_then(|site| site.server.as_mut()) {
+            server.handle_request(self.now, channel, request);
         }
     }
 
@@ -644,6 +746,80 @@ const fn unreachable() -> Transport<'static> {
     Transport::OpenFailed { how: OpenFailure::Connect, why: "connection refused" }
 }
 
+#[cfg(feature = "oauth")]
+impl<E: Embedder> Sim<E> {
+    /// An authorization does something.
+    fn authorize(&mut self, index: usize, session: Option<SessionHandle>, action: OAuthAction) {
+        match &action {
+            OAuthAction::Request(request) => {
+                let port = Port::OAuth(session, request.exchange);
+                return self.send(index, port, request.request.clone());
+            }
+            OAuthAction::Drop(exchange) => return self.abandon_port(index, Port::OAuth(session, *exchange)),
+            OAuthAction::Browse(url) => {
+                let port = Port::Browser(session);
+                self.abandon_port(index, port);
+                if let Ok(request) = ::http::Request::get(url.as_str()).body(Vec::new()) {
+                    self.send(index, port, request);
+                }
+                let channel = self.ports.get(&(index, port));
+                if let Some(wire) = channel.and_then(|channel| self.channels.get_mut(channel)) {
+                    wire.redirect_uri = Some(url.redirect_uri().into());
+                }
+            }
+            OAuthAction::Unbrowse => self.abandon_port(index, Port::Browser(session)),
+            OAuthAction::Store(_) | OAuthAction::Sign(_) | OAuthAction::Event(_) => {}
+        }
+        if let Some(node) = self.nodes.get_mut(index) {
+            node.embedder.on_oauth(self.now, session, action);
+        }
+    }
+
+    /// Sends a request of an authorization or a browser: to the authorization server at its URL, or to the MCP server.
+    fn send(&mut self, index: usize, port: Port, request: ::http::Request<Vec<u8>>) {
+        let url = request.uri().to_string();
+        let issuer = self.issuer_at(&url);
+        let is_beside =
+            issuer.and_then(|at| self.servers.get(at)?.issuer.as_ref()).is_some_and(|it| it.is_beside(&url));
+        let server = if is_beside { self.target(index, port.session()) } else { issuer };
+        if server.is_none() && self.strays.len() < STRAYS {
+            self.strays.push(Received::of(self.now, None, &request));
+        }
+        self.request(index, port, server, request);
+    }
+
+    /// The authorization server that answers at a URL: one that has something there, or else that has its origin.
+    fn issuer_at(&self, url: &str) -> Option<usize> {
+        let find = |is_it: &dyn Fn(&FakeAuthorizationServer) -> bool| {
+            self.servers.iter().position(|site| site.issuer.as_ref().is_some_and(is_it))
+        };
+        find(&|it| it.has(url)).or_else(|| find(&|it| it.is_own(url))).or_else(|| find(&|it| it.is_beside(url)))
+    }
+
+    /// The response of an authorization server, and after which time; `None` if the MCP server answers the request.
+    fn respond(&mut self, port: Port, request: &::http::Request<Vec<u8>>) -> Option<(Duration, Vec<ServerOutput>)> {
+        let url = request.uri().to_string();
+        let mut issuers = self.servers.iter_mut().filter_map(|site| site.issuer.as_mut());
+        let issuer = if matches!(port, Port::Exchange(..)) {
+            issuers.find(|issuer| issuer.is_resource(&url))
+        } else {
+            self.issuer_at(&url).and_then(|at| self.servers.get_mut(at)?.issuer.as_mut())
+        };
+        issuer?.respond(self.now, request)
+    }
+
+    /// The head of the response to a browser: it is redirected to the program that waits for it, or shows a page.
+    fn deliver_browser(&mut self, channel: ChannelId, index: usize, port: Port, headers: &[(&str, String)]) {
+        let location = headers.iter().find(|(name, _)| *name == "location");
+        let redirect_uri = self.channels.get(&channel).and_then(|wire| wire.redirect_uri.clone());
+        if let (Some((_, location)), Some(redirect_uri)) = (location, redirect_uri)
+            && location.starts_with(&*redirect_uri)
+        {
+            self.give(index, port, Arrival::Redirect(location));
+        }
+    }
+}
+
 /// The direction of a parcel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
@@ -653,10 +829,19 @@ enum Way {
 
 impl<E: Embedder> Sim<E> {
     /// Begins a connection; `None` if there is no server for it.
-    fn connect(&mut self, node: usize, port: Port) -> Option<ChannelId> {
-        let server = self.target(node, port.session())?;
+    fn connect(&mut self, node: usize, port: Port, server: Option<usize>) -> Option<ChannelId> {
+        let server = server?;
         let channel = ChannelId::from_u64(self.next());
-        self.channels.insert(channel, Wire { node, port, server, up: self.now, down: self.now });
+        let wire = Wire {
+            node,
+            port,
+            server,
+            up: self.now,
+            down: self.now,
+            #[cfg(feature = "oauth")]
+            redirect_uri: None,
+        };
+        self.channels.insert(channel, wire);
         self.ports.insert((node, port), channel);
         Some(channel)
     }
@@ -731,18 +916,24 @@ impl<E: Embedder> Sim<E> {
     fn pump(&mut self, index: usize) {
         let mut actions: Vec<ServerAction> = Vec::new();
         let Some(site) = self.servers.get_mut(index) else { return };
-        while let Some(action) = site.server.poll(self.now) {
+        let Some(server) = &mut site.server else { return };
+        while let Some(action) = server.poll(self.now) {
             actions.push(action);
         }
-        let (before, due) = (site.due, site.server.deadline());
+        let (before, due) = (site.due, server.deadline());
         site.due = due;
         self.set_timer(Actor::Server(index), before, due);
         for ServerAction { channel, output } in actions {
-            match output {
-                ServerOutput::Bytes(bytes) => self.carry(channel, Way::Down, &bytes),
-                output @ (ServerOutput::Head { .. } | ServerOutput::End | ServerOutput::Break) => {
-                    self.down(channel, Parcel::Output(output));
-                }
+            self.put(channel, output);
+        }
+    }
+
+    /// Sends what a server does on a connection.
+    fn put(&mut self, channel: ChannelId, output: ServerOutput) {
+        match output {
+            ServerOutput::Bytes(bytes) => self.carry(channel, Way::Down, &bytes),
+            output @ (ServerOutput::Head { .. } | ServerOutput::End | ServerOutput::Break) => {
+                self.down(channel, Parcel::Output(output));
             }
         }
     }
@@ -758,8 +949,8 @@ impl<E: Embedder> Sim<E> {
     fn cut(&mut self, channel: ChannelId) {
         let Some(server) = self.channels.get(&channel).map(|wire| wire.server) else { return };
         self.agenda.retain(|_, item| item.channel != channel);
-        if let Some(site) = self.servers.get_mut(server) {
-            site.server.handle_closed(self.now, channel);
+        if let Some(server) = self.servers.get_mut(server).and_then(|site| site.server.as_mut()) {
+            server.handle_closed(self.now, channel);
         }
         self.enqueue(channel, Way::Down, Parcel::Output(ServerOutput::Break));
     }
@@ -787,8 +978,18 @@ impl<E: Embedder> Sim<E> {
                 site.unreachable_until = site.unreachable_until.max(now + time);
                 self.cut_all(index);
             }
-            Fault::Expire => site.server.expire(now),
-            Fault::Crash => site.server.crash(now),
+            Fault::Expire => {
+                site.server.iter_mut().for_each(|server| server.expire(now));
+                #[cfg(feature = "oauth")]
+                site.issuer.iter_mut().for_each(FakeAuthorizationServer::expire_tokens);
+            }
+            Fault::Crash => {
+                site.server.iter_mut().for_each(|server| server.crash(now));
+                #[cfg(feature = "oauth")]
+                if site.issuer.is_some() {
+                    self.cut_all(index);
+                }
+            }
         }
         self.pump(index);
     }

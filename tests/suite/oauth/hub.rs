@@ -1,8 +1,12 @@
 //! A hub whose servers authorize themselves: one browser for all of them, and servers that come up when there is a token.
 
+use std::cell::RefCell;
+use std::rc::Rc;
+
 use mcp_proto::binding::oauth::OAuthInput;
 use mcp_proto::host::hub::ServerState as State;
 use mcp_proto::host::hub::{CallError, Hub, HubEvent, HubOAuth, HubOptions, SessionHandle};
+use mcp_proto::testkit::{Endpoint, FakeAuthorizationServer, Reply};
 use mcp_proto::{FailureKind, Options};
 
 use crate::rig::{Rig as HubRig, configuration, full, with_tools};
@@ -11,9 +15,10 @@ use super::*;
 
 const AS: &str = "http://127.0.0.1:3002";
 
-/// A hub with servers over HTTP, each of which demands the token that was issued last for it.
+/// A hub with servers over HTTP, which demand the tokens of one authorization server.
 struct Many {
     rig: HubRig,
+    issuer: Rc<RefCell<FakeAuthorizationServer>>,
     names: BTreeMap<SessionHandle, String>,
     sent: VecDeque<(SessionHandle, Sent)>,
     shown: Vec<(SessionHandle, String)>,
@@ -22,7 +27,6 @@ struct Many {
     events: Vec<(String, OAuthEvent)>,
     store: VecDeque<(SessionHandle, StoreAction)>,
     kept: BTreeMap<String, Vec<u8>>,
-    issued: u32,
 }
 
 fn oauth(change: impl FnOnce(&mut OAuthOptions)) -> HubOAuth {
@@ -39,23 +43,39 @@ fn entries(names: &[&str]) -> Value {
     names.iter().map(entry).collect()
 }
 
+fn issuer() -> Rc<RefCell<FakeAuthorizationServer>> {
+    let none = Reply::With(json!({"revocation_endpoint": null}));
+    let issuer = FakeAuthorizationServer::new(AS).marked("hush").always(Endpoint::ServerMetadata, none);
+    Rc::new(RefCell::new(issuer.client("app").client("own")))
+}
+
 impl Many {
     fn of(names: &[&str], oauth: HubOAuth) -> Self {
-        let mut session = Options::new("suite", "1.0");
-        session.keepalive = None;
-        Self::with(names, oauth, session)
+        Self::at(issuer(), names, oauth, |_| {})
     }
 
-    fn with(names: &[&str], oauth: HubOAuth, session: Options) -> Self {
+    fn at(
+        issuer: Rc<RefCell<FakeAuthorizationServer>>,
+        names: &[&str],
+        oauth: HubOAuth,
+        change: impl FnOnce(&mut Options),
+    ) -> Self {
+        let mut session = Options::new("suite", "1.0");
+        session.keepalive = None;
+        change(&mut session);
         let options = HubOptions::new(session);
         let mut rig = HubRig::new(options.clone());
         rig.hub = rig.hub.with_oauth(oauth);
         for name in names {
             rig = rig.peer(name, with_tools(&["x"]));
-            rig.get(name).token = Some("none yet".into());
+            let (known, url) = (Rc::clone(&issuer), format!("http://127.0.0.1:3001/{name}"));
+            issuer.borrow_mut().protect(&url);
+            rig.get(name).takes =
+                Some(Box::new(move |request| known.borrow_mut().answer(Time::ZERO, request).is_none()));
         }
         Self {
             rig,
+            issuer,
             names: BTreeMap::new(),
             sent: VecDeque::new(),
             shown: Vec::new(),
@@ -63,7 +83,6 @@ impl Many {
             events: Vec::new(),
             store: VecDeque::new(),
             kept: BTreeMap::new(),
-            issued: 0,
         }
     }
 
@@ -100,13 +119,7 @@ impl Many {
             assert!(!format!("{action:?}").contains("hush"), "{action:?}");
             self.names.insert(session, name.clone());
             match action {
-                OAuthAction::Request(OAuthRequest { exchange, reach, request, .. }) => {
-                    let (parts, body) = request.into_parts();
-                    let (method, url) = (parts.method.to_string(), parts.uri.to_string());
-                    let body = String::from_utf8(body).unwrap();
-                    let sent = Sent { id: exchange, reach, method, url, headers: parts.headers, body };
-                    self.sent.push_back((session, sent));
-                }
+                OAuthAction::Request(request) => self.sent.push_back((session, Sent::new(request))),
                 OAuthAction::Drop(id) => self.sent.retain(|(of, sent)| (*of, sent.id) != (session, id)),
                 OAuthAction::Browse(url) => {
                     assert_eq!(self.shown, [], "{name} takes the browser of another server");
@@ -129,35 +142,10 @@ impl Many {
     }
 
     fn answer(&mut self, session: SessionHandle, sent: &Sent) {
-        let name = self.name(session);
-        let server = format!("http://127.0.0.1:3001/{name}");
-        let (mut status, url) = (200, &*sent.url);
-        let body = if url == format!("http://127.0.0.1:3001/.well-known/oauth-protected-resource/{name}") {
-            json!({"resource": server, "authorization_servers": [AS]})
-        } else if url == format!("{AS}/.well-known/oauth-authorization-server") {
-            json!({
-                "issuer": AS,
-                "authorization_endpoint": format!("{AS}/authorize"),
-                "token_endpoint": format!("{AS}/token"),
-                "code_challenge_methods_supported": ["S256"],
-            })
-        } else if url == format!("{AS}/token") {
-            self.issued += 1;
-            let token = format!("at{}-hush", self.issued);
-            self.rig.get(&name).token = Some(token.clone());
-            let refresh = format!("rt{}-hush", self.issued);
-            json!({"access_token": token, "token_type": "Bearer", "expires_in": 3600, "refresh_token": refresh})
-        } else {
-            status = 404;
-            json!({})
-        };
-        self.reply(session, sent.id, status, &body);
-    }
-
-    fn reply(&mut self, session: SessionHandle, exchange: OAuthExchangeId, status: u16, body: &Value) {
-        let (status, headers) = (StatusCode::from_u16(status).unwrap(), HeaderMap::new());
-        self.input(session, OAuthInput::Head { exchange, status, headers: &headers });
-        self.input(session, OAuthInput::Body { exchange, chunk: body.to_string().as_bytes() });
+        let response = self.issuer.borrow_mut().answer(self.rig.now, &sent.request()).unwrap();
+        let exchange = sent.id;
+        self.input(session, OAuthInput::Head { exchange, status: response.status(), headers: response.headers() });
+        self.input(session, OAuthInput::Body { exchange, chunk: response.body() });
         self.input(session, OAuthInput::End { exchange });
     }
 
@@ -191,7 +179,10 @@ impl Many {
 
     /// The user authorizes at the URL that is shown.
     fn consent(&mut self) {
-        self.redirect("code=c-hush");
+        let (session, url) = self.shown.first().expect("no URL is shown").clone();
+        let redirect = self.issuer.borrow_mut().browse(self.rig.now, &url).unwrap();
+        assert!(self.input(session, OAuthInput::Redirect(&redirect)));
+        self.serve();
     }
 
     fn wait(&mut self, seconds: u64) {
@@ -314,7 +305,7 @@ fn refreshing() -> (Many, Vec<u8>) {
     assert_eq!(it.rig.state("a"), Some(State::Ready));
     it.wait(70);
     let before = it.kept["a"].clone();
-    it.rig.get("a").token = Some("another".into());
+    it.issuer.borrow_mut().expire_tokens();
     it.rig.call("mcp_a_x");
     while it.sent.iter().all(|(_, sent)| !sent.url.ends_with("/token")) {
         it.rig.serve();
@@ -363,8 +354,8 @@ fn a_refresh_is_completed_and_stored_although_its_hub_is_closed_and_given_author
 fn a_code_is_exchanged_and_the_token_stored_although_its_server_is_removed() {
     let mut it = Many::open(&["a"], oauth(|options| options.stored = true));
     let (session, url) = it.shown[0].clone();
-    let state = query(url.split_once('?').unwrap().1, "state").unwrap();
-    assert!(it.input(session, OAuthInput::Redirect(&format!("?code=c-hush&state={state}"))));
+    let redirect = it.issuer.borrow_mut().browse(it.rig.now, &url).unwrap();
+    assert!(it.input(session, OAuthInput::Redirect(&redirect)));
     it.rig.configure(configuration(json!({})));
     it.serve();
     assert!(String::from_utf8(it.kept["a"].clone()).unwrap().contains("rt1-hush"));
@@ -376,9 +367,8 @@ fn a_stored_token_starts_a_server_without_the_user() {
     let stored = |options: &mut OAuthOptions| options.stored = true;
     let mut it = Many::open(&["a"], oauth(stored));
     it.consent();
-    let mut other = Many::of(&["a"], oauth(stored));
-    other.kept.clone_from(&it.kept);
-    other.rig.get("a").token = Some("at1-hush".into());
+    let mut other = Many::at(it.issuer, &["a"], oauth(stored), |_| {});
+    other.kept = it.kept;
     other.rig.configure(configuration(entries(&["a"])));
     other.rig.open();
     other.serve();
@@ -480,10 +470,7 @@ fn a_hub_that_is_restored_without_its_authorizations_asks_the_store_again() {
 #[test]
 fn a_refused_call_draws_no_entropy() {
     let shown = |calls: usize| {
-        let mut session = Options::new("suite", "1.0");
-        session.keepalive = None;
-        session.limits.queued = 0;
-        let mut it = Many::with(&["a"], oauth(|_| {}), session);
+        let mut it = Many::at(issuer(), &["a"], oauth(|_| {}), |session| session.limits.queued = 0);
         let configured = configuration(entries(&["a"]));
         let mut saved = crate::hub::saved("a", with_tools(&["x"]));
         saved.entry = configured.servers["a"].fingerprint(saved.key);
@@ -511,7 +498,7 @@ fn a_debug_of_the_authorization_of_a_hub_shows_no_entropy() {
 /// The options of the authorization change to ones that are not valid, and then the entry changes.
 #[test]
 fn a_session_that_cannot_be_created_inherits_no_lists_and_takes_no_calls() {
-    let entry = |timeout: u32| json!({"a": {"url": "http://127.0.0.1:3001/a", "auth": "oauth", "timeout": timeout}});
+    let entry = |interval: u32| json!({"a": {"url": "http://127.0.0.1:3001/a", "auth": "oauth", "keepalive_interval": interval}});
     let options = || HubOptions::new(Options::new("suite", "1"));
     let mut rig = HubRig::new(options()).peer("a", full(&["x"], &["r"], &["p"]));
     rig.configure(configuration(entry(100)));

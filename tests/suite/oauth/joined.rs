@@ -1,7 +1,11 @@
 //! A client that authorizes itself: what waits for a token, is sent again, or ends.
 
+use std::cell::RefCell;
+use std::rc::Rc;
+
 use mcp_proto::binding::http::HttpAction;
 use mcp_proto::binding::oauth::{OAuthInput, StoreId};
+use mcp_proto::testkit::{Endpoint, FakeAuthorizationServer, On, Reply as Scripted};
 use mcp_proto::{Event, Http, Options, Outcome, Request, RequestId};
 
 use crate::web::{Exchange, Reply, Site as McpSite, Web, modern_site};
@@ -11,12 +15,11 @@ use super::*;
 pub(super) const MCP: &str = "http://127.0.0.1:3001/mcp";
 pub(super) const AS: &str = "http://127.0.0.1:3002";
 
-/// A client, its server that accepts one token, and its authorization server.
+/// A client, its server, and its authorization server.
 pub(super) struct Joined {
     pub(super) web: Web,
     pub(super) site: McpSite,
-    /// The token that the server accepts.
-    pub(super) valid: std::rc::Rc<std::cell::RefCell<String>>,
+    pub(super) issuer: Rc<RefCell<FakeAuthorizationServer>>,
     /// Requests to the authorization server that wait for their answers.
     pub(super) sent: VecDeque<Sent>,
     pub(super) log: Vec<String>,
@@ -24,10 +27,16 @@ pub(super) struct Joined {
     pub(super) signs: VecDeque<SignRequest>,
     pub(super) store: VecDeque<StoreAction>,
     pub(super) events: Vec<OAuthEvent>,
-    issued: u32,
-    pub(super) has_proofs: bool,
-    /// What comes from these places of metadata in place of what is right.
-    pub(super) faults: BTreeMap<String, (u16, String)>,
+}
+
+/// The authorization server, which issues tokens for ten hours, and revokes none.
+pub(super) fn issuer() -> FakeAuthorizationServer {
+    FakeAuthorizationServer::new(AS)
+        .marked("hush")
+        .protects(MCP)
+        .client("app")
+        .always(Endpoint::ServerMetadata, Scripted::With(json!({"revocation_endpoint": null})))
+        .always(Endpoint::Token, Scripted::With(json!({"expires_in": 36_000})))
 }
 
 impl Joined {
@@ -36,24 +45,27 @@ impl Joined {
     }
 
     pub(super) fn with(site: McpSite, change: impl FnOnce(&mut OAuthOptions)) -> Self {
-        Self::build(site, change, |_| {}, |_| true)
+        Self::build(site, Rc::new(RefCell::new(issuer())), change, |_| {})
     }
 
-    /// A client whose server demands a token for some exchanges.
-    fn build(
+    pub(super) fn build(
         site: McpSite,
+        issuer: Rc<RefCell<FakeAuthorizationServer>>,
         change: impl FnOnce(&mut OAuthOptions),
         client: impl FnOnce(&mut Options),
-        demands: fn(&Exchange) -> bool,
     ) -> Self {
         let mut oauth = OAuthOptions::new("suite", REDIRECT);
         oauth.registered.push(RegisteredClient::new("app"));
         change(&mut oauth);
         let auth = Authorization::new(MCP, oauth, [1; 32], Time::ZERO, Duration::from_secs(EPOCH)).unwrap();
-        let valid = std::rc::Rc::new(std::cell::RefCell::new(String::from("at1-hush")));
-        let known = std::rc::Rc::clone(&valid);
-        let rule = move |exchange: &Exchange| refusal(exchange, &known.borrow()).filter(|_| demands(exchange));
-        let site = site.rule(rule);
+        let known = Rc::clone(&issuer);
+        let site = site.rule(move |exchange| {
+            let refusal = known.borrow_mut().answer(exchange.at, &exchange.request)?;
+            let header = |name| refusal.headers().get(name).map(|value| (name, value.to_str().unwrap().to_owned()));
+            let mut reply = Reply::status(refusal.status().as_u16());
+            reply.headers.extend(["www-authenticate", "dpop-nonce"].into_iter().filter_map(header));
+            Some(reply)
+        });
         let mut options = Options::new("suite", "1.0");
         options.keepalive = None;
         options.timeouts.request = Duration::from_secs(120);
@@ -63,16 +75,13 @@ impl Joined {
         Self {
             web,
             site,
-            valid,
+            issuer,
             sent: VecDeque::new(),
             log: Vec::new(),
             browse: None,
             signs: VecDeque::new(),
             store: VecDeque::new(),
             events: Vec::new(),
-            issued: 0,
-            has_proofs: false,
-            faults: BTreeMap::new(),
         }
     }
 
@@ -99,12 +108,10 @@ impl Joined {
         while let Some(action) = self.web.oauth.pop_front() {
             assert!(!format!("{action:?}").contains("hush"), "{action:?}");
             match action {
-                OAuthAction::Request(OAuthRequest { exchange, reach, request, .. }) => {
-                    let (parts, body) = request.into_parts();
-                    let (method, url) = (parts.method.to_string(), parts.uri.to_string());
-                    self.log.push(format!("{method} {url}"));
-                    let body = String::from_utf8(body).unwrap();
-                    self.sent.push_back(Sent { id: exchange, reach, method, url, headers: parts.headers, body });
+                OAuthAction::Request(request) => {
+                    let sent = Sent::new(request);
+                    self.log.push(format!("{} {}", sent.method, sent.url));
+                    self.sent.push_back(sent);
                 }
                 OAuthAction::Drop(id) => self.sent.retain(|sent| sent.id != id),
                 OAuthAction::Browse(url) => self.browse = Some(url.as_str().to_owned()),
@@ -119,12 +126,21 @@ impl Joined {
 
     /// Answers a request to the authorization server.
     pub(super) fn answer(&mut self, status: u16, body: &str) {
-        let sent = self.sent.pop_front().expect("a request is in flight");
-        let headers = HeaderMap::new();
-        let status = StatusCode::from_u16(status).unwrap();
-        self.input(OAuthInput::Head { exchange: sent.id, status, headers: &headers });
-        self.input(OAuthInput::Body { exchange: sent.id, chunk: body.as_bytes() });
-        self.input(OAuthInput::End { exchange: sent.id });
+        self.answer_with(&http::Response::builder().status(status).body(body.into()).unwrap());
+    }
+
+    pub(super) fn answer_with(&mut self, response: &http::Response<Vec<u8>>) {
+        let exchange = self.sent.pop_front().expect("a request is in flight").id;
+        self.input(OAuthInput::Head { exchange, status: response.status(), headers: response.headers() });
+        self.input(OAuthInput::Body { exchange, chunk: response.body() });
+        self.input(OAuthInput::End { exchange });
+    }
+
+    /// The authorization server answers a request.
+    pub(super) fn issue(&mut self) {
+        let request = self.sent.front().expect("a request is in flight").request();
+        let response = self.issuer.borrow_mut().answer(self.web.now, &request).expect("it is no request to the server");
+        self.answer_with(&response);
     }
 
     /// Lets both servers answer everything.
@@ -132,56 +148,26 @@ impl Joined {
         for _ in 0..100 {
             self.web.serve(&mut self.site);
             self.take();
-            let Some(sent) = self.sent.front() else { return };
-            let (status, body) = self.page(&sent.url.clone());
-            self.answer(status, &body);
+            if self.sent.is_empty() {
+                return;
+            }
+            self.issue();
         }
         panic!("it does not end: {:?}", self.log);
     }
 
-    pub(super) fn page(&mut self, url: &str) -> (u16, String) {
-        if let Some(fault) = self.faults.get(url) {
-            return fault.clone();
-        }
-        let path = url.strip_prefix(AS).unwrap_or(url);
-        let body = match path {
-            "http://127.0.0.1:3001/.well-known/oauth-protected-resource/mcp" => {
-                json!({"resource": MCP, "authorization_servers": [AS]})
-            }
-            "/.well-known/oauth-authorization-server" => json!({
-                "issuer": AS,
-                "authorization_endpoint": format!("{AS}/authorize"),
-                "token_endpoint": format!("{AS}/token"),
-                "code_challenge_methods_supported": ["S256"],
-                "dpop_signing_alg_values_supported": ["ES256"],
-            }),
-            "/token" => return (200, self.token()),
-            "http://127.0.0.1:4000/.well-known/oauth-authorization-server" => json!({
-                // It says that it is another one.
-                "issuer": AS,
-                "authorization_endpoint": "http://127.0.0.1:4000/authorize",
-                "token_endpoint": "http://127.0.0.1:4000/token",
-                "code_challenge_methods_supported": ["S256"],
-            }),
-            _ => return (404, String::new()),
-        };
-        (200, body.to_string())
-    }
-
-    /// The next token, which the server accepts from here on.
-    pub(super) fn token(&mut self) -> String {
-        self.issued += 1;
-        let token = format!("at{}-hush", self.issued);
-        self.valid.borrow_mut().clone_from(&token);
-        let kind = if self.has_proofs { "DPoP" } else { "Bearer" };
-        let refresh = format!("rt{}-hush", self.issued);
-        json!({"access_token": token, "token_type": kind, "expires_in": 36_000, "refresh_token": refresh}).to_string()
+    /// The user refuses.
+    pub(super) fn deny(&mut self) {
+        let refusal = [Scripted::error(400, "access_denied")];
+        self.issuer.borrow_mut().add_script(Endpoint::Authorization, refusal);
+        self.consent();
     }
 
     /// The user authorizes.
     pub(super) fn consent(&mut self) {
-        let state = query(self.browse.as_ref().expect("no URL is shown").split_once('?').unwrap().1, "state");
-        assert!(self.input(OAuthInput::Redirect(&format!("?code=c-hush&state={}", state.unwrap()))));
+        let shown = self.browse.clone().expect("no URL is shown");
+        let redirect = self.issuer.borrow_mut().browse(self.web.now, &shown).expect("no redirect");
+        assert!(self.input(OAuthInput::Redirect(&redirect)));
     }
 
     pub(super) fn wait(&mut self, seconds: u64) {
@@ -191,7 +177,7 @@ impl Joined {
 
     /// The server accepts no token any more that was issued so far.
     pub(super) fn revoke(&mut self) {
-        self.valid.borrow_mut().clear();
+        self.issuer.borrow_mut().expire_tokens();
     }
 
     pub(super) fn call(&mut self) -> (RequestId, Exchange) {
@@ -228,13 +214,9 @@ impl Joined {
     }
 }
 
-/// What the server answers to a request that has another token.
-pub(super) fn refusal(exchange: &Exchange, valid: &str) -> Option<Reply> {
-    let token = exchange.header("authorization").and_then(|it| it.split(' ').nth(1)).unwrap_or_default();
-    if token == valid && !valid.is_empty() {
-        return None;
-    }
-    Some(Reply::text(401, "who are you").with("www-authenticate", "Bearer"))
+/// What the server answers to a request without a token that it accepts.
+pub(super) fn refused() -> Reply {
+    Reply::text(401, "who are you").with("www-authenticate", "Bearer")
 }
 
 pub(super) fn forbid(it: &mut Joined, exchange: &Exchange, scope: &str) {
@@ -263,7 +245,8 @@ fn a_client_obtains_a_token_for_its_handshake() {
 
 #[test]
 fn a_server_that_lists_without_a_token_is_asked_for_one_when_it_demands_it_for_a_call() {
-    let mut it = Joined::build(modern_site(), |_| {}, |_| {}, |exchange| exchange.is("tools/call"));
+    let issuer = issuer().anonymous(true).demands(On::method("tools/call"), "");
+    let mut it = Joined::build(modern_site(), Rc::new(RefCell::new(issuer)), |_| {}, |_| {});
     it.serve();
     assert!(it.web.is_ready() && it.browse.is_none());
     assert_eq!(it.log, [""; 0]);
@@ -294,7 +277,8 @@ fn a_challenge_is_read_as_far_as_it_goes() {
 
 #[test]
 fn a_client_that_does_not_reconnect_waits_for_its_token() {
-    let mut it = Joined::build(modern_site(), |_| {}, |options| options.reconnect = None, |_| true);
+    let issuer = Rc::new(RefCell::new(issuer()));
+    let mut it = Joined::build(modern_site(), issuer, |_| {}, |options| options.reconnect = None);
     it.serve();
     assert_eq!(it.web.cause(), None);
     it.consent();
@@ -321,12 +305,11 @@ fn a_call_that_was_refused_with_a_former_token_is_only_sent_again() {
     let (one, first) = it.call();
     let (other, second) = it.call();
     it.revoke();
-    let refused = refusal(&first, "").unwrap();
-    it.web.reply(&first, refused.clone());
+    it.web.reply(&first, refused());
     it.take();
     it.serve();
     assert_eq!(it.web.outcome(one), "Result");
-    it.web.reply(&second, refused);
+    it.web.reply(&second, refused());
     it.take();
     it.serve();
     assert_eq!(it.web.outcome(other), "Result");
@@ -342,15 +325,13 @@ fn a_call_is_sent_again_three_times_at_most() {
         assert_eq!(it.web.outcome(call), "open");
         // The server accepts the token for another call.
         it.accept();
-        let refused = refusal(&exchange, "").unwrap();
-        it.web.reply(&exchange, refused);
+        it.web.reply(&exchange, refused());
         it.take();
         if attempt == 3 {
             break;
         }
-        while let Some(sent) = it.sent.front() {
-            let (status, body) = it.page(&sent.url.clone());
-            it.answer(status, &body);
+        while !it.sent.is_empty() {
+            it.issue();
         }
         exchange = it.web.take_named("tools/call");
     }
@@ -377,8 +358,7 @@ fn a_call_that_waits_for_further_scopes_goes_on_and_one_that_never_gets_them_end
     for _ in 0..2 {
         forbid(&mut it, &exchange, "write");
         it.consent();
-        let token = it.token();
-        it.answer(200, &token);
+        it.issue();
         exchange = it.web.take_named("tools/call");
     }
     forbid(&mut it, &exchange, "write");
@@ -402,18 +382,14 @@ fn a_call_waits_ten_minutes_for_a_user_who_never_comes_back() {
 #[test]
 fn a_failed_authorization_ends_the_calls_that_wait_and_says_why() {
     let mut it = Joined::ready(modern_site());
-    it.revoke();
+    it.issuer.borrow_mut().revoke_tokens();
     let call = it.ask();
     it.web.serve(&mut it.site);
     it.take();
     while it.browse.is_none() {
-        let sent = it.sent.front().expect("a request is in flight").url.clone();
-        let (status, body) =
-            if sent.ends_with("/token") { (400, r#"{"error":"invalid_grant"}"#.into()) } else { it.page(&sent) };
-        it.answer(status, &body);
+        it.issue();
     }
-    let state = query(it.browse.as_ref().unwrap().split_once('?').unwrap().1, "state").unwrap();
-    it.input(OAuthInput::Redirect(&format!("?error=access_denied&state={state}")));
+    it.deny();
     it.assert_refused(call, 401, "authorization failed at authorization: the authorization server answered");
     assert!(it.web.is_ready());
 }
@@ -473,14 +449,12 @@ fn a_client_is_closed_when_a_refresh_in_progress_is_complete() {
     it.web.serve(&mut it.site);
     it.take();
     while !it.sent.front().expect("a request is in flight").url.ends_with("/token") {
-        let (status, body) = it.page(&it.sent[0].url.clone());
-        it.answer(status, &body);
+        it.issue();
     }
     it.web.session.close(it.web.now).unwrap();
     it.web.collect();
     assert!(it.web.cause().is_some() && !it.web.session.is_closed());
-    let (status, body) = it.page(&it.sent[0].url.clone());
-    it.answer(status, &body);
+    it.issue();
     assert!(it.web.session.is_closed());
 }
 
@@ -522,20 +496,27 @@ fn serve_all(it: &mut Joined, record: &mut Option<Vec<u8>>) {
     }
 }
 
-/// The record of a client that signed in.
-pub(super) fn signed_in() -> Option<Vec<u8>> {
+/// The record of a client that signed in, and the authorization server.
+pub(super) fn signed_in() -> (Option<Vec<u8>>, FakeAuthorizationServer) {
     let mut it = Joined::with(modern_site(), stored);
     let mut record = None;
     serve_all(&mut it, &mut record);
     assert!(it.web.is_ready() && record.is_some());
-    record
+    let issuer = it.issuer.borrow().clone();
+    (record, issuer)
 }
 
 /// As [`signed_in`], some time ago: the token expired.
-fn expired() -> Option<Vec<u8>> {
-    let mut record: Value = serde_json::from_slice(&signed_in()?).unwrap();
+fn expired() -> (Option<Vec<u8>>, FakeAuthorizationServer) {
+    let (record, issuer) = signed_in();
+    let mut record: Value = serde_json::from_slice(&record.unwrap()).unwrap();
     record["expires"] = json!(EPOCH);
-    Some(record.to_string().into_bytes())
+    (Some(record.to_string().into_bytes()), issuer)
+}
+
+/// A client with a store, and this authorization server.
+fn at(issuer: FakeAuthorizationServer) -> Joined {
+    Joined::build(modern_site(), Rc::new(RefCell::new(issuer)), stored, |_| {})
 }
 
 /// What the requests to the MCP server bore.
@@ -545,10 +526,10 @@ fn borne(it: &Joined) -> Vec<Option<String>> {
 
 #[test]
 fn a_stored_token_goes_with_the_first_request() {
-    let mut record = signed_in();
+    let (mut record, issuer) = signed_in();
     // A server that has lists for everybody, too, is asked as the user who signed in.
-    for demands in [|_: &Exchange| true, |_: &Exchange| false] {
-        let mut it = Joined::build(modern_site(), stored, |_| {}, demands);
+    for is_open in [false, true] {
+        let mut it = at(issuer.clone().anonymous(is_open));
         assert!(it.web.take().is_empty(), "the first request waits for the record");
         serve_all(&mut it, &mut record);
         assert!(it.web.is_ready() && it.log.is_empty() && it.browse.is_none());
@@ -559,9 +540,8 @@ fn a_stored_token_goes_with_the_first_request() {
 
 #[test]
 fn an_expired_stored_token_is_refreshed_before_the_first_request() {
-    let mut record = expired();
-    let mut it = Joined::with(modern_site(), stored);
-    it.issued = 1;
+    let (mut record, issuer) = expired();
+    let mut it = at(issuer);
     serve_all(&mut it, &mut record);
     assert!(it.web.is_ready() && it.browse.is_none());
     assert!(borne(&it).iter().all(|token| token.as_deref() == Some("Bearer at2-hush")), "{:?}", borne(&it));
@@ -571,22 +551,24 @@ fn an_expired_stored_token_is_refreshed_before_the_first_request() {
 
 /// A client of a server that demands a token for calls alone, when it is ready. Its store has this record, and the store or
 /// the refresh has this fault.
-fn opened(record: Option<&[u8]>, fault: &str) -> Joined {
-    let mut it = Joined::build(modern_site(), stored, |_| {}, |exchange| exchange.is("tools/call"));
+fn opened(issuer: FakeAuthorizationServer, record: Option<&[u8]>, fault: &str) -> Joined {
+    let refusal = match fault {
+        "refused" => Scripted::error(400, "invalid_grant"),
+        "fails" => Scripted::status(503, ""),
+        _ => Scripted::Normal,
+    };
+    let issuer = issuer.anonymous(true).demands(On::method("tools/call"), "").always(Endpoint::Refresh, refusal);
+    let mut it = at(issuer);
     let mut record = record.map(<[u8]>::to_vec);
     for _ in 0..60 {
         it.web.serve(&mut it.site);
         it.take();
         if it.web.is_ready() {
+            it.issuer.borrow_mut().set_always(Endpoint::Refresh, Scripted::Normal);
             return it;
         }
-        if let Some(sent) = it.sent.front() {
-            let (status, body) = match (sent.url.ends_with("/token"), fault) {
-                (true, "refused") => (400, r#"{"error":"invalid_grant"}"#.into()),
-                (true, _) => (503, String::new()),
-                (false, _) => it.page(&sent.url.clone()),
-            };
-            it.answer(status, &body);
+        if !it.sent.is_empty() {
+            it.issue();
         } else if let Some(action) = it.store.pop_front() {
             match (&action, fault) {
                 (StoreAction::Load(id), "load") => drop(it.input(OAuthInput::Loaded { id: *id, record: Err(()) })),
@@ -603,7 +585,7 @@ fn opened(record: Option<&[u8]>, fault: &str) -> Joined {
 
 #[test]
 fn without_a_record_that_can_be_used_the_first_request_goes_without_a_token_and_nobody_is_asked() {
-    let record = expired();
+    let (record, issuer) = expired();
     let own = record.as_deref();
     let other = String::from_utf8(own.unwrap().to_vec()).unwrap().replace("/mcp", "/other");
     for (record, fault) in [
@@ -616,7 +598,7 @@ fn without_a_record_that_can_be_used_the_first_request_goes_without_a_token_and_
         (own, "refused"),
         (own, "fails"),
     ] {
-        let mut it = opened(record, fault);
+        let mut it = opened(issuer.clone(), record, fault);
         assert!(it.browse.is_none() && borne(&it).iter().all(Option::is_none), "{fault} {:?}", borne(&it));
         it.events.retain(|event| !matches!(event, OAuthEvent::RecordUnreadable));
         assert!(it.events.is_empty(), "{fault} {:?}", it.events);

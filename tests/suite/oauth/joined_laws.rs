@@ -1,16 +1,19 @@
 //! Laws of clients that authorize themselves, two of them on one store, whatever happens in whatever order.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
+use std::rc::Rc;
 
 use mcp_proto::RequestId;
 use mcp_proto::binding::http::Broken;
 use mcp_proto::binding::oauth::OAuthInput;
+use mcp_proto::testkit::{Endpoint, FakeAuthorizationServer, Reply as Scripted};
 use proptest::prelude::*;
 use serde_json::value::to_raw_value;
 
 use crate::web::{Exchange, Reply, modern_site};
 
-use super::joined::{AS, Joined, MCP};
+use super::joined::{AS, Joined, MCP, issuer};
 use super::*;
 
 #[derive(Clone, Debug)]
@@ -49,6 +52,7 @@ enum Fault {
 }
 
 const EVIL: &str = "http://127.0.0.1:4000";
+const SERVER_METADATA: &str = "/.well-known/oauth-authorization-server";
 const PLACES: [&str; 4] = [
     "http://127.0.0.1:3001/.well-known/oauth-protected-resource/mcp",
     "http://127.0.0.1:3001/.well-known/oauth-protected-resource",
@@ -100,13 +104,14 @@ struct Process {
 }
 
 impl Process {
-    fn new() -> Self {
-        let it = Joined::with(modern_site(), |options| {
+    fn new(issuer: &Rc<RefCell<FakeAuthorizationServer>>) -> Self {
+        let change = |options: &mut OAuthOptions| {
             options.stored = true;
             options.tolerance.trusted_issuers.push(("http://127.0.0.1:3003".into(), AS.into()));
             let client = &mut options.registered[0];
             (client.secret, client.issuer) = (Some(Secret::new("app-hush")), Some(AS.into()));
-        });
+        };
+        let it = Joined::build(modern_site(), Rc::clone(issuer), change, |_| {});
         Self { it, open: VecDeque::new(), calls: vec![], checked: 0 }
     }
 
@@ -133,31 +138,33 @@ struct World {
     runs: BTreeMap<u64, u32>,
     record: Option<Vec<u8>>,
     lock: Option<usize>,
-    issued: u32,
-    /// The tokens that the server accepts.
-    valid: BTreeSet<String>,
-    refresh: BTreeSet<String>,
+    issuer: Rc<RefCell<FakeAuthorizationServer>>,
+    /// Refresh tokens that were exchanged.
+    spent: BTreeSet<String>,
     /// Refresh tokens whose exchange broke, or whose successor is lost.
     broken: BTreeSet<String>,
     /// The refresh token that each process exchanged, and when, until what it got is stored.
     unsaved: [Option<(String, Time)>; 2],
-    faults: BTreeMap<String, (u16, String)>,
 }
 
 impl World {
     fn new() -> Self {
+        let issuer = issuer()
+            .client_with_secret("app", "app-hush")
+            .always(Endpoint::Token, Scripted::With(json!({"expires_in": 300})))
+            // Another one says that it is this one.
+            .always(Endpoint::url(&format!("{EVIL}{SERVER_METADATA}")), Scripted::Result(server(AS, EVIL)));
+        let issuer = Rc::new(RefCell::new(issuer));
         let mut world = Self {
-            processes: vec![Process::new(), Process::new()],
+            processes: vec![Process::new(&issuer), Process::new(&issuer)],
             numbers: 0,
             runs: BTreeMap::new(),
             record: None,
             lock: None,
-            issued: 0,
-            valid: BTreeSet::new(),
-            refresh: BTreeSet::new(),
+            issuer,
+            spent: BTreeSet::new(),
             broken: BTreeSet::new(),
             unsaved: [None, None],
-            faults: BTreeMap::new(),
         };
         for _ in 0..100 {
             for client in 0..2 {
@@ -198,10 +205,11 @@ impl World {
             Step::Answer(client, ok) => self.answer(client, ok),
             Step::Consent(client, ok) => {
                 let it = &mut self.processes[client].it;
-                let Some(shown) = it.browse.clone() else { return };
-                let state = query(shown.split_once('?').unwrap().1, "state").unwrap();
-                let what = if ok { "code=c-hush" } else { "error=access_denied" };
-                it.input(OAuthInput::Redirect(&format!("?{what}&state={state}")));
+                match it.browse {
+                    None => return,
+                    Some(_) if ok => it.consent(),
+                    Some(_) => it.deny(),
+                }
             }
             Step::Store(client) => self.store(client),
             Step::SignOut(client) => {
@@ -209,20 +217,15 @@ impl World {
                 self.processes[client].it.input(OAuthInput::SignOut);
             }
             Step::Metadata(place, fault) => {
-                let fault = match (fault, place) {
-                    (Fault::Right, _) => None,
-                    (Fault::Status(status), _) => Some((status, String::new())),
-                    (Fault::Evil, 0 | 1) => {
-                        Some((200, json!({"resource": MCP, "authorization_servers": [EVIL]}).to_string()))
-                    }
-                    (Fault::Evil, _) => Some((200, server(AS, EVIL).to_string())),
-                };
-                let url = PLACES[place].to_owned();
-                match fault {
+                let reply = match (fault, place) {
+                    (Fault::Status(status), _) => Scripted::status(status, ""),
+                    (Fault::Evil, 0 | 1) => Scripted::Result(json!({"resource": MCP, "authorization_servers": [EVIL]})),
+                    (Fault::Evil, 2) => Scripted::Result(server(AS, EVIL)),
                     // What the authorization server says itself is right.
-                    Some(fault) if place < 3 || fault.0 != 200 => drop(self.faults.insert(url, fault)),
-                    _ => drop(self.faults.remove(&url)),
-                }
+                    (Fault::Right | Fault::Evil, 3) => Scripted::With(json!({"revocation_endpoint": null})),
+                    (Fault::Right | Fault::Evil, _) => Scripted::Normal,
+                };
+                self.issuer.borrow_mut().set_always(Endpoint::url(PLACES[place]), reply);
             }
             Step::Die(client) => {
                 // The authorization server may have exchanged what it was sent.
@@ -232,15 +235,14 @@ impl World {
                 self.broken.extend(self.unsaved[client].take().map(|(used, _)| used));
                 self.lock = self.lock.filter(|owner| *owner != client);
                 let now = self.processes[client].it.web.now;
-                self.processes[client] = Process::new();
+                self.processes[client] = Process::new(&self.issuer);
                 self.processes[client].it.wait(now.since(Time::ZERO).as_secs());
             }
-            Step::Revoke => self.valid.clear(),
+            Step::Revoke => self.issuer.borrow_mut().expire_tokens(),
             Step::Wait(seconds) => self.processes.iter_mut().for_each(|process| process.it.wait(seconds)),
         }
         for process in &mut self.processes {
             let it = &mut process.it;
-            it.faults.clone_from(&self.faults);
             it.take();
             process.open.extend(it.web.take());
             // Secrets reach no other origin.
@@ -284,8 +286,7 @@ impl World {
 
     /// Whether the server accepts the token of an exchange.
     fn accepts(&self, exchange: &Exchange) -> bool {
-        let header = exchange.header("authorization").unwrap_or_default();
-        self.valid.contains(header.trim_start_matches("Bearer "))
+        self.issuer.borrow_mut().answer(exchange.at, &exchange.request).is_none()
     }
 
     /// The server does what an exchange asks for.
@@ -306,14 +307,10 @@ impl World {
 
     fn serve(&mut self, client: usize) {
         let Some(exchange) = self.processes[client].exchange() else { return };
-        let accepted = self.accepts(&exchange);
-        if accepted {
+        if self.accepts(&exchange) {
             self.run(&exchange);
         }
         let it = &mut self.processes[client].it;
-        let header = exchange.header("authorization").unwrap_or_default();
-        let token = if accepted { header.trim_start_matches("Bearer ") } else { "" };
-        token.clone_into(&mut it.valid.borrow_mut());
         let reply = it.site.reply(&exchange);
         it.web.reply(&exchange, reply);
     }
@@ -325,7 +322,7 @@ impl World {
         if let Some(used) = &used {
             // Another process does not use it meanwhile, and it is sent again only if its exchange broke.
             assert_eq!(self.lock, Some(client), "a refresh without the lock");
-            assert!(self.refresh.contains(used) || self.broken.contains(used), "{used} is used twice");
+            assert!(!self.spent.contains(used) || self.broken.contains(used), "{used} is used twice");
         }
         if !ok {
             let sent = it.sent.pop_front().unwrap();
@@ -333,20 +330,12 @@ impl World {
             it.input(OAuthInput::Failure { exchange: sent.id, why: "reset" });
             return;
         }
-        if !sent.url.ends_with("/token") {
-            let (status, body) = it.page(&sent.url.clone());
-            return it.answer(status, &body);
+        if sent.url.ends_with("/token") {
+            self.unsaved[client] =
+                used.clone().filter(|used| !self.spent.contains(used)).map(|used| (used, it.web.now));
         }
-        if used.as_ref().is_some_and(|used| !self.refresh.remove(used)) {
-            return it.answer(400, r#"{"error":"invalid_grant"}"#);
-        }
-        self.unsaved[client] = used.map(|used| (used, it.web.now));
-        self.issued += 1;
-        let (token, refresh) = (format!("at{}-hush", self.issued), format!("rt{}-hush", self.issued));
-        self.valid.insert(token.clone());
-        self.refresh.insert(refresh.clone());
-        let body = json!({"access_token": token, "token_type": "Bearer", "expires_in": 300, "refresh_token": refresh});
-        it.answer(200, &body.to_string());
+        self.spent.extend(used);
+        it.issue();
     }
 
     fn store(&mut self, client: usize) {
@@ -392,7 +381,9 @@ impl World {
 
     /// Everything is answered, until nothing is left to answer.
     fn settle(&mut self) {
-        self.faults.clear();
+        for place in 0..PLACES.len() {
+            self.step(&Step::Metadata(place, Fault::Right));
+        }
         for _ in 0..60 {
             for _ in 0..40 {
                 for client in 0..2 {

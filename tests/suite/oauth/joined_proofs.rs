@@ -21,7 +21,6 @@ pub(super) fn ready() -> Joined {
 pub(super) fn ready_at(site: McpSite) -> Joined {
     let key = PublicKey::from_coordinates([1; 32], [2; 32]);
     let mut it = Joined::with(site, |options| options.dpop = Some(key));
-    it.has_proofs = true;
     for _ in 0..100 {
         it.serve();
         if it.browse.is_some() {
@@ -141,17 +140,14 @@ fn the_nonces_of_the_two_servers_are_kept_apart() {
         it.web.reply(&exchange, Reply::text(401, "no").with("www-authenticate", "DPoP"));
         it.take();
         while it.sent.front().is_some_and(|sent| !sent.url.ends_with("/token")) {
-            let (status, body) = it.page(&it.sent[0].url.clone());
-            it.answer(status, &body);
+            it.issue();
         }
         sign(&mut it);
-        let sent = it.sent.pop_front().expect("a token request");
+        let sent = it.sent.front().expect("a token request");
         assert_eq!(nonce(sent.headers["dpop"].to_str().unwrap()), expected);
-        let headers = HeaderMap::from_iter([("dpop-nonce".parse().unwrap(), next.parse().unwrap())]);
-        let body = it.token();
-        it.input(OAuthInput::Head { exchange: sent.id, status: StatusCode::OK, headers: &headers });
-        it.input(OAuthInput::Body { exchange: sent.id, chunk: body.as_bytes() });
-        it.input(OAuthInput::End { exchange: sent.id });
+        let mut response = it.issuer.borrow_mut().answer(it.web.now, &sent.request()).unwrap();
+        response.headers_mut().insert("dpop-nonce", next.parse().unwrap());
+        it.answer_with(&response);
         sign(&mut it);
         it.serve();
     }

@@ -1,20 +1,22 @@
 //! A client that authorizes itself: which of several refused requests is sent again, how often, and what they end with.
 
+use std::cell::RefCell;
+use std::rc::Rc;
+
 use mcp_proto::binding::oauth::{ClientAuth, OAuthInput};
 use mcp_proto::{Event, FailureKind, Family, Recovery, Request};
 
 use crate::web::{Exchange, Reply, modern_site};
 
 use super::extensions::claims;
-use super::joined::{Joined, MCP, forbid, refusal, serve_store, signed_in};
+use super::joined::{Joined, MCP, forbid, refused, serve_store, signed_in};
 use super::joined_proofs;
 use super::*;
 
 /// The authorization server answers everything, and its answers do not lead to answers of the MCP server.
 fn answer_all(it: &mut Joined) {
-    while let Some(sent) = it.sent.front() {
-        let (status, body) = it.page(&sent.url.clone());
-        it.answer(status, &body);
+    while !it.sent.is_empty() {
+        it.issue();
     }
 }
 
@@ -93,8 +95,7 @@ fn a_call_that_waits_ends_when_the_user_signs_out() {
         if forbidden {
             forbid(&mut it, &exchange, "write");
         } else {
-            let refused = refusal(&exchange, "").unwrap();
-            it.web.reply(&exchange, refused);
+            it.web.reply(&exchange, refused());
             it.take();
         }
         assert_eq!(it.web.outcome(call), "open");
@@ -253,7 +254,8 @@ fn a_token_stays_under_its_resource() {
 
 #[test]
 fn a_token_stays_under_its_resource_over_http_with_sse() {
-    let record = signed_in().unwrap();
+    let (record, issuer) = signed_in();
+    let record = record.unwrap();
     for (resource, endpoint, has_token) in [
         (MCP, "/mcp/messages?session=1", true),
         (MCP, "/messages?session=1", false),
@@ -263,7 +265,8 @@ fn a_token_stays_under_its_resource_over_http_with_sse() {
         let mut json: Value = serde_json::from_slice(&record).unwrap();
         json["resource"] = json!(resource);
         let mut record = Some(json.to_string().into_bytes());
-        let mut it = Joined::with(crate::web::site(), |options| options.stored = true);
+        let issuer = Rc::new(RefCell::new(issuer.clone()));
+        let mut it = Joined::build(crate::web::site(), issuer, |options| options.stored = true, |_| {});
         let posted = loop {
             if let Some(action) = it.store.pop_front() {
                 serve_store(&mut it, &action, &mut record);

@@ -17,6 +17,7 @@ mod joined_secrets;
 mod laws;
 mod refresh;
 mod registration;
+mod simulated;
 mod steps;
 mod store;
 mod tokens;
@@ -77,6 +78,22 @@ struct Sent {
 }
 
 impl Sent {
+    fn new(request: OAuthRequest) -> Self {
+        let OAuthRequest { exchange, reach, request, .. } = request;
+        let (method, url) = (request.method().to_string(), request.uri().to_string());
+        let (parts, body) = request.into_parts();
+        Self { id: exchange, reach, method, url, headers: parts.headers, body: String::from_utf8(body).unwrap() }
+    }
+
+    /// For a fake authorization server.
+    fn request(&self) -> http::Request<Vec<u8>> {
+        let mut request = http::Request::new(self.body.clone().into_bytes());
+        *request.method_mut() = self.method.parse().unwrap();
+        *request.uri_mut() = self.url.parse().unwrap();
+        request.headers_mut().clone_from(&self.headers);
+        request
+    }
+
     /// Everything that it carries besides its URL.
     fn carried(&self) -> String {
         carried(&self.headers, self.body.as_bytes())
@@ -175,12 +192,10 @@ impl Rig {
         while let Some(action) = self.auth.poll() {
             assert!(!format!("{action:?}").contains("hush"), "{action:?}");
             match action {
-                OAuthAction::Request(OAuthRequest { exchange, reach, request, .. }) => {
-                    let (parts, body) = request.into_parts();
-                    let (method, url) = (parts.method.to_string(), parts.uri.to_string());
-                    self.log.push(format!("{method} {url}"));
-                    let body = String::from_utf8(body).unwrap();
-                    self.sent.push_back(Sent { id: exchange, reach, method, url, headers: parts.headers, body });
+                OAuthAction::Request(request) => {
+                    let sent = Sent::new(request);
+                    self.log.push(format!("{} {}", sent.method, sent.url));
+                    self.sent.push_back(sent);
                 }
                 OAuthAction::Drop(id) => self.sent.retain(|sent| sent.id != id),
                 OAuthAction::Browse(url) => {

@@ -60,12 +60,32 @@ fn a_modern_error_on_a_legacy_connection_makes_one_new_handshake() {
         assert_eq!((downs(&host), host.quirks()), (vec![FailureKind::Protocol], vec![QuirkKind::EraChanged]));
         assert!(host.failure().unwrap().message.contains("changed its era or version: upgraded"));
         assert!(matches!(host.result_of(other), Outcome::Unknown), "the request may have run: {running}");
-        assert!(matches!(host.result_of(id), Outcome::Error(_)));
+        assert!(host.ended(id).is_none(), "it did not run");
         let mut server = new();
         reopen(&mut host, &mut server);
         let asked = (server.received("initialize"), server.received("tools/call"));
-        assert_eq!((era(&host), asked), (Some(Era::Modern), (0, 0)), "no request is sent again");
+        assert_eq!((era(&host), asked), (Some(Era::Modern), (0, 1)), "only the refused request is sent again");
+        assert!(matches!(host.result_of(id), Outcome::Result(_)));
+        let Some(Event::Finished { attempts, .. }) =
+            host.events.iter().find(|event| matches!(event, Event::Finished { request, .. } if *request == id))
+        else {
+            panic!("{:?}", host.events)
+        };
+        assert_eq!(*attempts, 2);
     }
+}
+
+/// specification 2026-07-28, "Versioning": select a mutually supported version and retry.
+#[test]
+fn a_request_that_was_refused_for_its_version_is_sent_again_once() {
+    let mut host = ready(reconnecting(options()), &mut old());
+    let (id, sent) = call(&mut host);
+    refuse(&mut host, &sent, -32022, "upgraded");
+    let mut server = new().error("tools/call", -32022, "upgraded again");
+    reopen(&mut host, &mut server);
+    let Outcome::Error(error) = host.result_of(id) else { panic!("{:?}", host.ended(id)) };
+    assert!(error.to_string().contains("upgraded again"), "{error}");
+    assert_eq!((server.received("tools/call"), downs(&host).len()), (1, 1));
 }
 
 #[test]
@@ -80,7 +100,7 @@ fn a_refused_version_on_a_modern_connection_makes_one_new_handshake() {
     refuse(&mut host, &sent, -32022, "another version");
     reopen(&mut host, &mut old());
     assert_eq!((era(&host), downs(&host).len()), (Some(Era::Legacy), 1));
-    assert!(matches!(host.result_of(id), Outcome::Error(_)));
+    assert!(matches!(host.result_of(id), Outcome::Result(_)));
 }
 
 #[test]
@@ -127,7 +147,7 @@ fn unknown_methods_in_a_row_make_one_new_handshake() {
         assert_eq!(host.quirks(), [QuirkKind::EraChanged]);
         reopen(&mut host, &mut new());
         assert_eq!(era(&host), Some(Era::Modern));
-        assert!(matches!(host.result_of(id), Outcome::Error(_)));
+        assert!(matches!(host.result_of(id), Outcome::Result(_)));
     }
 }
 
@@ -155,19 +175,36 @@ fn without_reconnects_the_request_ends_with_the_error() {
 #[test]
 fn over_http_a_400_with_a_modern_error_makes_one_new_handshake() {
     let legacy = || Site::legacy(json!({"tools": {}})).result("tools/list", tools(&["a"]));
+    let content = json!({"resultType": "complete", "content": []});
     for status in [200, 400] {
         let mut web = Web::connect(reconnecting(options()), &mut legacy());
-        let mut upgraded = Site::modern(json!({"tools": {}})).result("tools/list", tools(&["a"]));
+        let mut upgraded = Site::modern(json!({"tools": {}}))
+            .result("tools/list", tools(&["a"]))
+            .result("tools/call", content.clone());
         let id = web.request(tool("a"));
         let sent = web.take_named("tools/call");
         let error = sent.error(-32022, "Unsupported protocol version");
         web.end_with(&sent, Reply::json(status, &error));
-        assert!(matches!(web.result_of(id), Outcome::Error(_)));
+        assert_eq!(web.ended(id).is_some(), status == 200);
         web.wait_and_serve(seconds(5), &mut upgraded);
         let era = web.session.server().map(mcp_proto::Server::era);
         let refused = (Some(Era::Modern), vec![QuirkKind::EraChanged]);
         // An error in a successful response belongs to the tool.
         assert_eq!((era, web.quirks()), if status == 400 { refused } else { (Some(Era::Legacy), vec![]) });
         assert!(web.is_ready());
+        assert_eq!(matches!(web.result_of(id), Outcome::Result(_)), status == 400);
     }
+}
+
+/// Only a 4xx shows that the request did not run.
+#[test]
+fn over_http_a_500_with_a_modern_error_does_not_send_the_request_again() {
+    let mut site = Site::legacy(json!({"tools": {}})).result("tools/list", tools(&["a"]));
+    let mut web = Web::connect(reconnecting(options()), &mut site);
+    let id = web.request(tool("a"));
+    let sent = web.take_named("tools/call");
+    web.end_with(&sent, Reply::json(500, &sent.error(-32020, "Session not found")));
+    web.wait_and_serve(seconds(5), &mut site);
+    assert!(matches!(web.result_of(id), Outcome::Error(_)) && web.is_ready());
+    assert_eq!(web.count("tools/call"), 1);
 }

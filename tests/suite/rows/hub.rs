@@ -108,7 +108,7 @@ fn assert_cools_down_again(rig: &mut Rig) {
 fn a_failed_call_after_the_breaker_timeout_opens_the_breaker_again() {
     let (mut rig, call) = up_after_parking(|rig| Some(long_call(rig)));
     let call = call.unwrap();
-    assert_eq!((rig.outcome(call), rig.withheld_count("a")), ("open".into(), 1));
+    assert_eq!((rig.outcome(call), rig.withheld("a").len()), ("open".into(), 1));
     while rig.outcome(call) == "open" {
         rig.wait(seconds(1));
     }
@@ -384,7 +384,7 @@ fn a_queued_server_is_restored_unless_it_was_called() {
 fn a_list_call_to_a_queued_server_waits() {
     let mut rig = Rig::new(capped(1, legacy())).peer("a", server()).peer("b", server()).up(&["a", "b"]);
     rig.set_behaviour("a", Behaviour::Silent);
-    let entries = ["a", "b"].map(|name| (name, json!({"command": name, "timeout": 900})));
+    let entries = ["a", "b"].map(|name| (name, json!({"command": name, "keepalive_interval": 900})));
     rig.configure(configuration(entries.into_iter().collect()));
     rig.serve();
     assert_eq!(rig.state("b"), Some(State::Queued));
@@ -424,7 +424,7 @@ fn a_call_waits_for_a_session_whose_open_was_not_polled() {
     for name in [CALL, LIST] {
         let mut rig = Rig::of(legacy()).peer("a", server()).up(&["a"]);
         rig.get("a").ignores_end_of_input = true;
-        rig.configure(one(json!({"command": "a", "timeout": 900})));
+        rig.configure(one(json!({"command": "a", "keepalive_interval": 900})));
         rig.serve();
         rig.polls_on_request = true;
         rig.end_process("a");
@@ -589,7 +589,7 @@ fn saved_lists_replace_earlier_lists() {
     rig.collect();
     assert_eq!(rig.state("a"), Some(State::Idle));
 
-    let entry = || json!({"command": "a", "timeout": 900});
+    let entry = || json!({"command": "a", "keepalive_interval": 900});
     let mut rig = Rig::of(legacy()).peer("a", server()).up(&["a"]);
     rig.get("a").ignores_end_of_input = true;
     rig.configure(one(entry()));

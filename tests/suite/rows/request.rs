@@ -150,21 +150,6 @@ fn a_page_with_a_gateway_timeout_is_requested_again() {
     }
 }
 
-/// 400 and 503 with a JSON-RPC error code are about the request, whatever their text says.
-#[test]
-fn an_error_about_the_request_does_not_expire_the_session_its_text_names() {
-    for status in [400, 503] {
-        for code in [-32601, -32602] {
-            let mut web = Web::connect(legacy(), &mut site());
-            let (request, call) = web.call("a");
-            web.reply(&call, Reply::json(status, &call.error(code, "Session not found")));
-            let Some(Outcome::Error(error)) = web.ended(request) else { panic!("{status} {code} does not end it") };
-            assert_eq!(error.code(), Some(code), "{status}");
-            assert!(web.is_ready() && web.failure().is_none(), "{status} {code}");
-        }
-    }
-}
-
 #[test]
 fn a_keepalive_request_that_was_not_polled_in_time_is_withdrawn() {
     let mut server = Server::legacy(json!({"tools": {}})).result("tools/list", tools(&["x"]));

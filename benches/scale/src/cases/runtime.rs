@@ -403,7 +403,7 @@ fn errors_without_ids(n: usize) -> Cost {
 
 fn progress(n: usize) -> Cost {
     let mut peer = Peer::ready(legacy());
-    request(&mut peer, Request::new("x/y").progress());
+    request(&mut peer, Request::new("x/y").progress(true));
     let id = peer.sent("x/y");
     let text = |at| note("notifications/progress", &format!(r#"{{"progressToken":{},"progress":{at}}}"#, id + at % 2));
     let text: Vec<_> = (0..n as u64).map(text).collect();
@@ -418,7 +418,7 @@ fn progress(n: usize) -> Cost {
 
 fn progress_of_many(n: usize) -> Cost {
     let mut peer = Peer::ready(wide(legacy(), n));
-    make(&mut peer, n, || Request::new("x/y").progress().timeout(HOUR));
+    make(&mut peer, n, || Request::new("x/y").progress(true).timeout(HOUR));
     let text: String = peer
         .ids()
         .iter()

@@ -1,0 +1,316 @@
+//! Collections for a client that has mostly one request in flight: they keep what a call needs outside of a tree.
+
+use alloc::collections::{BTreeSet, VecDeque};
+use core::fmt;
+
+/// Entries for which a queue keeps memory.
+const KEPT: usize = 4;
+
+/// Releases the memory of a queue after a burst, when most of it is empty.
+pub(crate) fn trim<T>(queue: &mut VecDeque<T>) {
+    let room = queue.capacity();
+    if room > KEPT && queue.len() <= room / 4 {
+        queue.shrink_to((room / 2).max(KEPT));
+    }
+}
+
+/// A map by ids that are counted up: a new entry usually has the greatest id. An entry is found at once while no other
+/// one was removed before it, else by a binary search.
+#[derive(Clone)]
+pub(crate) struct Series<T> {
+    /// Ordered by id. A removed entry stays until it is at an end, or until half of the entries are removed.
+    entries: VecDeque<(u64, Option<T>)>,
+    len: usize,
+}
+
+impl<T> Default for Series<T> {
+    fn default() -> Self {
+        Self { entries: VecDeque::new(), len: 0 }
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Series<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.iter()).finish()
+    }
+}
+
+impl<T> Series<T> {
+    pub(crate) const fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Where the entry is, or would be inserted. Ids are mostly consecutive, from the first one or up to the last one.
+    #[inline]
+    fn place(&self, id: u64) -> Result<usize, usize> {
+        match self.entries.front() {
+            Some((first, _)) if *first == id => Ok(0),
+            Some((first, _)) => self.place_after(id, *first),
+            None => Err(0),
+        }
+    }
+
+    fn place_after(&self, id: u64, first: u64) -> Result<usize, usize> {
+        let len = self.entries.len();
+        let Some((last, _)) = self.entries.back() else { return Err(0) };
+        if id > *last {
+            return Err(len);
+        }
+        let from_first = usize::try_from(id.wrapping_sub(first)).unwrap_or(usize::MAX);
+        let from_last = usize::try_from(last.wrapping_sub(id)).unwrap_or(usize::MAX);
+        for place in [from_first, len.wrapping_sub(1).wrapping_sub(from_last)] {
+            if let Some((known, _)) = self.entries.get(place)
+                && *known == id
+            {
+                return Ok(place);
+            }
+        }
+        self.entries.binary_search_by_key(&id, |(id, _)| *id)
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, id: u64) -> Option<&T> {
+        self.entries.get(self.place(id).ok()?)?.1.as_ref()
+    }
+
+    #[inline]
+    pub(crate) fn get_mut(&mut self, id: u64) -> Option<&mut T> {
+        let place = self.place(id).ok()?;
+        self.entries.get_mut(place)?.1.as_mut()
+    }
+
+    /// Adds or replaces an entry.
+    #[inline]
+    pub(crate) fn insert(&mut self, id: u64, value: T) {
+        let before = match self.place(id) {
+            Ok(place) => self.entries.get_mut(place).and_then(|entry| entry.1.replace(value)),
+            Err(place) if place == self.entries.len() => {
+                self.entries.push_back((id, Some(value)));
+                None
+            }
+            Err(place) => {
+                self.entries.insert(place, (id, Some(value)));
+                None
+            }
+        };
+        self.len = self.len.saturating_add(usize::from(before.is_none()));
+    }
+
+    #[inline]
+    pub(crate) fn remove(&mut self, id: u64) -> Option<T> {
+        let place = self.place(id).ok()?;
+        let value = self.entries.get_mut(place)?.1.take()?;
+        self.len = self.len.saturating_sub(1);
+        while let Some((_, None)) = self.entries.front() {
+            self.entries.pop_front();
+        }
+        while let Some((_, None)) = self.entries.back() {
+            self.entries.pop_back();
+        }
+        if self.entries.len() > self.len.saturating_mul(2).saturating_add(KEPT) {
+            self.entries.retain(|(_, value)| value.is_some());
+        }
+        trim(&mut self.entries);
+        Some(value)
+    }
+
+    /// The entries in the order of their ids.
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = (u64, &T)> {
+        self.entries.iter().filter_map(|(id, value)| value.as_ref().map(|value| (*id, value)))
+    }
+
+    #[cfg(all(feature = "http", feature = "snapshot"))]
+    pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.entries.iter_mut().filter_map(|(_, value)| value.as_mut())
+    }
+
+    /// The entries with greater ids.
+    pub(crate) fn after(&self, id: u64) -> impl Iterator<Item = (u64, &T)> {
+        let start = self.place(id.saturating_add(1)).unwrap_or_else(|place| place);
+        self.entries.range(start..).filter_map(|(id, value)| value.as_ref().map(|value| (*id, value)))
+    }
+
+    #[cfg(feature = "http")]
+    pub(crate) fn retain(&mut self, keep: impl Fn(&T) -> bool) {
+        self.entries.retain(|(_, value)| value.as_ref().is_some_and(&keep));
+        self.len = self.entries.len();
+    }
+}
+
+/// It is saved as a map of its entries.
+#[cfg(feature = "snapshot")]
+impl<T: serde::Serialize> serde::Serialize for Series<T> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.iter())
+    }
+}
+
+#[cfg(feature = "snapshot")]
+impl<'de, T: serde::Deserialize<'de>> serde::Deserialize<'de> for Series<T> {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let entries = alloc::collections::BTreeMap::<u64, T>::deserialize(deserializer)?;
+        let entries: VecDeque<_> = entries.into_iter().map(|(id, value)| (id, Some(value))).collect();
+        Ok(Self { len: entries.len(), entries })
+    }
+}
+
+/// A set that keeps its least element outside of the tree: a set of one needs no memory beside itself.
+#[derive(Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(
+    feature = "snapshot",
+    serde(
+        from = "BTreeSet<K>",
+        into = "BTreeSet<K>",
+        bound = "K: Clone + Ord + serde::Serialize + serde::de::DeserializeOwned"
+    )
+)]
+pub(crate) struct LeastSet<K: Ord> {
+    least: Option<K>,
+    /// All greater than the least.
+    others: BTreeSet<K>,
+}
+
+impl<K: Ord> Default for LeastSet<K> {
+    fn default() -> Self {
+        Self { least: None, others: BTreeSet::new() }
+    }
+}
+
+impl<K: Ord + fmt::Debug> fmt::Debug for LeastSet<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.iter()).finish()
+    }
+}
+
+impl<K: Ord> LeastSet<K> {
+    #[inline]
+    pub(crate) const fn first(&self) -> Option<&K> {
+        self.least.as_ref()
+    }
+
+    #[inline]
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.least.is_none()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        usize::from(self.least.is_some()).saturating_add(self.others.len())
+    }
+
+    #[inline]
+    pub(crate) fn insert(&mut self, key: K) {
+        match &mut self.least {
+            None => self.least = Some(key),
+            Some(least) if key < *least => {
+                let before = core::mem::replace(least, key);
+                self.others.insert(before);
+            }
+            Some(least) if key == *least => {}
+            Some(_) => {
+                self.others.insert(key);
+            }
+        }
+    }
+
+    #[inline]
+    pub(crate) fn remove(&mut self, key: &K) {
+        if self.least.as_ref() == Some(key) {
+            self.pop_first();
+        } else if !self.others.is_empty() {
+            self.others.remove(key);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn pop_first(&mut self) -> Option<K> {
+        let next = if self.others.is_empty() { None } else { self.others.pop_first() };
+        core::mem::replace(&mut self.least, next)
+    }
+
+    /// The elements in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &K> {
+        self.least.iter().chain(&self.others)
+    }
+}
+
+impl<K: Ord> From<BTreeSet<K>> for LeastSet<K> {
+    fn from(mut others: BTreeSet<K>) -> Self {
+        Self { least: others.pop_first(), others }
+    }
+}
+
+impl<K: Ord> From<LeastSet<K>> for BTreeSet<K> {
+    fn from(set: LeastSet<K>) -> Self {
+        let mut all = set.others;
+        all.extend(set.least);
+        all
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::arithmetic_side_effects, reason = "small numbers")]
+mod tests {
+    use alloc::collections::{BTreeMap, BTreeSet};
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_series_is_a_map(steps in prop::collection::vec((0_u8..4, 0_u64..24), 0..200)) {
+            let (mut series, mut map, mut last) = (Series::default(), BTreeMap::new(), 0_u64);
+            for (kind, id) in steps {
+                match kind {
+                    0 => {
+                        last += 1 + id % 3;
+                        series.insert(last, id);
+                        map.insert(last, id);
+                    }
+                    1 => {
+                        series.insert(id, id + 100);
+                        map.insert(id, id + 100);
+                        last = last.max(id);
+                    }
+                    _ => {
+                        let id = last.saturating_sub(id);
+                        prop_assert_eq!(series.remove(id), map.remove(&id));
+                    }
+                }
+                prop_assert_eq!(series.len(), map.len());
+                prop_assert!(series.iter().eq(map.iter().map(|(id, value)| (*id, value))));
+                prop_assert!(series.after(id).eq(map.range(id + 1..).map(|(id, value)| (*id, value))));
+                for id in 0..=last {
+                    prop_assert_eq!(series.get(id), map.get(&id));
+                }
+                prop_assert!(series.entries.len() <= 2 * series.len() + KEPT);
+            }
+        }
+
+        #[test]
+        fn a_least_set_is_a_set(steps in prop::collection::vec((0_u8..5, 0_u8..16), 0..100)) {
+            let (mut least, mut set) = (LeastSet::default(), BTreeSet::new());
+            for (kind, key) in steps {
+                match kind {
+                    0..3 => {
+                        least.insert(key);
+                        set.insert(key);
+                    }
+                    3 => {
+                        least.remove(&key);
+                        set.remove(&key);
+                    }
+                    _ => prop_assert_eq!(least.pop_first(), set.pop_first()),
+                }
+                prop_assert_eq!(least.len(), set.len());
+                prop_assert_eq!(least.first(), set.first());
+                prop_assert!(least.iter().eq(set.iter()));
+            }
+        }
+    }
+}

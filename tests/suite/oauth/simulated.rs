@@ -1,0 +1,978 @@
+//! The authorization server of the test kit, and clients that sign in to it in virtual time.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use mcp_proto::binding::oauth::{
+    ClientAuth, Flow, IdentityProvider, OAuthInput, PublicKey, RefreshScopes, Secret, SignKey,
+};
+use mcp_proto::host::config::Configuration;
+use mcp_proto::host::hub::{Hub, HubOAuth, HubOptions, SessionHandle};
+use mcp_proto::testkit::{
+    Collector, Embedder, Endpoint, FakeAuthorizationServer, FakeServer, FakeTool, Fault, Link, NodeId, On, Received,
+    Reply, Sim,
+};
+use mcp_proto::{Client, Event, Http, Options, Outcome, Request, RequestId};
+use proptest::prelude::*;
+
+use crate::common::seconds;
+
+use super::*;
+
+const URL: &str = "https://mcp.example/mcp";
+const OTHER: &str = "https://as2.example";
+
+type Store = Rc<RefCell<Option<Vec<u8>>>>;
+
+/// A program that stores records, and signs with keys that nobody verifies.
+struct Host {
+    client: Client<Http>,
+    store: Store,
+    /// Whether another process holds the lock of the store.
+    events: Vec<Event>,
+    oauth: Vec<OAuthEvent>,
+    shown: Vec<String>,
+}
+
+impl Host {
+    fn new(options: OAuthOptions, store: &Store) -> Self {
+        Self::at(Time::ZERO, options, store)
+    }
+
+    /// A process that starts at this time.
+    fn at(now: Time, options: OAuthOptions, store: &Store) -> Self {
+        let unix = Duration::from_secs(EPOCH) + now.since(Time::ZERO);
+        let entropy = u8::try_from(now.as_millis() % 251).unwrap() + 1;
+        let auth = Authorization::new(URL, options, [entropy; 32], now, unix).unwrap();
+        let http = Http::new(URL).unwrap().with_oauth(auth);
+        let client = Client::new(http, Options::new("suite", "1.0"), 1);
+        Self { client, store: Rc::clone(store), events: vec![], oauth: vec![], shown: vec![] }
+    }
+
+    fn outcome(&self, call: RequestId) -> Option<&Outcome> {
+        self.events.iter().find_map(|event| match event {
+            Event::Finished { request, outcome, .. } if *request == call => Some(outcome),
+            _ => None,
+        })
+    }
+
+    fn failure(&self) -> String {
+        let failure = self.oauth.iter().rev().find_map(|event| match event {
+            OAuthEvent::Failed(error) => Some(error.to_string()),
+            _ => None,
+        });
+        failure.unwrap_or_default()
+    }
+}
+
+impl Embedder for Host {
+    type Driven = Client<Http>;
+
+    fn driven(&mut self) -> &mut Client<Http> {
+        &mut self.client
+    }
+
+    fn on_event(&mut self, _: Time, event: Event) {
+        self.events.push(event);
+    }
+
+    fn on_oauth(&mut self, now: Time, _: Option<SessionHandle>, action: OAuthAction) {
+        let store = Rc::clone(&self.store);
+        match action {
+            OAuthAction::Browse(url) => self.shown.push(url.as_str().into()),
+            OAuthAction::Event(event) => self.oauth.push(event),
+            OAuthAction::Sign(request) => {
+                let signature: &[u8] = if request.key == SignKey::Client { b"client" } else { b"proof" };
+                self.client.handle_oauth(now, OAuthInput::Signature { id: request.id, signature });
+            }
+            OAuthAction::Store(StoreAction::Acquire(id)) => {
+                self.client.handle_oauth(now, OAuthInput::Acquired { id, acquired: true });
+            }
+            OAuthAction::Store(StoreAction::Load(id)) => {
+                self.client.handle_oauth(now, OAuthInput::Loaded { id, record: Ok(store.borrow().as_deref()) });
+            }
+            OAuthAction::Store(StoreAction::Save { id, record, .. }) => {
+                *store.borrow_mut() = Some(record.expose().to_vec());
+                self.client.handle_oauth(now, OAuthInput::Saved { id, saved: SaveOutcome::Stored });
+            }
+            OAuthAction::Store(StoreAction::Remove) => *store.borrow_mut() = None,
+            _ => {}
+        }
+    }
+}
+
+fn issuer() -> FakeAuthorizationServer {
+    FakeAuthorizationServer::new(ISSUER).protects(URL)
+}
+
+fn options(change: impl FnOnce(&mut OAuthOptions)) -> OAuthOptions {
+    let mut options = OAuthOptions::new("suite", REDIRECT);
+    change(&mut options);
+    options
+}
+
+fn registered(id: &str, secret: Option<&str>, auth: Option<ClientAuth>) -> RegisteredClient {
+    let mut client = RegisteredClient::new(id);
+    (client.issuer, client.secret, client.auth) = (Some(ISSUER.into()), secret.map(Secret::new), auth);
+    client
+}
+
+/// A client that opens its connection, and its servers.
+fn world(issuer: FakeAuthorizationServer, options: OAuthOptions) -> (Sim<Host>, NodeId) {
+    world_with(FakeServer::modern().tool(FakeTool::new("a")), issuer, options)
+}
+
+fn world_with(server: FakeServer, issuer: FakeAuthorizationServer, options: OAuthOptions) -> (Sim<Host>, NodeId) {
+    let mut sim = Sim::new(7).with_server("s", server, Link::new(Duration::from_millis(20)));
+    sim = sim.with_authorization_server("as", issuer, Link::new(Duration::from_millis(20)).piece(100));
+    let node = sim.add("s", Host::new(options, &Store::default()));
+    sim.tell(node, |now, host| host.client.open(now)).unwrap().unwrap();
+    (sim, node)
+}
+
+/// As `world`, once the client is ready.
+fn ready(issuer: FakeAuthorizationServer, options: OAuthOptions) -> (Sim<Host>, NodeId) {
+    let (mut sim, node) = world(issuer, options);
+    let is_ready = sim.run_until(seconds(700), |sim| sim.get(node).unwrap().client.is_ready()).unwrap();
+    assert!(is_ready, "{:?}", sim.get(node).unwrap().oauth);
+    sim.run_for(seconds(61)).unwrap();
+    (sim, node)
+}
+
+fn call(sim: &mut Sim<Host>, node: NodeId) -> bool {
+    let id = sim.tell(node, |now, host| host.client.request(now, Request::call_tool("a", None))).unwrap().unwrap();
+    sim.run_for(seconds(900)).unwrap();
+    matches!(sim.get(node).unwrap().outcome(id), Some(Outcome::Result(_)))
+}
+
+fn at<'a>(sim: &'a Sim<Host>, name: &str) -> &'a FakeAuthorizationServer {
+    sim.authorization_server(name).unwrap()
+}
+
+/// The secrets that came, each with where it came.
+fn came<'a>(issuer: &'a FakeAuthorizationServer, name: &str) -> Vec<(&'a str, &'a str)> {
+    let secrets = |request: &'a Received| request.secrets().map(|(kind, secret)| (kind, secret, &*request.url));
+    issuer
+        .requests()
+        .flat_map(secrets)
+        .filter(|(kind, ..)| *kind == name)
+        .map(|(_, secret, url)| (secret, url))
+        .collect()
+}
+
+#[test]
+fn a_user_signs_in_and_each_secret_comes_to_its_place() {
+    let (mut sim, node) = ready(issuer(), options(|_| {}));
+    assert!(call(&mut sim, node));
+    let issuer = at(&sim, "as");
+    let token = "https://as.example/token";
+    assert_eq!(came(issuer, "code"), [("code1-as.example", token)]);
+    assert_eq!(came(issuer, "code_verifier").len(), 1);
+    assert!(came(issuer, "access_token").iter().all(|came| *came == ("at1-as.example", URL)));
+    assert!(issuer.requests().flat_map(Received::secrets).all(|(_, secret)| issuer.owns(secret)));
+    assert!(!issuer.owns("at1-as2.example"));
+    assert_eq!(issuer.received(&Endpoint::Registration), 1);
+    assert_eq!(issuer.violations(), [""; 0]);
+    assert_eq!(sim.get(node).unwrap().shown.len(), 1);
+    assert!(sim.strays().is_empty());
+    // A refused request is none that the MCP server saw.
+    let refused = issuer.requests().filter(|it| it.endpoint == Some(Endpoint::Resource)).count();
+    assert_eq!(refused - 1, sim.server("s").unwrap().messages().count());
+}
+
+#[test]
+fn a_run_is_the_same_each_time() {
+    let run = || {
+        let (mut sim, node) = ready(issuer(), options(|_| {}));
+        call(&mut sim, node);
+        at(&sim, "as").requests().cloned().collect::<Vec<_>>()
+    };
+    assert_eq!(run(), run());
+}
+
+#[test]
+fn a_token_expires_and_is_refreshed_with_rotation() {
+    let lives = Reply::With(json!({"expires_in": 60}));
+    let (mut sim, node) = ready(issuer().always(Endpoint::Token, lives), options(|_| {}));
+    sim.run_for(seconds(300)).unwrap();
+    assert!(call(&mut sim, node));
+    let refreshed: Vec<_> = came(at(&sim, "as"), "refresh_token").iter().map(|(token, _)| *token).collect();
+    assert!(refreshed.len() > 3, "{refreshed:?}");
+    assert!(refreshed.iter().enumerate().all(|(at, token)| *token == format!("rt{}-as.example", at + 1)));
+    assert_eq!(at(&sim, "as").received(&Endpoint::Authorization), 1);
+}
+
+#[test]
+fn a_refresh_token_that_does_not_rotate_stays() {
+    let same = Reply::With(json!({"refresh_token": null, "expires_in": 60}));
+    let lives = Reply::With(json!({"expires_in": 60}));
+    let issuer = issuer().always(Endpoint::Refresh, same).always(Endpoint::Token, lives);
+    let (mut sim, node) = ready(issuer, options(|_| {}));
+    sim.run_for(seconds(300)).unwrap();
+    assert!(call(&mut sim, node));
+    let refreshed = came(at(&sim, "as"), "refresh_token");
+    assert!(refreshed.len() > 3 && refreshed.iter().all(|(token, _)| *token == "rt1-as.example"));
+}
+
+/// The user has to sign in again, after this happened to the refresh.
+fn signs_in_again(script: Reply) {
+    let (mut sim, node) = ready(issuer(), options(|_| {}));
+    sim.change_authorization_server("as", |issuer| {
+        issuer.expire_tokens();
+        issuer.add_script(Endpoint::Refresh, [script]);
+    });
+    assert!(call(&mut sim, node));
+    assert_eq!(at(&sim, "as").received(&Endpoint::Authorization), 2);
+}
+
+#[test]
+fn a_refused_refresh_leads_to_the_user() {
+    signs_in_again(Reply::error(400, "invalid_grant: the user left"));
+}
+
+#[test]
+fn a_rotated_refresh_token_whose_answer_is_lost_leads_to_the_user() {
+    signs_in_again(Reply::Dies);
+    signs_in_again(Reply::Torn);
+}
+
+#[test]
+fn revoked_tokens_lead_to_the_user() {
+    let (mut sim, node) = ready(issuer(), options(|_| {}));
+    sim.change_authorization_server("as", FakeAuthorizationServer::revoke_tokens).unwrap();
+    assert!(call(&mut sim, node));
+    assert_eq!(at(&sim, "as").received(&Endpoint::Authorization), 2);
+    assert!(sim.change_authorization_server("nobody", |_| ()).is_none() && sim.change("as", |_| ()).is_none());
+}
+
+#[test]
+fn a_refresh_is_tried_again_after_each_outage() {
+    for script in [
+        Reply::status(503, ""),
+        Reply::status(200, "<html>"),
+        Reply::Noise("<html>".into()),
+        Reply::DiesFirst,
+        Reply::error(503, "temporarily_unavailable"),
+        Reply::Late(seconds(20)),
+    ] {
+        // A refresh token that does not rotate survives an answer that cannot be read.
+        let same = Reply::With(json!({"refresh_token": null}));
+        let (mut sim, node) = ready(issuer().always(Endpoint::Refresh, same), options(|_| {}));
+        sim.change_authorization_server("as", |issuer| {
+            issuer.expire_tokens();
+            issuer.add_script(Endpoint::Refresh, [script.clone()]);
+        });
+        assert!(call(&mut sim, node), "{script:?}");
+        assert_eq!(at(&sim, "as").received(&Endpoint::Authorization), 1, "{script:?}");
+    }
+}
+
+#[test]
+fn each_deviation_and_outage_of_a_sign_in_ends_it_where_it_happens() {
+    let with = |changes| Reply::With(changes);
+    for (endpoint, script, words) in [
+        (Endpoint::ResourceMetadata, with(json!({"resource": "https://evil.example"})), "resource-metadata"),
+        (Endpoint::ResourceMetadata, Reply::DiesFirst, "resource-metadata"),
+        (Endpoint::ServerMetadata, with(json!({"issuer": "https://evil.example"})), "its `issuer` is `https://evil"),
+        (Endpoint::ServerMetadata, with(json!({"code_challenge_methods_supported": ["plain"]})), "S256"),
+        (Endpoint::ServerMetadata, with(json!({"token_endpoint": "http://as.example/token"})), "is not https"),
+        (Endpoint::ServerMetadata, with(json!({"authorization_endpoint": null})), "authorization_endpoint"),
+        (Endpoint::Registration, Reply::error(400, "invalid_client_metadata: no"), "`invalid_client_metadata`: no"),
+        (Endpoint::Registration, Reply::Silent, "at registration"),
+        (Endpoint::Authorization, Reply::error(400, "access_denied: not now"), "`access_denied`: not now"),
+        (Endpoint::Authorization, Reply::Silent, "600 s"),
+        (Endpoint::Authorization, Reply::status(200, "sign in"), "600 s"),
+        (Endpoint::Authorization, Reply::status(302, "https://evil.example/callback?code=x"), "600 s"),
+        (Endpoint::Authorization, with(json!({"state": "other"})), "600 s"),
+        (Endpoint::Authorization, with(json!({"state": null})), "600 s"),
+        (Endpoint::Authorization, with(json!({"iss": "https://evil.example"})), "names no or another issuer"),
+        (Endpoint::Authorization, with(json!({"iss": null})), "names no or another issuer"),
+        (Endpoint::Token, Reply::error(400, "invalid_grant"), "invalid_grant"),
+        (Endpoint::Token, Reply::Dies, "at token"),
+        (Endpoint::Token, Reply::Torn, "at token"),
+        (Endpoint::Token, with(json!({"token_type": "mac"})), "`token_type` is `mac`"),
+        (Endpoint::Token, with(json!({"access_token": null})), "no `access_token`"),
+    ] {
+        let mut options = options(|_| {});
+        options.timeouts.cooldown = seconds(6000);
+        let (mut sim, node) = world(issuer().always(endpoint.clone(), script.clone()), options);
+        sim.run_for(seconds(700)).unwrap();
+        let host = sim.get(node).unwrap();
+        assert!(
+            !host.client.is_ready() && host.failure().contains(words),
+            "{endpoint:?} {script:?}: {}",
+            host.failure()
+        );
+        assert_eq!(came(at(&sim, "as"), "access_token"), [], "{endpoint:?} {script:?}");
+        // And it is over when the deviation is.
+        sim.change_authorization_server("as", |issuer| issuer.set_always(endpoint, Reply::Normal));
+        sim.tell(node, |now, host| host.client.handle_oauth(now, OAuthInput::Authorize));
+        sim.run_for(seconds(1200)).unwrap();
+        assert!(sim.get(node).unwrap().client.is_ready(), "{script:?}: {}", sim.get(node).unwrap().failure());
+    }
+}
+
+#[test]
+fn places_that_have_no_metadata_lead_to_the_next_ones() {
+    let nothing = || Reply::status(404, "");
+    let root = Endpoint::url("https://mcp.example/.well-known/oauth-protected-resource/mcp");
+    for issuer_url in [ISSUER, "https://as.example/tenant"] {
+        let issuer = FakeAuthorizationServer::new(issuer_url).protects(URL);
+        let issuer = issuer.always(root.clone(), nothing()).always(Endpoint::OpenIdMetadata, Reply::Normal);
+        let issuer = issuer.always(Endpoint::ServerMetadata, Reply::status(200, "<p>"));
+        let (sim, _) = ready(issuer, options(|_| {}));
+        assert_eq!(at(&sim, "as").received(&Endpoint::OpenIdMetadata), 1);
+        assert_eq!((at(&sim, "as").issuer(), at(&sim, "as").violations()), (issuer_url, &[][..]));
+    }
+    // Only the last place of an issuer with a path.
+    let issuer = FakeAuthorizationServer::new("https://as.example/tenant").protects(URL);
+    let issuer = issuer.always(Endpoint::ServerMetadata, nothing()).always(Endpoint::OpenIdMetadata, Reply::Normal);
+    let inserted = Endpoint::url("https://as.example/.well-known/openid-configuration/tenant");
+    let (sim, _) = ready(issuer.always(inserted, nothing()), options(|_| {}));
+    assert_eq!(at(&sim, "as").received(&Endpoint::OpenIdMetadata), 2);
+}
+
+#[test]
+fn documents_at_other_urls_are_scripts() {
+    let named = "https://other.example/prm";
+    let prm = json!({"resource": URL, "authorization_servers": [ISSUER]});
+    let issuer = issuer()
+        .always(Endpoint::Resource, Reply::With(json!({"resource_metadata": named, "scope": "read write"})))
+        .always(Endpoint::url(named), Reply::Result(prm));
+    let (sim, node) = ready(issuer, options(|_| {}));
+    assert_eq!(at(&sim, "as").received(&Endpoint::url(named)), 1);
+    assert_eq!(at(&sim, "as").received(&Endpoint::ResourceMetadata), 0);
+    assert!(sim.get(node).unwrap().shown[0].contains("scope=read%20write"));
+}
+
+#[test]
+fn an_outage_of_a_server_passes() {
+    for (name, fault) in [
+        ("as", Fault::Unreachable(seconds(30))),
+        ("s", Fault::Unreachable(seconds(30))),
+        ("as", Fault::Stall(seconds(40))),
+    ] {
+        let (mut sim, node) = ready(issuer(), options(|_| {}));
+        sim.change_authorization_server("as", FakeAuthorizationServer::expire_tokens);
+        sim.fault(name, fault);
+        call(&mut sim, node);
+        assert!(call(&mut sim, node), "{fault:?}");
+        assert_eq!(at(&sim, "as").received(&Endpoint::Authorization), 1, "{fault:?}");
+    }
+    // The tokens of an authorization server expire; a crash costs what is in flight.
+    let (mut sim, node) = ready(issuer(), options(|_| {}));
+    sim.fault("as", Fault::Expire);
+    sim.tell(node, |now, host| host.client.request(now, Request::call_tool("a", None))).unwrap().unwrap();
+    sim.run_until(seconds(60), |sim| at(sim, "as").received(&Endpoint::Refresh) > 0).unwrap();
+    sim.fault("as", Fault::Crash);
+    assert!(call(&mut sim, node));
+    assert_eq!(at(&sim, "as").received(&Endpoint::Authorization), 2, "the refresh token was used");
+}
+
+#[test]
+fn a_user_takes_their_time() {
+    let (mut sim, node) = world(issuer().always(Endpoint::Authorization, Reply::Late(seconds(500))), options(|_| {}));
+    sim.run_for(seconds(490)).unwrap();
+    assert!(!sim.get(node).unwrap().client.is_ready());
+    sim.run_for(seconds(20)).unwrap();
+    assert!(sim.get(node).unwrap().client.is_ready());
+}
+
+#[test]
+fn a_server_may_demand_tokens_and_scopes_for_some_requests_only() {
+    let issuer = issuer().anonymous(true).demands(On::tool("a"), "write");
+    let (mut sim, node) = ready(issuer, options(|_| {}));
+    assert_eq!(at(&sim, "as").received(&Endpoint::Token), 0);
+    assert!(call(&mut sim, node));
+    assert!(sim.get(node).unwrap().shown[0].contains("scope=write"));
+    // A step-up.
+    sim.change_authorization_server("as", |issuer| issuer.demand(On::tool("a"), "admin"));
+    assert!(call(&mut sim, node));
+    assert!(sim.get(node).unwrap().shown[1].contains("scope=write%20admin"));
+    assert_eq!(at(&sim, "as").received(&Endpoint::Refresh), 0);
+    // Fewer scopes than were requested.
+    sim.change_authorization_server("as", |issuer| {
+        issuer.demand(On::tool("a"), "more");
+        issuer.set_always(Endpoint::Token, Reply::With(json!({"scope": "write admin"})));
+    });
+    assert!(!call(&mut sim, node));
+}
+
+#[test]
+fn clients_authenticate_as_they_are_registered() {
+    let basic = Some(ClientAuth::Basic);
+    let key = Some(ClientAuth::PrivateKeyJwt { algorithm: "ES256".into(), key_id: None });
+    for (client, flow) in [
+        (registered("app", Some("app-secret"), basic.clone()), Flow::ClientCredentials),
+        (registered("app", Some("app-secret"), Some(ClientAuth::Post)), Flow::ClientCredentials),
+        (registered("app", Some("app-secret"), None), Flow::User),
+        (registered("signs", None, key.clone()), Flow::ClientCredentials),
+        (registered("signs", None, key), Flow::User),
+        (registered("app", Some("app-secret"), basic), Flow::JwtBearer(Secret::new("an-assertion"))),
+    ] {
+        let issuer = issuer().client_with_secret("app", "app-secret").client_with_key("signs").accepts("an-assertion");
+        let has_refresh = flow == Flow::User;
+        let options = options(|options| {
+            options.flow = flow;
+            options.registered.push(client);
+        });
+        let (mut sim, node) = ready(issuer, options);
+        sim.change_authorization_server("as", FakeAuthorizationServer::expire_tokens);
+        assert!(call(&mut sim, node));
+        let issuer = at(&sim, "as");
+        assert_eq!(issuer.received(&Endpoint::Refresh), usize::from(has_refresh));
+        assert_eq!(issuer.violations(), [""; 0]);
+        assert!(issuer.requests().flat_map(Received::secrets).all(|(_, secret)| issuer.owns(secret)));
+    }
+    let client = registered("app", Some("another"), None);
+    let options = options(|options| {
+        options.flow = Flow::ClientCredentials;
+        options.registered.push(client);
+    });
+    let (mut sim, node) = world(issuer().client_with_secret("app", "app-secret"), options);
+    sim.run_for(seconds(5)).unwrap();
+    assert!(sim.get(node).unwrap().failure().contains("`invalid_client`: the secret is not that of the client"));
+    assert!(!at(&sim, "as").owns("another") && came(at(&sim, "as"), "client_secret")[0].0 == "another");
+}
+
+#[test]
+fn an_identity_provider_issues_grants_that_another_server_accepts_once() {
+    let idp = || FakeAuthorizationServer::new("https://idp.example").client("idp-app").accepts("id-token");
+    let options = || {
+        options(|options| {
+            options.registered.push(registered("app", Some("app-secret"), None));
+            let token = Secret::new("id-token");
+            options.flow = Flow::Enterprise(IdentityProvider::new("https://idp.example/token", "idp-app", token));
+        })
+    };
+    let server = FakeServer::modern().tool(FakeTool::new("a"));
+    let mut sim = Sim::new(7)
+        .with_server("s", server, Link::default())
+        .with_authorization_server("as", issuer().client_with_secret("app", "app-secret"), Link::default())
+        .with_authorization_server("idp", idp(), Link::default());
+    let node = sim.add("s", Host::new(options(), &Store::default()));
+    sim.tell(node, |now, host| host.client.open(now)).unwrap().unwrap();
+    sim.run_for(seconds(5)).unwrap();
+    sim.change_authorization_server("as", FakeAuthorizationServer::expire_tokens);
+    assert!(call(&mut sim, node));
+    assert_eq!(came(at(&sim, "as"), "assertion").len(), 2);
+    for issuer in sim.authorization_servers() {
+        let mut secrets = issuer.requests().flat_map(Received::secrets);
+        assert!(secrets.all(|(_, secret)| issuer.owns(secret)), "{}", issuer.issuer());
+    }
+    assert!(!at(&sim, "idp").owns(came(at(&sim, "as"), "assertion")[0].0));
+}
+
+#[test]
+fn tokens_are_bound_to_a_key_and_proofs_need_the_nonce_that_is_demanded() {
+    let bound = |options: &mut OAuthOptions| options.dpop = Some(PublicKey::from_coordinates([1; 32], [2; 32]));
+    let (mut sim, node) =
+        world(issuer().script(Endpoint::Token, [Reply::error(400, "use_dpop_nonce")]), options(bound));
+    sim.run_for(seconds(5)).unwrap();
+    assert_eq!((at(&sim, "as").received(&Endpoint::Token), sim.get(node).unwrap().client.is_ready()), (2, true));
+    let demand = [Reply::error(401, "use_dpop_nonce")];
+    sim.change_authorization_server("as", |issuer| issuer.add_script(Endpoint::Resource, demand));
+    assert!(call(&mut sim, node));
+    sim.run_for(seconds(2700)).unwrap();
+    assert_eq!(at(&sim, "as").received(&Endpoint::Refresh), 1);
+    sim.tell(node, |now, host| host.client.refresh(now, mcp_proto::Family::Tools)).unwrap().unwrap();
+    sim.run_for(seconds(5)).unwrap();
+    assert_eq!(at(&sim, "as").received(&Endpoint::Authorization), 1);
+    // A token without its proof, and with one of another request.
+    let request = |proof: Option<&str>| {
+        let mut request = http::Request::post(URL).header("authorization", "DPoP at2-as.example");
+        request = proof.into_iter().fold(request, |request, proof| request.header("dpop", proof));
+        request.body(b"{}".to_vec()).unwrap()
+    };
+    let last = at(&sim, "as").requests().next_back().unwrap();
+    let (now, proof) = (sim.now(), last.param("dpop").unwrap().to_owned());
+    sim.change_authorization_server("as", |issuer| {
+        for proof in [None, Some(&*proof), Some("x"), Some("e30.e30.")] {
+            let refused = issuer.answer(now, &request(proof)).unwrap();
+            assert_eq!(refused.status(), 401, "{proof:?}");
+        }
+    });
+}
+
+#[test]
+fn signing_out_revokes_what_was_issued() {
+    let (mut sim, node) = ready(issuer(), options(|_| {}));
+    sim.tell(node, |now, host| host.client.handle_oauth(now, OAuthInput::SignOut));
+    sim.run_for(seconds(5)).unwrap();
+    let tokens: Vec<_> = came(at(&sim, "as"), "token").iter().map(|(token, _)| *token).collect();
+    assert_eq!(tokens, ["rt1-as.example", "at1-as.example"]);
+    let request = http::Request::post(URL).header("authorization", "Bearer at1-as.example").body(vec![]).unwrap();
+    let now = sim.now();
+    let refused = sim.change_authorization_server("as", |issuer| issuer.answer(now, &request)).unwrap().unwrap();
+    assert_eq!(refused.status(), 401);
+}
+
+#[test]
+fn a_stored_token_is_used_by_the_next_process() {
+    let store = Store::default();
+    let stored = || {
+        options(|options| {
+            options.stored = true;
+            options.tolerance.refresh_scopes = RefreshScopes::Granted;
+        })
+    };
+    let server = FakeServer::legacy().tool(FakeTool::new("a"));
+    let mut sim = Sim::new(7).with_server("s", server, Link::default());
+    sim = sim.with_authorization_server("as", issuer(), Link::default());
+    for process in 0..3 {
+        let host = Host::at(sim.now(), stored(), &store);
+        let node = sim.add("s", host);
+        sim.tell(node, |now, host| host.client.open(now)).unwrap().unwrap();
+        sim.run_for(seconds(70)).unwrap();
+        assert!(sim.get(node).unwrap().client.is_ready(), "{process}");
+        sim.change_authorization_server("as", FakeAuthorizationServer::expire_tokens);
+        assert!(call(&mut sim, node), "{process}");
+    }
+    assert_eq!(at(&sim, "as").received(&Endpoint::Authorization), 1);
+}
+
+#[test]
+fn the_servers_of_a_hub_sign_in_one_after_the_other() {
+    let entry = |name: &str| json!({"url": format!("https://mcp.example/{name}"), "auth": "oauth"});
+    let servers: Configuration = serde_json::from_value(json!({"a": entry("a"), "b": entry("b")})).unwrap();
+    let oauth = HubOAuth::new(options(|_| {}), [1; 32], Time::ZERO, Duration::from_secs(EPOCH));
+    let hub = Hub::new(HubOptions::new(Options::new("suite", "1.0")), 1).with_oauth(oauth);
+    let issuer =
+        FakeAuthorizationServer::new(ISSUER).protects("https://mcp.example/a").protects("https://mcp.example/b");
+    let mut sim = Sim::new(7)
+        .with_server("a", FakeServer::modern().tool(FakeTool::new("x")), Link::default())
+        .with_server("b", FakeServer::legacy().tool(FakeTool::new("y")), Link::default())
+        .with_authorization_server(
+            "as",
+            issuer.always(Endpoint::Authorization, Reply::Late(seconds(90))),
+            Link::default(),
+        );
+    let node = sim.add_hub(Collector::new(hub));
+    sim.tell(node, |now, hub| hub.configure(now, servers)).unwrap().unwrap();
+    sim.tell(node, |now, hub| hub.open(now)).unwrap().unwrap();
+    sim.run_for(seconds(100)).unwrap();
+    assert_eq!(at_hub(&sim).received(&Endpoint::Authorization), 2);
+    sim.run_for(seconds(100)).unwrap();
+    for name in ["mcp_a_x", "mcp_b_y"] {
+        sim.tell(node, |now, hub| hub.call(now, name, None).map(drop)).unwrap().unwrap();
+    }
+    sim.run_for(seconds(5)).unwrap();
+    assert_eq!((sim.server("a").unwrap().tool_runs("x"), sim.server("b").unwrap().tool_runs("y")), (1, 1));
+    let events = &sim.get(node).unwrap().oauth;
+    let is_authorized = |action: &OAuthAction| matches!(action, OAuthAction::Event(OAuthEvent::Authorized(_)));
+    assert_eq!(events.iter().filter(|(_, action)| is_authorized(action)).count(), 2);
+}
+
+fn at_hub(sim: &Sim<Collector<Hub>>) -> &FakeAuthorizationServer {
+    sim.authorization_server("as").unwrap()
+}
+
+#[test]
+fn an_authorization_server_that_is_nowhere_is_not_reached_and_what_went_there_is_kept() {
+    let named = Reply::With(json!({"authorization_servers": ["https://nowhere.example"]}));
+    let (mut sim, node) = world(issuer().always(Endpoint::ResourceMetadata, named), options(|_| {}));
+    // Metadata without a response is requested again, three times at most.
+    sim.run_for(seconds(30)).unwrap();
+    assert!(sim.get(node).unwrap().failure().contains("no such server"), "{}", sim.get(node).unwrap().failure());
+    assert_eq!(sim.strays()[0].url, "https://nowhere.example/.well-known/oauth-authorization-server");
+    assert_eq!(sim.strays()[0].secrets().count(), 0);
+}
+
+#[test]
+fn a_protection_moves_to_another_authorization_server() {
+    let server = FakeServer::modern().tool(FakeTool::new("a"));
+    let mut sim = Sim::new(7)
+        .with_server("s", server, Link::default())
+        .with_authorization_server("as", issuer(), Link::default())
+        .with_authorization_server("as2", FakeAuthorizationServer::new(OTHER), Link::default());
+    let node = sim.add("s", Host::new(options(|_| {}), &Store::default()));
+    sim.tell(node, |now, host| host.client.open(now)).unwrap().unwrap();
+    sim.run_for(seconds(70)).unwrap();
+    sim.change_authorization_server("as", |issuer| issuer.unprotect(URL));
+    sim.change_authorization_server("as2", |issuer| issuer.protect(URL));
+    assert!(call(&mut sim, node));
+    assert_eq!(at(&sim, "as").received(&Endpoint::Refresh) + at(&sim, "as2").received(&Endpoint::Refresh), 0);
+    assert_eq!(at(&sim, "as2").received(&Endpoint::Authorization), 1);
+}
+
+/// A request for a token, as a form.
+fn form(issuer: &mut FakeAuthorizationServer, url: &str, params: &[(&str, &str)]) -> (u16, Value) {
+    let body = params.iter().map(|(name, value)| format!("{name}={}", value.replace('+', "%2B"))).collect::<Vec<_>>();
+    let request = http::Request::post(url).header("content-type", "application/x-www-form-urlencoded");
+    let response = issuer.answer(Time::ZERO, &request.body(body.join("&").into_bytes()).unwrap()).unwrap();
+    (response.status().as_u16(), serde_json::from_slice(response.body()).unwrap_or_default())
+}
+
+const VERIFIER: &str = "a-verifier-of-forty-three-characters-or-more";
+/// The SHA-256 of the verifier.
+const CHALLENGE: &str = "y5UF_tmp_ICTDGza-Ou2vUvx2cu7DBN-Xwf_z0RDfTw";
+
+fn authorize(issuer: &mut FakeAuthorizationServer, changes: &[(&str, &str)]) -> Option<String> {
+    let mut params = vec![
+        ("response_type", "code"),
+        ("client_id", "app"),
+        ("redirect_uri", "my-app:/back"),
+        ("code_challenge", CHALLENGE),
+        ("code_challenge_method", "S256"),
+        ("state", "s"),
+        ("resource", URL),
+    ];
+    for (name, value) in changes {
+        params.retain(|(known, _)| known != name);
+        params.push((name, value));
+    }
+    let query: Vec<_> = params.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    issuer.browse(Time::ZERO, &format!("{ISSUER}/authorize?{}", query.join("&")))
+}
+
+#[test]
+fn the_server_verifies_what_it_receives() {
+    let mut server = issuer().client("app").client("other");
+    let url = format!("{ISSUER}/token");
+    let token = |server: &mut _, changes: &[(&str, &str)]| {
+        let mut params = vec![
+            ("grant_type", "authorization_code"),
+            ("code", "code1-as.example"),
+            ("redirect_uri", "my-app:/back"),
+            ("code_verifier", VERIFIER),
+            ("client_id", "app"),
+            ("resource", URL),
+        ];
+        for (name, value) in changes {
+            params.retain(|(known, _)| known != name);
+            params.push((name, value));
+        }
+        let (status, body) = form(server, &url, &params);
+        (status, body["error"].as_str().unwrap_or("none").to_owned())
+    };
+    let redirect = authorize(&mut server, &[]).unwrap();
+    assert!(redirect.starts_with("my-app:/back?") && redirect.contains("code=code1-as.example"), "{redirect}");
+    assert!(redirect.contains("state=s") && redirect.contains("iss=https%3A%2F%2Fas.example"), "{redirect}");
+    // Each attempt uses up its code.
+    for (number, (changes, error)) in [
+        (&[("code", "x")][..], "invalid_grant"),
+        (&[("client_id", "nobody")], "invalid_client"),
+        (&[("grant_type", "password")], "unsupported_grant_type"),
+        (&[("grant_type", "client_credentials")], "unauthorized_client"),
+        (&[("resource", "https://evil.example/")], "invalid_target"),
+        (&[("client_id", "other")], "invalid_grant"),
+        (&[("redirect_uri", "my-app:/other")], "invalid_grant"),
+        (&[("code_verifier", "another")], "invalid_grant"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mut server = server.clone();
+        assert_eq!(token(&mut server, changes).1, error, "{changes:?}");
+        let left = if number < 5 { "none" } else { "invalid_grant" };
+        assert_eq!(token(&mut server, &[]).1, left, "{changes:?}");
+    }
+    // A code comes again: what was issued for it is revoked.
+    assert_eq!(token(&mut server, &[]), (200, "none".into()));
+    let refresh = |server: &mut _, token: &str| {
+        let params =
+            [("grant_type", "refresh_token"), ("refresh_token", token), ("client_id", "app"), ("resource", URL)];
+        form(server, &url, &params)
+    };
+    let mut again = server.clone();
+    assert_eq!(token(&mut again, &[]), (400, "invalid_grant".into()));
+    assert_eq!(refresh(&mut again, "rt1-as.example").1["error"], "invalid_grant");
+    // So it is with a refresh token.
+    assert_eq!(refresh(&mut server, "rt1-as.example").1["refresh_token"], "rt2-as.example");
+    assert_eq!(refresh(&mut server, "rt1-as.example").1["error"], "invalid_grant");
+    assert_eq!(refresh(&mut server, "rt2-as.example").1["error"], "invalid_grant");
+}
+
+#[test]
+fn the_authorization_endpoint_redirects_only_where_the_client_is() {
+    let register = |uri: &str| {
+        let body = json!({"redirect_uris": [uri], "token_endpoint_auth_method": "none"}).to_string();
+        let mut server = issuer();
+        let request = http::Request::post(format!("{ISSUER}/register")).body(body.into_bytes()).unwrap();
+        assert_eq!(server.answer(Time::ZERO, &request).unwrap().status(), 201);
+        server
+    };
+    for (known, asked, redirects) in [
+        ("https://app.example/back", "https://app.example/back", true),
+        ("https://app.example/back", "https://app.example:444/back", false),
+        ("http://127.0.0.1:1/back", "http://127.0.0.1:2/back", true),
+        ("http://127.0.0.1/back", "http://127.0.0.1:2/back", true),
+        ("http://[::1]:1/back", "http://[::1]/back", true),
+        ("http://127.0.0.1:1/back", "http://127.0.0.1:1/other", false),
+        ("http://127.0.0.1:1/back", "http://localhost:1/back", false),
+        ("my-app:/back", "my-app:/other", false),
+    ] {
+        let redirect = authorize(&mut register(known), &[("client_id", "client1"), ("redirect_uri", asked)]);
+        assert_eq!(redirect.is_some(), redirects, "{known} {asked}");
+    }
+    let mut server = issuer().client("app");
+    assert_eq!(authorize(&mut server, &[("client_id", "nobody")]), None);
+    assert!(authorize(&mut server, &[("client_id", "https://app.example/client.json")]).is_some());
+    for (changes, error) in [
+        (&[("response_type", "token")][..], "error=unsupported_response_type"),
+        (&[("code_challenge", "")], "error=invalid_request"),
+        (&[("code_challenge_method", "plain")], "error=invalid_request"),
+        (&[("resource", "https://evil.example")], "error=invalid_target"),
+    ] {
+        let redirect = authorize(&mut server, changes).unwrap();
+        assert!(redirect.contains(error) && redirect.contains("state=s") && redirect.contains("iss="), "{redirect}");
+    }
+}
+
+#[test]
+fn what_a_client_does_against_the_protocol_is_noted() {
+    let mut server = issuer().client("app");
+    authorize(&mut server, &[("state", "")]);
+    form(&mut server, &format!("{ISSUER}/register"), &[("client_secret", "x")]);
+    form(&mut server, &format!("{ISSUER}/token?code=x"), &[("client_id", "app")]);
+    let get = |url: &str| http::Request::get(url).body(vec![]).unwrap();
+    assert_eq!(server.answer(Time::ZERO, &get(&format!("{ISSUER}/token"))).unwrap().status(), 405);
+    assert_eq!(server.answer(Time::ZERO, &get(&format!("{ISSUER}/elsewhere"))).unwrap().status(), 404);
+    assert_eq!(
+        server.violations(),
+        [
+            "GET https://as.example/authorize: there is no `state`",
+            "POST https://as.example/register: `client_secret` where it does not belong",
+            "POST https://as.example/token: `code` in the URL",
+            "POST https://as.example/token: there is no `resource`",
+            "GET https://as.example/token: the body is no form",
+        ]
+    );
+}
+
+#[test]
+fn a_fake_server_answers_with_other_members_and_redirects() {
+    let tools = Reply::With(json!({"nextCursor": "x", "ttlMs": null}));
+    let mut server = FakeServer::modern().tool(FakeTool::new("a")).script(On::method("tools/list"), [tools]);
+    let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28"});
+    let request = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": meta}});
+    let answers = server.answer(&request);
+    let result = &answers[0]["result"];
+    assert_eq!(
+        (&result["nextCursor"], result.get("ttlMs"), &result["tools"][0]["name"]),
+        (&json!("x"), None, &json!("a"))
+    );
+    // Scripts come before what is always replied, whichever was added first.
+    let mut server = FakeServer::modern().always(On::method("tools/list"), Reply::Silent);
+    server.add_script(On::method("tools/list"), [Reply::error(-1, "once")]);
+    assert_eq!(server.answer(&request)[0]["error"]["message"], "once");
+    assert!(server.answer(&request).is_empty());
+    // A redirect, which the client follows.
+    let server = FakeServer::modern().tool(FakeTool::new("a"));
+    let moved = [Reply::status(307, "https://mcp.example/mcp/moved")];
+    let (mut sim, node) = world_with(server.script(On::tool("a"), moved), issuer(), options(|_| {}));
+    sim.run_for(seconds(61)).unwrap();
+    assert!(call(&mut sim, node));
+    assert!(came(at(&sim, "as"), "access_token").iter().any(|(_, url)| url.ends_with("/mcp/moved")));
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// A script of one of the authorization servers.
+    Script(usize, Endpoint, Vec<Reply>),
+    Fault(usize, Fault),
+    Call,
+    Wait(u64),
+    Expire(usize),
+    Revoke(usize),
+    /// The MCP server names this authorization server.
+    Move(usize),
+    /// It names this one, which claims to be the other.
+    Claim(usize),
+    /// The MCP server has no metadata, or it has it again.
+    Metadata(Option<u16>),
+    SignOut,
+    Authorize,
+    /// Another process continues with the store.
+    Restart,
+}
+
+const NAMES: [&str; 3] = ["as", "as2", "s"];
+
+fn endpoint() -> impl Strategy<Value = Endpoint> {
+    prop::sample::select(vec![
+        Endpoint::ResourceMetadata,
+        Endpoint::ServerMetadata,
+        Endpoint::OpenIdMetadata,
+        Endpoint::Registration,
+        Endpoint::Authorization,
+        Endpoint::Token,
+        Endpoint::Refresh,
+        Endpoint::Revocation,
+        Endpoint::Resource,
+        Endpoint::url("https://mcp.example/.well-known/oauth-protected-resource/mcp"),
+    ])
+}
+
+fn reply() -> impl Strategy<Value = Reply> {
+    let others =
+        [json!({"issuer": OTHER}), json!({"authorization_servers": [OTHER, ISSUER]}), json!({"resource": OTHER})];
+    let redirects = [json!({"iss": OTHER}), json!({"iss": null}), json!({"state": "x"}), json!({"code": null})];
+    let tokens = [
+        json!({"expires_in": 40}),
+        json!({"refresh_token": null}),
+        json!({"scope": "x"}),
+        json!({"token_endpoint_auth_method": "client_secret_post"}),
+        json!({"code_challenge_methods_supported": null}),
+    ];
+    let with = others.into_iter().chain(redirects).chain(tokens).map(Reply::With).collect::<Vec<_>>();
+    let pages = [(200, "<html>"), (404, ""), (401, ""), (403, ""), (408, ""), (429, ""), (500, ""), (503, "")];
+    let pages = pages.map(|(status, text)| Reply::status(status, text)).to_vec();
+    let errors = ["invalid_grant", "invalid_client", "invalid_scope", "temporarily_unavailable", "access_denied"];
+    let errors = errors.map(|error| Reply::error(400, error)).to_vec();
+    let broken = vec![Reply::Silent, Reply::Dies, Reply::Torn, Reply::DiesFirst, Reply::Late(seconds(45))];
+    prop_oneof![
+        prop::sample::select(with),
+        prop::sample::select(pages),
+        prop::sample::select(errors),
+        prop::sample::select(broken)
+    ]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let fault = prop_oneof![
+        (1_u64..60).prop_map(|time| Fault::Unreachable(seconds(time))),
+        (1_u64..60).prop_map(|time| Fault::Stall(seconds(time))),
+        Just(Fault::Cut),
+        Just(Fault::Crash),
+    ];
+    prop_oneof![
+        8 => (0_usize..2, endpoint(), prop::collection::vec(reply(), 1..4))
+            .prop_map(|(at, endpoint, replies)| Step::Script(at, endpoint, replies)),
+        2 => (0_usize..3, fault).prop_map(|(at, fault)| Step::Fault(at, fault)),
+        4 => Just(Step::Call),
+        4 => (1_u64..900).prop_map(Step::Wait),
+        3 => (0_usize..2).prop_map(Step::Expire),
+        1 => (0_usize..2).prop_map(Step::Revoke),
+        2 => (0_usize..2).prop_map(Step::Move),
+        2 => (0_usize..2).prop_map(Step::Claim),
+        2 => prop::sample::select(vec![None, Some(404), Some(429), Some(503)]).prop_map(Step::Metadata),
+        1 => Just(Step::SignOut),
+        2 => Just(Step::Authorize),
+        2 => Just(Step::Restart),
+    ]
+}
+
+/// What the embedder configured: no client, one client, one at each server, one without a user, an assertion.
+fn configured(kind: usize) -> OAuthOptions {
+    let secret = |id: &str, issuer: &str| {
+        let mut client = registered(id, Some(&format!("{id}-secret")), None);
+        client.issuer = Some(issuer.into());
+        client
+    };
+    options(|options| {
+        options.stored = true;
+        options.registered = match kind {
+            0 => vec![],
+            2 => vec![secret("one", ISSUER), secret("two", OTHER)],
+            _ => vec![secret("one", ISSUER)],
+        };
+        match kind {
+            3 => options.flow = Flow::ClientCredentials,
+            4 => options.flow = Flow::JwtBearer(Secret::new("an-assertion")),
+            _ => {}
+        }
+    })
+}
+
+/// The MCP server names this authorization server.
+fn name_issuer(sim: &mut Sim<Host>, at: usize) {
+    for name in &NAMES[..2] {
+        sim.change_authorization_server(name, |issuer| issuer.unprotect(URL));
+    }
+    sim.change_authorization_server(NAMES[at], |issuer| issuer.protect(URL));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_secret_leaves_its_issuer_whatever_fails(
+        steps in prop::collection::vec(step(), 1..40),
+        opens: prop::sample::Index,
+        kind in 0_usize..5,
+        seed: u64,
+    ) {
+        // Each takes the client of the other, without a secret.
+        let one = issuer().client_with_secret("one", "one-secret").client("two").accepts("an-assertion");
+        let two = FakeAuthorizationServer::new(OTHER).client_with_secret("two", "two-secret").client("one");
+        // The conventions of 2025-03-26 lead here.
+        let origin = FakeAuthorizationServer::new("https://mcp.example").client("one").client("two");
+        let mut sim = Sim::new(seed)
+            .with_server("s", FakeServer::legacy().tool(FakeTool::new("a")), Link::default().cuts_per_mille(5))
+            .with_authorization_server("origin", origin, Link::default())
+            .with_authorization_server("as", one, Link::default().piece(50).cuts_per_mille(5))
+            .with_authorization_server("as2", two, Link::new(Duration::from_millis(90)));
+        let store = Store::default();
+        let mut node = sim.add("s", Host::new(configured(kind), &store));
+        let opens = opens.index(steps.len());
+        for (at, step) in steps.into_iter().enumerate() {
+            if at == opens {
+                sim.tell(node, |now, host| host.client.open(now).ok());
+            }
+            match step {
+                Step::Script(at, endpoint, replies) => {
+                    sim.change_authorization_server(NAMES[at], |issuer| issuer.add_script(endpoint, replies));
+                }
+                Step::Fault(at, fault) => sim.fault(NAMES[at], fault),
+                Step::Call => {
+                    sim.tell(node, |now, host| host.client.request(now, Request::call_tool("a", None)).ok());
+                }
+                Step::Wait(time) => sim.run_for(seconds(time))?,
+                Step::Expire(at) => {
+                    sim.change_authorization_server(NAMES[at], FakeAuthorizationServer::expire_tokens);
+                }
+                Step::Revoke(at) => {
+                    sim.change_authorization_server(NAMES[at], FakeAuthorizationServer::revoke_tokens);
+                }
+                Step::Move(at) => name_issuer(&mut sim, at),
+                Step::Claim(at) => {
+                    let other = [OTHER, ISSUER][at];
+                    sim.change_authorization_server(NAMES[at], |issuer| {
+                        issuer.set_always(Endpoint::ServerMetadata, Reply::With(json!({"issuer": other})));
+                        issuer.set_always(Endpoint::Authorization, Reply::With(json!({"iss": other})));
+                    });
+                    name_issuer(&mut sim, at);
+                }
+                Step::Metadata(status) => {
+                    let reply = status.map_or(Reply::Normal, |status| Reply::status(status, ""));
+                    for name in ["as", "as2"] {
+                        let reply = reply.clone();
+                        sim.change_authorization_server(name, |it| it.set_always(Endpoint::ResourceMetadata, reply));
+                    }
+                }
+                Step::SignOut => {
+                    sim.tell(node, |now, host| host.client.handle_oauth(now, OAuthInput::SignOut));
+                }
+                Step::Authorize => {
+                    sim.tell(node, |now, host| host.client.handle_oauth(now, OAuthInput::Authorize));
+                }
+                Step::Restart => {
+                    // A process that ends answers nothing more.
+                    sim.tell(node, |now, host| host.client.close(now).ok());
+                    sim.run_for(seconds(100))?;
+                    node = sim.add("s", Host::at(sim.now(), configured(kind), &store));
+                    sim.tell(node, |now, host| host.client.open(now)).unwrap().unwrap();
+                }
+            }
+            sim.run_for(seconds(1))?;
+        }
+        sim.run_for(seconds(3000))?;
+        for issuer in sim.authorization_servers() {
+            for request in issuer.requests() {
+                for (name, secret) in request.secrets() {
+                    // An access token belongs to its resource, whichever server issued it.
+                    let is_right = if name == "access_token" {
+                        request.url == URL && sim.authorization_servers().any(|issuer| issuer.owns(secret))
+                    } else {
+                        request.url.starts_with(issuer.issuer()) && issuer.owns(secret)
+                    };
+                    prop_assert!(is_right, "{name} {secret} came to {}", request.url);
+                }
+            }
+            let noted = issuer.violations();
+            prop_assert!(noted.is_empty(), "{noted:?}");
+        }
+        prop_assert_eq!(sim.strays().iter().flat_map(Received::secrets).count(), 0);
+    }
+}
