@@ -74,13 +74,23 @@ impl<T> Series<T> {
 
     #[inline]
     pub(crate) fn get(&self, id: u64) -> Option<&T> {
-        self.entries.get(self.place(id).ok()?)?.1.as_ref()
+        let (first, value) = self.entries.front()?;
+        if *first == id {
+            return value.as_ref();
+        }
+        self.entries.get(self.place_after(id, *first).ok()?)?.1.as_ref()
     }
 
     #[inline]
     pub(crate) fn get_mut(&mut self, id: u64) -> Option<&mut T> {
-        let place = self.place(id).ok()?;
-        self.entries.get_mut(place)?.1.as_mut()
+        let (first, _) = self.entries.front()?;
+        let entry = if *first == id {
+            self.entries.front_mut()
+        } else {
+            let place = self.place_after(id, *first).ok()?;
+            self.entries.get_mut(place)
+        };
+        entry?.1.as_mut()
     }
 
     /// Adds or replaces an entry.

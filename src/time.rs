@@ -1,47 +1,49 @@
 use core::fmt;
+use core::num::NonZeroU64;
 use core::ops::{Add, Sub};
 use core::time::Duration;
 
 /// A point in time: microseconds since an epoch that the embedder picks.
 ///
 /// The crate reads no clock. Each input and command of a [`Client`](crate::Client) takes the current time.
-/// The epoch may be the start of the process, of the session or of a simulation. Arithmetic saturates.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct Time(u64);
+/// The epoch may be the start of the process, of the session or of a simulation. Arithmetic saturates at
+/// `u64::MAX - 1` microseconds.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+// One more than the microseconds: an `Option<Time>` takes no more room than a `Time`.
+pub struct Time(NonZeroU64);
 
 impl Time {
     /// The epoch itself.
-    pub const ZERO: Self = Self(0);
+    pub const ZERO: Self = Self(NonZeroU64::MIN);
 
     /// The time that is `micros` microseconds after the epoch.
     pub const fn from_micros(micros: u64) -> Self {
-        Self(micros)
+        Self(NonZeroU64::MIN.saturating_add(micros))
     }
 
     /// The time that is `millis` milliseconds after the epoch.
     pub const fn from_millis(millis: u64) -> Self {
-        Self(millis.saturating_mul(1000))
+        Self::from_micros(millis.saturating_mul(1000))
     }
 
     /// The time that is `since` after the epoch, as `start.elapsed()` of a clock gives it.
     pub fn from_epoch(since: Duration) -> Self {
-        Self(micros(since))
+        Self::from_micros(micros(since))
     }
 
     /// Microseconds since the epoch.
     pub const fn as_micros(self) -> u64 {
-        self.0
+        self.0.get().wrapping_sub(1)
     }
 
     /// Whole milliseconds since the epoch.
     pub const fn as_millis(self) -> u64 {
-        self.0 / 1000
+        self.as_micros() / 1000
     }
 
     /// How long after `earlier` this is; zero where it is not after it.
     pub const fn since(self, earlier: Self) -> Duration {
-        Duration::from_micros(self.0.saturating_sub(earlier.0))
+        Duration::from_micros(self.0.get().saturating_sub(earlier.0.get()))
     }
 
     /// The earliest of the deadlines that are set. An iterator over them takes several times as long.
@@ -56,6 +58,26 @@ impl Time {
             };
         }
         earliest
+    }
+}
+
+impl Default for Time {
+    fn default() -> Self {
+        Self::ZERO
+    }
+}
+
+#[cfg(feature = "serde")]
+impl serde::Serialize for Time {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.as_micros().serialize(serializer)
+    }
+}
+
+#[cfg(feature = "serde")]
+impl<'de> serde::Deserialize<'de> for Time {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        u64::deserialize(deserializer).map(Self::from_micros)
     }
 }
 
@@ -81,7 +103,7 @@ impl Sub<Time> for Time {
 
 impl fmt::Debug for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{:06}s", self.0 / 1_000_000, self.0 % 1_000_000)
+        write!(f, "{}.{:06}s", self.as_micros() / 1_000_000, self.as_micros() % 1_000_000)
     }
 }
 

@@ -261,8 +261,8 @@ struct Meta<'a> {
     log_level: Option<LogLevel>,
     /// The version, if its requests carry it.
     modern: Option<ProtocolVersion>,
-    /// The members that describe the client to a server of this version, if they are known.
-    identity: Option<&'a str>,
+    /// The members that describe the client to a server of this version, with the brace before them, if they are known.
+    identity: Option<&'a [u8]>,
     trace: Option<&'a TraceContext>,
     /// The progress token, if progress is requested.
     progress: Option<u64>,
@@ -309,7 +309,7 @@ impl Meta<'_> {
         }
         if let Some(version) = self.modern {
             match self.identity {
-                Some(identity) => meta.members(identity),
+                Some(identity) => meta.members_of(identity),
                 None => write_identity(&mut meta, self.options, version),
             }
             if let Some(level) = self.log_level {
@@ -335,11 +335,9 @@ impl Core {
     /// Encodes the members of `_meta` that each request to a modern server has.
     pub(super) fn encode_identity(&mut self) {
         self.identity = self.version().filter(|version| version.era() == Era::Modern).map(|version| {
-            let mut members = Vec::new();
-            let mut meta = Object::begin(&mut members);
-            write_identity(&mut meta, &self.options, version);
-            // Without the opening brace.
-            String::from_utf8_lossy(members.get(1..).unwrap_or_default()).into_owned().into()
+            let mut members = Vec::with_capacity(256);
+            write_identity(&mut Object::begin(&mut members), &self.options, version);
+            members.into_boxed_slice()
         });
     }
 

@@ -103,9 +103,9 @@ pub(super) struct Core {
     pub(super) server: Option<Box<Server>>,
     #[cfg_attr(feature = "snapshot", serde(with = "crate::catalog::form::catalog"))]
     pub(super) catalog: Catalog,
-    /// The members of `_meta` that each request to the modern server has.
+    /// The members of `_meta` that each request to the modern server has, with the brace before them.
     #[cfg_attr(feature = "snapshot", serde(skip))]
-    pub(super) identity: Option<Box<str>>,
+    pub(super) identity: Option<Box<[u8]>>,
     /// What is known of each family's list.
     pub(super) known: PerFamily<gate::Known>,
     /// The server's era, from an earlier connection.

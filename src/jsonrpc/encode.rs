@@ -64,10 +64,10 @@ impl<'a> Object<'a> {
         self.out.extend_from_slice(json.as_bytes());
     }
 
-    /// Writes members that are JSON already.
-    pub(crate) fn members(&mut self, json: &str) {
+    /// Writes the members of an object that was begun and not ended.
+    pub(crate) fn members_of(&mut self, begun: &[u8]) {
         self.separate();
-        self.out.extend_from_slice(json.as_bytes());
+        self.out.extend_from_slice(begun.get(1..).unwrap_or_default());
     }
 
     /// Writes an integer member.
