@@ -119,6 +119,30 @@ fn further_scopes_are_requested_with_those_before_and_never_by_a_refresh() {
 }
 
 #[test]
+fn a_step_up_asks_for_the_union_of_what_was_asked_for_and_granted_and_of_the_challenge() {
+    for (granted, expected) in [("a d", "a e d b"), ("a", "a e b"), ("d", "a e d b")] {
+        for flow in [Flow::User, Flow::ClientCredentials] {
+            let is_user = flow == Flow::User;
+            let mut rig = Rig::with(|options| {
+                (options.flow, options.registered) = (flow, vec![client_with("s-hush")]);
+                options.step_up_without_user = true;
+            });
+            rig.refuse(&[("scope", "a e")]).unwrap();
+            if is_user {
+                rig.run();
+                rig.consent();
+            }
+            rig.run_to("/token");
+            rig.answer(200, &json!({"access_token": "at1-hush", "scope": granted}).to_string());
+            rig.accept();
+            rig.forbid("b").unwrap();
+            let asked = if is_user { Some(rig.shown("scope")) } else { rig.sent[0].form("scope") };
+            assert_eq!(asked.as_deref(), Some(expected), "{granted}");
+        }
+    }
+}
+
+#[test]
 fn further_scopes_are_requested_three_times_at_most() {
     let mut rig = Rig::new();
     rig.authorize();

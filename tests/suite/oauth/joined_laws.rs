@@ -417,3 +417,32 @@ proptest! {
         }
     }
 }
+
+/// The token is renewed before it expires, and the record is being loaded, or the exchange breaks. A refresh is tried again
+/// under the same lock, so that no other process uses its refresh token meanwhile.
+#[test]
+fn the_lock_is_released_although_the_answer_to_a_refresh_is_lost() {
+    for (actions, waits) in [(2, false), (3, true)] {
+        let mut world = World::new();
+        for seconds in [42, 29, 85, 30, 77, 7] {
+            world.step(&Step::Wait(seconds));
+        }
+        for _ in 0..actions {
+            world.step(&Step::Store(0));
+        }
+        world.step(&Step::Answer(0, false));
+        assert_eq!(world.lock, Some(0));
+        for client in [0, 1].repeat(20) {
+            world.round(client);
+        }
+        assert_eq!(world.lock, Some(0).filter(|_| waits));
+        world.step(&Step::Wait(5));
+        for client in [0, 1].repeat(20) {
+            world.round(client);
+        }
+        assert_eq!(world.lock, None);
+        let token_requests = world.processes.iter().map(|process| process.it.token_requests()).collect::<Vec<_>>();
+        assert_eq!(token_requests[0], if waits { 3 } else { 2 });
+        world.settle();
+    }
+}

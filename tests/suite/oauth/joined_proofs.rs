@@ -71,6 +71,21 @@ fn a_proof_of_a_request_follows_the_wall_clock() {
 }
 
 #[test]
+fn a_proof_of_a_request_after_an_idle_hour_has_the_time_to_be_signed() {
+    let mut it = ready();
+    // Nothing was due meanwhile.
+    it.web.now = it.web.now + Duration::from_secs(3_600);
+    let unix = EPOCH + it.web.now.since(Time::ZERO).as_secs();
+    let call = it.web.request(mcp_proto::Request::call_tool("a", None));
+    it.take();
+    it.web.now = it.web.now + Duration::from_secs(1);
+    sign(&mut it);
+    assert_eq!(it.web.outcome(call), "open");
+    let exchange = it.web.take_named("tools/call");
+    assert_eq!(claims(exchange.header("dpop").unwrap())["iat"], unix);
+}
+
+#[test]
 fn a_request_is_sent_again_with_the_nonce_that_the_server_demands() {
     let mut it = ready();
     let call = it.web.request(mcp_proto::Request::call_tool("a", None));
