@@ -33,7 +33,7 @@ fn a_refused_document_that_the_challenge_names_ends_the_attempt() {
 fn what_is_no_metadata_leads_to_the_well_known_places() {
     let named = "https://mcp.example/prm";
     let root = "https://mcp.example/.well-known/oauth-protected-resource";
-    for (status, body) in [(200, "<html>"), (200, "{"), (200, "[]"), (404, "{}"), (503, "{}"), (200, "{}")] {
+    for (status, body) in [(200, "<html>"), (200, "{"), (200, "[]"), (404, "{}"), (410, ""), (503, "{}"), (200, "{}")] {
         let rig = discover(&[("resource_metadata", named)], |site| {
             site.put(named, status, body);
             site.put(RESOURCE, status, body);
@@ -41,6 +41,22 @@ fn what_is_no_metadata_leads_to_the_well_known_places() {
         });
         let all = [named, RESOURCE, root, METADATA].map(|url| format!("GET {url}"));
         assert_eq!(rig.log, all, "{status} {body}");
+        assert!(rig.browse.is_some());
+    }
+}
+
+#[test]
+fn a_challenge_that_names_no_metadata_leads_to_the_place_of_the_path_and_then_to_that_of_the_origin() {
+    let root = "https://mcp.example/.well-known/oauth-protected-resource";
+    let named = json!({"resource": SERVER, "authorization_servers": [ISSUER]});
+    let rig = discover(&[], |site| site.json(RESOURCE, named.clone()));
+    assert_eq!(rig.log, [RESOURCE, METADATA].map(|url| format!("GET {url}")));
+    for (status, body) in [(404, ""), (410, ""), (200, "<html>"), (200, r#"{"resource":"https://mcp.example/mcp"}"#)] {
+        let rig = discover(&[("error", "invalid_token")], |site| {
+            site.put(RESOURCE, status, body);
+            site.json(root, named.clone());
+        });
+        assert_eq!(rig.log, [RESOURCE, root, METADATA].map(|url| format!("GET {url}")), "{status} {body}");
         assert!(rig.browse.is_some());
     }
 }

@@ -86,6 +86,21 @@ fn a_proof_of_a_request_after_an_idle_hour_has_the_time_to_be_signed() {
 }
 
 #[test]
+fn a_proof_names_the_url_of_its_request_without_the_query() {
+    let mut it = ready();
+    it.web.request(mcp_proto::Request::call_tool("a", None));
+    it.take();
+    sign(&mut it);
+    let exchange = it.web.take_named("tools/call");
+    it.web.reply(&exchange, Reply::text(307, "").with("location", "/mcp?tenant=1"));
+    it.take();
+    sign(&mut it);
+    let again = it.web.take_named("tools/call");
+    assert!(again.url().ends_with("/mcp?tenant=1"));
+    assert_eq!(claims(again.header("dpop").unwrap())["htu"], MCP);
+}
+
+#[test]
 fn a_request_is_sent_again_with_the_nonce_that_the_server_demands() {
     let mut it = ready();
     let call = it.web.request(mcp_proto::Request::call_tool("a", None));
