@@ -19,11 +19,9 @@ CALL = ["--call", "echo", "--args", '{"message":"hi"}']
 
 
 class Bench:
-    def __init__(self, probe, modules):
+    def __init__(self, probe, *server):
         self.probe, self.outputs, self.failed, self.start_time = probe, [], False, time.monotonic()
-        self.server = subprocess.Popen(
-            ["node", HERE / "server.mjs", modules], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
+        self.server = subprocess.Popen(server, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         started = json.loads(self.server.stdout.readline())
         self.issuer, self.resource, self.admin = started["issuer"], started["resource"], started["admin"]
         self.life = started["life"]
@@ -55,6 +53,14 @@ class Bench:
         self.failed = self.failed or not good
         print(f"{time.monotonic() - self.start_time:5.1f} s", "ok  " if good else "FAILED", name, "" if good else f"{found!r}, not {expected!r}")
 
+    def finish(self, *secrets):
+        secrets = [*self.seen()["secrets"], *secrets]
+        leaks = [out for out in self.outputs if any(word in out for word in secrets)]
+        self.check("no secret is in an output", (len(secrets) >= 10, leaks), (True, []))
+        self.server.stdin.close()
+        self.server.wait(timeout=20)
+        sys.exit(self.failed)
+
 
 def told(report, *members):
     authorization = report["authorization"] or {}
@@ -62,7 +68,7 @@ def told(report, *members):
 
 
 def main(probe, modules):
-    bench = Bench(probe, modules)
+    bench = Bench(probe, "node", HERE / "server.mjs", modules)
     folder = tempfile.TemporaryDirectory()
     file = pathlib.Path(folder.name) / "tokens.json"
     stored = ["--oauth", "--tokens", str(file), *CALL]
@@ -153,12 +159,7 @@ def main(probe, modules):
     report, _ = bench.run(*service, "--client-secret", "hush-wrong-secret", "--issuer", bench.issuer)
     bench.check("a wrong secret", (told(report, "error")[0] or {}).get("stage"), "registration")
 
-    secrets = [*bench.seen()["secrets"], secret, "hush-wrong-secret"]
-    leaks = [out for out in bench.outputs if any(word in out for word in secrets)]
-    bench.check("no secret is in an output", (len(secrets) > 10, leaks), (True, []))
-    bench.server.stdin.close()
-    bench.server.wait(timeout=20)
-    sys.exit(bench.failed)
+    bench.finish(secret, "hush-wrong-secret")
 
 
 if __name__ == "__main__":
