@@ -5,6 +5,7 @@ import os
 import pathlib
 import shlex
 import shutil
+import socket
 import stat
 import subprocess
 import sys
@@ -89,7 +90,10 @@ def main(probe, modules):
     error = told(report, "error")[0] or {}
     bench.check("a user who refuses", (report["failure"]["kind"], error.get("stage"), status), ("unauthorized", "authorization", 1))
 
-    report, status = bench.run(*stored)
+    # The client is registered for this port.
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = ["--oauth-port", str(free.getsockname()[1])]
+    report, status = bench.run(*stored, *port)
     bench.check("a user who signs in", told(report, "registration", "grants", "error"), ("dynamic", ["authorization_code"], None))
     bench.check("issuer and resource", told(report, "issuer", "resource"), (bench.issuer, bench.resource))
     bench.check("the call", (report["outcome"], report["calls"][0]["outcome"], status), ("ready", "result", 0))
@@ -121,10 +125,13 @@ def main(probe, modules):
     bench.check("a token that expires under way", (report["outcome"], set(grants)), ("ready", {"refresh_token"}))
 
     bench.seen("/revoke")
-    report, _ = bench.run(*stored)
+    report, _ = bench.run(*stored, *port)
     # The client of the record is known all the same.
     bench.check("revoked credentials", told(report, "registration", "grants"), ("stored", ["authorization_code"]))
     bench.check("the client is registered once a sign-in without credentials", bench.seen()["registrations"], registrations)
+    bench.seen("/revoke")
+    report, _ = bench.run(*stored)
+    bench.check("revoked credentials, and another port", told(report, "registration", "grants"), ("dynamic", ["authorization_code"]))
 
     kept = file.read_text()
     report, status = bench.run(*stored, "--sign-out")
