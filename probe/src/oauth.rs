@@ -523,7 +523,8 @@ mod tests {
         let (own, other) = (record(&format!("http://127.0.0.1:{port}{PATH}")), record("https://app.example/callback"));
         fs::write(&path, format!(r#"{{"https://a.example/mcp":{other},"https://b.example/mcp":{own}}}"#)).unwrap();
         let used = || {
-            let settings = OAuthSettings { tokens: Some(path.clone()), ..OAuthSettings::default() };
+            let mut settings = OAuthSettings::default();
+            settings.tokens = Some(path.clone());
             Access::new(&settings).unwrap().redirect_uri
         };
         let at_port = format!("http://127.0.0.1:{port}{PATH}");
