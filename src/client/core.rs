@@ -645,15 +645,15 @@ impl IntoIterator for Signals {
 #[derive(Clone, Debug, Default)]
 #[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Outbox {
+    /// Over HTTP: what the binding has carried out as far as it can before it is polled: events, and its own actions. It
+    /// comes before the queue.
+    carried: VecDeque<Output>,
     queue: VecDeque<Output>,
-    /// Bytes in it that the server sent unsolicited, and of responses to them.
+    /// Bytes in both that the server sent unsolicited, and of responses to them.
     unasked_bytes: usize,
     /// Number of events that were ever queued.
     events: u64,
-    /// Over HTTP: the entries at the front that the binding has carried out as far as it can before they are polled: events,
-    /// and its own.
-    carried: usize,
-    /// How many of these are its own.
+    /// The number of the binding's own actions.
     own: usize,
 }
 
@@ -666,41 +666,41 @@ impl Outbox {
 
     #[inline]
     pub(super) fn pop(&mut self) -> Option<Output> {
-        let output = self.queue.pop_front()?;
-        self.unasked_bytes = self.unasked_bytes.saturating_sub(output.unasked_bytes());
-        if self.carried > 0 {
-            self.carried = self.carried.saturating_sub(1);
+        let output = if let Some(output) = self.carried.pop_front() {
             self.own = self.own.saturating_sub(usize::from(!matches!(output, Output::Event(_))));
-            trim(&mut self.queue);
-        }
+            trim(&mut self.carried);
+            output
+        } else {
+            self.queue.pop_front()?
+        };
+        self.unasked_bytes = self.unasked_bytes.saturating_sub(output.unasked_bytes());
         Some(output)
     }
 
     /// Whether there are outputs that an HTTP binding has not seen.
     #[cfg(feature = "http")]
     pub(super) fn has_uncarried(&self) -> bool {
-        self.carried < self.queue.len()
+        !self.queue.is_empty()
     }
 
     /// Takes the next output that an HTTP binding has to carry out now. Events stay, after `amend`.
     #[cfg(feature = "http")]
     pub(super) fn carry(&mut self, mut amend: impl FnMut(&mut Event)) -> Option<Output> {
-        while let Some(Output::Event(event)) = self.queue.get_mut(self.carried) {
-            let before = event.payload();
+        while let Some(mut output) = self.queue.pop_front() {
+            self.unasked_bytes = self.unasked_bytes.saturating_sub(output.unasked_bytes());
+            let Output::Event(event) = &mut output else { return Some(output) };
             amend(event);
-            self.unasked_bytes = self.unasked_bytes.saturating_sub(before).saturating_add(event.payload());
-            self.carried = self.carried.saturating_add(1);
+            self.unasked_bytes = self.unasked_bytes.saturating_add(output.unasked_bytes());
+            self.carried.push_back(output);
         }
-        let output = self.queue.remove(self.carried)?;
-        self.unasked_bytes = self.unasked_bytes.saturating_sub(output.unasked_bytes());
-        Some(output)
+        trim(&mut self.queue);
+        None
     }
 
     /// Queues an action of an HTTP binding, behind what it has carried out.
     #[cfg(feature = "http")]
     pub(super) fn insert(&mut self, action: Output) {
-        self.queue.insert(self.carried, action);
-        self.carried = self.carried.saturating_add(1);
+        self.carried.push_back(action);
         self.own = self.own.saturating_add(1);
     }
 
@@ -708,24 +708,23 @@ impl Outbox {
     #[cfg(feature = "http")]
     pub(super) fn withdraw_action(&mut self, is_it: impl Fn(&Output) -> bool) -> bool {
         // If many are withdrawn in order, each is near the front.
-        let Some(at) = self.queue.iter().take(self.carried).position(is_it) else { return false };
-        self.queue.remove(at);
-        self.carried = self.carried.saturating_sub(1);
+        let Some(at) = self.carried.iter().position(is_it) else { return false };
+        self.carried.remove(at);
         self.own = self.own.saturating_sub(1);
         true
     }
 
     /// The number of outputs, apart from the actions of an HTTP binding.
     pub(super) fn len(&self) -> usize {
-        self.queue.len().saturating_sub(self.own)
+        self.carried.len().saturating_add(self.queue.len()).saturating_sub(self.own)
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.queue.is_empty()
+        self.carried.is_empty() && self.queue.is_empty()
     }
 
     pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = &Output> {
-        self.queue.iter()
+        self.carried.iter().chain(&self.queue)
     }
 
     /// Number of events that were ever queued. Events are never withdrawn.
@@ -739,11 +738,10 @@ impl Outbox {
 
     /// Withdraws outputs that were not polled.
     pub(super) fn withdraw_all(&mut self, unwanted: impl Fn(&Output) -> bool) {
-        let carried = self.queue.iter().take(self.carried);
-        self.carried = carried.filter(|output| !unwanted(output)).count();
+        self.carried.retain(|output| !unwanted(output));
         self.queue.retain(|output| !unwanted(output));
-        self.own = self.queue.iter().filter(|output| output.is_own()).count();
-        self.unasked_bytes = self.queue.iter().map(Output::unasked_bytes).sum();
+        self.own = self.carried.iter().filter(|output| output.is_own()).count();
+        self.unasked_bytes = self.iter().map(Output::unasked_bytes).sum();
     }
 
     /// Withdraws outputs for a transport that is gone.
@@ -762,15 +760,14 @@ impl Outbox {
 
     #[cfg(feature = "snapshot")]
     pub(super) fn check(&self) -> Result<(), crate::snapshot::SnapshotError> {
-        let bytes: usize = self.queue.iter().map(Output::unasked_bytes).sum();
-        let events = self.queue.iter().filter(|output| matches!(output, Output::Event(_))).count();
-        let is_carried = |output: &Output| output.is_own() || matches!(output, Output::Event(_));
-        let own = self.queue.iter().filter(|output| output.is_own()).count();
+        let bytes: usize = self.iter().map(Output::unasked_bytes).sum();
+        let events = self.iter().filter(|output| matches!(output, Output::Event(_))).count();
+        let own = self.carried.iter().filter(|output| output.is_own()).count();
         if bytes == self.unasked_bytes
             && u64::try_from(events).is_ok_and(|events| events <= self.events)
             && own == self.own
-            && self.carried <= self.queue.len()
-            && self.queue.iter().take(self.carried).all(is_carried)
+            && self.carried.iter().all(|output| output.is_own() || matches!(output, Output::Event(_)))
+            && !self.queue.iter().any(Output::is_own)
         {
             Ok(())
         } else {
@@ -780,6 +777,7 @@ impl Outbox {
 
     /// Releases memory that is not needed.
     pub(super) fn release(&mut self) {
+        self.carried.shrink_to_fit();
         self.queue.shrink_to_fit();
     }
 }
