@@ -195,8 +195,11 @@ impl Access {
                 });
             }
             StoreAction::Release => drop(self.locks.remove(&at)),
+            // While tokens are revoked the lock is held.
+            StoreAction::Remove if self.locks.contains_key(&at) => {
+                let _ = sender.send(Came::Removed(store.remove(&server)));
+            }
             StoreAction::Remove => {
-                // The lock that this process has is released before.
                 thread::spawn(move || {
                     let removed = store.lock(&server).and_then(|_lock| store.remove(&server));
                     sender.send(Came::Removed(removed))
@@ -305,19 +308,6 @@ impl Run<'_> {
         }
     }
 
-    /// Reports a revocation that failed.
-    pub(crate) fn note_revocation(&self, piece: &Piece) {
-        if !self.is_signing_out {
-            return;
-        }
-        let why = match piece {
-            Piece::Head(status, _) if !status.is_success() => format!("HTTP {}", status.as_u16()),
-            Piece::Failure(_, why) => why.clone(),
-            Piece::Head(..) | Piece::Body(_) | Piece::End => return,
-        };
-        write_stderr(&format!("probe: --sign-out: a token was not revoked, and may still be valid: {why}\n"));
-    }
-
     fn authorization_event(&mut self, at: usize, event: OAuthEvent) {
         let Some(peer) = self.peers.get_mut(at) else { return };
         match event {
@@ -335,11 +325,15 @@ impl Run<'_> {
                     self.unauthorized(at, &error);
                 }
             }
+            OAuthEvent::ChallengeIgnored(why) => peer.trace.note(format!("the challenge is not followed: {why}")),
             OAuthEvent::RecordUnreadable => {
                 write_stderr("probe: --tokens: the record of this server cannot be read, and is replaced\n");
             }
             OAuthEvent::NotStored => {
                 write_stderr("probe: --tokens: the credentials were not stored, and end with this run\n");
+            }
+            OAuthEvent::NotRevoked(why) => {
+                write_stderr(&format!("probe: --sign-out: a token was not revoked, and may still be valid: {why}\n"));
             }
             _ => {}
         }

@@ -2,7 +2,7 @@
 //! the signals with which they report to the router.
 
 use alloc::boxed::Box;
-use alloc::collections::VecDeque;
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -19,7 +19,7 @@ use super::{
 };
 use crate::Time;
 use crate::catalog::{Catalog, TaskSupport};
-use crate::collections::trim;
+use crate::collections::{Series, trim};
 use crate::jsonrpc::{Json, Object, Spans};
 use crate::machine::keepalive::Pings;
 use crate::machine::link::Phase;
@@ -959,37 +959,74 @@ fn is(known: &Quirk, kind: QuirkKind, method: Option<&str>) -> bool {
 /// Maximum bytes of an id.
 const LONGEST_ID: usize = 1024;
 
-/// The elicitations that are not known to be complete, oldest first.
+/// The elicitations that are not known to be complete, by the order in which they came. They are saved as a list.
 #[derive(Clone, Debug, Default)]
 #[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
-pub(super) struct UrlElicitations(VecDeque<(Box<str>, Option<RequestId>)>);
+#[cfg_attr(feature = "snapshot", serde(from = "Vec<UrlElicitation>", into = "Vec<UrlElicitation>"))]
+pub(super) struct UrlElicitations {
+    all: Series<UrlElicitation>,
+    places: BTreeMap<Arc<str>, u64>,
+}
+
+/// An elicitation's id, and the request of the embedder that it is for.
+type UrlElicitation = (Arc<str>, Option<RequestId>);
 
 impl UrlElicitations {
     /// Number of elicitations.
     #[cfg(feature = "snapshot")]
-    pub(super) fn len(&self) -> usize {
-        self.0.len()
+    pub(super) const fn len(&self) -> usize {
+        self.all.len()
     }
 
     /// The server asks for an elicitation, for a request of the embedder if it names that. The oldest one is forgotten
     /// beyond the limit.
-    pub(super) fn add(&mut self, id: Box<str>, request: Option<RequestId>, limit: usize) {
+    pub(super) fn add(&mut self, id: &str, request: Option<RequestId>, limit: usize) {
         if id.len() > LONGEST_ID || limit == 0 {
             return;
         }
-        self.0.retain(|(known, _)| *known != id);
-        if self.0.len() >= limit {
-            self.0.pop_front();
+        self.remove(id);
+        let oldest = if self.all.len() >= limit { self.all.iter().next() } else { None };
+        if let Some(oldest) = oldest.map(|(_, (id, _))| Arc::clone(id)) {
+            self.remove(&oldest);
         }
-        self.0.push_back((id, request));
+        self.push((id.into(), request));
+    }
+
+    fn push(&mut self, elicitation: UrlElicitation) {
+        let place = self.all.iter().next_back().map_or(0, |(last, _)| last.saturating_add(1));
+        self.places.insert(Arc::clone(&elicitation.0), place);
+        self.all.insert(place, elicitation);
+    }
+
+    fn remove(&mut self, id: &str) -> Option<UrlElicitation> {
+        let place = self.places.remove(id)?;
+        self.all.remove(place)
     }
 
     /// Takes `notifications/elicitation/complete`. One with an unknown id, or for the second time, is ignored.
     pub(super) fn on_complete(&mut self, params: Option<&RawValue>) -> Option<Event> {
         let id = Json::from(params?).member("elicitationId").and_then(Json::as_string)?;
-        let at = self.0.iter().position(|(known, _)| **known == *id)?;
-        let (id, request) = self.0.remove(at)?;
-        Some(Event::ElicitationComplete { id, request })
+        let (id, request) = self.remove(&id)?;
+        Some(Event::ElicitationComplete { id: (&*id).into(), request })
+    }
+}
+
+#[cfg(feature = "snapshot")]
+impl From<Vec<UrlElicitation>> for UrlElicitations {
+    fn from(all: Vec<UrlElicitation>) -> Self {
+        let mut elicitations = Self::default();
+        for elicitation in all {
+            elicitations.remove(&elicitation.0);
+            elicitations.push(elicitation);
+        }
+        elicitations
+    }
+}
+
+#[cfg(feature = "snapshot")]
+impl From<UrlElicitations> for Vec<UrlElicitation> {
+    fn from(elicitations: UrlElicitations) -> Self {
+        elicitations.all.iter().map(|(_, elicitation)| elicitation.clone()).collect()
     }
 }
 

@@ -155,6 +155,35 @@ fn the_limits_of_the_given_options_apply() {
 }
 
 #[test]
+fn url_elicitations_are_restored_in_their_order() {
+    let mut options = options();
+    (options.capabilities.elicitation, options.capabilities.elicitation_url) = (true, true);
+    options.limits.server_requests = 3;
+    let mut host = Host::connect(options, &mut server());
+    let mut number = 0;
+    let mut ask = |host: &mut Host, id: &str| {
+        number += 1;
+        let params = json!({"mode": "url", "elicitationId": id, "url": "https://x/a", "message": "sign in"});
+        host.receive(json!({"jsonrpc": "2.0", "id": number, "method": "elicitation/create", "params": params}));
+        host.receive(json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": number}}));
+    };
+    ["a", "b", "c", "a"].iter().for_each(|id| ask(&mut host, id));
+    host.session = moved(&host.session, Messages::new(), Moved::WithTransport);
+    host.events.clear();
+    // `b` is the oldest: `a` was asked for again.
+    ask(&mut host, "d");
+    for id in ["a", "b", "c", "d", "a"] {
+        let params = json!({"elicitationId": id});
+        host.receive(json!({"jsonrpc": "2.0", "method": "notifications/elicitation/complete", "params": params}));
+    }
+    let completed = host.events.iter().filter_map(|event| match event {
+        Event::ElicitationComplete { id, .. } => Some(&**id),
+        _ => None,
+    });
+    assert_eq!(completed.collect::<Vec<_>>(), ["a", "c", "d"]);
+}
+
+#[test]
 fn the_time_of_the_last_input_is_known() {
     let mut client = Client::new(Messages::new(), options(), 1);
     client.open(Time::from_millis(77)).unwrap();

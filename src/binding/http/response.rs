@@ -93,7 +93,7 @@ impl Http {
     /// Takes the head of a response.
     pub(super) fn head(&mut self, engine: &mut Engine, id: ExchangeId, status: StatusCode, headers: &HeaderMap) {
         let Some(it) = self.exchanges.get(id) else { return };
-        self.tokens.on_head(status, headers);
+        self.tokens.on_head(engine.now(), it.sent, status, headers);
         let over = it.purpose.request().is_some_and(|request| !engine.is_sent(request));
         let purpose = self.purpose(engine, &it.purpose);
         self.unreached = false;
@@ -937,7 +937,7 @@ impl Http {
 
     /// Reports the result of the authorization to held requests and messages. Returns whether there was a result.
     pub(super) fn on_verdict(&mut self, engine: &mut Engine) -> bool {
-        let Some(verdict) = self.tokens.next_verdict() else { return false };
+        let Some(verdict) = self.tokens.pop_verdict() else { return false };
         let (requests, messages) = match self.tokens.waiting() {
             Some(waiting) => (core::mem::take(&mut waiting.requests), core::mem::take(&mut waiting.messages)),
             None => Default::default(),
