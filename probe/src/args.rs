@@ -482,6 +482,7 @@ fn shown(arg: &OsStr) -> String {
 }
 
 /// What the options say. Its secrets are in no output.
+#[derive(Default)]
 pub(crate) struct OAuthSettings {
     /// The port of the redirect; `None` for any that is free.
     pub(crate) port: Option<u16>,

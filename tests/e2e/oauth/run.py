@@ -131,6 +131,10 @@ def main(probe, modules):
     bench.check("the client is registered once a sign-in without credentials", bench.seen()["registrations"], registrations)
     bench.seen("/revoke")
     report, _ = bench.run(*stored)
+    bench.check("revoked credentials, and the port of the record", told(report, "registration", "grants"), ("stored", ["authorization_code"]))
+    bench.seen("/revoke")
+    with socket.create_server(("127.0.0.1", int(port[-1]))):
+        report, _ = bench.run(*stored)
     bench.check("revoked credentials, and another port", told(report, "registration", "grants"), ("dynamic", ["authorization_code"]))
 
     kept = file.read_text()
