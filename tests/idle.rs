@@ -33,10 +33,14 @@ fn ready() -> Client<Lines> {
 
 #[test]
 fn an_idle_client_costs_the_same_with_every_feature() {
-    drop(ready());
-    let before = MEMORY.current_usage();
-    let client = ready();
-    let heap = MEMORY.current_usage() - before;
-    drop(client);
-    assert_eq!((size_of::<Client<Lines>>(), heap), (1536, 1200), "bytes of the client, and of its heap");
+    // The first client also allocates what all share. The test's harness may allocate meanwhile, so the least counts.
+    let heap = (0..5).map(|_| {
+        let before = MEMORY.current_usage();
+        let client = ready();
+        let heap = MEMORY.current_usage().saturating_sub(before);
+        drop(client);
+        heap
+    });
+    let held = (size_of::<Client<Lines>>(), heap.min().unwrap());
+    assert_eq!(held, (1536, 1200), "bytes of the client, and of its heap");
 }
