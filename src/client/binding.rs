@@ -204,7 +204,7 @@ impl<B: Binding> Client<B> {
     }
 
     /// Sets the minimum severity of the server's log messages, on this connection and on later ones (specification
-    /// 2025-11-25, "Logging"; in 2026-07-28 it is part of each request).
+    /// 2025-11-25, "Logging"; in 2026-07-28 it is part of each request, and deprecated).
     ///
     /// # Errors
     /// [`CommandError::Closed`], [`CommandError::NotAdvertised`] if the server does not declare `logging`,
@@ -214,7 +214,8 @@ impl<B: Binding> Client<B> {
     }
 
     /// Replaces the client's roots, on this connection and on later ones. A legacy server is told, and may request them
-    /// (specification 2025-11-25, "Roots", Root List Changes); a modern one gets them when it next requires them.
+    /// (specification 2025-11-25, "Roots", Root List Changes); a modern one gets them when it next requires them. Roots are
+    /// deprecated in 2026-07-28.
     ///
     /// # Errors
     /// [`CommandError::Closed`], [`CommandError::NotDeclared`] if

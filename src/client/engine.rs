@@ -983,7 +983,7 @@ impl Engine {
     }
 
     pub(crate) fn request(&mut self, now: Time, request: Request) -> Result<RequestId, CommandError> {
-        let is_followed = request.task.is_some();
+        let is_followed = request.resumes;
         let id = calls::request(&mut self.core, now, request)?;
         self.connection.freshness.on_use(&mut self.core);
         if is_followed && self.core.is_ready() {

@@ -29,7 +29,8 @@ use crate::protocol::{Family, method};
 #[non_exhaustive]
 pub enum Event {
     /// Handshake and discovery are done: see [`Engine::server`](crate::Engine::server) and
-    /// [`Engine::catalog`](crate::Engine::catalog). It is repeated after each reconnect.
+    /// [`Engine::catalog`](crate::Engine::catalog). It is repeated after each reconnect, and over HTTP after each new
+    /// session; not by a restored client whose connection goes on ([`Engine::is_ready`](crate::Engine::is_ready)).
     Ready,
     /// The list of a family changed.
     CatalogChanged {
@@ -52,7 +53,9 @@ pub enum Event {
         request: RequestId,
         /// How it ended.
         outcome: Outcome,
-        /// How often it was sent. More than once: see [`Resending`](Self::Resending).
+        /// How often it was sent, which is how often its message was polled; a redirect counts as the same attempt. 0: it was
+        /// never sent. More than once: see [`Resending`](Self::Resending). Requests about its task do not count, so that
+        /// of [`Request::resume_task`](crate::Request::resume_task) this is 0.
         attempts: u32,
     },
     /// A request is sent again. A host that retries on its own multiplies these attempts with its own: `replay(false)`
@@ -234,7 +237,8 @@ impl Event {
     }
 }
 
-/// The id of a request of the embedder.
+/// The id of a request of the embedder. It is unique within a client, also after reconnects and when the request is sent
+/// again, and later requests have higher ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct RequestId(pub(super) u64);
@@ -245,7 +249,8 @@ impl RequestId {
         Self(id)
     }
 
-    /// The id as a number. A client counts its requests from 1.
+    /// The id as a number. Between two requests there may be gaps: requests of the client itself take numbers, too. It is not
+    /// the id of the message, which differs when the request is sent again.
     pub const fn as_u64(self) -> u64 {
         self.0
     }

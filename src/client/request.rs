@@ -40,9 +40,9 @@ pub struct Request {
     pub(super) replay: Option<bool>,
     #[cfg_attr(feature = "serde", serde(default))]
     pub(super) trace: Option<Box<TraceContext>>,
-    /// The task of an earlier call, which the request follows.
+    /// The request follows the task of an earlier call, which its parameters name.
     #[cfg_attr(feature = "serde", serde(default))]
-    pub(super) task: Option<Box<str>>,
+    pub(super) resumes: bool,
 }
 
 /// What a completion refers to (specification 2026-07-28, "Completion").
@@ -148,10 +148,19 @@ impl Request {
     /// The task is polled, its input is asked for, and the request ends with the result of the call, as the call's own
     /// request does (specification of the extension `io.modelcontextprotocol/tasks`, Task Polling; 2025-11-25, "Tasks").
     ///
-    /// [`ClientCapabilities::tasks`](crate::ClientCapabilities::tasks) has to be set. Parameters are not sent. Cancelling the
-    /// request cancels the task.
+    /// [`ClientCapabilities::tasks`](crate::ClientCapabilities::tasks) has to be set. Cancelling the request cancels the task.
+    /// With parameters of its own it is a plain `tasks/get`, which ends with its response.
     pub fn resume_task(id: &str) -> Self {
-        Self { task: Some(id.into()), ..Self::new(method::TASKS_GET) }
+        let params = object(|params| {
+            params.string("taskId", id);
+        });
+        Self { params, resumes: true, ..Self::new(method::TASKS_GET) }
+    }
+
+    /// The task that the request follows.
+    pub(super) fn resumed(&self) -> Option<Cow<'_, str>> {
+        let params = self.params.as_deref().filter(|_| self.resumes)?;
+        Json::from(params).member("taskId").and_then(Json::as_string)
     }
 
     /// A request with this method, without parameters.
@@ -165,14 +174,14 @@ impl Request {
             max_timeout: None,
             replay: None,
             trace: None,
-            task: None,
+            resumes: false,
         }
     }
 
     /// Sets the parameters, a raw JSON object. Only its `_meta` is modified.
     #[must_use]
     pub fn params(mut self, params: Box<RawValue>) -> Self {
-        self.params = Some(params);
+        (self.params, self.resumes) = (Some(params), false);
         self
     }
 
@@ -249,10 +258,10 @@ impl TraceContext {
 
 impl PartialEq for Request {
     fn eq(&self, other: &Self) -> bool {
-        let Self { method, params, timeout, max_timeout, progress, replay, trace, task } = self;
+        let Self { method, params, timeout, max_timeout, progress, replay, trace, resumes } = self;
         (method, timeout, max_timeout, progress, replay, trace)
             == (&other.method, &other.timeout, &other.max_timeout, &other.progress, &other.replay, &other.trace)
-            && *task == other.task
+            && *resumes == other.resumes
             && params.as_deref().map(RawValue::get) == other.params.as_deref().map(RawValue::get)
     }
 }
@@ -435,7 +444,7 @@ impl Call {
         latest: Time,
         paused_total: Duration,
     ) -> Self {
-        let followed = request.task.clone().map(|id| Box::new(CallTask::new(id, State::Working, handle.0)));
+        let followed = request.resumed().map(|id| Box::new(CallTask::new((*id).into(), State::Working, handle.0)));
         Self {
             handle,
             tool: request.method == method::TOOLS_CALL,

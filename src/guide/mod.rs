@@ -27,6 +27,9 @@ pub mod hosts {}
 #[doc = include_str!("tolerance.md")]
 pub mod tolerance {}
 
+#[doc = include_str!("specification.md")]
+pub mod specification {}
+
 #[cfg(feature = "testkit")]
 #[doc = include_str!("testing.md")]
 #[doc = "```rust"]

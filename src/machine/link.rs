@@ -156,7 +156,7 @@ state_table! {
     (Opening|Connecting)            (Unseen)       (Seen)         => (_)          (None);
     (Opening)                       (_)            (Opened)       => (Connecting) (_)            [Handshake];
     (Connecting)                    (_)            (Reopen)       => (Opening)    (Unseen)       [Open];
-    (Connecting)                    (_)            (Replace)      => (Resuming)   (None)         [Shut];
+    (Connecting)                    (None)         (Replace)      => (Resuming)   (None)         [Shut];
     (Connecting)                    (None)         (Established)  => (Ready)      (None)         [Announce];
     (Connecting|Ready)              (None)         (Expired)      => (Opening)    (Unseen)       [Report Open];
     (Ready)                         (_)            (Suspend)      => (Suspending) (None)         [Shut];
@@ -176,7 +176,7 @@ state_table! {
     (Opening|Connecting)            (Unseen)       (Close)        => (Closed)     (None)         [Withdraw Finish];
     (Opening|Connecting|Ready)      (_)            (Close)        => (Closing)    (None)         [Shut];
     (Opening)                       (_)            (Reopen|Replace|Established|Expired) => ignore;
-    (Connecting)                    (_)            (Opened|Established|Expired) => ignore;
+    (Connecting)                    (_)            (Opened|Established|Expired|Replace) => ignore;
     (Opening|Connecting)            (_)            (Seen|Unauthorized|Authorized|Timer|Suspend|Gone) => ignore;
     (Ready)                         (_)            (Seen|Opened|Reopen|Replace|Established|Expired|Unauthorized|Authorized|Timer|Gone) => ignore;
 

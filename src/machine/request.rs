@@ -101,11 +101,11 @@ state_table! {
     "request" step: State, Input, Effect;
     (Queued)  (Write)                                         => (Written);
     (Queued)  (NotAdvertised)                                 => (Ended)   [EndNotAdvertised];
-    (Queued)  (Cancelled|Withdrawn)                           => (Ended)   [EndCancelled];
+    (Queued)  (Cancelled)                                     => (Ended)   [EndCancelled];
     (Queued)  (TimedOut)                                      => (Ended)   [EndTimedOut];
     (Queued)  (Closed)                                        => (Ended)   [EndUnsent];
     (Queued)  (Lost)                                          => stay      [Requeue];
-    (Queued)  (Hand|Denied)                                   => ignore;
+    (Queued)  (Hand|Denied|Withdrawn)                         => ignore;
 
     (Written) (Hand)                                          => (Sent);
     (Written) (Cancelled|Withdrawn)                           => (Ended)   [Retract EndCancelled];

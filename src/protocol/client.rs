@@ -84,13 +84,13 @@ pub struct ClientCapabilities {
     pub elicitation: bool,
     /// `elicitation.url`, since 2025-11-25: the client asks its user to visit a URL for the server.
     pub elicitation_url: bool,
-    /// `sampling`: the client lets the server use its model.
+    /// `sampling`: the client lets the server use its model. Deprecated in 2026-07-28.
     pub sampling: bool,
     /// `sampling.tools`, since 2025-11-25: the client's model may use tools that a sampling request brings. Declared only
     /// with [`sampling`](Self::sampling).
     pub sampling_tools: bool,
     /// `roots`: the client's roots; `None` does not declare the capability. [`Client::set_roots`](crate::Client::set_roots)
-    /// changes them.
+    /// changes them. Deprecated in 2026-07-28.
     pub roots: Option<Vec<Root>>,
     /// Tasks: the client follows a call of a tool that the server runs as a task (specification 2026-07-28, extension
     /// `io.modelcontextprotocol/tasks`), and calls a tool as a task that requires it (2025-11-25, "Tasks"; there nothing

@@ -529,6 +529,9 @@ fn headers_repeat_the_method_and_the_name() {
         assert_eq!((exchange.header("mcp-method"), exchange.header("mcp-name")), (Some(&*exchange.name()), name));
         assert_eq!(exchange.header(SESSION), None);
     }
+    web.session.notify(web.now, "acme/told", None).unwrap();
+    web.collect();
+    assert_eq!(web.take_one().header("mcp-method"), Some("acme/told"));
 }
 
 #[test]

@@ -456,6 +456,12 @@ fn a_task_of_an_earlier_run_is_resumed_by_its_id() {
     assert!(matches!(host.result_of(id), Outcome::Cancelled));
     assert_eq!(host.take_methods(), ["tasks/cancel"]);
 
+    // With parameters of its own it is an ordinary request, whose result is the status.
+    let (id, poll) = start(&mut host, Request::resume_task("t-1").params(raw(&json!({"taskId": "t-2"}))));
+    assert_eq!(poll["params"]["taskId"], "t-2");
+    reply(&mut host, &poll, task("complete", "working", json!({})));
+    assert_eq!(result(&host, id)["status"], "working");
+
     // It needs the capability on both sides, and waits for the connection.
     let mut host = ready(options(), modern_server());
     let undeclared = host.session.request(host.now, Request::resume_task("t-1"));

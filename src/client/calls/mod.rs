@@ -50,11 +50,11 @@ pub(super) fn request(core: &mut Core, now: Time, request: Request) -> Result<Re
     {
         return Err(core.not_advertised(&request.method, capability.as_str()));
     }
-    if let Some(task) = &request.task {
+    if let Some(task) = request.resumed() {
         if !core.options.capabilities.tasks {
             return Err(CommandError::NotDeclared { capability: "tasks".into() });
         }
-        if core.requests.with_task(task).is_some() {
+        if core.requests.with_task(&task).is_some() {
             return Err(CommandError::TaskFollowed);
         }
     }
