@@ -132,6 +132,9 @@ pub enum CallErrorKind {
     Arguments(serde_json::Error),
     /// The client refused the call, and nothing was sent.
     Refused(CommandError),
+    /// The hub refused the call, and nothing was sent: a
+    /// [`CallError`](mcp_proto::host::hub::CallError) or a [`HubCommandError`](mcp_proto::host::hub::HubCommandError).
+    Hub(Box<dyn std::error::Error + Send + Sync>),
     /// The call ended without a result: [`Outcome::Result`] is not here.
     Ended(Outcome),
 }
@@ -141,6 +144,7 @@ impl fmt::Display for CallErrorKind {
         match self {
             Self::Arguments(error) => write!(f, "the arguments have no form in JSON: {error}"),
             Self::Refused(error) => error.fmt(f),
+            Self::Hub(error) => error.fmt(f),
             Self::Ended(Outcome::Error(error)) => error.fmt(f),
             Self::Ended(outcome) => f.write_str(match outcome {
                 Outcome::InputRequired(_) => "the server requires input that this client does not provide",
