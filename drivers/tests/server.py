@@ -1,16 +1,22 @@
-"""A server over stdio for the tests of the drivers (2025-11-25). Its only argument, if any, is what it does instead of a
-handshake: `exit`, `deaf` (reads nothing), `silent`, `stubborn` (ignores the end of its input and SIGTERM)."""
-import json, os, signal, subprocess, sys, threading, time
+"""A server for the tests of the drivers (2025-11-25), over stdio. Its only argument, if any, is what it does instead:
+`exit`, `deaf` (reads nothing), `stubborn` (ignores the end of its input and SIGTERM), `http` (prints its port, and serves
+requests with the header `x-key: hush`)."""
+import http.server, json, os, signal, subprocess, sys, threading, time
 
 MODE = sys.argv[1] if len(sys.argv) > 1 else ""
 LOCK = threading.Lock()
 CANCELLED = []
 ANSWERS = {}
+STREAM = threading.local()
 
 
 def send(message):
+    text = json.dumps({"jsonrpc": "2.0", **message}) + "\n"
+    if hasattr(STREAM, "http"):
+        STREAM.http.write(b"data: %s\n" % text.encode())
+        return
     with LOCK:
-        sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+        sys.stdout.write(text)
         sys.stdout.flush()
 
 
@@ -110,24 +116,70 @@ def respond(message):
         send({"id": ident, "result": answer})
 
 
+def receive(message):
+    """Takes what needs no response."""
+    if message.get("method") == "notifications/cancelled":
+        CANCELLED.append(message["params"]["requestId"])
+    elif message.get("id") in ANSWERS:
+        came = ANSWERS[message["id"]]
+        came[1] = message.get("result", message.get("error"))
+        came[0].set()
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_):
+        pass
+
+    def reply(self, status, *headers):
+        self.send_response(status)
+        for name, value in headers or [("content-length", "0")]:
+            self.send_header(name, value)
+        self.end_headers()
+
+    def do_POST(self):
+        message = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        if self.headers["x-key"] != "hush":
+            return self.reply(403)
+        if "method" not in message or "id" not in message:
+            receive(message)
+            return self.reply(202)
+        self.close_connection = True
+        self.reply(200, ("content-type", "text/event-stream"), ("mcp-session-id", "one"), ("connection", "close"))
+        STREAM.http = self.wfile
+        respond(message)
+        while message["method"] == "tools/call" and message["params"]["name"] == "wait":
+            try:
+                self.wfile.write(b": still there\n\n")
+            except OSError:
+                return CANCELLED.append(message["id"])
+            time.sleep(0.02)
+
+    def do_GET(self):
+        self.reply(405)
+
+    def do_DELETE(self):
+        print("deleted", self.headers["mcp-session-id"], flush=True)
+        self.reply(200)
+
+
 if MODE == "exit":
     sys.exit("the key is missing")
 if MODE == "deaf":
     time.sleep(1000)
 if MODE == "stubborn":
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if MODE == "http":
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    print(server.server_port, flush=True)
+    server.serve_forever()
 for line in sys.stdin:
     message = json.loads(line)
-    if MODE == "silent":
-        continue
-    if message.get("method") == "notifications/cancelled":
-        CANCELLED.append(message["params"]["requestId"])
-    elif "method" in message and "id" in message:
+    if "method" in message and "id" in message:
         threading.Thread(target=respond, args=[message], daemon=True).start()
-    elif message.get("id") in ANSWERS:
-        came = ANSWERS[message["id"]]
-        came[1] = message.get("result", message.get("error"))
-        came[0].set()
+    else:
+        receive(message)
 if MODE == "stubborn":
     time.sleep(1000)
 os._exit(0)
