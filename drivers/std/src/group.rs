@@ -2,16 +2,17 @@
 //! not pass signals on.
 
 use std::io;
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Command, ExitStatus};
 
 #[cfg(unix)]
 mod system {
     use std::os::unix::process::CommandExt;
+    use std::process::Child;
 
     use nix::sys::signal::{Signal, killpg};
     use nix::unistd::Pid;
 
-    use super::{Child, Command, ExitStatus, io};
+    use super::{Command, ExitStatus, io};
 
     #[derive(Debug)]
     pub(crate) struct Group {
