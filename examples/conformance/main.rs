@@ -60,9 +60,10 @@ async fn main() -> Fallible<()> {
     options.capabilities.elicitation = true;
     options.reconnect = None;
     let accept = to_raw_value(&json!({"action": "accept", "content": {}}))?;
-    let client = exchanges::client()?;
-    let server = Http::new(&url)?.with_oauth(oauth::authorization(&url, &context.client, &settings.grant)?);
-    let mut driver = Driver::new(options, 0, server, client.clone(), HeaderMap::new());
+    let clients = exchanges::clients()?;
+    let authorization = oauth::authorization(&url, &context.client, &settings.grant, &clients.any).await?;
+    let server = Http::new(&url)?.with_oauth(authorization);
+    let mut driver = Driver::new(options, 0, server, clients.clone(), HeaderMap::new());
     let now = driver.now();
     driver.session.open(now)?;
     let (mut ready, mut steps, mut skills) = (false, VecDeque::new(), None);
@@ -70,7 +71,7 @@ async fn main() -> Fallible<()> {
         let event = match next {
             Next::Event(event) => event,
             Next::OAuth(action) => {
-                oauth::act(&mut driver, &client, action).await?;
+                oauth::act(&mut driver, &clients.any, action).await?;
                 continue;
             }
         };

@@ -35,7 +35,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    fn options(&self, grant: &Grant) -> Result<OAuthOptions, Box<dyn Error>> {
+    fn options(&self, grant: &Grant, issuer: Option<String>) -> Result<OAuthOptions, Box<dyn Error>> {
         let mut options = OAuthOptions::new("mcp-proto-conformance", "http://127.0.0.1:3000/callback");
         options.client_metadata_url = Some("https://conformance-test.local/client-metadata.json".into());
         options.offline_access = true;
@@ -44,7 +44,7 @@ impl Client {
         (options.dpop, options.dpop_key) = (Some(key.public()), Some(key));
         let Some(id) = &self.client_id else { return Ok(options) };
         let mut client = RegisteredClient::new(id.as_str());
-        client.issuer = self.issuer.as_deref().map(Into::into);
+        client.issuer = issuer.map(Into::into);
         client.secret = self.client_secret.as_deref().map(Secret::new);
         if let (Some(pem), Some(algorithm)) = (&self.private_key_pem, &self.signing_algorithm) {
             client.auth = Some(ClientAuth::PrivateKeyJwt { algorithm: algorithm.as_str().into(), key_id: None });
@@ -67,10 +67,30 @@ impl Client {
 }
 
 /// What the session authorizes itself with.
-pub(crate) fn authorization(url: &str, client: &Client, grant: &Grant) -> Result<Authorization, Box<dyn Error>> {
+pub(crate) async fn authorization(
+    url: &str,
+    client: &Client,
+    grant: &Grant,
+    browser: &Browser,
+) -> Result<Authorization, Box<dyn Error>> {
+    let issuer = match &client.issuer {
+        Some(issuer) => Some(issuer.clone()),
+        None if client.client_secret.is_some() || !matches!(grant, Grant::User) => issuer(browser, url).await,
+        None => None,
+    };
     let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
     // State and verifiers are made of it.
-    Ok(Authorization::new(url, client.options(grant)?, random()?, Time::ZERO, unix)?)
+    Ok(Authorization::new(url, client.options(grant, issuer)?, random()?, Time::ZERO, unix)?)
+}
+
+/// The authorization server of a client, which the suite does not always name. Who registered the client knows it; the
+/// suite has no other than the one that the server names.
+async fn issuer(browser: &Browser, url: &str) -> Option<String> {
+    let mut place = reqwest::Url::parse(url).ok()?;
+    place.set_path(&format!("/.well-known/oauth-protected-resource{}", place.path()));
+    let body = browser.get(place).send().await.ok()?.bytes().await.ok()?;
+    let document: serde_json::Value = serde_json::from_slice(&body).ok()?;
+    document.get("authorization_servers")?.get(0)?.as_str().map(Into::into)
 }
 
 /// Bytes of a random number generator for secrets.

@@ -3,12 +3,12 @@
 use std::time::{Duration, Instant};
 
 use mcp_proto::binding::http::HttpAction;
-use mcp_proto::binding::oauth::OAuthAction;
+use mcp_proto::binding::oauth::{OAuthAction, Reach};
 use mcp_proto::{Client, Event, Http, Options, Time};
 use reqwest::header::HeaderMap;
 use tokio::time::timeout;
 
-use crate::exchanges::{Exchange, Exchanges, tell};
+use crate::exchanges::{Clients, Exchange, Exchanges, tell};
 
 /// What a session wants of its host.
 pub(crate) enum Next {
@@ -28,8 +28,8 @@ pub(crate) struct Driver {
 
 impl Driver {
     /// Each session needs a different `seed`.
-    pub(crate) fn new(options: Options, seed: u64, http: Http, client: reqwest::Client, own: HeaderMap) -> Self {
-        let (session, exchanges) = (Client::new(http, options, seed), Exchanges::new(client));
+    pub(crate) fn new(options: Options, seed: u64, http: Http, clients: Clients, own: HeaderMap) -> Self {
+        let (session, exchanges) = (Client::new(http, options, seed), Exchanges::new(clients));
         Self { session, exchanges, own, start: Instant::now() }
     }
 
@@ -43,13 +43,14 @@ impl Driver {
             while let Some(action) = self.session.poll() {
                 match action {
                     HttpAction::Request(it) => {
-                        self.exchanges.start(Exchange::Server(it.exchange), it.request, self.own.clone());
+                        let own = self.own.clone();
+                        self.exchanges.start(Exchange::Server(it.exchange), Reach::Any, it.request, own);
                     }
                     HttpAction::Drop(exchange) => self.exchanges.drop(Exchange::Server(exchange)),
                     HttpAction::Event(event) => return Some(Next::Event(event)),
                     // The server's headers are not for its authorization server.
                     HttpAction::OAuth(OAuthAction::Request(it)) => {
-                        self.exchanges.start(Exchange::OAuth(it.exchange), it.request, HeaderMap::new());
+                        self.exchanges.start(Exchange::OAuth(it.exchange), it.reach, it.request, HeaderMap::new());
                     }
                     HttpAction::OAuth(OAuthAction::Drop(exchange)) => self.exchanges.drop(Exchange::OAuth(exchange)),
                     HttpAction::OAuth(action) => return Some(Next::OAuth(action)),

@@ -6,8 +6,9 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use mcp_proto::binding::http::{Broken, ExchangeId};
-use mcp_proto::binding::oauth::{OAuthExchangeId, OAuthInput};
+use mcp_proto::binding::oauth::{OAuthExchangeId, OAuthInput, Reach};
 use mcp_proto::{Http, Time};
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::header::HeaderMap;
 use reqwest::redirect::Policy;
 use reqwest::{Client, StatusCode};
@@ -36,33 +37,62 @@ pub(crate) enum Piece {
     Failure(Broken, String),
 }
 
-/// An HTTP client for sessions: it does not follow redirects, and has a timeout for connecting only. Clones share
+/// HTTP clients for sessions: they do not follow redirects, and have a timeout for connecting only. Clones share
 /// connections.
-pub(crate) fn client() -> reqwest::Result<Client> {
+#[derive(Clone)]
+pub(crate) struct Clients {
+    pub(crate) any: Client,
+    /// It connects to no private address, whatever a name resolves to.
+    public: Client,
+}
+
+pub(crate) fn clients() -> reqwest::Result<Clients> {
     // An error means that a provider is already installed.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let builder = || Client::builder().redirect(Policy::none()).connect_timeout(CONNECT);
-    // Without root certificates plain HTTP still works.
-    builder().build().or_else(|_| builder().tls_certs_only([]).build())
+    let client = |reach| {
+        let builder = || Client::builder().redirect(Policy::none()).connect_timeout(CONNECT).dns_resolver(Names(reach));
+        // Without root certificates plain HTTP still works.
+        builder().build().or_else(|_| builder().tls_certs_only([]).build())
+    };
+    Ok(Clients { any: client(Reach::Any)?, public: client(Reach::Public)? })
+}
+
+/// Resolves names to the addresses that a request may reach.
+struct Names(Reach);
+
+impl Resolve for Names {
+    fn resolve(&self, name: Name) -> Resolving {
+        let reach = self.0;
+        Box::pin(async move {
+            let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
+            let allowed: Vec<_> = found.filter(|address| reach.allows(address.ip())).collect();
+            if allowed.is_empty() {
+                return Err(format!("{} has no address that may be reached", name.as_str()).into());
+            }
+            Ok(Box::new(allowed.into_iter()) as Addrs)
+        })
+    }
 }
 
 /// A session's exchanges in flight.
 pub(crate) struct Exchanges {
-    client: Client,
+    clients: Clients,
     tasks: BTreeMap<Exchange, AbortHandle>,
     sender: Sender<(Exchange, Piece)>,
     pieces: Receiver<(Exchange, Piece)>,
 }
 
 impl Exchanges {
-    pub(crate) fn new(client: Client) -> Self {
+    pub(crate) fn new(clients: Clients) -> Self {
         let (sender, pieces) = channel(QUEUE);
-        Self { client, tasks: BTreeMap::new(), sender, pieces }
+        Self { clients, tasks: BTreeMap::new(), sender, pieces }
     }
 
-    /// Sends a request with additional headers, such as credentials, for this request only.
-    pub(crate) fn start(&mut self, exchange: Exchange, request: http::Request<Vec<u8>>, own: HeaderMap) {
-        let (client, sender) = (self.client.clone(), self.sender.clone());
+    /// Sends a request to the addresses that it may reach, with additional headers, such as credentials, for this request
+    /// only.
+    pub(crate) fn start(&mut self, exchange: Exchange, reach: Reach, request: http::Request<Vec<u8>>, own: HeaderMap) {
+        let client = if reach == Reach::Public { &self.clients.public } else { &self.clients.any };
+        let (client, sender) = (client.clone(), self.sender.clone());
         let task = tokio::spawn(async move {
             let piece = match run(&client, request, own, exchange, &sender).await {
                 Ok(()) => Piece::End,

@@ -35,7 +35,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     options.reconnect = None;
 
     let seed = RandomState::new().build_hasher().finish();
-    let mut driver = Driver::new(options, seed, Http::new(&url)?, exchanges::client()?, own);
+    let mut driver = Driver::new(options, seed, Http::new(&url)?, exchanges::clients()?, own);
     let now = driver.now();
     driver.session.open(now)?;
     let mut call = None;

@@ -22,7 +22,6 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use mcp_proto::{Cause, CommandError, Event, Http, Options, Outcome, RawValue, Reconnect, Request, RequestId};
-use reqwest::Client;
 use reqwest::header::HeaderMap;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
@@ -42,7 +41,7 @@ struct Setup {
     tool: String,
     arguments: String,
     word: String,
-    client: Client,
+    clients: exchanges::Clients,
     start: Instant,
     /// When connections become stable, after the start.
     calm: Duration,
@@ -79,7 +78,7 @@ async fn main() -> Result<ExitCode, Box<dyn Error>> {
         tool: tool.clone(),
         arguments: arguments.clone(),
         word: word.clone(),
-        client: exchanges::client()?,
+        clients: exchanges::clients()?,
         start: Instant::now(),
         calm: seconds,
     });
@@ -157,7 +156,7 @@ async fn session(setup: Arc<Setup>, number: u64) -> Tally {
     reconnect.initial = Duration::from_millis(100);
     reconnect.park = Duration::from_secs(2);
     options.reconnect = Some(reconnect);
-    let driver = Driver::new(options, number, setup.http.clone(), setup.client.clone(), HeaderMap::new());
+    let driver = Driver::new(options, number, setup.http.clone(), setup.clients.clone(), HeaderMap::new());
     let (open, ended) = (BTreeMap::new(), BTreeSet::new());
     let tally = Tally::default();
     let mut caller = Caller { setup, number, driver, open, ended, calls: 0, ready: 0, last: None, tally };

@@ -18,6 +18,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use mcp_proto::binding::http::HttpAction;
+use mcp_proto::binding::oauth::Reach;
 use mcp_proto::{Client, Event, Http, Moved, Options, Outcome, RawValue, Request, RequestId, Secrets, Snapshot, Time};
 use reqwest::header::HeaderMap;
 use serde::{Deserialize, Serialize};
@@ -81,7 +82,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     } else {
         start(http, tool, calls.parse()?)?
     };
-    let mut exchanges = Exchanges::new(exchanges::client()?);
+    let mut exchanges = Exchanges::new(exchanges::clients()?);
     let mut is_closing = false;
     loop {
         let mut requests = Vec::new();
@@ -103,7 +104,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         }
         // Only what is in the file is sent.
         for request in requests {
-            exchanges.start(Exchange::Server(request.exchange), request.request, HeaderMap::new());
+            exchanges.start(Exchange::Server(request.exchange), Reach::Any, request.request, HeaderMap::new());
         }
         if book.open.is_empty() && !is_closing {
             is_closing = true;

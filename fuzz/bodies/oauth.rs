@@ -49,8 +49,12 @@ fn options(input: &mut Input<'_>) -> OAuthOptions {
         2 => Flow::ClientCredentials,
         _ => Flow::JwtBearer(Secret::new("hush-tide-oar5")),
     };
+    if options.flow != Flow::User {
+        options.tolerance.issuer = Some("https://as.example".into());
+    }
     if bits & 8 != 0 {
         let mut client = RegisteredClient::new("c");
+        client.issuer = Some("https://as.example".into());
         client.secret = Some(Secret::new("hush-tide-oar6"));
         client.auth = match input.pick(3) {
             0 => None,

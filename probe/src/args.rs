@@ -482,6 +482,7 @@ fn shown(arg: &OsStr) -> String {
 }
 
 /// What the options say. Its secrets are in no output.
+#[derive(Default)]
 pub(crate) struct OAuthSettings {
     /// The port of the redirect; `None` for any that is free.
     pub(crate) port: Option<u16>,
@@ -544,9 +545,10 @@ impl OAuthSettings {
         })
     }
 
-    /// Whether there is a secret, and no authorization server that it belongs to: nobody gets it.
+    /// Whether there is a client with a secret or without a user, and no authorization server that it belongs to: nobody
+    /// gets the secret.
     pub(crate) fn lacks_issuer(&self) -> bool {
-        self.issuer.is_none() && self.client.as_ref().is_some_and(|client| client.secret.is_some())
+        self.issuer.is_none() && self.client.as_ref().is_some_and(|client| self.is_direct || client.secret.is_some())
     }
 
     /// The options of the library, with the redirect URI of this run.
@@ -818,7 +820,8 @@ mod tests {
         assert_eq!((options.flow, client.issuer.as_deref()), (Flow::User, Some("https://as.example")));
         assert_eq!(options.tolerance.issuer.as_deref(), Some("https://as.example"));
         assert!(read(&given[..2]).unwrap().lacks_issuer() && !read(&given[..1]).unwrap().lacks_issuer());
-        let direct = read(&[("grant", "client-credentials"), ("client-id", "app")]).unwrap();
+        assert!(read(&[("grant", "client-credentials"), ("client-id", "app")]).unwrap().lacks_issuer());
+        let direct = read(&[("grant", "client-credentials"), ("client-id", "app"), issuer]).unwrap();
         assert_eq!(direct.options("").flow, Flow::ClientCredentials);
     }
 

@@ -9,7 +9,8 @@ use http::header::WWW_AUTHENTICATE;
 use http::{HeaderMap, Method, StatusCode};
 use mcp_proto::binding::http::{ExchangeId, HttpAction};
 use mcp_proto::binding::oauth::{
-    Authorization, OAuthAction, OAuthError, OAuthEvent, OAuthExchangeId, OAuthInput, OAuthOptions, OAuthRequest, Stage,
+    Authorization, Flow, OAuthAction, OAuthError, OAuthEvent, OAuthExchangeId, OAuthInput, OAuthOptions, OAuthRequest,
+    Stage,
 };
 use mcp_proto::journal::Input;
 use mcp_proto::{Client, Event, Http, Time};
@@ -154,6 +155,9 @@ fn inspect(
     options.stored = false;
     // No secret is sent, and none needs its issuer here.
     options.registered.iter_mut().for_each(|client| client.secret = None);
+    if oauth.is_some_and(OAuthSettings::lacks_issuer) {
+        options.flow = Flow::User;
+    }
     let authorization = Authorization::new(&site.url, options, run::entropy()?, Time::ZERO, run::unix());
     let authorization = authorization.map_err(|wrong| wrong.to_string())?;
     let http = Http::new(&site.url).map_err(|wrong| wrong.to_string())?.with_oauth(authorization);

@@ -188,7 +188,6 @@ impl Run<'_> {
         if let (Piece::Head(status, _), Some(peer)) = (piece, self.peers.get_mut(at)) {
             peer.trace.note(format!("authorization: HTTP {}", status.as_u16()));
         }
-        self.note_revocation(piece);
         self.give(io, at, input_of(exchange, piece));
     }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, mpsc};
@@ -73,10 +73,14 @@ impl Access {
     /// What is wrong with the options.
     pub(crate) fn new(settings: &OAuthSettings) -> Result<Self, String> {
         let store = settings.tokens.as_deref().map(Store::new);
-        if let Some(store) = &store {
-            store.records().map_err(|error| format!("--tokens: {}: {error}", store.path.display()))?;
-        }
-        let bound = TcpListener::bind((Ipv4Addr::LOCALHOST, settings.port.unwrap_or(0)));
+        let unread = |store: &Store, error| format!("--tokens: {}: {error}", store.path.display());
+        let stored = store.as_ref().map(|store| store.records().map_err(|error| unread(store, error))).transpose()?;
+        let stored = stored.iter().flat_map(Records::values).filter_map(|record| redirect_port(record));
+        // The authorization server of a stored client may allow no other port than that of its registration.
+        let ports = settings.port.map_or_else(|| stored.chain([0]).collect(), |port| vec![port]);
+        let addresses: Vec<SocketAddr> = ports.into_iter().map(|port| (Ipv4Addr::LOCALHOST, port).into()).collect();
+        // Binds the first one that is free.
+        let bound = TcpListener::bind(&*addresses);
         let bound = bound.and_then(|listener| Ok((listener.local_addr()?.port(), listener)));
         let (port, listener) = bound.map_err(|error| format!("--oauth: no redirect can be received: {error}"))?;
         let (sender, came) = unbounded_channel();
@@ -195,8 +199,11 @@ impl Access {
                 });
             }
             StoreAction::Release => drop(self.locks.remove(&at)),
+            // While tokens are revoked the lock is held.
+            StoreAction::Remove if self.locks.contains_key(&at) => {
+                let _ = sender.send(Came::Removed(store.remove(&server)));
+            }
             StoreAction::Remove => {
-                // The lock that this process has is released before.
                 thread::spawn(move || {
                     let removed = store.lock(&server).and_then(|_lock| store.remove(&server));
                     sender.send(Came::Removed(removed))
@@ -305,19 +312,6 @@ impl Run<'_> {
         }
     }
 
-    /// Reports a revocation that failed.
-    pub(crate) fn note_revocation(&self, piece: &Piece) {
-        if !self.is_signing_out {
-            return;
-        }
-        let why = match piece {
-            Piece::Head(status, _) if !status.is_success() => format!("HTTP {}", status.as_u16()),
-            Piece::Failure(_, why) => why.clone(),
-            Piece::Head(..) | Piece::Body(_) | Piece::End => return,
-        };
-        write_stderr(&format!("probe: --sign-out: a token was not revoked, and may still be valid: {why}\n"));
-    }
-
     fn authorization_event(&mut self, at: usize, event: OAuthEvent) {
         let Some(peer) = self.peers.get_mut(at) else { return };
         match event {
@@ -335,11 +329,15 @@ impl Run<'_> {
                     self.unauthorized(at, &error);
                 }
             }
+            OAuthEvent::ChallengeIgnored(why) => peer.trace.note(format!("the challenge is not followed: {why}")),
             OAuthEvent::RecordUnreadable => {
                 write_stderr("probe: --tokens: the record of this server cannot be read, and is replaced\n");
             }
             OAuthEvent::NotStored => {
                 write_stderr("probe: --tokens: the credentials were not stored, and end with this run\n");
+            }
+            OAuthEvent::NotRevoked(why) => {
+                write_stderr(&format!("probe: --sign-out: a token was not revoked, and may still be valid: {why}\n"));
             }
             _ => {}
         }
@@ -461,6 +459,12 @@ impl Store {
     }
 }
 
+/// The port of the redirect that the client of a record is registered with, if it comes to the probe.
+fn redirect_port(record: &RawValue) -> Option<u16> {
+    let redirect = Members::of(Members::of(record).get("client")?).string("redirect_uri")?;
+    redirect.strip_prefix("http://127.0.0.1:")?.strip_suffix(PATH)?.parse().ok()
+}
+
 /// Writes a new file, and puts it in the place of another one.
 fn replace(temporary: &Path, text: &[u8], path: &Path) -> io::Result<()> {
     let _ = fs::remove_file(temporary);
@@ -508,6 +512,26 @@ mod tests {
         let mut page = String::new();
         browser.read_to_string(&mut page).unwrap();
         (found, page)
+    }
+
+    #[test]
+    fn the_port_of_a_stored_client_is_used_again_while_it_is_free() {
+        let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let port = taken.local_addr().unwrap().port();
+        let path = std::env::temp_dir().join(format!("mcp-probe-{}-ports", std::process::id()));
+        let record = |redirect: &str| format!(r#"{{"generation":1,"client":{{"redirect_uri":"{redirect}"}}}}"#);
+        let (own, other) = (record(&format!("http://127.0.0.1:{port}{PATH}")), record("https://app.example/callback"));
+        fs::write(&path, format!(r#"{{"https://a.example/mcp":{other},"https://b.example/mcp":{own}}}"#)).unwrap();
+        let used = || {
+            let mut settings = OAuthSettings::default();
+            settings.tokens = Some(path.clone());
+            Access::new(&settings).unwrap().redirect_uri
+        };
+        let at_port = format!("http://127.0.0.1:{port}{PATH}");
+        assert_ne!(used(), at_port);
+        drop(taken);
+        assert_eq!(used(), at_port);
+        fs::remove_file(path).unwrap();
     }
 
     #[test]

@@ -582,6 +582,7 @@ fn citation(kind: QuirkKind, family: Option<Family>, era: Option<Era>) -> String
         QuirkKind::IdType | QuirkKind::IdNull | QuirkKind::ErrorNull | QuirkKind::ResultAndError => {
             ["Overview, Responses"; 2]
         }
+        QuirkKind::ElicitationId => ["Elicitation, URL Mode Elicitation"; 2],
         QuirkKind::UnknownId | QuirkKind::ModernSilent => ["Overview, Responses"; 2],
         QuirkKind::JsonrpcVersion => ["Overview, Messages"; 2],
         QuirkKind::Batch => return "specification 2025-06-18, Key Changes".into(),

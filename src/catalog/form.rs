@@ -8,7 +8,7 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use super::list::Entry;
+use super::list::{Entry, Place};
 use super::{Catalog, List};
 use crate::jsonrpc::Json;
 use crate::protocol::PerFamily;
@@ -53,7 +53,7 @@ pub(crate) mod optional_catalog {
 struct Form<Page, Text> {
     pages: Vec<Page>,
     entries: Vec<(u32, u32, u32, u32, u32, bool, bool)>,
-    by_key: Vec<u32>,
+    index: Vec<Place>,
     keys: Text,
 }
 
@@ -66,12 +66,12 @@ impl List {
         Form {
             pages: self.pages.iter().map(|page| Json::trusted(page).raw()).collect(),
             entries: entries.collect(),
-            by_key: self.by_key.clone(),
+            index: self.index.clone(),
             keys: &self.keys,
         }
     }
 
-    /// The list, if each item is one of its page and the order by key is one.
+    /// The list, if each item is one of its page and the index is one.
     fn from_form(form: Form<Box<RawValue>, String>) -> Result<Self, &'static str> {
         let entries = form.entries.into_iter().map(|(page, start, len, key_start, key_len, unescaped, mirrored)| {
             Entry { page, start, len, key_start, key_len, unescaped, mirrored }
@@ -79,8 +79,8 @@ impl List {
         let pages = form.pages.iter().map(|page| page.get().into()).collect();
         let entries: Vec<_> = entries.collect();
         // Only a list that is received whole has it.
-        let mirrored = !form.by_key.is_empty() && entries.iter().any(|entry| entry.mirrored);
-        let list = Self { pages, entries, by_key: form.by_key, keys: form.keys, mirrored };
+        let mirrored = !form.index.is_empty() && entries.iter().any(|entry| entry.mirrored);
+        let list = Self { pages, entries, index: form.index, keys: form.keys, mirrored };
         let mut end = (0, 0);
         for entry in &list.entries {
             // Items are in order and do not overlap, so that checking them is linear.
@@ -91,12 +91,13 @@ impl List {
             }
             end = (entry.page, entry.start.saturating_add(entry.len));
         }
-        let keys = || list.by_key.iter().map(|index| list.key_at(*index));
+        let keys = || list.index.iter().map(|place| list.key_at(*place));
         let sorted = keys().zip(keys().skip(1)).all(|(one, next)| one < next);
-        // A list that is being received has no order yet.
-        let whole = list.by_key.is_empty() || list.by_key.len() == list.entries.len();
-        let known = list.by_key.iter().all(|index| (*index as usize) < list.entries.len());
-        if sorted && whole && known { Ok(list) } else { Err("the order of its items is none") }
+        let hashed = keys().all(|(hash, key)| hash == Place::hash(key));
+        // A list that is being received has no index yet.
+        let whole = list.index.is_empty() || list.index.len() == list.entries.len();
+        let known = list.index.iter().all(|place| place.entry() < list.entries.len());
+        if sorted && hashed && whole && known { Ok(list) } else { Err("the index of its items is none") }
     }
 
     /// Checks the limits of a list.

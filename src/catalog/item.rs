@@ -13,41 +13,50 @@ use crate::protocol::Family;
 use crate::protocol::content::{Annotations, Icon, ToolResult};
 use crate::validation::{ValidationError, Validator};
 
-/// The required type of an item's member.
+/// A member of an item that the schemas define: the one that matters here, or its type.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Shape {
+enum Member {
+    /// The item's key.
+    Key,
+    InputSchema,
+    /// The annotations of a tool.
+    Hints,
     String,
     Object,
     Array,
     Number,
 }
 
-impl Shape {
+impl Member {
+    /// The member of this name; `None` if the schemas do not define it.
+    fn of(family: Family, name: &str) -> Option<Self> {
+        Some(match (family, name) {
+            (Family::Tools | Family::Prompts, "name") | (Family::Resources, "uri") => Self::Key,
+            (Family::ResourceTemplates, "uriTemplate") => Self::Key,
+            (Family::Tools, "inputSchema") => Self::InputSchema,
+            (Family::Tools, "annotations") => Self::Hints,
+            (_, "name" | "title" | "description") => Self::String,
+            (_, "icons") => Self::Array,
+            (_, "_meta") => Self::Object,
+            (Family::Tools, "outputSchema" | "execution") => Self::Object,
+            (Family::Prompts, "arguments") => Self::Array,
+            (Family::Resources | Family::ResourceTemplates, "mimeType") => Self::String,
+            (Family::Resources | Family::ResourceTemplates, "annotations") => Self::Object,
+            (Family::Resources, "size") => Self::Number,
+            _ => return None,
+        })
+    }
+
+    /// Whether a value has the type that the schemas require.
     fn fits(self, value: Json<'_>) -> bool {
         match value.first() {
-            b'"' => self == Self::String,
-            b'{' => self == Self::Object,
+            b'"' => matches!(self, Self::Key | Self::String),
+            b'{' => matches!(self, Self::InputSchema | Self::Hints | Self::Object),
             b'[' => self == Self::Array,
             b'-' | b'0'..=b'9' => self == Self::Number,
             _ => false,
         }
     }
-}
-
-/// The type that the schemas require of a member; `None` if they do not define the member.
-fn shape(family: Family, name: &str) -> Option<Shape> {
-    Some(match (family, name) {
-        (_, "name" | "title" | "description") => Shape::String,
-        (_, "icons") => Shape::Array,
-        (_, "_meta") => Shape::Object,
-        (Family::Tools, "inputSchema" | "outputSchema" | "annotations" | "execution") => Shape::Object,
-        (Family::Prompts, "arguments") => Shape::Array,
-        (Family::Resources, "uri") | (Family::ResourceTemplates, "uriTemplate") => Shape::String,
-        (Family::Resources | Family::ResourceTemplates, "mimeType") => Shape::String,
-        (Family::Resources | Family::ResourceTemplates, "annotations") => Shape::Object,
-        (Family::Resources, "size") => Shape::Number,
-        _ => return None,
-    })
 }
 
 /// Whether an item is usable, by its members' names and types.
@@ -62,16 +71,21 @@ pub(super) enum Judgement<'a> {
 /// Takes the next item of a page and judges it. With `mirror`, a tool with invalid header annotations is left out.
 pub(super) fn judge<'a>(family: Family, page: &mut Scan<'a>, mirror: bool) -> Option<(Json<'a>, Judgement<'a>)> {
     let (mut key, mut schema, mut flaw) = (None, None, None);
-    let item = page.members(|name, value| {
-        let fits = shape(family, name).is_none_or(|shape| shape.fits(value));
-        if name == family.key() {
-            key = value.as_string().filter(|_| fits);
-        } else if family == Family::Tools && name == "inputSchema" {
-            schema = Some(value);
-        } else if !fits && flaw.is_none() {
-            flaw = Some(Cow::Owned(alloc::format!("`{name}` has the wrong type")));
-        } else if family == Family::Tools && name == "annotations" && flaw.is_none() {
-            flaw = odd_annotation(value);
+    let item = page.each_member(|name, scan| {
+        let member = Member::of(family, name);
+        let mut odd = None;
+        let value = if member == Some(Member::Hints) {
+            scan.members(|name, value| odd = odd.take().or_else(|| odd_annotation(name, value)))
+        } else {
+            scan.value()
+        };
+        let (Some(member), Some(value)) = (member, value) else { return };
+        match member {
+            Member::Key => key = value.as_string(),
+            Member::InputSchema => schema = Some(value),
+            _ if flaw.is_some() => {}
+            _ if !member.fits(value) => flaw = Some(Cow::Owned(alloc::format!("`{name}` has the wrong type"))),
+            Member::Hints | Member::String | Member::Object | Member::Array | Member::Number => flaw = odd,
         }
     })?;
     let judgement = match (key, schema) {
@@ -111,7 +125,7 @@ pub(super) fn judge<'a>(family: Family, page: &mut Scan<'a>, mirror: bool) -> Op
 /// Whether a member of a tool's annotations has the right type.
 fn is_hint(name: &str, value: Json<'_>) -> bool {
     match name {
-        "title" => Shape::String.fits(value),
+        "title" => Member::String.fits(value),
         "readOnlyHint" | "destructiveHint" | "idempotentHint" | "openWorldHint" => {
             matches!(value.text(), "true" | "false")
         }
@@ -119,26 +133,23 @@ fn is_hint(name: &str, value: Json<'_>) -> bool {
     }
 }
 
-fn odd_annotation(annotations: Json<'_>) -> Option<Cow<'static, str>> {
-    let mut odd = None;
-    annotations.members(|name, value| {
-        if !is_hint(name, value) {
-            odd = Some(Cow::Owned(alloc::format!("`annotations.{name}` has the wrong type")));
-        }
-    });
-    odd
+fn odd_annotation(name: &str, value: Json<'_>) -> Option<Cow<'static, str>> {
+    (!is_hint(name, value)).then(|| Cow::Owned(alloc::format!("`annotations.{name}` has the wrong type")))
 }
 
 /// The item without members of the wrong type; unchanged, byte for byte, if it has none.
 fn well_typed(family: Family, text: &str) -> Cow<'_, RawValue> {
     let item = Json::trusted(text);
     let kept = without(item, |name, value| {
-        if !shape(family, name).is_none_or(|shape| shape.fits(value)) {
+        let member = Member::of(family, name);
+        if !member.is_none_or(|member| member.fits(value)) {
             return None;
         }
-        let hints = family == Family::Tools && name == "annotations";
-        let kept =
-            if hints { without(value, |name, value| is_hint(name, value).then(|| value.text().into())) } else { None };
+        let kept = if member == Some(Member::Hints) {
+            without(value, |name, value| is_hint(name, value).then(|| value.text().into()))
+        } else {
+            None
+        };
         Some(kept.map_or(Cow::Borrowed(value.text()), Cow::Owned))
     });
     kept.map_or_else(|| Cow::Borrowed(item.raw()), |kept| Cow::Owned(Json::trusted(&kept).to_raw()))
@@ -182,7 +193,7 @@ impl<'a> Members<'a> {
             ],
         };
         Json::trusted(text).members(|name, value| {
-            if !shape(family, name).is_some_and(|shape| shape.fits(value)) {
+            if !Member::of(family, name).is_some_and(|member| member.fits(value)) {
                 return;
             }
             if let Some((_, slot)) = members.strings.iter_mut().find(|(wanted, _)| *wanted == name) {

@@ -1,15 +1,13 @@
 //! The items of one family, as listed, and how a list is built page by page.
 
-use alloc::borrow::Cow;
-use alloc::boxed::Box;
-use alloc::string::String;
-use alloc::vec::Vec;
-use core::cmp::Ordering;
-
 use super::item::{Judgement, judge};
 use super::{Fingerprint, FingerprintKey, hash};
 use crate::jsonrpc::{Json, Scan};
 use crate::protocol::Family;
+use alloc::borrow::Cow;
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::vec::Vec;
 
 /// The positions of an item and its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,8 +28,8 @@ pub(super) struct Entry {
 pub struct List {
     pub(super) pages: Vec<Box<str>>,
     pub(super) entries: Vec<Entry>,
-    /// Indices of `entries`, by key.
-    pub(super) by_key: Vec<u32>,
+    /// The places of `entries`, by hash of the key, then by key.
+    pub(super) index: Vec<Place>,
     /// Keys written with escapes, unescaped.
     pub(super) keys: String,
     /// An entry is `mirrored`.
@@ -40,7 +38,7 @@ pub struct List {
 
 impl List {
     pub(super) const EMPTY: &'static Self =
-        &Self { pages: Vec::new(), entries: Vec::new(), by_key: Vec::new(), keys: String::new(), mirrored: false };
+        &Self { pages: Vec::new(), entries: Vec::new(), index: Vec::new(), keys: String::new(), mirrored: false };
 
     /// Number of items.
     pub fn len(&self) -> usize {
@@ -75,7 +73,7 @@ impl List {
 
     /// The fingerprint of all items, independent of their order. Each call hashes all bytes.
     pub fn fingerprint(&self, key: FingerprintKey) -> Fingerprint {
-        Fingerprint::of_parts(key, self.sorted().map(|(_, json)| json.as_bytes()))
+        Fingerprint::of_parts(key, self.by_hash().map(|(_, json)| json.as_bytes()))
     }
 
     /// Whether the other list has the same items, byte for byte, in the same order.
@@ -85,7 +83,7 @@ impl List {
 
     /// Whether the other list has the same items, byte for byte, in any order.
     pub(crate) fn has_same_items(&self, other: &Self) -> bool {
-        self.len() == other.len() && self.sorted().eq(other.sorted())
+        self.len() == other.len() && self.by_hash().eq(other.by_hash())
     }
 
     /// A hash: equal for equal lists; different lists may share it.
@@ -94,12 +92,17 @@ impl List {
     }
 
     fn entry(&self, key: &str) -> Option<&Entry> {
-        let at = self.by_key.binary_search_by(|index| self.key_at(*index).cmp(key)).ok()?;
-        self.entries.get(*self.by_key.get(at)? as usize)
+        let place = find(self, &self.index, (Place::hash(key), key))?;
+        self.entries.get(place.entry())
     }
 
-    pub(super) fn key_at(&self, index: u32) -> &str {
-        let Some(entry) = self.entries.get(index as usize) else { return "" };
+    /// The hash and the key of the entry at this place.
+    pub(super) fn key_at(&self, place: Place) -> (u32, &str) {
+        let key = self.entries.get(place.entry()).map_or("", |entry| self.key(entry));
+        (place.key_hash(), key)
+    }
+
+    fn key(&self, entry: &Entry) -> &str {
         if entry.unescaped {
             return slice(&self.keys, entry.key_start, entry.key_len);
         }
@@ -114,11 +117,57 @@ impl List {
         (slice(keys, entry.key_start, entry.key_len), item)
     }
 
-    /// Like [`iter`](Self::iter), sorted by key.
-    pub(super) fn sorted(&self) -> impl Iterator<Item = (&str, &str)> {
-        let entries = self.by_key.iter().filter_map(|index| self.entries.get(*index as usize));
-        entries.map(|entry| self.item(entry))
+    /// Each item's hash and key, and its JSON, in an order that depends on the keys alone.
+    pub(super) fn by_hash(&self) -> impl Iterator<Item = ((u32, &str), &str)> {
+        self.index.iter().filter_map(|place| {
+            let (key, item) = self.item(self.entries.get(place.entry())?);
+            Some(((place.key_hash(), key), item))
+        })
     }
+}
+
+/// The place of an entry in an index: half of its key's hash, then its number, so that the order of the numbers is mostly
+/// that of the index, and keys are rarely compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
+pub(super) struct Place(u64);
+
+impl Place {
+    fn new(key: &str, entry: u32) -> Self {
+        Self((u64::from(Self::hash(key)) << 32) | u64::from(entry))
+    }
+
+    /// The half of a key's hash that places have.
+    pub(super) fn hash(key: &str) -> u32 {
+        u32::try_from(hash(key.as_bytes()) >> 32).unwrap_or_default()
+    }
+
+    /// The place of another entry with the same key.
+    const fn moved(self, entry: u32) -> Self {
+        Self((self.0 & !0xffff_ffff) | entry as u64)
+    }
+
+    pub(super) const fn key_hash(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+
+    pub(super) const fn entry(self) -> usize {
+        (self.0 & 0xffff_ffff) as usize
+    }
+}
+
+/// Sorts places by hash, then by key, then by entry.
+fn sort(list: &List, places: &mut [Place]) {
+    places.sort();
+    for same in places.chunk_by_mut(|one, next| one.key_hash() == next.key_hash()).filter(|same| same.len() > 1) {
+        same.sort_by(|one, other| list.key_at(*one).cmp(&list.key_at(*other)));
+    }
+}
+
+/// The place of a key in sorted places.
+fn find(list: &List, places: &[Place], key: (u32, &str)) -> Option<Place> {
+    let order = |place: &Place| place.key_hash().cmp(&key.0).then_with(|| list.key_at(*place).cmp(&key));
+    places.get(places.binary_search_by(order).ok()?).copied()
 }
 
 fn slice(text: &str, start: u32, len: u32) -> &str {
@@ -264,9 +313,6 @@ impl<'a> Items<'a> {
     }
 }
 
-/// The hash of an entry's key, and its index.
-type Hashed = (u64, u32);
-
 /// Builds a list page by page.
 #[derive(Clone, Debug, Default)]
 #[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
@@ -274,9 +320,9 @@ pub(crate) struct Builder {
     #[cfg_attr(feature = "snapshot", serde(with = "super::form::list"))]
     list: List,
     bytes: usize,
-    /// Every entry, in runs sorted by key hash, then key, so that keys are rarely compared. Each run is at most half as
-    /// long as the one before it, so that a lookup visits few runs and an entry is merged few times.
-    runs: Vec<Vec<Hashed>>,
+    /// Every entry, in sorted runs. Each run is at most half as long as the one before it, so that a lookup visits few runs
+    /// and an entry is merged few times.
+    runs: Vec<Vec<Place>>,
 }
 
 impl Builder {
@@ -300,45 +346,40 @@ impl Builder {
             let keys = if entry.unescaped { keys } else { 0 };
             Entry { page: number, key_start: entry.key_start.saturating_add(keys), ..entry }
         }));
-        let mut run: Vec<Hashed> = Vec::with_capacity(list.entries.len().saturating_sub(base));
+        let mut run = Vec::with_capacity(list.entries.len().saturating_sub(base));
         let first = u32::try_from(base).unwrap_or(u32::MAX);
         // Skips the earlier pages in one step, which a zipped iterator does not.
         for (index, entry) in (first..).zip(list.entries.iter().skip(base)) {
-            run.push((hash(list.item(entry).0.as_bytes()), index));
+            run.push(Place::new(list.key(entry), index));
         }
-        run.sort_unstable_by(|a, b| by_key(list, *a, *b).then(a.1.cmp(&b.1)));
+        sort(list, &mut run);
         let twice = self.known(&run);
         if !twice.is_empty() || self.list.entries.len() > bounds.items {
             self.leave_out(&mut run, base, &twice, bounds, &mut report);
         }
         report.added = run.len();
-        while let Some(longer) = self.runs.pop_if(|last| last.len() < run.len().saturating_mul(2)) {
-            run = merged(&self.list, longer, run);
+        while let Some(mut longer) = self.runs.pop_if(|last| last.len() < run.len().saturating_mul(2)) {
+            longer.append(&mut run);
+            sort(&self.list, &mut longer);
+            run = longer;
         }
         self.runs.push(run);
         report
     }
 
     /// The entries of a sorted run whose key is already in an earlier run, or earlier in this run.
-    fn known(&self, run: &[Hashed]) -> Vec<u32> {
+    fn known(&self, run: &[Place]) -> Vec<u32> {
         let list = &self.list;
         let mut last = None;
-        let known = |item: &Hashed| {
-            let again = last.replace(*item).is_some_and(|last| by_key(list, last, *item).is_eq());
-            again || self.runs.iter().any(|run| run.binary_search_by(|known| by_key(list, *known, *item)).is_ok())
+        let known = |place: &&Place| {
+            let key = list.key_at(**place);
+            last.replace(key) == Some(key) || self.runs.iter().any(|run| find(list, run, key).is_some())
         };
-        run.iter().copied().filter(known).map(|(_, index)| index).collect()
+        run.iter().filter(known).filter_map(|place| u32::try_from(place.entry()).ok()).collect()
     }
 
     /// Removes entries from `base` on: those with a duplicate key, and those beyond the bound.
-    fn leave_out(
-        &mut self,
-        run: &mut Vec<Hashed>,
-        base: usize,
-        twice: &[u32],
-        bounds: Bounds,
-        report: &mut PageReport,
-    ) {
+    fn leave_out(&mut self, run: &mut Vec<Place>, base: usize, twice: &[u32], bounds: Bounds, report: &mut PageReport) {
         let fresh = self.list.entries.split_off(base);
         let mut twice = twice.to_vec();
         twice.sort_unstable();
@@ -358,15 +399,18 @@ impl Builder {
             places.push(u32::try_from(self.list.entries.len()).ok());
             self.list.entries.push(entry);
         }
-        let place = |index: u32| *places.get((index as usize).checked_sub(base)?)?;
-        *run = run.iter().filter_map(|(key, index)| Some((*key, place(*index)?))).collect();
+        run.retain_mut(|place| {
+            let entry = place.entry().checked_sub(base).and_then(|at| *places.get(at)?);
+            *place = entry.map_or(*place, |entry| place.moved(entry));
+            entry.is_some()
+        });
     }
 
     /// Checks the limits of a list that is being received, and its index.
     #[cfg(feature = "snapshot")]
     pub(crate) fn check(&self, items: usize, bytes: usize) -> Result<(), crate::snapshot::SnapshotError> {
         let indexed = self.runs.iter().map(Vec::len).fold(0, usize::saturating_add);
-        let known = self.runs.iter().flatten().all(|(_, index)| (*index as usize) < self.list.len());
+        let known = self.runs.iter().flatten().all(|place| place.entry() < self.list.len());
         if indexed != self.list.len() || !known {
             return Err(crate::snapshot::invalid("the index of a list is not one of its items"));
         }
@@ -375,9 +419,11 @@ impl Builder {
 
     /// The list of all pages added.
     pub(crate) fn finish(mut self) -> List {
-        let mut by_key: Vec<_> = (0..).zip(self.list.iter()).map(|(index, (key, _))| (key, index)).collect();
-        by_key.sort_unstable();
-        self.list.by_key = by_key.into_iter().map(|(_, index)| index).collect();
+        let mut index = self.runs.concat();
+        if self.runs.len() > 1 {
+            sort(&self.list, &mut index);
+        }
+        self.list.index = index;
         self.list.mirrored = self.list.entries.iter().any(|entry| entry.mirrored);
         self.list.entries.shrink_to_fit();
         self.list.pages.shrink_to_fit();
@@ -387,17 +433,6 @@ impl Builder {
     pub(crate) fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
-}
-
-fn by_key(list: &List, a: Hashed, b: Hashed) -> Ordering {
-    a.0.cmp(&b.0).then_with(|| list.key_at(a.1).cmp(list.key_at(b.1)))
-}
-
-/// Merges two sorted runs; the sort detects the two runs.
-fn merged(list: &List, mut left: Vec<Hashed>, right: Vec<Hashed>) -> Vec<Hashed> {
-    left.extend(right);
-    left.sort_by(|a, b| by_key(list, *a, *b));
-    left
 }
 
 fn describe(key: &str, flaw: &str) -> String {
@@ -521,9 +556,9 @@ mod tests {
                 prop_assert_eq!(list.find(key), Some((&**key, &**json)));
             }
             prop_assert_eq!(list.find("none"), None);
-            let mut sorted: Vec<_> = model.items.iter().map(|(key, _)| &**key).collect();
+            let mut sorted: Vec<_> = model.items.iter().map(|(key, _)| (Place::hash(key), &**key)).collect();
             sorted.sort_unstable();
-            prop_assert_eq!(list.sorted().map(|(key, _)| key).collect::<Vec<_>>(), sorted);
+            prop_assert_eq!(list.by_hash().map(|(key, _)| key).collect::<Vec<_>>(), sorted);
         }
     }
 }

@@ -143,19 +143,19 @@ impl Difference {
     /// The changes from `before` to `after`.
     pub fn between(before: &List, after: &List) -> Self {
         let mut difference = Self::default();
-        let (mut old, mut new) = (before.sorted().peekable(), after.sorted().peekable());
+        let (mut old, mut new) = (before.by_hash().peekable(), after.by_hash().peekable());
         loop {
             let order = match (old.peek(), new.peek()) {
-                (None, None) => return difference,
+                (None, None) => break,
                 (Some(_), None) => Ordering::Less,
                 (None, Some(_)) => Ordering::Greater,
                 (Some((old, _)), Some((new, _))) => old.cmp(new),
             };
             match order {
-                Ordering::Less => difference.removed.extend(old.next().map(|(key, _)| key.into())),
-                Ordering::Greater => difference.added.extend(new.next().map(|(key, _)| key.into())),
+                Ordering::Less => difference.removed.extend(old.next().map(|((_, key), _)| key.into())),
+                Ordering::Greater => difference.added.extend(new.next().map(|((_, key), _)| key.into())),
                 Ordering::Equal => {
-                    if let (Some((_, was)), Some((key, is))) = (old.next(), new.next())
+                    if let (Some((_, was)), Some(((_, key), is))) = (old.next(), new.next())
                         && was != is
                     {
                         difference.changed.push(key.into());
@@ -163,6 +163,10 @@ impl Difference {
                 }
             }
         }
+        for keys in [&mut difference.added, &mut difference.removed, &mut difference.changed] {
+            keys.sort_unstable();
+        }
+        difference
     }
 }
 

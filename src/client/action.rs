@@ -384,7 +384,7 @@ impl Core {
                 params.string("uri", uri);
                 meta.write(params, None);
             }),
-            Purpose::CancelTask(task) => object_request(&mut line, id, &method, |params| {
+            Purpose::CancelTask(task) | Purpose::PollTask(task) => object_request(&mut line, id, &method, |params| {
                 params.string("taskId", task);
                 meta.write(params, None);
             }),

@@ -2,7 +2,9 @@
 //! the signals with which they report to the router.
 
 use alloc::boxed::Box;
-use alloc::collections::VecDeque;
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::format;
+use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::num::NonZero;
@@ -13,11 +15,11 @@ use super::request::{Call, Purpose};
 use super::request_table::{OpenRequest, RequestTable};
 use super::{
     CommandError, Event, Failure, FailureKind, KnownEra, LogLevel, Options, Outgoing, Output, Quirk, RequestId, Server,
-    Stats, Wire, options,
+    ServerMethod, Stats, Wire, options,
 };
 use crate::Time;
 use crate::catalog::{Catalog, TaskSupport};
-use crate::collections::trim;
+use crate::collections::{Series, trim};
 use crate::jsonrpc::{Json, Object, Spans};
 use crate::machine::keepalive::Pings;
 use crate::machine::link::Phase;
@@ -132,8 +134,8 @@ pub(super) struct Core {
     #[cfg_attr(feature = "snapshot", serde(skip))]
     pub(super) spans: Spans,
     pub(super) url_elicitations: UrlElicitations,
-    /// The sampling requests that the embedder got within the last minute. Few servers send any.
-    pub(super) sampled: Option<Box<Sampled>>,
+    /// What the embedder got within the last minute or second, where that is limited. Few servers send any.
+    pub(super) rates: Option<Box<Rates>>,
     pub(super) quirks: Quirks,
     pub(super) stats: Stats,
 }
@@ -171,7 +173,7 @@ impl Core {
             exchange: None,
             spans: Spans::default(),
             url_elicitations: UrlElicitations::default(),
-            sampled: None,
+            rates: None,
             quirks: Quirks::default(),
             stats: Stats::default(),
             options,
@@ -957,37 +959,74 @@ fn is(known: &Quirk, kind: QuirkKind, method: Option<&str>) -> bool {
 /// Maximum bytes of an id.
 const LONGEST_ID: usize = 1024;
 
-/// The elicitations that are not known to be complete, oldest first.
+/// The elicitations that are not known to be complete, by the order in which they came. They are saved as a list.
 #[derive(Clone, Debug, Default)]
 #[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
-pub(super) struct UrlElicitations(VecDeque<(Box<str>, Option<RequestId>)>);
+#[cfg_attr(feature = "snapshot", serde(from = "Vec<UrlElicitation>", into = "Vec<UrlElicitation>"))]
+pub(super) struct UrlElicitations {
+    all: Series<UrlElicitation>,
+    places: BTreeMap<Arc<str>, u64>,
+}
+
+/// An elicitation's id, and the request of the embedder that it is for.
+type UrlElicitation = (Arc<str>, Option<RequestId>);
 
 impl UrlElicitations {
     /// Number of elicitations.
     #[cfg(feature = "snapshot")]
-    pub(super) fn len(&self) -> usize {
-        self.0.len()
+    pub(super) const fn len(&self) -> usize {
+        self.all.len()
     }
 
     /// The server asks for an elicitation, for a request of the embedder if it names that. The oldest one is forgotten
     /// beyond the limit.
-    pub(super) fn add(&mut self, id: Box<str>, request: Option<RequestId>, limit: usize) {
+    pub(super) fn add(&mut self, id: &str, request: Option<RequestId>, limit: usize) {
         if id.len() > LONGEST_ID || limit == 0 {
             return;
         }
-        self.0.retain(|(known, _)| *known != id);
-        if self.0.len() >= limit {
-            self.0.pop_front();
+        self.remove(id);
+        let oldest = if self.all.len() >= limit { self.all.iter().next() } else { None };
+        if let Some(oldest) = oldest.map(|(_, (id, _))| Arc::clone(id)) {
+            self.remove(&oldest);
         }
-        self.0.push_back((id, request));
+        self.push((id.into(), request));
+    }
+
+    fn push(&mut self, elicitation: UrlElicitation) {
+        let place = self.all.iter().next_back().map_or(0, |(last, _)| last.saturating_add(1));
+        self.places.insert(Arc::clone(&elicitation.0), place);
+        self.all.insert(place, elicitation);
+    }
+
+    fn remove(&mut self, id: &str) -> Option<UrlElicitation> {
+        let place = self.places.remove(id)?;
+        self.all.remove(place)
     }
 
     /// Takes `notifications/elicitation/complete`. One with an unknown id, or for the second time, is ignored.
     pub(super) fn on_complete(&mut self, params: Option<&RawValue>) -> Option<Event> {
         let id = Json::from(params?).member("elicitationId").and_then(Json::as_string)?;
-        let at = self.0.iter().position(|(known, _)| **known == *id)?;
-        let (id, request) = self.0.remove(at)?;
-        Some(Event::ElicitationComplete { id, request })
+        let (id, request) = self.remove(&id)?;
+        Some(Event::ElicitationComplete { id: (&*id).into(), request })
+    }
+}
+
+#[cfg(feature = "snapshot")]
+impl From<Vec<UrlElicitation>> for UrlElicitations {
+    fn from(all: Vec<UrlElicitation>) -> Self {
+        let mut elicitations = Self::default();
+        for elicitation in all {
+            elicitations.remove(&elicitation.0);
+            elicitations.push(elicitation);
+        }
+        elicitations
+    }
+}
+
+#[cfg(feature = "snapshot")]
+impl From<UrlElicitations> for Vec<UrlElicitation> {
+    fn from(elicitations: UrlElicitations) -> Self {
+        elicitations.all.iter().map(|(_, elicitation)| elicitation.clone()).collect()
     }
 }
 
@@ -1001,37 +1040,80 @@ pub(super) struct BindingReport {
     pub(super) undelivered: (usize, usize),
 }
 
-/// When sampling requests were allowed within the last minute, oldest first. Few servers send any.
+/// How often the embedder got what is limited per time.
 #[derive(Clone, Debug, Default)]
 #[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
-pub(super) struct Sampled {
-    at: VecDeque<Time>,
+pub(super) struct Rates {
+    sampling: Recent,
+    elicitation: Recent,
+    /// Of the current second: when it began, and how many notifications it has.
+    notifications: (Time, u32),
 }
 
-impl Sampled {
+/// When requests were allowed within the last minute, oldest first.
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
+struct Recent(VecDeque<Time>);
+
+impl Recent {
     const PERIOD: Duration = Duration::from_secs(60);
 
-    /// How many requests were allowed within the last minute.
-    pub(super) fn recent(&self, now: Time) -> usize {
-        let old = self.at.partition_point(|at| now.since(*at) >= Self::PERIOD);
-        self.at.len().saturating_sub(old)
+    fn len(&self, now: Time) -> usize {
+        let old = self.0.partition_point(|at| now.since(*at) >= Self::PERIOD);
+        self.0.len().saturating_sub(old)
     }
 
     fn count(&mut self, now: Time) {
-        while self.at.front().is_some_and(|at| now.since(*at) >= Self::PERIOD) {
-            self.at.pop_front();
+        while self.0.front().is_some_and(|at| now.since(*at) >= Self::PERIOD) {
+            self.0.pop_front();
         }
-        self.at.push_back(now);
+        self.0.push_back(now);
     }
 }
 
 impl Core {
-    /// The embedder gets this many sampling requests, which count towards the policy's limit.
-    pub(super) fn count_sampling(&mut self, requests: usize) {
-        if self.options.sampling.per_minute.is_some() {
-            for _ in 0..requests {
-                self.sampled.get_or_insert_default().count(self.now);
-            }
+    /// Requests of this method per minute, if they are limited.
+    fn most_per_minute(&self, method: ServerMethod) -> Option<u32> {
+        match method {
+            ServerMethod::Sampling => self.options.sampling.per_minute,
+            ServerMethod::Elicitation => self.options.elicitations_per_minute,
         }
+    }
+
+    /// Why a request of this method exceeds those per minute, if it does. `uncounted`: allowed requests that are not
+    /// counted yet.
+    pub(super) fn over_rate(&self, method: ServerMethod, uncounted: usize) -> Option<String> {
+        let most = self.most_per_minute(method)?;
+        let recent = self.rates.as_ref().map_or(0, |rates| match method {
+            ServerMethod::Sampling => rates.sampling.len(self.now),
+            ServerMethod::Elicitation => rates.elicitation.len(self.now),
+        });
+        usize::try_from(most)
+            .is_ok_and(|most| recent.saturating_add(uncounted) >= most)
+            .then(|| format!("at most {most} requests a minute are allowed"))
+    }
+
+    /// The embedder gets a request of this method, which counts towards those per minute.
+    pub(super) fn count_request(&mut self, method: ServerMethod) {
+        if self.most_per_minute(method).is_none() {
+            return;
+        }
+        let rates = self.rates.get_or_insert_default();
+        match method {
+            ServerMethod::Sampling => rates.sampling.count(self.now),
+            ServerMethod::Elicitation => rates.elicitation.count(self.now),
+        }
+    }
+
+    /// Counts a notification of a kind that is limited per second. Returns whether it is reported.
+    pub(super) fn admits_notification(&mut self) -> bool {
+        let (now, most) = (self.now, self.options.limits.notifications_per_second);
+        let (began, count) = &mut self.rates.get_or_insert_default().notifications;
+        if now.since(*began) >= Duration::from_secs(1) {
+            (*began, *count) = (now, 0);
+        }
+        let admitted = *count < most;
+        *count = count.saturating_add(u32::from(admitted));
+        admitted
     }
 }

@@ -746,6 +746,10 @@ impl Engine {
                 self.subscriptions.on_response(core, &uri, error.as_deref());
                 Signals::NONE
             }
+            Purpose::PollTask(task) => {
+                calls::on_polled(core, &task, Some(response));
+                Signals::NONE
+            }
             Purpose::CancelTask(_) | Purpose::Call(_) => Signals::NONE,
         };
         self.act(signals);
@@ -777,11 +781,13 @@ impl Engine {
         let request = request_of(core, &self.subscriptions, method, params);
         let notification = classify(core, method, request);
         let foreign = match notification {
-            Notification::ListChanged
-            | Notification::ResourceUpdated
-            | Notification::CallTask
-            | Notification::BusyTask
-            | Notification::OtherTask => self.subscriptions.is_foreign(core, params),
+            // A client that does not listen asked for none.
+            Notification::ListChanged | Notification::ResourceUpdated => {
+                self.subscriptions.is_foreign(core, params, !core.options.listen)
+            }
+            Notification::CallTask | Notification::BusyTask | Notification::OtherTask => {
+                self.subscriptions.is_foreign(core, params, false)
+            }
             Notification::Cancelled
             | Notification::StreamCancelled
             | Notification::Progress
@@ -858,8 +864,8 @@ fn classify(core: &Core, method: &str, request: Option<u64>) -> Notification {
             Notification::ListChanged
         }
         method::RESOURCE_UPDATED => Notification::ResourceUpdated,
-        method::TASKS => match request.and_then(|id| core.requests.get(id)) {
-            Some(open) if open.phase == request::State::Running => Notification::CallTask,
+        method::TASKS => match request {
+            Some(id) if core.requests.is_task_quiet(id) => Notification::CallTask,
             Some(_) => Notification::BusyTask,
             None => Notification::OtherTask,
         },
@@ -894,7 +900,6 @@ impl Engine {
         match &open.purpose {
             Purpose::Call(_) => calls::step(core, id, request::Input::TimedOut),
             Purpose::Listen { .. } => return self.subscriptions.on_silent(core),
-            Purpose::CancelTask(_) => core.give_up(id),
             Purpose::List { .. } if is_silent => {
                 let within = core.options.timeouts.request;
                 return self.fall_back(within);
@@ -906,7 +911,9 @@ impl Engine {
             | Purpose::Keepalive(_)
             | Purpose::Rediscover
             | Purpose::Subscribe(_)
-            | Purpose::Unsubscribe(_) => {
+            | Purpose::Unsubscribe(_)
+            | Purpose::CancelTask(_)
+            | Purpose::PollTask(_) => {
                 let ended = core.end_request(id, request::Input::TimedOut, "no response in time");
                 let Some(open) = ended else { return Signals::NONE };
                 let error = format!("no response within {:?}", core.options.timeouts.request);
@@ -931,6 +938,10 @@ impl Engine {
             }
             Purpose::Rediscover => {
                 self.connection.freshness.on_response(core, None);
+                Signals::NONE
+            }
+            Purpose::PollTask(task) => {
+                calls::on_polled(core, &task, None);
                 Signals::NONE
             }
             Purpose::Discover(_)
@@ -972,8 +983,12 @@ impl Engine {
     }
 
     pub(crate) fn request(&mut self, now: Time, request: Request) -> Result<RequestId, CommandError> {
+        let is_followed = request.task.is_some();
         let id = calls::request(&mut self.core, now, request)?;
         self.connection.freshness.on_use(&mut self.core);
+        if is_followed && self.core.is_ready() {
+            self.act(Signals::one(Signal::TaskCreated));
+        }
         self.write_requests();
         Ok(id)
     }

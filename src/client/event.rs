@@ -655,8 +655,9 @@ impl Task {
     }
 
     fn millis(&self, name: &str) -> Option<Duration> {
-        let number = Json::from(&*self.raw).member(name)?;
-        number.text().parse().ok().map(Duration::from_millis)
+        let millis = Json::from(&*self.raw).member(name)?;
+        let integer = || millis.as_integer().and_then(|millis| u64::try_from(millis).ok());
+        millis.text().parse().ok().or_else(integer).map(Duration::from_millis)
     }
 }
 
@@ -667,8 +668,8 @@ impl Task {
 pub struct Stats {
     /// Responses to requests that had timed out or were cancelled.
     pub late_answers: u64,
-    /// Notifications and requests of the server that were left out, because too many actions waited to be polled or
-    /// progress was reported too often.
+    /// Notifications and requests of the server that were left out, because too many actions waited to be polled,
+    /// or progress or log messages came too often, or they name a stream that is not the client's.
     pub left_out: u64,
     /// Responses and notifications of the client that were dropped over HTTP before they were sent: they were not
     /// polled in time, or the server did not accept the messages before them.

@@ -218,7 +218,9 @@ impl Engine {
                 refusals: call.unauthorized,
                 is_expired_again: calls::is_expired_again(call),
             },
-            Some(Purpose::CancelTask(task)) => Carried { task: Some(task), ..Carried::default() },
+            Some(Purpose::CancelTask(task) | Purpose::PollTask(task)) => {
+                Carried { task: Some(task), ..Carried::default() }
+            }
             Some(
                 Purpose::Discover(_)
                 | Purpose::Initialize(_)
@@ -339,6 +341,7 @@ impl Engine {
             | Purpose::Subscribe(_)
             | Purpose::Unsubscribe(_)
             | Purpose::CancelTask(_)
+            | Purpose::PollTask(_)
             | Purpose::Call(_)) => self.fail(purpose, error),
         };
         self.act(signals);
@@ -356,7 +359,8 @@ impl Engine {
                 | Purpose::Listen { .. }
                 | Purpose::Subscribe(_)
                 | Purpose::Unsubscribe(_)
-                | Purpose::CancelTask(_),
+                | Purpose::CancelTask(_)
+                | Purpose::PollTask(_),
             ) => Refused::Engine,
             Some(Purpose::Keepalive(_)) => Refused::Keepalive,
             Some(Purpose::Call(_)) => Refused::Call,

@@ -9,9 +9,8 @@ use alloc::vec::Vec;
 use alloc::{format, vec};
 use serde_json::value::RawValue;
 
-use super::core::{Core, Sampled};
+use super::core::Core;
 use super::{CommandError, SamplingPolicy, ServerMethod};
-use crate::Time;
 use crate::jsonrpc::{ErrorObject, Json, Object};
 use crate::machine::QuirkKind;
 use crate::machine::server::request::{self, Answer, Asked, Declared, Method};
@@ -43,7 +42,7 @@ pub(super) enum Reaction {
 pub(super) enum Asking {
     /// By a request. `overrun`: a limit on output that waits is reached; `full`: no request for the embedder has room.
     Request { overrun: bool, full: bool },
-    /// By a result that requires input; so many sampling requests of the same result were allowed before.
+    /// By a result that requires input; so many requests of the method were allowed before in the same result.
     Input { uncounted: usize },
 }
 
@@ -63,8 +62,8 @@ pub(super) fn judge(core: &Core, asking: Asking, method: &str, params: Option<&R
     let offers = if core.is_bare { &none } else { &options.capabilities };
     let is_sampling = method == method::SAMPLING;
     let flaw = if is_sampling { tool_flaw(params) } else { None };
-    let denied = is_sampling.then(|| denied(core.sampled.as_deref(), &options.sampling, params, core.now, uncounted));
-    let denied = denied.flatten();
+    let denied = if is_sampling { denied(&options.sampling, params) } else { None };
+    let denied = denied.or_else(|| core.over_rate(ServerMethod::of(method)?, uncounted));
     let (class, declared) = classify(offers, method, params, flaw.is_some(), denied.is_some());
     match request::decide(asked, overrun, class, declared, full) {
         Answer::Empty => Reaction::Result(b"{}".to_vec()),
@@ -83,7 +82,7 @@ pub(super) fn judge(core: &Core, asking: Asking, method: &str, params: Option<&R
         }
         Answer::RefuseMode => {
             let why = match class {
-                Method::Sampling | Method::SamplingInvalid | Method::SamplingDenied => {
+                Method::Sampling | Method::SamplingInvalid | Method::Denied => {
                     "the client does not offer sampling with tools".into()
                 }
                 Method::Ping | Method::Roots | Method::Form | Method::Url | Method::OtherMode | Method::Other => {
@@ -99,7 +98,9 @@ pub(super) fn judge(core: &Core, asking: Asking, method: &str, params: Option<&R
         }
         Answer::RefusePolicy => {
             let why = format!("refused by the client's policy: {}", denied.unwrap_or_default());
-            Reaction::Refuse(ErrorObject::new(REJECTED, why))
+            // A form or a URL has no code for a refusal.
+            let code = if is_sampling { REJECTED } else { error_code::INTERNAL_ERROR };
+            Reaction::Refuse(ErrorObject::new(code, why))
         }
         Answer::RefuseFull => {
             let why = "too many requests of the server are open";
@@ -135,12 +136,13 @@ fn classify(
                 Some(_) => (Method::OtherMode, false),
             };
             let any = offers.elicitation || offers.elicitation_url;
+            let class = if offered && denied { Method::Denied } else { class };
             (class, if any && !offered { Declared::OtherMode } else { declared(offered) })
         }
         method::SAMPLING => {
             let class = match (flawed, denied) {
                 (true, _) => Method::SamplingInvalid,
-                (false, true) => Method::SamplingDenied,
+                (false, true) => Method::Denied,
                 (false, false) => Method::Sampling,
             };
             let without = offers.sampling && !offers.sampling_tools && has_tools(params);
@@ -164,14 +166,8 @@ const MESSAGES: usize = 10_000;
 /// Maximum number of model hints that are read, in order of preference: each is compared with each model of the policy.
 const HINTS: usize = 100;
 
-/// Why the policy denies a sampling request, if it does. `uncounted`: allowed requests that are not counted yet.
-fn denied(
-    sampled: Option<&Sampled>,
-    policy: &SamplingPolicy,
-    params: Option<&RawValue>,
-    now: Time,
-    uncounted: usize,
-) -> Option<String> {
+/// Why the policy denies a sampling request, if it does.
+fn denied(policy: &SamplingPolicy, params: Option<&RawValue>) -> Option<String> {
     let params = params.map(Json::from);
     let member = |name| params.and_then(|params| params.member(name));
     if !policy.models.is_empty() {
@@ -196,11 +192,7 @@ fn denied(
             return Some(format!("{rounds} rounds with tools, and at most {most} are allowed"));
         }
     }
-    let most = policy.per_minute?;
-    let recent = sampled.map_or(0, |sampled| sampled.recent(now)).saturating_add(uncounted);
-    usize::try_from(most)
-        .is_ok_and(|most| recent >= most)
-        .then(|| format!("at most {most} requests a minute are allowed"))
+    None
 }
 
 /// The parameters with the policy's model and number of tokens, if they differ from the server's.

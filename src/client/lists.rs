@@ -27,9 +27,6 @@ use crate::machine::{QuirkKind, Verdict, gate, link, request};
 use crate::protocol::{CacheScope, Family, PerFamily, error_code, method};
 use crate::text::excerpt;
 
-/// An empty cursor, as JSON. Some servers end their lists with it.
-const EMPTY_CURSOR: &str = r#""""#;
-
 #[derive(Clone, Debug, Default)]
 #[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Lists {
@@ -222,16 +219,16 @@ impl<'a> Page<'a> {
         let spans = core::mem::take(&mut core.spans);
         Json::from(result).scan().skipping(spans).each_member(|name, value| match name {
             "nextCursor" => next = value.value(),
-            "resultType" => kind = value.value().and_then(Json::as_string),
+            "resultType" => kind = value.value(),
             "cacheScope" => scope = value.value().and_then(Json::as_string),
-            "ttlMs" => ttl = value.value().and_then(|ttl| ttl.text().parse::<i64>().ok()),
+            "ttlMs" => ttl = value.value().and_then(Json::as_integer),
             _ if name == family.member() => items = Some(Items::read(family, value, bounds)),
             _ => {}
         });
-        match of_page(core, kind.as_deref()) {
+        match of_page(core, kind) {
             Content::Complete => {}
             Content::Input | Content::Task | Content::Invalid => {
-                let kind = kind.unwrap_or_default();
+                let kind = kind.map(|kind| kind.as_string().unwrap_or(Cow::Borrowed(kind.text()))).unwrap_or_default();
                 return Err(format!("a result of type `{}`, where a list was expected", excerpt(&kind)).into());
             }
         }
@@ -398,7 +395,6 @@ impl Lists {
         let cursor = match (text, again) {
             (None, _) => Cursor::None,
             (Some(_), false) => Cursor::New,
-            (Some(EMPTY_CURSOR), true) => Cursor::EmptyAgain,
             (Some(_), true) => Cursor::Again,
         };
         let limit = match (report.over, listing.pages >= core.options.limits.pages) {

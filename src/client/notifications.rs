@@ -77,8 +77,9 @@ fn size_of(method: &str, params: Option<&RawValue>) -> usize {
 /// The open request that asked for progress and is named by `notifications/progress`.
 #[inline]
 pub(super) fn id_of_progress(core: &Core, params: &RawValue) -> Option<u64> {
-    let token = Json::from(params).member("progressToken")?;
-    core.requests.with_progress(token.text().trim_matches('"').parse().ok()?)
+    // A string is a token that the embedder gave.
+    let token = Json::from(params).member("progressToken").and_then(Json::as_integer)?;
+    core.requests.with_progress(token.try_into().ok()?)
 }
 
 /// Takes `notifications/progress` of an open request.
@@ -95,7 +96,8 @@ pub(super) fn on_progress(core: &mut Core, id: u64, params: &RawValue) {
 
 /// Reports a notification to the embedder.
 pub(super) fn report(core: &mut Core, method: &str, params: Option<&RawValue>) {
-    if core.is_full() {
+    let is_limited = matches!(method, method::MESSAGE | method::PROGRESS);
+    if core.is_full() || is_limited && !core.admits_notification() {
         return core.leave_out();
     }
     let event = match method {

@@ -55,6 +55,10 @@ pub struct Options {
     /// Limits on the server's use of the client's model, if [`ClientCapabilities::sampling`] is declared.
     #[cfg_attr(feature = "serde", serde(default))]
     pub sampling: SamplingPolicy,
+    /// Requests for elicitation per minute, if [`ClientCapabilities::elicitation`] is declared; others are refused at once,
+    /// without an event (specification 2026-07-28, "Elicitation", Security Considerations). `None`: any number.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub elicitations_per_minute: Option<u32>,
     /// Whether fields that an accepted form leaves out get the defaults of the form (specification 2025-11-25,
     /// "Elicitation", Requested Schema). Turn it off if the user can clear a field that has a default. `true`.
     pub form_defaults: bool,
@@ -96,6 +100,7 @@ impl fmt::Debug for Options {
             parallel_tool_calls,
             trust,
             sampling,
+            elicitations_per_minute,
             form_defaults,
             keepalive,
             reconnect,
@@ -114,6 +119,7 @@ impl fmt::Debug for Options {
             .field("parallel_tool_calls", parallel_tool_calls)
             .field("trust", trust)
             .field("sampling", sampling)
+            .field("elicitations_per_minute", elicitations_per_minute)
             .field("form_defaults", form_defaults)
             .field("keepalive", keepalive)
             .field("reconnect", reconnect)
@@ -138,6 +144,7 @@ impl Options {
             parallel_tool_calls: true,
             trust: false,
             sampling: SamplingPolicy::default(),
+            elicitations_per_minute: None,
             form_defaults: true,
             keepalive: Some(Keepalive::default()),
             reconnect: Some(Reconnect::default()),
@@ -355,6 +362,9 @@ pub struct Limits {
     pub input_rounds: u32,
     /// Notifications that are held until the client is ready; 256, and 1 MiB.
     pub held: usize,
+    /// Log messages, and notifications of progress that no request asked for, per second; others are left out, and
+    /// counted in [`Stats::left_out`](crate::Stats::left_out). 1,000.
+    pub notifications_per_second: u32,
     /// Actions that wait to be polled. The last eighth is reserved for responses to requests of the server: notifications
     /// of the server are left out meanwhile, and its requests that need the embedder are refused. A request of the
     /// server beyond the limit ends the connection ([`FailureKind::Overrun`](crate::FailureKind::Overrun)). Over HTTP
@@ -384,6 +394,7 @@ impl Default for Limits {
             input_bytes: 64 << 20,
             input_rounds: 10,
             held: 256,
+            notifications_per_second: 1000,
             output: 4096,
             output_bytes: 64 << 20,
             buffered: 128 << 20,

@@ -215,6 +215,9 @@ pub enum CommandError {
     /// The result of a server request or of a required input is not a JSON object.
     #[error("the result must be a JSON object")]
     ResultNotObject,
+    /// Another request follows the task already.
+    #[error("another request follows the task already")]
+    TaskFollowed,
     /// The limit of queued requests or of undelivered output is reached.
     #[error("the limit of {limit} waiting requests or messages is reached")]
     TooManyRequests {

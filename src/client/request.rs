@@ -40,6 +40,9 @@ pub struct Request {
     pub(super) replay: Option<bool>,
     #[cfg_attr(feature = "serde", serde(default))]
     pub(super) trace: Option<Box<TraceContext>>,
+    /// The task of an earlier call, which the request follows.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub(super) task: Option<Box<str>>,
 }
 
 /// What a completion refers to (specification 2026-07-28, "Completion").
@@ -140,6 +143,17 @@ impl Request {
         Self { params: object(members), ..Self::new(method) }
     }
 
+    /// Follows a call that the server runs as a task already, by the server's id of the task
+    /// ([`Task::id`](crate::Task::id)): the call of an earlier run of the program, or one whose request ended before its task.
+    /// The task is polled, its input is asked for, and the request ends with the result of the call, as the call's own
+    /// request does (specification of the extension `io.modelcontextprotocol/tasks`, Task Polling; 2025-11-25, "Tasks").
+    ///
+    /// [`ClientCapabilities::tasks`](crate::ClientCapabilities::tasks) has to be set. Parameters are not sent. Cancelling the
+    /// request cancels the task.
+    pub fn resume_task(id: &str) -> Self {
+        Self { task: Some(id.into()), ..Self::new(method::TASKS_GET) }
+    }
+
     /// A request with this method, without parameters.
     pub fn new(method: impl Into<Cow<'static, str>>) -> Self {
         let method = method.into();
@@ -151,6 +165,7 @@ impl Request {
             max_timeout: None,
             replay: None,
             trace: None,
+            task: None,
         }
     }
 
@@ -239,9 +254,10 @@ impl TraceContext {
 
 impl PartialEq for Request {
     fn eq(&self, other: &Self) -> bool {
-        let Self { method, params, timeout, max_timeout, progress, replay, trace } = self;
+        let Self { method, params, timeout, max_timeout, progress, replay, trace, task } = self;
         (method, timeout, max_timeout, progress, replay, trace)
             == (&other.method, &other.timeout, &other.max_timeout, &other.progress, &other.replay, &other.trace)
+            && *task == other.task
             && params.as_deref().map(RawValue::get) == other.params.as_deref().map(RawValue::get)
     }
 }
@@ -285,6 +301,8 @@ pub(super) enum Purpose {
     Unsubscribe(Box<str>),
     /// Cancel the task with this id.
     CancelTask(Box<str>),
+    /// Poll the task with this id, whose call waits for input of the embedder.
+    PollTask(Box<str>),
     Call(Call),
 }
 
@@ -388,6 +406,7 @@ impl Purpose {
             Self::Subscribe(_) => Cow::Borrowed(method::SUBSCRIBE),
             Self::Unsubscribe(_) => Cow::Borrowed(method::UNSUBSCRIBE),
             Self::CancelTask(_) => Cow::Borrowed(method::TASKS_CANCEL),
+            Self::PollTask(_) => Cow::Borrowed(method::TASKS_GET),
             Self::Call(call) => call.method(),
         }
     }
@@ -421,6 +440,7 @@ impl Call {
         latest: Time,
         paused_total: Duration,
     ) -> Self {
+        let followed = request.task.clone().map(|id| Box::new(CallTask::new(id, State::Working, handle.0)));
         Self {
             handle,
             tool: request.method == method::TOOLS_CALL,
@@ -437,7 +457,7 @@ impl Call {
             headers_refused: 0,
             urls: 0,
             attempts: 0,
-            task: None,
+            task: followed,
         }
     }
 }
@@ -460,4 +480,20 @@ pub(super) struct CallTask {
     /// The keys of the inputs that were required so far, and their bytes.
     pub(super) keys: BTreeSet<Box<str>>,
     pub(super) key_bytes: usize,
+}
+
+impl CallTask {
+    /// A task with this id, in the call whose progress token this is.
+    pub(super) fn new(id: Box<str>, state: State, token: u64) -> Self {
+        Self {
+            id,
+            state,
+            reported_status: None,
+            interval: Duration::ZERO,
+            token,
+            poll_at: None,
+            keys: BTreeSet::new(),
+            key_bytes: 0,
+        }
+    }
 }

@@ -174,6 +174,15 @@ impl RequestTable {
         self.wire_id(*handle)
     }
 
+    /// Whether a call runs as a task, and no request about the task is on its way.
+    pub(super) fn is_task_quiet(&self, id: u64) -> bool {
+        let Some(open) = self.open.get(id) else { return false };
+        let task = self.call(id).and_then(|call| call.task.as_ref());
+        // While the call waits for input, the next poll has no time if one is on its way.
+        let is_asked = open.phase == State::Waiting && task.is_some_and(|task| task.poll_at.is_some());
+        open.phase == State::Running || is_asked
+    }
+
     /// The ids of the tasks that calls run as.
     pub(super) fn tasks(&self) -> impl Iterator<Item = &str> {
         self.tasks.iter().flat_map(|tasks| tasks.ids.keys().map(|id| &**id))
@@ -214,7 +223,10 @@ impl RequestTable {
     /// The embedder polled a request.
     pub(super) fn hand(&mut self, id: u64) {
         self.change(id, |open| {
-            if let Purpose::Call(Call { attempts, task: None, .. }) = &mut open.purpose {
+            // A request that is sent on, because it was redirected, is sent already.
+            if let Purpose::Call(Call { attempts, task: None, .. }) = &mut open.purpose
+                && open.phase != State::Sent
+            {
                 *attempts = attempts.saturating_add(1);
             }
             request::step(open.phase, request::Input::Hand).next

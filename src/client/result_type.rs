@@ -25,7 +25,12 @@ fn classify(core: &Core, kind: &str, tasks: bool) -> Type {
 
 /// Classifies the type of a modern result. `tasks`: whether the result may be a task.
 fn classify_modern(core: &Core, result: Json<'_>, tasks: bool) -> Type {
-    match result.member("resultType").map(Json::as_string) {
+    classify_member(core, result.member("resultType"), tasks)
+}
+
+/// As [`classify_modern`], by the member `resultType`.
+fn classify_member(core: &Core, kind: Option<Json<'_>>, tasks: bool) -> Type {
+    match kind.map(Json::as_string) {
         None => Type::Absent,
         Some(None) => Type::Unknown,
         Some(Some(kind)) => classify(core, &kind, tasks),
@@ -61,19 +66,18 @@ pub(super) fn of_task_status(core: &Core, result: Json<'_>) -> Content {
     decide(era, Request::TaskStatus, kind)
 }
 
-/// What the result of a request for a list is, by its type, if it has one.
-pub(super) fn of_page(core: &Core, kind: Option<&str>) -> Content {
-    let kind = kind.map_or(Type::Absent, |kind| classify(core, kind, false));
-    decide(core.era().unwrap_or(Era::Legacy), Request::Engine, kind)
+/// What the result of a request for a list is, by its member `resultType`.
+pub(super) fn of_page(core: &Core, kind: Option<Json<'_>>) -> Content {
+    decide(core.era().unwrap_or(Era::Legacy), Request::Engine, classify_member(core, kind, false))
 }
 
-/// The whole result of a request of the engine. Pages of lists are checked where they are read.
+/// The whole result of a request of the engine. Pages of lists, and the status of a task, are checked where they are read.
 pub(super) fn complete<'a>(core: &Core, purpose: &Purpose, result: &'a RawValue) -> Result<&'a RawValue, RequestError> {
     let era = match purpose {
         Purpose::Discover(_) | Purpose::Rediscover => Era::Modern,
         Purpose::Keepalive(_) | Purpose::Listen { .. } | Purpose::CancelTask(_) => core.era().unwrap_or(Era::Legacy),
         Purpose::Initialize(_) | Purpose::SetLevel | Purpose::Subscribe(_) | Purpose::Unsubscribe(_) => Era::Legacy,
-        Purpose::List { .. } | Purpose::Call(_) => return Ok(result),
+        Purpose::List { .. } | Purpose::PollTask(_) | Purpose::Call(_) => return Ok(result),
     };
     let json = Json::from(result);
     let kind = match era {

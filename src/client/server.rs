@@ -183,8 +183,8 @@ impl Freshness {
 
 /// The time to live of a result, if it is above zero.
 fn ttl(result: &RawValue) -> Option<Duration> {
-    let millis: u64 = Json::from(result).member("ttlMs")?.text().parse().ok()?;
-    (millis > 0).then(|| Duration::from_millis(millis))
+    let millis = Json::from(result).member("ttlMs").and_then(Json::as_integer)?;
+    u64::try_from(millis).ok().filter(|millis| *millis > 0).map(Duration::from_millis)
 }
 
 /// Whether the server still supports the version of the connection.

@@ -176,11 +176,11 @@ impl ServerRequests {
                 return Signals::NONE;
             }
             Reaction::Embedder(method, params) => {
-                core.count_sampling(usize::from(method == ServerMethod::Sampling));
+                core.count_request(method);
                 if method == ServerMethod::Elicitation {
                     let id = params.as_deref().map(Json::from).and_then(|params| params.member("elicitationId"));
                     if let Some(id) = id.and_then(Json::as_string) {
-                        core.url_elicitations.add((&*id).into(), of, core.options.limits.server_requests);
+                        core.url_elicitations.add(&id, of, core.options.limits.server_requests);
                     }
                 }
                 let timeout = match method {

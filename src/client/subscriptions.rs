@@ -382,12 +382,16 @@ impl Subscriptions {
         self.step(core, stream::ended(stream, end, capabilities), None)
     }
 
-    /// Whether a notification of a change names a stream that is not the client's. In the legacy era, there are no
-    /// streams, and the name means nothing.
-    pub(super) fn is_foreign(&self, core: &Core, params: Option<&RawValue>) -> bool {
-        let params = params.filter(|_| core.is_modern()).map(Json::from);
-        let named = params.and_then(subscription_id);
-        named.is_some_and(|id| id.is_none() || (id != self.connection.open && id != self.connection.asked))
+    /// Whether a notification names a stream that is not the client's, or no stream although it has to (`needs_name`). In the
+    /// legacy era, there are no streams, and the name means nothing.
+    pub(super) fn is_foreign(&self, core: &Core, params: Option<&RawValue>, needs_name: bool) -> bool {
+        if !core.is_modern() {
+            return false;
+        }
+        match params.map(Json::from).and_then(subscription_id) {
+            Some(id) => id.is_none() || (id != self.connection.open && id != self.connection.asked),
+            None => needs_name,
+        }
     }
 
     /// The sent request of a stream that has this id on the wire, as JSON.

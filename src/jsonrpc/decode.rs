@@ -379,7 +379,7 @@ impl PeerId {
 #[error("{message} ({code})")]
 #[non_exhaustive]
 pub struct ErrorObject {
-    /// Error code; 0 if the peer sent no number.
+    /// Error code; 0 if the peer sent no integer.
     pub code: i64,
     /// Message for people.
     pub message: Box<str>,
@@ -416,7 +416,7 @@ impl ErrorObject {
     pub(crate) fn read(raw: Json<'_>) -> Self {
         let (mut code, mut message, mut data) = (0, raw, None);
         raw.members(|name, value| match name {
-            "code" => code = number(value.text()),
+            "code" => code = Json::trusted(value.text().trim_matches('"')).as_integer().unwrap_or(0),
             "message" => message = value,
             "data" => data = Some(value.to_raw()),
             _ => {}
@@ -424,12 +424,6 @@ impl ErrorObject {
         let message = message.as_string().unwrap_or(Cow::Borrowed(message.text()));
         Self { code, message: message.into(), data }
     }
-}
-
-fn number(text: &str) -> i64 {
-    let text = text.trim_matches('"');
-    let integer = text.split_once('.').map_or(text, |(integer, _)| integer);
-    integer.parse().unwrap_or(0)
 }
 
 /// Why a text is rejected.

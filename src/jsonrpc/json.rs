@@ -63,6 +63,18 @@ impl<'a> Json<'a> {
         Some(Cow::Borrowed(inner))
     }
 
+    /// The integer, which may be written with a zero fraction or an exponent: `2000.0`, `2e3`. `None` if this is no number,
+    /// has a fraction, or is out of range.
+    pub(crate) fn as_integer(self) -> Option<i64> {
+        if let Ok(integer) = self.0.parse() {
+            return Some(integer);
+        }
+        let number: f64 = self.0.parse().ok()?;
+        #[expect(clippy::cast_possible_truncation, reason = "what it cuts is seen")]
+        let integer = number as i64;
+        (integer as f64 == number && integer < i64::MAX).then_some(integer)
+    }
+
     pub(crate) fn raw(self) -> &'a RawValue {
         known(self.0)
     }
@@ -726,6 +738,31 @@ mod tests {
         let mut found = Vec::new();
         Json::trusted(text).members(|name, value| found.push((name.to_owned(), value.text())));
         found
+    }
+
+    #[test]
+    fn an_integer_may_be_written_with_a_zero_fraction_or_an_exponent() {
+        for (text, integer) in [
+            ("2000", Some(2000)),
+            ("-7", Some(-7)),
+            ("2000.0", Some(2000)),
+            ("2e3", Some(2000)),
+            ("-2.5E+1", Some(-25)),
+            ("9223372036854775807", Some(i64::MAX)),
+            ("1.5", None),
+            ("1e-3", None),
+            ("9223372036854775808", None),
+            ("1e400", None),
+            ("\"7\"", None),
+            ("null", None),
+            ("[]", None),
+        ] {
+            assert_eq!(Json::trusted(text).as_integer(), integer, "{text}");
+        }
+        // A string without its quotes may be what the parser of floats takes.
+        for text in ["inf", "NaN", "-infinity", ""] {
+            assert_eq!(Json::trusted(text).as_integer(), None, "{text}");
+        }
     }
 
     #[test]

@@ -51,9 +51,9 @@ decision_table! {
     "http_refusal" authorization(refused: Refused, connecting: bool, access: Access, again: bool, authority: Authority)
         -> Authorization;
     (Handshake)    (_)     (_)                     (_)     (_)               => EndConnection;
-    (Nothing|List) (true)  (_)                     (_)     (_)               => EndConnection;
+    (Nothing|List) (true)  (_)                     (_)     (Embedder|Nobody) => EndConnection;
     // Only what the client authorizes is sent again by itself.
-    (Nothing|List) (false) (_)                     (_)     (Client)          => Hold;
+    (Nothing|List) (_)     (_)                     (_)     (Client)          => Hold;
     (Engine)       (_)     (_)                     (_)     (Client)          => Hold;
     (Nothing)      (false) (_)                     (_)     (Embedder|Nobody) => Nothing;
     (List)         (false) (_)                     (_)     (Embedder|Nobody) => ByStatus;
@@ -96,7 +96,8 @@ pub(crate) mod challenge {
     #[cfg(feature = "oauth")]
     values! {
         /// The access token that the refused request had: none, or one when there is none now; another one than the
-        /// current one; the current one, which was issued some time ago, or just now.
+        /// current one; the current one, which the server accepted before, or another process obtained; the current one,
+        /// which is just issued: no request that bore it was answered with anything but 401.
         Token { Missing, Former, Accepted, Fresh }
 
         /// Whether an attempt is in progress that will bring a new token: none, one for the same scopes, or one that asks

@@ -403,7 +403,8 @@ decision_table! {
     (Accepted|Success)           (_)               (_)    => Deliver;
     (_)                          (Initialized)     (_)    => Received;
     (_)                          (OneWay)          (_)    => Nothing;
-    (BadRequest|NotFound|NotAllowed) (Initialize)  (None) => RefusedAsSse;
+    // A server of the older transport may answer a POST to its stream as an unknown method.
+    (BadRequest|NotFound|NotAllowed) (Initialize)  (None|MethodNotFound) => RefusedAsSse;
     (BadRequest|NotFound|NotAllowed|TooMany|Client) (ModernCall) (HeaderMismatch) => RenewHeaders;
     // A 5xx does not show the server's era, unless its error is of the modern one.
     (Unavailable|NotImplemented|Server) (Discover) (None|MethodNotFound|InvalidParams|ResourceNotFound|Other) => Refuse;

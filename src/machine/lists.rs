@@ -226,8 +226,8 @@ pub(crate) mod paging {
         /// The limit that the list reaches. `Items`: of items or bytes; a part of the page was left out.
         Limit { None, Items, Pages }
 
-        /// The cursor of the next page: none, one that is new in this list, the empty one again, or another one again.
-        Cursor { None, New, EmptyAgain, Again }
+        /// The cursor of the next page: none, one that is new in this list, or one again.
+        Cursor { None, New, Again }
     }
 
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -247,13 +247,12 @@ pub(crate) mod paging {
         (Items)      (_)                (_)     => PartAs(QuirkKind::ListLimit);
         (None|Pages) (None)             (_)     => Whole;
         // Some servers end their lists with an empty cursor.
-        (None|Pages) (EmptyAgain)       (false) => Whole;
         (None|Pages) (Again)            (false) => WholeAs(QuirkKind::CursorLoop);
         (Pages)      (New)              (_)     => PartAs(QuirkKind::ListLimit);
-        (Pages)      (EmptyAgain|Again) (true)  => PartAs(QuirkKind::ListLimit);
+        (Pages)      (Again)            (true)  => PartAs(QuirkKind::ListLimit);
         (None)       (New)              (_)     => Request;
         // Cursors are opaque: a repeated one may still lead to new items.
-        (None)       (EmptyAgain|Again) (true)  => RequestAs(QuirkKind::CursorLoop);
+        (None)       (Again)            (true)  => RequestAs(QuirkKind::CursorLoop);
     }
 }
 

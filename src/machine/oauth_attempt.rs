@@ -16,6 +16,8 @@ values! {
         /// The server has no protected-resource metadata, and authorization server metadata is requested from its origin,
         /// as 2025-03-26 says.
         Assumed,
+        /// Whether there is metadata is not known, and it is requested again after a wait.
+        Waiting,
         /// The metadata is known, and [`plan`] decides what follows.
         Planning,
         Registering,
@@ -43,6 +45,9 @@ values! {
         Next,
         /// The response leads to another place.
         Follow,
+        /// The server has no protected-resource metadata, and its authorization server is known: it is configured, or it
+        /// issued the credentials.
+        Known,
         /// There is no metadata, and the conventions of 2025-03-26 apply.
         Assume,
         /// The client is not registered.
@@ -66,7 +71,7 @@ values! {
         Exchanged,
         Signed,
         Issued,
-        /// The token request is sent again after a wait.
+        /// The request for the metadata or the token is sent again after a wait.
         Retry,
         /// The token request is sent again with the nonce that the authorization server demands.
         Renew,
@@ -82,10 +87,14 @@ values! {
     }
 
     Effect {
+        /// Look for the metadata of the resource.
+        FindResource,
         /// Request metadata from the current place.
         RequestMetadata,
         /// Look for authorization servers.
         FindServers,
+        /// Use the authorization server that is known.
+        FindKnown,
         /// Use the server's origin as the authorization server.
         AssumeOrigin,
         /// Use the default endpoints of the authorization server.
@@ -95,16 +104,18 @@ values! {
         Register,
         /// Forget the registration.
         DropClient,
+        /// Wait for the browser.
+        Enqueue,
         /// Give the user the URL.
         Browse,
         /// Send the token exchange to the identity provider.
         Exchange,
         Sign,
         RequestToken,
-        /// Start the wait before the next token request.
+        /// Start the wait before the next request.
         Pause,
-        /// Drop the exchange, and every deadline of the attempt.
-        Clear,
+        /// The URL need not be shown any more.
+        Unbrowse,
         ReportIssued,
         ReportRefused,
         ReportFailed,
@@ -116,49 +127,59 @@ state_table! {
     /// An attempt to obtain or refresh a token: the metadata of the server and of its authorization server, the
     /// registration of the client, the user, and the token request.
     "oauth_attempt" step: State, Input, Effect;
-    (Idle)                    (Begin)        => (Resource) [RequestMetadata];
+    (Idle)                    (Begin)        => (Resource) [FindResource RequestMetadata];
     (Idle)                    (BeginKnown)   => (Planning) [Plan];
     (Resource)                (Found)        => (Server) [FindServers RequestMetadata];
+    (Resource)                (Known)        => (Server) [FindKnown RequestMetadata];
     (Resource)                (Assume)       => (Assumed) [AssumeOrigin RequestMetadata];
     (Resource|Server|Assumed) (Next|Follow)  => stay [RequestMetadata];
+    (Resource|Server|Assumed) (Retry)        => (Waiting) [Pause];
+    (Waiting)                 (Paused)       => (Resource) [FindResource RequestMetadata];
     (Server|Assumed)          (Found)        => (Planning) [Plan];
     (Assumed)                 (Assume)       => (Planning) [AssumeEndpoints Plan];
     (Planning)                (Register)     => (Registering) [Register];
     (Planning)                (Browse)       => (User) [Browse];
-    (Planning)                (Queue)        => (Queued);
+    (Planning)                (Queue)        => (Queued) [Enqueue];
     (Planning)                (Exchange)     => (Exchanging) [Exchange];
     (Planning)                (Sign)         => (Signing) [Sign];
     (Planning)                (Request)      => (Token) [RequestToken];
-    (Planning|Token)          (Refused)      => (Idle) [Clear ReportRefused];
-    (Registering)             (Registered)   => (Planning) [Clear Plan];
+    (Planning|Token)          (Refused)      => (Idle) [ReportRefused];
+    (Registering)             (Registered)   => (Planning) [Plan];
     (Queued)                  (Show)         => (User) [Browse];
-    (User)                    (Code)         => (Planning) [Clear Plan];
-    (Exchanging)              (Exchanged)    => (Planning) [Clear Plan];
-    (Exchanging|Token)        (Retry)        => (Pausing) [Clear Pause];
-    (Signing)                 (Signed)       => (Token) [Clear RequestToken];
-    (Token)                   (Issued)       => (Idle) [Clear ReportIssued];
-    (Token)                   (Renew)        => (Planning) [Clear Plan];
-    (Token)                   (Unregistered) => (Planning) [Clear DropClient Plan];
+    (User)                    (Code)         => (Planning) [Unbrowse Plan];
+    (Exchanging)              (Exchanged)    => (Planning) [Plan];
+    (Exchanging|Token)        (Retry)        => (Pausing) [Pause];
+    (Signing)                 (Signed)       => (Token) [RequestToken];
+    (Token)                   (Issued)       => (Idle) [ReportIssued];
+    (Token)                   (Renew)        => (Planning) [Plan];
+    (Token)                   (Unregistered) => (Planning) [DropClient Plan];
     (Pausing)                 (Paused)       => (Planning) [Plan];
-    (Resource|Server|Assumed|Planning|Registering|Queued|User|Exchanging|Signing|Token)
-        (Fail) => (Idle) [Clear ReportFailed];
-    (Resource|Server|Assumed|Registering|Queued|User|Exchanging|Signing|Token|Pausing) (Stop) => (Idle) [Clear];
-    (Resource|Server|Assumed|Planning|Registering|Queued|User|Exchanging|Signing|Token|Pausing)
+    (User)                    (Fail)         => (Idle) [Unbrowse ReportFailed];
+    (Resource|Server|Assumed|Waiting|Planning|Registering|Queued|Exchanging|Signing|Token)
+        (Fail) => (Idle) [ReportFailed];
+    (User)                    (Stop)         => (Idle) [Unbrowse];
+    (Resource|Server|Assumed|Waiting|Registering|Queued|Exchanging|Signing|Token|Pausing) (Stop) => (Idle);
+    (Resource|Server|Assumed|Waiting|Planning|Registering|Queued|User|Exchanging|Signing|Token|Pausing)
         (Begin|BeginKnown) => ignore;
-    (Idle|Planning|Registering|Queued|User|Exchanging|Signing|Token|Pausing) (Found|Next|Follow) => ignore;
-    (Idle|Server|Planning|Registering|Queued|User|Exchanging|Signing|Token|Pausing) (Assume) => ignore;
-    (Idle|Resource|Server|Assumed|Registering|Queued|User|Exchanging|Signing|Token|Pausing)
+    (Idle|Waiting|Planning|Registering|Queued|User|Exchanging|Signing|Token|Pausing) (Found|Next|Follow) => ignore;
+    (Idle|Server|Assumed|Waiting|Planning|Registering|Queued|User|Exchanging|Signing|Token|Pausing) (Known) => ignore;
+    (Idle|Server|Waiting|Planning|Registering|Queued|User|Exchanging|Signing|Token|Pausing) (Assume) => ignore;
+    (Idle|Resource|Server|Assumed|Waiting|Registering|Queued|User|Exchanging|Signing|Token|Pausing)
         (Register|Browse|Queue|Exchange|Sign|Request) => ignore;
-    (Idle|Resource|Server|Assumed|Planning|Registering|User|Exchanging|Signing|Token|Pausing) (Show) => ignore;
-    (Idle|Resource|Server|Assumed|Planning|Queued|User|Exchanging|Signing|Token|Pausing) (Registered) => ignore;
-    (Idle|Resource|Server|Assumed|Planning|Registering|Queued|Exchanging|Signing|Token|Pausing) (Code) => ignore;
-    (Idle|Resource|Server|Assumed|Planning|Registering|Queued|User|Signing|Token|Pausing) (Exchanged) => ignore;
-    (Idle|Resource|Server|Assumed|Planning|Registering|Queued|User|Exchanging|Token|Pausing) (Signed) => ignore;
-    (Idle|Resource|Server|Assumed|Planning|Registering|Queued|User|Exchanging|Signing|Pausing)
+    (Idle|Resource|Server|Assumed|Waiting|Planning|Registering|User|Exchanging|Signing|Token|Pausing) (Show) => ignore;
+    (Idle|Resource|Server|Assumed|Waiting|Planning|Queued|User|Exchanging|Signing|Token|Pausing)
+        (Registered) => ignore;
+    (Idle|Resource|Server|Assumed|Waiting|Planning|Registering|Queued|Exchanging|Signing|Token|Pausing)
+        (Code) => ignore;
+    (Idle|Resource|Server|Assumed|Waiting|Planning|Registering|Queued|User|Signing|Token|Pausing)
+        (Exchanged) => ignore;
+    (Idle|Resource|Server|Assumed|Waiting|Planning|Registering|Queued|User|Exchanging|Token|Pausing)
+        (Signed) => ignore;
+    (Idle|Resource|Server|Assumed|Waiting|Planning|Registering|Queued|User|Exchanging|Signing|Pausing)
         (Issued|Renew|Unregistered) => ignore;
-    (Idle|Resource|Server|Assumed|Planning|Registering|Queued|User|Signing|Pausing) (Retry) => ignore;
+    (Idle|Waiting|Planning|Registering|Queued|User|Signing|Pausing) (Retry) => ignore;
     (Idle|Resource|Server|Assumed|Planning|Registering|Queued|User|Exchanging|Signing|Token) (Paused) => ignore;
-    (Idle|Resource|Server|Assumed|Registering|Queued|User|Exchanging|Signing|Pausing) (Refused) => ignore;
+    (Idle|Resource|Server|Assumed|Waiting|Registering|Queued|User|Exchanging|Signing|Pausing) (Refused) => ignore;
     (Idle|Pausing) (Fail) => ignore;
     (Idle|Planning) (Stop) => ignore;
 }
@@ -178,22 +199,35 @@ values! {
         MovedAway,
     }
 
-    /// Where else metadata may be. `Conventions`: those of 2025-03-26 apply.
-    Fallback { Place, Conventions, Nothing }
+    /// What is next if there is no metadata: another place; the authorization server that is known; the conventions of
+    /// 2025-03-26.
+    Fallback { Place, Known, Conventions, Nothing }
+
+    /// Whether the places so far have no metadata for certain. An outage is no such certainty: 5xx, 408, 429, 401, 403,
+    /// or no response.
+    Absence {
+        Certain,
+        /// One of them may have some, which is requested again.
+        Unknown,
+        /// One of them may have some, and was requested as often as it may be.
+        UnknownForLong,
+    }
 }
 
 #[rustfmt::skip]
 decision_table! {
-    /// What the response from a place of metadata means. `unreached`: this place or one before did not respond.
-    "oauth_metadata" metadata(answer: Answer, fallback: Fallback, unreached: bool) -> Input;
-    (Accepted)          (_)           (_)     => Found;
-    (Moved)             (_)           (_)     => Follow;
-    (Refused|MovedAway) (_)           (_)     => Fail;
-    (Unusable)          (Place)       (_)     => Next;
-    (Unusable)          (Conventions) (false) => Assume;
-    // Whether there is metadata is not known: the conventions might send a client's secret elsewhere.
-    (Unusable)          (Conventions) (true)  => Fail;
-    (Unusable)          (Nothing)     (_)     => Fail;
+    /// What the response from a place of metadata means.
+    "oauth_metadata" metadata(answer: Answer, fallback: Fallback, absence: Absence) -> Input;
+    (Accepted)          (_)                         (_)                      => Found;
+    (Moved)             (_)                         (_)                      => Follow;
+    (Refused|MovedAway) (_)                         (_)                      => Fail;
+    (Unusable)          (Place)                     (_)                      => Next;
+    (Unusable)          (Known|Conventions|Nothing) (Unknown)                => Retry;
+    (Unusable)          (Known)                     (Certain|UnknownForLong) => Known;
+    (Unusable)          (Conventions)               (Certain)                => Assume;
+    // The conventions might send the user, or what was issued, to another authorization server.
+    (Unusable)          (Conventions)               (UnknownForLong)         => Fail;
+    (Unusable)          (Nothing)                   (Certain|UnknownForLong) => Fail;
 }
 
 values! {

@@ -5,11 +5,17 @@ use super::table::{decision_table, state_table, values};
 
 values! {
     State {
+        /// The store was not asked yet.
+        Unread,
         /// No attempt is in progress.
         Idle,
-        /// The lock of the store is requested.
+        /// The record is requested before the first request to the server.
+        Opening,
+        /// The record is requested, without the lock.
+        Reading,
+        /// The lock of the store is requested, for a refresh.
         Acquiring,
-        /// The record is requested.
+        /// The record is requested again, with the lock.
         Loading,
         Refreshing,
         /// The refresh token was refused, and the record is requested: another process may have replaced it.
@@ -24,9 +30,16 @@ values! {
         SavingAgain,
         /// An attempt failed, and the next one is not due yet.
         Cooldown,
+        /// The user signed out, and the lock of the store is requested.
+        Leaving,
+        /// The record is requested, whose tokens are to be revoked.
+        Collecting,
+        Revoking,
     }
 
     Input {
+        /// The first request to the server is to be sent.
+        Open,
         /// A token is required: there is none, it is about to expire, or it was refused.
         Demand,
         /// A new grant is required.
@@ -35,6 +48,8 @@ values! {
         Acquired,
         /// The store has no record, or none with a token for this server.
         LoadedNothing,
+        /// There is nothing that can be used before the first request to the server, which demanded no token so far.
+        NotDemanded,
         /// The record has a token that can be used.
         LoadedToken,
         /// The record has a refresh token, and no token that can be used.
@@ -54,6 +69,8 @@ values! {
         /// The cooldown ended.
         Cooled,
         SignOut,
+        /// The tokens were revoked, as far as they can be.
+        Revoked,
     }
 
     Effect {
@@ -79,22 +96,38 @@ values! {
         StartCooldown,
         /// Stop the attempt.
         Stop,
-        /// Drop the record, in the store too, and revoke its tokens.
+        /// Drop the record, whose tokens are revoked later.
         Forget,
+        /// Revoke the tokens.
+        Revoke,
+        /// Remove the record from the store.
+        Remove,
+        /// Obtain a new grant after the sign-out.
+        Postpone,
+        /// What came up meanwhile follows.
+        Settle,
     }
 }
 
 #[rustfmt::skip]
 state_table! {
     /// The credentials for a server: they are loaded, obtained, refreshed, stored and given up. Several processes may share
-    /// the store. The lock is held from the load to the save of a refresh, and never while a user authorizes.
+    /// the store. The lock is held from the load to the save of a refresh and while tokens are revoked, and never while a
+    /// user authorizes; a stored token that is alive is used without it.
     "credentials" step: State, Input, Effect;
-    (Idle)                                 (Demand)        => (Acquiring) [Acquire];
-    (Idle|Cooldown)                        (Renounce)      => (Obtaining) [Obtain];
+    (Unread)                               (Open)          => (Opening) [Load];
+    (Unread|Idle)                          (Demand)        => (Reading) [Load];
+    (Unread|Idle|Opening|Reading|Cooldown) (Renounce)      => (Obtaining) [Obtain];
+    (Opening|Reading)                      (LoadedToken)   => (Idle) [Use];
+    (Opening|Reading)                      (LoadedRefresh) => (Acquiring) [Acquire];
+    (Opening)                              (NotDemanded|StoreFailed) => (Idle) [Settle];
+    (Opening|Reading)                      (LoadedNothing) => (Obtaining) [Obtain];
     (Acquiring)                            (Acquired)      => (Loading) [Load];
+    (Reading)                              (StoreFailed)   => (Cooldown) [ReportFailure StartCooldown];
     (Acquiring|Loading)                    (StoreFailed)   => (Cooldown) [Release ReportFailure StartCooldown];
     (Acquiring|Loading)                    (Renounce)      => (Obtaining) [Release Obtain];
     (Loading)                              (LoadedNothing) => (Obtaining) [Release Obtain];
+    (Loading|Reloading|RefreshingAgain)    (NotDemanded)   => (Idle) [DropRefresh Release Settle];
     (Loading|Reloading)                    (LoadedToken)   => (Idle) [Release Use];
     (Loading)                              (LoadedRefresh) => (Refreshing) [Refresh];
     (Refreshing|RefreshingAgain|Obtaining) (Issued)        => (Saving) [Save];
@@ -114,31 +147,54 @@ state_table! {
     (Comparing)                            (LoadedNothing) => (SavingAgain) [Save];
     (Cooldown)                             (Demand)        => stay [ReportFailure];
     (Cooldown)                             (Cooled)        => (Idle);
-    (Idle|Cooldown)                        (SignOut)       => (Idle) [Forget];
-    (Acquiring|Loading|Reloading|Saving|Comparing|SavingAgain) (SignOut) => (Idle) [Release Forget];
-    (Refreshing|RefreshingAgain)           (SignOut)       => (Idle) [Stop Release Forget];
-    (Obtaining)                            (SignOut)       => (Idle) [Stop Forget];
-    (Idle)
-        (Acquired|LoadedNothing|LoadedToken|LoadedRefresh|StoreFailed|Issued|Refused|FailedAlive|Failed|Saved|Conflict|
-         Cooled) => ignore;
+    (Unread|Idle|Opening|Reading|Cooldown) (SignOut)       => (Leaving) [Forget Acquire];
+    (Acquiring|Loading|Reloading|Saving|Comparing|SavingAgain) (SignOut) => (Leaving) [Release Forget Acquire];
+    (Refreshing|RefreshingAgain)           (SignOut)       => (Leaving) [Stop Release Forget Acquire];
+    (Obtaining)                            (SignOut)       => (Leaving) [Stop Forget Acquire];
+    (Leaving)                              (Acquired)      => (Collecting) [Load];
+    (Collecting)                           (LoadedNothing) => (Revoking) [Revoke];
+    (Leaving|Collecting)                   (StoreFailed)   => (Revoking) [Revoke];
+    (Leaving|Collecting|Revoking)          (Renounce)      => stay [Postpone];
+    (Leaving|Collecting|Revoking)          (SignOut)       => stay [Forget];
+    (Revoking)                             (Revoked)       => (Idle) [Remove Release Settle];
+    (Unread|Idle)
+        (Acquired|LoadedNothing|NotDemanded|LoadedToken|LoadedRefresh|StoreFailed|Issued|Refused|FailedAlive|Failed|
+         Saved|Conflict|Cooled|Revoked) => ignore;
+    (Idle|Opening|Reading|Acquiring|Loading|Refreshing|Reloading|RefreshingAgain|Obtaining|Saving|Comparing|SavingAgain|
+     Cooldown|Leaving|Collecting|Revoking)
+        (Open) => ignore;
+    (Opening|Reading) (Demand|Acquired|Issued|Refused|FailedAlive|Failed|Saved|Conflict|Cooled|Revoked) => ignore;
+    (Reading) (NotDemanded) => ignore;
     (Acquiring)
-        (Demand|LoadedNothing|LoadedToken|LoadedRefresh|Issued|Refused|FailedAlive|Failed|Saved|Conflict|
-         Cooled) => ignore;
-    (Loading|Reloading) (Demand|Acquired|Issued|Refused|FailedAlive|Failed|Saved|Conflict|Cooled) => ignore;
+        (Demand|LoadedNothing|NotDemanded|LoadedToken|LoadedRefresh|Issued|Refused|FailedAlive|Failed|Saved|Conflict|
+         Cooled|Revoked) => ignore;
+    (Loading|Reloading) (Demand|Acquired|Issued|Refused|FailedAlive|Failed|Saved|Conflict|Cooled|Revoked) => ignore;
     // A refresh may have used up the refresh token, so that its end is awaited, and the next challenge decides.
     (Refreshing|RefreshingAgain)
-        (Demand|Renounce|Acquired|LoadedNothing|LoadedToken|LoadedRefresh|StoreFailed|Saved|Conflict|Cooled) => ignore;
+        (Demand|Renounce|Acquired|LoadedNothing|LoadedToken|LoadedRefresh|StoreFailed|Saved|Conflict|Cooled|
+         Revoked) => ignore;
+    (Refreshing) (NotDemanded) => ignore;
     (Obtaining)
-        (Demand|Renounce|Acquired|LoadedNothing|LoadedToken|LoadedRefresh|StoreFailed|Refused|Saved|Conflict|
-         Cooled) => ignore;
+        (Demand|Renounce|Acquired|LoadedNothing|NotDemanded|LoadedToken|LoadedRefresh|StoreFailed|Refused|Saved|Conflict|
+         Cooled|Revoked) => ignore;
     (Saving|SavingAgain)
-        (Demand|Renounce|Acquired|LoadedNothing|LoadedToken|LoadedRefresh|Issued|Refused|FailedAlive|Failed|
-         Cooled) => ignore;
+        (Demand|Renounce|Acquired|LoadedNothing|NotDemanded|LoadedToken|LoadedRefresh|Issued|Refused|FailedAlive|Failed|
+         Cooled|Revoked) => ignore;
     (Comparing)
-        (Demand|Renounce|Acquired|LoadedRefresh|Issued|Refused|FailedAlive|Failed|Saved|Conflict|Cooled) => ignore;
+        (Demand|Renounce|Acquired|NotDemanded|LoadedRefresh|Issued|Refused|FailedAlive|Failed|Saved|Conflict|Cooled|
+         Revoked) => ignore;
     (Cooldown)
-        (Acquired|LoadedNothing|LoadedToken|LoadedRefresh|StoreFailed|Issued|Refused|FailedAlive|Failed|Saved|
-         Conflict) => ignore;
+        (Acquired|LoadedNothing|NotDemanded|LoadedToken|LoadedRefresh|StoreFailed|Issued|Refused|FailedAlive|Failed|Saved|
+         Conflict|Revoked) => ignore;
+    (Leaving)
+        (Demand|LoadedNothing|NotDemanded|LoadedToken|LoadedRefresh|Issued|Refused|FailedAlive|Failed|Saved|Conflict|
+         Cooled|Revoked) => ignore;
+    (Collecting)
+        (Demand|Acquired|NotDemanded|LoadedToken|LoadedRefresh|Issued|Refused|FailedAlive|Failed|Saved|Conflict|Cooled|
+         Revoked) => ignore;
+    (Revoking)
+        (Demand|Acquired|LoadedNothing|NotDemanded|LoadedToken|LoadedRefresh|StoreFailed|Issued|Refused|FailedAlive|
+         Failed|Saved|Conflict|Cooled) => ignore;
 }
 
 values! {
@@ -148,7 +204,7 @@ values! {
         /// The store has it, or there is none.
         Stored,
         Unsaved,
-        /// It is not in the store yet, and another process stored one meanwhile, which is requested.
+        /// It is not in the store yet, and another process stored or removed one meanwhile, which is requested.
         Contested,
     }
 
@@ -163,19 +219,24 @@ values! {
         Drop,
         /// Store the record once more: the store has nothing that replaces it.
         Insist,
+        /// Give the record up as well, and revoke its tokens.
+        SignOut,
     }
 }
 
 #[rustfmt::skip]
 decision_table! {
-    /// What a record in the store is to the one so far.
-    "credential_record" loaded(kept: Kept, found: Found) -> Loaded;
-    (_)         (Newer)         => Adopt;
-    (Stored)    (Known)         => Adopt;
+    /// What a record in the store is to the one so far. `refreshed`: the one so far came from the one that is gone.
+    "credential_record" loaded(kept: Kept, found: Found, refreshed: bool) -> Loaded;
+    (_)         (Newer)         (_)     => Adopt;
+    (Stored)    (Known)         (_)     => Adopt;
     // Another process gave it up.
-    (Stored)    (Nothing)       => Drop;
-    (Unsaved)   (Known|Nothing) => Keep;
-    (Contested) (Known|Nothing) => Insist;
+    (Stored)    (Nothing)       (_)     => Drop;
+    (Unsaved)   (Known|Nothing) (_)     => Keep;
+    (Contested) (Known)         (_)     => Insist;
+    (Contested) (Nothing)       (false) => Insist;
+    // The user signed out during the refresh.
+    (Contested) (Nothing)       (true)  => SignOut;
 }
 
 pub(crate) mod lock {

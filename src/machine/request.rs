@@ -135,6 +135,11 @@ state_table! {
     (Waiting) (InputGiven)                                    => (Queued)  [RequeueAnew];
     (Waiting) (InputDeclined|Declined|TimedOut|Closed)        => (Ended)   [EndInputRequired];
     (Waiting) (Cancelled)                                     => (Ended)   [EndCancelled];
+    // Its task ended without the input.
+    (Waiting) (Answered)                                      => (Ended)   [EndAnswered];
+    (Waiting) (Invalid)                                       => (Ended)   [EndInvalid];
+    // Its task goes on.
+    (Waiting) (TaskRuns)                                      => stay;
     // Required input does not depend on the connection: its state is part of the retry.
     (Waiting) (Lost)                                          => stay;
     (Waiting) (Admitted|Denied)                               => ignore;
@@ -159,7 +164,8 @@ state_table! {
     (Queued|Written|Sent|Running) (InputGiven|Declined)       => misuse;
     (Blocked) (InputGiven)                                    => misuse;
     (Queued|Written) (Answered|Invalid|InputRequired|RetryRequired|InputDeclined|Refused|Admitted|Restarted|NotRun|Expired|VersionRefused|ExpiredReplayable|LostReplayable|LostTask|TaskRuns|TaskSends) => ignore;
-    (Waiting|Blocked) (Answered|Invalid|InputRequired|TaskRuns|TaskSends) => ignore;
+    (Waiting) (InputRequired|TaskSends)                       => ignore;
+    (Blocked) (Answered|Invalid|InputRequired|TaskRuns|TaskSends) => ignore;
     (Waiting|Blocked|Running) (Write|Hand|RetryRequired|Refused|Restarted|NotRun|Expired|VersionRefused|ExpiredReplayable|Withdrawn|NotAdvertised|LostReplayable|LostTask) => ignore;
     (Ended) (Write|Hand|Answered|Invalid|InputRequired|RetryRequired|InputGiven|InputDeclined|Declined|Refused|Admitted|Denied|Restarted|NotRun|Expired|VersionRefused|ExpiredReplayable|Cancelled|Withdrawn|TimedOut|NotAdvertised|Lost|LostReplayable|LostTask|TaskRuns|TaskSends|Closed) => ignore;
 }

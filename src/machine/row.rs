@@ -143,6 +143,8 @@ kinds! {
     PingExits = "ping-exits",
     /// The server answered `server/discover`, and then no list.
     ModernSilent = "modern-silent",
+    /// A call requires the user to visit a URL whose elicitation has no id.
+    ElicitationId = "elicitation-id",
     /// The server declares that it announces changes, and refuses `subscriptions/listen`.
     ListenRefused = "listen-refused",
     /// Each request of a list causes a `list_changed`, although the list is the same.

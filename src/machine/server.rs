@@ -23,8 +23,8 @@ pub(crate) mod request {
             Sampling,
             /// `sampling/createMessage` whose tool results do not fit its tool uses.
             SamplingInvalid,
-            /// `sampling/createMessage` that violates the embedder's policy.
-            SamplingDenied,
+            /// `sampling/createMessage` or `elicitation/create` that violates the embedder's policy.
+            Denied,
             Other,
         }
 
@@ -47,7 +47,7 @@ pub(crate) mod request {
         RefuseMode,
         /// Refuse the parameters: -32602.
         RefuseParams,
-        /// Refuse by policy: -1.
+        /// Refuse by policy: -1, or -32603 for an elicitation.
         RefusePolicy,
         /// Refuse, because too many are open: -32603.
         RefuseFull,
@@ -75,10 +75,10 @@ pub(crate) mod request {
         (Legacy)       (_)     (Form|Url|Sampling) (Declared)             (true)  => RefuseFull;
         (Legacy|Input) (_)     (OtherMode)         (Declared)             (_)     => RefuseMode;
         (Legacy|Input) (_)     (SamplingInvalid)   (Declared)             (_)     => RefuseParams;
-        (Legacy|Input) (_)     (SamplingDenied)    (Declared)             (_)     => RefusePolicy;
-        (Legacy|Input) (_)     (Form|Url|OtherMode|Sampling|SamplingInvalid|SamplingDenied) (OtherMode)  (_) => RefuseMode;
-        (Legacy)       (_)     (Form|Url|OtherMode|Sampling|SamplingInvalid|SamplingDenied) (Undeclared) (_) => RefuseMethod;
-        (Input)        (_)     (Form|Url|OtherMode|Sampling|SamplingInvalid|SamplingDenied) (Undeclared) (_) => Decline;
+        (Legacy|Input) (_)     (Denied)            (Declared)             (_)     => RefusePolicy;
+        (Legacy|Input) (_)     (Form|Url|OtherMode|Sampling|SamplingInvalid|Denied) (OtherMode)  (_) => RefuseMode;
+        (Legacy)       (_)     (Form|Url|OtherMode|Sampling|SamplingInvalid|Denied) (Undeclared) (_) => RefuseMethod;
+        (Input)        (_)     (Form|Url|OtherMode|Sampling|SamplingInvalid|Denied) (Undeclared) (_) => Decline;
     }
 }
 
@@ -102,7 +102,7 @@ pub(crate) mod notification {
             ListChanged,
             /// The status of a task that a call runs as, while no request about the task is on its way.
             CallTask,
-            /// As `CallTask`, while a request about the task is on its way, or the embedder is asked for its input.
+            /// As `CallTask`, while a request about the task is on its way.
             BusyTask,
             /// The status of another task.
             OtherTask,

@@ -12,7 +12,7 @@ values! {
         Working,
         /// The server said that it had ended when it created it, and has to give the outcome.
         Done,
-        /// The embedder is asked for input.
+        /// The embedder is asked for input. It is polled meanwhile: it may end without the input.
         Asking,
         /// The input is being sent.
         Updating,
@@ -59,6 +59,8 @@ values! {
         Wait,
         /// Send `tasks/get`.
         Poll,
+        /// Send `tasks/get`, while the call waits for the embedder.
+        PollAsking,
         /// Ask the embedder for input.
         Ask,
         /// Send `tasks/update`.
@@ -102,7 +104,7 @@ state_table! {
     (Created)  (InputWanted|InputKnown|Outcome|Due|InputGiven|Updated|Fetched|Refused|Invalid|Broken|Abandoned) => ignore;
     (Working)  (Due)                          => stay       [Poll];
     (Working)  (Working|InputPending|Broken)  => stay       [Wait];
-    (Working)  (InputWanted)                  => (Asking)   [Ask];
+    (Working)  (InputWanted)                  => (Asking)   [Ask Wait];
     (Working)  (InputKnown)                   => (Updating) [Update];
     (Working)  (ResultWaits)                  => (Fetching) [Fetch];
     (Working)  (Outcome|Refused)              => (Over)     [End];
@@ -117,9 +119,12 @@ state_table! {
     (Done)     (Abandoned)                    => (Over);
     (Done)     (InputWanted|InputKnown|ResultWaits|EndedWithoutOutcome|InputGiven|Updated|Fetched) => ignore;
     (Asking)   (InputGiven)                   => (Updating) [Update];
+    (Asking)   (Due)                          => stay       [PollAsking];
+    (Asking)   (Working|InputPending|Broken)  => stay       [Wait];
+    (Asking)   (Outcome|Refused)              => (Over)     [End];
+    (Asking)   (Invalid)                      => (Over)     [Cancel EndInvalid];
     (Asking)   (Abandoned)                    => (Over)     [Cancel];
-    (Asking)   (Working|InputWanted|InputKnown|InputPending|ResultWaits|Outcome|EndedWithoutOutcome|Due) => ignore;
-    (Asking)   (Updated|Fetched|Refused|Invalid|Broken) => ignore;
+    (Asking)   (InputWanted|InputKnown|ResultWaits|EndedWithoutOutcome|Updated|Fetched) => ignore;
     (Updating) (Due)                          => stay       [Update];
     (Updating) (Broken)                       => stay       [Wait];
     (Updating) (Updated)                      => (Working)  [Wait];

@@ -232,11 +232,17 @@ fn the_lock_of_the_store_is_released_when_its_use_ends() {
     for effect in [Effect::Refresh, Effect::Obtain] {
         table.timer(|other| other == effect, Input::Failed);
     }
-    let uses = |state: State| !matches!(state, State::Idle | State::Obtaining | State::Cooldown);
+    let uses = |state: State| {
+        let free = [State::Unread, State::Idle, State::Opening, State::Reading, State::Obtaining, State::Cooldown];
+        !free.contains(&state)
+    };
+    let leaves = |state: State| matches!(state, State::Leaving | State::Collecting | State::Revoking);
     for (state, input, row) in table.cells() {
         let released = row.effects.contains(&Effect::Release);
-        assert_eq!(released, uses(state) && !uses(row.next), "{state:?} {input:?}");
-        assert!(input != Input::SignOut || row.next == State::Idle, "{state:?} outlives a sign-out");
+        // A sign-out requests it anew.
+        let ends = uses(state) && (!uses(row.next) || leaves(row.next) && !leaves(state));
+        assert_eq!(released, ends, "{state:?} {input:?}");
+        assert!(input != Input::SignOut || leaves(row.next), "{state:?} outlives a sign-out");
     }
 }
 

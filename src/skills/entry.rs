@@ -9,6 +9,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_saphyr::Error as YamlError;
 use sha2::{Digest, Sha256};
 
 use super::{SkillError, excerpt};
@@ -116,7 +117,7 @@ impl Skill {
 
     /// Compares a response to `resources/read` for one of the skill's files with the entry: size and digest, and the
     /// frontmatter if it is the `SKILL.md`. The content of a skill without digests is compared with the limits and the
-    /// frontmatter only.
+    /// frontmatter only. A frontmatter has at most 64 KiB, and as many values as bytes, counted again for each alias.
     ///
     /// # Errors
     /// [`SkillError::Unlisted`], [`SkillError::NoContent`], [`SkillError::Size`], [`SkillError::Digest`],
@@ -166,10 +167,12 @@ fn read_files(
     files: Json<'_>,
     limits: SkillLimits,
 ) -> Result<BTreeMap<Box<str>, SkillFile>, SkillError> {
-    let listed = files.elements(usize::MAX).map(|elements| elements.kept).unwrap_or_default();
-    if listed.len() > limits.files {
-        return Err(SkillError::TooManyFiles { uri: excerpt(uri), files: listed.len(), limit: limits.files });
+    let mut count = 0_usize;
+    files.each_element(|_| count = count.saturating_add(1));
+    if count > limits.files {
+        return Err(SkillError::TooManyFiles { uri: excerpt(uri), files: count, limit: limits.files });
     }
+    let listed = files.elements(count).map(|elements| elements.kept).unwrap_or_default();
     let mut files = BTreeMap::new();
     for file in listed {
         let wrong = |file: &str, why: &str| SkillError::entry(uri, format!("its file {} {why}", excerpt(file)));
@@ -232,10 +235,11 @@ fn read_digest(text: &str) -> Option<[u8; 32]> {
 /// Maximum length of a frontmatter in bytes.
 const BYTES: usize = 64 << 10;
 
-/// Maximum length of its texts in bytes, a text counted again for each alias.
-const EXPANDED: usize = 1 << 20;
+/// Maximum length of its texts, as a multiple of its own. A text counts again for each alias.
+const EXPANDED: usize = 16;
 
-/// Compares the frontmatter of a `SKILL.md` with that of its entry, member by member.
+/// Compares the frontmatter of a `SKILL.md` with that of its entry, member by member. It has at most as many values as
+/// bytes; a value counts again for each alias.
 pub(super) fn compare(uri: &str, content: &[u8], expected: &RawValue) -> Result<(), SkillError> {
     let wrong = |why: &str| SkillError::frontmatter(uri, why);
     let text = core::str::from_utf8(content).map_err(|_| wrong("the file is not UTF-8"))?;
@@ -243,9 +247,19 @@ pub(super) fn compare(uri: &str, content: &[u8], expected: &RawValue) -> Result<
     if yaml.len() > BYTES {
         return Err(wrong("it is longer than 64 KiB"));
     }
-    let options = serde_saphyr::options! { budget: serde_saphyr::budget! { max_total_scalar_bytes: EXPANDED } };
-    let found: Value = serde_saphyr::from_str_with_options(yaml, options)
-        .map_err(|error| SkillError::frontmatter(uri, format!("it is no YAML: {}", excerpt(&format!("{error}")))))?;
+    let budget = serde_saphyr::budget! {
+        max_nodes: yaml.len(),
+        max_total_scalar_bytes: yaml.len().saturating_mul(EXPANDED),
+    };
+    let options = serde_saphyr::options! { budget: budget, with_snippet: false };
+    let found: Value = serde_saphyr::from_str_with_options(yaml, options).map_err(|error| {
+        // One within an alias is wrapped.
+        if matches!(error, YamlError::Budget { .. } | YamlError::AliasError { .. }) {
+            wrong("it is no YAML of a bounded size: it is too deep, or its aliases stand for too many values or texts")
+        } else {
+            SkillError::frontmatter(uri, format!("it is no YAML: {}", excerpt(&format!("{error}"))))
+        }
+    })?;
     let expected: Value = serde_json::from_str(expected.get()).map_err(|_| wrong("the entry's is too deep"))?;
     match difference(&found, &expected) {
         None => Ok(()),

@@ -130,11 +130,11 @@ pub enum ValidationLimit {
     /// The depth of the schema.
     #[error("depth of the schema")]
     SchemaDepth,
-    /// The number of subschemas, those that are repeated by references included.
-    #[error("number of subschemas")]
+    /// The number of subschemas, those that are applied or compiled repeatedly included, or the work to compile them.
+    #[error("number or size of subschemas")]
     Subschemas,
-    /// The number of regular expressions, or their length and escape sequences.
-    #[error("number or length of regular expressions")]
+    /// The number of regular expressions, their size, or the number of their escape sequences.
+    #[error("number or size of regular expressions")]
     Patterns,
     /// The number of subschemas that apply each other.
     #[error("nesting of subschemas")]

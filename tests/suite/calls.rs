@@ -142,6 +142,44 @@ fn progress_is_reported_ten_times_a_second_at_most() {
     assert_eq!(host.session.stats().left_out, 990);
 }
 
+/// A token that the embedder gives is a string, those of the crate are integers: `"3"` is another one than 3.
+#[test]
+fn progress_of_a_string_is_not_that_of_a_number() {
+    let mut host = ready(options(), true);
+    let (_, sent) = request(&mut host, Request::call_tool("a", None));
+    let token = &sent["params"]["_meta"]["progressToken"];
+    host.receive(progress(&json!(token.to_string()), 1));
+    assert_eq!((reported_progress(&host).len(), notifications(&host)), (0, 1));
+    host.receive(progress(&json!(token.as_u64().unwrap() as f64), 2));
+    assert_eq!(reported_progress(&host), [2]);
+}
+
+fn notifications(host: &Host) -> usize {
+    host.events.iter().filter(|event| matches!(event, Event::Notification { .. } | Event::Log { .. })).count()
+}
+
+#[test]
+fn progress_of_no_request_and_log_messages_are_limited_per_second() {
+    let log = json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": 1}});
+    for modern in [false, true] {
+        let mut options = options();
+        options.limits.notifications_per_second = 10;
+        let mut host = ready(options, modern);
+        for second in 1..=3 {
+            for done in 0..100 {
+                host.receive(progress(&json!("unknown"), done));
+                host.receive(log.clone());
+            }
+            assert_eq!(notifications(&host), 10 * second);
+            assert_eq!(host.session.stats().left_out, 190 * second as u64);
+            host.wait(Duration::from_secs(1));
+        }
+        let other = json!({"jsonrpc": "2.0", "method": "notifications/com.example/other"});
+        (0..100).for_each(|_| host.receive(other.clone()));
+        assert_eq!(notifications(&host), 130, "others are not limited");
+    }
+}
+
 #[test]
 fn tool_calls_are_sequential_if_the_options_say_so() {
     let mut serial = options();

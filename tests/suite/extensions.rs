@@ -2,7 +2,7 @@
 
 use crate::common::{Host, Server, legacy, options, tools};
 use mcp_proto::protocol::{Extension, ExtensionId, ExtensionIdError};
-use mcp_proto::{CommandError, Outcome, Request, RequestError};
+use mcp_proto::{CommandError, FailureKind, Outcome, Request, RequestError};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
@@ -117,6 +117,32 @@ fn a_result_of_an_unknown_type_does_not_answer_server_discover() {
     let result = json!({"resultType": "weird", "supportedVersions": ["2026-07-28"], "capabilities": {}});
     host.receive(json!({"jsonrpc": "2.0", "id": sent["id"], "result": result}));
     assert_eq!(host.take_methods(), ["initialize"]);
+}
+
+/// As above, of a page of a list.
+#[test]
+fn a_result_type_of_a_page_that_is_unknown_or_no_string_fails_the_list() {
+    for (kind, fails) in [
+        (json!("complete"), false),
+        (json!("weird"), true),
+        (json!("input_required"), true),
+        (json!(5), true),
+        (json!(null), true),
+        (json!({}), true),
+    ] {
+        let mut list = tools(&["a"]);
+        list["resultType"] = kind.clone();
+        let host = Host::connect(options(), &mut Server::modern(json!({"tools": {}})).result("tools/list", list));
+        assert_eq!(
+            (host.is_ready(), host.failure_kind()),
+            (!fails, fails.then_some(FailureKind::ListFailed)),
+            "{kind}"
+        );
+    }
+    let mut list = tools(&["a"]);
+    list["resultType"] = json!(5);
+    let host = Host::connect(legacy(), &mut Server::legacy(json!({"tools": {}})).result("tools/list", list));
+    assert!(host.is_ready(), "a legacy result has no type");
 }
 
 #[test]

@@ -61,7 +61,7 @@ fn instructions(host: &Host) -> &str {
 
 #[test]
 fn a_stale_description_is_requested_again_on_use() {
-    let mut described = Described::new(&json!(60_000));
+    let mut described = Described::new(&json!(60_000.0));
     let mut host = described.connect();
     let until = host.session.server_fresh_until().unwrap();
     assert_eq!(until, Time::from_millis(60_000));

@@ -91,6 +91,16 @@ fn mistakes_under_oauth_are_reported() {
         errors[0].to_string(),
         "server `s`, `oauth.redirect_port`: `70000` is no count; write a whole number, 0 or more"
     );
+    for (key, mut oauth) in
+        [("client_secret", json!({"client_secret": "x"})), ("grant", json!({"grant": "client_credentials"}))]
+    {
+        oauth["client_id"] = json!("app");
+        let errors = read(oauth.clone()).errors;
+        let expected = "the client belongs to one authorization server; name it in `oauth.issuer`";
+        assert_eq!(errors[0].to_string(), format!("server `s`, `oauth.{key}`: {expected}"));
+        oauth["issuer"] = json!("https://as.example");
+        assert!(read(oauth).errors.is_empty());
+    }
     let entry = json!({"url": "https://example.com/mcp", "oauth": {}});
     let read: Configuration = serde_json::from_value(json!({"s": entry})).unwrap();
     assert_eq!(warnings(&read), ["server `s`, `oauth`: it has no effect on a server without `auth: oauth`"]);

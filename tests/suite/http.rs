@@ -1939,6 +1939,20 @@ fn a_request_about_a_task_names_it_in_a_header() {
 }
 
 #[test]
+fn a_request_of_the_embedder_about_a_task_names_it_in_a_header() {
+    let mut enabled = options();
+    (enabled.capabilities.tasks, enabled.listen) = (true, false);
+    for method in ["tasks/get", "tasks/update", "tasks/cancel"] {
+        let tasks = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
+        let mut web = Web::connect(enabled.clone(), &mut Site::modern(tasks));
+        let params = json!({"taskId": "t\u{e9}1", "inputResponses": {}});
+        web.request(Request::new(method).with_params(&params).unwrap());
+        let sent = web.take_one();
+        assert_eq!((sent.header("mcp-method"), sent.header("mcp-name")), (Some(method), Some("=?base64?dMOpMQ==?=")));
+    }
+}
+
+#[test]
 fn a_response_over_the_total_limit_ends_its_request() {
     let mut options = legacy();
     options.limits.buffered = 4_096;

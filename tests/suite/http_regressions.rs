@@ -621,12 +621,16 @@ fn a_get_stream_redirected_to_another_origin_fails_alone() {
 }
 
 #[test]
-fn a_get_stream_is_requested_again_within_an_hour_whatever_retry_time() {
-    let mut site =
-        site().on("GET", |_| Reply::status(200).body("text/event-stream", "retry: 18446744073709551615\n\n"));
-    let mut web = Web::connect(reconnecting(legacy()), &mut site);
-    web.wait_and_serve(seconds(3_601), &mut site);
-    assert_eq!(web.count("GET"), 2);
+fn a_get_stream_is_requested_again_after_the_retry_time_and_within_a_day() {
+    for (retry, wait) in [("7200000", 7_200), ("18446744073709551615", 86_400)] {
+        let body = format!("retry: {retry}\n\n");
+        let mut site = site().on("GET", move |_| Reply::status(200).body("text/event-stream", &*body));
+        let mut web = Web::connect(reconnecting(legacy()), &mut site);
+        web.wait_and_serve(seconds(wait - 1), &mut site);
+        assert_eq!(web.count("GET"), 1);
+        web.wait_and_serve(seconds(1), &mut site);
+        assert_eq!(web.count("GET"), 2);
+    }
 }
 
 #[test]

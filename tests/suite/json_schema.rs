@@ -327,8 +327,10 @@ fn each_limit_has_a_typed_error() {
 
     let many = vec![json!({}); 10_001];
     assert_eq!(limit(&json!({"prefixItems": many}), &json!([])), ValidationLimit::Subschemas);
-    let patterns = vec![json!({"pattern": "a"}); 65];
-    assert_eq!(limit(&json!({"allOf": patterns}), &json!("a")), ValidationLimit::Patterns);
+    let patterns = |count: usize| (0..count).map(|at| json!({"pattern": format!("a|{at}")})).collect::<Vec<_>>();
+    assert_eq!(check(&json!({"allOf": patterns(64)}), &json!("a")), Ok(()));
+    assert_eq!(limit(&json!({"allOf": patterns(65)}), &json!("a")), ValidationLimit::Patterns);
+    assert_eq!(check(&json!({"allOf": vec![json!({"pattern": "a"}); 65]}), &json!("a")), Ok(()), "the same each time");
 }
 
 #[test]
@@ -340,7 +342,7 @@ fn patterns_with_many_escape_sequences_are_refused_before_they_are_translated() 
         let named = json!({"patternProperties": {repeated(unit, 8_000): {}}});
         assert_eq!(limit(&named, &json!({})), ValidationLimit::Patterns);
     }
-    let several = vec![json!({"pattern": repeated("\\d", 40)}); 32];
+    let several: Vec<_> = (0..32).map(|at| json!({"pattern": repeated("\\d", 40) + &at.to_string()})).collect();
     assert_eq!(limit(&json!({"allOf": several}), &json!("1")), ValidationLimit::Patterns);
     // A pattern in use: a semantic version.
     let version = r"^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:-((?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)(?:\.(?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*))*))?$";
@@ -348,6 +350,178 @@ fn patterns_with_many_escape_sequences_are_refused_before_they_are_translated() 
     assert_eq!(check(&schema, &json!(["1.0.0-rc.1"])), Ok(()));
     assert!(check(&schema, &json!(["1.0"])).unwrap_err().is_violation());
     assert_eq!(check(&json!({"pattern": repeated("a", 1_000)}), &json!(repeated("a", 1_000))), Ok(()));
+}
+
+/// The least work that a check is admitted with.
+fn work(schema: &Value, instance: &Value) -> u64 {
+    let (schema, instance) = (raw(schema), raw(instance));
+    let mut validator = JsonSchema::default();
+    let mut admits = |work| {
+        validator.limits.work = work;
+        validator.validate(&schema, &instance) != Err(ValidationError::Limit(ValidationLimit::Work))
+    };
+    let (mut least, mut most) = (0, 1 << 24);
+    assert!(admits(most));
+    while least < most {
+        let middle = least.midpoint(most);
+        if admits(middle) { most = middle } else { least = middle + 1 }
+    }
+    least
+}
+
+/// Ways in which a pattern is compared with a text.
+fn compared(pattern: &str, text: &str) -> [(Value, Value); 5] {
+    let named = json!({text: 1});
+    [
+        (json!({"pattern": pattern}), json!(text)),
+        (json!({"items": {"not": {"pattern": pattern}}}), json!([text])),
+        (json!({"patternProperties": {pattern: true}}), named.clone()),
+        (json!({"propertyNames": {"pattern": pattern}}), named.clone()),
+        (json!({"allOf": [{"patternProperties": {pattern: true}}], "unevaluatedProperties": true}), named),
+    ]
+}
+
+#[test]
+fn a_pattern_costs_its_compiled_states_times_the_bytes_of_texts_and_names() {
+    let long = "ab".repeat(128 << 10);
+    for (schema, instance) in compared("[ab]*a[ab]{8000}c", &long).iter().chain(&compared("[ab]*a[ab]{20}c", &long)) {
+        assert_eq!(limit(schema, instance), ValidationLimit::Work, "{schema}");
+    }
+    let costs = |count: usize, length: usize| {
+        let (pattern, text) = (format!("[ab]*a(?:[ab]{{10}}){{{count}}}c"), "ab".repeat(length / 2));
+        compared(&pattern, &text).map(|(schema, instance)| work(&schema, &instance))
+    };
+    let (once, states, bytes) = (costs(40, 500), costs(80, 500), costs(40, 1_000));
+    for ((once, states), bytes) in once.into_iter().zip(states).zip(bytes) {
+        assert!(once > 100_000);
+        for twice in [states, bytes] {
+            assert!((once * 19 / 10..once * 21 / 10).contains(&twice), "{once} {twice}");
+        }
+    }
+    // A group makes the states larger.
+    let groups = |group: &str| work(&json!({"pattern": format!("[ab]*a{}c", group.repeat(200))}), &json!("ab"));
+    assert!(groups("([ab])") > 5 * groups("(?:[ab])"));
+}
+
+#[test]
+fn patterns_in_use_are_admitted_on_many_values() {
+    let uuid = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$";
+    let time = r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|[+-]\d{2}:\d{2})$";
+    for (pattern, text, count) in [
+        (uuid, "01234567-89ab-cdef-0123-456789abcdef", 20_000),
+        (time, "2026-07-28T12:00:00Z", 20_000),
+        (r"^[\w.-]{1,255}$", "a-name.of_something", 20_000),
+        (r"^[^\s@]+@[^\s@]+\.[^\s@]+$", "somebody@example.com", 500),
+        (r"^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[\da-z.-]+)?$", "10.20.30-rc.1", 500),
+        (r"\S", "a few words", 1_000),
+    ] {
+        assert_eq!(check(&json!({"items": {"pattern": pattern}}), &json!(vec![text; count])), Ok(()), "{pattern}");
+    }
+}
+
+#[test]
+fn a_pattern_that_becomes_too_large_exceeds_a_limit() {
+    for pattern in ["(?:(?:a{100}){100}){100}", "(?:[ab]?){20000}c", r"\p{L}{100}"] {
+        for (schema, instance) in compared(pattern, "a") {
+            assert_eq!(limit(&schema, &instance), ValidationLimit::Patterns, "{schema}");
+        }
+    }
+    let together = |count: usize| (0..count).map(|at| json!({"pattern": format!("[ab]{{9000}}{at}")})).collect();
+    let together = |count: usize| json!({"allOf": Value::Array(together(count))});
+    assert_eq!(check(&together(4), &json!(1)), Ok(()));
+    assert_eq!(limit(&together(6), &json!(1)), ValidationLimit::Patterns);
+    let long = format!("[{}]", "ab".repeat(10_000));
+    assert_eq!(limit(&json!({"pattern": long}), &json!("a")), ValidationLimit::Patterns);
+}
+
+#[test]
+fn what_is_compiled_more_than_once_is_bounded() {
+    let part = |schema: Value, all: Value| {
+        let mut all = all;
+        all["$defs"] = json!({"part": schema});
+        all
+    };
+    let refs = |count: usize| vec![json!({"$ref": "#/$defs/part"}); count];
+    let wide: Map<_, _> = (0..3_000).map(|at| (at.to_string(), json!(true))).collect();
+    let large = || json!({"prefixItems": vec![json!({}); 3_000]});
+    let names = vec![json!({"propertyNames": {"$ref": "#/$defs/part"}}); 3_000];
+    for schema in [
+        // These the library would compile without end.
+        json!({"allOf": [{"properties": {"a": {"unevaluatedProperties": false, "$ref": "#"}}}]}),
+        json!({"propertyNames": {"$ref": "#"}}),
+        // These once for each reference.
+        part(json!({"properties": wide}), json!({"allOf": refs(900), "unevaluatedProperties": false})),
+        part(json!({"patternProperties": {"a": large()}}), json!({"allOf": refs(900), "unevaluatedProperties": false})),
+        part(
+            json!({"patternProperties": {"[ab]{1000}": true}}),
+            json!({"allOf": refs(900), "unevaluatedProperties": false}),
+        ),
+        part(large(), json!({"allOf": names})),
+        // The library copies the path to each subschema, and what `not` has.
+        (0..25).fold(large(), |inner, _| json!({"properties": {"a".repeat(6_000): inner}})),
+        (0..55).fold(json!({"prefixItems": vec![json!({}); 8_000]}), |inner, _| json!({"not": inner})),
+    ] {
+        assert_eq!(limit(&schema, &json!({})), ValidationLimit::Subschemas, "{:.60}", schema.to_string());
+    }
+}
+
+#[test]
+fn rows_of_embedded_resources_are_bounded() {
+    // Each resource refers to the two of the next layer, and the library compiles a resource for each row that leads to it.
+    let layers = |count: usize| {
+        let id = |layer: usize, at: usize| format!("https://a.example/{layer}/{at}");
+        let resource = |layer: usize, at: usize| {
+            let next = |to: usize| if layer < count { json!({"$ref": id(layer + 1, to)}) } else { json!({}) };
+            json!({"$id": id(layer, at), "properties": {"a": next(0), "b": next(1)}})
+        };
+        let all = (0..=count).flat_map(|layer| [resource(layer, 0), resource(layer, 1)]);
+        let defs: Map<_, _> = all.enumerate().map(|(at, resource)| (at.to_string(), resource)).collect();
+        json!({"$defs": defs, "$ref": id(0, 0)})
+    };
+    assert_eq!(check(&layers(4), &json!({"a": {"b": {}}})), Ok(()));
+    assert_eq!(limit(&layers(30), &json!({})), ValidationLimit::Subschemas);
+    let dialect = json!({"$defs": {"a": {"$id": LATEST, "not": {}}}});
+    let found = check(&dialect, &json!(1));
+    assert!(
+        matches!(found, Err(ValidationError::Schema { pointer, .. }) if &*pointer == "/$id"),
+        "a dialect stays what it is"
+    );
+}
+
+#[test]
+fn elements_are_counted_in_pairs_where_they_may_have_the_same_hash() {
+    // All have the same leaves in the same order, which is what the library hashes.
+    let nested = |count: usize| {
+        let bits = |at: usize| (0..12).map(|bit| if at >> bit & 1 == 0 { json!([]) } else { json!([[]]) }).collect();
+        (0..count).map(bits).collect::<Vec<Value>>()
+    };
+    let unique = json!({"uniqueItems": true});
+    assert_eq!(limit(&unique, &json!(nested(2_000))), ValidationLimit::Work);
+    for dialect in ["draft-04", "draft-06"] {
+        let schema = json!({"$schema": format!("http://json-schema.org/{dialect}/schema#"), "enum": nested(2_000)});
+        assert_eq!(limit(&schema, &json!(1)), ValidationLimit::Work, "the elements of `enum` must be unique");
+    }
+    let integers: Vec<_> = (0..5_000_u64).map(|at| (1 << 63) + at).collect();
+    assert_eq!(limit(&unique, &json!(integers)), ValidationLimit::Work);
+    let words: Vec<_> = (0..20_000).map(|at| at.to_string()).collect();
+    assert_eq!(check(&unique, &json!(words)), Ok(()));
+    assert_eq!(check(&unique, &json!((0..20_000).collect::<Vec<_>>())), Ok(()));
+    assert_eq!(check(&unique, &json!(nested(300))), Ok(()));
+}
+
+#[test]
+fn keywords_that_take_long_count_more() {
+    let old = "http://json-schema.org/draft-07/schema#";
+    let long = "aé".repeat(400_000);
+    for (schema, instance) in [
+        (json!({"items": {"multipleOf": 0.01}}), json!(vec![1.25; 20_000])),
+        (json!({"items": {"format": "date"}, "$schema": old}), json!(vec!["2026-07-28"; 60_000])),
+        (json!({"format": "idn-hostname", "$schema": old}), json!(long)),
+        (json!({"contentMediaType": "application/json", "$schema": old}), json!(long)),
+    ] {
+        assert_eq!(limit(&schema, &instance), ValidationLimit::Work, "{schema}");
+    }
+    assert_eq!(check(&json!({"items": {"multipleOf": 5}}), &json!(vec![10; 20_000])), Ok(()));
 }
 
 #[test]

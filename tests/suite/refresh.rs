@@ -200,9 +200,16 @@ fn a_refresh_before_the_session_is_ready_is_refused() {
 
 #[test]
 fn the_time_to_live_is_told_and_never_polled() {
-    let pages = [Some(json!(60_000)), Some(json!(5000)), Some(json!(0)), Some(json!(-7)), None];
-    let expected = [Some(60), Some(5), Some(0), Some(0), None];
-    for (ttl, expected) in pages.into_iter().zip(expected) {
+    let pages = [
+        (Some(json!(60_000)), Some(60)),
+        (Some(json!(5000)), Some(5)),
+        (Some(json!(2000.0)), Some(2)),
+        (Some(json!(0)), Some(0)),
+        (Some(json!(-7)), Some(0)),
+        (Some(json!("2000")), None),
+        (None, None),
+    ];
+    for (ttl, expected) in pages {
         let mut list = tools(&["a"]);
         list["resultType"] = json!("complete");
         if let Some(ttl) = ttl {

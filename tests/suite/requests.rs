@@ -107,11 +107,12 @@ fn requests_wait_in_order_until_the_session_is_ready() {
     let sent = host.take_sent();
     assert!(sent.len() == 4 && sent.iter().all(|message| message["method"] == "tools/call"));
     for (message, number) in sent.iter().zip(0..) {
-        reply(&mut host, &message["id"], json!(number));
+        reply(&mut host, &message["id"], json!({"number": number}));
     }
     assert_eq!(ended(&host), requests);
     for (request, number) in requests.into_iter().zip(0..) {
-        assert!(matches!(host.result_of(request), Outcome::Result(raw) if raw.get() == format!("{number}")));
+        let expected = json!({"number": number}).to_string();
+        assert!(matches!(host.result_of(request), Outcome::Result(raw) if *raw.get() == expected));
     }
 }
 
@@ -408,6 +409,10 @@ fn modern_results_are_recognized_by_their_type() {
         (json!({"resultType": "acme"}), "Error(Invalid("),
         (json!({"resultType": 5}), "Error(Invalid("),
         (json!({"resultType": null}), "Error(Invalid("),
+        (json!([]), "Error(Invalid(\"the result is no JSON object: []\")"),
+        (json!("x"), "Error(Invalid("),
+        (json!(5), "Error(Invalid("),
+        (json!(null), "Error(Invalid("),
     ] {
         let mut host = host();
         let (request, id) = ask(&mut host);
@@ -419,6 +424,9 @@ fn modern_results_are_recognized_by_their_type() {
     let (request, id) = ask(&mut host);
     reply(&mut host, &id, json!({"resultType": "input_required"}));
     assert_eq!(outcome(&host, request), "Result");
+    let (request, id) = ask(&mut host);
+    reply(&mut host, &id, json!([]));
+    assert_eq!(outcome(&host, request), "Error", "in no era a result is anything but an object");
 }
 
 #[test]

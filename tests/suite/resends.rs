@@ -91,6 +91,17 @@ fn a_request_that_a_busy_server_accepts_later_is_reported() {
     assert_eq!(attempts(&web.events, request), (vec![(2, ResendReason::Busy)], Some(2)));
 }
 
+/// A redirect is part of the same attempt.
+#[test]
+fn a_request_that_is_redirected_was_sent_once() {
+    let mut site = site();
+    let mut web = web(legacy(), &mut site);
+    let (request, exchange) = web.call("a");
+    web.reply(&exchange, Reply::status(307).with("location", "/mcp/"));
+    web.serve(&mut site);
+    assert_eq!(attempts(&web.events, request), (vec![], Some(1)));
+}
+
 #[test]
 fn a_request_of_an_expired_session_is_reported() {
     let mut site = site();

@@ -250,7 +250,29 @@ fn aliases_in_a_frontmatter_do_not_multiply_the_content() {
     let mut entry = entry();
     entry["resources"][0] = file(URI, &markdown);
     let error = read(&entry).unwrap().verify(URI, &contents(URI, &markdown)).unwrap_err();
-    assert!(matches!(error, SkillError::Frontmatter { why, .. } if why.contains("no YAML")));
+    assert!(matches!(error, SkillError::Frontmatter { why, .. } if why.contains("no YAML of a bounded size")));
+}
+
+#[test]
+fn a_frontmatter_has_at_most_as_many_values_as_bytes_with_each_alias() {
+    let why = |values: usize, aliases: usize, padding: usize| {
+        let yaml = format!(
+            "x: &x [{}]\ny: [{}]\n# {}\nmetadata",
+            "a, ".repeat(values),
+            "*x, ".repeat(aliases),
+            "-".repeat(padding)
+        );
+        let markdown = MARKDOWN.replace("metadata", &yaml);
+        let mut entry = entry();
+        entry["resources"][0] = file(URI, &markdown);
+        match read(&entry).unwrap().verify(URI, &contents(URI, &markdown)) {
+            Err(SkillError::Frontmatter { why, .. }) => String::from(why),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert!(why(20, 5, 0).contains("`x` differs"), "{}", why(20, 5, 0));
+    assert!(why(40, 40, 0).contains("aliases stand for too many values or texts"), "{}", why(40, 40, 0));
+    assert!(why(40, 40, 2_000).contains("`x` differs"), "{}", why(40, 40, 2_000));
 }
 
 #[test]

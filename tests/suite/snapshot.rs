@@ -155,12 +155,66 @@ fn the_limits_of_the_given_options_apply() {
 }
 
 #[test]
+fn url_elicitations_are_restored_in_their_order() {
+    let mut options = options();
+    (options.capabilities.elicitation, options.capabilities.elicitation_url) = (true, true);
+    options.limits.server_requests = 3;
+    let mut host = Host::connect(options, &mut server());
+    let mut number = 0;
+    let mut ask = |host: &mut Host, id: &str| {
+        number += 1;
+        let params = json!({"mode": "url", "elicitationId": id, "url": "https://x/a", "message": "sign in"});
+        host.receive(json!({"jsonrpc": "2.0", "id": number, "method": "elicitation/create", "params": params}));
+        host.receive(json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": number}}));
+    };
+    ["a", "b", "c", "a"].iter().for_each(|id| ask(&mut host, id));
+    host.session = moved(&host.session, Messages::new(), Moved::WithTransport);
+    host.events.clear();
+    // `b` is the oldest: `a` was asked for again.
+    ask(&mut host, "d");
+    for id in ["a", "b", "c", "d", "a"] {
+        let params = json!({"elicitationId": id});
+        host.receive(json!({"jsonrpc": "2.0", "method": "notifications/elicitation/complete", "params": params}));
+    }
+    let completed = host.events.iter().filter_map(|event| match event {
+        Event::ElicitationComplete { id, .. } => Some(&**id),
+        _ => None,
+    });
+    assert_eq!(completed.collect::<Vec<_>>(), ["a", "c", "d"]);
+}
+
+#[test]
 fn the_time_of_the_last_input_is_known() {
     let mut client = Client::new(Messages::new(), options(), 1);
     client.open(Time::from_millis(77)).unwrap();
     let snapshot = client.snapshot(Secrets::Included);
     assert_eq!((snapshot.time(), snapshot.secrets()), (Time::from_millis(77), Secrets::Included));
     assert!(!format!("{snapshot:?}").contains("state"));
+}
+
+#[test]
+fn a_restored_client_is_ready_without_the_event() {
+    let is_event = |event: &Event| matches!(event, Event::Ready);
+    let (host, _) = client_with_calls();
+    let mut client = moved(&host.session, Messages::new(), Moved::WithTransport);
+    client.handle_timeout(host.now);
+    let events: Vec<_> = std::iter::from_fn(|| client.poll()).collect();
+    assert!(client.is_ready() && !events.iter().any(|it| matches!(it, Action::Event(event) if is_event(event))));
+
+    let mut site = Site::legacy(json!({"tools": {}})).result("tools/list", tools(&["a"]));
+    let mut web = Web::connect(options(), &mut site);
+    web.events.clear();
+    web.session = moved(&web.session, Http::new(URL).unwrap(), Moved::WithoutTransport);
+    web.collect();
+    web.serve(&mut site);
+    assert!(web.is_ready() && !web.events.iter().any(is_event), "the session goes on");
+
+    let mut host = client_with_calls().0;
+    host.events.clear();
+    host.session = moved(&host.session, Messages::new(), Moved::WithoutTransport);
+    assert!(!host.session.is_ready());
+    reconnect(&mut host, &mut server());
+    assert!(host.events.iter().any(is_event), "the connection is another one");
 }
 
 #[test]

@@ -233,6 +233,23 @@ fn a_notification_of_a_foreign_subscription_changes_nothing() {
 }
 
 #[test]
+fn a_notification_of_a_change_that_nobody_asked_for_changes_nothing() {
+    let mut silent = options();
+    silent.listen = false;
+    let capabilities = json!({"tools": {"listChanged": true}, "resources": {"subscribe": true}});
+    let mut host = Host::connect(silent, &mut Server::modern(capabilities).result("tools/list", tools(&["a"])));
+    assert!(host.is_ready());
+    host.take_sent();
+    host.events.clear();
+    for (method, params) in [("tools/list_changed", json!({})), ("resources/updated", json!({"uri": "x://a"}))] {
+        host.receive(json!({"jsonrpc": "2.0", "method": format!("notifications/{method}"), "params": params}));
+    }
+    host.receive(json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
+    host.wait(seconds(100));
+    assert_eq!((host.take_sent(), host.events.len(), host.session.stats().left_out), (vec![], 0, 3));
+}
+
+#[test]
 fn a_legacy_server_may_name_any_subscription() {
     let mut server = Server::legacy(json!({"tools": {"listChanged": true}})).result("tools/list", tools(&["a"]));
     let mut host = Host::connect(legacy(), &mut server);

@@ -241,8 +241,6 @@ fn the_input_that_a_task_requires_is_requested_once_and_sent_with_an_update() {
     let inputs = json!({"who": form(), "where": {"method": "roots/list"}});
     reply(&mut host, &poll, task("complete", "input_required", json!({"inputRequests": inputs})));
     assert_eq!(input_requests(&host), ["who"], "the engine answers the request for roots");
-    host.wait(seconds(30));
-    assert!(host.take_sent().is_empty(), "not polled while the user answers");
     let accept = raw(&json!({"action": "accept", "content": {"name": "x"}}));
     host.session.provide(host.now, id, [("who", &*accept)]).unwrap();
     host.collect();
@@ -278,6 +276,209 @@ fn the_input_that_a_task_requires_is_requested_once_and_sent_with_an_update() {
     reply(&mut host, &poll, task("complete", "completed", json!({"result": done()})));
     assert_eq!(result(&host, id), done());
     assert!(!host.events.iter().any(|event| matches!(event, Event::Resending { .. })), "the call itself is sent once");
+}
+
+/// A call whose task requires a form, which the embedder is asked for.
+fn asking(options: Options) -> (Host, RequestId) {
+    let mut host = ready(options, modern_server());
+    let (id, poll) = polled(&mut host);
+    reply(&mut host, &poll, requiring_form(json!({"who": form()})));
+    assert_eq!((input_requests(&host), host.take_sent().len()), (vec!["who".to_owned()], 0));
+    (host, id)
+}
+
+fn requiring_form(inputs: Value) -> Value {
+    task("complete", "input_required", json!({"inputRequests": inputs}))
+}
+
+fn not_listening(mut options: Options) -> Options {
+    options.listen = false;
+    options
+}
+
+fn has_finished(host: &Host) -> bool {
+    host.events.iter().any(|event| matches!(event, Event::Finished { .. }))
+}
+
+#[test]
+fn a_task_is_polled_while_the_user_is_asked() {
+    let (mut host, id) = asking(not_listening(with_tasks(options())));
+    for report in [requiring_form(json!({"who": form()})), working(), requiring_form(json!({"more": form()}))] {
+        host.wait(millis(1999));
+        assert!(host.take_sent().is_empty(), "at the interval of the server");
+        host.wait(millis(1));
+        let poll = host.take_one();
+        assert_eq!((&poll["method"], &poll["params"]["taskId"]), (&json!("tasks/get"), &json!("t-1")));
+        assert!(poll["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"]["extensions"][TASKS].is_object());
+        host.wait(seconds(30));
+        assert!(host.take_sent().is_empty(), "one poll at a time");
+        reply(&mut host, &poll, report);
+    }
+    assert!(!has_finished(&host));
+    assert_eq!(input_requests(&host), ["who"], "further input is asked for after this one");
+    // The input comes while a poll is on its way, whose response changes nothing any more.
+    host.wait(seconds(2));
+    let poll = host.take_one();
+    let accept = raw(&json!({"action": "accept", "content": {}}));
+    host.session.provide(host.now, id, [("who", &*accept)]).unwrap();
+    host.collect();
+    let update = host.take_one();
+    assert_eq!(update["method"], "tasks/update");
+    reply(&mut host, &poll, requiring_form(json!({"who": form(), "more": form()})));
+    reply(&mut host, &update, json!({"resultType": "complete"}));
+    assert_eq!(input_requests(&host), ["who"]);
+    host.wait(seconds(2));
+    let poll = host.take_one();
+    reply(&mut host, &poll, requiring_form(json!({"who": form(), "more": form()})));
+    assert_eq!(input_requests(&host), ["who", "more"]);
+    assert!(host.session.quirks().is_empty());
+}
+
+#[test]
+fn a_task_may_end_while_the_user_is_asked() {
+    let given: [(&str, &RawValue); 0] = [];
+    let done = task("complete", "completed", json!({"result": done()}));
+    let failed = task("complete", "failed", json!({"error": {"code": -32603, "message": "too late"}}));
+    let cancelled = task("complete", "cancelled", json!({"statusMessage": "too late"}));
+    let other = json!({"taskId": "t-2", "status": "working"});
+    for (report, ends, cancels) in [
+        (Ok(done.clone()), "Result(", false),
+        (Ok(failed), "Error(Server(", false),
+        (Ok(cancelled), "Error(Task(Cancelled", false),
+        (Ok(other), "Error(Task(OtherTask", true),
+        (Err(-32602), "Error(Server(", false),
+    ] {
+        let (mut host, id) = asking(not_listening(with_tasks(options())));
+        host.wait(seconds(2));
+        let poll = host.take_one();
+        match report {
+            Ok(report) => reply(&mut host, &poll, report),
+            Err(code) => refuse(&mut host, &poll, code),
+        }
+        let outcome = format!("{:?}", host.result_of(id));
+        assert!(outcome.starts_with(ends), "{outcome}");
+        assert_eq!(host.session.provide(host.now, id, given), Err(CommandError::UnknownRequest));
+        assert_eq!(host.take_methods(), if cancels { &["tasks/cancel"][..] } else { &[] });
+        host.wait(seconds(60));
+        assert!(host.take_without_cancellations().is_empty(), "it is not polled any more");
+    }
+    // By a notification, but not while a poll is on its way: its response tells the same.
+    let mut server = modern_server();
+    let mut host = Host::connect(with_tasks(options()), &mut server);
+    let (id, sent) = call(&mut host);
+    reply(&mut host, &sent, task("task", "working", json!({})));
+    let listen = host.take_one();
+    host.receive(server.answer(&listen).remove(0));
+    let notify = |host: &mut Host, mut params: Value| {
+        params["_meta"] = json!({"io.modelcontextprotocol/subscriptionId": listen["id"]});
+        host.receive(json!({"jsonrpc": "2.0", "method": "notifications/tasks", "params": params}));
+    };
+    notify(&mut host, requiring_form(json!({"who": form()})));
+    assert_eq!(input_requests(&host), ["who"]);
+    host.wait(seconds(2));
+    let poll = host.take_one();
+    notify(&mut host, done.clone());
+    assert!(!has_finished(&host));
+    reply(&mut host, &poll, requiring_form(json!({"who": form()})));
+    notify(&mut host, done);
+    assert!(matches!(host.result_of(id), Outcome::Result(_)));
+}
+
+#[test]
+fn polls_of_a_task_whose_user_is_asked_survive_silence_and_the_connection() {
+    let (mut host, id) = asking(not_listening(reconnecting(with_tasks(options()))));
+    host.wait(seconds(2));
+    let silent = host.take_one();
+    host.wait(seconds(60));
+    let cancel = host.take_one();
+    assert_eq!((&cancel["method"], &cancel["params"]["requestId"]), (&json!("notifications/cancelled"), &silent["id"]));
+    // Late, and with the type that some servers give to a status.
+    reply(&mut host, &silent, task("task", "working", json!({})));
+    assert!(host.take_sent().is_empty(), "a task that is followed is not cancelled");
+    host.wait(seconds(2));
+    assert_eq!(host.take_one()["method"], "tasks/get");
+
+    host.close_transport();
+    host.wait(seconds(3));
+    host.transport(Transport::Opened);
+    let done = task("complete", "completed", json!({"result": done()}));
+    let mut server = modern_server().result("tasks/get", done);
+    host.serve(&mut server);
+    assert!(host.is_ready() && !has_finished(&host), "the input does not depend on the connection");
+    host.wait(seconds(2));
+    host.serve(&mut server);
+    assert!(matches!(host.result_of(id), Outcome::Result(_)));
+    assert_eq!(server.received("tools/call"), 0);
+}
+
+#[test]
+fn a_task_of_an_earlier_run_is_resumed_by_its_id() {
+    let mut host = modern();
+    let (id, poll) = start(&mut host, Request::resume_task("t-1"));
+    assert_eq!((&poll["method"], &poll["params"]["taskId"]), (&json!("tasks/get"), &json!("t-1")));
+    assert!(poll["params"]["_meta"].get("progressToken").is_none());
+    let again = host.session.request(host.now, Request::resume_task("t-1"));
+    assert_eq!(again, Err(CommandError::TaskFollowed));
+    reply(&mut host, &poll, task("complete", "working", json!({"statusMessage": "half"})));
+    assert_eq!(status_events(&host), [(TaskStatus::Working, Some("half".into()))]);
+    host.wait(seconds(2));
+    let poll = host.take_one();
+    reply(&mut host, &poll, requiring_form(json!({"who": form()})));
+    assert_eq!(input_requests(&host), ["who"]);
+    let accept = raw(&json!({"action": "accept", "content": {}}));
+    host.session.provide(host.now, id, [("who", &*accept)]).unwrap();
+    host.collect();
+    let update = host.take_one();
+    reply(&mut host, &update, json!({"resultType": "complete"}));
+    // It takes longer than a request without progress may.
+    for _ in 0..60 {
+        host.wait(seconds(2));
+        let poll = host.take_one();
+        reply(&mut host, &poll, working());
+    }
+    host.wait(seconds(2));
+    let poll = host.take_one();
+    reply(&mut host, &poll, task("complete", "completed", json!({"result": done()})));
+    assert_eq!(result(&host, id), done());
+    assert!(
+        host.events.iter().any(|event| matches!(event, Event::Finished { attempts: 0, .. })),
+        "it was not sent again"
+    );
+
+    // Unknown to the server, and cancelled.
+    let (id, poll) = start(&mut host, Request::resume_task("t-1"));
+    refuse(&mut host, &poll, -32602);
+    assert_eq!(error(&host, id).code(), Some(-32602));
+    let (id, poll) = start(&mut host, Request::resume_task("t-1"));
+    reply(&mut host, &poll, working());
+    host.session.cancel(host.now, id).unwrap();
+    host.collect();
+    assert!(matches!(host.result_of(id), Outcome::Cancelled));
+    assert_eq!(host.take_methods(), ["tasks/cancel"]);
+
+    // It needs the capability on both sides, and waits for the connection.
+    let mut host = ready(options(), modern_server());
+    let undeclared = host.session.request(host.now, Request::resume_task("t-1"));
+    assert_eq!(undeclared, Err(CommandError::NotDeclared { capability: "tasks".into() }));
+    let mut plain = Server::modern(json!({"tools": {}})).result("tools/list", tools(&["a"]));
+    let mut host = Host::connect(with_tasks(options()), &mut plain);
+    let unknown = host.session.request(host.now, Request::resume_task("t-1"));
+    assert!(matches!(unknown, Err(CommandError::NotAdvertised { .. })), "{unknown:?}");
+    let mut host = Host::open(with_tasks(options()));
+    let id = host.session.request(host.now, Request::resume_task("t-1")).unwrap();
+    let done = task("complete", "completed", json!({"result": done()}));
+    let mut server = modern_server().result("tasks/get", done);
+    host.serve(&mut server);
+    assert!(matches!(host.result_of(id), Outcome::Result(_)));
+}
+
+#[test]
+fn the_status_of_a_resumed_task_is_announced_on_the_listen_stream() {
+    let mut host = ready(with_tasks(options()), modern_server());
+    host.session.request(host.now, Request::resume_task("t-1")).unwrap();
+    host.collect();
+    let listen = host.take_sent().into_iter().find(|message| message["method"] == "subscriptions/listen").unwrap();
+    assert_eq!(listen["params"]["notifications"]["taskIds"], json!(["t-1"]));
 }
 
 #[test]
@@ -384,9 +585,11 @@ fn a_task_without_an_end_is_cancelled_at_the_maximum_time_of_its_call() {
 fn a_poll_without_a_response_ends_with_the_call() {
     let mut host = modern();
     let (id, _) = polled(&mut host);
-    host.wait(seconds(700));
+    host.wait(seconds(600));
     assert!(matches!(host.result_of(id), Outcome::TimedOut(_)));
     assert_eq!(host.take_methods(), ["tasks/cancel"]);
+    host.wait(seconds(100));
+    assert_eq!(host.take_methods(), ["notifications/cancelled"], "of `tasks/cancel`, which was not answered either");
 }
 
 #[test]
@@ -749,6 +952,18 @@ fn a_legacy_task_that_requires_input_sends_its_requests_while_its_result_is_requ
 }
 
 #[test]
+fn a_legacy_task_of_an_earlier_run_is_resumed_by_its_id() {
+    let mut host = requiring();
+    let (id, poll) = start(&mut host, Request::resume_task("t-1"));
+    assert_eq!((&poll["method"], &poll["params"]), (&json!("tasks/get"), &json!({"taskId": "t-1"})));
+    reply(&mut host, &poll, legacy_task("completed"));
+    let fetch = host.take_one();
+    assert_eq!((&fetch["method"], &fetch["params"]), (&json!("tasks/result"), &json!({"taskId": "t-1"})));
+    reply(&mut host, &fetch, done());
+    assert_eq!(result(&host, id), done());
+}
+
+#[test]
 fn a_legacy_task_ends_with_the_answer_to_the_request_for_its_result() {
     for status in ["completed", "failed", "cancelled"] {
         let mut host = requiring();
@@ -794,7 +1009,9 @@ fn a_call_cancelled_before_its_task_is_known_cancels_the_task_later() {
     let cancel = host.take_one();
     assert_eq!((&cancel["method"], &cancel["params"]), (&json!("tasks/cancel"), &json!({"taskId": "t-1"})));
     host.wait(Duration::from_secs(120));
-    assert!(host.take_sent().is_empty(), "a cancellation without an answer is forgotten");
+    let given_up = host.take_one();
+    let named = (&given_up["method"], &given_up["params"]["requestId"]);
+    assert_eq!(named, (&json!("notifications/cancelled"), &cancel["id"]), "the request, not the task, timed out");
 }
 
 #[test]

@@ -1296,11 +1296,11 @@ fn events_named(name: &str, message: &Value) -> String {
 
 #[test]
 fn retry_sets_the_reconnect_delay() {
-    for (retry, wait) in [(Some(4000), 4000), (Some(30_000), 30_000), (Some(150), 150)] {
+    const DAY: u64 = 24 * 3_600_000;
+    for (retry, wait) in [(4000, 4000), (30_000, 30_000), (150, 150), (7_200_000, 7_200_000), (3 * DAY, DAY)] {
         let mut web = ready(&mut site());
         let stream = web.last("GET");
-        let retry: Option<u64> = retry;
-        web.body(&stream, format!("retry: {}\n\n", retry.unwrap()));
+        web.body(&stream, format!("retry: {retry}\n\n"));
         web.end(&stream);
         web.wait(millis(wait - 1));
         assert!(web.take().is_empty(), "{wait}");
@@ -1719,15 +1719,20 @@ fn http_with_sse_follows_a_refused_initialize() {
     }
 }
 
-/// JSON that is not JSON-RPC is not a response to `initialize`.
+/// JSON that is not JSON-RPC is not a response to `initialize`, and a server that does not know `initialize` may take it by
+/// the older transport only.
 #[test]
 fn http_with_sse_follows_a_refused_initialize_with_a_json_body() {
-    for body in
-        [json!({"error": "Not Found"}), json!({"detail": "Method Not Allowed"}), json!({"error": {"type": "x"}})]
-    {
+    for (status, body) in [
+        (405, json!({"error": "Not Found"})),
+        (405, json!({"detail": "Method Not Allowed"})),
+        (405, json!({"error": {"type": "x"}})),
+        (400, json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32601, "message": "Method not found"}})),
+        (404, json!({"jsonrpc": "2.0", "id": 1, "error": {"code": -32601, "message": "Method not found"}})),
+    ] {
         let mut web = Web::open(legacy());
         let initialize = web.take_one();
-        web.reply(&initialize, Reply::json(405, &body));
+        web.reply(&initialize, Reply::json(status, &body));
         let stream = web.take_named("GET");
         web.reply(&stream, Reply::stream(ENDPOINT));
         serve_over_sse(&mut web, &stream, &mut site());
@@ -1821,12 +1826,9 @@ fn http_with_sse_is_tried_once() {
 
 #[test]
 fn http_with_sse_is_not_tried_if_initialize_has_a_response() {
-    for (status, code, message) in [
-        (400, -32602, "Unsupported protocol version"),
-        (404, -32601, "Method not found"),
-        (405, -32000, "Method not allowed."),
-        (400, -32000, "no"),
-    ] {
+    for (status, code, message) in
+        [(400, -32602, "Unsupported protocol version"), (405, -32000, "Method not allowed."), (400, -32000, "no")]
+    {
         let mut site = site().on("initialize", move |it| Reply::json(status, &it.error(code, message)));
         let web = Web::connect(legacy(), &mut site);
         assert_failed(&web, FailureKind::HandshakeRejected, &[message]);

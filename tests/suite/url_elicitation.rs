@@ -1,7 +1,7 @@
 //! Elicitation at a URL, in both eras.
 
 use crate::common::{Host, Server, legacy, options, tools};
-use mcp_proto::{CommandError, Event, InputRequest, Options, Outcome, Request, RequestError, RequestId};
+use mcp_proto::{CommandError, Event, InputRequest, Options, Outcome, QuirkKind, Request, RequestError, RequestId};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
@@ -109,10 +109,8 @@ fn a_call_whose_urls_are_declined_ends_with_the_servers_error() {
 fn an_error_without_valid_urls_ends_the_call() {
     let mut form = elicitation("e");
     form["mode"] = json!("form");
-    let mut nameless = elicitation("e");
-    nameless.as_object_mut().unwrap().remove("elicitationId");
     let many: Vec<_> = (0..65).map(|at| elicitation(&format!("e-{at}"))).collect();
-    for elicitations in [json!([]), json!({}), json!(null), json!([form]), json!([nameless]), json!([1]), json!(many)] {
+    for elicitations in [json!([]), json!({}), json!(null), json!([form]), json!([1]), json!(many)] {
         let mut host = ready(with_urls(legacy()), false);
         let (id, sent) = call(&mut host);
         refuse(&mut host, &sent, elicitations);
@@ -128,6 +126,71 @@ fn an_error_without_valid_urls_ends_the_call() {
         let (id, sent) = call(&mut host);
         refuse(&mut host, &sent, elicitations);
         assert!(matches!(host.result_of(id), Outcome::Error(error) if error.code() == Some(-32042)));
+    }
+}
+
+/// rust-sdk #1383
+#[test]
+fn elicitation_id_that_is_missing_is_replaced_by_one_of_the_client() {
+    let nameless = |url: &str| json!({"mode": "url", "url": url, "message": "sign in"});
+    let mut host = ready(with_urls(legacy()), false);
+    let (id, sent) = call(&mut host);
+    refuse(&mut host, &sent, json!([nameless("https://x/1"), elicitation("url-1"), nameless("https://x/2")]));
+    let keys: Vec<_> = required_input(&host).into_iter().map(|input| input.key).collect();
+    assert_eq!(keys.iter().map(|key| &**key).collect::<Vec<_>>(), ["url-2", "url-1", "url-3"]);
+    assert_eq!(host.quirks(), [QuirkKind::ElicitationId]);
+    for id in ["url-1", "url-2"] {
+        complete(&mut host, id);
+    }
+    assert_eq!(completed(&host), [("url-1".to_owned(), Some(id))], "the server does not know the client's ids");
+    let accept = raw(r#"{"action": "accept"}"#);
+    host.session.provide(host.now, id, keys.iter().map(|key| (&**key, &*accept))).unwrap();
+    host.collect();
+    assert_eq!(host.take_one()["method"], "tools/call");
+}
+
+#[test]
+fn elicitations_per_minute_are_limited() {
+    let ask = |host: &mut Host, mode: &str| {
+        host.events.clear();
+        let params = json!({"mode": mode, "elicitationId": "e", "url": "https://x", "message": "m"});
+        host.receive(json!({"jsonrpc": "2.0", "id": "s", "method": "elicitation/create", "params": params}));
+        let asked = host.events.iter().any(|event| matches!(event, Event::ServerRequest { .. }));
+        (asked, host.take_sent().pop().map(|answer| answer["error"].clone()))
+    };
+    let refused =
+        json!({"code": -32603, "message": "refused by the client's policy: at most 2 requests a minute are allowed"});
+    let mut limited = with_urls(legacy());
+    limited.elicitations_per_minute = Some(2);
+    let mut host = ready(limited, false);
+    assert_eq!(ask(&mut host, "form"), (true, None));
+    host.wait(std::time::Duration::from_secs(30));
+    assert_eq!(ask(&mut host, "url"), (true, None));
+    for mode in ["form", "url"] {
+        assert_eq!(ask(&mut host, mode), (false, Some(refused.clone())));
+    }
+    host.wait(std::time::Duration::from_secs(30));
+    assert_eq!(ask(&mut host, "form"), (true, None));
+    assert_eq!(ask(&mut host, "form"), (false, Some(refused)));
+
+    // In the modern era the call ends with the reason. Those of one result are counted together.
+    let mut limited = with_urls(options());
+    limited.elicitations_per_minute = Some(2);
+    let mut host = ready(limited, true);
+    for (count, asked) in [(3, false), (2, true), (1, false)] {
+        host.events.clear();
+        let (id, sent) = call(&mut host);
+        let form = json!({"method": "elicitation/create", "params": {"message": "m"}});
+        let wanted: serde_json::Map<_, _> = (0..count).map(|key| (key.to_string(), form.clone())).collect();
+        let result = json!({"resultType": "input_required", "inputRequests": wanted});
+        host.receive(json!({"jsonrpc": "2.0", "id": sent["id"], "result": result}));
+        assert_eq!(required_input(&host).len(), if asked { count } else { 0 });
+        if !asked {
+            let outcome = host.result_of(id);
+            assert!(
+                matches!(outcome, Outcome::Error(RequestError::Invalid(why)) if why.contains("2 requests a minute"))
+            );
+        }
     }
 }
 

@@ -164,7 +164,10 @@ pub(super) const SHORTEST_RETRY: Duration = Duration::from_millis(100);
 /// The maximum of these waits.
 const LONGEST_RETRY: Duration = Duration::from_secs(60);
 
-/// The maximum wait that a server may set.
+/// The maximum wait that the `retry` field of a stream may set.
+pub(super) const LONGEST_STREAM_RETRY: Duration = Duration::from_secs(24 * 3600);
+
+/// The maximum wait that `Retry-After` may set.
 pub(super) const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(3600);
 
 /// How long an exchange may stay open after its request was answered.
@@ -778,12 +781,12 @@ impl Http {
 }
 
 impl Http {
-    /// Exchanges whose proofs were signed are sent; those whose proofs were not are over.
-    pub(super) fn send_signed(&mut self, engine: &mut Engine) {
-        while let Some((id, is_signed)) = self.tokens.next_signed() {
+    /// Exchanges that waited for the token or a proof are sent; those whose proofs were not signed are over.
+    pub(super) fn send_ready(&mut self, engine: &mut Engine) {
+        while let Some((id, is_ready)) = self.tokens.next_ready() {
             if self.exchanges.get(id).is_none_or(|it| !matches!(it.reply, Reply::Unsent)) {
                 self.tokens.forget(id);
-            } else if is_signed {
+            } else if is_ready {
                 engine.queue_action(Output::Exchange(id.0));
             } else if let Some(it) = self.take(engine, id) {
                 let why = "the proof of possession was not signed";
@@ -795,16 +798,15 @@ impl Http {
         }
     }
 
-    /// Sends an exchange, or has its proof signed first.
-    pub(super) fn ready_to_send(&mut self, id: ExchangeId) -> bool {
+    /// Whether an exchange can be sent, and does not wait for the record of the store or for its proof.
+    pub(super) fn ready_to_send(&mut self, engine: &Engine, id: ExchangeId) -> bool {
         let Some(it) = self.exchanges.get(id) else { return false };
         let method = match &it.purpose {
             ExchangeKind::Message(_) => "POST",
             ExchangeKind::Stream | ExchangeKind::Resume(..) | ExchangeKind::Sse => "GET",
             ExchangeKind::DeleteFormer(..) | ExchangeKind::Delete(_) => "DELETE",
         };
-        let is_endpoint = matches!(it.purpose, ExchangeKind::Message(_)) && self.sse.endpoint().is_some();
-        self.tokens.prepare(id, method, &it.url, is_endpoint)
+        self.tokens.prepare(engine.now(), id, method, &it.url)
     }
 }
 
@@ -1006,7 +1008,7 @@ impl Operate for Http {
     }
 
     fn settle(&mut self, engine: &mut Engine) {
-        self.send_signed(engine);
+        self.send_ready(engine);
         self.drain(engine);
         if engine.stage() == Stage::Closed {
             self.tokens.close();
@@ -1049,7 +1051,7 @@ impl Operate for Http {
             match engine.poll() {
                 Some(Output::Exchange(exchange)) => {
                     let exchange = ExchangeId(exchange);
-                    if self.ready_to_send(exchange)
+                    if self.ready_to_send(engine, exchange)
                         && let Some(request) = self.hand_over(engine, exchange)
                     {
                         return Some(HttpAction::Request(request));

@@ -3,6 +3,7 @@
 //! [The guide](crate::guide::http) has a complete loop.
 
 mod action;
+mod challenge;
 mod connection;
 mod exchange;
 mod refusal;

@@ -46,19 +46,19 @@ impl Tokens {
         None
     }
 
-    pub(super) const fn prepare(&mut self, _: ExchangeId, _: &str, _: &Uri, _: bool) -> bool {
+    pub(super) const fn prepare(&mut self, _: Time, _: ExchangeId, _: &str, _: &Uri) -> bool {
         true
     }
 
     pub(super) const fn present(&mut self, _: ExchangeId, _: &mut HeaderMap, _: &mut Sent) {}
 
-    pub(super) const fn next_signed(&mut self) -> Option<(ExchangeId, bool)> {
+    pub(super) const fn next_ready(&mut self) -> Option<(ExchangeId, bool)> {
         None
     }
 
     pub(super) fn forget(&mut self, _: ExchangeId) {}
 
-    pub(super) fn on_head(&mut self, _: StatusCode, _: &HeaderMap) {}
+    pub(super) fn on_head(&mut self, _: Time, _: Sent, _: StatusCode, _: &HeaderMap) {}
 
     pub(super) fn authority(
         &mut self,
@@ -83,7 +83,7 @@ impl Tokens {
         None
     }
 
-    pub(super) const fn next_verdict(&mut self) -> Option<Result<(), Box<str>>> {
+    pub(super) const fn pop_verdict(&mut self) -> Option<Result<(), Box<str>>> {
         None
     }
 }

@@ -5,9 +5,10 @@ use alloc::format;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use http::header::{CONTENT_LENGTH, DATE, HeaderName, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::header::{CONTENT_LENGTH, DATE, HeaderName, LOCATION, RETRY_AFTER};
 use http::{HeaderMap, StatusCode};
 
+use super::challenge::challenges_in;
 use super::connection::{LONGEST_RETRY_AFTER, REFUSAL_BYTES, RETRY};
 use super::response::Kind;
 use crate::binding::address::{Address, resolve};
@@ -68,13 +69,7 @@ impl Refusal {
 
     pub(super) fn new(status: StatusCode, headers: &HeaderMap, url: &Address) -> Self {
         let retry_after = headers.contains_key(RETRY_AFTER).then(|| retry_after(headers).unwrap_or(RETRY));
-        let mut challenges = Vec::new();
-        for value in headers.get_all(WWW_AUTHENTICATE).iter().filter_map(|value| value.to_str().ok()) {
-            for challenge in http_auth::parser::ChallengeParser::new(value).map_while(Result::ok) {
-                let params = challenge.params.iter().map(|(name, value)| ((*name).into(), value.to_unescaped().into()));
-                challenges.push(Challenge::new(challenge.scheme, params.collect()));
-            }
-        }
+        let challenges = challenges_in(headers);
         let location = headers.get(LOCATION).and_then(|location| resolve(url, location.as_bytes()));
         let length = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.trim().parse().ok());
         Self { status, retry_after, challenges, location, length, body: Vec::new() }

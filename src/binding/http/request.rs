@@ -96,6 +96,7 @@ fn mirror(headers: &mut HeaderMap, message: &Outgoing, about: Carried<'_>, catal
     let member = match method {
         method::TOOLS_CALL | method::PROMPTS_GET => "name",
         method::RESOURCES_READ => "uri",
+        method::TASKS_GET | method::TASKS_UPDATE | method::TASKS_CANCEL if about.task.is_none() => "taskId",
         _ => return headers.extend(about.task.map(|task| (NAME, encode(task)))),
     };
     let Some(params) = about.params.map(Json::from) else { return };

@@ -11,7 +11,9 @@ use http::header::{CONTENT_TYPE, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, StatusCode};
 
 use super::action::{Broken, ExchangeId};
-use super::connection::{EXCERPT, Http, LONGEST_RETRY_AFTER, REDIRECTS, REFUSAL_BYTES, RETRY, Refused, SHORTEST_RETRY};
+use super::connection::{
+    EXCERPT, Http, LONGEST_RETRY_AFTER, LONGEST_STREAM_RETRY, REDIRECTS, REFUSAL_BYTES, RETRY, Refused, SHORTEST_RETRY,
+};
 use super::exchange::{Due, Exchange, ExchangeKind, Paused, Reply, ResumePoint};
 use super::refusal::{
     Held, Refusal, error_class, error_in, error_to, is_initialized, is_known_expiry, refusal_text, says_no_session,
@@ -91,7 +93,7 @@ impl Http {
     /// Takes the head of a response.
     pub(super) fn head(&mut self, engine: &mut Engine, id: ExchangeId, status: StatusCode, headers: &HeaderMap) {
         let Some(it) = self.exchanges.get(id) else { return };
-        self.tokens.on_head(status, headers);
+        self.tokens.on_head(engine.now(), it.sent, status, headers);
         let over = it.purpose.request().is_some_and(|request| !engine.is_sent(request));
         let purpose = self.purpose(engine, &it.purpose);
         self.unreached = false;
@@ -265,7 +267,7 @@ impl Http {
                 // Does nothing if the exchange ended with the event before.
                 self.event(engine, id, event.name, event.data);
             }
-            Item::Retry(wait) => retry = Some(wait.min(LONGEST_RETRY_AFTER)),
+            Item::Retry(wait) => retry = Some(wait.min(LONGEST_STREAM_RETRY)),
         });
         let Some(it) = self.exchanges.get_mut(id) else { return };
         events.retry = retry;
@@ -935,7 +937,7 @@ impl Http {
 
     /// Reports the result of the authorization to held requests and messages. Returns whether there was a result.
     pub(super) fn on_verdict(&mut self, engine: &mut Engine) -> bool {
-        let Some(verdict) = self.tokens.next_verdict() else { return false };
+        let Some(verdict) = self.tokens.pop_verdict() else { return false };
         let (requests, messages) = match self.tokens.waiting() {
             Some(waiting) => (core::mem::take(&mut waiting.requests), core::mem::take(&mut waiting.messages)),
             None => Default::default(),

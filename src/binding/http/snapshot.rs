@@ -1,5 +1,6 @@
 //! Saves the binding, and restores it (feature `snapshot`).
 
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
@@ -112,6 +113,14 @@ impl Persist for Http {
         }
         if state.url.is_none() {
             state.exchanges.set_address(&self.url);
+        }
+        // What waited for the token or a proof is prepared anew.
+        let as_exchange = |output: &Output| if let Output::Exchange(id) = output { Some(*id) } else { None };
+        let queued: BTreeSet<u64> = engine.pending().filter_map(as_exchange).collect();
+        for (id, it) in state.exchanges.iter() {
+            if matches!(it.reply, Reply::Unsent) && !queued.contains(&id.0) {
+                engine.queue_action(Output::Exchange(id.0));
+            }
         }
         Ok(self.with_state(state))
     }

@@ -2,7 +2,7 @@
 
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -36,6 +36,8 @@ pub(super) struct Tokens {
 #[derive(Clone, Debug)]
 struct Joined {
     authorization: Authorization,
+    /// Exchanges that wait for the record of the store.
+    loading: VecDeque<ExchangeId>,
     /// Exchanges whose proofs are being signed.
     signing: BTreeMap<SignId, ExchangeId>,
     /// What exchanges present that were not polled yet.
@@ -47,6 +49,7 @@ impl Tokens {
     pub(super) fn set(&mut self, authorization: Authorization) {
         self.joined = Some(Box::new(Joined {
             authorization,
+            loading: VecDeque::new(),
             signing: BTreeMap::new(),
             ready: BTreeMap::new(),
             waiting: Waiting::default(),
@@ -95,8 +98,9 @@ impl Tokens {
         self.joined.as_mut()?.authorization.poll().map(HttpAction::OAuth)
     }
 
-    /// Prepares what an exchange presents. Returns whether it can be sent: not before its proof is signed.
-    pub(super) fn prepare(&mut self, exchange: ExchangeId, method: &str, url: &Uri, is_endpoint: bool) -> bool {
+    /// Prepares what an exchange presents. Returns whether it can be sent: not before the record of the store is loaded,
+    /// and its proof signed.
+    pub(super) fn prepare(&mut self, now: Time, exchange: ExchangeId, method: &str, url: &Uri) -> bool {
         let Some(joined) = &mut self.joined else { return true };
         if let Some((presented, _)) = joined.ready.get(&exchange) {
             if joined.authorization.is_current(*presented) {
@@ -104,8 +108,12 @@ impl Tokens {
             }
             joined.ready.remove(&exchange);
         }
-        match joined.authorization.credential(method, url, is_endpoint) {
+        match joined.authorization.credential(now, method, url) {
             Credential::Nothing => true,
+            Credential::Loading => {
+                joined.loading.push_back(exchange);
+                false
+            }
             Credential::Headers(presented, headers) => {
                 joined.ready.insert(exchange, (presented, headers));
                 true
@@ -125,10 +133,16 @@ impl Tokens {
         }
     }
 
-    /// The next exchange whose proof the embedder signed, or did not: whether it can be sent.
-    pub(super) fn next_signed(&mut self) -> Option<(ExchangeId, bool)> {
+    /// The next exchange that waited: for the record, which was loaded, or for its proof, which the embedder signed, or did
+    /// not. Says whether it can be sent.
+    pub(super) fn next_ready(&mut self) -> Option<(ExchangeId, bool)> {
         let joined = self.joined.as_mut()?;
-        let (id, proved) = joined.authorization.take_proof()?;
+        if !joined.authorization.holds_requests()
+            && let Some(exchange) = joined.loading.pop_front()
+        {
+            return Some((exchange, true));
+        }
+        let (id, proved) = joined.authorization.pop_proof()?;
         let exchange = joined.signing.remove(&id)?;
         match proved {
             Proved::Signed(presented, headers) => {
@@ -149,9 +163,9 @@ impl Tokens {
     }
 
     /// The head of a response came.
-    pub(super) fn on_head(&mut self, status: StatusCode, headers: &HeaderMap) {
+    pub(super) fn on_head(&mut self, now: Time, sent: Sent, status: StatusCode, headers: &HeaderMap) {
         if let Some(joined) = &mut self.joined {
-            joined.authorization.take_nonce(status.is_success(), headers);
+            joined.authorization.on_head(now, sent.presented, status, headers);
         }
     }
 
@@ -169,7 +183,7 @@ impl Tokens {
         joined.authorization.set_modern(is_modern);
         let forbidden = refusal.status == StatusCode::FORBIDDEN;
         let taken = if again {
-            joined.authorization.take_refusal(now, sent.presented, forbidden, &refusal.challenges)
+            joined.authorization.on_refusal(now, sent.presented, forbidden, &refusal.challenges)
         } else {
             Err(joined.authorization.deny(forbidden, &refusal.challenges))
         };
@@ -208,8 +222,8 @@ impl Tokens {
     }
 
     /// The result for requests that wait: there is a token, or why there is none.
-    pub(super) fn next_verdict(&mut self) -> Option<Result<(), Box<str>>> {
-        let verdict = self.joined.as_mut()?.authorization.take_verdict()?;
+    pub(super) fn pop_verdict(&mut self) -> Option<Result<(), Box<str>>> {
+        let verdict = self.joined.as_mut()?.authorization.pop_verdict()?;
         Some(verdict.map_err(|error| format!("{error}").into()))
     }
 }
@@ -226,8 +240,11 @@ pub(super) fn mask(authorization: &Authorization, event: &mut Event) {
         Event::Quirk(quirk) => hide(&mut quirk.detail),
         Event::Refreshed { outcome: RefreshOutcome::Failed(why), .. }
         | Event::Subscription { outcome: Err(why), .. }
-        | Event::ServerRequestEnded { reason: Some(why), .. }
-        | Event::Unauthorized { why, .. } => hide(why),
+        | Event::ServerRequestEnded { reason: Some(why), .. } => hide(why),
+        Event::Unauthorized { why, challenges, .. } => {
+            hide(why);
+            challenges.iter_mut().flat_map(|challenge| &mut challenge.params).for_each(|(_, value)| hide(value));
+        }
         Event::Finished { .. }
         | Event::Closed { .. }
         | Event::Refreshed { .. }

@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
+use core::time::Duration;
 
 use http::{HeaderMap, StatusCode};
 use zeroize::Zeroizing;
@@ -105,8 +106,8 @@ impl AuthorizationUrl {
         &self.url
     }
 
-    /// Where the browser is redirected. If a client is used that was registered in an earlier run, it is the redirect URI
-    /// of that run, whose port may differ.
+    /// Where the browser is redirected: the redirect URI that the client is registered with, at the host and port of
+    /// [`OAuthOptions::redirect_uri`](super::OAuthOptions::redirect_uri) if both are loopback addresses.
     pub fn redirect_uri(&self) -> &str {
         &self.redirect_uri
     }
@@ -249,10 +250,14 @@ pub enum OAuthEvent {
     /// There is no token, and the requests that wait for one fail. If it is a step-up that failed, the token before it
     /// is still there.
     Failed(OAuthError),
+    /// The challenge of the server names metadata that may not be requested. The well-known places are requested instead.
+    ChallengeIgnored(Box<str>),
     /// The record in the store cannot be read, and is replaced.
     RecordUnreadable,
     /// The record was not stored, so that it is lost when this process ends.
     NotStored,
+    /// A token of credentials that were given up was not revoked, and may still be valid. Says which one, and why.
+    NotRevoked(Box<str>),
 }
 
 /// What was granted.
@@ -405,8 +410,15 @@ pub enum OAuthInput<'a> {
         /// What came of it.
         saved: SaveOutcome,
     },
+    /// The wall clock, when the process slept, or the clock was set.
+    Clock {
+        /// The time since the Unix epoch.
+        unix: Duration,
+    },
     /// A new grant is requested, even if there is a token or an attempt just failed.
     Authorize,
+    /// The user gave up the sign-in that is in progress. Credentials stay.
+    Cancel,
     /// The credentials are given up: removed from the store, and revoked if the authorization server supports it.
     SignOut,
 }
@@ -423,7 +435,9 @@ impl fmt::Debug for OAuthInput<'_> {
             Self::Acquired { .. } => "Acquired",
             Self::Loaded { .. } => "Loaded",
             Self::Saved { .. } => "Saved",
+            Self::Clock { .. } => "Clock",
             Self::Authorize => "Authorize",
+            Self::Cancel => "Cancel",
             Self::SignOut => "SignOut",
         })
     }

@@ -18,12 +18,12 @@ use super::action::{
     StoreId, TokenId, excerpt,
 };
 use super::attempt::{Attempt, End, Hint, Task};
-use super::core::{Core, Read, Signing};
-use super::credentials::{Access, Answer, Credentials, Need, Record, Revocation, Signal, union};
+use super::core::{Core, Read, Signing, WallClock};
+use super::credentials::{Answer, Credentials, LONGEST_SCOPES, Need, Revocation, Signal, union};
 use super::options::{Flow, OAuthConfigError, OAuthOptions};
 use super::place::{LONGEST, Place};
 use super::proof::{self, Credential, Presented, Proofs, Proved, nonce_in, proof_input, signed};
-use super::secret::hide;
+use super::secret::Entropy;
 use crate::Time;
 use crate::client::Challenge;
 use crate::machine::http_refusal::challenge::{Progress, Step, Token, insufficient_scope, unauthorized};
@@ -32,9 +32,6 @@ use crate::machine::oauth_credentials::{Input, State};
 
 /// Bytes of a redirect.
 const LONGEST_REDIRECT: usize = 64 << 10;
-
-/// A token counts as just issued for this long, or until it expires.
-const FRESH: Duration = Duration::from_secs(60);
 
 /// A refusal for lack of authorization.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,7 +84,7 @@ impl fmt::Debug for Authorization {
         f.debug_struct("Authorization")
             .field("server", &self.core.server)
             .field("credentials", &self.credentials.state)
-            .field("attempt", &self.attempt.state)
+            .field("attempt", &self.attempt.state())
             .finish_non_exhaustive()
     }
 }
@@ -106,8 +103,9 @@ impl Authorization {
         now: Time,
         unix: Duration,
     ) -> Result<Self, OAuthConfigError> {
-        options.check()?;
-        let server = Place::parse(server).ok_or(OAuthConfigError::ServerUrl)?;
+        let server = Self::checked(server, &options)?;
+        let entropy = Entropy::new(entropy);
+        entropy.check()?;
         let mut credentials = Credentials::default();
         if options.stored {
             credentials.set_stored();
@@ -123,8 +121,9 @@ impl Authorization {
         })
     }
 
-    /// The next action; `None` if there is none until the next input.
+    /// The next action; `None` if there is none until the next input. With a store, the first one loads the record.
     pub fn poll(&mut self) -> Option<OAuthAction> {
+        self.step(Input::Open);
         self.core.outbox.pop_front()
     }
 
@@ -146,14 +145,31 @@ impl Authorization {
         self.attempt.is_modern = is_modern;
     }
 
+    /// Reports the wall clock: `unix` is the time since the Unix epoch at `now`. It is to be reported when the process
+    /// slept, and when the clock was set, because the expiry of tokens and the times in assertions and proofs follow it.
+    pub fn handle_clock(&mut self, now: Time, unix: Duration) {
+        let now = self.core.now.max(now);
+        self.core.clock = WallClock::new(now, unix);
+        self.advance(now);
+    }
+
     /// Requests a new grant, even if there is a token or an attempt just failed.
     pub fn authorize(&mut self, now: Time) {
         self.advance(now);
         self.step(Input::Renounce);
     }
 
-    /// Gives the credentials up: removes them from the store, and revokes the tokens if the authorization server
-    /// supports it.
+    /// The user gave up the sign-in that is in progress: the attempt fails, and requests that wait for it end. Credentials
+    /// stay. Nothing happens if no user is asked, or if the user authorized already.
+    pub fn cancel(&mut self, now: Time) {
+        self.advance(now);
+        let end = self.attempt.cancel(&mut self.core, Stage::Authorization, "the sign-in was cancelled");
+        self.ended(end);
+    }
+
+    /// Gives the credentials up: no request has the token from now on. Those of the store are loaded under its lock, their
+    /// tokens are revoked if the authorization server supports it, and they are removed. What could not be revoked is
+    /// reported by [`NotRevoked`](super::OAuthEvent::NotRevoked).
     pub fn sign_out(&mut self, now: Time) {
         self.advance(now);
         self.is_replaced = false;
@@ -164,7 +180,8 @@ impl Authorization {
     /// The head of a response came.
     pub fn handle_head(&mut self, now: Time, exchange: OAuthExchangeId, status: StatusCode, headers: &HeaderMap) {
         self.advance(now);
-        if let Some(exchange) = self.attempt.exchange_mut(exchange) {
+        let of_attempt = self.attempt.exchange_mut(exchange);
+        if let Some(exchange) = of_attempt.or_else(|| self.revocation.exchange_mut(exchange)) {
             exchange.head(status, headers);
         }
     }
@@ -182,8 +199,10 @@ impl Authorization {
     /// A response ended.
     pub fn handle_end(&mut self, now: Time, exchange: OAuthExchangeId) {
         self.advance(now);
-        if self.revocation.has(exchange) {
-            return self.revocation.ended(&mut self.core);
+        if let Some(revocation) = self.revocation.exchange_mut(exchange) {
+            let status = revocation.status;
+            let is_done = self.revocation.handle_end(&mut self.core, status);
+            return self.revoked(is_done);
         }
         let end = self.attempt.handle_end(&mut self.core, exchange);
         self.ended(end);
@@ -192,13 +211,13 @@ impl Authorization {
     /// An exchange failed: nobody was reached, or it broke. `why` are the words of the HTTP client.
     pub fn handle_failure(&mut self, now: Time, exchange: OAuthExchangeId, why: &str) {
         self.advance(now);
-        if self.revocation.has(exchange) {
-            return self.revocation.ended(&mut self.core);
+        let why = excerpt(&crate::text::shown_in(why));
+        if self.revocation.exchange_mut(exchange).is_some() {
+            let is_done = self.revocation.ended(&mut self.core, Some(&why));
+            return self.revoked(is_done);
         }
-        if self.attempt.exchange.take_if(|it| it.id == exchange).is_some() {
-            let end = self.attempt.broke(&mut self.core, &excerpt(&crate::text::shown_in(why)));
-            self.ended(end);
-        }
+        let end = self.attempt.handle_failure(&mut self.core, exchange, &why);
+        self.ended(end);
     }
 
     /// The user's browser was redirected to this URL, path with a query, or query; a person may have pasted it. Returns
@@ -226,6 +245,8 @@ impl Authorization {
             OAuthInput::Acquired { id, acquired } => self.handle_acquired(now, id, acquired),
             OAuthInput::Loaded { id, record } => self.handle_loaded(now, id, record),
             OAuthInput::Saved { id, saved } => self.handle_saved(now, id, saved),
+            OAuthInput::Cancel => self.cancel(now),
+            OAuthInput::Clock { unix } => self.handle_clock(now, unix),
             OAuthInput::Authorize => self.authorize(now),
             OAuthInput::SignOut => self.sign_out(now),
         }
@@ -233,7 +254,7 @@ impl Authorization {
     }
 
     /// What requests that wait are told, once.
-    pub(crate) fn take_verdict(&mut self) -> Option<Result<(), OAuthError>> {
+    pub(crate) fn pop_verdict(&mut self) -> Option<Result<(), OAuthError>> {
         self.core.verdict.take()
     }
 
@@ -246,6 +267,8 @@ impl Authorization {
     pub fn handle_signature(&mut self, now: Time, id: SignId, signature: &[u8]) {
         self.advance(now);
         self.proof_signed(id, signature);
+        let is_done = self.revocation.handle_signature(&mut self.core, id, signature);
+        self.revoked(is_done);
         let end = self.attempt.handle_signature(&mut self.core, id, signature);
         self.ended(end);
     }
@@ -261,10 +284,10 @@ impl Authorization {
     /// The record was loaded: `Ok(None)` if there is none, `Err` if the store failed.
     pub fn handle_loaded(&mut self, now: Time, id: StoreId, loaded: Result<Option<&[u8]>, ()>) {
         self.advance(now);
-        if self.credentials.take_answer(id, Answer::Loaded) {
+        if self.credentials.on_answer(id, Answer::Loaded) {
             let input = match loaded {
                 Ok(record) => self.credentials.handle_loaded(&mut self.core, record),
-                Err(()) => Input::StoreFailed,
+                Err(()) => self.credentials.store_failed(),
             };
             self.step(input);
         }
@@ -273,7 +296,7 @@ impl Authorization {
     /// The record was stored, or was not.
     pub fn handle_saved(&mut self, now: Time, id: StoreId, saved: SaveOutcome) {
         self.advance(now);
-        if self.credentials.take_answer(id, Answer::Saved) {
+        if self.credentials.on_answer(id, Answer::Saved) {
             let input = self.credentials.handle_saved(saved);
             self.step(input);
         }
@@ -284,7 +307,8 @@ impl Authorization {
         self.core.now = self.core.now.max(now);
         let end = self.attempt.handle_timeout(&mut self.core);
         self.ended(end);
-        self.revocation.handle_timeout(&mut self.core);
+        let is_done = self.revocation.handle_timeout(&mut self.core);
+        self.revoked(is_done);
         self.expire_proofs();
         // When the cooldown after a failed refresh ends, the next refresh may be due.
         for _ in 0..2 {
@@ -307,13 +331,24 @@ impl Authorization {
                         inputs.extend(end.map(|end| self.credentials.handle_end(&self.core, end)));
                     }
                     Signal::Stop => self.attempt.stop(&mut self.core),
-                    Signal::Revoke(record) => self.revocation.begin(&mut self.core, *record),
+                    Signal::Revoke(record) => {
+                        if !self.revocation.begin(&mut self.core, *record) {
+                            inputs.push_back(Input::Revoked);
+                        }
+                    }
                 }
             }
         }
     }
 
-    pub(super) fn ended(&mut self, end: Option<End>) {
+    /// The revocation went on; `is_done` if no token is left.
+    fn revoked(&mut self, is_done: bool) {
+        if is_done {
+            self.step(Input::Revoked);
+        }
+    }
+
+    fn ended(&mut self, end: Option<End>) {
         if let Some(end) = end {
             let input = self.credentials.handle_end(&self.core, end);
             self.step(input);
@@ -330,18 +365,21 @@ impl Authorization {
         (is_ours && record.bound_to.is_none()).then_some((token, header))
     }
 
-    /// What a request to the MCP server presents. A URL to which the server redirected, `is_endpoint` excepted, has to be
-    /// under the resource that the token was issued for: the server may redirect to a path of another tenant, which has
-    /// tokens of its own. An endpoint that an event names replaces the URL of a server, wherever its origin has it.
-    pub(crate) fn credential(&mut self, method: &str, url: &Uri, is_endpoint: bool) -> Credential {
+    /// What a request to the MCP server presents. Its URL has to be under the resource that the token was issued for: the
+    /// server may redirect, or name an endpoint, to a path of another tenant, which has tokens of its own.
+    pub(crate) fn credential(&mut self, now: Time, method: &str, url: &Uri) -> Credential {
+        self.advance(now);
+        self.step(Input::Open);
+        if self.holds_requests() {
+            return Credential::Loading;
+        }
         let (Some(token), Some(record)) = (self.credentials.access.token(), self.credentials.record.as_ref()) else {
             return Credential::Nothing;
         };
         let resource = Place::parse(&record.resource);
         let resource = resource.as_ref().unwrap_or(&self.core.server);
         let is_own = |place: &Place| {
-            place.is_same_origin(&self.core.server)
-                && (is_endpoint || resource.covers(place) || self.core.server.covers(place))
+            place.is_same_origin(&self.core.server) && (resource.covers(place) || self.core.server.covers(place))
         };
         let Some(place) = Place::parse(&format!("{url}")).filter(is_own) else { return Credential::Nothing };
         let presented = Presented { token, nonce: self.proofs.nonce, nonce_demanded: self.proofs.nonce_demanded };
@@ -364,6 +402,11 @@ impl Authorization {
                 Credential::Signing(id)
             }
         }
+    }
+
+    /// Whether the first requests wait for the record of the store.
+    pub(crate) const fn holds_requests(&self) -> bool {
+        self.credentials.is_opening
     }
 
     /// Whether what was prepared for a request has the current token.
@@ -401,13 +444,26 @@ impl Authorization {
     }
 
     /// The next proof that the embedder signed, or did not.
-    pub(crate) fn take_proof(&mut self) -> Option<(SignId, Proved)> {
+    pub(crate) fn pop_proof(&mut self) -> Option<(SignId, Proved)> {
         self.proofs.done.pop()
     }
 
+    /// The MCP server answered a request that bore this token with anything but 401. A client that has this authorization
+    /// reports it by itself.
+    pub fn handle_accepted(&mut self, now: Time, token: TokenId) {
+        self.advance(now);
+        if self.credentials.access.token() == Some(token) {
+            self.credentials.is_accepted = true;
+            self.is_replaced = false;
+        }
+    }
+
     /// The head of a response of the MCP server came: it may have a nonce for further proofs (RFC 9449, section 8.2).
-    pub(crate) fn take_nonce(&mut self, is_accepted: bool, headers: &HeaderMap) {
-        if is_accepted {
+    pub(crate) fn on_head(&mut self, now: Time, sent: Option<Presented>, status: StatusCode, headers: &HeaderMap) {
+        if let Some(sent) = sent.filter(|_| status != StatusCode::UNAUTHORIZED) {
+            self.handle_accepted(now, sent.token);
+        }
+        if status.is_success() {
             self.proofs.nonce_demanded = false;
         }
         if let Some(nonce) = nonce_in(headers).filter(|nonce| self.core.nonces.server.as_ref() != Some(nonce)) {
@@ -442,7 +498,7 @@ impl Authorization {
     }
 
     /// The MCP server refused a request of the client that has this authorization. Returns what follows.
-    pub(crate) fn take_refusal(
+    pub(crate) fn on_refusal(
         &mut self,
         now: Time,
         sent: Option<Presented>,
@@ -487,7 +543,6 @@ impl Authorization {
             }
             Step::Renew => {
                 self.require(hint, Need::Request);
-                self.is_replaced = false;
                 self.step_ups.forget(&self.credentials.hint);
                 self.refuse_token();
                 self.step(Input::Demand);
@@ -503,6 +558,10 @@ impl Authorization {
                 self.step(Input::Renounce);
             }
             Step::Refuse => {
+                if status == Status::Unauthorized {
+                    // It is not renewed either: the server accepts no token.
+                    self.credentials.access.refuse();
+                }
                 let OAuthError { stage, reason } = refusal(status, param("scope"), param("error_description"));
                 let error = OAuthError { stage, reason: self.without_secrets(&reason).into() };
                 return Err(match status {
@@ -559,22 +618,23 @@ impl Authorization {
 
     fn token_class(&self, sent: Option<TokenId>) -> Token {
         let Some(current) = self.credentials.access.token() else { return Token::Missing };
-        if sent != Some(current) {
-            return Token::Former;
-        }
-        let life = self.credentials.record.as_ref().and_then(|record| record.expires).map(|(_, life)| life);
-        let fresh = life.map_or(FRESH, |life| FRESH.min(Duration::from_secs(life.max(1))));
-        match self.credentials.issued_at {
-            Some(at) if self.core.now.since(at) < fresh => Token::Fresh,
-            Some(_) | None => Token::Accepted,
+        match self.credentials.is_accepted {
+            _ if sent != Some(current) => Token::Former,
+            true => Token::Accepted,
+            false => Token::Fresh,
         }
     }
 
     fn progress(&self) -> Progress {
         match self.credentials.state {
-            State::Idle | State::Cooldown => Progress::Idle,
+            State::Unread | State::Idle | State::Cooldown => Progress::Idle,
             State::Obtaining => Progress::Authorizing,
-            State::Acquiring
+            State::Opening
+            | State::Reading
+            | State::Leaving
+            | State::Collecting
+            | State::Revoking
+            | State::Acquiring
             | State::Loading
             | State::Refreshing
             | State::Reloading
@@ -594,8 +654,13 @@ impl Authorization {
 
     /// Whether options fit a server.
     pub(crate) fn check(server: &str, options: &OAuthOptions) -> Result<(), OAuthConfigError> {
-        options.check()?;
-        Place::parse(server).map(|_| ()).ok_or(OAuthConfigError::ServerUrl)
+        Self::checked(server, options).map(drop)
+    }
+
+    fn checked(server: &str, options: &OAuthOptions) -> Result<Place, OAuthConfigError> {
+        let server = Place::parse(server).ok_or(OAuthConfigError::ServerUrl)?;
+        options.check(&server)?;
+        Ok(server)
     }
 
     /// From now on the browser belongs to several authorizations: a URL is shown after [`show`](Self::show).
@@ -604,13 +669,14 @@ impl Authorization {
     }
 
     pub(crate) fn browser(&self) -> BrowserUse {
-        match self.attempt.state {
+        match self.attempt.state() {
             oauth_attempt::State::Queued => BrowserUse::Wanted,
             oauth_attempt::State::User => BrowserUse::Shown,
             oauth_attempt::State::Idle
             | oauth_attempt::State::Resource
             | oauth_attempt::State::Server
             | oauth_attempt::State::Assumed
+            | oauth_attempt::State::Waiting
             | oauth_attempt::State::Planning
             | oauth_attempt::State::Registering
             | oauth_attempt::State::Exchanging
@@ -623,33 +689,26 @@ impl Authorization {
     /// The browser is free for the attempt. The user's time begins now.
     pub(crate) fn show(&mut self, now: Time) {
         self.advance(now);
-        let end = self.attempt.step(&mut self.core, oauth_attempt::Input::Show);
+        let end = self.attempt.show(&mut self.core);
         self.ended(end);
     }
 
     /// The client is closed, so that nothing waits for the user any more, and no token is renewed.
     pub(crate) fn close(&mut self) {
-        self.credentials.access = Access::Missing;
+        self.credentials.close();
         // A refresh is not interrupted, and neither is the exchange of a code: what they sent is used up.
-        if self.attempt.task.is_some() && self.attempt.goal() == Goal::User && self.attempt.code.is_none() {
-            let end = self.attempt.fail(&mut self.core, "the client was closed");
-            self.ended(end);
-        }
+        let end = self.attempt.cancel(&mut self.core, Stage::Authorization, "the client was closed");
+        self.ended(end);
     }
 
     /// Whether credentials are being obtained, refreshed or stored.
     pub(crate) const fn is_busy(&self) -> bool {
-        !matches!(self.credentials.state, State::Idle | State::Cooldown)
+        !matches!(self.credentials.state, State::Unread | State::Idle | State::Cooldown)
     }
 
     /// A text of the MCP server without the secrets that it could know.
     pub(crate) fn without_secrets<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        let record = self.credentials.record.iter().flat_map(Record::secrets);
-        let mut secrets = record.chain(&self.credentials.used).peekable();
-        if secrets.peek().is_none() {
-            return Cow::Borrowed(text);
-        }
-        Cow::Owned(hide(text, secrets).into_string())
+        self.credentials.without_secrets(text)
     }
 }
 
@@ -709,13 +768,13 @@ fn own_challenge(challenges: &[Challenge]) -> Option<&Challenge> {
 
 /// What a challenge says, if it is not too long.
 fn hint_of(metadata: Option<&str>, scopes: Option<&str>) -> Result<Hint, OAuthError> {
-    let long = |name: &str, value: Option<&str>| {
-        let is_long = value.is_some_and(|value| value.len() > LONGEST);
-        let why = || format!("the server's challenge has a `{name}` of more than {LONGEST} bytes");
+    let long = |name: &str, value: Option<&str>, limit: usize| {
+        let is_long = value.is_some_and(|value| value.len() > limit);
+        let why = || format!("the server's challenge has a `{name}` of more than {limit} bytes");
         if is_long { Err(OAuthError::new(Stage::ResourceMetadata, why())) } else { Ok(()) }
     };
-    long("resource_metadata", metadata)?;
-    long("scope", scopes)?;
+    long("resource_metadata", metadata, LONGEST)?;
+    long("scope", scopes, LONGEST_SCOPES)?;
     let is_scope = |byte: u8| byte.is_ascii_graphic() || byte == b' ';
     let scopes = scopes.filter(|scopes| !scopes.trim().is_empty() && scopes.bytes().all(is_scope));
     Ok(Hint { metadata: metadata.map(Into::into), scopes: scopes.map(Into::into) })

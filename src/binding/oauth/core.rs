@@ -27,15 +27,42 @@ pub(super) struct Core {
     pub(super) zone: Zone,
     pub(super) entropy: Entropy,
     pub(super) now: Time,
-    /// The time since the Unix epoch at [`Time::ZERO`].
-    pub(super) epoch: Duration,
+    pub(super) clock: WallClock,
     pub(super) nonces: Nonces,
     /// Several authorizations share the browser.
     pub(super) is_browser_shared: bool,
+    /// The authorization server that the server named when a configured client without an issuer was first used.
+    pub(super) first_issuer: Option<Box<str>>,
     /// What requests that wait are told.
     pub(super) verdict: Option<Result<(), OAuthError>>,
     pub(super) outbox: VecDeque<OAuthAction>,
     last_id: u64,
+}
+
+/// The wall clock, as the embedder reported it last.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WallClock {
+    at: Time,
+    /// The time since the Unix epoch then.
+    unix: Duration,
+}
+
+impl WallClock {
+    pub(crate) const fn new(at: Time, unix: Duration) -> Self {
+        Self { at, unix }
+    }
+
+    /// The time since the Unix epoch.
+    pub(crate) fn unix(self, now: Time) -> Duration {
+        self.unix.saturating_add(now.since(self.at)).saturating_sub(self.at.since(now))
+    }
+
+    /// The time of a number of seconds since the Unix epoch.
+    pub(super) fn time_of(self, unix: u64) -> Time {
+        let unix = Duration::from_secs(unix);
+        let since = self.at.since(Time::ZERO).saturating_sub(self.unix.saturating_sub(unix));
+        Time::from_epoch(since.saturating_add(unix.saturating_sub(self.unix)))
+    }
 }
 
 /// A request that runs, and its response so far.
@@ -51,7 +78,7 @@ pub(super) struct Exchange {
 }
 
 impl Core {
-    pub(super) fn new(options: OAuthOptions, server: Place, entropy: [u8; 32], now: Time, unix: Duration) -> Self {
+    pub(super) fn new(options: OAuthOptions, server: Place, entropy: Entropy, now: Time, unix: Duration) -> Self {
         let zone = match server.zone() {
             Zone::Public if options.private_network => Zone::Private,
             zone @ (Zone::Public | Zone::Private | Zone::Loopback) => zone,
@@ -60,11 +87,12 @@ impl Core {
             options,
             server,
             zone,
-            entropy: Entropy::new(entropy),
+            entropy,
             now,
-            epoch: unix.saturating_sub(now.since(Time::ZERO)),
+            clock: WallClock::new(now, unix),
             nonces: Nonces::default(),
             is_browser_shared: false,
+            first_issuer: None,
             verdict: None,
             outbox: VecDeque::new(),
             last_id: 0,
@@ -73,12 +101,7 @@ impl Core {
 
     /// Seconds since the Unix epoch.
     pub(super) fn unix(&self) -> u64 {
-        self.epoch.saturating_add(self.now.since(Time::ZERO)).as_secs()
-    }
-
-    /// The time of a number of seconds since the Unix epoch.
-    pub(super) fn time_of(&self, unix: u64) -> Time {
-        Time::from_epoch(Duration::from_secs(unix).saturating_sub(self.epoch))
+        self.clock.unix(self.now).as_secs()
     }
 
     pub(super) fn next_id(&mut self) -> u64 {
@@ -92,9 +115,13 @@ impl Core {
         match &event {
             OAuthEvent::Authorized(_) => self.verdict = Some(Ok(())),
             OAuthEvent::Failed(error) => self.verdict = Some(Err(error.clone())),
-            OAuthEvent::RecordUnreadable | OAuthEvent::NotStored => {}
+            OAuthEvent::ChallengeIgnored(_)
+            | OAuthEvent::RecordUnreadable
+            | OAuthEvent::NotStored
+            | OAuthEvent::NotRevoked(_) => {}
         }
         if let Some(OAuthAction::Event(last)) = self.outbox.back_mut()
+            && !matches!(event, OAuthEvent::NotRevoked(_))
             && core::mem::discriminant(last) == core::mem::discriminant(&event)
         {
             *last = event;
@@ -109,11 +136,11 @@ impl Core {
         id
     }
 
-    pub(super) fn get(&mut self, place: &Place) -> Option<Exchange> {
+    pub(super) fn get(&mut self, place: &Place) -> Exchange {
         self.request(place, Method::GET, None, Zeroizing::default())
     }
 
-    pub(super) fn post(&mut self, place: &Place, kind: &'static str, body: Zeroizing<Vec<u8>>) -> Option<Exchange> {
+    pub(super) fn post(&mut self, place: &Place, kind: &'static str, body: Zeroizing<Vec<u8>>) -> Exchange {
         self.request(place, Method::POST, Some(kind), body)
     }
 
@@ -123,10 +150,10 @@ impl Core {
         method: Method,
         kind: Option<&'static str>,
         mut body: Zeroizing<Vec<u8>>,
-    ) -> Option<Exchange> {
+    ) -> Exchange {
         let mut request = http::Request::new(core::mem::take(&mut *body));
         *request.method_mut() = method;
-        *request.uri_mut() = place.text().parse().ok()?;
+        *request.uri_mut() = place.uri().clone();
         request.headers_mut().insert(ACCEPT, HeaderValue::from_static("application/json"));
         if let Some(kind) = kind {
             request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
@@ -135,7 +162,7 @@ impl Core {
         let reach = place.reach(&self.server, self.zone);
         self.outbox.push_back(OAuthAction::Request(OAuthRequest { exchange: id, reach, request }));
         let deadline = self.now + self.options.timeouts.request;
-        Some(Exchange { id, deadline, status: None, location: None, nonce: None, body: Zeroizing::default() })
+        Exchange { id, deadline, status: None, location: None, nonce: None, body: Zeroizing::default() }
     }
 
     /// Adds a header to the request that was written last.

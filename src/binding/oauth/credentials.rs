@@ -1,22 +1,28 @@
 //! Component: the credentials of one server: their record, the store, and when a token is renewed or revoked.
 
-use alloc::borrow::ToOwned;
+use alloc::borrow::{Cow, ToOwned};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
+use alloc::format;
 use alloc::vec::Vec;
 use core::time::Duration;
+use std::sync::OnceLock;
 
+use http::StatusCode;
+use http::header::AUTHORIZATION;
 use zeroize::Zeroizing;
 
 use super::action::{
-    GrantKind, OAuthError, OAuthEvent, OAuthExchangeId, RegistrationKind, SaveOutcome, Stage, StoreAction, StoreId,
-    StoredRecord, TokenId,
+    GrantKind, OAuthError, OAuthEvent, OAuthExchangeId, RegistrationKind, SaveOutcome, SignId, SignKey, Stage,
+    StoreAction, StoreId, StoredRecord, TokenId, excerpt,
 };
-use super::attempt::{End, Held, Hint, Task};
-use super::core::{Core, Exchange};
-use super::options::{ClientAuth, Flow};
+use super::attempt::{End, Hint, Task};
+use super::core::{Core, Exchange, Signing};
+use super::options::{ClientAuth, Flow, RegisteredClient};
 use super::place::Place;
-use super::requests::Form;
+use super::proof::signed;
+use super::requests::{FORM, Form, assertion_of};
+use super::secret::Hider;
 use super::{Grant, Secret};
 use crate::Time;
 use crate::jsonrpc::{Json, Object};
@@ -38,6 +44,12 @@ const SHORTEST_LIFE: u64 = 10;
 /// Nested brackets in what is read.
 const DEPTH: usize = 32;
 
+/// Bytes of a token.
+pub(super) const LONGEST_TOKEN: usize = 64 << 10;
+
+/// Bytes of all scopes together.
+pub(super) const LONGEST_SCOPES: usize = 4 << 10;
+
 /// The credentials for a server.
 #[derive(Clone, Debug)]
 pub(super) struct Credentials {
@@ -50,24 +62,30 @@ pub(super) struct Credentials {
     /// The lock of the store. Without a store the credentials last as long as the process.
     lock: Option<lock::State>,
     pub(super) access: Access,
-    /// How it was obtained, and when if by this process.
+    /// How it was obtained.
     pub(super) kind: GrantKind,
-    pub(super) issued_at: Option<Time>,
+    /// Whether a request that bore it was answered with anything but 401, or another process obtained it.
+    pub(super) is_accepted: bool,
     /// The tokens that requests had, the latest ones.
-    pub(super) used: VecDeque<Secret>,
+    used: VecDeque<Secret>,
+    /// Hides these, and what the record has. It is made when it is required, once for the same secrets.
+    hider: OnceLock<Box<Hider>>,
     /// A token that is not used any more: the server refused it, or it is about to expire.
     avoid: Option<Secret>,
-    /// A refresh token that the authorization server refused.
+    /// A refresh token that the authorization server refused, which the store may still have.
     refused_refresh: Option<Secret>,
     /// The authorization server does not know the client of the record any more, so that another one is registered, once.
     is_client_lost: bool,
     /// What the last challenge said.
     pub(super) hint: Hint,
     pub(super) need: Need,
-    /// The answer that the store owes, and until when.
-    waiting: Option<(StoreId, Answer, Time)>,
-    /// The end of the cooldown after a failed attempt.
-    cooldown: Option<Time>,
+    wait: Wait,
+    /// The first request to the server waits for the record.
+    pub(super) is_opening: bool,
+    /// The record that was given up, whose tokens are to be revoked.
+    leaving: Option<Box<Record>>,
+    /// A new grant is wanted after the sign-out.
+    is_postponed: bool,
     /// Failed attempts in a row, which prolong the wait.
     failures: u32,
     /// Why the last attempt failed.
@@ -92,6 +110,17 @@ pub(super) enum Need {
     Request,
     /// A refused request that requires further scopes.
     StepUp,
+}
+
+/// What the state waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wait {
+    /// Not for the store, and not for a time.
+    Nothing,
+    /// The answer that the store owes, until then.
+    Store(StoreId, Answer, Time),
+    /// The end of the cooldown after a failed attempt.
+    Cooldown(Time),
 }
 
 /// The answer that the store owes.
@@ -123,15 +152,18 @@ impl Default for Credentials {
             lock: None,
             access: Access::Missing,
             kind: GrantKind::Stored,
-            issued_at: None,
+            is_accepted: true,
             used: VecDeque::new(),
+            hider: OnceLock::new(),
             avoid: None,
             refused_refresh: None,
             is_client_lost: false,
             hint: Hint::default(),
             need: Need::Nobody,
-            waiting: None,
-            cooldown: None,
+            wait: Wait::Nothing,
+            is_opening: false,
+            leaving: None,
+            is_postponed: false,
             failures: 0,
             why: None,
         }
@@ -157,23 +189,39 @@ impl Credentials {
     /// The embedder has a store.
     pub(super) fn set_stored(&mut self) {
         self.lock = Some(lock::State::Free);
+        self.state = State::Unread;
+    }
+
+    /// No request is sent any more.
+    pub(super) fn close(&mut self) {
+        self.access = Access::Missing;
+        if self.state == State::Unread {
+            self.state = State::Idle;
+        }
     }
 
     pub(super) fn step(&mut self, core: &mut Core, input: Input) -> Vec<Signal> {
         let row = oauth_credentials::step(self.state, input);
         if row.next != self.state {
-            (self.waiting, self.cooldown) = (None, None);
+            self.wait = Wait::Nothing;
         }
         self.state = row.next;
         let mut signals = Vec::new();
         for effect in row.effects {
             match effect {
                 Effect::Acquire => signals.extend(self.step_lock(core, lock::Input::Acquire).map(Signal::Input)),
-                Effect::Load if self.lock.is_some() => self.wait(core, Answer::Loaded, StoreAction::Load),
-                Effect::Load => signals.push(Signal::Input(self.classify(core))),
+                Effect::Load => {
+                    self.is_opening |= self.state == State::Opening;
+                    if self.lock.is_some() {
+                        self.wait(core, Answer::Loaded, StoreAction::Load);
+                    } else {
+                        signals.push(Signal::Input(self.classify(core)));
+                    }
+                }
                 Effect::Refresh => signals.push(Signal::Begin(self.task(Goal::Refresh))),
                 Effect::DropRefresh => self.drop_refresh(),
                 Effect::Obtain => {
+                    self.is_opening = false;
                     let goal = if core.options.flow == Flow::User { Goal::User } else { Goal::Direct };
                     signals.push(Signal::Begin(self.task(goal)));
                 }
@@ -193,25 +241,44 @@ impl Credentials {
                 }
                 Effect::ReportFailure => self.report_failure(core),
                 Effect::StartCooldown => {
-                    let wait = core.options.timeouts.rest.saturating_mul(1 << self.failures.min(16));
+                    let wait = core.options.timeouts.cooldown.saturating_mul(1 << self.failures.min(16));
                     self.failures = self.failures.saturating_add(1);
-                    self.cooldown = Some(core.now + wait.min(LONGEST_COOLDOWN));
+                    self.wait = Wait::Cooldown(core.now + wait.min(LONGEST_COOLDOWN));
                 }
                 Effect::Stop => signals.push(Signal::Stop),
-                Effect::Forget => {
+                Effect::Forget => self.forget(core),
+                Effect::Revoke => signals.push(match self.leaving.take() {
+                    Some(record) => Signal::Revoke(record),
+                    None => Signal::Input(Input::Revoked),
+                }),
+                Effect::Remove => {
                     if self.lock.is_some() {
                         core.store(|_| StoreAction::Remove);
                     }
-                    signals.extend(self.record.take().map(|record| Signal::Revoke(Box::new(record))));
-                    if self.need != Need::Nobody {
-                        let why = OAuthError::new(Stage::Authorization, "the user signed out");
-                        core.event(OAuthEvent::Failed(why));
+                }
+                Effect::Postpone => self.is_postponed = true,
+                Effect::Settle => {
+                    self.is_opening = false;
+                    if core::mem::take(&mut self.is_postponed) {
+                        signals.push(Signal::Input(Input::Renounce));
+                    } else if self.need != Need::Nobody {
+                        signals.push(Signal::Input(Input::Demand));
                     }
-                    *self = Self { used: core::mem::take(&mut self.used), lock: self.lock, ..Self::default() };
                 }
             }
         }
         signals
+    }
+
+    /// Gives the credentials up. The tokens that were used may still be in responses.
+    fn forget(&mut self, core: &mut Core) {
+        if self.need != Need::Nobody {
+            let why = OAuthError::new(Stage::Authorization, "the user signed out");
+            core.event(OAuthEvent::Failed(why));
+        }
+        let leaving = self.record.take().map(Box::new).or(self.leaving.take());
+        let (used, wait) = (core::mem::take(&mut self.used), self.wait);
+        *self = Self { state: self.state, lock: self.lock, used, wait, leaving, ..Self::default() };
     }
 
     /// Steps the lock of the store. Returns what follows for the credentials.
@@ -235,18 +302,32 @@ impl Credentials {
         if acquired {
             self.step_lock(core, lock::Input::Acquired)
         } else {
-            self.take_answer(id, Answer::Acquired).then_some(Input::StoreFailed)
+            self.on_answer(id, Answer::Acquired).then_some(Input::StoreFailed)
         }
     }
 
     fn wait(&mut self, core: &mut Core, answer: Answer, action: impl FnOnce(StoreId) -> StoreAction) {
         let id = core.store(action);
-        self.waiting = Some((id, answer, core.now + core.options.timeouts.store));
+        self.wait = Wait::Store(id, answer, core.now + core.options.timeouts.store);
     }
 
-    /// Whether an answer is for the action of the store that is waited for.
-    pub(super) fn take_answer(&mut self, id: StoreId, answer: Answer) -> bool {
-        self.waiting.take_if(|(waiting, kind, _)| *waiting == id && *kind == answer).is_some()
+    /// Whether an answer is for the action of the store that is waited for, which it ends.
+    pub(super) fn on_answer(&mut self, id: StoreId, answer: Answer) -> bool {
+        let is_awaited = matches!(self.wait, Wait::Store(own, kind, _) if own == id && kind == answer);
+        if is_awaited {
+            self.wait = Wait::Nothing;
+        }
+        is_awaited
+    }
+
+    /// The store failed, or did not answer in time.
+    pub(super) fn store_failed(&self) -> Input {
+        if self.state == State::Reloading && self.is_unneeded() { Input::NotDemanded } else { Input::StoreFailed }
+    }
+
+    /// Whether no request needs a token yet.
+    fn is_unneeded(&self) -> bool {
+        self.is_opening && self.need == Need::Nobody
     }
 
     /// The store has this record, or none.
@@ -257,13 +338,21 @@ impl Credentials {
             core.event(OAuthEvent::RecordUnreadable);
         }
         let usable = read.flatten().filter(|record| self.is_usable(core, record));
+        if self.state == State::Collecting {
+            let known = self.leaving.as_ref().map_or(0, |known| known.generation);
+            if let Some(record) = usable.filter(|record| record.generation >= known) {
+                self.leaving = Some(Box::new(record));
+            }
+            return Input::LoadedNothing;
+        }
         let found = match &usable {
             Some(record) if self.is_newer(core, record) => Found::Newer,
             Some(_) => Found::Known,
             None => Found::Nothing,
         };
         self.stored = Some(bytes.map_or(0, stored_generation));
-        match (oauth_credentials::loaded(self.kept, found), usable) {
+        let is_refreshed = self.kind == GrantKind::RefreshToken && bytes.is_none();
+        match (oauth_credentials::loaded(self.kept, found, is_refreshed), usable) {
             (Loaded::Adopt, Some(record)) => self.adopt(record),
             (Loaded::Drop, _) => {
                 self.record = None;
@@ -273,6 +362,7 @@ impl Credentials {
                 self.kept = Kept::Unsaved;
                 return Input::LoadedNothing;
             }
+            (Loaded::SignOut, _) => return Input::SignOut,
             (Loaded::Keep | Loaded::Adopt, _) => {}
         }
         self.classify(core)
@@ -284,12 +374,25 @@ impl Credentials {
             self.is_client_lost = false;
         }
         if known.is_none_or(|known| known.access_token != record.access_token) {
-            self.kind = GrantKind::Stored;
-            self.issued_at = None;
+            (self.kind, self.is_accepted) = (GrantKind::Stored, true);
             self.access = Access::Missing;
         }
-        self.record = Some(record);
+        self.set_record(record);
         self.kept = Kept::Stored;
+    }
+
+    fn set_record(&mut self, record: Record) {
+        self.record = Some(record);
+        self.hider = OnceLock::new();
+    }
+
+    /// A text of the MCP server without the secrets that it could know.
+    pub(super) fn without_secrets<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        if self.record.is_none() && self.used.is_empty() {
+            return Cow::Borrowed(text);
+        }
+        let secrets = || self.record.iter().flat_map(Record::secrets).chain(&self.used);
+        self.hider.get_or_init(|| Box::new(Hider::new(secrets()))).hide(text)
     }
 
     /// Whether a record of the store is newer than the one so far.
@@ -305,10 +408,15 @@ impl Credentials {
         }
     }
 
-    /// Whether a record is for this server and for a client that is configured.
+    /// Whether a record is for this server, and for a client and an authorization server that are configured.
     fn is_usable(&self, core: &Core, record: &Record) -> bool {
-        let registered = &core.options.registered;
-        let is_client = registered.is_empty() || registered.iter().any(|client| client.id == record.client.id);
+        let options = &core.options;
+        let is_issuer = |own: Option<&str>| own.is_none_or(|own| options.tolerance.is_issuer(own, &record.issuer));
+        let is_same = |client: &RegisteredClient| client.id == record.client.id && is_issuer(options.issuer_of(client));
+        let is_client = match &*options.registered {
+            [] => is_issuer(options.tolerance.issuer.as_deref()),
+            registered => registered.iter().any(is_same),
+        };
         // A token that is bound to another key is of no avail.
         let has_key = record.bound_to.is_none() || record.bound_to == core.options.dpop.map(|key| key.thumbprint());
         *record.server == *core.server.text() && is_client && has_key
@@ -321,23 +429,18 @@ impl Credentials {
 
     /// What the record has.
     fn classify(&self, core: &Core) -> Input {
-        let Some(record) = &self.record else { return Input::LoadedNothing };
-        if self.is_alive(core, record) {
-            Input::LoadedToken
-        } else if record.refresh_token.is_some() && record.refresh_token != self.refused_refresh {
-            Input::LoadedRefresh
-        } else {
-            Input::LoadedNothing
+        match &self.record {
+            Some(record) if self.is_alive(core, record) => Input::LoadedToken,
+            Some(record) if record.refresh_token.is_some() && record.refresh_token != self.refused_refresh => {
+                Input::LoadedRefresh
+            }
+            Some(_) | None if self.is_unneeded() => Input::NotDemanded,
+            Some(_) | None => Input::LoadedNothing,
         }
     }
 
     fn task(&self, goal: Goal) -> Box<Task> {
         let record = self.record.as_ref();
-        let held = record.filter(|_| !self.is_client_lost).map(|record| Held {
-            issuer: record.issuer.clone(),
-            client: record.client.clone(),
-            refresh_token: record.refresh_token.clone(),
-        });
         let scopes = match (record, goal) {
             (Some(record), Goal::User | Goal::Direct) if self.need == Need::StepUp => {
                 union(&[&record.requested, &record.granted])
@@ -351,13 +454,11 @@ impl Credentials {
             need: self.need,
             is_client_lost: self.is_client_lost,
             scopes,
-            held,
             former: record.cloned().map(Box::new),
         })
     }
 
     fn drop_refresh(&mut self) {
-        self.refused_refresh = None;
         if let Some(record) = &mut self.record {
             record.refresh_token = None;
         }
@@ -404,6 +505,7 @@ impl Credentials {
             }
         }
         self.access = Access::Usable(token);
+        self.is_opening = false;
         (self.avoid, self.refused_refresh) = (None, None);
         self.failures = 0;
         self.need = Need::Nobody;
@@ -412,6 +514,11 @@ impl Credentials {
     }
 
     fn report_failure(&mut self, core: &mut Core) {
+        if self.is_unneeded() {
+            // The first request goes without a token.
+            self.is_opening = false;
+            return;
+        }
         self.need = Need::Nobody;
         if let Access::Refused(_) = self.access {
             self.access = Access::Missing;
@@ -433,14 +540,17 @@ impl Credentials {
                     Flow::JwtBearer(_) | Flow::Enterprise(_) => GrantKind::JwtBearer,
                 };
                 record.generation = self.record.as_ref().map_or(0, |known| known.generation);
-                self.record = Some(*record);
+                self.set_record(*record);
                 self.kept = Kept::Unsaved;
-                (self.issued_at, self.why, self.avoid) = (Some(core.now), None, None);
+                (self.is_accepted, self.why, self.avoid) = (false, None, None);
                 Input::Issued
             }
             End::Refused { is_client_lost } => {
                 self.refused_refresh = self.record.as_ref().and_then(|record| record.refresh_token.clone());
                 self.is_client_lost = is_client_lost;
+                if self.state == State::RefreshingAgain && self.is_unneeded() {
+                    return Input::NotDemanded;
+                }
                 Input::Refused
             }
             End::Failed(why) => {
@@ -469,21 +579,27 @@ impl Credentials {
         let (at, life) = record.expires?;
         let can = record.refresh_token.is_some() || core.options.flow != Flow::User;
         let is_due = can && life >= SHORTEST_LIFE && !record.is_expired(core.unix());
-        is_due.then(|| core.time_of(at.saturating_sub(MARGIN.min(life / 10))))
+        is_due.then(|| core.clock.time_of(at.saturating_sub(MARGIN.min(life / 10))))
     }
 
     pub(super) fn deadline(&self, core: &Core) -> Option<Time> {
-        let store = self.waiting.map(|(.., deadline)| deadline);
-        Time::earliest([store, self.cooldown, self.renew_at(core)])
+        let wait = match self.wait {
+            Wait::Nothing => None,
+            Wait::Store(.., until) | Wait::Cooldown(until) => Some(until),
+        };
+        Time::earliest([wait, self.renew_at(core)])
     }
 
     /// What is due.
     pub(super) fn pop_due(&mut self, core: &Core) -> Option<Input> {
-        if self.waiting.take_if(|(.., deadline)| *deadline <= core.now).is_some() {
-            return Some(Input::StoreFailed);
-        }
-        if self.cooldown.take_if(|end| *end <= core.now).is_some() {
-            return Some(Input::Cooled);
+        let due = match self.wait {
+            Wait::Store(.., until) if until <= core.now => Some(self.store_failed()),
+            Wait::Cooldown(until) if until <= core.now => Some(Input::Cooled),
+            Wait::Nothing | Wait::Store(..) | Wait::Cooldown(_) => None,
+        };
+        if due.is_some() {
+            self.wait = Wait::Nothing;
+            return due;
         }
         if self.renew_at(core).is_some_and(|at| at <= core.now) {
             self.avoid_current();
@@ -502,6 +618,8 @@ pub(super) struct ClientRecord {
     pub(super) secret_expires: Option<u64>,
     pub(super) auth: ClientAuth,
     pub(super) redirect_uri: Box<str>,
+    /// The redirect URI that its registration asked for.
+    pub(super) asked_redirect: Box<str>,
     /// The scopes that the registration allows, if it narrows them.
     pub(super) scopes: Option<Box<str>>,
     pub(super) kind: RegistrationKind,
@@ -514,6 +632,8 @@ pub(super) struct Record {
     /// The URL of the MCP server.
     pub(super) server: Box<str>,
     pub(super) issuer: Box<str>,
+    /// The authorization server has no metadata.
+    pub(super) is_assumed: bool,
     pub(super) resource: Box<str>,
     pub(super) client: ClientRecord,
     pub(super) requested: Box<str>,
@@ -553,10 +673,14 @@ impl Record {
         let mut object = Object::begin(&mut out);
         object.integer("generation", self.generation.into());
         object.string("server", &self.server).string("issuer", &self.issuer).string("resource", &self.resource);
+        if self.is_assumed {
+            object.raw("assumed", "true");
+        }
         object.object("client", |object| {
             let client = &self.client;
             object.string("id", &client.id).string("auth", client.auth.as_str());
-            object.string("redirect_uri", &client.redirect_uri).string("kind", client.kind.as_str());
+            object.string("redirect_uri", &client.redirect_uri).string("asked_redirect", &client.asked_redirect);
+            object.string("kind", client.kind.as_str());
             if let Some(secret) = &client.secret {
                 object.string("secret", secret.expose());
             }
@@ -596,6 +720,7 @@ impl Record {
             generation: number(json, "generation")?,
             server: text(json, "server")?,
             issuer: text(json, "issuer")?,
+            is_assumed: json.member("assumed").is_some_and(|it| it.text() == "true"),
             resource: text(json, "resource")?,
             client: ClientRecord {
                 id: text(client, "id")?,
@@ -604,6 +729,7 @@ impl Record {
                 // How an assertion is signed is in the options.
                 auth: ClientAuth::named(&auth).unwrap_or(ClientAuth::None),
                 redirect_uri: text(client, "redirect_uri")?,
+                asked_redirect: text(client, "asked_redirect").or_else(|| text(client, "redirect_uri"))?,
                 scopes: text(client, "scopes"),
                 kind: kinds.into_iter().find(|known| known.as_str() == &*kind)?,
             },
@@ -618,63 +744,158 @@ impl Record {
     }
 }
 
+/// Revokes the tokens of a record, one after the other (RFC 7009).
 #[derive(Clone, Debug, Default)]
 pub(super) struct Revocation {
-    endpoint: Option<Place>,
-    client_id: alloc::boxed::Box<str>,
-    client_secret: Option<Secret>,
-    waiting: VecDeque<(&'static str, Secret)>,
-    exchange: Option<Exchange>,
+    run: Option<Box<Revoking>>,
+}
+
+#[derive(Clone, Debug)]
+struct Revoking {
+    endpoint: Place,
+    issuer: Box<str>,
+    client: ClientRecord,
+    /// The type of the token that is being revoked, and the token.
+    current: (&'static str, Secret),
+    /// The token after it.
+    next: Option<(&'static str, Secret)>,
+    step: RevokingStep,
+}
+
+#[derive(Clone, Debug)]
+enum RevokingStep {
+    /// The assertion of the client is being signed, until then.
+    Signing(SignId, Secret, Time),
+    Sent(Exchange),
 }
 
 impl Revocation {
-    pub(super) fn begin(&mut self, core: &mut Core, record: Record) {
+    /// Begins to revoke the tokens of a record. Returns whether the authorization server supports it.
+    pub(super) fn begin(&mut self, core: &mut Core, record: Record) -> bool {
         let endpoint = record.revocation_endpoint.as_deref().and_then(Place::parse);
-        let Some(endpoint) = endpoint.filter(|place| place.check(core.zone).is_ok()) else { return };
-        if let Some(exchange) = self.exchange.take() {
-            core.drop_exchange(exchange.id);
+        let Some(endpoint) = endpoint.filter(|place| place.check(core.zone).is_ok()) else { return false };
+        let mut client = record.client;
+        // What signs an assertion is in the options.
+        let configured = core.options.registered.iter().find(|configured| configured.id == client.id);
+        if let Some(auth) = configured.and_then(|configured| configured.auth.clone()) {
+            client.auth = auth;
         }
-        self.endpoint = Some(endpoint);
-        (self.client_id, self.client_secret) = (record.client.id, record.client.secret);
-        let refresh = record.refresh_token.map(|token| ("refresh_token", token));
-        self.waiting = refresh.into_iter().chain([("access_token", record.access_token)]).collect();
-        self.next(core);
-    }
-
-    fn next(&mut self, core: &mut Core) {
-        let (Some(endpoint), Some((hint, token))) = (&self.endpoint, self.waiting.pop_front()) else {
-            (self.endpoint, self.client_secret) = (None, None);
-            return;
+        let access = ("access_token", record.access_token);
+        let (current, next) = match record.refresh_token {
+            Some(refresh) => (("refresh_token", refresh), Some(access)),
+            None => (access, None),
         };
-        let mut form = Form::default();
-        form.push("token", token.expose());
-        form.push("token_type_hint", hint);
-        form.push("client_id", &self.client_id);
-        form.push_some("client_secret", self.client_secret.as_ref().map(Secret::expose));
-        let body: Vec<u8> = form.text().as_bytes().to_vec();
-        self.exchange = core.post(endpoint, "application/x-www-form-urlencoded", Zeroizing::new(body));
+        let step = RevokingStep::begin(core, &endpoint, &record.issuer, &client, &current.1, current.0);
+        self.run = Some(Box::new(Revoking { endpoint, issuer: record.issuer, client, current, next, step }));
+        true
     }
 
-    /// Whether this is the exchange of a revocation.
-    pub(super) fn has(&self, id: OAuthExchangeId) -> bool {
-        self.exchange.as_ref().is_some_and(|exchange| exchange.id == id)
+    /// The exchange that runs, if it is the one with this id.
+    pub(super) fn exchange_mut(&mut self, id: OAuthExchangeId) -> Option<&mut Exchange> {
+        match &mut self.run.as_mut()?.step {
+            RevokingStep::Sent(exchange) if exchange.id == id => Some(exchange),
+            RevokingStep::Sent(_) | RevokingStep::Signing(..) => None,
+        }
     }
 
-    /// The exchange ended, in whatever way.
-    pub(super) fn ended(&mut self, core: &mut Core) {
-        self.exchange = None;
-        self.next(core);
+    /// The assertion was signed, or was not. Returns whether all is done.
+    pub(super) fn handle_signature(&mut self, core: &mut Core, id: SignId, signature: &[u8]) -> bool {
+        let Some(run) = &mut self.run else { return false };
+        match &run.step {
+            RevokingStep::Signing(own, ..) if *own == id && signature.is_empty() => {
+                self.ended(core, Some("the client's assertion was not signed"))
+            }
+            RevokingStep::Signing(own, input, _) if *own == id => {
+                let (assertion, (hint, token)) = (signed(input.expose(), signature), &run.current);
+                run.step = RevokingStep::send(core, &run.endpoint, &run.client, token, hint, Some(&assertion));
+                false
+            }
+            RevokingStep::Signing(..) | RevokingStep::Sent(_) => false,
+        }
+    }
+
+    /// The response to the current request ended. Returns whether all is done.
+    pub(super) fn handle_end(&mut self, core: &mut Core, status: Option<StatusCode>) -> bool {
+        match status {
+            Some(StatusCode::OK) => self.ended(core, None),
+            Some(status) => self.ended(core, Some(&format!("HTTP {}", status.as_u16()))),
+            None => self.ended(core, Some("the response has no head")),
+        }
+    }
+
+    /// A token was revoked, or was not. Returns whether all is done.
+    pub(super) fn ended(&mut self, core: &mut Core, failure: Option<&str>) -> bool {
+        let Some(run) = &mut self.run else { return false };
+        if let Some(why) = failure {
+            let (kind, issuer) = (run.current.0, excerpt(&crate::text::shown(&run.issuer)));
+            core.event(OAuthEvent::NotRevoked(format!("`{issuer}` did not revoke the {kind}: {why}").into()));
+        }
+        let Some(next) = run.next.take() else {
+            self.run = None;
+            return true;
+        };
+        run.step = RevokingStep::begin(core, &run.endpoint, &run.issuer, &run.client, &next.1, next.0);
+        run.current = next;
+        false
     }
 
     pub(super) fn deadline(&self) -> Option<Time> {
-        self.exchange.as_ref().map(|exchange| exchange.deadline)
+        self.run.as_ref().map(|run| match &run.step {
+            RevokingStep::Signing(.., until) => *until,
+            RevokingStep::Sent(exchange) => exchange.deadline,
+        })
     }
 
-    pub(super) fn handle_timeout(&mut self, core: &mut Core) {
-        if let Some(exchange) = self.exchange.take_if(|exchange| exchange.deadline <= core.now) {
-            core.drop_exchange(exchange.id);
-            self.next(core);
+    /// Ends what takes too long. Returns whether all is done.
+    pub(super) fn handle_timeout(&mut self, core: &mut Core) -> bool {
+        if self.deadline().is_none_or(|deadline| deadline > core.now) {
+            return false;
         }
+        if let Some(RevokingStep::Sent(exchange)) = self.run.as_ref().map(|run| &run.step) {
+            core.drop_exchange(exchange.id);
+        }
+        self.ended(core, Some("there was no answer in time"))
+    }
+}
+
+impl RevokingStep {
+    /// Sends the request, or has the assertion of the client signed first.
+    fn begin(
+        core: &mut Core,
+        endpoint: &Place,
+        issuer: &str,
+        client: &ClientRecord,
+        token: &Secret,
+        hint: &str,
+    ) -> Self {
+        let Some((algorithm, input)) = assertion_of(core, client, issuer) else {
+            return Self::send(core, endpoint, client, token, hint, None);
+        };
+        match core.sign(SignKey::Client, &algorithm, &input) {
+            Signing::Done(signature) => {
+                Self::send(core, endpoint, client, token, hint, Some(&signed(&input, &signature)))
+            }
+            Signing::Asked(id) => Self::Signing(id, Secret::new(input), core.now + core.options.timeouts.store),
+        }
+    }
+
+    fn send(
+        core: &mut Core,
+        endpoint: &Place,
+        client: &ClientRecord,
+        token: &Secret,
+        hint: &str,
+        assertion: Option<&Secret>,
+    ) -> Self {
+        let mut form = Form::default();
+        form.push("token", token.expose());
+        form.push("token_type_hint", hint);
+        let header = client.authenticate(&mut form, assertion);
+        let exchange = core.post(endpoint, FORM, form.into_body());
+        if let Some(header) = header {
+            core.add_header(AUTHORIZATION, header);
+        }
+        Self::Sent(exchange)
     }
 }
 
@@ -708,7 +929,7 @@ pub(super) fn strings(json: Json<'_>, name: &str, limit: usize) -> Option<Vec<Bo
 
 /// Whether a token can be in an `Authorization` header (RFC 6750, section 2.1), and is not longer than one can be.
 pub(super) fn is_token(token: &str) -> bool {
-    !token.is_empty() && token.len() <= 64 << 10 && token.bytes().all(|byte| byte.is_ascii_graphic())
+    !token.is_empty() && token.len() <= LONGEST_TOKEN && token.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 /// Scopes without repetitions, in order.

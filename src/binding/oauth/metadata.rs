@@ -5,14 +5,37 @@ use alloc::format;
 use alloc::vec::Vec;
 
 use super::action::excerpt;
-use super::credentials::{parse, strings, text};
+use super::credentials::{LONGEST_SCOPES, parse, strings, text};
 use super::options::{Flow, OAuthOptions};
 use super::place::{Place, Zone};
 use super::proof;
+use super::requests::names_in;
 use crate::jsonrpc::Json;
 
-/// Scopes and methods that are read of a document.
+/// The parameters of an authorization request (RFC 6749, RFC 7636, RFC 8707, RFC 9101).
+const PARAMETERS: [&str; 11] = [
+    "response_type",
+    "response_mode",
+    "client_id",
+    "redirect_uri",
+    "code_challenge",
+    "code_challenge_method",
+    "state",
+    "resource",
+    "scope",
+    "request",
+    "request_uri",
+];
+
+/// Scopes, methods and authorization servers that are read of a document.
 const NAMES: usize = 256;
+
+/// The metadata of the resource and of its authorization server.
+#[derive(Clone, Debug)]
+pub(super) struct Metadata {
+    pub(super) resource: Resource,
+    pub(super) server: Server,
+}
 
 /// Why a document is not used.
 pub(super) enum Unfit {
@@ -27,48 +50,57 @@ pub(super) enum Unfit {
 pub(super) struct Resource {
     /// The resource to request tokens for.
     pub(super) resource: Box<str>,
-    pub(super) issuers: Vec<Place>,
+    /// The authorization servers, which were not checked.
+    pub(super) issuers: Vec<Box<str>>,
     pub(super) scopes: Option<Box<str>>,
     /// It takes tokens only that are bound to a key.
     pub(super) requires_proofs: bool,
 }
 
 impl Resource {
-    pub(super) fn read(body: &[u8], server: &Place, zone: Zone, options: &OAuthOptions) -> Result<Self, Unfit> {
+    pub(super) fn read(body: &[u8], server: &Place, options: &OAuthOptions) -> Result<Self, Unfit> {
         let none = |why: &str| Unfit::NoMetadata(why.into());
         let json = parse(body, options.limits.bytes).ok_or_else(|| none("the body is no JSON object"))?;
-        let limit = if options.tolerance.issuer.is_some() { usize::MAX } else { options.limits.servers };
+        let limit = if options.tolerance.issuer.is_some() { usize::MAX } else { NAMES };
         let named = strings(json, "authorization_servers", limit).filter(|named| !named.is_empty());
         let named = named.ok_or_else(|| none("it names no `authorization_servers`"))?;
-        let resource = match text(json, "resource") {
+        let is_exact = options.tolerance.exact_resource;
+        let fits = |resource: &str| match Place::parse(resource) {
+            Some(place) if is_exact => place.text() == server.text(),
+            Some(place) => place.covers(server),
+            None => false,
+        };
+        let resource = match json.member("resource").filter(|value| value.text() != "null").map(Json::as_string) {
+            None if is_exact => return Err(Unfit::Refused("it has no `resource`".into())),
             None => server.text().into(),
-            Some(resource) => match Place::parse(&resource) {
-                Some(place) if place.covers(server) => resource.split('#').next().unwrap_or_default().into(),
-                Some(_) | None => {
-                    let (resource, server) = (excerpt(&crate::text::shown(&resource)), server);
-                    let why = format!("its `resource` is `{resource}`, which does not cover the server `{server}`");
+            Some(Some(resource)) if fits(&resource) => resource.split('#').next().unwrap_or_default().into(),
+            Some(resource) => {
+                let resource =
+                    resource.map_or_else(|| "of another type".into(), |it| excerpt(&crate::text::shown(&it)));
+                let relation = if is_exact { "is not" } else { "does not cover" };
+                let why = format!("its `resource` is `{resource}`, which {relation} the server `{server}`");
+                return Err(Unfit::Refused(why.into()));
+            }
+        };
+        let chosen = match &options.tolerance.issuer {
+            None => named,
+            Some(issuer) => match named.iter().find(|named| *named == issuer) {
+                Some(_) => alloc::vec![issuer.clone()],
+                None => {
+                    let (all, issuer) = (excerpt(&named.join("`, `")), excerpt(issuer));
+                    let why = format!("it names the authorization servers `{all}`, and `{issuer}` is configured");
                     return Err(Unfit::Refused(why.into()));
                 }
             },
         };
-        let chosen = match &options.tolerance.issuer {
-            None => named,
-            Some(issuer) => {
-                let found: Vec<_> = named.into_iter().filter(|it| it == issuer).take(1).collect();
-                if found.is_empty() {
-                    let why = format!("it does not name the authorization server `{}`", excerpt(issuer));
-                    return Err(Unfit::Refused(why.into()));
-                }
-                found
-            }
-        };
-        let mut issuers = Vec::new();
-        for issuer in chosen {
-            issuers.push(place("authorization_servers", &issuer, zone).map_err(Unfit::Refused)?);
-        }
-        let scopes = strings(json, "scopes_supported", NAMES).map(|scopes| scopes.join(" ").into());
+        let scopes = strings(json, "scopes_supported", NAMES).map(|scopes| bounded(&scopes));
         let requires_proofs = is_true(json, "dpop_bound_access_tokens_required");
-        Ok(Self { resource, issuers, scopes, requires_proofs })
+        Ok(Self { resource, issuers: chosen, scopes, requires_proofs })
+    }
+
+    /// What is assumed of a server without metadata.
+    pub(super) const fn assumed(resource: Box<str>) -> Self {
+        Self { resource, issuers: Vec::new(), scopes: None, requires_proofs: false }
     }
 }
 
@@ -87,6 +119,8 @@ pub(super) struct Server {
     pub(super) sends_iss: bool,
     /// It issues tokens that are bound to a key (RFC 9449, section 5.1).
     pub(super) takes_proofs: bool,
+    /// It has no metadata: its endpoints are those of the conventions of 2025-03-26.
+    pub(super) is_assumed: bool,
 }
 
 impl Server {
@@ -98,11 +132,16 @@ impl Server {
     }
 
     fn read_checked(json: Json<'_>, issuer: Box<str>, zone: Zone, options: &OAuthOptions) -> Result<Self, Box<str>> {
-        let endpoint = |name: &str| text(json, name).map(|url| place(name, &url, zone)).transpose();
+        let endpoint = |name: &str| text(json, name).map(|url| checked(name, &url, zone)).transpose();
         let authorization_endpoint = endpoint("authorization_endpoint")?;
         if options.flow == Flow::User {
-            if authorization_endpoint.is_none() {
-                return Err("it has no `authorization_endpoint`".into());
+            let endpoint = authorization_endpoint.as_ref().ok_or("it has no `authorization_endpoint`")?;
+            if !endpoint.has_plain_host() {
+                return Err("the host of its `authorization_endpoint` has characters that no host name has".into());
+            }
+            let is_taken = |parameter: &&str| names_in(endpoint.query()).any(|name| *name == **parameter);
+            if let Some(parameter) = PARAMETERS.into_iter().find(is_taken) {
+                return Err(format!("its `authorization_endpoint` has a `{parameter}` already").into());
             }
             let methods = strings(json, "code_challenge_methods_supported", NAMES).unwrap_or_default();
             if !methods.iter().any(|method| **method == *"S256") {
@@ -122,25 +161,37 @@ impl Server {
             takes_proofs: strings(json, "dpop_signing_alg_values_supported", NAMES)
                 .is_some_and(|names| names.iter().any(|name| **name == *proof::ALGORITHM)),
             sends_iss: is_true(json, "authorization_response_iss_parameter_supported"),
+            is_assumed: false,
         })
     }
 
     /// The endpoints of a server of 2025-03-26 without metadata (specification 2025-03-26, "Authorization", Fallbacks).
-    pub(super) fn assumed(origin: &str) -> Option<Self> {
-        let endpoint = |name: &str| Place::parse(&format!("{origin}/{name}"));
-        Some(Self {
+    pub(super) fn assumed(origin: &str, zone: Zone) -> Result<Self, Box<str>> {
+        let endpoint = |name: &str| checked("the assumed endpoint", &format!("{origin}/{name}"), zone);
+        Ok(Self {
             issuer: origin.into(),
-            authorization_endpoint: endpoint("authorize"),
+            authorization_endpoint: Some(endpoint("authorize")?),
             token_endpoint: endpoint("token")?,
-            registration_endpoint: endpoint("register"),
+            registration_endpoint: Some(endpoint("register")?),
             revocation_endpoint: None,
             auth_methods: None,
             has_offline_access: false,
             has_client_documents: false,
             sends_iss: false,
             takes_proofs: false,
+            is_assumed: true,
         })
     }
+}
+
+/// The first scopes that are not too long together.
+fn bounded(scopes: &[Box<str>]) -> Box<str> {
+    let mut room = LONGEST_SCOPES;
+    let fits = |scope: &&str| {
+        room = room.saturating_sub(scope.len().saturating_add(1));
+        room > 0
+    };
+    scopes.iter().map(|scope| &**scope).take_while(fits).collect::<Vec<_>>().join(" ").into()
 }
 
 fn is_true(json: Json<'_>, name: &str) -> bool {
@@ -151,7 +202,7 @@ fn is_true(json: Json<'_>, name: &str) -> bool {
 fn issuer(json: Json<'_>, asked: &Place, options: &OAuthOptions) -> Result<Box<str>, Box<str>> {
     let tolerance = &options.tolerance;
     match text(json, "issuer") {
-        Some(issuer) if *issuer == *asked.text() || tolerance.trusted_issuers.contains(&issuer) => Ok(issuer),
+        Some(issuer) if tolerance.is_issuer(asked.text(), &issuer) => Ok(issuer),
         Some(issuer) => {
             let shown = excerpt(&crate::text::shown(&issuer));
             Err(format!("its `issuer` is `{shown}`, not `{asked}`").into())
@@ -161,10 +212,11 @@ fn issuer(json: Json<'_>, asked: &Place, options: &OAuthOptions) -> Result<Box<s
     }
 }
 
-/// A URL of a document, if it may be requested.
-fn place(name: &str, url: &str, zone: Zone) -> Result<Place, Box<str>> {
+/// A URL that this name stands for, if it may be requested.
+pub(super) fn checked(name: &str, url: &str, zone: Zone) -> Result<Place, Box<str>> {
     let shown = || excerpt(&crate::text::shown(url));
-    let place = Place::parse(url).ok_or_else(|| format!("`{name}` has `{}`, which is no http(s) URL", shown()))?;
+    let place = Place::parse(url)
+        .ok_or_else(|| format!("`{name}` has `{}`, which is no http(s) URL, or is too long", shown()))?;
     place.check(zone).map_err(|why| format!("`{name}` has `{}`, which {why}", shown()))?;
     Ok(place)
 }

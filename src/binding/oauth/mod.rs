@@ -22,7 +22,8 @@
 //! Without [`with_oauth`](crate::Http::with_oauth) an authorization stands beside a client, for instance one for each
 //! user: requests get the header that [`Authorization::header`] gives, an
 //! [`Event::Unauthorized`](crate::Event::Unauthorized) goes to [`Authorization::handle_unauthorized`] with the [`TokenId`]
-//! that the refused request had, and on [`OAuthEvent::Authorized`] the embedder calls
+//! that the refused request had, the [`TokenId`] of one that was answered otherwise to
+//! [`Authorization::handle_accepted`], and on [`OAuthEvent::Authorized`] the embedder calls
 //! [`Client::authorized`](crate::Client::authorized). If the authorization fails, it ends the requests with
 //! [`Client::decline`](crate::Client::decline).
 //!
@@ -62,6 +63,7 @@ pub use secret::Secret;
 #[cfg(feature = "sign")]
 pub use sign::{NoKey, SigningKey};
 
+pub(crate) use self::core::WallClock;
 pub(crate) use action::Denied;
 pub(crate) use authorization::BrowserUse;
 pub(crate) use place::{port_of, with_port};

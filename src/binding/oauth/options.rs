@@ -23,6 +23,9 @@ pub struct OAuthOptions {
     pub client_name: Box<str>,
     /// Clients that were registered in advance. One that fits is used before anything else.
     pub registered: Vec<RegisteredClient>,
+    /// How a client that registers dynamically asks to authenticate. `None`: the first that the authorization server
+    /// supports of [`ClientAuth::None`], [`ClientAuth::Post`] and [`ClientAuth::Basic`].
+    pub registration_auth: Option<ClientAuth>,
     /// The URL of the client ID metadata document, `https` with a path.
     pub client_metadata_url: Option<Box<str>>,
     /// Scopes to request instead of those that the server names, separated by spaces.
@@ -40,8 +43,8 @@ pub struct OAuthOptions {
     pub may_ask_user: bool,
     /// Whether a client without a user requests further scopes when the server requires them. `false`.
     pub step_up_without_user: bool,
-    /// Whether the MCP server is on a private network although its name does not show it: its authorization server may
-    /// then have a private address. `false`.
+    /// Whether the MCP server is on a private network although its name does not show it: it may then have an `http` URL,
+    /// and its authorization server a private address. `false`.
     pub private_network: bool,
     /// The key that tokens are bound to, where the servers support it (RFC 9449). `None`.
     pub dpop: Option<PublicKey>,
@@ -68,6 +71,7 @@ impl OAuthOptions {
             redirect_uri: redirect_uri.into(),
             client_name: client_name.into(),
             registered: Vec::new(),
+            registration_auth: None,
             client_metadata_url: None,
             scopes: None,
             offline_access: false,
@@ -86,26 +90,82 @@ impl OAuthOptions {
         }
     }
 
-    pub(super) fn check(&self) -> Result<(), OAuthConfigError> {
+    /// Whether the options fit a server.
+    pub(super) fn check(&self, server: &Place) -> Result<(), OAuthConfigError> {
+        if !self.private_network && !server.is_protected() {
+            return Err(OAuthConfigError::PlainHttp);
+        }
         if let Some(url) = &self.client_metadata_url {
             let has_path = |place: &Place| place.text().len() > place.origin().len().saturating_add(1);
             if !url.starts_with("https://") || !Place::parse(url).is_some_and(|place| has_path(&place)) {
                 return Err(OAuthConfigError::ClientMetadataUrl);
             }
         }
-        if self.flow == Flow::User && !is_redirect(&self.redirect_uri) {
+        let mut redirects = self.registered.iter().map(|client| self.redirect_of(client));
+        if self.flow == Flow::User && !(is_redirect(&self.redirect_uri) && redirects.all(|uri| is_redirect(&uri))) {
             return Err(OAuthConfigError::RedirectUri);
+        }
+        if matches!(self.registration_auth, Some(ClientAuth::PrivateKeyJwt { .. })) {
+            return Err(OAuthConfigError::RegistrationAuth);
+        }
+        if !self.registered.iter().all(RegisteredClient::is_sound) || !self.flow.is_sound() {
+            return Err(OAuthConfigError::Client);
+        }
+        let issuers = self.registered.iter().filter_map(|client| client.issuer.as_deref());
+        let is_issuer =
+            |url: &str| Place::parse(url).is_some_and(|place| place.is_protected() && place.query().is_empty());
+        if !issuers.chain(self.tolerance.issuer.as_deref()).all(is_issuer) {
+            return Err(OAuthConfigError::IssuerUrl);
         }
         if let Flow::Enterprise(provider) = &self.flow
             && Place::parse(&provider.token_endpoint).is_none_or(|place| place.check(Zone::Loopback).is_err())
         {
             return Err(OAuthConfigError::TokenEndpoint);
         }
+        if !self.has_issuers() {
+            return Err(OAuthConfigError::Issuer);
+        }
         #[cfg(feature = "sign")]
         if self.dpop_key.as_ref().is_some_and(|key| self.dpop != Some(key.public())) {
             return Err(OAuthConfigError::DpopKey);
         }
         Ok(())
+    }
+
+    /// Whether each secret, key and assertion belongs to an authorization server that is named.
+    fn has_issuers(&self) -> bool {
+        let mut issuers = self.registered.iter().map(|client| self.issuer_of(client));
+        match &self.flow {
+            Flow::User => self.registered.iter().all(|it| !self.is_confidential(it) || self.issuer_of(it).is_some()),
+            _ if self.registered.is_empty() => self.tolerance.issuer.is_some(),
+            Flow::ClientCredentials | Flow::Enterprise(_) => issuers.all(|issuer| issuer.is_some()),
+            // There is one assertion.
+            Flow::JwtBearer(_) => {
+                let first = issuers.next().flatten();
+                first.is_some() && issuers.all(|issuer| issuer == first)
+            }
+        }
+    }
+
+    /// Whether a client has a secret, a key or an assertion, or acts for itself.
+    pub(super) fn is_confidential(&self, client: &RegisteredClient) -> bool {
+        let has_key = !matches!(client.auth, None | Some(ClientAuth::None));
+        client.secret.is_some() || has_key || self.flow != Flow::User
+    }
+
+    /// The secrets that are configured.
+    pub(super) fn secrets(&self) -> impl Iterator<Item = &Secret> {
+        let (first, second) = match &self.flow {
+            Flow::User | Flow::ClientCredentials => (None, None),
+            Flow::JwtBearer(assertion) => (Some(assertion), None),
+            Flow::Enterprise(provider) => (Some(&provider.id_token), provider.client_secret.as_ref()),
+        };
+        self.registered.iter().filter_map(|client| client.secret.as_ref()).chain(first).chain(second)
+    }
+
+    /// The authorization server that knows a client, if it is named.
+    pub(super) fn issuer_of<'a>(&'a self, client: &'a RegisteredClient) -> Option<&'a str> {
+        client.issuer.as_deref().or(self.tolerance.issuer.as_deref())
     }
 
     /// The signature of a key in memory.
@@ -181,9 +241,9 @@ impl IdentityProvider {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RegisteredClient {
-    /// The authorization server that knows it. `None`: the first one that the server names; if the server names another
-    /// one later, that is an error. A client with a secret should have an issuer, because the server decides otherwise
-    /// who gets the secret.
+    /// The authorization server that knows it. `None`: [`OAuthTolerance::issuer`]. Where that is `None`, too, it is the
+    /// first one that the server names, and another one later is an error; a client with a secret or a key, and any
+    /// client without a user, must name its issuer.
     pub issuer: Option<Box<str>>,
     /// The client ID.
     pub id: Box<str>,
@@ -200,6 +260,35 @@ impl RegisteredClient {
     /// A client without a secret.
     pub fn new(id: impl Into<Box<str>>) -> Self {
         Self { issuer: None, id: id.into(), secret: None, auth: None, redirect_uri: None }
+    }
+}
+
+impl RegisteredClient {
+    /// Whether it has what it authenticates with.
+    fn is_sound(&self) -> bool {
+        let has_secret = self.secret.as_ref().map(|secret| !secret.expose().is_empty());
+        let is_auth = match &self.auth {
+            None | Some(ClientAuth::None) => has_secret != Some(false),
+            Some(ClientAuth::Basic | ClientAuth::Post) => has_secret == Some(true),
+            Some(ClientAuth::PrivateKeyJwt { algorithm, .. }) => {
+                !algorithm.is_empty() && !algorithm.eq_ignore_ascii_case("none")
+            }
+        };
+        !self.id.is_empty() && is_auth
+    }
+}
+
+impl Flow {
+    /// Whether it has what it presents.
+    fn is_sound(&self) -> bool {
+        match self {
+            Self::User | Self::ClientCredentials => true,
+            Self::JwtBearer(assertion) => !assertion.expose().is_empty(),
+            Self::Enterprise(provider) => {
+                let has_secret = provider.client_secret.as_ref().is_none_or(|secret| !secret.expose().is_empty());
+                !provider.client_id.is_empty() && !provider.id_token.expose().is_empty() && has_secret
+            }
+        }
     }
 }
 
@@ -237,20 +326,34 @@ impl ClientAuth {
     }
 }
 
-/// Deviations of authorization servers that are tolerated.
+/// Deviations that are tolerated, and those that are not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OAuthTolerance {
-    /// The authorization server to use, of those that the server names. `None`: the first that has metadata.
+    /// The authorization server to use, of those that the server names, or if it names none. `None`: the first that has
+    /// metadata.
     pub issuer: Option<Box<str>>,
-    /// Issuers that metadata may name instead of the one that it was requested for.
-    pub trusted_issuers: Vec<Box<str>>,
+    /// Pairs of the issuer that metadata was requested for, and the one that it may name instead.
+    pub trusted_issuers: Vec<(Box<str>, Box<str>)>,
     /// Accept metadata without an issuer. `false`.
     pub missing_issuer: bool,
+    /// Require `iss` in each response to an authorization request, whether the authorization server advertises it or not
+    /// (RFC 9207). Without it, a response may be from another authorization server than the one that was asked. `false`.
+    pub require_iss: bool,
+    /// Require the `resource` of the metadata to be the URL of the server, as the specification does: where an origin has
+    /// several tenants, a prefix of the URL is another one's. `false`.
+    pub exact_resource: bool,
     /// Leave out `resource`, which some authorization servers refuse. `false`.
     pub omit_resource: bool,
     /// The scopes that a refresh requests. [`RefreshScopes::None`].
     pub refresh_scopes: RefreshScopes,
+}
+
+impl OAuthTolerance {
+    /// Whether the issuer that is named here is the one that metadata says.
+    pub(super) fn is_issuer(&self, named: &str, said: &str) -> bool {
+        named == said || self.trusted_issuers.iter().any(|(asked, issuer)| **asked == *named && **issuer == *said)
+    }
 }
 
 /// The scopes that a refresh requests.
@@ -277,7 +380,7 @@ pub struct OAuthTimeouts {
     /// For the store, the lock included, and for a signature. 60 s.
     pub store: Duration,
     /// Between a failed attempt and the next one; it doubles up to 10 min. 10 s.
-    pub rest: Duration,
+    pub cooldown: Duration,
 }
 
 impl Default for OAuthTimeouts {
@@ -286,7 +389,7 @@ impl Default for OAuthTimeouts {
             request: Duration::from_secs(30),
             user: Duration::from_secs(600),
             store: Duration::from_secs(60),
-            rest: Duration::from_secs(10),
+            cooldown: Duration::from_secs(10),
         }
     }
 }
@@ -314,6 +417,29 @@ pub enum OAuthConfigError {
     /// The server's URL is not an absolute `http` or `https` URL without user info.
     #[error("the server's URL is not an absolute http or https URL without user info")]
     ServerUrl,
+    /// The server's URL is `http`, its host is not a loopback address, and
+    /// [`private_network`](OAuthOptions::private_network) is not set.
+    #[error("the server's URL is http, and its host is not a loopback address: tokens would be readable on their way")]
+    PlainHttp,
+    /// The entropy is all zeros, so that anybody could guess what is derived from it.
+    #[error("the entropy is all zeros: it has to come from a random number generator for secrets")]
+    Entropy,
+    /// A registered client has no ID, an empty secret, or authenticates with a secret or an algorithm that it does not
+    /// have; or what its flow presents is empty.
+    #[error("a client has no ID, or not what it authenticates with: its secret, an algorithm, an assertion")]
+    Client,
+    /// An issuer is not an `https` URL without a query.
+    #[error("an issuer is not an https URL without a query")]
+    IssuerUrl,
+    /// A client that registers dynamically has no key.
+    #[error("a client that registers dynamically cannot authenticate with a key")]
+    RegistrationAuth,
+    /// A client with a secret or a key, or without a user, does not name the authorization server that it belongs to; or
+    /// an assertion belongs to several.
+    #[error(
+        "a client with a secret, a key or an assertion has to name the authorization server that it belongs to (issuer)"
+    )]
+    Issuer,
     /// The URL of the client ID metadata document is not `https` with a path.
     #[error("the URL of the client ID metadata document is not https with a path")]
     ClientMetadataUrl,

@@ -5,6 +5,7 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use core::fmt;
+use core::fmt::Write;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use iri_string::types::{UriReferenceStr, UriStr};
@@ -19,6 +20,7 @@ pub(super) const LONGEST: usize = 8 << 10;
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Place {
     text: Box<str>,
+    uri: http::Uri,
     /// The length of the origin in the text.
     origin: usize,
     /// The length of the text without the query.
@@ -47,15 +49,21 @@ impl Place {
         }
         let text = uri.as_str();
         // What `http` does not accept cannot be requested.
-        let key = Origin::of(&text.parse::<http::Uri>().ok()?)?;
+        let request = text.parse::<http::Uri>().ok()?;
+        let key = Origin::of(&request)?;
         let plain = text.find('?').unwrap_or(text.len());
         let origin = plain.checked_sub(uri.path_str().len())?;
-        Some(Self { text: text.into(), origin, plain, key })
+        Some(Self { text: text.into(), uri: request, origin, plain, key })
     }
 
     /// As it was written.
     pub(super) fn text(&self) -> &str {
         &self.text
+    }
+
+    /// As it is requested.
+    pub(super) const fn uri(&self) -> &http::Uri {
+        &self.uri
     }
 
     pub(super) fn without_query(&self) -> &str {
@@ -89,13 +97,17 @@ impl Place {
         Self::parse(&resolved)
     }
 
+    /// Whether nobody on the way can read what is sent.
+    pub(super) fn is_protected(&self) -> bool {
+        self.key.is_https || self.zone() == Zone::Loopback
+    }
+
     /// Whether this URL may be requested or opened for a server, and why not.
     pub(super) fn check(&self, server: Zone) -> Result<(), &'static str> {
-        let zone = self.zone();
-        if !self.key.is_https && zone != Zone::Loopback {
+        if !self.is_protected() {
             return Err("is not https");
         }
-        if server == Zone::Public && zone != Zone::Public {
+        if server == Zone::Public && self.zone() != Zone::Public {
             return Err("is a private address, and the server's is public");
         }
         Ok(())
@@ -126,13 +138,35 @@ impl Place {
         [format!("{origin}{OAUTH}{path}"), format!("{origin}{OPENID}{path}")].into_iter().chain(appended)
     }
 
-    /// This URL with further parameters in its query.
+    /// Whether the host has no characters but those of names and addresses.
+    pub(super) fn has_plain_host(&self) -> bool {
+        self.key.host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte))
+    }
+
+    /// The query, as it was written.
+    pub(super) fn query(&self) -> &str {
+        self.text.get(self.plain..).unwrap_or_default().trim_start_matches('?')
+    }
+
+    /// This URL for a browser, with further parameters in its query. What a shell would interpret is percent-encoded, but
+    /// for the `&` between parameters.
     pub(super) fn with_query(&self, query: &str) -> String {
-        let mut text = self.text.clone().into_string();
-        match text.get(self.plain..) {
-            None | Some("") => text.push('?'),
-            Some("?") => {}
-            Some(_) => text.push('&'),
+        let mut text: String = self.origin().into();
+        let mut encode = |part: &str, separators: &str| {
+            for character in part.chars() {
+                if "$'()*;!&".contains(character) && !separators.contains(character) {
+                    // Writing into memory cannot fail.
+                    let _ = write!(text, "%{:02X}", u32::from(character));
+                } else {
+                    text.push(character);
+                }
+            }
+        };
+        encode(self.path(), "");
+        encode("?", "");
+        encode(self.query(), "&");
+        if !self.query().is_empty() {
+            text.push('&');
         }
         text.push_str(query);
         text
@@ -217,31 +251,42 @@ fn zone_of(address: IpAddr) -> Zone {
 }
 
 fn zone_v4(address: Ipv4Addr) -> Zone {
-    let [first, second, ..] = address.octets();
-    if address.is_loopback() {
-        Zone::Loopback
-    } else if address.is_private()
-        || address.is_link_local()
-        || first == 0
-        || first >= 224
-        || first == 100 && (64..128).contains(&second)
-    {
-        Zone::Private
-    } else {
-        Zone::Public
+    let is_reserved = match address.octets() {
+        // This network, multicast, and what is reserved for the future.
+        [0 | 224..=255, ..] => true,
+        // Shared address space (RFC 6598), protocol assignments, documentation (RFC 5737), relays of 6to4, benchmarks.
+        [100, 64..=127, ..] | [192, 0, 0 | 2, _] | [198, 51, 100, _] | [203, 0, 113, _] => true,
+        [192, 88, 99, _] | [198, 18 | 19, ..] => true,
+        _ => address.is_private() || address.is_link_local(),
+    };
+    match (address.is_loopback(), is_reserved) {
+        (true, _) => Zone::Loopback,
+        (false, true) => Zone::Private,
+        (false, false) => Zone::Public,
     }
 }
 
 fn zone_v6(address: Ipv6Addr) -> Zone {
-    let [first, ..] = address.segments();
     if let Some(mapped) = address.to_ipv4_mapped() {
-        zone_v4(mapped)
-    } else if address.is_loopback() {
-        Zone::Loopback
-    } else if first & 0xe000 == 0x2000 {
-        Zone::Public
-    } else {
-        Zone::Private
+        return zone_v4(mapped);
+    }
+    match address.segments() {
+        _ if address.is_loopback() => Zone::Loopback,
+        // Protocol assignments, Teredo among them, documentation (RFC 3849, RFC 9637), and 6to4, which leads to any IPv4.
+        [0x2001, 0..=0x1ff, ..] | [0x2001, 0xdb8, ..] | [0x3fff, 0..=0xfff, ..] | [0x2002, ..] => Zone::Private,
+        [0x2000..=0x3fff, ..] => Zone::Public,
+        _ => Zone::Private,
+    }
+}
+
+/// A redirect URI at a loopback address with the port of another one, since an authorization server allows any port there
+/// (RFC 8252, section 7.3). Any other one stays.
+pub(super) fn with_port_of(registered: &str, present: &str) -> Box<str> {
+    let is_loopback = |uri: &str| Place::parse(uri).is_some_and(|place| place.zone() == Zone::Loopback);
+    let port = port_of(present).and_then(|port| port.parse().ok());
+    match port.filter(|_| is_loopback(registered) && is_loopback(present)) {
+        Some(port) => with_port(registered, port).map_or_else(|| registered.into(), Into::into),
+        None => registered.into(),
     }
 }
 
@@ -301,6 +346,26 @@ mod tests {
             ("169.254.169.254", Zone::Private),
             ("100.64.0.1", Zone::Private),
             ("0.0.0.0", Zone::Private),
+            ("192.0.0.8", Zone::Private),
+            ("192.0.2.1", Zone::Private),
+            ("192.88.99.1", Zone::Private),
+            ("198.19.0.1", Zone::Private),
+            ("198.51.100.1", Zone::Private),
+            ("203.0.113.9", Zone::Private),
+            ("240.0.0.1", Zone::Private),
+            ("255.255.255.255", Zone::Private),
+            ("[2002:a00:1::1]", Zone::Private),
+            ("[2002:808:808::1]", Zone::Private),
+            ("[2001::1]", Zone::Private),
+            ("[2001:20::1]", Zone::Private),
+            ("[2001:db8::1]", Zone::Private),
+            ("[3fff:1::1]", Zone::Private),
+            ("[64:ff9b::a00:1]", Zone::Private),
+            ("[::]", Zone::Private),
+            ("192.1.0.1", Zone::Public),
+            ("198.20.0.1", Zone::Public),
+            ("[2001:200::1]", Zone::Public),
+            ("[3ffe::1]", Zone::Public),
             ("127.1", Zone::Private),
             ("2130706433", Zone::Private),
             ("0x7f000001", Zone::Private),

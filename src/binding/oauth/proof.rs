@@ -93,6 +93,8 @@ pub(crate) struct Presented {
 pub(crate) enum Credential {
     /// Nothing: there is no token, or it is not for this URL.
     Nothing,
+    /// It is not known yet, because the record of the store is requested.
+    Loading,
     /// These headers.
     Headers(Presented, Vec<(HeaderName, HeaderValue)>),
     /// A proof that has to be signed first.

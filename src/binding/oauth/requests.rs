@@ -1,4 +1,4 @@
-//! The requests of an attempt, and what their responses mean: registration, the user's grant, tokens.
+//! What follows when the metadata is known: the client, the user's grant, tokens; and what the responses mean.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -12,18 +12,22 @@ use http::{HeaderValue, StatusCode};
 use zeroize::Zeroizing;
 
 use super::Secret;
-use super::action::{AuthorizationUrl, OAuthAction, RegistrationKind, SignKey, Stage, excerpt};
-use super::attempt::{Attempt, Held, preferred};
+use super::action::{AuthorizationUrl, OAuthAction, RegistrationKind, SignId, SignKey, Stage, excerpt};
+use super::attempt::{End, Next, Payload, TRIES, Task, failure};
 use super::core::{Core, Exchange, Signing};
-use super::credentials::{ClientRecord, Need, is_token, narrowed, parse, strings, text, union};
-use super::options::{ClientAuth, Flow, RefreshScopes};
-use super::place::{Place, is_native};
+use super::credentials::{
+    ClientRecord, LONGEST_SCOPES, LONGEST_TOKEN, Need, Record, is_token, narrowed, parse, strings, text, union,
+};
+use super::metadata::{Metadata, Server};
+use super::options::{ClientAuth, Flow, RefreshScopes, RegisteredClient};
+use super::place::{LONGEST, Place, Zone, is_native, with_port_of};
 use super::proof::{self, proof_input, signed, signing_input};
 use super::secret::challenge_of;
+use crate::Time;
 use crate::jsonrpc::{Json, Object, string};
-use crate::machine::oauth_attempt::{self, Failure, Goal, Input, Iss};
+use crate::machine::oauth_attempt::{self, Client, Code, Configured, Failure, Goal, Input, Iss, Offer, State};
 
-const FORM: &str = "application/x-www-form-urlencoded";
+pub(super) const FORM: &str = "application/x-www-form-urlencoded";
 const ASSERTION_TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 
 /// Seconds for which an assertion of the client is valid.
@@ -31,14 +35,362 @@ const ASSERTION_LIFE: u64 = 300;
 
 const ID_JAG: &str = "urn:ietf:params:oauth:token-type:id-jag";
 
+/// Bytes of an ID or a secret of a client.
+const LONGEST_ID: usize = 4 << 10;
+
 /// The longest life of a token that is believed, in seconds: ten years.
 const LONGEST_LIFE: u64 = 10 * 365 * 24 * 3600;
 
-impl Attempt {
+/// The part of an attempt that begins when the metadata is known.
+#[derive(Clone, Debug)]
+pub(super) struct Obtaining {
+    pub(super) metadata: Box<Metadata>,
+    /// The client that the credentials were issued to, or that was registered, and its authorization server.
+    held: Option<(Box<str>, ClientRecord)>,
+    /// The authorization server does not know the client any more, so that another one is registered, once.
+    is_client_lost: bool,
+    requested: Box<str>,
+    grant: Granted,
+    /// The assertions and grants that were sent, which a response may repeat.
+    used: Vec<Secret>,
+    /// Token requests so far.
+    pub(super) sent: u32,
+    /// Whether the token request is sent again with the nonce that the authorization server demanded, once.
+    is_nonce_renewed: bool,
+    pub(super) step: Step,
+}
+
+/// The state, with its data.
+#[derive(Clone, Debug)]
+pub(super) enum Step {
+    Planning,
+    Registering,
+    Queued(ClientRecord),
+    User { client: ClientRecord, word: Secret, verifier: Secret, deadline: Time },
+    Exchanging,
+    Signing(Signatures),
+    Token(ClientRecord),
+    Pausing(Time),
+}
+
+/// What the user or the identity provider granted.
+#[derive(Clone, Debug)]
+enum Granted {
+    Nothing,
+    Code {
+        code: Secret,
+        verifier: Secret,
+    },
+    /// A grant of the identity provider.
+    Assertion(Secret),
+}
+
+/// The signatures that a token request needs.
+#[derive(Clone, Debug)]
+pub(super) struct Signatures {
+    client: ClientRecord,
+    /// Those that are requested, and what they sign.
+    requested: Vec<(SignId, SignKey, Secret)>,
+    /// The assertion of the client.
+    assertion: Option<Secret>,
+    /// The proof of possession.
+    proof: Option<Secret>,
+    deadline: Time,
+}
+
+impl Obtaining {
+    pub(super) fn new(metadata: Box<Metadata>, task: &Task) -> Self {
+        let held = task.former.as_ref().filter(|_| !task.is_client_lost);
+        Self {
+            metadata,
+            held: held.map(|former| (former.issuer.clone(), former.client.clone())),
+            is_client_lost: task.is_client_lost,
+            requested: "".into(),
+            grant: Granted::Nothing,
+            used: Vec::new(),
+            sent: 0,
+            is_nonce_renewed: false,
+            step: Step::Planning,
+        }
+    }
+
+    pub(super) const fn state(&self) -> State {
+        match self.step {
+            Step::Planning => State::Planning,
+            Step::Registering => State::Registering,
+            Step::Queued(_) => State::Queued,
+            Step::User { .. } => State::User,
+            Step::Exchanging => State::Exchanging,
+            Step::Signing(_) => State::Signing,
+            Step::Token(_) => State::Token,
+            Step::Pausing(_) => State::Pausing,
+        }
+    }
+
+    pub(super) const fn stage(&self, goal: Goal) -> Stage {
+        match (&self.step, goal) {
+            (Step::Planning | Step::Registering, _) => Stage::Registration,
+            (Step::Queued(_) | Step::User { .. }, _) => Stage::Authorization,
+            (Step::Exchanging | Step::Signing(_) | Step::Token(_) | Step::Pausing(_), Goal::Refresh) => Stage::Refresh,
+            (Step::Exchanging | Step::Signing(_) | Step::Token(_) | Step::Pausing(_), Goal::User | Goal::Direct) => {
+                Stage::Token
+            }
+        }
+    }
+
+    /// Whether a code was issued, so that the attempt is not interrupted.
+    pub(super) const fn has_code(&self) -> bool {
+        matches!(self.grant, Granted::Code { .. })
+    }
+
+    /// The end of a wait.
+    pub(super) const fn deadline(&self) -> Option<Time> {
+        match &self.step {
+            Step::User { deadline, .. } | Step::Signing(Signatures { deadline, .. }) | Step::Pausing(deadline) => {
+                Some(*deadline)
+            }
+            Step::Planning | Step::Registering | Step::Queued(_) | Step::Exchanging | Step::Token(_) => None,
+        }
+    }
+
+    /// The time of the current wait is over.
+    pub(super) fn on_deadline(&self, core: &Core, stage: Stage) -> Next {
+        match &self.step {
+            Step::User { .. } => {
+                let limit = core.options.timeouts.user.as_secs();
+                failure(stage, format!("the user did not authorize within {limit} s"))
+            }
+            Step::Signing(_) => failure(stage, "the token request was not signed in time"),
+            Step::Planning
+            | Step::Registering
+            | Step::Queued(_)
+            | Step::Exchanging
+            | Step::Token(_)
+            | Step::Pausing(_) => (Input::Paused, Payload::Nothing),
+        }
+    }
+
+    /// The response of the exchange ended.
+    pub(super) fn on_end(
+        &mut self,
+        core: &mut Core,
+        task: &Task,
+        stage: Stage,
+        status: StatusCode,
+        exchange: &Exchange,
+    ) -> Option<Next> {
+        match &self.step {
+            Step::Registering => Some(self.registration_ended(core, stage, status, exchange)),
+            Step::Exchanging => Some(match granted(status, &exchange.body, core.options.limits.bytes) {
+                Ok(grant) => (Input::Exchanged, Payload::Grant(grant)),
+                Err(failed) => self.token_failed(task.goal, stage, failed),
+            }),
+            Step::Token(_) => Some(self.token_ended(core, task.goal, stage, status, exchange)),
+            Step::Planning | Step::Queued(_) | Step::User { .. } | Step::Signing(_) | Step::Pausing(_) => None,
+        }
+    }
+
+    /// The exchange broke.
+    pub(super) fn broke(&self, goal: Goal, stage: Stage, why: &str) -> Option<Next> {
+        match &self.step {
+            Step::Registering => Some(failure(stage, format!("the registration broke: {why}"))),
+            Step::Exchanging | Step::Token(_) => {
+                let why = format!("the token request broke: {why}").into();
+                Some(self.token_failed(goal, stage, NotIssued { failure: Failure::Transient, why }))
+            }
+            Step::Planning | Step::Queued(_) | Step::User { .. } | Step::Signing(_) | Step::Pausing(_) => None,
+        }
+    }
+
+    /// The request for a token or a grant failed.
+    fn token_failed(&self, goal: Goal, stage: Stage, failed: NotIssued) -> Next {
+        let is_dynamic = matches!(&self.step, Step::Token(client) if client.kind == RegistrationKind::Dynamic);
+        let is_renewable = is_dynamic && !self.is_client_lost;
+        let stage = if failed.failure == Failure::InvalidClient { Stage::Registration } else { stage };
+        let input = oauth_attempt::failed(goal, failed.failure, is_renewable, self.sent >= TRIES);
+        if input == Input::Fail { failure(stage, failed.why) } else { (input, Payload::Nothing) }
+    }
+
+    /// What came before the next plan.
+    pub(super) fn receive(&mut self, payload: Payload) {
+        match (payload, core::mem::replace(&mut self.step, Step::Planning)) {
+            (Payload::Client(client), _) => self.held = Some((self.metadata.server.issuer.clone(), *client)),
+            (Payload::Grant(code), Step::User { verifier, .. }) => self.grant = Granted::Code { code, verifier },
+            (Payload::Grant(grant), _) => self.grant = Granted::Assertion(grant),
+            _ => {}
+        }
+    }
+
+    /// Decides what follows.
+    pub(super) fn plan(&self, core: &mut Core, task: &Task) -> Next {
+        let server = &self.metadata.server;
+        let configured = self.configured(core);
+        let class = match configured {
+            Some(_) => Configured::Fits,
+            None if core.options.registered.is_empty() => Configured::Nothing,
+            None => Configured::Elsewhere,
+        };
+        let held = self.held.as_ref().filter(|(issuer, _)| *issuer == server.issuer).map(|(_, client)| client);
+        let offer = offer(core, server);
+        // A client that was registered for another redirect is registered again, where that is possible.
+        let is_redirected = |client: &ClientRecord| {
+            task.goal != Goal::User || offer != Offer::Dynamic || client.asked_redirect == core.options.redirect_uri
+        };
+        let is_valid = |client: &ClientRecord| client.secret_expires.is_none_or(|at| at > core.unix());
+        let usable = held.filter(|client| is_valid(client) && is_redirected(client));
+        let choice = oauth_attempt::client(class, usable.is_some(), offer);
+        let client = match choice {
+            Client::Configured => configured.map(|client| configured_client(core, server, client)),
+            Client::Held => usable.map(|client| held_client(core, client)),
+            Client::Document => core.options.client_metadata_url.as_deref().map(|url| document_client(core, url)),
+            Client::Dynamic | Client::Elsewhere | Client::Nothing => None,
+        };
+        let is_owner = match (task.goal, &self.held) {
+            (Goal::Refresh, Some(_)) => {
+                held.is_some_and(|held| client.as_ref().is_none_or(|client| client.id == held.id))
+            }
+            (Goal::Refresh | Goal::User | Goal::Direct, _) => true,
+        };
+        let has_grant = match (task.goal, &core.options.flow) {
+            (Goal::Direct, Flow::Enterprise(_)) => matches!(self.grant, Granted::Assertion(_)),
+            (Goal::Direct, Flow::User | Flow::ClientCredentials | Flow::JwtBearer(_)) => true,
+            (Goal::User | Goal::Refresh, _) => self.has_code(),
+        };
+        let code = match has_grant {
+            true => Code::Held,
+            false if core.options.may_ask_user => Code::Missing,
+            false => Code::Withheld,
+        };
+        let is_signed = self.is_bound(core)
+            || client.as_ref().is_some_and(|client| matches!(client.auth, ClientAuth::PrivateKeyJwt { .. }));
+        let input = oauth_attempt::plan(task.goal, choice, is_owner, code, is_signed, core.is_browser_shared);
+        if input == Input::Fail {
+            return self.reason(core, choice, code);
+        }
+        let scopes = match (task.goal, &client) {
+            (Goal::User, Some(client)) => self.scopes(core, task, client),
+            (Goal::Direct, _) => self.direct_scopes(core, task),
+            (Goal::Refresh, _) | (Goal::User, None) => "".into(),
+        };
+        if scopes.len() > LONGEST_SCOPES {
+            let why = format!("the scopes that are required have more than {LONGEST_SCOPES} bytes together");
+            return failure(Stage::Authorization, why);
+        }
+        // From now on a client without an issuer belongs to this one.
+        let is_sent = matches!(input, Input::Request | Input::Sign) && !server.is_assumed;
+        if is_sent && configured.is_some_and(|client| core.options.issuer_of(client).is_none()) {
+            core.first_issuer = Some(server.issuer.clone());
+        }
+        (input, client.map_or(Payload::Nothing, |client| Payload::Client(Box::new(client))))
+    }
+
+    /// The client that was registered in advance for the authorization server. One with a secret is not used at one that
+    /// is assumed.
+    fn configured<'a>(&self, core: &'a Core) -> Option<&'a RegisteredClient> {
+        let (options, server) = (&core.options, &self.metadata.server);
+        let fits = |client: &&RegisteredClient| {
+            let is_named = |own: &str| options.tolerance.is_issuer(own, &server.issuer);
+            options.issuer_of(client).is_some_and(is_named) && !(server.is_assumed && options.is_confidential(client))
+        };
+        let is_free = |client: &&RegisteredClient| {
+            options.issuer_of(client).is_none()
+                && self.first_issuer(core, client).is_none_or(|own| *own == *server.issuer)
+        };
+        let mut registered = options.registered.iter();
+        registered.clone().find(fits).or_else(|| registered.find(is_free))
+    }
+
+    /// The authorization server that a client without an issuer was used at first.
+    fn first_issuer<'a>(&'a self, core: &'a Core, client: &RegisteredClient) -> Option<&'a str> {
+        let is_same = |held: &ClientRecord| held.kind == RegistrationKind::PreRegistered && held.id == client.id;
+        let held = self.held.as_ref().filter(|(_, held)| is_same(held));
+        held.map(|(issuer, _)| &**issuer).or(core.first_issuer.as_deref())
+    }
+
+    /// Why nothing can follow.
+    fn reason(&self, core: &Core, choice: Client, code: Code) -> Next {
+        let server = &self.metadata.server;
+        let issuer = excerpt(&crate::text::shown(&server.issuer));
+        if choice == Client::Elsewhere {
+            let own = |client| core.options.issuer_of(client).or(self.first_issuer(core, client));
+            let other = excerpt(&crate::text::shown(core.options.registered.iter().find_map(own).unwrap_or_default()));
+            let named = if server.is_assumed { "has no metadata, so that" } else { "now names" };
+            let why =
+                format!("the client is registered at `{other}`, and the server {named} `{issuer}`: register one there");
+            return failure(Stage::Registration, why);
+        }
+        if code == Code::Withheld && core.options.flow == Flow::User {
+            let why = format!("the server offers OAuth at `{issuer}`, and the user may not be asked");
+            return failure(Stage::Authorization, why);
+        }
+        let why = format!("`{issuer}` offers no registration that can be used: configure a client ID for it");
+        failure(Stage::Registration, why)
+    }
+
+    /// The secrets that are sent.
+    pub(super) fn secrets(&self) -> impl Iterator<Item = &Secret> {
+        let held = self.held.iter().filter_map(|(_, client)| client.secret.as_ref());
+        let (first, second) = match (&self.grant, &self.step) {
+            (Granted::Code { code, verifier }, _) => (Some(code), Some(verifier)),
+            (Granted::Assertion(grant), _) => (Some(grant), None),
+            (Granted::Nothing, Step::User { verifier, .. }) => (Some(verifier), None),
+            (Granted::Nothing, _) => (None, None),
+        };
+        let client = match &self.step {
+            Step::Queued(client) | Step::User { client, .. } | Step::Token(client) => client.secret.as_ref(),
+            Step::Signing(it) => it.client.secret.as_ref(),
+            Step::Planning | Step::Registering | Step::Exchanging | Step::Pausing(_) => None,
+        };
+        held.chain(first).chain(second).chain(client).chain(&self.used)
+    }
+
+    /// Whether tokens are bound to a key: the embedder has one, and the servers support it.
+    fn is_bound(&self, core: &Core) -> bool {
+        core.options.dpop.is_some() && (self.metadata.resource.requires_proofs || self.metadata.server.takes_proofs)
+    }
+
+    /// The resource that a token is requested for.
+    fn resource_param(&self, core: &Core) -> Option<&str> {
+        Some(&*self.metadata.resource.resource).filter(|_| !core.options.tolerance.omit_resource)
+    }
+
+    /// The refresh token cannot be used.
+    pub(super) const fn refusal(&self) -> End {
+        End::Refused { is_client_lost: self.is_client_lost }
+    }
+
+    /// Forgets the registration.
+    pub(super) fn drop_client(&mut self) {
+        (self.held, self.grant, self.is_client_lost) = (None, Granted::Nothing, true);
+    }
+
+    /// The record of the token that was issued.
+    pub(super) fn record(&mut self, core: &Core, task: &Task, payload: Payload) -> Option<End> {
+        let (Payload::Issued(issued), Step::Token(client)) = (payload, &self.step) else { return None };
+        let Metadata { resource, server } = &*self.metadata;
+        let former = task.former.as_deref().filter(|_| task.goal == Goal::Refresh);
+        let requested = former.map_or(&self.requested, |former| &former.requested);
+        let granted = former.map_or(&self.requested, |former| &former.granted);
+        Some(End::Issued(Box::new(Record {
+            generation: 0,
+            server: core.server.text().into(),
+            issuer: server.issuer.clone(),
+            is_assumed: server.is_assumed,
+            resource: resource.resource.clone(),
+            client: client.clone(),
+            requested: requested.clone(),
+            granted: issued.scopes.unwrap_or_else(|| granted.clone()),
+            bound_to: core.options.dpop.filter(|_| self.is_bound(core)).map(|key| key.thumbprint()),
+            access_token: issued.access_token,
+            expires: issued.life.map(|life| (core.unix().saturating_add(life), life)),
+            refresh_token: issued.refresh_token.or_else(|| former.and_then(|former| former.refresh_token.clone())),
+            revocation_endpoint: server.revocation_endpoint.as_ref().map(|place| place.text().into()),
+        })))
+    }
+
     /// Sends the registration (RFC 7591, section 3.1).
-    pub(super) fn register(&mut self, core: &mut Core) {
-        let Some(server) = &self.server else { return };
-        let Some(endpoint) = &server.registration_endpoint else { return };
+    pub(super) fn register(&mut self, core: &mut Core) -> Option<Exchange> {
+        let server = &self.metadata.server;
         let options = &core.options;
         let mut body = Vec::new();
         let mut object = Object::begin(&mut body);
@@ -51,93 +403,77 @@ impl Attempt {
         redirects.push(b'[');
         string(redirects, &options.redirect_uri);
         redirects.push(b']');
-        object.string("token_endpoint_auth_method", preferred(server).as_str());
+        object.string("token_endpoint_auth_method", preferred(core, server).as_str());
         object.end();
-        self.exchange = core.post(endpoint, "application/json", Zeroizing::new(body));
+        self.step = Step::Registering;
+        let endpoint = server.registration_endpoint.as_ref()?;
+        Some(core.post(endpoint, "application/json", Zeroizing::new(body)))
     }
 
     /// The response to the registration ended.
-    pub(super) fn registration_ended(&mut self, core: &Core, exchange: &Exchange) -> Option<Input> {
-        let server = self.server.as_ref()?;
-        let asked = Asked { redirect_uri: &core.options.redirect_uri, auth: &preferred(server) };
-        let status = exchange.status.unwrap_or_default();
+    fn registration_ended(&self, core: &Core, stage: Stage, status: StatusCode, exchange: &Exchange) -> Next {
+        let asked = Asked { redirect_uri: &core.options.redirect_uri, auth: preferred(core, &self.metadata.server) };
         match registered(status, &exchange.body, core.options.limits.bytes, &asked) {
-            Ok(client) => {
-                self.held = Some(Held { issuer: server.issuer.clone(), client, refresh_token: None });
-                Some(Input::Registered)
-            }
-            Err(why) => Some(self.failed(why)),
+            Ok(client) => (Input::Registered, Payload::Client(Box::new(client))),
+            Err(why) => failure(stage, why),
         }
     }
 
     /// Requests the signatures that the token request needs: of the client's assertion, of the proof of possession.
-    pub(super) fn sign(&mut self, core: &mut Core) -> Option<Input> {
-        if let Some((algorithm, input)) = self.assertion_input(core) {
-            self.sign_one(core, SignKey::Client, &algorithm, input);
+    pub(super) fn sign(&mut self, core: &mut Core, payload: Payload) -> Option<Next> {
+        let Payload::Client(client) = payload else { return None };
+        let assertion = assertion_of(core, &client, &self.metadata.server.issuer);
+        let deadline = core.now + core.options.timeouts.store;
+        let mut it = Signatures { client: *client, requested: Vec::new(), assertion: None, proof: None, deadline };
+        if let Some((algorithm, input)) = assertion {
+            it.sign(core, SignKey::Client, &algorithm, input);
         }
-        let endpoint = self.server.as_ref().map(|server| server.token_endpoint.clone());
-        if let (Some(key), Some(endpoint), true) = (core.options.dpop, endpoint, self.is_bound(core)) {
-            let nonce = core.nonces.of_issuer(&endpoint).map(Box::<str>::from);
-            let input = proof_input(core, &key, "POST", &endpoint, nonce.as_deref(), None);
-            self.sign_one(core, SignKey::Proof, proof::ALGORITHM, input);
+        if let (Some(key), true) = (core.options.dpop, self.is_bound(core)) {
+            let endpoint = &self.metadata.server.token_endpoint;
+            let nonce = core.nonces.of_issuer(endpoint).map(Box::<str>::from);
+            let input = proof_input(core, &key, "POST", endpoint, nonce.as_deref(), None);
+            it.sign(core, SignKey::Proof, proof::ALGORITHM, input);
         }
-        self.deadline = Some(core.now + core.options.timeouts.store);
-        self.signs.is_empty().then_some(Input::Signed)
+        let is_complete = it.requested.is_empty();
+        self.step = Step::Signing(it);
+        is_complete.then_some((Input::Signed, Payload::Nothing))
     }
 
-    fn sign_one(&mut self, core: &mut Core, key: SignKey, algorithm: &str, input: String) {
-        match core.sign(key, algorithm, &input) {
-            Signing::Done(signature) => self.set_signed(key, signed(&input, &signature)),
-            Signing::Asked(id) => self.signs.push((id, key, Secret::new(input))),
+    /// What was to be signed was signed.
+    pub(super) fn on_signature(&mut self, id: SignId, signature: &[u8], stage: Stage) -> Option<Next> {
+        let Step::Signing(it) = &mut self.step else { return None };
+        let at = it.requested.iter().position(|(asked, ..)| *asked == id)?;
+        let (_, key, input) = it.requested.remove(at);
+        if signature.is_empty() {
+            return Some(failure(stage, "the token request was not signed"));
         }
-    }
-
-    /// Keeps what was signed.
-    pub(super) fn set_signed(&mut self, key: SignKey, jwt: Secret) {
-        match key {
-            SignKey::Client => self.assertion = Some(jwt),
-            SignKey::Proof => self.proof = Some(jwt),
-        }
-    }
-
-    /// What is signed of the client's assertion, and the algorithm (RFC 7523, section 3).
-    fn assertion_input(&self, core: &mut Core) -> Option<(Box<str>, String)> {
-        let (client, server) = (self.client.as_ref()?, self.server.as_ref()?);
-        let ClientAuth::PrivateKeyJwt { algorithm, key_id } = &client.auth else { return None };
-        let mut header = Vec::new();
-        let mut object = Object::begin(&mut header);
-        object.string("alg", algorithm).string("typ", "JWT");
-        if let Some(key_id) = key_id {
-            object.string("kid", key_id);
-        }
-        object.end();
-        let mut claims = Vec::new();
-        let mut object = Object::begin(&mut claims);
-        let now = core.unix();
-        object.string("iss", &client.id).string("sub", &client.id).string("aud", &server.issuer);
-        object.string("jti", core.entropy.word().expose());
-        object.integer("iat", now.into()).integer("exp", now.saturating_add(ASSERTION_LIFE).into());
-        object.end();
-        Some((algorithm.clone(), signing_input(&header, &claims)))
+        it.keep(key, signed(input.expose(), signature));
+        it.requested.is_empty().then_some((Input::Signed, Payload::Nothing))
     }
 
     /// Sends the token request.
-    pub(super) fn request_token(&mut self, core: &mut Core) {
+    pub(super) fn request_token(&mut self, core: &mut Core, task: &Task, payload: Payload) -> Option<Exchange> {
+        let (client, assertion, proof) = match (payload, core::mem::replace(&mut self.step, Step::Planning)) {
+            (Payload::Client(client), _) => (*client, None, None),
+            (_, Step::Signing(it)) => (it.client, it.assertion, it.proof),
+            _ => return None,
+        };
         let mut form = Form::default();
-        let goal = self.goal();
-        match goal {
+        match task.goal {
             Goal::User => {
                 form.push("grant_type", "authorization_code");
                 // Only a server that did not process it gets it again.
-                form.push_some("code", self.code.as_ref().map(Secret::expose));
-                form.push_some("code_verifier", self.verifier.as_ref().map(Secret::expose));
-                form.push_some("redirect_uri", self.client.as_ref().map(|client| &*client.redirect_uri));
+                if let Granted::Code { code, verifier } = &self.grant {
+                    form.push("code", code.expose());
+                    form.push("code_verifier", verifier.expose());
+                }
+                form.push("redirect_uri", &client.redirect_uri);
             }
             Goal::Refresh => {
                 form.push("grant_type", "refresh_token");
-                let held = self.held.as_ref().and_then(|held| held.refresh_token.as_ref());
-                form.push_some("refresh_token", held.map(Secret::expose));
-                let former = self.task.as_ref().and_then(|task| task.former.as_ref());
+                let former = task.former.as_ref();
+                let token = former.and_then(|former| former.refresh_token.as_ref());
+                form.push_some("refresh_token", token.map(Secret::expose));
                 let scopes = match core.options.tolerance.refresh_scopes {
                     RefreshScopes::None => None,
                     RefreshScopes::Granted => former.map(|former| &*former.granted),
@@ -154,59 +490,47 @@ impl Attempt {
                     Flow::Enterprise(_) => {
                         form.push("grant_type", "urn:ietf:params:oauth:grant-type:jwt-bearer");
                         // It may be accepted once only, so each request has a new one.
-                        form.push_some("assertion", self.grant.as_ref().map(Secret::expose));
-                        self.used.extend(self.grant.take());
+                        if let Granted::Assertion(grant) = core::mem::replace(&mut self.grant, Granted::Nothing) {
+                            form.push("assertion", grant.expose());
+                            self.used.push(grant);
+                        }
                     }
                     Flow::User | Flow::ClientCredentials => form.push("grant_type", "client_credentials"),
                 }
-                self.requested = self.direct_scopes(core);
+                self.requested = self.direct_scopes(core, task);
                 form.push_some("scope", Some(&*self.requested).filter(|scopes| !scopes.is_empty()));
             }
         }
         form.push_some("resource", self.resource_param(core));
-        self.send_token_request(core, form);
-    }
-
-    /// Adds the authentication of the client (RFC 6749, section 2.3.1), and sends the request.
-    fn send_token_request(&mut self, core: &mut Core, mut form: Form) {
-        let (Some(client), Some(server)) = (&self.client, &self.server) else { return };
-        let secret = client.secret.as_ref();
-        let mut header = None;
-        match &client.auth {
-            ClientAuth::Basic => header = secret.and_then(|secret| basic(&client.id, secret)),
-            ClientAuth::Post => {
-                form.push("client_id", &client.id);
-                form.push_some("client_secret", secret.map(Secret::expose));
-            }
-            ClientAuth::None => form.push("client_id", &client.id),
-            ClientAuth::PrivateKeyJwt { .. } => {
-                form.push("client_id", &client.id);
-                form.push("client_assertion_type", ASSERTION_TYPE);
-                form.push_some("client_assertion", self.assertion.as_ref().map(Secret::expose));
-                self.used.extend(self.assertion.take());
-            }
-        }
+        let header = client.authenticate(&mut form, assertion.as_ref());
+        self.used.extend(assertion);
         self.sent = self.sent.saturating_add(1);
-        self.exchange = core.post(&server.token_endpoint, FORM, Zeroizing::new(form.text().as_bytes().to_vec()));
+        let exchange = core.post(&self.metadata.server.token_endpoint, FORM, form.into_body());
         if let Some(header) = header {
             core.add_header(http::header::AUTHORIZATION, header);
         }
-        if let Some(proof) = self.proof.take().and_then(|proof| HeaderValue::from_str(proof.expose()).ok()) {
+        if let Some(proof) = proof.and_then(|proof| HeaderValue::from_str(proof.expose()).ok()) {
             core.add_header(http::HeaderName::from_static("dpop"), proof);
         }
+        self.step = Step::Token(client);
+        Some(exchange)
     }
 
     /// The response to the token request ended.
-    pub(super) fn token_ended(&mut self, core: &mut Core, exchange: &Exchange) -> Option<Input> {
-        if let (Some(nonce), Some(server)) = (&exchange.nonce, &self.server) {
-            core.nonces.set_issuer(&server.token_endpoint, nonce.clone());
+    fn token_ended(
+        &mut self,
+        core: &mut Core,
+        goal: Goal,
+        stage: Stage,
+        status: StatusCode,
+        exchange: &Exchange,
+    ) -> Next {
+        if let Some(nonce) = &exchange.nonce {
+            core.nonces.set_issuer(&self.metadata.server.token_endpoint, nonce.clone());
         }
         let kind = if self.is_bound(core) { "DPoP" } else { "Bearer" };
-        match issued(exchange.status?, &exchange.body, core.options.limits.bytes, kind) {
-            Ok(issued) => {
-                self.issued = Some(issued);
-                Some(Input::Issued)
-            }
+        match issued(status, &exchange.body, core.options.limits.bytes, kind) {
+            Ok(issued) => (Input::Issued, Payload::Issued(issued)),
             Err(mut failed) => {
                 if failed.failure == Failure::Nonce {
                     if self.is_nonce_renewed || exchange.nonce.is_none() {
@@ -215,21 +539,31 @@ impl Attempt {
                         self.is_nonce_renewed = true;
                     }
                 }
-                Some(self.token_failed(failed))
+                self.token_failed(goal, stage, failed)
             }
         }
     }
 
+    /// The user has to authorize, and the browser may be in use for another server.
+    pub(super) fn enqueue(&mut self, payload: Payload) {
+        if let Payload::Client(client) = payload {
+            self.step = Step::Queued(*client);
+        }
+    }
+
     /// Gives the user the URL.
-    pub(super) fn browse(&mut self, core: &mut Core) -> Option<Input> {
-        self.requested = self.scopes(core);
+    pub(super) fn browse(&mut self, core: &mut Core, task: &Task, payload: Payload) -> Option<Next> {
+        let client = match (payload, core::mem::replace(&mut self.step, Step::Planning)) {
+            (Payload::Client(client), _) => *client,
+            (_, Step::Queued(client)) => client,
+            _ => return None,
+        };
+        let Some(endpoint) = &self.metadata.server.authorization_endpoint else {
+            return Some(failure(Stage::ServerMetadata, "the authorization server has no `authorization_endpoint`"));
+        };
+        self.requested = self.scopes(core, task, &client);
         let (word, verifier) = (core.entropy.word(), core.entropy.word());
         let mut query = Form::default();
-        let endpoint = self.server.as_ref().and_then(|server| server.authorization_endpoint.as_ref());
-        let (Some(endpoint), Some(client)) = (endpoint, &self.client) else {
-            self.set_why(Stage::ServerMetadata, "the authorization server has no `authorization_endpoint`");
-            return Some(Input::Fail);
-        };
         query.push("response_type", "code");
         query.push("client_id", &client.id);
         query.push("redirect_uri", &client.redirect_uri);
@@ -238,102 +572,155 @@ impl Attempt {
         query.push("state", word.expose());
         query.push_some("resource", self.resource_param(core));
         query.push_some("scope", Some(&*self.requested).filter(|scopes| !scopes.is_empty()));
-        let (url, redirect_uri) = (endpoint.with_query(query.text()).into(), client.redirect_uri.clone());
-        let url = AuthorizationUrl { url, redirect_uri };
-        (self.state_word, self.verifier) = (Some(word), Some(verifier));
-        core.outbox.push_back(OAuthAction::Browse(url));
-        self.deadline = Some(core.now + core.options.timeouts.user);
+        let url: Box<str> = endpoint.with_query(query.text()).into();
+        if url.len() > LONGEST {
+            let why = format!("the URL for the browser, with its parameters, has more than {LONGEST} bytes");
+            return Some(failure(Stage::Authorization, why));
+        }
+        core.outbox.push_back(OAuthAction::Browse(AuthorizationUrl { url, redirect_uri: client.redirect_uri.clone() }));
+        let deadline = core.now + core.options.timeouts.user;
+        self.step = Step::User { client, word, verifier, deadline };
         None
     }
 
-    /// The scopes to request (specification 2026-07-28, "Authorization", Scope Selection Strategy).
-    fn scopes(&self, core: &Core) -> Box<str> {
-        let Some(task) = &self.task else { return "".into() };
+    /// The scopes to request of a user (specification 2026-07-28, "Authorization", Scope Selection Strategy).
+    fn scopes(&self, core: &Core, task: &Task, client: &ClientRecord) -> Box<str> {
         let named = task.hint.scopes.as_deref();
-        let supported = self.resource.as_ref().and_then(|resource| resource.scopes.as_deref());
+        let supported = self.metadata.resource.scopes.as_deref();
         let own = core.options.scopes.as_deref();
         let further = named.filter(|_| task.need == Need::StepUp).unwrap_or_default();
         let base = own.or(named).or(supported).unwrap_or_default();
         // Another authorization server may not have the scopes of the one before.
-        let issuer = self.server.as_ref().map(|server| &server.issuer);
-        let before = task.former.as_ref().filter(|former| Some(&former.issuer) == issuer).map(|_| &*task.scopes);
+        let server = &self.metadata.server;
+        let before = task.former.as_ref().filter(|former| former.issuer == server.issuer).map(|_| &*task.scopes);
         let all = union(&[before.unwrap_or_default(), base, further]);
-        let all = match self.client.as_ref().and_then(|client| client.scopes.as_deref()) {
+        let all = match &client.scopes {
             Some(allowed) => narrowed(&all, allowed),
             None => all,
         };
-        let has_offline = self.server.as_ref().is_some_and(|server| server.has_offline_access);
         let is_user = task.goal == Goal::User;
-        if core.options.offline_access && has_offline && is_user { union(&[&all, "offline_access"]) } else { all }
+        if core.options.offline_access && server.has_offline_access && is_user {
+            union(&[&all, "offline_access"])
+        } else {
+            all
+        }
+    }
+
+    /// The scopes to request without a user.
+    fn direct_scopes(&self, core: &Core, task: &Task) -> Box<str> {
+        let named = task.hint.scopes.as_deref().or(self.metadata.resource.scopes.as_deref());
+        union(&[&task.scopes, core.options.scopes.as_deref().or(named).unwrap_or_default()])
     }
 
     /// The user's browser was redirected. Returns what follows, if the redirect belongs to this attempt.
-    pub(super) fn redirected(&mut self, redirect: &str) -> Option<Input> {
+    pub(super) fn redirected(&self, core: &Core, redirect: &str) -> Option<Next> {
+        let Step::User { word, .. } = &self.step else { return None };
         let query = query_of(redirect);
-        let is_ours = match (&self.state_word, param(query, "state")) {
-            (Some(word), Ok(Some(state))) => word.is(&state),
-            _ => false,
-        };
-        let server = self.server.as_ref().filter(|_| is_ours)?;
+        param(query, "state").ok().flatten().filter(|state| word.is(state))?;
+        let server = &self.metadata.server;
         let iss = match param(query, "iss") {
             Ok(None) => Iss::Missing,
             Ok(Some(iss)) if **iss == *server.issuer => Iss::Same,
             Ok(Some(_)) | Err(()) => Iss::Other,
         };
-        let advertised = server.sends_iss;
+        let advertised = server.sends_iss || core.options.tolerance.require_iss;
         let text = |name| param(query, name).ok().flatten().filter(|value| !value.is_empty());
-        let (error, code) = (text("error"), text("code"));
-        let input = oauth_attempt::redirect(advertised, iss, code.is_some() && error.is_none());
-        if input == Input::Code {
-            self.code = code.map(|code| Secret::new(String::from(code.as_str())));
-        } else {
-            let is_trusted = iss == Iss::Same || iss == Iss::Missing && !advertised;
-            let why = match (is_trusted, error) {
-                (false, _) => "the response to the authorization request names no or another issuer: it is discarded, \
-                               because it may be from another authorization server"
-                    .into(),
-                (true, Some(error)) => {
-                    let said = words(&error, text("error_description").as_ref().map(|words| words.as_str()));
-                    format!("the authorization server answered {said}")
-                }
-                (true, None) => "the response to the authorization request has no code".into(),
-            };
-            self.set_why(Stage::Authorization, why);
+        let error = text("error");
+        let code = text("code").filter(|_| error.is_none());
+        let input = oauth_attempt::redirect(advertised, iss, code.is_some());
+        if let (Input::Code, Some(code)) = (input, code) {
+            return Some((Input::Code, Payload::Grant(Secret::new(String::from(code.as_str())))));
         }
-        Some(input)
+        let is_trusted = iss == Iss::Same || iss == Iss::Missing && !advertised;
+        let why = match (is_trusted, error) {
+            (false, _) => "the response to the authorization request names no or another issuer: it is discarded, \
+                           because it may be from another authorization server"
+                .into(),
+            (true, Some(error)) => {
+                let said = words(&error, text("error_description").as_ref().map(|words| words.as_str()));
+                format!("the authorization server answered {said}")
+            }
+            (true, None) => "the response to the authorization request has no code".into(),
+        };
+        Some(failure(Stage::Authorization, why))
     }
 
     /// Sends the token exchange. Its response is a grant for the authorization server of the MCP server.
-    pub(super) fn exchange_identity(&mut self, core: &mut Core) -> Option<Input> {
-        let Flow::Enterprise(provider) = core.options.flow.clone() else { return Some(Input::Fail) };
-        let Some(endpoint) = Place::parse(&provider.token_endpoint) else { return Some(Input::Fail) };
-        self.requested = self.direct_scopes(core);
+    pub(super) fn exchange_identity(&mut self, core: &mut Core, task: &Task) -> Option<Exchange> {
+        self.step = Step::Exchanging;
+        self.requested = self.direct_scopes(core, task);
+        let Flow::Enterprise(provider) = &core.options.flow else { return None };
+        let endpoint = Place::parse(&provider.token_endpoint)?;
         let mut form = Form::default();
         form.push("grant_type", "urn:ietf:params:oauth:grant-type:token-exchange");
         form.push("requested_token_type", ID_JAG);
-        form.push_some("audience", self.server.as_ref().map(|server| &*server.issuer));
-        form.push_some("resource", self.resource.as_ref().map(|resource| &*resource.resource));
+        form.push("audience", &self.metadata.server.issuer);
+        form.push("resource", &self.metadata.resource.resource);
         form.push_some("scope", Some(&*self.requested).filter(|scopes| !scopes.is_empty()));
         form.push("subject_token", provider.id_token.expose());
         form.push("subject_token_type", "urn:ietf:params:oauth:token-type:id_token");
         form.push("client_id", &provider.client_id);
         form.push_some("client_secret", provider.client_secret.as_ref().map(Secret::expose));
         self.sent = self.sent.saturating_add(1);
-        let body = Zeroizing::new(form.text().as_bytes().to_vec());
-        self.exchange = core.post(&endpoint, FORM, body);
-        None
+        Some(core.post(&endpoint, FORM, form.into_body()))
+    }
+}
+
+impl Signatures {
+    fn sign(&mut self, core: &mut Core, key: SignKey, algorithm: &str, input: String) {
+        match core.sign(key, algorithm, &input) {
+            Signing::Done(signature) => self.keep(key, signed(&input, &signature)),
+            Signing::Asked(id) => self.requested.push((id, key, Secret::new(input))),
+        }
     }
 
-    /// The response to the token exchange ended.
-    pub(super) fn exchange_ended(&mut self, core: &Core, exchange: &Exchange) -> Input {
-        let status = exchange.status.unwrap_or_default();
-        match granted(status, &exchange.body, core.options.limits.bytes) {
-            Ok(grant) => {
-                self.grant = Some(grant);
-                Input::Exchanged
-            }
-            Err(failed) => self.token_failed(failed),
+    /// Keeps what was signed.
+    fn keep(&mut self, key: SignKey, jwt: Secret) {
+        match key {
+            SignKey::Client => self.assertion = Some(jwt),
+            SignKey::Proof => self.proof = Some(jwt),
         }
+    }
+}
+
+/// What is signed of the client's assertion for an authorization server, and the algorithm (RFC 7523, section 3). `None`
+/// if it authenticates in another way.
+pub(super) fn assertion_of(core: &mut Core, client: &ClientRecord, audience: &str) -> Option<(Box<str>, String)> {
+    let ClientAuth::PrivateKeyJwt { algorithm, key_id } = &client.auth else { return None };
+    let mut header = Vec::new();
+    let mut object = Object::begin(&mut header);
+    object.string("alg", algorithm).string("typ", "JWT");
+    if let Some(key_id) = key_id {
+        object.string("kid", key_id);
+    }
+    object.end();
+    let mut claims = Vec::new();
+    let mut object = Object::begin(&mut claims);
+    let now = core.unix();
+    object.string("iss", &client.id).string("sub", &client.id).string("aud", audience);
+    object.string("jti", core.entropy.word().expose());
+    object.integer("iat", now.into()).integer("exp", now.saturating_add(ASSERTION_LIFE).into());
+    object.end();
+    Some((algorithm.clone(), signing_input(&header, &claims)))
+}
+
+impl ClientRecord {
+    /// Adds the authentication of the client (RFC 6749, section 2.3.1). Returns the header, if it is one.
+    pub(super) fn authenticate(&self, form: &mut Form, assertion: Option<&Secret>) -> Option<HeaderValue> {
+        match &self.auth {
+            ClientAuth::Basic => return basic(&self.id, self.secret.as_ref()?),
+            ClientAuth::Post => {
+                form.push("client_id", &self.id);
+                form.push_some("client_secret", self.secret.as_ref().map(Secret::expose));
+            }
+            ClientAuth::None => form.push("client_id", &self.id),
+            ClientAuth::PrivateKeyJwt { .. } => {
+                form.push("client_id", &self.id);
+                form.push("client_assertion_type", ASSERTION_TYPE);
+                form.push_some("client_assertion", assertion.map(Secret::expose));
+            }
+        }
+        None
     }
 }
 
@@ -384,9 +771,9 @@ impl Answer<'_> {
 }
 
 /// What was asked for in a registration.
-pub(super) struct Asked<'a> {
-    pub(super) redirect_uri: &'a str,
-    pub(super) auth: &'a ClientAuth,
+struct Asked<'a> {
+    redirect_uri: &'a str,
+    auth: ClientAuth,
 }
 
 /// Parameters of a form or a query, encoded.
@@ -412,6 +799,102 @@ impl Form {
     pub(super) fn text(&self) -> &str {
         &self.0
     }
+
+    /// As the body of a request.
+    pub(super) fn into_body(mut self) -> Zeroizing<Vec<u8>> {
+        Zeroizing::new(core::mem::take(&mut *self.0).into_bytes())
+    }
+}
+
+fn offer(core: &Core, server: &Server) -> Offer {
+    if server.has_client_documents && core.options.client_metadata_url.is_some() {
+        Offer::Document
+    } else if server.registration_endpoint.is_some() && core.options.flow == Flow::User {
+        Offer::Dynamic
+    } else {
+        Offer::Nothing
+    }
+}
+
+fn configured_client(core: &Core, server: &Server, client: &RegisteredClient) -> ClientRecord {
+    let auth = match (&client.auth, &client.secret) {
+        (Some(auth), _) => auth.clone(),
+        (None, None) => ClientAuth::None,
+        (None, Some(_)) => with_secret(server),
+    };
+    ClientRecord {
+        id: client.id.clone(),
+        secret: client.secret.clone(),
+        secret_expires: None,
+        auth,
+        redirect_uri: core.options.redirect_of(client),
+        asked_redirect: core.options.redirect_of(client),
+        scopes: None,
+        kind: RegistrationKind::PreRegistered,
+    }
+}
+
+fn document_client(core: &Core, url: &str) -> ClientRecord {
+    ClientRecord {
+        id: url.into(),
+        secret: None,
+        secret_expires: None,
+        auth: ClientAuth::None,
+        redirect_uri: core.options.redirect_uri.clone(),
+        asked_redirect: core.options.redirect_uri.clone(),
+        scopes: None,
+        kind: RegistrationKind::MetadataDocument,
+    }
+}
+
+/// The client of the credentials, whose redirect may be received at another port now.
+fn held_client(core: &Core, client: &ClientRecord) -> ClientRecord {
+    let present = &core.options.redirect_uri;
+    let mut client = client.clone();
+    match client.kind {
+        RegistrationKind::MetadataDocument => client.redirect_uri.clone_from(present),
+        RegistrationKind::Dynamic if client.asked_redirect != *present => {
+            client.redirect_uri = with_port_of(&client.redirect_uri, present);
+        }
+        RegistrationKind::Dynamic | RegistrationKind::PreRegistered => {}
+    }
+    client
+}
+
+/// Whether who receives one redirect receives the other, too: at a loopback address, by a scheme of its own, at an origin.
+fn is_same_receiver(asked: &str, answered: &str) -> bool {
+    match (Place::parse(asked), Place::parse(answered)) {
+        (Some(asked), Some(answered)) if asked.zone() == Zone::Loopback => answered.zone() == Zone::Loopback,
+        (Some(asked), Some(answered)) => asked.is_same_origin(&answered),
+        (None, None) => {
+            let scheme = |uri: &str| uri.split(':').next().unwrap_or_default().to_ascii_lowercase();
+            scheme(asked) == scheme(answered)
+        }
+        (Some(_), None) | (None, Some(_)) => false,
+    }
+}
+
+fn supports(server: &Server, auth: &ClientAuth) -> bool {
+    let listed = |methods: &Vec<Box<str>>| methods.iter().any(|method| **method == *auth.as_str());
+    server.auth_methods.as_ref().is_some_and(listed)
+}
+
+/// How a client with a secret authenticates (RFC 8414, section 2: `client_secret_basic` unless the metadata says
+/// otherwise).
+fn with_secret(server: &Server) -> ClientAuth {
+    if !supports(server, &ClientAuth::Basic) && supports(server, &ClientAuth::Post) {
+        ClientAuth::Post
+    } else {
+        ClientAuth::Basic
+    }
+}
+
+/// How a client that registers dynamically asks to authenticate: as the embedder says, or the first that the authorization
+/// server supports. Some advertise `client_secret_basic`, and want the client's ID in the form all the same.
+fn preferred(core: &Core, server: &Server) -> ClientAuth {
+    let ways = [ClientAuth::None, ClientAuth::Post];
+    let named = core.options.registration_auth.clone();
+    named.or_else(|| ways.into_iter().find(|auth| supports(server, auth))).unwrap_or(ClientAuth::Basic)
 }
 
 /// The header of HTTP Basic authentication, both parts encoded as in a form.
@@ -458,7 +941,7 @@ fn granted(status: StatusCode, body: &[u8], limit: usize) -> Result<Secret, NotI
 /// What a response of the token endpoint says.
 ///
 /// `kind` is the type of token that was asked for.
-pub(super) fn issued(status: StatusCode, body: &[u8], limit: usize, kind: &str) -> Result<Issued, NotIssued> {
+fn issued(status: StatusCode, body: &[u8], limit: usize, kind: &str) -> Result<Issued, NotIssued> {
     let answer = match (parse(body, limit), core::str::from_utf8(body)) {
         (Some(json), _) => Answer::Json(json),
         (None, Ok(form)) if form.contains('=') && !form.trim_start().starts_with(['<', '{', '[']) => Answer::Form(form),
@@ -478,11 +961,12 @@ pub(super) fn issued(status: StatusCode, body: &[u8], limit: usize, kind: &str) 
     if let Some(other_kind) = answer.text("token_type").filter(|named| !named.eq_ignore_ascii_case(kind)) {
         return Err(other(&format!("the `token_type` is `{}`, not `{kind}`", excerpt(&other_kind))));
     }
+    let refresh_token = answer.text("refresh_token").filter(|it| !it.is_empty() && it.len() <= LONGEST_TOKEN);
     Ok(Issued {
         access_token: Secret::new(token.into_string()),
         life: answer.life(),
-        refresh_token: answer.text("refresh_token").filter(|it| !it.is_empty()).map(|it| Secret::new(it.into_string())),
-        scopes: answer.text("scope"),
+        refresh_token: refresh_token.map(|it| Secret::new(it.into_string())),
+        scopes: answer.text("scope").filter(|scopes| scopes.len() <= LONGEST_SCOPES),
     })
 }
 
@@ -492,7 +976,7 @@ fn no_answer(status: StatusCode) -> NotIssued {
     NotIssued { failure, why: format!("the token endpoint answered HTTP {} without a token", status.as_u16()).into() }
 }
 
-pub(super) fn refused(status: StatusCode, error: &str, description: Option<&str>) -> NotIssued {
+fn refused(status: StatusCode, error: &str, description: Option<&str>) -> NotIssued {
     let failure = match error {
         "invalid_grant" => Failure::InvalidGrant,
         "invalid_client" => Failure::InvalidClient,
@@ -505,7 +989,7 @@ pub(super) fn refused(status: StatusCode, error: &str, description: Option<&str>
 }
 
 /// An error of an authorization server in its own words.
-pub(super) fn words(error: &str, description: Option<&str>) -> Box<str> {
+fn words(error: &str, description: Option<&str>) -> Box<str> {
     match description.map(excerpt).filter(|words| !words.is_empty()) {
         Some(description) => format!("`{}`: {description}", excerpt(error)).into(),
         None => format!("`{}`", excerpt(error)).into(),
@@ -513,12 +997,7 @@ pub(super) fn words(error: &str, description: Option<&str>) -> Box<str> {
 }
 
 /// What a response of the registration endpoint says.
-pub(super) fn registered(
-    status: StatusCode,
-    body: &[u8],
-    limit: usize,
-    asked: &Asked<'_>,
-) -> Result<ClientRecord, Box<str>> {
+fn registered(status: StatusCode, body: &[u8], limit: usize, asked: &Asked<'_>) -> Result<ClientRecord, Box<str>> {
     let json = parse(body, limit);
     let error = json
         .and_then(|json| text(json, "error").map(|error| words(&error, text(json, "error_description").as_deref())));
@@ -529,6 +1008,9 @@ pub(super) fn registered(
     let id = text(json, "client_id").filter(|id| !id.is_empty());
     let id = id.ok_or("the authorization server's registration has no `client_id`")?;
     let secret = text(json, "client_secret").filter(|secret| !secret.is_empty());
+    if id.len().max(secret.as_ref().map_or(0, |secret| secret.len())) > LONGEST_ID {
+        return Err(format!("the `client_id` or the `client_secret` has more than {LONGEST_ID} bytes").into());
+    }
     let named = text(json, "token_endpoint_auth_method");
     let auth = match named.as_deref().map(ClientAuth::named) {
         Some(Some(auth)) => auth,
@@ -537,16 +1019,18 @@ pub(super) fn registered(
             return Err(format!("the client is registered for `{method}`, which is not supported").into());
         }
         None if secret.is_none() => ClientAuth::None,
-        None if *asked.auth == ClientAuth::Post => ClientAuth::Post,
+        None if asked.auth == ClientAuth::Post => ClientAuth::Post,
         None => ClientAuth::Basic,
     };
     let redirects = strings(json, "redirect_uris", 64).unwrap_or_default();
     let kept = redirects.is_empty() || redirects.iter().any(|uri| **uri == *asked.redirect_uri);
     let redirect_uri = match redirects.into_iter().next() {
         Some(first) if !kept => {
-            // The code goes there.
-            if Place::parse(&first).is_some_and(|place| place.check(super::place::Zone::Loopback).is_err()) {
-                return Err("the client is registered with a redirect URI that is not https".into());
+            if !is_same_receiver(asked.redirect_uri, &first) {
+                let first = excerpt(&crate::text::shown(&first));
+                return Err(
+                    format!("the client is registered with the redirect URI `{first}`, which leads elsewhere").into()
+                );
             }
             first
         }
@@ -561,7 +1045,8 @@ pub(super) fn registered(
         secret_expires,
         auth,
         redirect_uri,
-        scopes: text(json, "scope").filter(|scopes| !scopes.trim().is_empty()),
+        asked_redirect: asked.redirect_uri.into(),
+        scopes: text(json, "scope").filter(|scopes| !scopes.trim().is_empty() && scopes.len() <= LONGEST_SCOPES),
         kind: RegistrationKind::Dynamic,
     })
 }
@@ -591,6 +1076,11 @@ pub(super) fn param(form: &str, name: &str) -> Result<Option<Zeroizing<String>>,
         }
     }
     Ok(found)
+}
+
+/// The names of the parameters of an encoded form.
+pub(super) fn names_in(form: &str) -> impl Iterator<Item = Zeroizing<String>> {
+    form.split('&').filter_map(|pair| decode(pair.split('=').next().unwrap_or_default()))
 }
 
 fn decode(text: &str) -> Option<Zeroizing<String>> {

@@ -1,9 +1,10 @@
 //! Secrets: how they are kept, derived from entropy, and hidden where a server repeats them.
 
+use alloc::borrow::Cow;
 use alloc::boxed::Box;
-use alloc::string::{String, ToString};
+use alloc::collections::{BTreeSet, VecDeque};
+use alloc::string::String;
 use alloc::vec::Vec;
-use core::cmp::Reverse;
 use core::fmt;
 
 use base64::Engine;
@@ -12,6 +13,7 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 use zeroize::{Zeroize, Zeroizing};
 
+use super::options::OAuthConfigError;
 use super::requests::encode;
 use crate::encodings::encodings;
 
@@ -20,8 +22,9 @@ const SHORTEST: usize = 6;
 
 const HIDDEN: &str = "[hidden]";
 
-/// A secret: a token, a client secret, a code. Its `Debug` shows nothing, comparisons take constant time, and its memory
-/// is overwritten when it is dropped.
+/// A secret: a token, a client secret, a code. Its `Debug` shows nothing, comparisons take constant time, and its own memory
+/// is overwritten when it is dropped. Copies that are needed on the way are not: what a response or a record was read
+/// from, and the request or the header that it is sent in.
 #[derive(Clone)]
 pub struct Secret(Zeroizing<String>);
 
@@ -70,6 +73,11 @@ impl Entropy {
         Self { seed: kept, drawn: 0 }
     }
 
+    /// Whether nobody can guess it, as far as that can be seen.
+    pub(crate) fn check(&self) -> Result<(), OAuthConfigError> {
+        if *self.seed == [0; 32] { Err(OAuthConfigError::Entropy) } else { Ok(()) }
+    }
+
     fn draw(&mut self) -> Zeroizing<[u8; 32]> {
         self.drawn = self.drawn.saturating_add(1);
         let hash = Sha256::new().chain_update(*self.seed).chain_update(self.drawn.to_be_bytes());
@@ -98,76 +106,226 @@ impl fmt::Debug for Entropy {
     }
 }
 
-/// Finds the beginning of a secret at the end of a text, in linear time (Knuth, Morris and Pratt).
-struct Beginnings<'a> {
-    secret: &'a str,
-    /// For each beginning, the length of the longest shorter one that it ends with.
-    shorter: Vec<usize>,
+/// Hides secrets in texts, as they are and encoded, also one that was cut off before a `…`. One pass over a text finds all of
+/// them (Aho and Corasick), whatever is in it.
+#[derive(Clone)]
+pub(super) struct Hider {
+    /// The beginnings of all forms, as a tree; the first is the empty one.
+    nodes: Vec<Node>,
+    /// The children of the first node, by their bytes; 0 for none.
+    first: Box<[u32; 256]>,
+    /// What follows a beginning that is too long to be in the tree.
+    rests: Vec<(u32, Zeroizing<String>)>,
 }
 
-impl<'a> Beginnings<'a> {
-    fn of(secret: &'a str) -> Self {
-        let mut found = Self { secret, shorter: Vec::with_capacity(secret.len()) };
-        let mut length = 0;
-        for (at, byte) in secret.bytes().enumerate() {
-            if at > 0 {
-                length = found.follow(length, byte);
-            }
-            found.shorter.push(length);
+/// The beginning of a form.
+#[derive(Clone, Copy, Default)]
+struct Node {
+    /// Its last byte.
+    byte: u8,
+    length: u8,
+    /// Its first child, and the next child of its parent; 0 for none.
+    child: u32,
+    sibling: u32,
+    /// The longest beginning that it ends with, itself apart.
+    shorter: u32,
+    /// The longest one that it ends with, itself included, that is all of a form, or all of it that is in the tree; 0 for
+    /// none.
+    found: u32,
+}
+
+/// Bytes of a form that are in the tree.
+const LONGEST_BEGINNING: usize = 64;
+
+impl Drop for Hider {
+    fn drop(&mut self) {
+        self.nodes.iter_mut().for_each(|node| node.byte.zeroize());
+    }
+}
+
+impl fmt::Debug for Hider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("…")
+    }
+}
+
+impl Hider {
+    pub(super) fn new<'a>(secrets: impl IntoIterator<Item = &'a Secret>) -> Self {
+        let mut hider = Self { nodes: Vec::from([Node::default()]), first: Box::new([0; 256]), rests: Vec::new() };
+        let secrets: BTreeSet<_> = secrets.into_iter().map(Secret::expose).collect();
+        for secret in secrets.into_iter().filter(|secret| secret.len() >= SHORTEST) {
+            forms(secret).iter().for_each(|form| hider.insert(form));
         }
-        found
+        hider.connect();
+        hider
     }
 
-    /// The length of the beginning that a text ends with, where the text without its last byte ends with one of `length`.
-    fn follow(&self, mut length: usize, byte: u8) -> usize {
+    fn node(&self, at: u32) -> Node {
+        usize::try_from(at).ok().and_then(|at| self.nodes.get(at)).copied().unwrap_or_default()
+    }
+
+    fn node_mut(&mut self, at: u32) -> Option<&mut Node> {
+        self.nodes.get_mut(usize::try_from(at).ok()?)
+    }
+
+    /// The beginning that this one and a byte are; 0 for none.
+    fn child(&self, at: u32, byte: u8) -> u32 {
+        if at == 0 {
+            return self.first.get(usize::from(byte)).copied().unwrap_or_default();
+        }
+        let mut child = self.node(at).child;
+        while child != 0 && self.node(child).byte != byte {
+            child = self.node(child).sibling;
+        }
+        child
+    }
+
+    fn insert(&mut self, form: &str) {
+        let (beginning, rest) = form.split_at_checked(floor(form, LONGEST_BEGINNING)).unwrap_or((form, ""));
+        let (mut at, mut length) = (0, 0_u8);
+        for byte in beginning.bytes() {
+            length = length.saturating_add(1);
+            let mut child = self.child(at, byte);
+            if child == 0 {
+                child = u32::try_from(self.nodes.len()).unwrap_or_default();
+                let sibling = self.node(at).child;
+                self.nodes.push(Node { byte, length, sibling, ..Node::default() });
+                if let Some(node) = self.node_mut(at) {
+                    node.child = child;
+                }
+                if let (0, Some(first)) = (at, self.first.get_mut(usize::from(byte))) {
+                    *first = child;
+                }
+            }
+            at = child;
+        }
+        if let Some(node) = self.node_mut(at) {
+            node.found = at;
+        }
+        if !rest.is_empty() {
+            self.rests.push((at, Zeroizing::new(rest.into())));
+        }
+    }
+
+    /// Finds the shorter beginnings, from the shortest nodes to the longest.
+    fn connect(&mut self) {
+        let mut queue = VecDeque::from([0]);
+        while let Some(parent) = queue.pop_front() {
+            let mut child = self.node(parent).child;
+            while child != 0 {
+                let Node { byte, sibling, found, .. } = self.node(child);
+                let shorter = if parent == 0 { 0 } else { self.follow(self.node(parent).shorter, byte) };
+                let of_shorter = self.node(shorter).found;
+                if let Some(node) = self.node_mut(child) {
+                    node.shorter = shorter;
+                    node.found = if found == 0 { of_shorter } else { found };
+                }
+                queue.push_back(child);
+                child = sibling;
+            }
+        }
+    }
+
+    /// The longest beginning that a text ends with, which ended with this one before this byte.
+    fn follow(&self, mut at: u32, byte: u8) -> u32 {
         loop {
-            if self.secret.as_bytes().get(length) == Some(&byte) {
-                return length.saturating_add(1);
+            match self.child(at, byte) {
+                0 if at == 0 => return 0,
+                0 => at = self.node(at).shorter,
+                child => return child,
             }
-            if length == 0 {
-                return 0;
-            }
-            length = self.shorter_than(length);
         }
     }
 
-    fn shorter_than(&self, length: usize) -> usize {
-        length.checked_sub(1).and_then(|at| self.shorter.get(at)).copied().unwrap_or_default()
+    /// The text without secrets.
+    pub(super) fn hide<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        let mut hidden = Hidden { text, out: String::new(), copied: 0, found: VecDeque::new() };
+        // The end of what is known to be hidden.
+        let (mut at, mut until) = (0, 0);
+        for (place, byte) in text.bytes().enumerate() {
+            let cut = usize::from(self.node(at).length);
+            if cut >= SHORTEST && text.get(place..).is_some_and(|rest| rest.starts_with('…')) {
+                hidden.add(place.saturating_sub(cut), place);
+            }
+            at = self.follow(at, byte);
+            let found = self.node(at).found;
+            if found != 0 {
+                let end = place.saturating_add(1);
+                let begin = end.saturating_sub(self.node(found).length.into());
+                if end >= until {
+                    until = end.saturating_add(self.rest_at(found, text.get(end..).unwrap_or_default()));
+                }
+                hidden.add(begin, until.max(end));
+            }
+        }
+        hidden.finish()
     }
 
-    /// The text without the longest beginning of the secret that it ends with.
-    fn cut<'t>(&self, text: &'t str) -> Option<&'t str> {
-        let skipped = text.len().saturating_sub(self.secret.len());
-        let mut length = text.bytes().skip(skipped).fold(0, |length, byte| self.follow(length, byte));
-        while length >= SHORTEST {
-            if let Some(beginning) = self.secret.get(..length) {
-                return text.strip_suffix(beginning);
-            }
-            length = self.shorter_than(length);
+    /// How much of what follows a beginning is at the start of a text.
+    fn rest_at(&self, beginning: u32, text: &str) -> usize {
+        let rests = self.rests.iter().filter(|(at, _)| *at == beginning).map(|(_, rest)| rest);
+        let same =
+            |rest: &Zeroizing<String>| rest.bytes().zip(text.bytes()).take_while(|(one, other)| one == other).count();
+        floor(text, rests.map(same).max().unwrap_or_default())
+    }
+}
+
+/// The last boundary of a character that is not after this one.
+fn floor(text: &str, most: usize) -> usize {
+    (0..=most.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default()
+}
+
+/// A text in which secrets are found, in the order of their ends.
+struct Hidden<'t> {
+    text: &'t str,
+    out: String,
+    /// The part of the text that is in the output.
+    copied: usize,
+    /// What is found and may still grow.
+    found: VecDeque<(usize, usize)>,
+}
+
+impl<'t> Hidden<'t> {
+    fn add(&mut self, mut begin: usize, mut end: usize) {
+        // What comes later begins after this.
+        let settled = end.saturating_sub(LONGEST_BEGINNING);
+        while let Some((_, until)) = self.found.front()
+            && *until <= settled.min(begin)
+        {
+            self.emit_first();
         }
-        None
+        while let Some((from, until)) = self.found.back().copied()
+            && until > begin
+        {
+            (begin, end) = (begin.min(from), end.max(until));
+            self.found.pop_back();
+        }
+        self.found.push_back((begin, end));
+    }
+
+    fn emit_first(&mut self) {
+        if let Some((begin, end)) = self.found.pop_front() {
+            self.out.push_str(self.text.get(self.copied..begin).unwrap_or_default());
+            self.out.push_str(HIDDEN);
+            self.copied = end;
+        }
+    }
+
+    fn finish(mut self) -> Cow<'t, str> {
+        while !self.found.is_empty() {
+            self.emit_first();
+        }
+        if self.copied == 0 {
+            return Cow::Borrowed(self.text);
+        }
+        self.out.push_str(self.text.get(self.copied..).unwrap_or_default());
+        Cow::Owned(self.out)
     }
 }
 
 /// The `code_challenge` of a verifier, by `S256` (RFC 7636, section 4.2).
 pub(super) fn challenge_of(verifier: &Secret) -> String {
     URL_SAFE_NO_PAD.encode(Sha256::digest(verifier.expose()))
-}
-
-/// Replaces each secret in a text, as it is and encoded, also one that was cut off before a `…`.
-pub(super) fn hide<'a>(text: &str, secrets: impl IntoIterator<Item = &'a Secret>) -> Box<str> {
-    let mut out = text.to_string();
-    for secret in secrets {
-        let secret = secret.expose();
-        // No encoding is shorter, except for the characters of base64 that two bytes share.
-        let has_room = text.len().saturating_add(SHORTEST) >= secret.len() || text.contains('…');
-        if secret.len() >= SHORTEST && has_room {
-            for form in forms(secret) {
-                out = hide_cut(&out.replace(&*form, HIDDEN), &form);
-            }
-        }
-    }
-    out.into()
 }
 
 /// A secret as it is and in each encoding in which a server may repeat it.
@@ -201,8 +359,6 @@ fn forms(secret: &str) -> Vec<Zeroizing<String>> {
         }
         forms.push(escaped);
     }
-    // One may be part of another.
-    forms.sort_by_key(|form| Reverse(form.len()));
     forms
 }
 
@@ -216,32 +372,10 @@ fn with_lower_case_digits(text: &str) -> Zeroizing<String> {
     out
 }
 
-/// Replaces the beginning of a secret before each `…`.
-fn hide_cut(text: &str, secret: &str) -> String {
-    if !text.contains('…') {
-        return text.into();
-    }
-    let secret = Beginnings::of(secret);
-    let mut out = String::with_capacity(text.len());
-    let mut parts = text.split('…').peekable();
-    while let Some(part) = parts.next() {
-        let is_cut = parts.peek().is_some();
-        match Some(part).filter(|_| is_cut).and_then(|part| secret.cut(part)) {
-            Some(shown) => {
-                out.push_str(shown);
-                out.push_str(HIDDEN);
-            }
-            None => out.push_str(part),
-        }
-        if is_cut {
-            out.push('…');
-        }
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
+    use alloc::format;
+
     use super::*;
 
     #[test]
@@ -271,7 +405,7 @@ mod tests {
             ("", ""),
             ("…", "…"),
         ] {
-            assert_eq!(&*hide(text, [&secret, &short]), shown);
+            assert_eq!(&*Hider::new([&secret, &short]).hide(text), shown);
         }
     }
 
@@ -288,7 +422,7 @@ mod tests {
             (r#""1//0g token+\"hash""#, "\"[hidden]\""),
             ("token 1%2F%2F0g%20…", "token [hidden]…"),
         ] {
-            assert_eq!(&*hide(text, [&secret]), shown);
+            assert_eq!(&*Hider::new([&secret]).hide(text), shown);
         }
     }
 
@@ -296,19 +430,57 @@ mod tests {
     fn the_longest_beginning_of_a_secret_is_hidden_at_the_end() {
         let texts = ["aaaaaaab", "abaabaabaab", "aaaaaaaa", "abababababc", "ééééab", "abcdefgh"];
         for secret in texts {
-            let beginnings = Beginnings::of(secret);
+            let hider = Hider::new([&Secret::new(secret)]);
             for text in texts.iter().flat_map(|one| texts.map(|other| [*one, other].concat())) {
-                for text in (0..=text.len()).filter_map(|end| text.get(..end)) {
+                for text in (0..=text.len()).filter_map(|end| text.get(..end)).filter(|text| !text.contains(secret)) {
                     let longest = (SHORTEST..=secret.len())
                         .rev()
                         .filter_map(|length| secret.get(..length))
                         .find_map(|beginning| text.strip_suffix(beginning));
-                    assert_eq!(beginnings.cut(text), longest, "{text} {secret}");
+                    let expected = longest.map_or_else(|| format!("{text}…"), |shown| format!("{shown}{HIDDEN}…"));
+                    assert_eq!(hider.hide(&format!("{text}…")), expected, "{text} {secret}");
                 }
             }
         }
-        // A search that starts anew for each length would take minutes.
-        let (secret, text) = ("a".repeat(4 << 20), ["a".repeat((4 << 20) - 1).as_str(), "b"].concat());
-        assert_eq!(Beginnings::of(&secret).cut(&text), None);
+    }
+
+    #[test]
+    fn secrets_are_hidden_wherever_they_overlap() {
+        let long = format!("{}{}", "x".repeat(100), "y".repeat(100));
+        let cut = |end| long.get(..end).unwrap();
+        let cases = [
+            // One is part of another, or goes on in it.
+            (&["secret-token", "token-more"][..], "a secret-token-more b", "a [hidden] b"),
+            (&["secret-token", "et-tok"], "secret-token et-tok", "[hidden] [hidden]"),
+            (&["abcabcabc"], "abcabcabcabcabc", "[hidden]"),
+            (&["abcdef", "abcdef"], "abcdefabcdef", "[hidden][hidden]"),
+            // One that is longer than the tree, whole, cut, and with another end.
+            (&[&long], &format!("a {long} b"), "a [hidden] b"),
+            (&[&long], &format!("a {}… b", cut(150)), "a [hidden]… b"),
+            (&[&long], &format!("a {}z b", cut(150)), "a [hidden]z b"),
+            (&[&long], &format!("a {} b", cut(50)), &format!("a {} b", cut(50))),
+            (&[&long, &format!("{}z", cut(190))], &format!("a {}z b", cut(190)), "a [hidden] b"),
+            (&[&long], &format!("{}é", cut(150)), "[hidden]é"),
+        ];
+        for (secrets, text, shown) in cases {
+            let secrets: Vec<_> = secrets.iter().map(|it| Secret::new(*it)).collect();
+            assert_eq!(Hider::new(&secrets).hide(text), shown, "{text}");
+        }
+        let text = format!("{}ä", "é".repeat(40));
+        assert_eq!(Hider::new([&Secret::new(text.clone())]).hide(&format!("{}ö", "é".repeat(40))), "[hidden]ö");
+    }
+
+    #[test]
+    fn what_has_no_secret_stays_as_it_is() {
+        assert!(matches!(Hider::new([&Secret::new("secret-token")]).hide("a secret-toke"), Cow::Borrowed(_)));
+        assert!(matches!(Hider::new([]).hide("…"), Cow::Borrowed("…")));
+    }
+
+    /// A search that starts anew for each beginning, or for each secret, would take minutes.
+    #[test]
+    fn the_cost_of_hiding_is_linear_whatever_repeats() {
+        let text = "a".repeat(1 << 18);
+        let secrets: Vec<_> = (0..4).map(|at| Secret::new(format!("{}{at}", "a".repeat(10_000)))).collect();
+        assert_eq!(Hider::new(&secrets).hide(&text), HIDDEN);
     }
 }

@@ -3,9 +3,9 @@
 
 mod task;
 
-pub(super) use self::task::{id_of_call, on_due, on_late, on_notification};
+pub(super) use self::task::{id_of_call, on_due, on_late, on_notification, on_polled};
 
-use alloc::borrow::ToOwned;
+use alloc::borrow::{Cow, ToOwned};
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
@@ -25,7 +25,7 @@ use crate::Time;
 use crate::jsonrpc::{ErrorObject, Json, Object};
 use crate::machine::request::{About, Broken, Carrier, Effect, Effects, Input, Lost, ReplayPolicy, State};
 use crate::machine::server::result::Content;
-use crate::machine::{self, request};
+use crate::machine::{self, QuirkKind, request};
 use crate::protocol::{error_code, method};
 use crate::text::excerpt;
 
@@ -49,6 +49,14 @@ pub(super) fn request(core: &mut Core, now: Time, request: Request) -> Result<Re
         && let Some(capability) = core.missing_capability(&request.method)
     {
         return Err(core.not_advertised(&request.method, capability.as_str()));
+    }
+    if let Some(task) = &request.task {
+        if !core.options.capabilities.tasks {
+            return Err(CommandError::NotDeclared { capability: "tasks".into() });
+        }
+        if core.requests.with_task(task).is_some() {
+            return Err(CommandError::TaskFollowed);
+        }
     }
     let limits = &core.options.limits;
     // A request that waits for input or authorization is in no queue, but counts.
@@ -118,7 +126,9 @@ pub(super) fn on_response(core: &mut Core, id: u64, response: Result<&RawValue, 
 /// Asks the embedder for input.
 fn ask(core: &mut Core, id: u64, inputs: Vec<InputRequest>) {
     let Some(request) = core.handle_of(id) else { return };
-    core.count_sampling(inputs.iter().filter(|input| input.method == ServerMethod::Sampling).count());
+    for input in &inputs {
+        core.count_request(input.method);
+    }
     step(core, id, Input::InputRequired);
     core.event(Event::InputRequired { request, inputs });
 }
@@ -130,12 +140,21 @@ fn expect_elicitations(core: &mut Core, id: u64, inputs: &[InputRequest]) {
     }
     let (request, limit) = (core.handle_of(id), core.options.limits.server_requests);
     for input in inputs {
-        core.url_elicitations.add(input.key.clone(), request, limit);
+        if input.params.as_deref().map(Json::from).is_some_and(|params| elicitation_id(params).is_some()) {
+            core.url_elicitations.add(&input.key, request, limit);
+        } else {
+            let method = core.requests.get(id).map(|open| open.purpose.method().into_owned());
+            let detail = "an elicitation at a URL without `elicitationId`; its end cannot be announced";
+            core.quirk(QuirkKind::ElicitationId, None, method.as_deref(), detail);
+        }
     }
 }
 
 fn classify<'a>(core: &Core, id: u64, result: &'a RawValue) -> Classified<'a> {
     let json = Json::from(result);
+    if !json.is_object() {
+        return Classified::Invalid(format!("the result is no JSON object: {}", excerpt(json.text())).into());
+    }
     let tool = core.requests.get(id).is_some_and(|open| open.purpose.is_tool_call());
     match result_type::of_call(core, json, tool) {
         Content::Complete => Classified::Complete(Outcome::Result(result.to_owned())),
@@ -201,6 +220,10 @@ pub(super) fn on_connection_lost(core: &mut Core) {
         // What was not sent did not run.
         let sent = core.is_sent(id);
         on_lost(core, id, Broken::Connection, sent);
+        if task::is_asked(core, id) {
+            // A poll that was on its way ended with the connection.
+            task::on_lost(core, id, machine::task::Input::Broken);
+        }
     }
 }
 
@@ -444,7 +467,7 @@ fn classify_error<'a>(core: &Core, id: u64, error: RequestError) -> Classified<'
 fn read_inputs(core: &Core, result: &RawValue, except: &BTreeSet<Box<str>>) -> Inputs {
     let required = Json::from(result).member("inputRequests").filter(|required| required.is_object());
     let mut inputs = Inputs { known: Vec::new(), wanted: Vec::new(), declined: false, refused: None };
-    let mut sampling: usize = 0;
+    let (mut sampling, mut elicitations) = (0_usize, 0_usize);
     let mut keys = BTreeSet::new();
     let limit = core.options.limits.server_requests;
     required.unwrap_or(Json::EMPTY_ARRAY).members(|key, required| {
@@ -461,12 +484,17 @@ fn read_inputs(core: &Core, result: &RawValue, except: &BTreeSet<Box<str>>) -> I
         }
         let method = required.member("method").and_then(Json::as_string).unwrap_or_default();
         let params = required.member("params").map(Json::raw);
-        match judge(core, Asking::Input { uncounted: sampling }, &method, params) {
+        let uncounted = if method == method::SAMPLING { sampling } else { elicitations };
+        match judge(core, Asking::Input { uncounted }, &method, params) {
             Reaction::Result(result) => {
                 inputs.known.push((key.into(), String::from_utf8(result).unwrap_or_default().into()));
             }
             Reaction::Embedder(method, params) => {
-                sampling = sampling.saturating_add(usize::from(method == ServerMethod::Sampling));
+                let allowed = match method {
+                    ServerMethod::Sampling => &mut sampling,
+                    ServerMethod::Elicitation => &mut elicitations,
+                };
+                *allowed = allowed.saturating_add(1);
                 inputs.wanted.push(InputRequest { key: key.into(), method, params });
             }
             Reaction::Decline | Reaction::Ignore(_) | Reaction::EndConnection => inputs.declined = true,
@@ -527,7 +555,12 @@ fn urls_required(core: &Core, id: u64, error: &ErrorObject) -> Option<Box<RawVal
     elicitations.filter(|_| may_ask)
 }
 
-/// The elicitations that an error requires, in the form of required inputs, with the id of each as its key.
+fn elicitation_id(elicitation: Json<'_>) -> Option<Cow<'_, str>> {
+    elicitation.member("elicitationId").and_then(Json::as_string)
+}
+
+/// The elicitations that an error requires, in the form of required inputs, with the id of each as its key. One without an
+/// id gets one that no other has.
 fn read_urls(core: &Core, error: &ErrorObject) -> Option<Box<RawValue>> {
     if error.code != error_code::URL_ELICITATION_REQUIRED {
         return None;
@@ -537,11 +570,14 @@ fn read_urls(core: &Core, error: &ErrorObject) -> Option<Box<RawValue>> {
     let mut json = Vec::new();
     let mut result = Object::begin(&mut json);
     let mut usable = !elicitations.kept.is_empty() && !elicitations.more;
+    let ids: BTreeSet<_> = elicitations.kept.iter().copied().filter_map(elicitation_id).collect();
+    let mut keys = (1_usize..).map(|number| format!("url-{number}")).filter(|key| !ids.contains(&**key));
     result.object("inputRequests", |inputs| {
         for elicitation in elicitations.kept {
             let string = |name| elicitation.member(name).and_then(Json::as_string);
-            match (string("mode").as_deref(), string("elicitationId"), string("url")) {
-                (Some("url"), Some(id), Some(_)) => {
+            match (string("mode").as_deref(), string("url")) {
+                (Some("url"), Some(_)) => {
+                    let id = elicitation_id(elicitation).or_else(|| keys.next().map(Cow::Owned)).unwrap_or_default();
                     inputs.object(&id, |input| {
                         input.string("method", method::ELICITATION).raw("params", elicitation.text());
                     });

@@ -10,7 +10,7 @@ use core::time::Duration;
 use serde_json::value::RawValue;
 
 use super::super::core::{Core, Signal, Signals};
-use super::super::request::{CallTask, InputRounds};
+use super::super::request::{CallTask, InputRounds, Purpose};
 use super::super::{Event, InputRequest, Outcome, RequestError, Task, TaskError, TaskStatus, result_type};
 use super::{Class, ask, on_invalid, set_input, step, step_to, task_round};
 use crate::jsonrpc::{ErrorObject, Json, Object};
@@ -68,7 +68,8 @@ pub(in crate::client) fn on_late(core: &mut Core, result: &RawValue) {
         Content::Task => described(core, result).member("taskId").and_then(Json::as_string),
         Content::Complete | Content::Input | Content::Invalid => None,
     };
-    if let Some(id) = id.filter(|id| id.len() <= LONGEST_ID) {
+    // A late status of a task that is followed is no reason to cancel it.
+    if let Some(id) = id.filter(|id| id.len() <= LONGEST_ID && core.requests.with_task(id).is_none()) {
         core.cancel_task(&id);
     }
 }
@@ -99,16 +100,7 @@ pub(super) fn on_created(core: &mut Core, id: u64, json: Json<'_>) -> Signals {
         (None, Some(status)) => status,
     };
     core.requests.change_task(id, |it| {
-        *it = Some(Box::new(CallTask {
-            id: (*task).into(),
-            state: State::Created,
-            reported_status: None,
-            interval: Duration::ZERO,
-            token: id,
-            poll_at: None,
-            keys: BTreeSet::new(),
-            key_bytes: 0,
-        }));
+        *it = Some(Box::new(CallTask::new((*task).into(), State::Created, id)));
     });
     report_status(core, id, status, report);
     let input = task::created(core.era().unwrap_or(Era::Legacy), classify(status));
@@ -156,6 +148,23 @@ pub(in crate::client) fn on_notification(core: &mut Core, id: u64, params: &RawV
 /// A task is to be polled.
 pub(in crate::client) fn on_due(core: &mut Core, id: u64) {
     apply(core, id, Change::of(Input::Due));
+}
+
+/// Takes the response to the poll of a task whose input the embedder is asked for; `None` if there is none.
+pub(in crate::client) fn on_polled(core: &mut Core, task: &str, response: Option<Result<&RawValue, RequestError>>) {
+    let Some(id) = core.requests.with_task(task) else { return };
+    match response {
+        // The input was given meanwhile: what follows it tells the same.
+        _ if !is_asked(core, id) => {}
+        Some(response) => on_response(core, id, response),
+        None => on_lost(core, id, Input::Broken),
+    }
+}
+
+/// Whether the embedder is asked for the input of the call's task.
+pub(super) fn is_asked(core: &Core, id: u64) -> bool {
+    let task = core.requests.call(id).and_then(|call| call.task.as_ref());
+    task.is_some_and(|task| task.state == State::Asking)
 }
 
 /// A request about a task is lost.
@@ -209,7 +218,8 @@ fn read_status(core: &Core, id: u64, result: &RawValue) -> Change {
 
 /// Reads the inputs that a task requires and that were not required before.
 fn read_inputs(core: &Core, id: u64, task: &CallTask, result: &RawValue) -> Change {
-    if task.state == State::Done {
+    // While the embedder is asked, further inputs are read after the response.
+    if matches!(task.state, State::Done | State::Asking) {
         return Change::of(Input::InputPending);
     }
     let inputs = super::read_inputs(core, result, &task.keys);
@@ -284,17 +294,16 @@ fn apply(core: &mut Core, id: u64, change: Change) {
     }
     for effect in move_on(core, id, input) {
         match effect {
-            Effect::Wait => {
-                let interval = core.requests.call(id).and_then(|call| call.task.as_ref()).map(|task| task.interval);
-                let at = core.after(interval.unwrap_or(SHORTEST_POLL));
-                core.requests.change_task(id, |task| {
-                    if let Some(task) = task {
-                        task.poll_at = Some(at);
-                    }
-                });
-                step(core, id, request::Input::TaskRuns);
-            }
+            Effect::Wait => wait(core, id),
             Effect::Poll | Effect::Fetch => step(core, id, request::Input::TaskSends),
+            Effect::PollAsking if core.is_ready() => {
+                let task = core.requests.call(id).and_then(|call| call.task.as_ref()).map(|task| task.id.clone());
+                let deadline = core.request_deadline();
+                if let Some(task) = task {
+                    core.requests.insert(Purpose::PollTask(task), Some(deadline));
+                }
+            }
+            Effect::PollAsking => wait(core, id),
             Effect::Update => {
                 if let Some(round) = round.take() {
                     begin(core, id, round);
@@ -316,6 +325,18 @@ fn apply(core: &mut Core, id: u64, change: Change) {
             }
         }
     }
+}
+
+/// The task is polled after its interval.
+fn wait(core: &mut Core, id: u64) {
+    let interval = core.requests.call(id).and_then(|call| call.task.as_ref()).map(|task| task.interval);
+    let at = core.after(interval.unwrap_or(SHORTEST_POLL));
+    core.requests.change_task(id, |task| {
+        if let Some(task) = task {
+            task.poll_at = Some(at);
+        }
+    });
+    step(core, id, request::Input::TaskRuns);
 }
 
 /// Steps the table of the task.

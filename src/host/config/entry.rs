@@ -464,7 +464,8 @@ pub struct OAuth {
     pub client_secret: Option<Box<str>>,
     /// The URL of the client ID metadata document.
     pub client_metadata_url: Option<Box<str>>,
-    /// The authorization server to use, of those that the server names. It knows the client in `client_id`.
+    /// The authorization server to use, of those that the server names. It knows the client in `client_id`; one with a
+    /// secret, or without a user, requires it.
     pub issuer: Option<Box<str>>,
     /// The scopes to request, instead of those that the server names.
     pub scopes: Option<Vec<Box<str>>>,

@@ -44,7 +44,7 @@
 //! | `auth` | URL | how the user authenticates: `oauth` | |
 //! | `oauth.client_id`, `oauth.client_secret` | URL | a client that was registered in advance | |
 //! | `oauth.client_metadata_url` | URL | the URL of the client ID metadata document | |
-//! | `oauth.issuer` | URL | the authorization server to use, of those that the server names, and the one that knows `oauth.client_id`; recommended with a secret | the first |
+//! | `oauth.issuer` | URL | the authorization server to use, of those that the server names, and the one that knows `oauth.client_id`; required with a secret, and without a user | the first |
 //! | `oauth.scopes` | URL | the scopes to request: a string or a list | those that the server names |
 //! | `oauth.redirect_uri`, `oauth.redirect_port` | URL | where the user's browser is redirected | the host's |
 //! | `oauth.grant` | URL | `authorization_code`, or `client_credentials` without a user | `authorization_code` |
@@ -576,6 +576,9 @@ pub enum Problem {
         /// What is required.
         expected: &'static str,
     },
+    /// A client with a secret, or without a user, whose authorization server is not named.
+    #[error("the client belongs to one authorization server; name it in `oauth.issuer`")]
+    NoIssuer,
     /// The value refers to a variable that is not set.
     #[error("there is no `{variable}`; give it a value, or write `${{{variable}:-…}}` with one to fall back on")]
     NoVariable {

@@ -166,6 +166,14 @@ impl Reader<'_> {
         if oauth.client_secret.is_some() && oauth.client_id.is_none() {
             self.warn(Some("oauth.client_secret".into()), Oddity::NoEffect { needs: "oauth.client_id" });
         }
+        if oauth.client_id.is_some() && oauth.issuer.is_none() {
+            if oauth.client_secret.is_some() {
+                return self.wrong(Some("oauth.client_secret"), Problem::NoIssuer);
+            }
+            if oauth.grant == OAuthGrant::ClientCredentials {
+                return self.wrong(Some("oauth.grant"), Problem::NoIssuer);
+            }
+        }
         Some(oauth)
     }
 

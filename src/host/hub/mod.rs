@@ -863,6 +863,17 @@ impl Hub {
         self
     }
 
+    /// Reports the wall clock to all sessions, and to those that follow (feature `oauth`): `unix` is the time since the Unix
+    /// epoch. It is to be reported when the process slept, and when the clock was set.
+    pub fn handle_clock(&mut self, now: Time, unix: core::time::Duration) {
+        if let Some(oauth) = &mut self.oauth {
+            oauth.set_clock(now, unix);
+        }
+        for handle in self.servers.handles() {
+            self.handle_oauth(now, handle, OAuthInput::Clock { unix });
+        }
+    }
+
     /// Takes an input for the authorization of a session (feature `oauth`). Returns whether it belongs to what is in
     /// progress, as [`Client::handle_oauth`](crate::Client::handle_oauth) does.
     pub fn handle_oauth(&mut self, now: Time, session: SessionHandle, input: OAuthInput<'_>) -> bool {

@@ -8,7 +8,7 @@ use core::time::Duration;
 
 use super::event::SessionHandle;
 use crate::Time;
-use crate::binding::oauth::{Authorization, Entropy, OAuthOptions};
+use crate::binding::oauth::{Authorization, Entropy, OAuthOptions, WallClock};
 use crate::client::{Failure, FailureKind};
 use crate::host::config::{Endpoint, Entry};
 
@@ -21,8 +21,7 @@ pub struct HubOAuth {
     /// Options for single servers, in place of `options`. The server's entry overrides them, too.
     pub own: BTreeMap<Box<str>, OAuthOptions>,
     entropy: Entropy,
-    /// The time since the Unix epoch at [`Time::ZERO`].
-    epoch: Duration,
+    clock: WallClock,
 }
 
 impl HubOAuth {
@@ -30,8 +29,12 @@ impl HubOAuth {
     /// different each time; each session gets entropy of its own from it. `unix` is the time since the Unix epoch at
     /// `now`.
     pub fn new(options: OAuthOptions, entropy: [u8; 32], now: Time, unix: Duration) -> Self {
-        let epoch = unix.saturating_sub(now.since(Time::ZERO));
-        Self { options, own: BTreeMap::new(), entropy: Entropy::new(entropy), epoch }
+        Self { options, own: BTreeMap::new(), entropy: Entropy::new(entropy), clock: WallClock::new(now, unix) }
+    }
+
+    /// Sessions that are created from now on have this wall clock.
+    pub(super) const fn set_clock(&mut self, now: Time, unix: Duration) {
+        self.clock = WallClock::new(now, unix);
     }
 
     /// The URL and the options of a server, if its entry has `auth: oauth`.
@@ -44,7 +47,7 @@ impl HubOAuth {
     /// An authorization for a session. Options that do not fit were reported when the session was created.
     pub(super) fn authorization(&mut self, server: &str, entry: &Entry, now: Time) -> Option<Authorization> {
         let (url, options) = self.options_of(server, entry)?;
-        let unix = self.epoch.saturating_add(now.since(Time::ZERO));
+        let unix = self.clock.unix(now);
         let mut authorization = Authorization::new(url, options, self.entropy.fork(), now, unix).ok()?;
         authorization.share_browser();
         Some(authorization)
@@ -53,7 +56,7 @@ impl HubOAuth {
     /// Why a server cannot be authorized.
     pub(super) fn fault(&self, server: &str, entry: &Entry) -> Option<Failure> {
         let (url, options) = self.options_of(server, entry)?;
-        let why = Authorization::check(url, &options).err()?;
+        let why = self.entropy.check().and_then(|()| Authorization::check(url, &options)).err()?;
         let message = format!("{server} cannot be authorized: {why}");
         Some(Failure { kind: FailureKind::Connect, message: message.into() })
     }

@@ -5,6 +5,7 @@ import os
 import pathlib
 import shlex
 import shutil
+import socket
 import stat
 import subprocess
 import sys
@@ -19,11 +20,9 @@ CALL = ["--call", "echo", "--args", '{"message":"hi"}']
 
 
 class Bench:
-    def __init__(self, probe, modules):
+    def __init__(self, probe, *server):
         self.probe, self.outputs, self.failed, self.start_time = probe, [], False, time.monotonic()
-        self.server = subprocess.Popen(
-            ["node", HERE / "server.mjs", modules], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
+        self.server = subprocess.Popen(server, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         started = json.loads(self.server.stdout.readline())
         self.issuer, self.resource, self.admin = started["issuer"], started["resource"], started["admin"]
         self.life = started["life"]
@@ -55,6 +54,14 @@ class Bench:
         self.failed = self.failed or not good
         print(f"{time.monotonic() - self.start_time:5.1f} s", "ok  " if good else "FAILED", name, "" if good else f"{found!r}, not {expected!r}")
 
+    def finish(self, *secrets):
+        secrets = [*self.seen()["secrets"], *secrets]
+        leaks = [out for out in self.outputs if any(word in out for word in secrets)]
+        self.check("no secret is in an output", (len(secrets) >= 10, leaks), (True, []))
+        self.server.stdin.close()
+        self.server.wait(timeout=20)
+        sys.exit(self.failed)
+
 
 def told(report, *members):
     authorization = report["authorization"] or {}
@@ -62,7 +69,7 @@ def told(report, *members):
 
 
 def main(probe, modules):
-    bench = Bench(probe, modules)
+    bench = Bench(probe, "node", HERE / "server.mjs", modules)
     folder = tempfile.TemporaryDirectory()
     file = pathlib.Path(folder.name) / "tokens.json"
     stored = ["--oauth", "--tokens", str(file), *CALL]
@@ -83,7 +90,10 @@ def main(probe, modules):
     error = told(report, "error")[0] or {}
     bench.check("a user who refuses", (report["failure"]["kind"], error.get("stage"), status), ("unauthorized", "authorization", 1))
 
-    report, status = bench.run(*stored)
+    # The client is registered for this port.
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = ["--oauth-port", str(free.getsockname()[1])]
+    report, status = bench.run(*stored, *port)
     bench.check("a user who signs in", told(report, "registration", "grants", "error"), ("dynamic", ["authorization_code"], None))
     bench.check("issuer and resource", told(report, "issuer", "resource"), (bench.issuer, bench.resource))
     bench.check("the call", (report["outcome"], report["calls"][0]["outcome"], status), ("ready", "result", 0))
@@ -115,10 +125,17 @@ def main(probe, modules):
     bench.check("a token that expires under way", (report["outcome"], set(grants)), ("ready", {"refresh_token"}))
 
     bench.seen("/revoke")
-    report, _ = bench.run(*stored)
+    report, _ = bench.run(*stored, *port)
     # The client of the record is known all the same.
     bench.check("revoked credentials", told(report, "registration", "grants"), ("stored", ["authorization_code"]))
     bench.check("the client is registered once a sign-in without credentials", bench.seen()["registrations"], registrations)
+    bench.seen("/revoke")
+    report, _ = bench.run(*stored)
+    bench.check("revoked credentials, and the port of the record", told(report, "registration", "grants"), ("stored", ["authorization_code"]))
+    bench.seen("/revoke")
+    with socket.create_server(("127.0.0.1", int(port[-1]))):
+        report, _ = bench.run(*stored)
+    bench.check("revoked credentials, and another port", told(report, "registration", "grants"), ("dynamic", ["authorization_code"]))
 
     kept = file.read_text()
     report, status = bench.run(*stored, "--sign-out")
@@ -153,12 +170,7 @@ def main(probe, modules):
     report, _ = bench.run(*service, "--client-secret", "hush-wrong-secret", "--issuer", bench.issuer)
     bench.check("a wrong secret", (told(report, "error")[0] or {}).get("stage"), "registration")
 
-    secrets = [*bench.seen()["secrets"], secret, "hush-wrong-secret"]
-    leaks = [out for out in bench.outputs if any(word in out for word in secrets)]
-    bench.check("no secret is in an output", (len(secrets) > 10, leaks), (True, []))
-    bench.server.stdin.close()
-    bench.server.wait(timeout=20)
-    sys.exit(bench.failed)
+    bench.finish(secret, "hush-wrong-secret")
 
 
 if __name__ == "__main__":

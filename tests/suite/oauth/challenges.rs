@@ -1,4 +1,4 @@
-use mcp_proto::binding::oauth::{Flow, Secret};
+use mcp_proto::binding::oauth::Flow;
 
 use super::*;
 
@@ -12,23 +12,77 @@ fn nothing_is_asked_before_the_server_demands_a_token() {
 
 #[test]
 fn a_token_that_was_just_issued_and_is_refused_leads_to_one_more_grant() {
+    // No clock counts.
+    for wait in [0, 61, 3000] {
+        let mut rig = Rig::new();
+        rig.obtain();
+        rig.wait(wait);
+        rig.refuse(&[]).unwrap();
+        rig.run();
+        // Never a refresh.
+        assert!(!rig.log.iter().any(|line| line.ends_with("/token")));
+        rig.consent();
+        rig.run();
+        rig.assert_authorized();
+        rig.wait(wait);
+        let error = rig.refuse(&[("error_description", "bad audience")]).unwrap_err();
+        assert!(error.reason.contains("bad audience"), "{error}");
+        assert!(rig.sent.is_empty() && rig.browse.is_none());
+    }
+}
+
+#[test]
+fn a_server_that_accepts_no_token_is_not_asked_again_however_often_it_refuses() {
     let mut rig = Rig::new();
-    rig.authorize();
-    rig.refuse(&[]).unwrap();
-    rig.run();
-    // Never a refresh.
-    assert!(!rig.log.iter().any(|line| line.ends_with("/token")));
-    rig.consent();
-    rig.run();
-    rig.assert_authorized();
-    let error = rig.refuse(&[("error_description", "bad audience")]).unwrap_err();
-    assert!(error.reason.contains("bad audience"), "{error}");
-    assert!(rig.sent.is_empty() && rig.browse.is_none());
-    // One that was in use for long is renewed again.
-    rig.wait(61);
-    rig.refuse(&[]).unwrap();
-    rig.run();
-    rig.assert_authorized();
+    for _ in 0..2 {
+        rig.refuse(&[]).unwrap();
+        rig.run();
+        rig.consent();
+        rig.run();
+    }
+    rig.log.clear();
+    for _ in 0..100 {
+        rig.wait(60);
+        rig.refuse(&[]).unwrap_err();
+        assert!(rig.sent.is_empty() && rig.browse.is_none());
+    }
+    assert_eq!(rig.log, [""; 0], "it is not renewed either");
+}
+
+#[test]
+fn a_token_that_was_accepted_once_is_refreshed_whenever_it_is_refused() {
+    for wait in [0, 5, 600] {
+        let mut rig = Rig::new();
+        rig.authorize();
+        for _ in 0..3 {
+            rig.wait(wait);
+            rig.refuse(&[]).unwrap();
+            rig.run();
+            rig.assert_authorized();
+            assert!(rig.browse.is_none());
+            rig.accept();
+        }
+        // A refreshed one that is refused at once is replaced by a grant of the user, once.
+        rig.refuse(&[]).unwrap();
+        rig.run();
+        rig.refuse(&[]).unwrap();
+        rig.run();
+        rig.consent();
+        rig.run();
+        rig.refuse(&[]).unwrap_err();
+    }
+    // One from the store is not just issued.
+    let mut one = Rig::with(|options| options.stored = true);
+    one.obtain();
+    let mut other = Rig::with(|options| options.stored = true);
+    other.store = one.store;
+    other.site.issued = 1;
+    other.wait(0);
+    other.run();
+    other.refuse(&[]).unwrap();
+    other.run();
+    other.assert_authorized();
+    assert_eq!(other.bearer().unwrap(), "at2-hush");
 }
 
 #[test]
@@ -62,6 +116,30 @@ fn further_scopes_are_requested_with_those_before_and_never_by_a_refresh() {
     rig.run();
     rig.assert_authorized();
     assert_eq!(rig.bearer().unwrap(), "at2-hush");
+}
+
+#[test]
+fn a_step_up_asks_for_the_union_of_what_was_asked_for_and_granted_and_of_the_challenge() {
+    for (granted, expected) in [("a d", "a e d b"), ("a", "a e b"), ("d", "a e d b")] {
+        for flow in [Flow::User, Flow::ClientCredentials] {
+            let is_user = flow == Flow::User;
+            let mut rig = Rig::with(|options| {
+                (options.flow, options.registered) = (flow, vec![client_with("s-hush")]);
+                options.step_up_without_user = true;
+            });
+            rig.refuse(&[("scope", "a e")]).unwrap();
+            if is_user {
+                rig.run();
+                rig.consent();
+            }
+            rig.run_to("/token");
+            rig.answer(200, &json!({"access_token": "at1-hush", "scope": granted}).to_string());
+            rig.accept();
+            rig.forbid("b").unwrap();
+            let asked = if is_user { Some(rig.shown("scope")) } else { rig.sent[0].form("scope") };
+            assert_eq!(asked.as_deref(), Some(expected), "{granted}");
+        }
+    }
 }
 
 #[test]
@@ -105,8 +183,8 @@ fn the_first_grant_for_the_scopes_of_a_challenge_counts_as_well() {
     rig.consent();
     rig.run();
     assert_eq!(rig.forbid("a").unwrap_err().stage, Stage::StepUp);
-    // A token that was in use for long, and is renewed, resets the count.
-    rig.wait(61);
+    // A token that was accepted, and is renewed, resets the count.
+    rig.accept();
     rig.refuse(&[("scope", "a")]).unwrap();
     rig.run();
     rig.forbid("a").unwrap();
@@ -150,9 +228,7 @@ fn a_denied_step_up_leaves_the_token_in_use() {
 fn a_client_without_a_user_requests_further_scopes_only_if_the_policy_says_so() {
     for policy in [false, true] {
         let mut rig = Rig::with(|options| {
-            let mut client = RegisteredClient::new("app");
-            client.secret = Some(Secret::new("s-hush"));
-            (options.flow, options.registered) = (Flow::ClientCredentials, vec![client]);
+            (options.flow, options.registered) = (Flow::ClientCredentials, vec![client_with("s-hush")]);
             options.step_up_without_user = policy;
         });
         rig.refuse(&[("scope", "a")]).unwrap();
@@ -188,7 +264,7 @@ fn a_grant_can_be_requested_at_any_time() {
     rig.consent();
     rig.run();
     rig.assert_authorized();
-    rig.wait(600);
+    rig.accept();
     rig.refuse(&[]).unwrap();
     rig.run_to("/token");
     rig.answer(400, r#"{"error":"invalid_request"}"#);

@@ -28,6 +28,132 @@ fn the_url_has_what_the_specification_requires() {
 }
 
 #[test]
+fn the_url_for_the_browser_has_nothing_that_a_shell_would_interpret() {
+    let rig = asked(&[("scope", "a$(b) `c` ;d")], |rig| {
+        let endpoint = "https://as.example/a'b(c)$d;e!f*g&h/authorize?x='$(calc)'&y=1;2";
+        rig.site.json(METADATA, metadata_with(json!({"authorization_endpoint": endpoint})));
+    });
+    let shown = rig.browse.as_ref().unwrap();
+    let expected =
+        "https://as.example/a%27b%28c%29%24d%3Be%21f%2Ag%26h/authorize?x=%27%24%28calc%29%27&y=1%3B2&response_type=";
+    assert!(shown.starts_with(expected), "{shown}");
+    let is_safe = |c: char| c.is_ascii_alphanumeric() || "-._~:/?=&%@+,".contains(c);
+    assert!(shown.chars().all(is_safe), "{shown}");
+    assert_eq!(rig.shown("scope"), "a$(b) `c` ;d");
+    for host in ["as.$(calc).example", "as.'x'.example", "as;calc", "as!x", "as(x)", "as,x", "as=x", "as*x", "as%41"] {
+        let mut rig = Rig::registered();
+        let endpoint = json!({"authorization_endpoint": format!("https://{host}/authorize")});
+        rig.site.json(METADATA, metadata_with(endpoint));
+        rig.refuse(&[]).unwrap();
+        rig.run();
+        rig.assert_failed(Stage::ServerMetadata, "authorization_endpoint");
+    }
+    for host in ["AS-1_x.example:8443", "[2001:4860::1]:8443"] {
+        asked(&[], |rig| {
+            let endpoint = json!({"authorization_endpoint": format!("https://{host}/authorize")});
+            rig.site.json(METADATA, metadata_with(endpoint));
+        });
+    }
+}
+
+#[test]
+fn oauth_parameters_that_the_endpoint_already_has_are_refused() {
+    for query in [
+        "client_id=evil",
+        "x=1&redirect_uri=https%3A%2F%2Fevil.example",
+        "st%61te=x",
+        "scope",
+        "request_uri=https://evil.example",
+        "request=e30.",
+        "response_mode=form_post",
+        "response_type=token",
+        "code_challenge_method=plain",
+        "code_challenge=x",
+        "resource=https://evil.example",
+    ] {
+        let mut rig = Rig::registered();
+        let endpoint = json!({"authorization_endpoint": format!("https://as.example/authorize?{query}")});
+        rig.site.json(METADATA, metadata_with(endpoint));
+        rig.refuse(&[]).unwrap();
+        rig.run();
+        rig.assert_failed(Stage::ServerMetadata, "already");
+    }
+    asked(&[], |rig| {
+        let endpoint = json!({"authorization_endpoint": "https://as.example/authorize?prompt=consent&p=client_id"});
+        rig.site.json(METADATA, metadata_with(endpoint));
+    });
+}
+
+#[test]
+fn the_url_for_the_browser_has_8_kib_at_most() {
+    let mut rig = Rig::registered();
+    let endpoint = json!({"authorization_endpoint": format!("https://as.example/authorize?x={}", "y".repeat(7900))});
+    rig.site.json(METADATA, metadata_with(endpoint));
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    rig.assert_failed(Stage::Authorization, "more than 8192 bytes");
+}
+
+#[test]
+fn a_policy_requires_the_issuer_in_each_response() {
+    for (iss, accepted) in [("&iss=https%3A%2F%2Fas.example", true), ("", false)] {
+        for outcome in ["code=code-hush", "error=access_denied"] {
+            let mut rig = Rig::with(|options| options.tolerance.require_iss = true);
+            rig.refuse(&[]).unwrap();
+            rig.run();
+            let redirect = format!("{outcome}&state={}{iss}", rig.shown("state"));
+            assert!(rig.redirect(&redirect));
+            match (accepted, outcome) {
+                (true, "code=code-hush") => assert_eq!(rig.sent[0].url, "https://as.example/token"),
+                (true, _) => rig.assert_failed(Stage::Authorization, "access_denied"),
+                (false, _) => rig.assert_failed(Stage::Authorization, "names no or another issuer"),
+            }
+        }
+    }
+}
+
+#[test]
+fn the_embedder_can_cancel_the_attempt_and_nothing_is_signed_out() {
+    // Before the user is asked, and while.
+    for until in ["a/mcp", "oauth-authorization-server", ""] {
+        let mut rig = Rig::registered();
+        rig.refuse(&[]).unwrap();
+        if until.is_empty() {
+            rig.run();
+        } else {
+            rig.run_to(until);
+        }
+        rig.auth.cancel(rig.now);
+        rig.pump();
+        rig.assert_failed(Stage::Authorization, "the sign-in was cancelled");
+        // The next one is a new one.
+        rig.wait(10);
+        rig.obtain();
+    }
+    // A token that is used meanwhile stays.
+    let mut rig = Rig::with(|options| options.stored = true);
+    rig.authorize();
+    rig.forbid("more").unwrap();
+    rig.auth.cancel(rig.now);
+    rig.pump();
+    rig.assert_failed(Stage::StepUp, "the sign-in was cancelled");
+    assert!(rig.bearer().is_some() && rig.store.record.is_some());
+    // A code that was issued is exchanged, and a refresh is not interrupted.
+    let mut rig = Rig::registered();
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    rig.consent();
+    rig.auth.cancel(rig.now);
+    rig.run();
+    rig.assert_authorized();
+    rig.accept();
+    rig.refuse(&[]).unwrap();
+    rig.auth.cancel(rig.now);
+    rig.run();
+    rig.assert_authorized();
+}
+
+#[test]
 fn two_attempts_share_no_state_and_no_verifier() {
     let mut rig = asked(&[], |_| {});
     let first = (rig.shown("state"), rig.shown("code_challenge"));

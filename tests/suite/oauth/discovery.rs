@@ -33,7 +33,7 @@ fn a_refused_document_that_the_challenge_names_ends_the_attempt() {
 fn what_is_no_metadata_leads_to_the_well_known_places() {
     let named = "https://mcp.example/prm";
     let root = "https://mcp.example/.well-known/oauth-protected-resource";
-    for (status, body) in [(200, "<html>"), (200, "{"), (200, "[]"), (404, "{}"), (503, "{}"), (200, "{}")] {
+    for (status, body) in [(200, "<html>"), (200, "{"), (200, "[]"), (404, "{}"), (410, ""), (503, "{}"), (200, "{}")] {
         let rig = discover(&[("resource_metadata", named)], |site| {
             site.put(named, status, body);
             site.put(RESOURCE, status, body);
@@ -46,46 +46,204 @@ fn what_is_no_metadata_leads_to_the_well_known_places() {
 }
 
 #[test]
-fn a_place_that_does_not_answer_leads_to_the_next_one() {
-    let mut rig = Rig::registered();
-    rig.refuse(&[]).unwrap();
-    rig.wait(30);
-    assert_eq!(rig.sent.front().unwrap().url, "https://mcp.example/.well-known/oauth-protected-resource");
-    rig.site.json(
-        "https://mcp.example/.well-known/oauth-protected-resource",
-        json!({"resource": SERVER, "authorization_servers": [ISSUER]}),
-    );
-    rig.run_to(METADATA);
-    rig.break_off();
-    assert_eq!(rig.sent.front().unwrap().url, format!("{ISSUER}/.well-known/openid-configuration"));
-    rig.break_off();
-    rig.assert_failed(Stage::ServerMetadata, "whether there is metadata is not known");
+fn a_challenge_that_names_no_metadata_leads_to_the_place_of_the_path_and_then_to_that_of_the_origin() {
+    let root = "https://mcp.example/.well-known/oauth-protected-resource";
+    let named = json!({"resource": SERVER, "authorization_servers": [ISSUER]});
+    let rig = discover(&[], |site| site.json(RESOURCE, named.clone()));
+    assert_eq!(rig.log, [RESOURCE, METADATA].map(|url| format!("GET {url}")));
+    for (status, body) in [(404, ""), (410, ""), (200, "<html>"), (200, r#"{"resource":"https://mcp.example/mcp"}"#)] {
+        let rig = discover(&[("error", "invalid_token")], |site| {
+            site.put(RESOURCE, status, body);
+            site.json(root, named.clone());
+        });
+        assert_eq!(rig.log, [RESOURCE, root, METADATA].map(|url| format!("GET {url}")), "{status} {body}");
+        assert!(rig.browse.is_some());
+    }
+}
+
+/// What leaves it open whether there is metadata; 0 for no answer.
+const OUTAGES: [u16; 9] = [0, 401, 403, 408, 429, 500, 502, 503, 599];
+
+/// Everything of the site is answered, and waits end, until the attempt ends or the user is asked. At this place there is
+/// an outage so often.
+fn run_through(rig: &mut Rig, place: &str, outage: u16, mut times: u32) {
+    for _ in 0..60 {
+        match rig.sent.front() {
+            Some(sent) if sent.url == place && times > 0 => {
+                times -= 1;
+                if outage == 0 { rig.break_off() } else { rig.answer(outage, "{}") }
+            }
+            Some(sent) => {
+                let page = rig.site.page(sent);
+                rig.answer_page(&page);
+            }
+            None if rig.browse.is_some() || !rig.events.is_empty() => return,
+            None => {
+                let deadline = rig.auth.deadline().expect("a wait");
+                rig.wait(deadline.since(rig.now).as_secs() + 1);
+            }
+        }
+    }
+    panic!("it does not end: {:?}", rig.log);
 }
 
 #[test]
-fn a_place_that_does_not_answer_does_not_lead_to_the_conventions_of_2025_03_26() {
-    let of_origin = "https://mcp.example/.well-known/oauth-authorization-server";
-    for (broken, stage) in [
-        (RESOURCE, Stage::ResourceMetadata),
-        ("https://mcp.example/.well-known/oauth-protected-resource", Stage::ResourceMetadata),
-        (of_origin, Stage::ServerMetadata),
-        ("https://mcp.example/.well-known/openid-configuration", Stage::ServerMetadata),
-    ] {
+fn a_place_with_an_outage_leads_to_the_next_one() {
+    let root = "https://mcp.example/.well-known/oauth-protected-resource";
+    for outage in OUTAGES {
         let mut rig = Rig::registered();
-        rig.site.remove(RESOURCE);
+        rig.site.json(root, json!({"resource": SERVER, "authorization_servers": [ISSUER]}));
         rig.refuse(&[]).unwrap();
-        rig.run_to(broken);
-        rig.break_off();
-        rig.run();
-        rig.assert_failed(stage, "whether there is metadata is not known");
-        assert!(rig.browse.is_none() && !rig.log.iter().any(|line| line.ends_with("/token")));
-        // The next attempt reads the metadata again.
-        rig.wait(100);
-        rig.site.json(RESOURCE, json!({"resource": SERVER, "authorization_servers": [ISSUER]}));
-        rig.refuse(&[]).unwrap();
-        rig.run();
+        run_through(&mut rig, RESOURCE, outage, 1);
+        assert_eq!(rig.log, [RESOURCE, root, METADATA].map(|url| format!("GET {url}")), "{outage}");
         assert!(rig.browse.is_some());
     }
+}
+
+#[test]
+fn metadata_with_an_outage_is_not_absent_and_is_requested_again_with_backoff() {
+    for (place, stage) in [
+        (RESOURCE, Stage::ResourceMetadata),
+        ("https://mcp.example/.well-known/oauth-protected-resource", Stage::ResourceMetadata),
+        ("https://mcp.example/.well-known/oauth-authorization-server", Stage::ServerMetadata),
+        ("https://mcp.example/.well-known/openid-configuration", Stage::ServerMetadata),
+    ] {
+        for outage in OUTAGES {
+            let mut rig = Rig::registered();
+            rig.site.remove(RESOURCE);
+            rig.refuse(&[]).unwrap();
+            let begin = rig.now;
+            run_through(&mut rig, place, outage, 9);
+            rig.assert_failed(stage, "whether there is metadata is not known");
+            assert_eq!(rig.log.iter().filter(|line| line.ends_with(place)).count(), 3, "{outage} {:?}", rig.log);
+            let waited = rig.now.since(begin).as_secs();
+            assert!((6..12).contains(&waited), "{waited} s");
+            // The conventions of 2025-03-26 did not follow.
+            assert!(!rig.log.iter().any(|line| line.starts_with("POST")), "{:?}", rig.log);
+            // It is there again.
+            let mut rig = Rig::registered();
+            rig.refuse(&[]).unwrap();
+            run_through(&mut rig, place, outage, 2);
+            assert!(rig.browse.as_ref().unwrap().starts_with("https://as.example/authorize?"));
+        }
+    }
+}
+
+#[test]
+fn an_authorization_server_with_an_outage_is_asked_again_and_another_one_may_serve() {
+    let openid = "https://as.example/.well-known/openid-configuration";
+    let other = "https://as2.example";
+    for outage in OUTAGES {
+        let mut rig = Rig::registered();
+        rig.refuse(&[]).unwrap();
+        run_through(&mut rig, METADATA, outage, 9);
+        rig.assert_failed(Stage::ServerMetadata, "whether there is metadata is not known");
+        assert_eq!(rig.log.iter().filter(|line| line.ends_with(openid)).count(), 3);
+
+        let mut rig = Rig::registered();
+        rig.site.json(RESOURCE, json!({"resource": SERVER, "authorization_servers": [ISSUER, other]}));
+        let endpoint = json!({"issuer": other, "authorization_endpoint": "https://as2.example/authorize"});
+        rig.site.json(&format!("{other}/.well-known/oauth-authorization-server"), metadata_with(endpoint));
+        rig.refuse(&[]).unwrap();
+        run_through(&mut rig, METADATA, outage, 9);
+        assert!(rig.browse.as_ref().unwrap().starts_with("https://as2.example/authorize?"), "{outage}");
+    }
+}
+
+/// A rig with a token that is refused.
+fn refused() -> Rig {
+    let mut rig = Rig::new();
+    rig.authorize();
+    rig.wait(100);
+    rig.refuse(&[]).unwrap();
+    rig
+}
+
+#[test]
+fn an_outage_of_metadata_gives_up_no_record() {
+    for (place, stage) in [(RESOURCE, Stage::ResourceMetadata), (METADATA, Stage::ServerMetadata)] {
+        for outage in OUTAGES {
+            let mut rig = refused();
+            run_through(&mut rig, place, outage, 9);
+            if stage == Stage::ServerMetadata {
+                rig.assert_failed(stage, "whether there is metadata is not known");
+                rig.wait(100);
+                rig.events.clear();
+                rig.refuse(&[]).unwrap();
+                rig.run();
+            }
+            // The authorization server of the record is known, whoever names it.
+            rig.assert_authorized();
+            assert_eq!(rig.bearer().unwrap(), "at2-hush");
+            assert!(rig.browse.is_none());
+        }
+    }
+}
+
+#[test]
+fn in_an_outage_no_other_authorization_server_takes_the_place_of_the_one_that_issued_the_record() {
+    let other = "https://as2.example";
+    let of_other = format!("{other}/.well-known/oauth-authorization-server");
+    let root = "https://mcp.example/.well-known/oauth-protected-resource";
+    for outage in OUTAGES {
+        for place in [RESOURCE, METADATA] {
+            let mut rig = refused();
+            rig.site.json(&of_other, metadata_with(json!({"issuer": other})));
+            if place == RESOURCE {
+                // What the metadata with the outage would say is not known.
+                rig.site.json(root, json!({"resource": SERVER, "authorization_servers": [other]}));
+            } else {
+                rig.site.json(RESOURCE, json!({"resource": SERVER, "authorization_servers": [other, ISSUER]}));
+            }
+            run_through(&mut rig, place, outage, 9);
+            assert!(!rig.log.iter().any(|line| line.contains("as2.example")), "{:?}", rig.log);
+            assert!(rig.browse.is_none());
+        }
+    }
+}
+
+#[test]
+fn where_the_authorization_server_is_known_it_is_the_one_that_is_meant_without_metadata() {
+    // It is configured.
+    for is_modern in [false, true] {
+        let mut rig = Rig::with(|options| options.tolerance.issuer = Some(ISSUER.into()));
+        rig.site.remove(RESOURCE);
+        rig.auth.set_modern(is_modern);
+        rig.refuse(&[]).unwrap();
+        rig.run();
+        assert!(rig.browse.as_ref().unwrap().starts_with("https://as.example/authorize?"));
+        assert_eq!(rig.shown("resource"), SERVER);
+    }
+    // It issued the record.
+    let mut rig = Rig::new();
+    rig.authorize();
+    rig.wait(100);
+    rig.site.remove(RESOURCE);
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    rig.assert_authorized();
+    assert!(rig.browse.is_none() && rig.log.contains(&"POST https://as.example/token".into()));
+    // Where it has no metadata either, nothing follows.
+    let mut rig = Rig::with(|options| options.tolerance.issuer = Some(ISSUER.into()));
+    rig.site.remove(RESOURCE);
+    rig.site.remove(METADATA);
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    rig.assert_failed(Stage::ServerMetadata, "there is no metadata");
+}
+
+#[test]
+fn credentials_of_an_assumed_authorization_server_are_refreshed_there() {
+    let mut rig = Rig::new();
+    rig.site = Site::default();
+    rig.site.put("https://mcp.example/register", 201, r#"{"client_id":"c"}"#);
+    rig.authorize();
+    rig.wait(100);
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    rig.assert_authorized();
+    assert_eq!(rig.log.last().unwrap(), "POST https://mcp.example/token");
+    assert_eq!(rig.bearer().unwrap(), "at2-hush");
 }
 
 #[test]
@@ -134,6 +292,38 @@ fn a_resource_may_be_missing_a_prefix_or_differ_by_a_slash_and_counts_byte_for_b
 }
 
 #[test]
+fn a_policy_requires_the_exact_resource() {
+    for (resource, fits) in [
+        (json!(SERVER), true),
+        (json!("https://mcp.example/a/mcp#x"), true),
+        (json!("https://mcp.example/a/mcp/"), false),
+        (json!("https://MCP.example/a/mcp"), false),
+        (json!("https://mcp.example/a"), false),
+        (Value::Null, false),
+    ] {
+        let mut rig = Rig::with(|options| options.tolerance.exact_resource = true);
+        rig.site.json(RESOURCE, json!({"resource": resource, "authorization_servers": [ISSUER]}));
+        rig.refuse(&[]).unwrap();
+        rig.run();
+        match fits {
+            true => assert_eq!(rig.shown("resource"), SERVER),
+            false => rig.assert_failed(Stage::ResourceMetadata, "resource"),
+        }
+    }
+}
+
+#[test]
+fn a_resource_that_is_no_string_is_refused() {
+    for resource in [json!(7), json!(true), json!([SERVER]), json!({"url": SERVER})] {
+        let rig = discover(&[], |site| {
+            site.json(RESOURCE, json!({"resource": resource, "authorization_servers": [ISSUER]}));
+        });
+        rig.assert_failed(Stage::ResourceMetadata, "of another type");
+        assert_eq!(rig.log.len(), 1);
+    }
+}
+
+#[test]
 fn metadata_on_another_origin_is_read_without_a_credential() {
     let rig = discover(&[("resource_metadata", "https://other.example/prm")], |site| {
         site.json("https://other.example/prm", json!({"resource": SERVER, "authorization_servers": [ISSUER]}));
@@ -165,8 +355,10 @@ fn urls_that_are_not_https_or_are_private_are_refused() {
         "prm",
     ] {
         let rig = discover(&[("resource_metadata", url)], |_| {});
-        assert_eq!(rig.log, [""; 0], "{url}");
-        rig.assert_failed(Stage::ResourceMetadata, "resource_metadata");
+        // It counts as none, and is told of.
+        assert_eq!(rig.log, [RESOURCE, METADATA].map(|url| format!("GET {url}")), "{url}");
+        assert!(matches!(&*rig.events, [OAuthEvent::ChallengeIgnored(why)] if why.contains("resource_metadata")));
+        assert!(rig.browse.is_some());
         let rig = discover(&[], |site| {
             site.json(RESOURCE, json!({"resource": SERVER, "authorization_servers": [url]}));
         });
@@ -304,7 +496,7 @@ fn another_issuer_than_the_one_asked_for_is_final() {
 #[test]
 fn a_policy_trusts_an_issuer_or_accepts_a_missing_one() {
     let mut rig = Rig::with(|options| {
-        options.tolerance.trusted_issuers.push("https://real.example".into());
+        options.tolerance.trusted_issuers.push((ISSUER.into(), "https://real.example".into()));
         options.tolerance.missing_issuer = true;
         options.registered.push(RegisteredClient::new("app"));
     });
@@ -317,6 +509,44 @@ fn a_policy_trusts_an_issuer_or_accepts_a_missing_one() {
     rig.refuse(&[]).unwrap();
     rig.run();
     assert!(rig.browse.is_some());
+}
+
+#[test]
+fn a_trusted_issuer_may_be_named_by_the_metadata_of_one_authorization_server_alone() {
+    let asked = "https://alias.example";
+    for (other, is_trusted) in [(asked, true), ("https://evil.example", false), ("https://alias.example/", false)] {
+        for has_secret in [false, true] {
+            let mut rig = Rig::with(|options| {
+                options.tolerance.trusted_issuers.push((asked.into(), ISSUER.into()));
+                options.registered.push(if has_secret { client_with("s-hush") } else { client() });
+            });
+            rig.site.json(RESOURCE, json!({"resource": SERVER, "authorization_servers": [other]}));
+            let own = json!({"token_endpoint": format!("{}/token", other.trim_end_matches('/'))});
+            rig.site.json(
+                &format!("{}/.well-known/oauth-authorization-server", other.trim_end_matches('/')),
+                metadata_with(own),
+            );
+            rig.refuse(&[]).unwrap();
+            rig.run();
+            if is_trusted {
+                rig.consent();
+                rig.run();
+                rig.assert_authorized();
+            } else {
+                rig.assert_failed(Stage::ServerMetadata, "its `issuer` is `https://as.example`");
+            }
+        }
+    }
+}
+
+#[test]
+fn assumed_endpoints_pass_the_same_checks_as_named_ones() {
+    let mut rig = Rig::at("http://intranet.example/mcp", |options| options.private_network = true);
+    rig.site = Site::default();
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    rig.assert_failed(Stage::ServerMetadata, "`http://intranet.example`, which is not https");
+    assert!(rig.log.iter().all(|line| line.contains("oauth-protected-resource")), "{:?}", rig.log);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use mcp_proto::binding::oauth::{ClientAuth, Flow, IdentityProvider, OAuthConfigError, PublicKey, Secret, SignKey};
+use mcp_proto::binding::oauth::{ClientAuth, Flow, IdentityProvider, OAuthConfigError, PublicKey, SignKey};
 
 use super::*;
 
@@ -12,9 +12,7 @@ const ID_JAG: &str = "urn:ietf:params:oauth:token-type:id-jag";
 /// A rig whose user is known to an identity provider.
 fn enterprise() -> Rig {
     Rig::with(|options| {
-        let mut client = RegisteredClient::new("app");
-        client.secret = Some(Secret::new("s-hush"));
-        options.registered.push(client);
+        options.registered.push(client_with("s-hush"));
         let mut provider = IdentityProvider::new(IDP, "idp-app", Secret::new("id-hush"));
         provider.client_secret = Some(Secret::new("idp-hush"));
         options.flow = Flow::Enterprise(provider);
@@ -117,7 +115,7 @@ fn an_identity_provider_without_https_is_refused() {
 fn bound() -> Rig {
     let mut rig = Rig::with(|options| {
         options.dpop = Some(PublicKey::from_coordinates([1; 32], [2; 32]));
-        let mut client = RegisteredClient::new("app");
+        let mut client = client();
         client.auth = Some(ClientAuth::PrivateKeyJwt { algorithm: "ES256".into(), key_id: None });
         options.registered.push(client);
     });
@@ -172,6 +170,22 @@ fn a_token_request_has_a_proof_with_the_nonce_that_the_server_demands() {
     assert!(rig.token().is_none());
 }
 
+#[test]
+fn the_times_in_assertions_and_proofs_follow_the_wall_clock() {
+    let mut rig = bound();
+    rig.signs.clear();
+    rig.auth.sign_out(rig.now);
+    rig.auth.handle_clock(rig.now, Duration::from_secs(EPOCH + 90_000));
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    rig.consent();
+    for sign in &rig.signs {
+        assert_eq!(claims(&format!("{}.", sign.input))["iat"], EPOCH + 90_000);
+    }
+    assert_eq!(claims(&format!("{}.", rig.signs[0].input))["exp"], EPOCH + 90_300);
+    assert_eq!(rig.signs.len(), 2);
+}
+
 /// The token endpoint demands the nonce `n1`, and accepts the proof that has it.
 fn demand_nonce(rig: &mut Rig) {
     rig.events.clear();
@@ -206,9 +220,7 @@ fn a_refresh_has_the_nonce_that_the_server_demands() {
 fn a_token_request_without_a_user_has_the_nonce_that_the_server_demands() {
     let mut rig = Rig::with(|options| {
         options.dpop = Some(PublicKey::from_coordinates([1; 32], [2; 32]));
-        let mut client = RegisteredClient::new("app");
-        client.secret = Some(Secret::new("s-hush"));
-        (options.flow, options.registered) = (Flow::ClientCredentials, vec![client]);
+        (options.flow, options.registered) = (Flow::ClientCredentials, vec![client_with("s-hush")]);
     });
     rig.site.json(METADATA, metadata_with(json!({"dpop_signing_alg_values_supported": ["ES256"]})));
     rig.refuse(&[]).unwrap();

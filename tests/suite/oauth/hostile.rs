@@ -1,5 +1,7 @@
 //! Responses that are too long, too many or nonsense: each ends in an error, within a bound.
 
+use mcp_proto::binding::oauth::Flow;
+
 use super::*;
 
 /// Sends a body of this many bytes in chunks to the request in flight, and returns how many were read before the exchange
@@ -65,7 +67,8 @@ fn a_response_of_a_byte_per_second_fails_at_the_timeout() {
         rig.auth.handle_body(rig.now, sent.id, &body[30..]);
         rig.auth.handle_end(rig.now, sent.id);
         rig.pump();
-        for _ in 0..10 {
+        while rig.events.is_empty() {
+            rig.run_until(|sent| sent.url.ends_with(ending));
             rig.wait(30);
         }
         rig.assert_failed(stage, "in time");
@@ -97,6 +100,73 @@ fn a_challenge_of_a_megabyte_is_refused() {
     rig.refuse(&[("error_description", &long), ("error", &long), ("realm", &long)]).unwrap();
     rig.run();
     assert!(rig.browse.is_some());
+}
+
+#[test]
+fn scopes_are_bounded_wherever_they_come_from() {
+    // Of many that the metadata names, the first are requested.
+    let mut rig = Rig::registered();
+    let scopes: Vec<_> = (0..200).map(|at| format!("{at:0>100}")).collect();
+    let named = json!({"resource": SERVER, "authorization_servers": [ISSUER], "scopes_supported": scopes});
+    rig.site.json(RESOURCE, named);
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    assert!((3000..4096).contains(&rig.shown("scope").len()));
+    // One that is too long is none.
+    let long = "s".repeat(5000);
+    let named = json!({"resource": SERVER, "authorization_servers": [ISSUER], "scopes_supported": [long]});
+    let mut rig = Rig::registered();
+    rig.site.json(RESOURCE, named);
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    assert_eq!(rig.shown_if("scope"), None);
+    // What was granted is not believed.
+    let mut rig = Rig::registered();
+    rig.site
+        .tokens
+        .push_back((200, json!({"access_token": "t", "scope": long, "refresh_token": "r".repeat(70_000)}).to_string()));
+    rig.refuse(&[("scope", "a")]).unwrap();
+    rig.run();
+    rig.consent();
+    rig.run();
+    assert!(matches!(rig.events.last(), Some(OAuthEvent::Authorized(grant)) if &*grant.scopes == "a"));
+    // Nor does a registration with it narrow anything.
+    let mut rig = Rig::new();
+    rig.site.put("https://as.example/register", 201, &json!({"client_id": "c", "scope": long}).to_string());
+    rig.refuse(&[("scope", "a")]).unwrap();
+    rig.run();
+    assert_eq!(rig.shown("scope"), "a");
+}
+
+#[test]
+fn the_scopes_of_step_ups_are_bounded_together() {
+    for has_user in [true, false] {
+        let mut rig = Rig::with(|options| {
+            if !has_user {
+                (options.flow, options.registered) = (Flow::ClientCredentials, vec![client_with("s-hush")]);
+                options.step_up_without_user = true;
+            }
+        });
+        let mut steps = 0;
+        rig.refuse(&[]).unwrap();
+        loop {
+            rig.run();
+            if rig.browse.is_some() {
+                rig.consent();
+                rig.run();
+            }
+            if let Some(OAuthEvent::Failed(error)) = rig.events.last() {
+                assert!(error.stage == Stage::StepUp && error.reason.contains("more than 4096 bytes"), "{error}");
+                break;
+            }
+            steps += 1;
+            assert!(steps < 50);
+            rig.forbid(&format!("{steps:0>300}")).unwrap();
+        }
+        assert!((10..15).contains(&steps), "{steps}");
+        // The token before is still there.
+        assert!(rig.bearer().is_some());
+    }
 }
 
 #[test]

@@ -397,6 +397,13 @@ fn settings_of_an_entry_that_do_not_fit_fail_the_server() {
 }
 
 #[test]
+fn a_hub_without_entropy_authorizes_nobody() {
+    let weak = HubOAuth::new(OAuthOptions::new("suite", REDIRECT), [0; 32], Time::ZERO, Duration::from_secs(EPOCH));
+    let it = Many::open(&["a"], weak);
+    assert_eq!(it.rig.state("a"), Some(State::Failed));
+}
+
+#[test]
 fn a_server_has_options_of_its_own() {
     let mut options = oauth(|_| {});
     let mut own = OAuthOptions::new("suite", "http://127.0.0.1:9000/own");
@@ -422,6 +429,24 @@ fn a_program_and_a_server_without_auth_take_no_input_for_oauth() {
         assert!(!it.input(session, OAuthInput::Authorize), "{name}");
     }
     assert!(it.rig.log.contains(&"a: unauthorized".into()), "{:?}", it.rig.log);
+}
+
+#[test]
+fn a_hub_tells_all_sessions_the_wall_clock_and_those_that_follow() {
+    let mut it = Many::of(&["a", "b"], oauth(|options| options.stored = true));
+    it.rig.configure(configuration(entries(&["a"])));
+    it.rig.open();
+    it.serve();
+    it.rig.hub.handle_clock(it.rig.now, Duration::from_secs(EPOCH + 70_000));
+    it.rig.configure(configuration(entries(&["a", "b"])));
+    it.rig.hub.start(it.rig.now, "b").unwrap();
+    it.serve();
+    it.consent();
+    it.consent();
+    for name in ["a", "b"] {
+        let record: Value = serde_json::from_slice(&it.kept[name]).unwrap();
+        assert_eq!(record["expires"], EPOCH + 70_000 + 3600, "{name}");
+    }
 }
 
 #[cfg(feature = "snapshot")]

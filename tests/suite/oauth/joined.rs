@@ -85,14 +85,13 @@ impl Joined {
         }
     }
 
-    /// A client that is ready, and had its token for some time.
+    /// A client that is ready, whose server accepted its token.
     pub(super) fn ready(site: McpSite) -> Self {
         let mut it = Self::new(site);
         it.serve();
         it.consent();
         it.serve();
         assert!(it.web.is_ready(), "{:?}", it.web.events);
-        it.wait(61);
         it.log.clear();
         it
     }
@@ -185,6 +184,14 @@ impl Joined {
         self.web.call("a")
     }
 
+    /// The server accepts the token for a call.
+    pub(super) fn accept(&mut self) {
+        let (_, exchange) = self.call();
+        let reply = self.site.reply(&exchange);
+        self.web.reply(&exchange, reply);
+        self.take();
+    }
+
     /// A call that waits to be served.
     pub(super) fn ask(&mut self) -> RequestId {
         self.web.request(Request::call_tool("a", None))
@@ -254,6 +261,21 @@ fn a_server_that_lists_without_a_token_is_asked_for_one_when_it_demands_it_for_a
 }
 
 #[test]
+fn a_challenge_is_read_as_far_as_it_goes() {
+    for challenge in [
+        "Bearer resource_metadata=http://127.0.0.1:3001/prm",
+        "Negotiate YII=, Bearer   resource_metadata = \"http://127.0.0.1:3001/prm\"",
+        "Basic realm=\"a, b\", bearer\terror=x,,resource_metadata=http://127.0.0.1:3001/prm, ä=\"y\"",
+    ] {
+        let mut it = Joined::new(modern_site());
+        let exchange = it.web.take_one();
+        it.web.reply(&exchange, Reply::text(401, "no").with("www-authenticate", challenge));
+        it.take();
+        assert_eq!(it.log, ["GET http://127.0.0.1:3001/prm"], "{challenge}");
+    }
+}
+
+#[test]
 fn a_client_that_does_not_reconnect_waits_for_its_token() {
     let issuer = Rc::new(RefCell::new(issuer()));
     let mut it = Joined::build(modern_site(), issuer, |_| {}, |options| options.reconnect = None);
@@ -301,19 +323,17 @@ fn a_call_is_sent_again_three_times_at_most() {
     let (call, mut exchange) = it.call();
     for attempt in 0..4 {
         assert_eq!(it.web.outcome(call), "open");
+        // The server accepts the token for another call.
+        it.accept();
         it.web.reply(&exchange, refused());
         it.take();
         if attempt == 3 {
             break;
         }
-        while it.web.count("tools/call") < attempt + 2 {
-            if it.sent.is_empty() { it.consent() } else { it.issue() }
+        while !it.sent.is_empty() {
+            it.issue();
         }
         exchange = it.web.take_named("tools/call");
-        // After some time a refused token is renewed, and not replaced.
-        if attempt == 1 {
-            it.wait(61);
-        }
     }
     it.assert_refused(call, 401, "");
     assert!(it.web.is_ready());
@@ -375,6 +395,37 @@ fn a_failed_authorization_ends_the_calls_that_wait_and_says_why() {
 }
 
 #[test]
+fn calls_that_wait_end_when_the_user_closes_the_page() {
+    let mut it = Joined::ready(modern_site());
+    let (call, exchange) = it.call();
+    forbid(&mut it, &exchange, "write");
+    assert!(it.browse.is_some());
+    it.input(OAuthInput::Cancel);
+    it.assert_refused(call, 403, "the sign-in was cancelled");
+    assert!(it.browse.is_none() && it.web.is_ready());
+    // Nothing is signed out.
+    let call = it.ask();
+    it.serve();
+    assert_eq!(it.web.outcome(call), "Result");
+}
+
+#[test]
+fn a_client_that_is_closed_does_not_wait_for_metadata() {
+    let mut it = Joined::new(modern_site());
+    it.web.serve(&mut it.site);
+    it.take();
+    while !it.sent.is_empty() {
+        it.answer(503, "");
+    }
+    assert!(it.events.is_empty() && it.web.session.deadline().is_some());
+    it.web.session.close(it.web.now).unwrap();
+    it.web.collect();
+    it.take();
+    assert!(matches!(&*it.events, [OAuthEvent::Failed(error)] if &*error.reason == "the client was closed"));
+    assert!(it.web.session.is_closed());
+}
+
+#[test]
 fn a_client_that_is_closed_does_not_wait_for_the_user() {
     let mut it = Joined::new(modern_site());
     it.serve();
@@ -428,30 +479,138 @@ fn a_client_signs_out() {
     assert!(!matches!(action, Some(HttpAction::OAuth(_))));
 }
 
-#[test]
-fn credentials_are_stored_and_used_by_another_client() {
-    let stored = |options: &mut OAuthOptions| options.stored = true;
-    let mut it = Joined::with(modern_site(), stored);
-    let mut record = None;
-    for _ in 0..20 {
+fn stored(options: &mut OAuthOptions) {
+    options.stored = true;
+}
+
+/// Everything is answered, the store included, and the user consents if asked.
+fn serve_all(it: &mut Joined, record: &mut Option<Vec<u8>>) {
+    for _ in 0..40 {
         it.serve();
         if it.browse.is_some() {
             it.consent();
         }
-        let Some(action) = it.store.pop_front() else { continue };
-        serve_store(&mut it, &action, &mut record);
+        if let Some(action) = it.store.pop_front() {
+            serve_store(it, &action, record);
+        }
     }
-    assert!(it.web.is_ready() && record.is_some());
-    let mut other = Joined::build(modern_site(), it.issuer, stored, |_| {});
-    for _ in 0..20 {
-        other.serve();
-        let Some(action) = other.store.pop_front() else { continue };
-        serve_store(&mut other, &action, &mut record);
-    }
-    assert!(other.web.is_ready() && other.log.is_empty());
 }
 
-fn serve_store(it: &mut Joined, action: &StoreAction, stored: &mut Option<Vec<u8>>) {
+/// The record of a client that signed in, and the authorization server.
+pub(super) fn signed_in() -> (Option<Vec<u8>>, FakeAuthorizationServer) {
+    let mut it = Joined::with(modern_site(), stored);
+    let mut record = None;
+    serve_all(&mut it, &mut record);
+    assert!(it.web.is_ready() && record.is_some());
+    let issuer = it.issuer.borrow().clone();
+    (record, issuer)
+}
+
+/// As [`signed_in`], some time ago: the token expired.
+fn expired() -> (Option<Vec<u8>>, FakeAuthorizationServer) {
+    let (record, issuer) = signed_in();
+    let mut record: Value = serde_json::from_slice(&record.unwrap()).unwrap();
+    record["expires"] = json!(EPOCH);
+    (Some(record.to_string().into_bytes()), issuer)
+}
+
+/// A client with a store, and this authorization server.
+fn at(issuer: FakeAuthorizationServer) -> Joined {
+    Joined::build(modern_site(), Rc::new(RefCell::new(issuer)), stored, |_| {})
+}
+
+/// What the requests to the MCP server bore.
+fn borne(it: &Joined) -> Vec<Option<String>> {
+    it.web.log.iter().map(|asked| asked.header("authorization").map(str::to_owned)).collect()
+}
+
+#[test]
+fn a_stored_token_goes_with_the_first_request() {
+    let (mut record, issuer) = signed_in();
+    // A server that has lists for everybody, too, is asked as the user who signed in.
+    for is_open in [false, true] {
+        let mut it = at(issuer.clone().anonymous(is_open));
+        assert!(it.web.take().is_empty(), "the first request waits for the record");
+        serve_all(&mut it, &mut record);
+        assert!(it.web.is_ready() && it.log.is_empty() && it.browse.is_none());
+        assert!(borne(&it).iter().all(|token| token.as_deref() == Some("Bearer at1-hush")), "{:?}", borne(&it));
+        assert!(!it.web.events.iter().any(|event| matches!(event, Event::Down { .. })));
+    }
+}
+
+#[test]
+fn an_expired_stored_token_is_refreshed_before_the_first_request() {
+    let (mut record, issuer) = expired();
+    let mut it = at(issuer);
+    serve_all(&mut it, &mut record);
+    assert!(it.web.is_ready() && it.browse.is_none());
+    assert!(borne(&it).iter().all(|token| token.as_deref() == Some("Bearer at2-hush")), "{:?}", borne(&it));
+    assert_eq!(it.token_requests(), 1);
+    assert!(String::from_utf8(record.unwrap()).unwrap().contains("rt2-hush"));
+}
+
+/// A client of a server that demands a token for calls alone, when it is ready. Its store has this record, and the store or
+/// the refresh has this fault.
+fn opened(issuer: FakeAuthorizationServer, record: Option<&[u8]>, fault: &str) -> Joined {
+    let refusal = match fault {
+        "refused" => Scripted::error(400, "invalid_grant"),
+        "fails" => Scripted::status(503, ""),
+        _ => Scripted::Normal,
+    };
+    let issuer = issuer.anonymous(true).demands(On::method("tools/call"), "").always(Endpoint::Refresh, refusal);
+    let mut it = at(issuer);
+    let mut record = record.map(<[u8]>::to_vec);
+    for _ in 0..60 {
+        it.web.serve(&mut it.site);
+        it.take();
+        if it.web.is_ready() {
+            it.issuer.borrow_mut().set_always(Endpoint::Refresh, Scripted::Normal);
+            return it;
+        }
+        if !it.sent.is_empty() {
+            it.issue();
+        } else if let Some(action) = it.store.pop_front() {
+            match (&action, fault) {
+                (StoreAction::Load(id), "load") => drop(it.input(OAuthInput::Loaded { id: *id, record: Err(()) })),
+                (StoreAction::Acquire(id), "lock") => drop(it.input(OAuthInput::Acquired { id: *id, acquired: false })),
+                (StoreAction::Load(_), "silent") => it.wait(60),
+                _ => serve_store(&mut it, &action, &mut record),
+            }
+        } else {
+            it.wait(10);
+        }
+    }
+    panic!("{:?} {:?}", it.log, it.events);
+}
+
+#[test]
+fn without_a_record_that_can_be_used_the_first_request_goes_without_a_token_and_nobody_is_asked() {
+    let (record, issuer) = expired();
+    let own = record.as_deref();
+    let other = String::from_utf8(own.unwrap().to_vec()).unwrap().replace("/mcp", "/other");
+    for (record, fault) in [
+        (None, ""),
+        (Some(&b"{"[..]), ""),
+        (Some(other.as_bytes()), ""),
+        (own, "load"),
+        (own, "lock"),
+        (own, "silent"),
+        (own, "refused"),
+        (own, "fails"),
+    ] {
+        let mut it = opened(issuer.clone(), record, fault);
+        assert!(it.browse.is_none() && borne(&it).iter().all(Option::is_none), "{fault} {:?}", borne(&it));
+        it.events.retain(|event| !matches!(event, OAuthEvent::RecordUnreadable));
+        assert!(it.events.is_empty(), "{fault} {:?}", it.events);
+        // The server demands a token now.
+        it.wait(60);
+        let call = it.ask();
+        serve_all(&mut it, &mut None);
+        assert_eq!(it.web.outcome(call), "Result", "{fault}");
+    }
+}
+
+pub(super) fn serve_store(it: &mut Joined, action: &StoreAction, stored: &mut Option<Vec<u8>>) {
     let id: StoreId = match action {
         StoreAction::Acquire(id) | StoreAction::Load(id) | StoreAction::Save { id, .. } => *id,
         _ => return,
@@ -465,6 +624,51 @@ fn serve_store(it: &mut Joined, action: &StoreAction, stored: &mut Option<Vec<u8
         }
         _ => false,
     };
+}
+
+/// A server with tools and resources, which refuses the token once, for the first message of this name.
+fn refusing_once(is_modern: bool, name: &'static str) -> McpSite {
+    let capabilities = json!({"tools": {}, "resources": {}});
+    let complete = |mut result: Value| {
+        if is_modern {
+            result["resultType"] = json!("complete");
+        }
+        result
+    };
+    let site = if is_modern { McpSite::modern(capabilities) } else { McpSite::legacy(capabilities) };
+    site.result("tools/list", complete(json!({"tools": [{"name": "a", "inputSchema": {"type": "object"}}]})))
+        .result("resources/list", complete(json!({"resources": []})))
+        .result("resources/templates/list", complete(json!({"resourceTemplates": []})))
+        .first(name, 1, |_| Reply::text(401, "no").with("www-authenticate", "Bearer"))
+}
+
+#[test]
+fn a_401_during_discovery_renews_the_token_and_leaves_the_session_and_the_answered_lists() {
+    for (is_modern, opens) in [(true, "server/discover"), (false, "initialize")] {
+        for refused in ["notifications/initialized", "tools/list", "resources/list", "resources/templates/list", "GET"]
+        {
+            if is_modern && ["notifications/initialized", "GET"].contains(&refused) {
+                continue;
+            }
+            let it = Joined::ready(refusing_once(is_modern, refused));
+            let downs = it.web.events.iter().filter(|event| matches!(event, Event::Down { .. })).count();
+            assert_eq!(downs, 1, "{refused}: only the first handshake had no token");
+            for name in [opens, "notifications/initialized", "tools/list", "resources/list", "resources/templates/list"]
+            {
+                let expected = match name {
+                    _ if name == refused || name == "server/discover" => 2,
+                    "notifications/initialized" if is_modern => 0,
+                    _ => 1,
+                };
+                assert_eq!(it.web.count(name), expected, "{refused}: {name} {:?}", it.web.names());
+            }
+            let last = it.web.last("tools/list");
+            let sessions: std::collections::BTreeSet<_> =
+                it.web.log.iter().filter_map(|asked| asked.header("mcp-session-id").map(str::to_owned)).collect();
+            assert_eq!(sessions.len(), usize::from(!is_modern));
+            assert!(last.header("authorization").is_some());
+        }
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use mcp_proto::RequestId;
 use mcp_proto::binding::http::Broken;
-use mcp_proto::binding::oauth::{OAuthInput, Secret};
+use mcp_proto::binding::oauth::OAuthInput;
 use mcp_proto::testkit::{Endpoint, FakeAuthorizationServer, Reply as Scripted};
 use proptest::prelude::*;
 use serde_json::value::to_raw_value;
@@ -34,11 +34,40 @@ enum Step {
     /// The store does one action.
     Store(usize),
     SignOut(usize),
+    /// A place of metadata has an outage, is missing, or names another authorization server that takes secrets; or it is
+    /// right again.
+    Metadata(usize, Fault),
     /// The process ends, and another one takes its place.
     Die(usize),
     /// The server forgets the tokens.
     Revoke,
     Wait(u64),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Fault {
+    Right,
+    Status(u16),
+    Evil,
+}
+
+const EVIL: &str = "http://127.0.0.1:4000";
+const SERVER_METADATA: &str = "/.well-known/oauth-authorization-server";
+const PLACES: [&str; 4] = [
+    "http://127.0.0.1:3001/.well-known/oauth-protected-resource/mcp",
+    "http://127.0.0.1:3001/.well-known/oauth-protected-resource",
+    "http://127.0.0.1:3001/.well-known/oauth-authorization-server",
+    "http://127.0.0.1:3002/.well-known/oauth-authorization-server",
+];
+
+/// The metadata of an authorization server.
+fn server(issuer: &str, origin: &str) -> Value {
+    json!({
+        "issuer": issuer,
+        "authorization_endpoint": format!("{origin}/authorize"),
+        "token_endpoint": format!("{origin}/token"),
+        "code_challenge_methods_supported": ["S256"],
+    })
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -53,6 +82,11 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         4 => (client.clone(), prop::bool::weighted(0.8)).prop_map(|(client, ok)| Step::Consent(client, ok)),
         12 => client.clone().prop_map(Step::Store),
         1 => client.clone().prop_map(Step::SignOut),
+        2 => (0..PLACES.len(), prop_oneof![
+            2 => Just(Fault::Right),
+            2 => prop::sample::select(&[401_u16, 404, 429, 503][..]).prop_map(Fault::Status),
+            1 => Just(Fault::Evil),
+        ]).prop_map(|(place, fault)| Step::Metadata(place, fault)),
         1 => client.prop_map(Step::Die),
         2 => Just(Step::Revoke),
         4 => (1_u64..90).prop_map(Step::Wait),
@@ -73,7 +107,7 @@ impl Process {
     fn new(issuer: &Rc<RefCell<FakeAuthorizationServer>>) -> Self {
         let change = |options: &mut OAuthOptions| {
             options.stored = true;
-            // Metadata that cannot be read leads to the conventions of 2025-03-26, so the client names its issuer.
+            options.tolerance.trusted_issuers.push(("http://127.0.0.1:3003".into(), AS.into()));
             let client = &mut options.registered[0];
             (client.secret, client.issuer) = (Some(Secret::new("app-hush")), Some(AS.into()));
         };
@@ -117,7 +151,9 @@ impl World {
     fn new() -> Self {
         let issuer = issuer()
             .client_with_secret("app", "app-hush")
-            .always(Endpoint::Token, Scripted::With(json!({"expires_in": 300})));
+            .always(Endpoint::Token, Scripted::With(json!({"expires_in": 300})))
+            // Another one says that it is this one.
+            .always(Endpoint::url(&format!("{EVIL}{SERVER_METADATA}")), Scripted::Result(server(AS, EVIL)));
         let issuer = Rc::new(RefCell::new(issuer));
         let mut world = Self {
             processes: vec![Process::new(&issuer), Process::new(&issuer)],
@@ -179,6 +215,17 @@ impl World {
             Step::SignOut(client) => {
                 self.unsaved[client] = None;
                 self.processes[client].it.input(OAuthInput::SignOut);
+            }
+            Step::Metadata(place, fault) => {
+                let reply = match (fault, place) {
+                    (Fault::Status(status), _) => Scripted::status(status, ""),
+                    (Fault::Evil, 0 | 1) => Scripted::Result(json!({"resource": MCP, "authorization_servers": [EVIL]})),
+                    (Fault::Evil, 2) => Scripted::Result(server(AS, EVIL)),
+                    // What the authorization server says itself is right.
+                    (Fault::Right | Fault::Evil, 3) => Scripted::With(json!({"revocation_endpoint": null})),
+                    (Fault::Right | Fault::Evil, _) => Scripted::Normal,
+                };
+                self.issuer.borrow_mut().set_always(Endpoint::url(PLACES[place]), reply);
             }
             Step::Die(client) => {
                 // The authorization server may have exchanged what it was sent.
@@ -334,19 +381,21 @@ impl World {
 
     /// Everything is answered, until nothing is left to answer.
     fn settle(&mut self) {
+        for place in 0..PLACES.len() {
+            self.step(&Step::Metadata(place, Fault::Right));
+        }
         for _ in 0..60 {
             for _ in 0..40 {
                 for client in 0..2 {
                     self.round(client);
                 }
             }
-            if self.processes.iter().all(Process::is_over) {
-                assert_eq!(self.lock, None, "the lock is not released");
+            if self.processes.iter().all(Process::is_over) && self.lock.is_none() {
                 return;
             }
             self.step(&Step::Wait(30));
         }
-        panic!("a call does not end");
+        panic!("a call does not end, or the lock is not released");
     }
 }
 
@@ -366,5 +415,34 @@ proptest! {
                 prop_assert!(!has_result || world.runs.contains_key(number), "a result of what did not run");
             }
         }
+    }
+}
+
+/// The token is renewed before it expires, and the record is being loaded, or the exchange breaks. A refresh is tried again
+/// under the same lock, so that no other process uses its refresh token meanwhile.
+#[test]
+fn the_lock_is_released_although_the_answer_to_a_refresh_is_lost() {
+    for (actions, waits) in [(2, false), (3, true)] {
+        let mut world = World::new();
+        for seconds in [42, 29, 85, 30, 77, 7] {
+            world.step(&Step::Wait(seconds));
+        }
+        for _ in 0..actions {
+            world.step(&Step::Store(0));
+        }
+        world.step(&Step::Answer(0, false));
+        assert_eq!(world.lock, Some(0));
+        for client in [0, 1].repeat(20) {
+            world.round(client);
+        }
+        assert_eq!(world.lock, Some(0).filter(|_| waits));
+        world.step(&Step::Wait(5));
+        for client in [0, 1].repeat(20) {
+            world.round(client);
+        }
+        assert_eq!(world.lock, None);
+        let token_requests = world.processes.iter().map(|process| process.it.token_requests()).collect::<Vec<_>>();
+        assert_eq!(token_requests[0], if waits { 3 } else { 2 });
+        world.settle();
     }
 }

@@ -54,7 +54,6 @@ impl Traveller {
             }
             it.take();
         } else if it.web.is_ready() && self.call.is_none() {
-            it.wait(61);
             it.revoke();
             self.call = Some(it.web.request(Request::call_tool("a", None)));
         }

@@ -28,7 +28,6 @@ pub(super) fn ready_at(site: McpSite) -> Joined {
         }
         sign(&mut it);
         if it.web.is_ready() {
-            it.wait(61);
             return it;
         }
     }
@@ -58,6 +57,47 @@ fn each_request_has_a_proof_of_its_own() {
     let exchange = it.web.take_named("tools/call");
     assert_ne!(claims(exchange.header("dpop").unwrap())["jti"], proof["jti"]);
     assert_eq!(it.web.outcome(call), "open");
+}
+
+#[test]
+fn a_proof_of_a_request_follows_the_wall_clock() {
+    let mut it = ready();
+    it.input(OAuthInput::Clock { unix: Duration::from_secs(EPOCH + 20_000) });
+    it.web.request(mcp_proto::Request::call_tool("a", None));
+    it.take();
+    sign(&mut it);
+    let exchange = it.web.take_named("tools/call");
+    assert_eq!(claims(exchange.header("dpop").unwrap())["iat"], EPOCH + 20_000);
+}
+
+#[test]
+fn a_proof_of_a_request_after_an_idle_hour_has_the_time_to_be_signed() {
+    let mut it = ready();
+    // Nothing was due meanwhile.
+    it.web.now = it.web.now + Duration::from_secs(3_600);
+    let unix = EPOCH + it.web.now.since(Time::ZERO).as_secs();
+    let call = it.web.request(mcp_proto::Request::call_tool("a", None));
+    it.take();
+    it.web.now = it.web.now + Duration::from_secs(1);
+    sign(&mut it);
+    assert_eq!(it.web.outcome(call), "open");
+    let exchange = it.web.take_named("tools/call");
+    assert_eq!(claims(exchange.header("dpop").unwrap())["iat"], unix);
+}
+
+#[test]
+fn a_proof_names_the_url_of_its_request_without_the_query() {
+    let mut it = ready();
+    it.web.request(mcp_proto::Request::call_tool("a", None));
+    it.take();
+    sign(&mut it);
+    let exchange = it.web.take_named("tools/call");
+    it.web.reply(&exchange, Reply::text(307, "").with("location", "/mcp?tenant=1"));
+    it.take();
+    sign(&mut it);
+    let again = it.web.take_named("tools/call");
+    assert!(again.url().ends_with("/mcp?tenant=1"));
+    assert_eq!(claims(again.header("dpop").unwrap())["htu"], MCP);
 }
 
 #[test]
@@ -127,7 +167,6 @@ fn the_nonces_of_the_two_servers_are_kept_apart() {
         // A refused token leads to a refresh.
         let exchange = call(&mut it);
         assert_eq!(nonce(exchange.header("dpop").unwrap()), Some(json!("server")));
-        it.wait(61);
         it.web.reply(&exchange, Reply::text(401, "no").with("www-authenticate", "DPoP"));
         it.take();
         while it.sent.front().is_some_and(|sent| !sent.url.ends_with("/token")) {

@@ -1,12 +1,15 @@
 //! A client that authorizes itself: which of several refused requests is sent again, how often, and what they end with.
 
-use mcp_proto::binding::oauth::{ClientAuth, OAuthInput, Secret};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use mcp_proto::binding::oauth::{ClientAuth, OAuthInput};
 use mcp_proto::{Event, FailureKind, Family, Recovery, Request};
 
-use crate::web::{Exchange, Reply, Site as McpSite, modern_site};
+use crate::web::{Exchange, Reply, modern_site};
 
 use super::extensions::claims;
-use super::joined::{Joined, MCP, forbid, refused};
+use super::joined::{Joined, MCP, forbid, refused, serve_store, signed_in};
 use super::joined_proofs;
 use super::*;
 
@@ -217,12 +220,13 @@ fn the_user_is_asked_three_times_for_one_handshake() {
 
 #[test]
 fn the_stream_of_the_server_waits_for_a_token_three_times() {
-    let mut it = Joined::ready(McpSite::legacy(json!({})));
+    let mut it = Joined::ready(crate::web::site());
     let stream = it.web.last("GET");
     it.web.end(&stream);
     it.wait(10);
     for tokens in 1..=4 {
         let stream = it.web.take_named("GET");
+        it.accept();
         it.web.reply(&stream, Reply::text(401, "no").with("www-authenticate", "Bearer"));
         it.take();
         answer_all(&mut it);
@@ -249,6 +253,57 @@ fn a_token_stays_under_its_resource() {
 }
 
 #[test]
+fn a_token_stays_under_its_resource_over_http_with_sse() {
+    let (record, issuer) = signed_in();
+    let record = record.unwrap();
+    for (resource, endpoint, has_token) in [
+        (MCP, "/mcp/messages?session=1", true),
+        (MCP, "/messages?session=1", false),
+        (MCP, "/mcp-other", false),
+        ("http://127.0.0.1:3001", "/messages", true),
+    ] {
+        let mut json: Value = serde_json::from_slice(&record).unwrap();
+        json["resource"] = json!(resource);
+        let mut record = Some(json.to_string().into_bytes());
+        let issuer = Rc::new(RefCell::new(issuer.clone()));
+        let mut it = Joined::build(crate::web::site(), issuer, |options| options.stored = true, |_| {});
+        let posted = loop {
+            if let Some(action) = it.store.pop_front() {
+                serve_store(&mut it, &action, &mut record);
+            }
+            let exchange = it.web.take().into_iter().next();
+            match exchange {
+                Some(get) if get.verb() == "GET" => {
+                    assert!(get.header("authorization").is_some());
+                    it.web.reply(&get, Reply::stream(&format!("event: endpoint\ndata: {endpoint}\n\n")));
+                }
+                Some(post) if post.url() == MCP => it.web.reply(&post, Reply::status(405)),
+                Some(post) => break post,
+                None => {}
+            }
+            it.take();
+        };
+        assert!(posted.url().ends_with(endpoint));
+        assert_eq!(posted.header("authorization").is_some(), has_token, "{resource} {endpoint}");
+    }
+}
+
+#[test]
+fn a_token_that_a_challenge_repeats_is_not_shown_by_the_event() {
+    let mut it = Joined::ready(modern_site());
+    let (call, exchange) = it.call();
+    let challenge = "Bearer error=\"invalid\", error_description=\"at1-hush\", x=at1-hush";
+    it.web.reply(&exchange, Reply::text(403, "at1-hush").with("www-authenticate", challenge));
+    assert_eq!(it.web.outcome(call), "Error");
+    let told = it.web.events.iter().filter_map(|event| match event {
+        Event::Unauthorized { challenges, .. } => Some(challenges),
+        _ => None,
+    });
+    let params: Vec<_> = told.flatten().flat_map(|challenge| &challenge.params).collect();
+    assert!(!params.is_empty() && params.iter().all(|(_, value)| !value.contains("hush")), "{params:?}");
+}
+
+#[test]
 fn an_encoded_secret_in_an_error_is_not_shown() {
     for said in [
         "bad request: grant_type=refresh_token&refresh_token=1%2F%2F0gtoken%2Bsecret-hash",
@@ -256,8 +311,7 @@ fn an_encoded_secret_in_an_error_is_not_shown() {
         "bad refresh_token 1\\/\\/0gtoken+secret-hash",
     ] {
         let mut rig = Rig::with(|options| {
-            let mut client = RegisteredClient::new("app");
-            client.secret = Some(Secret::new("client-secret-hash"));
+            let mut client = client_with("client-secret-hash");
             client.auth = Some(ClientAuth::Basic);
             options.registered.push(client);
         });

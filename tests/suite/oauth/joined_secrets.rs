@@ -61,6 +61,24 @@ fn a_token_that_the_server_repeats_in_an_error_is_not_shown_however_it_is_writte
     }
 }
 
+/// A search that starts anew for each secret or for each place would take minutes.
+#[test]
+fn a_token_that_the_server_repeats_a_million_times_is_not_shown() {
+    let mut it = Joined::ready(modern_site());
+    for (words, shown) in [("at1-hush ", "[hidden] "), ("at1-hus", "at1-hus"), ("rt1-hushat1-hush", "[hidden][hidden]")]
+    {
+        let count = (1 << 20) / words.len();
+        let (call, exchange) = it.call();
+        it.web.reply(&exchange, Reply::json(200, &exchange.error(-32000, &words.repeat(count))));
+        match it.web.ended(call) {
+            Some(Outcome::Error(mcp_proto::RequestError::Server(error))) => {
+                assert!(*error.message == *shown.repeat(count), "{words}");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
 #[test]
 fn a_token_that_the_server_repeats_is_not_shown() {
     let mut it = Joined::ready(modern_site());

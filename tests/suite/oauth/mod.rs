@@ -30,7 +30,7 @@ use base64::engine::general_purpose::STANDARD;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use mcp_proto::binding::oauth::{
     Authorization, OAuthAction, OAuthError, OAuthEvent, OAuthExchangeId, OAuthOptions, OAuthRequest, Reach,
-    RegisteredClient, SaveOutcome, SignRequest, Stage, StoreAction, TokenId, stored_generation,
+    RegisteredClient, SaveOutcome, Secret, SignRequest, Stage, StoreAction, TokenId, stored_generation,
 };
 use mcp_proto::{Challenge, Time};
 use serde_json::{Value, json};
@@ -152,7 +152,7 @@ impl Rig {
         }
     }
 
-    /// A rig with a client that was registered in advance.
+    /// A rig with a client that was registered in advance, whose authorization server is not configured.
     fn registered() -> Self {
         Self::with(|options| options.registered.push(RegisteredClient::new("app")))
     }
@@ -319,8 +319,8 @@ impl Rig {
         query(self.browse.as_ref().expect("no URL is shown").split_once('?').unwrap().1, name)
     }
 
-    /// From the first refusal to the first token.
-    fn authorize(&mut self) {
+    /// From the first refusal to the first token, which is just issued.
+    fn obtain(&mut self) {
         self.refuse(&[]).unwrap();
         self.run();
         self.consent();
@@ -328,6 +328,18 @@ impl Rig {
         assert!(self.bearer().is_some(), "{:?} {:?}", self.log, self.events);
         self.events.clear();
         self.log.clear();
+    }
+
+    /// From the first refusal to the first token that the server accepted.
+    fn authorize(&mut self) {
+        self.obtain();
+        self.accept();
+    }
+
+    /// The server accepts the current token.
+    fn accept(&mut self) {
+        let token = self.token().expect("a token");
+        self.auth.handle_accepted(self.now, token);
     }
 
     fn wait(&mut self, seconds: u64) {
@@ -397,6 +409,20 @@ impl Site {
         let missing = Page { status: 404, location: None, body: "not found".to_owned() };
         self.pages.get(&sent.url).cloned().unwrap_or(missing)
     }
+}
+
+/// A client that the authorization server knows.
+fn client() -> RegisteredClient {
+    let mut client = RegisteredClient::new("app");
+    client.issuer = Some(ISSUER.into());
+    client
+}
+
+/// A client that the authorization server knows, with a secret.
+fn client_with(secret: &str) -> RegisteredClient {
+    let mut client = client();
+    client.secret = Some(Secret::new(secret));
+    client
 }
 
 /// The metadata of the authorization server.

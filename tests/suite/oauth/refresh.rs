@@ -1,4 +1,4 @@
-use mcp_proto::binding::oauth::{Flow, GrantKind, RefreshScopes, Secret};
+use mcp_proto::binding::oauth::{Flow, GrantKind, RefreshScopes};
 
 use super::*;
 
@@ -75,6 +75,51 @@ fn the_metadata_is_read_again_when_a_token_is_refused_that_had_not_expired() {
     assert_eq!(rig.log, ["POST https://as.example/token"]);
 }
 
+/// The process slept for so long, in which its own clock stood still.
+fn sleep(rig: &mut Rig, seconds: u64) {
+    let passed = rig.now.since(Time::from_millis(5_000));
+    rig.auth.handle_clock(rig.now, passed + Duration::from_secs(EPOCH + seconds));
+    rig.pump();
+}
+
+#[test]
+fn the_expiry_of_a_token_follows_the_wall_clock() {
+    // A token that expires soon is renewed as soon as the clock is reported.
+    let mut rig = Rig::new();
+    rig.authorize();
+    rig.wait(100);
+    sleep(&mut rig, 3000);
+    assert!(rig.sent.is_empty());
+    sleep(&mut rig, 3480);
+    assert_eq!(rig.log, ["POST https://as.example/token"]);
+    // One that expired meanwhile is none that had not expired: the metadata is known.
+    let mut rig = Rig::new();
+    rig.authorize();
+    sleep(&mut rig, 7000);
+    assert!(rig.sent.is_empty());
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    assert_eq!(rig.log, ["POST https://as.example/token"]);
+    // The clock was behind when the token was issued.
+    let mut rig = Rig::new();
+    rig.authorize();
+    rig.wait(3500);
+    rig.auth.handle_clock(rig.now, Duration::from_secs(EPOCH + 100));
+    rig.wait(3460);
+    assert!(rig.sent.is_empty());
+    rig.wait(10);
+    assert_eq!(rig.log, ["POST https://as.example/token"]);
+}
+
+#[test]
+fn the_expiry_in_a_record_follows_the_wall_clock() {
+    let mut rig = Rig::with(|options| options.stored = true);
+    sleep(&mut rig, 50_000);
+    rig.authorize();
+    let record: Value = serde_json::from_slice(rig.store.record.as_ref().unwrap()).unwrap();
+    assert_eq!(record["expires"], EPOCH + 50_000 + 3600);
+}
+
 #[test]
 fn the_refresh_has_the_resource_and_no_scope_unless_the_policy_says_so() {
     for (policy, expected) in
@@ -87,7 +132,7 @@ fn the_refresh_has_the_resource_and_no_scope_unless_the_policy_says_so() {
         rig.run();
         rig.consent();
         rig.run();
-        rig.wait(100);
+        rig.accept();
         rig.refuse(&[]).unwrap();
         rig.run_to("/token");
         let sent = &rig.sent[0];
@@ -126,7 +171,7 @@ fn granted_scopes_are_requested_again_after_a_refused_refresh() {
     rig.run();
     rig.consent();
     rig.run();
-    rig.wait(100);
+    rig.accept();
     rig.refuse(&[("scope", "d")]).unwrap();
     rig.run_to("/token");
     rig.answer(400, r#"{"error":"invalid_grant"}"#);
@@ -266,9 +311,7 @@ fn another_authorization_server_gets_no_credentials_of_the_old_one() {
 #[test]
 fn a_registered_client_is_not_used_at_another_authorization_server() {
     let mut rig = Rig::with(|options| {
-        let mut client = RegisteredClient::new("app");
-        client.issuer = Some(ISSUER.into());
-        options.registered.push(client);
+        options.registered.push(client());
     });
     rig.authorize();
     rig.wait(100);
@@ -315,9 +358,7 @@ fn a_registered_client_without_an_issuer_stays_with_the_first_authorization_serv
 }
 
 fn with_secret(options: &mut OAuthOptions) {
-    let mut client = RegisteredClient::new("app");
-    client.secret = Some(Secret::new("s-hush"));
-    (options.flow, options.registered) = (Flow::ClientCredentials, vec![client]);
+    (options.flow, options.registered) = (Flow::ClientCredentials, vec![client_with("s-hush")]);
 }
 
 #[test]
@@ -366,15 +407,19 @@ fn the_secret_of_a_registered_client_stays_with_an_authorization_server_that_iss
 
 #[test]
 fn a_registered_client_does_not_stay_with_an_authorization_server_that_was_only_assumed() {
-    let mut rig = Rig::with(with_secret);
+    let mut rig = Rig::registered();
     rig.site.remove(RESOURCE);
     rig.site.tokens.push_back((404, String::new()));
     rig.refuse(&[]).unwrap();
+    rig.run();
+    rig.consent();
     rig.run();
     rig.assert_failed(Stage::Token, "HTTP 404");
     rig.wait(100);
     rig.site.json(RESOURCE, json!({"resource": SERVER, "authorization_servers": [ISSUER]}));
     rig.refuse(&[]).unwrap();
+    rig.run();
+    rig.consent();
     rig.run();
     rig.assert_authorized();
 }
@@ -453,9 +498,7 @@ fn a_configured_client_that_is_not_known_any_more_ends_the_refresh() {
 #[test]
 fn a_client_without_a_user_obtains_the_next_token_by_itself() {
     let mut rig = Rig::with(|options| {
-        let mut client = RegisteredClient::new("app");
-        client.secret = Some(Secret::new("s-hush"));
-        (options.flow, options.registered) = (Flow::ClientCredentials, vec![client]);
+        (options.flow, options.registered) = (Flow::ClientCredentials, vec![client_with("s-hush")]);
     });
     for token in ["t1", "t2", "t3"] {
         rig.site.tokens.push_back((200, format!(r#"{{"access_token":"{token}","expires_in":100}}"#)));

@@ -1,4 +1,4 @@
-use mcp_proto::binding::oauth::{ClientAuth, Flow, OAuthConfigError, RegistrationKind, Secret};
+use mcp_proto::binding::oauth::{ClientAuth, Flow, IdentityProvider, OAuthConfigError, RegistrationKind};
 
 use super::*;
 
@@ -81,13 +81,16 @@ fn the_registration_says_what_the_client_is() {
 
 #[test]
 fn the_method_of_authentication_is_one_that_the_server_supports() {
-    for (methods, expected) in [
-        (Value::Null, "client_secret_basic"),
-        (json!(["client_secret_post", "none"]), "none"),
-        (json!(["client_secret_post", "client_secret_basic"]), "client_secret_basic"),
-        (json!(["private_key_jwt", "client_secret_post"]), "client_secret_post"),
+    for (methods, named, expected) in [
+        (Value::Null, None, "client_secret_basic"),
+        (json!(["client_secret_post", "none"]), None, "none"),
+        (json!(["client_secret_basic", "client_secret_post"]), None, "client_secret_post"),
+        (json!(["client_secret_basic"]), None, "client_secret_basic"),
+        (json!(["private_key_jwt", "client_secret_post"]), None, "client_secret_post"),
+        (json!(["private_key_jwt"]), None, "client_secret_basic"),
+        (json!(["client_secret_post", "none"]), Some(ClientAuth::Basic), "client_secret_basic"),
     ] {
-        let mut rig = Rig::new();
+        let mut rig = Rig::with(|options| options.registration_auth = named);
         rig.site.json(METADATA, metadata_with(json!({"token_endpoint_auth_methods_supported": methods})));
         rig.refuse(&[]).unwrap();
         rig.run_to("/register");
@@ -137,6 +140,10 @@ fn a_refused_registration_is_told_in_the_words_of_the_server() {
         (200, r#"{"client_id":""}"#, "client_id"),
         (201, r#"{"client_id":"c","token_endpoint_auth_method":"tls_client_auth"}"#, "tls_client_auth"),
         (201, r#"{"client_id":"c","redirect_uris":["http://evil.example/"]}"#, "redirect URI"),
+        (201, r#"{"client_id":"c","redirect_uris":["https://evil.example/"]}"#, "leads elsewhere"),
+        (201, r#"{"client_id":"c","redirect_uris":["evil:/x"]}"#, "leads elsewhere"),
+        (201, &format!(r#"{{"client_id":"{}"}}"#, "c".repeat(5000)), "more than 4096 bytes"),
+        (201, &format!(r#"{{"client_id":"c","client_secret":"{}"}}"#, "s".repeat(5000)), "more than 4096 bytes"),
     ] {
         let mut rig = Rig::new();
         rig.site.put("https://as.example/register", status, body);
@@ -149,6 +156,25 @@ fn a_refused_registration_is_told_in_the_words_of_the_server() {
     rig.run_to("/register");
     rig.break_off();
     rig.assert_failed(Stage::Registration, "broke");
+}
+
+#[test]
+fn the_redirect_that_a_registration_answers_is_received_where_the_one_that_was_asked_for_is() {
+    for (asked, answered, is_same) in [
+        (REDIRECT, "http://localhost:9/x", true),
+        ("https://app.example/x", "https://app.example/y", true),
+        ("https://app.example/x", "https://app.example:8443/x", false),
+        ("https://app.example/x", "http://127.0.0.1/x", false),
+        ("com.example:/x", "com.example:/y", true),
+        ("com.example:/x", "org.example:/x", false),
+    ] {
+        let mut rig = Rig::with(|options| options.redirect_uri = asked.into());
+        let answer = json!({"client_id": "c", "redirect_uris": [answered]});
+        rig.site.put("https://as.example/register", 201, &answer.to_string());
+        rig.refuse(&[]).unwrap();
+        rig.run();
+        assert_eq!(rig.browse.is_some(), is_same, "{asked} {answered}");
+    }
 }
 
 #[test]
@@ -183,12 +209,12 @@ fn options_that_cannot_be_used_are_errors() {
     let new = |server: &str, change: fn(&mut OAuthOptions)| {
         let mut options = OAuthOptions::new("suite", REDIRECT);
         change(&mut options);
-        Authorization::new(server, options, [0; 32], Time::ZERO, Duration::ZERO).map(drop)
+        Authorization::new(server, options, [1; 32], Time::ZERO, Duration::ZERO).map(drop)
     };
     for url in ["http://app.example/c.json", "https://app.example", "https://app.example/", "c.json"] {
         let mut options = OAuthOptions::new("suite", REDIRECT);
         options.client_metadata_url = Some(url.into());
-        let made = Authorization::new(SERVER, options, [0; 32], Time::ZERO, Duration::ZERO);
+        let made = Authorization::new(SERVER, options, [1; 32], Time::ZERO, Duration::ZERO);
         assert_eq!(made.err(), Some(OAuthConfigError::ClientMetadataUrl), "{url}");
     }
     assert_eq!(new("mcp.example", |_| {}), Err(OAuthConfigError::ServerUrl));
@@ -201,9 +227,183 @@ fn options_that_cannot_be_used_are_errors() {
         assert_eq!(new(SERVER, set), Err(OAuthConfigError::RedirectUri));
     }
     assert_eq!(
-        new(SERVER, |options| (options.flow, options.redirect_uri) = (Flow::ClientCredentials, "".into())),
+        new(SERVER, |options| {
+            (options.flow, options.redirect_uri) = (Flow::ClientCredentials, "".into());
+            options.registered.push(client());
+        }),
         Ok(())
     );
+    let made = Authorization::new(SERVER, OAuthOptions::new("suite", REDIRECT), [0; 32], Time::ZERO, Duration::ZERO);
+    assert_eq!(made.err(), Some(OAuthConfigError::Entropy));
+    let key = |algorithm: &str| ClientAuth::PrivateKeyJwt { algorithm: algorithm.into(), key_id: None };
+    for change in [
+        (|client| client.id = "".into()) as fn(&mut RegisteredClient),
+        |client| client.secret = Some(Secret::new("")),
+        |client| client.auth = Some(ClientAuth::Basic),
+        |client| client.auth = Some(ClientAuth::Post),
+        |client| client.auth = Some(ClientAuth::PrivateKeyJwt { algorithm: "none".into(), key_id: None }),
+        |client| client.auth = Some(ClientAuth::PrivateKeyJwt { algorithm: "".into(), key_id: None }),
+    ] {
+        let mut client = client();
+        change(&mut client);
+        assert_eq!(
+            wrong(|options| options.registered.push(client.clone())),
+            Some(OAuthConfigError::Client),
+            "{client:?}"
+        );
+    }
+    for flow in [
+        Flow::JwtBearer(Secret::new("")),
+        Flow::Enterprise(IdentityProvider::new("https://idp.example/token", "", Secret::new("t"))),
+        Flow::Enterprise(IdentityProvider::new("https://idp.example/token", "a", Secret::new(""))),
+    ] {
+        let error = wrong(|options| (options.flow, options.registered) = (flow.clone(), vec![client()]));
+        assert_eq!(error, Some(OAuthConfigError::Client), "{flow:?}");
+    }
+    for issuer in
+        ["", "as.example", "http://as.example", "https://as.example?x=1", "javascript:x", "https://u@as.example"]
+    {
+        let mut client = client();
+        client.issuer = Some(issuer.into());
+        assert_eq!(wrong(|options| options.registered.push(client)), Some(OAuthConfigError::IssuerUrl), "{issuer}");
+        let error = wrong(|options| options.tolerance.issuer = Some(issuer.into()));
+        assert_eq!(error, Some(OAuthConfigError::IssuerUrl), "{issuer}");
+    }
+    let error = wrong(|options| options.registration_auth = Some(key("ES256")));
+    assert_eq!(error, Some(OAuthConfigError::RegistrationAuth));
+    let mut elsewhere = client();
+    elsewhere.redirect_uri = Some("http://app.example/".into());
+    assert_eq!(wrong(|options| options.registered.push(elsewhere)), Some(OAuthConfigError::RedirectUri));
+}
+
+/// What is wrong with options.
+fn wrong(change: impl FnOnce(&mut OAuthOptions)) -> Option<OAuthConfigError> {
+    let mut options = OAuthOptions::new("suite", REDIRECT);
+    change(&mut options);
+    Authorization::new(SERVER, options, [1; 32], Time::ZERO, Duration::ZERO).err()
+}
+
+/// Clients with a secret, a key or an assertion.
+fn confidential() -> Vec<(RegisteredClient, Flow)> {
+    let mut key = client();
+    key.auth = Some(ClientAuth::PrivateKeyJwt { algorithm: "ES256".into(), key_id: None });
+    let provider = IdentityProvider::new("https://idp.example/token", "app", Secret::new("id-hush"));
+    vec![
+        (client_with("s-hush"), Flow::User),
+        (key.clone(), Flow::User),
+        (key, Flow::ClientCredentials),
+        (client_with("s-hush"), Flow::ClientCredentials),
+        (client(), Flow::JwtBearer(Secret::new("jwt-hush"))),
+        (client(), Flow::Enterprise(provider)),
+    ]
+}
+
+#[test]
+fn a_client_with_a_secret_a_key_or_an_assertion_names_its_issuer_or_is_refused() {
+    for (client, flow) in confidential() {
+        let mut unnamed = client.clone();
+        unnamed.issuer = None;
+        let by = |client: &RegisteredClient, issuer: Option<&str>| {
+            wrong(|options| {
+                (options.flow, options.registered) = (flow.clone(), vec![client.clone()]);
+                options.tolerance.issuer = issuer.map(Into::into);
+            })
+        };
+        assert_eq!(by(&unnamed, None), Some(OAuthConfigError::Issuer), "{unnamed:?} {flow:?}");
+        assert_eq!(by(&unnamed, Some(ISSUER)), None);
+        assert_eq!(by(&client, None), None);
+        if flow != Flow::User {
+            assert_eq!(wrong(|options| options.flow = flow.clone()), Some(OAuthConfigError::Issuer));
+        }
+    }
+    // One assertion belongs to one authorization server.
+    let mut other = client();
+    other.issuer = Some("https://as2.example".into());
+    let error = wrong(|options| {
+        (options.flow, options.registered) = (Flow::JwtBearer(Secret::new("jwt-hush")), vec![client(), other]);
+    });
+    assert_eq!(error, Some(OAuthConfigError::Issuer));
+    assert_eq!(wrong(|options| options.registered.push(RegisteredClient::new("public"))), None);
+}
+
+/// What was sent to where a secret may go.
+fn token_requests(rig: &Rig) -> usize {
+    rig.log.iter().filter(|line| line.starts_with("POST")).count()
+}
+
+#[test]
+fn a_client_with_a_secret_goes_to_no_other_issuer_on_no_first_contact_and_in_no_outage() {
+    let of_origin = "https://mcp.example/.well-known/oauth-authorization-server";
+    for (client, flow) in confidential() {
+        for case in ["other", "impostor", "assumed", "assumed itself", "outage"] {
+            let mut rig = Rig::with(|options| {
+                let mut client = client.clone();
+                if case == "assumed itself" {
+                    client.issuer = Some("https://mcp.example".into());
+                }
+                (options.flow, options.registered) = (flow.clone(), vec![client]);
+            });
+            let evil = "https://evil.example";
+            let of_evil = format!("{evil}/.well-known/oauth-authorization-server");
+            let endpoints = json!({
+                "issuer": if case == "impostor" { ISSUER } else { evil },
+                "token_endpoint": "https://evil.example/token",
+                "authorization_endpoint": "https://evil.example/authorize",
+            });
+            rig.site.json(&of_evil, metadata_with(endpoints));
+            match case {
+                "other" | "impostor" => {
+                    rig.site.json(RESOURCE, json!({"resource": SERVER, "authorization_servers": [evil]}));
+                }
+                "assumed" => {
+                    rig.site.remove(RESOURCE);
+                    let own = json!({"issuer": "https://mcp.example", "token_endpoint": "https://mcp.example/token"});
+                    rig.site.json(of_origin, metadata_with(own));
+                }
+                "assumed itself" => rig.site.remove(RESOURCE),
+                _ => rig.site.put(RESOURCE, 503, ""),
+            }
+            rig.refuse(&[]).unwrap();
+            while rig.events.is_empty() {
+                rig.run();
+                rig.wait(10);
+            }
+            assert!(matches!(rig.events[..], [OAuthEvent::Failed(_)]), "{case} {:?}", rig.events);
+            assert_eq!((token_requests(&rig), &rig.browse), (0, &None), "{case} {:?}", rig.log);
+            if case == "other" {
+                rig.assert_failed(Stage::Registration, evil);
+                rig.assert_failed(Stage::Registration, ISSUER);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_configured_issuer_that_the_server_does_not_name_is_an_error_that_names_what_it_offers() {
+    let mut rig = Rig::with(|options| {
+        options.tolerance.issuer = Some("https://mine.example".into());
+        options.registered.push(RegisteredClient::new("app"));
+    });
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    rig.assert_failed(Stage::ResourceMetadata, "it names the authorization servers `https://as.example`");
+    rig.assert_failed(Stage::ResourceMetadata, "`https://mine.example` is configured");
+}
+
+#[test]
+fn a_server_over_http_is_refused_unless_it_is_loopback_or_on_a_private_network() {
+    let new = |url: &str, private: bool| {
+        let mut options = OAuthOptions::new("suite", REDIRECT);
+        options.private_network = private;
+        Authorization::new(url, options, [1; 32], Time::ZERO, Duration::ZERO).err()
+    };
+    for url in ["http://mcp.example/mcp", "http://10.0.0.1/mcp", "http://127.0.0.1.example/", "http://8.8.8.8/"] {
+        assert_eq!(new(url, false), Some(OAuthConfigError::PlainHttp), "{url}");
+        assert_eq!(new(url, true), None, "{url}");
+    }
+    for url in ["http://127.0.0.1:9/mcp", "http://localhost/", "http://[::1]/mcp", "https://10.0.0.1/mcp"] {
+        assert_eq!(new(url, false), None, "{url}");
+    }
 }
 
 #[test]
@@ -220,7 +420,9 @@ fn a_redirect_that_was_registered_in_advance_may_leave_the_port_open() {
 
 #[test]
 fn a_client_without_a_user_is_not_registered_dynamically() {
-    let mut rig = Rig::with(|options| options.flow = Flow::ClientCredentials);
+    let mut rig = Rig::with(|options| {
+        (options.flow, options.tolerance.issuer) = (Flow::ClientCredentials, Some(ISSUER.into()));
+    });
     rig.refuse(&[]).unwrap();
     rig.run();
     rig.assert_failed(Stage::Registration, "configure a client ID");
@@ -231,8 +433,8 @@ fn a_client_with_a_secret_authenticates_as_the_server_supports_it() {
     for (methods, header) in [(json!(["client_secret_post"]), false), (Value::Null, true)] {
         let mut rig = Rig::with(|options| {
             options.flow = Flow::ClientCredentials;
-            let mut client = RegisteredClient::new("a pp");
-            client.secret = Some(Secret::new("s:%hush"));
+            let mut client = client_with("s:%hush");
+            client.id = "a pp".into();
             options.registered.push(client);
         });
         rig.site.json(METADATA, metadata_with(json!({"token_endpoint_auth_methods_supported": methods})));
@@ -256,7 +458,7 @@ fn a_client_signs_its_assertion() {
     let auth = ClientAuth::PrivateKeyJwt { algorithm: "ES256".into(), key_id: Some("k1".into()) };
     for flow in [Flow::ClientCredentials, Flow::User] {
         let mut rig = Rig::with(|options| {
-            let mut client = RegisteredClient::new("app");
+            let mut client = client();
             client.auth = Some(auth.clone());
             (options.flow, options.registered) = (flow.clone(), vec![client]);
         });
@@ -286,7 +488,7 @@ fn a_client_signs_its_assertion() {
 /// A client that authenticates by an assertion, at the point where the assertion is to be signed.
 fn assertion_wanted() -> (Rig, SignRequest) {
     let mut rig = Rig::with(|options| {
-        let mut client = RegisteredClient::new("app");
+        let mut client = client();
         client.auth = Some(ClientAuth::PrivateKeyJwt { algorithm: "ES256".into(), key_id: None });
         (options.flow, options.registered) = (Flow::ClientCredentials, vec![client]);
     });
@@ -325,7 +527,7 @@ fn an_assertion_that_is_not_signed_ends_the_attempt() {
 fn an_assertion_of_the_embedder_is_exchanged() {
     let mut rig = Rig::with(|options| {
         options.flow = Flow::JwtBearer(Secret::new("jwt-hush"));
-        options.registered.push(RegisteredClient::new("app"));
+        options.registered.push(client());
     });
     rig.refuse(&[]).unwrap();
     rig.run_to("/token");

@@ -294,7 +294,7 @@ fn each_deviation_and_outage_of_a_sign_in_ends_it_where_it_happens() {
         (Endpoint::Token, with(json!({"access_token": null})), "no `access_token`"),
     ] {
         let mut options = options(|_| {});
-        options.timeouts.rest = seconds(6000);
+        options.timeouts.cooldown = seconds(6000);
         let (mut sim, node) = world(issuer().always(endpoint.clone(), script.clone()), options);
         sim.run_for(seconds(700)).unwrap();
         let host = sim.get(node).unwrap();
@@ -571,7 +571,8 @@ fn at_hub(sim: &Sim<Collector<Hub>>) -> &FakeAuthorizationServer {
 fn an_authorization_server_that_is_nowhere_is_not_reached_and_what_went_there_is_kept() {
     let named = Reply::With(json!({"authorization_servers": ["https://nowhere.example"]}));
     let (mut sim, node) = world(issuer().always(Endpoint::ResourceMetadata, named), options(|_| {}));
-    sim.run_for(seconds(5)).unwrap();
+    // Metadata without a response is requested again, three times at most.
+    sim.run_for(seconds(30)).unwrap();
     assert!(sim.get(node).unwrap().failure().contains("no such server"), "{}", sim.get(node).unwrap().failure());
     assert_eq!(sim.strays()[0].url, "https://nowhere.example/.well-known/oauth-authorization-server");
     assert_eq!(sim.strays()[0].secrets().count(), 0);

@@ -24,8 +24,21 @@ fn refreshing() -> Rig {
     rig.store.log.clear();
     rig.refuse(&[]).unwrap();
     rig.run_to("/token");
-    assert_eq!(rig.store.log, ["acquire", "load"]);
+    assert_eq!(rig.store.log, ["load", "acquire", "load"]);
     rig
+}
+
+/// A rig with a token in its store, which requests the lock for a refresh.
+fn locking() -> (Rig, StoreAction) {
+    let mut rig = stored();
+    rig.authorize();
+    rig.refuse(&[]).unwrap();
+    let load = rig.waiting.pop_front().unwrap();
+    rig.serve_store(&load);
+    rig.store.log.clear();
+    let acquire = rig.waiting.pop_front().unwrap();
+    assert!(matches!(acquire, StoreAction::Acquire(_)));
+    (rig, acquire)
 }
 
 /// The record with other members.
@@ -48,50 +61,86 @@ fn kind(rig: &Rig) -> GrantKind {
 fn a_stored_token_is_used_by_the_next_process() {
     let mut rig = stored();
     rig.authorize();
-    assert_eq!(rig.store.log, ["acquire", "load", "release", "save"]);
-    let mut next = sibling(&rig.store);
-    next.refuse(&[]).unwrap();
-    next.run();
-    assert_eq!(kind(&next), GrantKind::Stored);
-    assert_eq!(next.bearer(), rig.bearer());
-    assert_eq!(next.log, [""; 0]);
-    assert_eq!(next.store.log, ["acquire", "load", "release"]);
+    assert_eq!(rig.store.log, ["load", "save"]);
+    // Whether it is loaded at the beginning, or because the server demands it.
+    for demanded in [false, true] {
+        let mut next = sibling(&rig.store);
+        if demanded {
+            next.refuse(&[]).unwrap();
+        }
+        next.pump();
+        next.run();
+        assert_eq!(kind(&next), GrantKind::Stored);
+        assert_eq!(next.bearer(), rig.bearer());
+        assert_eq!(next.log, [""; 0]);
+        // A lock that another process holds delays nobody.
+        assert_eq!(next.store.log, ["load"]);
+    }
 }
 
 #[test]
-fn a_registered_client_keeps_the_redirect_that_it_was_registered_with() {
-    let one = {
-        let mut rig = stored();
-        rig.authorize();
-        rig
-    };
-    let mut other = Rig::with(|options| {
-        (options.stored, options.redirect_uri) = (true, "http://127.0.0.1:8888/callback".into());
-    });
-    other.store = one.store;
-    other.refuse(&[]).unwrap();
-    other.run();
-    other.wait(600);
-    other.refuse(&[]).unwrap();
-    other.run_to("/token");
-    other.answer(400, r#"{"error":"invalid_grant"}"#);
-    other.run();
-    assert_eq!((other.shown("client_id"), other.shown("redirect_uri")), ("dyn".into(), REDIRECT.into()));
-    other.consent();
-    assert_eq!(other.sent[0].form("redirect_uri").unwrap(), REDIRECT);
+fn a_redirect_port_of_an_earlier_run_is_none_that_a_later_run_waits_at() {
+    const PRESENT: &str = "http://127.0.0.1:8888/callback";
+    let mut one = stored();
+    one.authorize();
+    for (redirect, registers, client, shown) in [
+        // It is registered again, where that is possible.
+        (PRESENT, true, "dyn2", PRESENT),
+        (REDIRECT, true, "dyn", REDIRECT),
+        // Otherwise the authorization server has to allow any port of a loopback address (RFC 8252, section 7.3).
+        (PRESENT, false, "dyn", PRESENT),
+        ("http://[::1]:8888/other", false, "dyn", PRESENT),
+        // The redirect to another kind of receiver stays as it was registered.
+        ("https://app.example/x", false, "dyn", REDIRECT),
+    ] {
+        let mut other = Rig::with(|options| {
+            (options.stored, options.redirect_uri) = (true, redirect.into());
+        });
+        other.store = one.store.clone();
+        other.site.put("https://as.example/register", 201, r#"{"client_id":"dyn2"}"#);
+        if !registers {
+            other.site.json(METADATA, metadata_with(json!({"registration_endpoint": null})));
+        }
+        other.refuse(&[]).unwrap();
+        other.run();
+        other.accept();
+        // The refresh needs no redirect.
+        other.refuse(&[]).unwrap();
+        other.run_to("/token");
+        assert_eq!(other.sent[0].form("client_id").unwrap(), "dyn");
+        other.answer(400, r#"{"error":"invalid_grant"}"#);
+        other.run();
+        assert_eq!((&*other.shown("client_id"), &*other.shown("redirect_uri")), (client, shown), "{redirect}");
+        other.consent();
+        assert_eq!(other.sent[0].form("redirect_uri").unwrap(), shown);
+        other.run();
+        other.assert_authorized();
+    }
+}
+
+#[test]
+fn a_client_that_is_registered_for_another_redirect_than_it_asked_for_is_registered_once() {
+    let mut rig = stored();
+    let answer = json!({"client_id": "dyn", "redirect_uris": ["http://127.0.0.1:7777/other"]});
+    rig.site.put("https://as.example/register", 201, &answer.to_string());
+    rig.authorize();
+    rig.forbid("more").unwrap();
+    rig.run();
+    assert_eq!(rig.shown("redirect_uri"), "http://127.0.0.1:7777/other");
+    assert!(rig.log.is_empty(), "{:?}", rig.log);
 }
 
 #[test]
 fn the_lock_is_held_from_the_load_to_the_save_of_a_refresh_and_never_while_the_user_is_asked() {
     let mut rig = refreshing();
     rig.run();
-    assert_eq!(rig.store.log, ["acquire", "load", "save", "release"]);
+    assert_eq!(rig.store.log, ["load", "acquire", "load", "save", "release"]);
     assert_eq!(kind(&rig), GrantKind::RefreshToken);
     let mut rig = stored();
     rig.refuse(&[]).unwrap();
     rig.run();
     assert!(rig.browse.is_some());
-    assert_eq!(rig.store.log, ["acquire", "load", "release"]);
+    assert_eq!(rig.store.log, ["load"]);
 }
 
 #[test]
@@ -165,14 +214,14 @@ fn a_client_that_another_process_registered_again_is_used_for_the_refresh() {
 
 #[test]
 fn a_lock_that_is_not_acquired_in_time_is_requested_again() {
-    let mut rig = stored();
-    rig.refuse(&[]).unwrap();
-    assert!(matches!(rig.waiting.pop_front(), Some(StoreAction::Acquire(_))));
+    let (mut rig, _) = locking();
     rig.wait(60);
     assert!(rig.failure().reason.contains("store"), "{:?}", rig.failure());
     rig.wait(60);
-    rig.authorize();
-    assert_eq!(rig.store.log, ["release", "acquire", "load", "release", "save"]);
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    assert_eq!(kind(&rig), GrantKind::RefreshToken);
+    assert_eq!(rig.store.log, ["release", "load", "acquire", "load", "save", "release"]);
 }
 
 /// The store answers that the lock was acquired.
@@ -184,19 +233,15 @@ fn acquired(rig: &mut Rig, action: &StoreAction) {
 
 #[test]
 fn a_lock_that_is_acquired_too_late_is_released() {
-    let mut rig = stored();
-    rig.refuse(&[]).unwrap();
-    let late = rig.waiting.pop_front().unwrap();
+    let (mut rig, late) = locking();
     rig.wait(60);
     assert_eq!(rig.store.log, ["release"]);
     acquired(&mut rig, &late);
     assert_eq!(rig.store.log, ["release", "release"]);
     assert!(rig.waiting.is_empty());
 
-    let mut rig = stored();
-    rig.refuse(&[]).unwrap();
-    let late = rig.waiting.pop_front().unwrap();
-    rig.auth.sign_out(rig.now);
+    let (mut rig, late) = locking();
+    rig.auth.authorize(rig.now);
     rig.pump();
     rig.store.log.clear();
     acquired(&mut rig, &late);
@@ -204,13 +249,71 @@ fn a_lock_that_is_acquired_too_late_is_released() {
 }
 
 #[test]
+fn what_another_process_did_while_the_lock_was_waited_for_counts() {
+    // It refreshed.
+    let (mut rig, acquire) = locking();
+    let record = rig.store.record.clone().unwrap();
+    rig.store.record = Some(changed(&record, json!({"access_token": "theirs", "generation": 9})));
+    acquired(&mut rig, &acquire);
+    rig.run();
+    assert_eq!((kind(&rig), rig.bearer().unwrap()), (GrantKind::Stored, "theirs".into()));
+    assert_eq!(rig.store.log, ["load", "release"]);
+    // It signed out.
+    let (mut rig, acquire) = locking();
+    rig.store.record = None;
+    acquired(&mut rig, &acquire);
+    rig.run();
+    assert!(rig.browse.is_some());
+    assert_eq!(rig.store.log, ["load", "release"]);
+}
+
+#[test]
+fn nobody_is_asked_before_the_server_demands_a_token_whatever_becomes_of_the_record() {
+    let mut one = stored();
+    one.authorize();
+    let record = changed(one.store.record.as_ref().unwrap(), json!({"expires": EPOCH}));
+    for case in ["removed", "refused", "refused again", "refused and lost"] {
+        let mut rig = sibling(&one.store);
+        rig.store.record = Some(record.clone());
+        rig.pump();
+        let load = rig.waiting.pop_front().unwrap();
+        rig.serve_store(&load);
+        if case == "removed" {
+            rig.store.record = None;
+        } else {
+            rig.run_to("/token");
+        }
+        if case == "refused again" {
+            rig.store.record = Some(changed(&record, json!({"refresh_token": "rt9-hush", "generation": 9})));
+        }
+        if case != "removed" {
+            rig.answer(400, r#"{"error":"invalid_grant"}"#);
+        }
+        match case {
+            "refused again" => {
+                rig.run_to("/token");
+                rig.answer(400, r#"{"error":"invalid_grant"}"#);
+            }
+            "refused and lost" => fail_store(&mut rig, false),
+            _ => {}
+        }
+        rig.run();
+        assert!(rig.browse.is_none() && rig.events.is_empty() && rig.bearer().is_none(), "{case} {:?}", rig.events);
+        assert_eq!((rig.store.log.last(), rig.auth.deadline()), (Some(&"release"), None), "{case}");
+        rig.refuse(&[]).unwrap();
+        rig.run();
+        assert!(rig.browse.is_some(), "{case}");
+    }
+}
+
+#[test]
 fn a_lock_that_a_former_request_acquired_serves_the_next_one() {
-    let mut rig = stored();
-    rig.refuse(&[]).unwrap();
-    let late = rig.waiting.pop_front().unwrap();
+    let (mut rig, late) = locking();
     rig.wait(60);
     rig.wait(60);
     rig.refuse(&[]).unwrap();
+    let load = rig.waiting.pop_front().unwrap();
+    rig.serve_store(&load);
     let next = rig.waiting.pop_front().unwrap();
     assert!(matches!(next, StoreAction::Acquire(_)) && late != next);
     rig.store.log.clear();
@@ -220,7 +323,7 @@ fn a_lock_that_a_former_request_acquired_serves_the_next_one() {
     acquired(&mut rig, &next);
     assert_eq!(rig.store.log, [""; 0]);
     rig.run();
-    assert_eq!(rig.store.log, ["load", "release"]);
+    assert_eq!(rig.store.log, ["load", "save", "release"]);
 }
 
 #[test]
@@ -328,20 +431,29 @@ fn a_record_of_another_server_or_client_is_not_used() {
 }
 
 #[test]
-fn a_client_that_is_configured_elsewhere_now_ends_the_refresh() {
+fn a_stored_record_of_another_issuer_than_the_configured_one_is_not_used() {
     let mut rig = stored();
     rig.authorize();
     let good = rig.store.record.clone().unwrap();
-    let mut rig = Rig::with(|options| {
-        options.stored = true;
-        let mut client = RegisteredClient::new("dyn");
-        client.issuer = Some("https://old.example".into());
-        options.registered.push(client);
-    });
-    rig.store.record = Some(changed(&good, json!({"expires": EPOCH})));
-    rig.refuse(&[]).unwrap();
-    rig.run();
-    rig.assert_failed(Stage::Registration, "https://old.example");
+    for is_client in [true, false] {
+        let mut rig = Rig::with(|options| {
+            options.stored = true;
+            let issuer = Some("https://old.example".into());
+            if is_client {
+                let mut client = RegisteredClient::new("dyn");
+                client.issuer = issuer;
+                options.registered.push(client);
+            } else {
+                options.tolerance.issuer = issuer;
+            }
+        });
+        rig.store.record = Some(good.clone());
+        rig.refuse(&[]).unwrap();
+        rig.run();
+        let stage = if is_client { Stage::Registration } else { Stage::ResourceMetadata };
+        rig.assert_failed(stage, "https://old.example");
+        assert!(rig.bearer().is_none() && !rig.log.iter().any(|line| line.starts_with("POST")), "{:?}", rig.log);
+    }
 }
 
 #[test]
@@ -395,8 +507,9 @@ fn fail_store(rig: &mut Rig, timeout: bool) {
 #[test]
 fn a_store_that_fails_or_is_silent_ends_the_attempt_or_costs_the_record() {
     for timeout in [false, true] {
-        for failing in 0..2 {
+        for failing in 0..3 {
             let mut rig = stored();
+            rig.authorize();
             rig.refuse(&[]).unwrap();
             for _ in 0..failing {
                 let action = rig.waiting.pop_front().unwrap();
@@ -492,9 +605,8 @@ fn a_store_that_fails_after_a_refused_refresh_leads_to_the_user() {
 
 #[test]
 fn an_answer_of_the_store_to_something_else_is_ignored() {
-    let mut rig = stored();
-    rig.refuse(&[]).unwrap();
-    let StoreAction::Acquire(id) = rig.waiting.pop_front().unwrap() else { panic!() };
+    let (mut rig, acquire) = locking();
+    let StoreAction::Acquire(id) = acquire else { panic!() };
     rig.auth.handle_loaded(rig.now, id, Ok(None));
     rig.auth.handle_saved(rig.now, id, SaveOutcome::Stored);
     rig.auth.handle_acquired(rig.now, id, true);
@@ -502,13 +614,15 @@ fn an_answer_of_the_store_to_something_else_is_ignored() {
     rig.pump();
     assert!(matches!(rig.waiting.make_contiguous(), [StoreAction::Load(_)]));
     rig.run();
-    assert!(rig.browse.is_some());
+    rig.assert_authorized();
 }
 
 #[test]
 fn a_grant_that_is_requested_during_the_load_comes_at_once() {
-    for answers in 0..2 {
+    for answers in 0..3 {
         let mut rig = stored();
+        rig.authorize();
+        rig.store.log.clear();
         rig.refuse(&[]).unwrap();
         for _ in 0..answers {
             let action = rig.waiting.pop_front().unwrap();
@@ -519,7 +633,19 @@ fn a_grant_that_is_requested_during_the_load_comes_at_once() {
         rig.pump();
         rig.run();
         assert!(rig.browse.is_some());
-        assert_eq!(rig.store.log.last(), Some(&"release"));
+        assert_eq!(rig.store.log.last() == Some(&"release"), answers > 0, "{:?}", rig.store.log);
+    }
+    // Also before anything was loaded, and in the first load.
+    for polled in [false, true] {
+        let mut rig = stored();
+        if polled {
+            rig.pump();
+        }
+        rig.auth.authorize(rig.now);
+        rig.waiting.clear();
+        rig.pump();
+        rig.run();
+        assert!(rig.browse.is_some());
     }
     let mut rig = refreshing();
     rig.answer(400, r#"{"error":"invalid_grant"}"#);

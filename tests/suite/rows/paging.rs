@@ -63,7 +63,7 @@ fn a_second_attempt_with_a_repeated_empty_cursor_is_complete() {
     reply(&mut host, &list, page(&["a"], ""));
     let next = host.take_one();
     reply(&mut host, &next, page(&["a"], ""));
-    assert_ended(host, FamilyStatus::Listed, &["a"], None);
+    assert_ended(host, FamilyStatus::Listed, &["a"], QuirkKind::CursorLoop);
 }
 
 #[test]
@@ -90,10 +90,10 @@ fn a_second_attempt_is_within_the_limits() {
 #[test]
 fn a_repeated_cursor_on_the_last_page_within_the_limit_ends_the_list_unless_the_page_has_new_items() {
     let cases = [
-        ("", "a", FamilyStatus::Listed, &["a"][..], None),
-        ("", "b", FamilyStatus::Partial, &["a", "b"], Some(QuirkKind::ListLimit)),
-        ("2", "a", FamilyStatus::Listed, &["a"], Some(QuirkKind::CursorLoop)),
-        ("2", "b", FamilyStatus::Partial, &["a", "b"], Some(QuirkKind::ListLimit)),
+        ("", "a", FamilyStatus::Listed, &["a"][..], QuirkKind::CursorLoop),
+        ("", "b", FamilyStatus::Partial, &["a", "b"], QuirkKind::ListLimit),
+        ("2", "a", FamilyStatus::Listed, &["a"], QuirkKind::CursorLoop),
+        ("2", "b", FamilyStatus::Partial, &["a", "b"], QuirkKind::ListLimit),
     ];
     for (cursor, item, status, names, quirk) in cases {
         let (mut host, list) = restarted(2);

@@ -31,6 +31,7 @@ pub fn cases() -> Vec<Case> {
         Case::new("http-body-blank", 20_000, http_body_blank),
         Case::new("http-refusal-length", 10_000, http_refusal_length),
         Case::new("http-refusal-error-length", 5_000, http_refusal_error_length),
+        Case::new("http-refusals", 500, http_refusals),
         Case::new("http-headers", 200, http_headers),
         Case::new("http-content-type-length", 5_000, http_content_type_length),
         Case::new("http-session-id-length", 5_000, http_session_id_length),
@@ -324,6 +325,31 @@ fn http_refusal_error_length(n: usize) -> Cost {
         400,
         &format!(r#"{{"jsonrpc":"2.0","id":null,"error":{{"code":-32000,"message":"{}"}}}}"#, "Oh no! ".repeat(n)),
     )
+}
+
+/// Calls that are refused again each time they are sent.
+fn http_refusals(n: usize) -> Cost {
+    let mut web = Web::ready(wide(legacy(), 16), "");
+    let later = with(&[("retry-after", "1")]);
+    measure(n * 512, || {
+        let mut refused = 0;
+        while refused < n {
+            let mut requests = web.requests();
+            if requests.is_empty() {
+                (0..16).for_each(|_| call(&mut web, Request::new("x/y")));
+                requests = web.requests();
+            }
+            for request in requests {
+                web.head(request.exchange, if refused % 2 == 0 { 429 } else { 503 }, &later);
+                web.session.handle_body(web.now, request.exchange, b"Later.");
+                web.session.handle_end(web.now, request.exchange);
+                refused += 1;
+            }
+            web.now = web.now + Duration::from_secs(60);
+            web.session.handle_timeout(web.now);
+        }
+        web
+    })
 }
 
 fn headed(status: u16, headers: &HeaderMap) -> Cost {

@@ -10,8 +10,10 @@ mod oauth;
 mod results;
 mod runtime;
 mod schema;
+mod skills;
 mod snapshot;
 mod stream;
+mod validation;
 mod wire;
 
 use crate::meter::Cost;
@@ -65,6 +67,8 @@ pub fn all() -> Vec<Case> {
     cases.extend(oauth::cases());
     cases.extend(results::cases());
     cases.extend(schema::cases());
+    cases.extend(validation::cases());
+    cases.extend(skills::cases());
     cases.extend(hub::cases());
     cases.extend(journal::cases());
     cases.extend(snapshot::cases());

@@ -3,11 +3,14 @@
 use std::time::Duration;
 
 use http::{HeaderMap, StatusCode};
-use mcp_proto::binding::oauth::{Authorization, OAuthAction, OAuthExchangeId, OAuthOptions};
-use mcp_proto::{Challenge, Time};
+use mcp_proto::binding::http::HttpAction;
+use mcp_proto::binding::oauth::{Authorization, OAuthAction, OAuthExchangeId, OAuthInput, OAuthOptions, StoreAction};
+use mcp_proto::{Challenge, Client, Http, Request, Time};
 
 use super::Case;
 use crate::meter::{Cost, measure};
+use crate::peer::legacy;
+use crate::web::{URL, Web, headers, id_of};
 
 /// Bytes that an authorization may use regardless of the input.
 const BASE: usize = 32 << 10;
@@ -21,12 +24,14 @@ pub fn cases() -> Vec<Case> {
         Case::new("oauth-challenge-length", 20_000, challenge_length).allow(BASE),
         Case::new("oauth-refusals", 1_000, refusals).at_most(BASE),
         Case::new("oauth-redirect-length", 10_000, redirect_length).allow(BASE),
+        Case::new("oauth-hidden-length", 20_000, hidden_length).allow(BASE),
+        Case::new("oauth-hidden-near-length", 20_000, hidden_near_length).allow(BASE),
     ]
 }
 
 fn new() -> Authorization {
     let options = OAuthOptions::new("scale", "http://127.0.0.1:1/");
-    Authorization::new(SERVER, options, [0; 32], Time::ZERO, Duration::ZERO).unwrap()
+    Authorization::new(SERVER, options, [1; 32], Time::ZERO, Duration::ZERO).unwrap()
 }
 
 fn challenge(params: &[(&str, &str)]) -> [Challenge; 1] {
@@ -103,4 +108,45 @@ fn redirect_length(n: usize) -> Cost {
         auth.handle_redirect(Time::ZERO, &redirect);
         auth
     })
+}
+
+/// The words of a server's error, from which the token is hidden.
+fn hidden(words: &str) -> Cost {
+    let mut options = OAuthOptions::new("scale", "http://127.0.0.1:1/");
+    options.stored = true;
+    let auth = Authorization::new(URL, options, [1; 32], Time::ZERO, Duration::ZERO).unwrap();
+    let session = Client::new(Http::new(URL).unwrap().with_oauth(auth), legacy(), 0);
+    let mut web = Web { session, now: Time::ZERO, stream: None };
+    web.session.open(web.now).unwrap();
+    let token = "ab".repeat(500);
+    let record = format!(
+        r#"{{"generation":1,"server":"{URL}","issuer":"https://as.example","resource":"{URL}","client":{{"id":"c","auth":"none","redirect_uri":"http://127.0.0.1:1/","kind":"dynamic"}},"requested":"","granted":"","access_token":"{token}"}}"#
+    );
+    while let Some(action) = web.session.poll() {
+        if let HttpAction::OAuth(OAuthAction::Store(StoreAction::Load(id))) = action {
+            web.session.handle_oauth(web.now, OAuthInput::Loaded { id, record: Ok(Some(record.as_bytes())) });
+            break;
+        }
+    }
+    web.serve("");
+    web.session.request(web.now, Request::new("x/y")).unwrap();
+    let request = web.requests().remove(0);
+    let id = id_of(&request).unwrap();
+    let body = format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-1,"message":"{words}"}}}}"#);
+    measure(body.len(), || {
+        web.head(request.exchange, 200, &headers("application/json"));
+        web.session.handle_body(web.now, request.exchange, body.as_bytes());
+        web.session.handle_end(web.now, request.exchange);
+        assert!(web.drain() > 0);
+        web
+    })
+}
+
+fn hidden_length(n: usize) -> Cost {
+    hidden(&"ab".repeat(n / 2))
+}
+
+/// Nearly a secret, again and again.
+fn hidden_near_length(n: usize) -> Cost {
+    hidden(&format!("{}c", "ab".repeat(31)).repeat(n / 63 + 1))
 }

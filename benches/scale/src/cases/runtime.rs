@@ -57,6 +57,7 @@ pub fn cases() -> Vec<Case> {
         Case::new("questions-taken-back", 250, questions_taken_back),
         Case::new("questions-with-requests-open", 100, questions_with_requests_open),
         Case::new("questions-expired", 250, questions_expired),
+        Case::new("url-elicitations", 1_000, url_elicitations),
         Case::new("question-defaults", 250, question_defaults),
         Case::new("question-default-length", 20_000, question_default_length),
         Case::new("question-answer-members", 1_000, question_answer_members),
@@ -477,6 +478,31 @@ fn questions(n: usize) -> Cost {
             peer.session.respond(peer.now, ask, Ok(&answer)).unwrap();
         }
         peer.drain()
+    })
+}
+
+/// URLs that a user has visited, the last one first.
+fn url_elicitations(n: usize) -> Cost {
+    let mut options = legacy();
+    options.capabilities.elicitation_url = true;
+    let mut peer = asking(options, n);
+    let ask = |at| {
+        let params =
+            format!(r#"{{"mode":"url","elicitationId":"e-{at}","url":"https://x.example/{at}","message":"sign in"}}"#);
+        asks(&format!("{at}"), "elicitation/create", &params)
+    };
+    let done = |at| note("notifications/elicitation/complete", &format!(r#"{{"elicitationId":"e-{at}"}}"#));
+    let (text, done): (String, String) = ((0..n).map(ask).collect(), (0..n).rev().map(done).collect());
+    let answer = raw(r#"{"action":"accept"}"#);
+    measure(text.len() + done.len(), || {
+        peer.say(&text);
+        for ask in asked(&mut peer) {
+            peer.session.respond(peer.now, ask, Ok(&answer)).unwrap();
+        }
+        assert_eq!(peer.drain(), n);
+        peer.say(&done);
+        assert_eq!(peer.drain(), n);
+        peer
     })
 }
 
