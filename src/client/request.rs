@@ -178,6 +178,11 @@ impl Request {
         }
     }
 
+    /// The method.
+    pub fn method(&self) -> &str {
+        &self.method
+    }
+
     /// Sets the parameters, a raw JSON object. Only its `_meta` is modified.
     #[must_use]
     pub fn params(mut self, params: Box<RawValue>) -> Self {

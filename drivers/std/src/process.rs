@@ -1,0 +1,380 @@
+//! A server as a child process.
+
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::process::{ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use mcp_proto::ShutdownStep;
+
+use crate::Program;
+use crate::group::Group;
+use crate::tail::Tail;
+
+/// Interval for checking whether the process has exited, while it runs and while it ends.
+const TICK: Duration = Duration::from_millis(100);
+const TICK_AT_END: Duration = Duration::from_millis(5);
+/// Maximum time from the end of output to exit, or from exit to the end of output.
+const GRACE: Duration = Duration::from_secs(1);
+/// After exit, output from descendants is read for this long.
+const DESCENDANT_OUTPUT: Duration = Duration::from_secs(5);
+/// Queued pieces of output; when the queue is full, the process blocks.
+const QUEUE: usize = 64;
+/// Messages that wait for its input, at most.
+const INPUT_QUEUE: usize = 1024;
+/// Time to wait for the rest of standard error and for descendants to exit.
+const REST: Duration = Duration::from_millis(500);
+/// Interval for reporting that the process writes to its standard error.
+const LIFE: Duration = Duration::from_millis(100);
+
+/// What came from a process.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Piece {
+    /// A part of its output.
+    Output(Vec<u8>),
+    /// It wrote to its standard error.
+    SignOfLife,
+    /// It ended, and so did the processes that it started. Nothing follows.
+    Closed {
+        /// The exit status, and the last lines of its standard error.
+        why: String,
+    },
+}
+
+/// What a thread reports.
+enum Report {
+    Piece(Piece),
+    OutputEnded(Option<io::Error>),
+    InputBroken(io::Error),
+}
+
+/// How far the process's end is, with the time of each step.
+#[derive(Clone, Copy)]
+enum End {
+    /// It closed its input or output; its exit is awaited.
+    Due(Instant),
+    Terminated(Instant),
+    Killed(Instant),
+    /// It exited; the rest of its standard error and its descendants are awaited.
+    Gone(Instant),
+}
+
+/// A server's program, which leads a process group (on Windows: in a job object), with a thread for its input, its output
+/// and its standard error each. Dropping it kills the group.
+///
+/// ```no_run
+/// use std::time::{Duration, Instant};
+///
+/// use mcp_proto::ShutdownStep;
+/// use mcp_proto_std::{Piece, Process, Program};
+///
+/// let mut process = Process::start(&Program::new("my-server"))?;
+/// process.send(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n");
+/// match process.read_until(Instant::now().checked_add(Duration::from_secs(5))) {
+///     Some(Piece::Output(bytes)) => println!("{}", String::from_utf8_lossy(&bytes)),
+///     other => println!("{other:?}"),
+/// }
+/// process.shut_down(ShutdownStep::CloseInput);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub struct Process {
+    group: Group,
+    /// Queue for its input; dropping it closes the input.
+    input: Option<SyncSender<Vec<u8>>>,
+    reports: Receiver<Report>,
+    tail: Arc<Mutex<Tail>>,
+    /// Disconnected at the end of standard error.
+    errors_ended: Receiver<()>,
+    exit: Option<(ExitStatus, Instant)>,
+    last_output: Instant,
+    broken: Option<(io::Error, Instant)>,
+    is_asked_to_exit: bool,
+    end: Option<End>,
+    /// Whether it had to be terminated.
+    is_forced: bool,
+}
+
+impl Process {
+    /// Starts a program.
+    ///
+    /// # Errors
+    /// The system's error, with the program's name.
+    pub fn start(program: &Program) -> io::Result<Self> {
+        let mut command = program.command();
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut group = Group::start(&mut command).map_err(|error| program.not_started(&error))?;
+        let child = group.child();
+        #[cfg(unix)]
+        let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        #[cfg(windows)]
+        let (stdin, stdout, stderr) = (child.stdin().take(), child.stdout().take(), child.stderr().take());
+        let (input, lines) = sync_channel(INPUT_QUEUE);
+        let (sender, reports) = sync_channel(QUEUE);
+        let (alive, errors_ended) = mpsc::channel();
+        let tail = Arc::new(Mutex::new(Tail::default()));
+        // From here on an early return drops `process`, which kills it.
+        let process = Self {
+            group,
+            input: Some(input),
+            reports,
+            tail: Arc::clone(&tail),
+            errors_ended,
+            exit: None,
+            last_output: Instant::now(),
+            broken: None,
+            is_asked_to_exit: false,
+            end: None,
+            is_forced: false,
+        };
+        let missing = || io::Error::from(io::ErrorKind::BrokenPipe);
+        let (stdin, stdout) = (stdin.ok_or_else(missing)?, stdout.ok_or_else(missing)?);
+        let (stderr, program) = (stderr.ok_or_else(missing)?, program.clone());
+        let (broken, life) = (sender.clone(), sender.clone());
+        thread::Builder::new().name("server input".into()).spawn(move || write(stdin, &lines, &broken))?;
+        thread::Builder::new().name("server output".into()).spawn(move || read(stdout, &sender))?;
+        thread::Builder::new().name("server errors".into()).spawn(move || {
+            read_errors(stderr, &life, &tail, &program);
+            drop(alive);
+        })?;
+        Ok(process)
+    }
+
+    /// The system's number of the process.
+    pub fn id(&self) -> u32 {
+        self.group.id()
+    }
+
+    /// Queues a message for its input: a line with a line feed at its end. If the input is broken, or 1,024 messages wait
+    /// there, [`Piece::Closed`] follows.
+    pub fn send(&mut self, line: &[u8]) {
+        let Some(input) = &self.input else { return };
+        if let Err(TrySendError::Full(_)) = input.try_send(line.to_vec()) {
+            let error = io::Error::other(format!("it does not read its input: {INPUT_QUEUE} messages wait"));
+            self.broken.get_or_insert((error, Instant::now()));
+        }
+    }
+
+    /// Carries out a step of the shutdown. [`Piece::Closed`] follows when it has ended.
+    pub fn shut_down(&mut self, step: ShutdownStep) {
+        self.is_asked_to_exit = true;
+        match step {
+            ShutdownStep::CloseInput => self.input = None,
+            ShutdownStep::Terminate => self.group.terminate(),
+            ShutdownStep::Kill | _ => self.group.kill(),
+        }
+    }
+
+    /// Waits until something comes from the process, or until this time; without a time, for as long as it takes. `None`
+    /// if the time passed. After [`Piece::Closed`] it returns that again.
+    pub fn read_until(&mut self, deadline: Option<Instant>) -> Option<Piece> {
+        loop {
+            if let Some(piece) = self.try_read() {
+                return Some(piece);
+            }
+            let now = Instant::now();
+            let rest = deadline.map_or(TICK, |deadline| deadline.saturating_duration_since(now));
+            if rest.is_zero() {
+                return None;
+            }
+            if self.end.is_some() {
+                thread::sleep(rest.min(TICK_AT_END));
+                continue;
+            }
+            match self.reports.recv_timeout(rest.min(TICK)) {
+                Ok(report) => {
+                    if let Some(piece) = self.take(report) {
+                        return Some(piece);
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => self.end = Some(End::Due(now)),
+            }
+        }
+    }
+
+    /// What can be said without waiting.
+    fn try_read(&mut self) -> Option<Piece> {
+        while self.end.is_none() {
+            match self.reports.try_recv() {
+                Ok(report) => {
+                    if let Some(piece) = self.take(report) {
+                        return Some(piece);
+                    }
+                }
+                Err(_) if self.is_over() => self.end = Some(End::Due(Instant::now())),
+                Err(_) => return None,
+            }
+        }
+        self.is_gone().then(|| Piece::Closed { why: self.exit_reason() })
+    }
+
+    fn take(&mut self, report: Report) -> Option<Piece> {
+        let now = Instant::now();
+        match report {
+            Report::Piece(piece) => {
+                if matches!(piece, Piece::Output(_)) {
+                    self.last_output = now;
+                    if self.is_over() {
+                        self.end = Some(End::Due(now));
+                        return None;
+                    }
+                }
+                return Some(piece);
+            }
+            Report::InputBroken(error) => {
+                self.broken.get_or_insert((error, now));
+            }
+            Report::OutputEnded(error) => {
+                if let Some(error) = error {
+                    self.broken.get_or_insert((error, now));
+                }
+                self.end = Some(End::Due(now));
+            }
+        }
+        None
+    }
+
+    /// Whether no more output is expected although the output is open: the process exited and a descendant holds the
+    /// output, or its input broke.
+    fn is_over(&mut self) -> bool {
+        self.poll_exit();
+        let exited = self.exit.is_some_and(|(_, at)| {
+            let quiet = at.max(self.last_output).elapsed();
+            quiet >= GRACE || at.elapsed() >= DESCENDANT_OUTPUT
+        });
+        exited || self.broken.as_ref().is_some_and(|(_, at)| at.elapsed() >= GRACE)
+    }
+
+    fn poll_exit(&mut self) {
+        if self.exit.is_none()
+            && let Ok(Some(status)) = self.group.try_wait()
+        {
+            self.exit = Some((status, Instant::now()));
+        }
+    }
+
+    /// Advances the end of the process; true when it is complete.
+    fn is_gone(&mut self) -> bool {
+        self.poll_exit();
+        let now = Instant::now();
+        self.end = match self.end {
+            Some(End::Due(_) | End::Terminated(_) | End::Killed(_)) if self.exit.is_some() => {
+                // Its remaining descendants.
+                self.group.terminate();
+                Some(End::Gone(now))
+            }
+            Some(End::Due(since)) if since.elapsed() >= GRACE => {
+                self.is_forced = true;
+                self.group.terminate();
+                Some(End::Terminated(now))
+            }
+            Some(End::Terminated(since)) if since.elapsed() >= GRACE => {
+                self.group.kill();
+                Some(End::Killed(now))
+            }
+            // Killing failed too; give up.
+            Some(End::Killed(since)) if since.elapsed() >= GRACE => Some(End::Gone(now)),
+            end => end,
+        };
+        let Some(End::Gone(since)) = self.end else { return false };
+        if since.elapsed() >= REST {
+            self.group.kill();
+            return true;
+        }
+        matches!(self.errors_ended.try_recv(), Err(mpsc::TryRecvError::Disconnected)) && !self.group.is_left()
+    }
+
+    /// Why the process ended, with the end of its standard error.
+    fn exit_reason(&self) -> String {
+        let mut why = String::new();
+        if self.is_forced {
+            why.push_str("it closed input or output and did not exit, so it was ended: ");
+        }
+        match self.exit {
+            Some((status, _)) => why.push_str(&status.to_string()),
+            None => why.push_str("not even killing it helped"),
+        }
+        if let Some((error, _)) = self.broken.as_ref().filter(|_| self.is_forced) {
+            why.push_str(&format!(" (before that: {error})"));
+        }
+        let last_words = self.tail.lock().map(|tail| tail.last_words()).unwrap_or_default();
+        if !last_words.is_empty() && !self.is_asked_to_exit {
+            why.push_str(&format!("; its last words on standard error: {last_words}"));
+        }
+        why
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.group.kill();
+        // A killed process exits at once; it is removed from the table of processes here.
+        let start = Instant::now();
+        while self.exit.is_none() && start.elapsed() < GRACE {
+            self.poll_exit();
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+impl fmt::Debug for Process {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Process").field("id", &self.id()).finish_non_exhaustive()
+    }
+}
+
+fn write(mut stdin: impl Write, lines: &Receiver<Vec<u8>>, reports: &SyncSender<Report>) {
+    while let Ok(line) = lines.recv() {
+        if let Err(error) = stdin.write_all(&line).and_then(|()| stdin.flush()) {
+            let _ = reports.send(Report::InputBroken(error));
+            return;
+        }
+    }
+}
+
+/// Reads until the end; false if `take` wants no more.
+fn each_piece(mut from: impl Read, mut take: impl FnMut(&[u8]) -> bool) -> io::Result<bool> {
+    let mut buffer = vec![0; 32 << 10];
+    loop {
+        match from.read(&mut buffer) {
+            Ok(0) => return Ok(true),
+            Ok(len) => {
+                if !take(buffer.get(..len).unwrap_or_default()) {
+                    return Ok(false);
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn read(stdout: impl Read, reports: &SyncSender<Report>) {
+    let output = |piece: &[u8]| reports.send(Report::Piece(Piece::Output(piece.to_vec()))).is_ok();
+    let ended = each_piece(stdout, output);
+    // An error means that the process was dropped.
+    let _ = reports.send(Report::OutputEnded(ended.err()));
+}
+
+fn read_errors(stderr: impl Read, life: &SyncSender<Report>, tail: &Mutex<Tail>, program: &Program) {
+    let mut told: Option<Instant> = None;
+    // What follows an error is lost, as is what follows the end.
+    let _ = each_piece(stderr, |piece| {
+        if told.is_none_or(|at| at.elapsed() >= LIFE) {
+            told = Some(Instant::now());
+            // If the queue is full, its other pieces show that the server is alive.
+            let _ = life.try_send(Report::Piece(Piece::SignOfLife));
+        }
+        if let Ok(mut tail) = tail.lock() {
+            tail.keep(piece);
+        }
+        if let Some(sink) = program.sink() {
+            sink(piece);
+        }
+        true
+    });
+}

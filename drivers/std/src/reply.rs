@@ -1,0 +1,228 @@
+//! How calls end.
+
+use std::fmt;
+
+use mcp_proto::protocol::content::{Block, ToolResult};
+use mcp_proto::{CommandError, Outcome, RawValue, TimeBound};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+/// The result of a request, as the server wrote it.
+///
+/// [`mcp_proto::protocol::content`] has typed views for each method: `ToolResult::read(reply.raw())`.
+#[derive(Clone, Debug)]
+pub struct Reply(Box<RawValue>);
+
+impl Reply {
+    /// The reply with this result.
+    pub const fn new(result: Box<RawValue>) -> Self {
+        Self(result)
+    }
+
+    /// The result, byte for byte.
+    pub fn raw(&self) -> &RawValue {
+        &self.0
+    }
+
+    /// The result.
+    pub fn into_raw(self) -> Box<RawValue> {
+        self.0
+    }
+
+    /// The texts of a tool's result, a line each.
+    ///
+    /// ```
+    /// # use mcp_proto::RawValue;
+    /// # use mcp_proto_std::Reply;
+    /// let result = r#"{"content": [{"type": "text", "text": "42"}], "structuredContent": {"sum": 42}}"#;
+    /// let reply = Reply::new(RawValue::from_string(result.into())?);
+    /// assert_eq!(reply.text(), "42");
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
+    pub fn text(&self) -> String {
+        let text = |block: &Block<'_>| match block {
+            Block::Text(text) => Some(text.text.to_string()),
+            _ => None,
+        };
+        ToolResult::read(&self.0).content.iter().filter_map(text).collect::<Vec<_>>().join("\n")
+    }
+
+    /// Whether it is the result of a tool that failed. Its text says how, for the model.
+    pub fn is_error(&self) -> bool {
+        ToolResult::read(&self.0).is_error
+    }
+
+    /// The result as a value: of a tool the structured result if there is one, otherwise the whole result.
+    ///
+    /// # Errors
+    /// [`ReplyError::Tool`] if the tool failed, [`ReplyError::Invalid`] if the result is not of this type.
+    ///
+    /// ```
+    /// # use mcp_proto::RawValue;
+    /// # use mcp_proto_std::Reply;
+    /// #[derive(serde::Deserialize)]
+    /// struct Sum {
+    ///     sum: u32,
+    /// }
+    ///
+    /// # let result = r#"{"content": [{"type": "text", "text": "42"}], "structuredContent": {"sum": 42}}"#;
+    /// # let reply = Reply::new(RawValue::from_string(result.into()).unwrap());
+    /// let Sum { sum } = reply.to()?;
+    /// assert_eq!(sum, 42);
+    /// # Ok::<(), mcp_proto_std::ReplyError>(())
+    /// ```
+    pub fn to<T: DeserializeOwned>(&self) -> Result<T, ReplyError> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Parts<'a> {
+            #[serde(borrow)]
+            structured_content: Option<&'a RawValue>,
+            #[serde(default)]
+            is_error: bool,
+        }
+        let parts: Parts<'_> = match serde_json::from_str(self.0.get()) {
+            Ok(parts) => parts,
+            // These members have another meaning, or none.
+            Err(_) => Parts { structured_content: None, is_error: false },
+        };
+        if parts.is_error {
+            return Err(ReplyError::Tool(self.text().into()));
+        }
+        serde_json::from_str(parts.structured_content.unwrap_or(&self.0).get()).map_err(ReplyError::Invalid)
+    }
+}
+
+/// Why a reply is not the value that was expected.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReplyError {
+    /// The tool failed, and says why.
+    #[error("the tool failed: {0}")]
+    Tool(Box<str>),
+    /// The result is not of the type.
+    #[error("the result is not of the expected type: {0}")]
+    Invalid(serde_json::Error),
+}
+
+/// Why a call has no result.
+#[derive(Debug, thiserror::Error)]
+#[error("`{method}` at {server}: {kind}")]
+pub struct CallError {
+    /// The server's name in [`Options`](mcp_proto::Options).
+    pub server: Box<str>,
+    /// The method, and the tool, prompt or resource.
+    pub method: Box<str>,
+    /// Why.
+    pub kind: CallErrorKind,
+}
+
+impl CallError {
+    /// An error of a call: the method, and what it is called for.
+    pub fn new(server: &str, method: &str, target: &str, kind: impl Into<CallErrorKind>) -> Self {
+        let method = if target.is_empty() { method.into() } else { format!("{method} {target}") };
+        Self { server: server.into(), method: method.into(), kind: kind.into() }
+    }
+}
+
+/// Why a call has no result.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum CallErrorKind {
+    /// The arguments have no form in JSON.
+    Arguments(serde_json::Error),
+    /// The client refused the call, and nothing was sent.
+    Refused(CommandError),
+    /// The hub refused the call, and nothing was sent: a
+    /// [`CallError`](mcp_proto::host::hub::CallError) or a [`HubCommandError`](mcp_proto::host::hub::HubCommandError).
+    Hub(Box<dyn std::error::Error + Send + Sync>),
+    /// The call ended without a result: [`Outcome::Result`] is not here.
+    Ended(Outcome),
+}
+
+impl fmt::Display for CallErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Arguments(error) => write!(f, "the arguments have no form in JSON: {error}"),
+            Self::Refused(error) => error.fmt(f),
+            Self::Hub(error) => error.fmt(f),
+            Self::Ended(Outcome::Error(error)) => error.fmt(f),
+            Self::Ended(outcome) => f.write_str(match outcome {
+                Outcome::InputRequired(_) => "the server requires input that this client does not provide",
+                Outcome::NotAdvertised => "the server does not declare the capability, and nothing was sent",
+                Outcome::TimedOut(TimeBound::Total) => {
+                    "no result within the maximum time; if it was sent, it may have run"
+                }
+                Outcome::TimedOut(_) => {
+                    "neither a result nor progress within the timeout; if it was sent, it may have run"
+                }
+                Outcome::Cancelled => "cancelled",
+                Outcome::NotSent => "the client closed before it was sent",
+                Outcome::Unknown => "the connection was lost after it was sent: it may have run",
+                _ => "no result",
+            }),
+        }
+    }
+}
+
+impl std::error::Error for CallErrorKind {}
+
+impl From<CommandError> for CallErrorKind {
+    fn from(error: CommandError) -> Self {
+        Self::Refused(error)
+    }
+}
+
+impl From<serde_json::Error> for CallErrorKind {
+    fn from(error: serde_json::Error) -> Self {
+        Self::Arguments(error)
+    }
+}
+
+/// A request's result, or why it has none.
+///
+/// # Errors
+/// The outcome, if it is none.
+pub fn reply(outcome: Outcome) -> Result<Reply, CallErrorKind> {
+    match outcome {
+        Outcome::Result(result) => Ok(Reply(result)),
+        outcome => Err(CallErrorKind::Ended(outcome)),
+    }
+}
+
+/// Arguments of a tool as JSON.
+///
+/// # Errors
+/// An error of their serialization.
+pub fn arguments(value: &impl Serialize) -> Result<Box<RawValue>, CallErrorKind> {
+    Ok(serde_json::value::to_raw_value(value)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(json: &str) -> Reply {
+        Reply::new(RawValue::from_string(json.into()).unwrap())
+    }
+
+    #[test]
+    fn a_value_is_the_structured_result_or_the_whole() {
+        let structured = of(r#"{"content":[],"structuredContent":[1,2]}"#);
+        assert_eq!(structured.to::<Vec<u8>>().unwrap(), [1, 2]);
+        let whole = of(r#"{"contents":[{"uri":"a:b"}],"isError":"no"}"#).to::<serde_json::Value>().unwrap();
+        assert_eq!(whole["contents"][0]["uri"], "a:b");
+        assert!(matches!(structured.to::<u8>(), Err(ReplyError::Invalid(_))));
+        let failed = of(
+            r#"{"content":[{"type":"text","text":"a"},{"type":"image"},{"type":"text","text":"b"}],"isError":true}"#,
+        );
+        assert!(failed.is_error());
+        assert_eq!(failed.to::<serde_json::Value>().unwrap_err().to_string(), "the tool failed: a\nb");
+    }
+
+    #[test]
+    fn an_error_names_the_server_and_what_was_called() {
+        let error = CallError::new("docs", "tools/call", "search", reply(Outcome::Unknown).unwrap_err());
+        let text = "`tools/call search` at docs: the connection was lost after it was sent: it may have run";
+        assert_eq!(error.to_string(), text);
+    }
+}

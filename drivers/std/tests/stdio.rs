@@ -1,0 +1,214 @@
+//! Sessions with real processes: `drivers/tests/server.py`.
+#![cfg(unix)]
+#![allow(missing_docs, clippy::unwrap_used, clippy::wildcard_enum_match_arm, reason = "tests")]
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use mcp_proto::{Event, FailureKind, Options, Outcome, Request, ShutdownStep};
+use mcp_proto_std::{CallErrorKind, Piece, Process, Program, Session};
+use serde_json::{Value, json};
+
+/// Long enough for a machine that is busy.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn server() -> Program {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/server.py");
+    Program::new("python3").arg(script)
+}
+
+fn connect() -> Session {
+    Session::connect(server(), Options::new("test", "1.0")).unwrap()
+}
+
+fn is_alive(pid: u32) -> bool {
+    let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // A zombie waits for its parent, which is the system's first process for a descendant.
+    if Path::new("/proc/self/stat").exists() {
+        !state.is_empty() && !state.contains(") Z ")
+    } else {
+        Command::new("kill").args(["-0", &pid.to_string()]).status().unwrap().success()
+    }
+}
+
+fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < PATIENCE, "{what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn calls_have_results_as_text_and_as_values() {
+    let mut session = connect();
+    assert_eq!(session.catalog().tools().next().unwrap().name, "echo");
+    let reply = session.call_tool("echo", &json!({"message": "hi"})).unwrap();
+    assert_eq!(reply.text(), "hi");
+    assert_eq!(reply.to::<Value>().unwrap()["message"], "hi");
+    assert!(session.call_tool("fail", &json!({})).unwrap().is_error());
+    let read = session.call(Request::read_resource("test:a")).unwrap();
+    assert!(read.raw().get().contains("the content"));
+    session.end();
+}
+
+#[test]
+fn an_error_names_the_server_the_tool_and_the_reason() {
+    let mut options = Options::new("test", "1.0");
+    options.server = "docs".into();
+    let mut session = Session::connect(server(), options).unwrap();
+    let error = session.call_tool("nothing", &json!({})).unwrap_err();
+    assert_eq!(error.to_string(), "`tools/call nothing` at docs: no such method (-32601)");
+    let error = session.call_tool("die", &json!({})).unwrap_err();
+    assert!(matches!(error.kind, CallErrorKind::Ended(Outcome::Unknown)), "{error}");
+    // It was started again.
+    assert_eq!(session.call_tool("echo", &json!({"message": "there"})).unwrap().text(), "there");
+}
+
+#[test]
+fn a_call_without_a_result_ends_at_its_deadline() {
+    let mut options = Options::new("test", "1.0");
+    options.server = "docs".into();
+    let mut session = Session::connect(server(), options).unwrap();
+    let wait = Request::call_tool("wait", None).timeout(Duration::from_millis(50));
+    let error = session.call(wait).unwrap_err();
+    let text =
+        "`tools/call` at docs: neither a result nor progress within the timeout; if it was sent, it may have run";
+    assert_eq!(error.to_string(), text);
+    // The server was told, and the session goes on.
+    assert_ne!(session.call_tool("cancelled", &json!({})).unwrap().text(), "[]");
+}
+
+#[test]
+fn a_failure_has_the_last_words_of_the_server() {
+    let mut options = Options::new("test", "1.0");
+    options.reconnect = None;
+    let failure = Session::connect(server().arg("exit"), options.clone()).unwrap_err();
+    assert!(failure.message.contains("the key is missing"), "{failure}");
+    let failure = Session::connect(Program::new("/nonexistent/server"), options.clone()).unwrap_err();
+    assert_eq!(failure.kind, FailureKind::Spawn);
+    assert!(failure.message.contains("/nonexistent/server"), "{failure}");
+    let failure = Session::connect(server().current_dir("/nonexistent"), options).unwrap_err();
+    assert!(failure.message.contains("there is no folder `/nonexistent`"), "{failure}");
+}
+
+#[test]
+fn what_the_server_asks_during_a_call_is_declined() {
+    let mut options = Options::new("test", "1.0");
+    options.capabilities.elicitation = true;
+    let mut session = Session::connect(server(), options).unwrap();
+    let reply = session.call_tool("ask", &json!({})).unwrap();
+    assert!(reply.text().contains("elicitation/create was declined"), "{}", reply.text());
+}
+
+#[test]
+fn a_loop_gets_each_event() {
+    let mut session = Session::open(server(), Options::new("test", "1.0"));
+    let (mut progress, mut closed) = (Vec::new(), 0);
+    while let Some(event) = session.next_event(Some(Instant::now() + PATIENCE)) {
+        match event {
+            Event::Ready => {
+                let count = Request::new("tools/call").progress(true);
+                let count =
+                    count.with_params(&json!({"name": "count", "arguments": {"to": 3, "pause": 0.15}})).unwrap();
+                session.request(count).unwrap();
+            }
+            Event::Progress { progress: step, .. } => progress.extend(step.progress()),
+            Event::Finished { outcome, .. } => {
+                assert!(matches!(outcome, Outcome::Result(_)), "{outcome:?}");
+                session.close();
+                session.close();
+            }
+            Event::Closed { .. } => closed += 1,
+            _ => {}
+        }
+    }
+    assert!(session.client().is_closed());
+    assert!(!progress.is_empty() && progress.is_sorted(), "{progress:?}");
+    assert_eq!(closed, 1);
+}
+
+#[test]
+fn waiting_for_an_event_ends_in_time() {
+    let mut session = connect();
+    let start = Instant::now();
+    assert!(session.next_event(Some(start + Duration::from_millis(50))).is_none());
+    assert!(start.elapsed() >= Duration::from_millis(50) && !session.client().is_closed());
+}
+
+#[test]
+fn the_end_of_a_session_is_the_end_of_all_its_processes() {
+    for is_dropped in [true, false] {
+        let mut session = connect();
+        let pid = session.call_tool("echo", &json!({})).unwrap().to::<Value>().unwrap()["pid"].as_u64().unwrap();
+        let helper = session.call_tool("helper", &json!({})).unwrap().text().parse().unwrap();
+        let pid = u32::try_from(pid).unwrap();
+        assert!(is_alive(pid) && is_alive(helper));
+        if is_dropped {
+            drop(session);
+        } else {
+            session.end();
+        }
+        assert!(!is_alive(pid), "dropped: {is_dropped}");
+        until("the helper is left", || !is_alive(helper));
+    }
+}
+
+#[test]
+fn a_stubborn_process_is_killed() {
+    let mut options = Options::new("test", "1.0");
+    options.timeouts.grace = Duration::from_millis(50);
+    let mut session = Session::connect(server().arg("stubborn"), options).unwrap();
+    let pid = session.call_tool("echo", &json!({})).unwrap().to::<Value>().unwrap()["pid"].as_u64().unwrap();
+    session.end();
+    assert!(!is_alive(u32::try_from(pid).unwrap()));
+}
+
+#[test]
+fn a_process_that_reads_nothing_is_ended() {
+    let mut process = Process::start(&server().arg("deaf")).unwrap();
+    let line = [vec![b'x'; 1 << 16], vec![b'\n']].concat();
+    for _ in 0..1100 {
+        process.send(&line);
+    }
+    let closed = process.read_until(Some(Instant::now() + PATIENCE));
+    let Some(Piece::Closed { why }) = closed else { panic!("{closed:?}") };
+    assert!(why.contains("it does not read its input: 1024 messages wait"), "{why}");
+    assert!(matches!(process.read_until(None), Some(Piece::Closed { .. })), "it is said again");
+}
+
+#[test]
+fn standard_error_is_passed_on_and_never_blocks_the_server() {
+    let came = Arc::new(Mutex::new(Vec::new()));
+    let sink = Arc::clone(&came);
+    let program = server().stderr(move |piece| sink.lock().unwrap().extend_from_slice(piece));
+    let mut session = Session::connect(program, Options::new("test", "1.0")).unwrap();
+    session.call_tool("errors", &json!({"size": 300_000})).unwrap();
+    until("standard error", || came.lock().unwrap().len() == 300_001);
+}
+
+#[test]
+fn a_process_that_exits_while_a_helper_holds_its_output_is_closed() {
+    let program = Program::new("sh").args(["-c", "sleep 1000 & echo $!; exit 7"]);
+    let mut process = Process::start(&program).unwrap();
+    let output = process.read_until(Some(Instant::now() + PATIENCE));
+    let Some(Piece::Output(bytes)) = output else { panic!("{output:?}") };
+    let helper = String::from_utf8(bytes).unwrap().trim().parse().unwrap();
+    let closed = process.read_until(Some(Instant::now() + PATIENCE));
+    let Some(Piece::Closed { why }) = closed else { panic!("{closed:?}") };
+    assert_eq!(why, "exit status: 7");
+    until("the helper is left", || !is_alive(helper));
+}
+
+#[test]
+fn steps_of_a_shutdown_end_a_process() {
+    for step in [ShutdownStep::CloseInput, ShutdownStep::Terminate, ShutdownStep::Kill] {
+        let mut process = Process::start(&Program::new("cat")).unwrap();
+        process.send(b"a\n");
+        assert!(matches!(process.read_until(None), Some(Piece::Output(bytes)) if bytes == b"a\n"));
+        process.shut_down(step);
+        assert!(matches!(process.read_until(None), Some(Piece::Closed { .. })), "{step:?}");
+    }
+}

@@ -1,0 +1,227 @@
+//! What an embedder gives: its options, its part in requests of servers, and where a server is.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use mcp_proto::host::hub::HubOptions;
+use mcp_proto::jsonrpc::ErrorObject;
+use mcp_proto::{ClientCapabilities, Options, RawValue, ServerMethod};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+#[cfg(feature = "http")]
+use crate::HttpClient;
+
+/// Options, [`Options`] or [`HubOptions`], with what a client needs of its embedder besides. Options alone are a host that
+/// answers nothing.
+///
+/// A handler declares the capability that it is for. It may take its time, which does not count towards the server's: the
+/// future is dropped when the server needs no answer any more.
+///
+/// ```
+/// use mcp_proto::Options;
+/// use mcp_proto_tokio::{Elicited, Host};
+/// use serde_json::json;
+///
+/// let host = Host::new(Options::new("my-host", "1.0")).elicitation(|ask| async move {
+///     println!("{} asks: {:?}", ask.server, ask.params);
+///     Elicited::Accept(json!({"name": "Ada"}))
+/// });
+/// ```
+pub struct Host<O> {
+    pub(crate) options: O,
+    pub(crate) wiring: Wiring,
+}
+
+/// What a client needs of its embedder.
+#[derive(Default)]
+pub(crate) struct Wiring {
+    pub(crate) elicitation: Option<Handler>,
+    pub(crate) sampling: Option<Handler>,
+    #[cfg(feature = "http")]
+    pub(crate) http: std::sync::OnceLock<HttpClient>,
+}
+
+type Answer = Pin<Box<dyn Future<Output = Result<Box<RawValue>, ErrorObject>> + Send>>;
+pub(crate) type Handler = Arc<dyn Fn(Ask) -> Answer + Send + Sync>;
+
+/// Something that a server asks the embedder for, in either era of the protocol.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Ask {
+    /// The server's name in its options or in the configuration.
+    pub server: Box<str>,
+    /// What is asked for.
+    pub method: ServerMethod,
+    /// The parameters, as the server wrote them.
+    pub params: Option<Box<RawValue>>,
+}
+
+impl Ask {
+    /// The parameters as a value.
+    ///
+    /// # Errors
+    /// They are not of this type.
+    pub fn params<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
+        serde_json::from_str(self.params.as_ref().map_or("{}", |params| params.get()))
+    }
+}
+
+/// The answer of a user to an elicitation (specification 2025-11-25, "Elicitation").
+#[derive(Clone, Debug, PartialEq)]
+pub enum Elicited {
+    /// The user filled the form in: the values of its fields, an object. For a URL, `Value::Null`: the user visits it.
+    Accept(Value),
+    /// The user declined.
+    Decline,
+    /// The user chose neither.
+    Cancel,
+}
+
+impl Elicited {
+    fn into_json(self) -> Value {
+        match self {
+            Self::Accept(Value::Null) => json!({"action": "accept"}),
+            Self::Accept(content) => json!({"action": "accept", "content": content}),
+            Self::Decline => json!({"action": "decline"}),
+            Self::Cancel => json!({"action": "cancel"}),
+        }
+    }
+}
+
+impl<O: HostOptions> Host<O> {
+    /// A host without handlers.
+    pub fn new(options: O) -> Self {
+        Self { options, wiring: Wiring::default() }
+    }
+
+    /// Has elicitations answered by a function, and declares that capability. For elicitations at a URL, set
+    /// [`ClientCapabilities::elicitation_url`] of the options, too.
+    #[must_use]
+    pub fn elicitation<F>(mut self, handler: impl Fn(Ask) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Elicited> + Send + 'static,
+    {
+        self.options.declare(|capabilities| capabilities.elicitation = true);
+        self.wiring.elicitation = Some(Arc::new(move |ask| {
+            let answer = handler(ask);
+            Box::pin(async move { raw(&answer.await.into_json()) })
+        }));
+        self
+    }
+
+    /// Has requests for completions by the host's model answered by a function, and declares that capability. The answer
+    /// is a `CreateMessageResult`.
+    #[must_use]
+    pub fn sampling<F>(mut self, handler: impl Fn(Ask) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Result<Value, ErrorObject>> + Send + 'static,
+    {
+        self.options.declare(|capabilities| capabilities.sampling = true);
+        self.wiring.sampling = Some(Arc::new(move |ask| {
+            let answer = handler(ask);
+            Box::pin(async move { raw(&answer.await?) })
+        }));
+        self
+    }
+
+    /// Uses this HTTP client, to share its connections with others. By default each host makes one when it needs it.
+    #[cfg(feature = "http")]
+    #[must_use]
+    pub fn http(mut self, client: HttpClient) -> Self {
+        self.wiring.http = client.into();
+        self
+    }
+}
+
+fn raw(answer: &Value) -> Result<Box<RawValue>, ErrorObject> {
+    serde_json::value::to_raw_value(answer).map_err(|error| ErrorObject::new(-32603, error.to_string()))
+}
+
+impl Wiring {
+    /// The HTTP client, or the failure of an exchange without one.
+    #[cfg(feature = "http")]
+    pub(crate) fn http(&self) -> Result<&HttpClient, crate::HttpPiece> {
+        if let Some(client) = self.http.get() {
+            return Ok(client);
+        }
+        match HttpClient::new() {
+            Ok(client) => Ok(self.http.get_or_init(|| client)),
+            Err(error) => {
+                let broken = mcp_proto::binding::http::Broken::Unreachable;
+                Err(crate::HttpPiece::Failure(broken, format!("there is no HTTP client: {error}")))
+            }
+        }
+    }
+
+    pub(crate) const fn handler(&self, method: ServerMethod) -> Option<&Handler> {
+        match method {
+            ServerMethod::Elicitation => self.elicitation.as_ref(),
+            ServerMethod::Sampling => self.sampling.as_ref(),
+            _ => None,
+        }
+    }
+}
+
+/// The options of a client or of a hub.
+pub trait HostOptions: sealed::Declare {}
+
+impl HostOptions for Options {}
+impl HostOptions for HubOptions {}
+
+mod sealed {
+    use super::{ClientCapabilities, HubOptions, Options};
+
+    pub trait Declare {
+        fn declare(&mut self, change: impl FnMut(&mut ClientCapabilities));
+    }
+
+    impl Declare for Options {
+        fn declare(&mut self, mut change: impl FnMut(&mut ClientCapabilities)) {
+            change(&mut self.capabilities);
+        }
+    }
+
+    impl Declare for HubOptions {
+        fn declare(&mut self, mut change: impl FnMut(&mut ClientCapabilities)) {
+            let own = self.own.values_mut();
+            own.chain([&mut self.session]).for_each(|options| change(&mut options.capabilities));
+        }
+    }
+}
+
+impl From<Options> for Host<Options> {
+    fn from(options: Options) -> Self {
+        Self::new(options)
+    }
+}
+
+impl From<HubOptions> for Host<HubOptions> {
+    fn from(options: HubOptions) -> Self {
+        Self::new(options)
+    }
+}
+
+impl<O: fmt::Debug> fmt::Debug for Host<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Host").field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_have_the_form_of_the_protocol() {
+        for (answer, text) in [
+            (Elicited::Accept(json!({"a": 1})), r#"{"action":"accept","content":{"a":1}}"#),
+            (Elicited::Accept(Value::Null), r#"{"action":"accept"}"#),
+            (Elicited::Decline, r#"{"action":"decline"}"#),
+            (Elicited::Cancel, r#"{"action":"cancel"}"#),
+        ] {
+            assert_eq!(raw(&answer.into_json()).unwrap().get(), text);
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! HTTP: a client, and an exchange with it.
+
+use std::error::Error;
+use std::fmt;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use http::header::PROXY_AUTHORIZATION;
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, Uri};
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::rt::{Read, ReadBufCursor, Write};
+use hyper_rustls::{ConfigBuilderExt, HttpsConnector, MaybeHttpsStream};
+use hyper_util::client::legacy::connect::proxy::Tunnel;
+use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
+use hyper_util::client::legacy::{self, Client as Pool};
+use hyper_util::client::proxy::matcher::Matcher;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use mcp_proto::binding::http::Broken;
+use mcp_proto::{Http, UrlError};
+use rustls::crypto::ring;
+use rustls::{ClientConfig, RootCertStore};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, timeout};
+use tower_service::Service;
+
+/// Bytes that the system may receive before they are read. By itself it takes many times as much of a response that is
+/// not wanted.
+const RECEIVED: usize = 1 << 20;
+/// Connect timeout. Shorter than a client's wait for its first response, so that unreachable and silent servers differ.
+const CONNECT: Duration = Duration::from_secs(4);
+
+/// A server over HTTP: its URL, and headers of each request to it. Its `Debug` shows no value of a header.
+///
+/// ```
+/// use mcp_proto_tokio::Remote;
+///
+/// let remote = Remote::new("https://example.com/mcp")?.header("authorization", "Bearer 1234")?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Remote {
+    pub(crate) http: Http,
+    pub(crate) headers: HeaderMap,
+}
+
+impl Remote {
+    /// A server at a URL.
+    ///
+    /// # Errors
+    /// The URL is not one of a server.
+    pub fn new(url: &str) -> Result<Self, UrlError> {
+        Ok(Self { http: Http::new(url)?, headers: HeaderMap::new() })
+    }
+
+    /// Adds a header to each request. Headers of the protocol take precedence.
+    ///
+    /// # Errors
+    /// The name or the value is not possible in a header.
+    pub fn header(mut self, name: &str, value: &str) -> Result<Self, http::Error> {
+        let (name, value) = self::header(name, value)?;
+        self.headers.append(name, value);
+        Ok(self)
+    }
+}
+
+/// A header whose value may be a secret.
+pub(crate) fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), http::Error> {
+    let mut value = HeaderValue::try_from(value)?;
+    value.set_sensitive(true);
+    Ok((HeaderName::try_from(name)?, value))
+}
+
+impl fmt::Debug for Remote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Remote").field("headers", &self.headers.keys().collect::<Vec<_>>()).finish_non_exhaustive()
+    }
+}
+
+/// A part of a response.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum HttpPiece {
+    /// The status and the headers.
+    Head(StatusCode, HeaderMap),
+    /// A part of the body.
+    Body(Vec<u8>),
+    /// The response ended. Nothing follows.
+    End,
+    /// The exchange failed. Nothing follows.
+    Failure(Broken, String),
+}
+
+type AnyError = Box<dyn Error + Send + Sync>;
+type Connecting<T> = Pin<Box<dyn Future<Output = Result<T, AnyError>> + Send>>;
+
+/// An HTTP client, with TLS, the proxies of the environment and a timeout for connecting, that follows no redirect and
+/// stores no cookie. Clones share connections.
+#[derive(Clone)]
+pub struct HttpClient {
+    pool: Pool<Connector, Full<Bytes>>,
+    proxies: Arc<Matcher>,
+}
+
+impl HttpClient {
+    /// A client with the root certificates of the system, and the proxies of its environment.
+    ///
+    /// # Errors
+    /// TLS is not possible.
+    pub fn new() -> io::Result<Self> {
+        let tls = || {
+            ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+                .with_safe_default_protocol_versions()
+                .map_err(io::Error::other)
+        };
+        let tls = match tls()?.with_native_roots() {
+            Ok(trusting) => trusting,
+            // Without root certificates plain HTTP still works.
+            Err(_) => tls()?.with_root_certificates(RootCertStore::empty()),
+        };
+        let mut tcp = HttpConnector::new();
+        tcp.enforce_http(false);
+        tcp.set_nodelay(true);
+        tcp.set_recv_buffer_size(Some(RECEIVED));
+        let proxies = Arc::new(Matcher::from_env());
+        let dialer = Dialer { tcp, proxies: Arc::clone(&proxies) };
+        let connector = Connector(HttpsConnector::from((dialer, tls.with_no_client_auth())));
+        let pool = Pool::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).build(connector);
+        Ok(Self { pool, proxies })
+    }
+
+    /// Runs a request of a client, and passes its response on to a function. While the future that this returns is pending,
+    /// nothing more is read. Dropping the exchange ends it.
+    pub async fn run<F: Future<Output = ()>>(&self, request: Request<Vec<u8>>, take: impl Fn(HttpPiece) -> F) {
+        let mut response = match self.send(request.map(|body| Full::new(body.into()))).await {
+            Ok(response) => response,
+            Err(error) => {
+                let broken = if error.is_connect() { Broken::Unreachable } else { Broken::Midway };
+                return take(HttpPiece::Failure(broken, why(&error))).await;
+            }
+        };
+        take(HttpPiece::Head(response.status(), std::mem::take(response.headers_mut()))).await;
+        while let Some(frame) = response.frame().await {
+            match frame.map(|frame| frame.into_data()) {
+                Ok(Ok(chunk)) => take(HttpPiece::Body(chunk.into())).await,
+                // Trailers are ignored.
+                Ok(Err(_)) => {}
+                Err(error) => return take(HttpPiece::Failure(Broken::Midway, why(&error))).await,
+            }
+        }
+        take(HttpPiece::End).await;
+    }
+
+    async fn send(&self, mut request: Request<Full<Bytes>>) -> Result<Response<Incoming>, legacy::Error> {
+        // For a tunnel, the request that opens the tunnel carries it.
+        if request.uri().scheme_str() == Some("http")
+            && let Some(proxy) = self.proxies.intercept(request.uri())
+            && let Some(credential) = proxy.basic_auth()
+        {
+            request.headers_mut().insert(PROXY_AUTHORIZATION, credential.clone());
+        }
+        self.pool.request(request).await
+    }
+}
+
+impl fmt::Debug for HttpClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpClient").finish_non_exhaustive()
+    }
+}
+
+/// An error with its causes.
+fn why(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(&format!(": {error}"));
+        cause = error.source();
+    }
+    text
+}
+
+/// A connector with a timeout.
+#[derive(Clone)]
+struct Connector(HttpsConnector<Dialer>);
+
+impl Service<Uri> for Connector {
+    type Response = MaybeHttpsStream<Stream>;
+    type Error = AnyError;
+    type Future = Connecting<Self::Response>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), AnyError>> {
+        self.0.poll_ready(context)
+    }
+
+    fn call(&mut self, to: Uri) -> Self::Future {
+        let connecting = self.0.call(to);
+        Box::pin(async move {
+            let start = Instant::now();
+            let late =
+                |_| io::Error::new(io::ErrorKind::TimedOut, format!("no connection after {:.1?}", start.elapsed()));
+            timeout(CONNECT, connecting).await.map_err(late)?
+        })
+    }
+}
+
+/// Connects to a server or to its proxy.
+#[derive(Clone)]
+struct Dialer {
+    tcp: HttpConnector,
+    proxies: Arc<Matcher>,
+}
+
+impl Service<Uri> for Dialer {
+    type Response = Stream;
+    type Error = AnyError;
+    type Future = Connecting<Stream>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), AnyError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, to: Uri) -> Self::Future {
+        let proxy = self.proxies.intercept(&to);
+        let mut tcp = self.tcp.clone();
+        Box::pin(async move {
+            let Some(proxy) = proxy else { return Ok(Stream { io: tcp.call(to).await?, absolute: false }) };
+            if proxy.uri().scheme_str() != Some("http") {
+                return Err("only proxies with an http URL are supported".into());
+            }
+            if to.scheme_str() != Some("https") {
+                return Ok(Stream { io: tcp.call(proxy.uri().clone()).await?, absolute: true });
+            }
+            let mut tunnel = Tunnel::new(proxy.uri().clone(), tcp);
+            if let Some(credential) = proxy.basic_auth() {
+                tunnel = tunnel.with_auth(credential.clone());
+            }
+            Ok(Stream { io: tunnel.call(to).await?, absolute: false })
+        })
+    }
+}
+
+struct Stream {
+    io: TokioIo<TcpStream>,
+    /// Whether requests carry the absolute URL, as for a proxy.
+    absolute: bool,
+}
+
+impl Connection for Stream {
+    fn connected(&self) -> Connected {
+        self.io.inner().connected().proxy(self.absolute)
+    }
+}
+
+impl Read for Stream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_read(context, buffer)
+    }
+}
+
+impl Write for Stream {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(context)
+    }
+}

@@ -1,0 +1,275 @@
+//! Many servers as one.
+
+use std::fmt;
+use std::sync::Arc;
+
+use mcp_proto::host::config::{Changes, Configuration, Endpoint};
+use mcp_proto::host::hub::{
+    self, CallError as HubCallError, CallId, HubAction, HubCommandError, HubEvent, HubOptions, SessionHandle,
+};
+use mcp_proto::jsonrpc::ErrorObject;
+use mcp_proto::{CommandError, RawValue, Request, RequestId, ServerRequestId, Time};
+use mcp_proto_std::{CallError, CallErrorKind, Program, Reply, arguments};
+use serde::Serialize;
+
+use crate::call::Call;
+use crate::driver::{Handle, Input, Machine, Sorted, Status, Step};
+use crate::host::Host;
+use crate::queue::Reports;
+use crate::session;
+
+/// The servers of a configuration with one set of functions, which tasks of the runtime drive
+/// ([`mcp_proto::host::hub`]). Clones are the same hub; it closes when the last one is dropped.
+///
+/// A program gets the variables that its entry allows ([`Stdio::environment`](mcp_proto::host::config::Stdio::environment)),
+/// and none of the host's others. Without the feature `http`, servers with a URL fail.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use mcp_proto::Options;
+/// use mcp_proto::host::config::Document;
+/// use mcp_proto::host::hub::HubOptions;
+/// use mcp_proto_tokio::Hub;
+/// use serde_json::json;
+///
+/// let Document(configuration) = serde_json::from_str(&std::fs::read_to_string("mcp.json")?)?;
+/// let configuration = configuration.expand(|name| std::env::var(name).ok().map(Into::into));
+/// let hub = Hub::start(configuration, HubOptions::new(Options::new("my-host", "1.0")))?;
+/// hub.settled().await;
+/// hub.inspect(|hub| hub.functions().for_each(|(server, function)| println!("{server}: {}", function.name)));
+/// println!("{}", hub.call("mcp_github_create_issue", &json!({"title": "A bug"})).await?.text());
+/// hub.close().await;
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct Hub(Arc<Handle<hub::Hub>>);
+
+impl Hub {
+    /// Starts the servers of a configuration, with its variables replaced
+    /// ([`Configuration::expand`]), in the context of a runtime.
+    ///
+    /// # Errors
+    /// As of [`hub::Hub::configure`].
+    pub fn start(configuration: Configuration, host: impl Into<Host<HubOptions>>) -> Result<Self, HubCommandError> {
+        let Host { options, wiring } = host.into();
+        let hub = Self(Handle::start(hub::Hub::new(options, crate::seed()), wiring));
+        hub.0.command(|hub, now| {
+            hub.configure(now, configuration)?;
+            hub.open(now)
+        })?;
+        Ok(hub)
+    }
+
+    /// Waits until each server of the first configuration is up or failed; at once if the hub is closed.
+    pub async fn settled(&self) {
+        self.0.until(|status| *status != Status::Connecting).await;
+    }
+
+    /// Takes a new configuration, which affects only the servers that it changes.
+    ///
+    /// # Errors
+    /// As of [`hub::Hub::configure`].
+    pub fn configure(&self, configuration: Configuration) -> Result<Changes, HubCommandError> {
+        self.command(|hub, now| hub.configure(now, configuration))
+    }
+
+    /// Calls a function by its exposed name. Dropping the future cancels the call.
+    ///
+    /// # Errors
+    /// Why there is no result. A tool that fails has one: see [`Reply::is_error`].
+    pub async fn call(&self, name: &str, arguments: &impl Serialize) -> Result<Reply, CallError> {
+        self.start_call(name, arguments)?.await
+    }
+
+    /// Starts a call, to get its progress while it runs.
+    ///
+    /// # Errors
+    /// It was refused, and nothing was sent.
+    pub fn start_call(&self, name: &str, arguments: &impl Serialize) -> Result<Call, CallError> {
+        let arguments = self::arguments(arguments);
+        self.0.call(("call", name), |hub, now| {
+            let arguments = arguments.map_err(|kind| ("the hub".into(), kind))?;
+            hub.call(now, name, Some(&arguments)).map_err(refused)
+        })
+    }
+
+    /// Makes any request of a server of this name.
+    ///
+    /// # Errors
+    /// Why there is no result.
+    pub async fn request(&self, server: &str, request: Request) -> Result<Reply, CallError> {
+        let method = request.method().to_owned();
+        let call = self.0.call((&method, ""), |hub, now| {
+            let unknown = || HubCommandError::UnknownServer { server: server.into() };
+            let requested = hub.handle(server).ok_or_else(unknown).and_then(|session| {
+                let request = hub.request(now, session, request)?;
+                Ok(CallId::of_request(session, request, None))
+            });
+            requested.map_err(|error| (server.into(), CallErrorKind::Hub(error.into())))
+        });
+        call?.await
+    }
+
+    /// Reads from the hub: its functions, its servers. The function must call nothing of this hub.
+    pub fn inspect<T>(&self, read: impl FnOnce(&hub::Hub) -> T) -> T {
+        self.0.read(read)
+    }
+
+    /// Runs any other command of the hub. The function must call nothing of this hub.
+    pub fn command<T>(&self, command: impl FnOnce(&mut hub::Hub, Time) -> T) -> T {
+        self.0.command(command)
+    }
+
+    /// The events from now on, except those that have another way: the ends of calls, their progress, and what servers
+    /// ask for.
+    pub fn events(&self) -> Reports<HubEvent> {
+        Reports::of(self.0.subscribe())
+    }
+
+    /// Closes the hub, and waits until all processes have ended. Calls end at once.
+    pub async fn close(&self) {
+        self.0.command(Machine::close);
+        self.0.until(|status| matches!(status, Status::Closed(_))).await;
+    }
+}
+
+impl fmt::Debug for Hub {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hub").finish_non_exhaustive()
+    }
+}
+
+fn refused(error: HubCallError) -> (Box<str>, CallErrorKind) {
+    match error {
+        HubCallError::Session { server, error } => ((&*server).into(), error.into()),
+        error => ("the hub".into(), CallErrorKind::Hub(error.into())),
+    }
+}
+
+impl Machine for hub::Hub {
+    type Event = HubEvent;
+
+    fn poll(&mut self) -> Option<Step<HubEvent>> {
+        loop {
+            return Some(match Self::poll(self)? {
+                HubAction::Open { session, connection } => Step::Open(session, connection),
+                HubAction::Send { session, message } => Step::Send(session, message),
+                HubAction::Shutdown { session, how } => Step::Shutdown(session, how),
+                #[cfg(feature = "http")]
+                HubAction::Request { session, request } => Step::Request(session, request),
+                #[cfg(feature = "http")]
+                HubAction::Drop { session, exchange } => Step::Drop(session, exchange),
+                HubAction::Event(event) => Step::Event(event),
+                _ => continue,
+            });
+        }
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        Self::deadline(self)
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        Self::handle_timeout(self, now);
+    }
+
+    fn is_closed(&self) -> bool {
+        Self::is_closed(self)
+    }
+
+    fn close(&mut self, now: Time) {
+        // An error means that it is closed.
+        let _ = Self::close(self, now);
+    }
+
+    fn input(&mut self, now: Time, session: SessionHandle, input: Input<'_>) {
+        match input {
+            Input::Transport(connection, event) => self.handle_transport(now, session, connection, event),
+            Input::Bytes(connection, bytes) => self.handle_bytes(now, session, connection, bytes),
+            #[cfg(feature = "http")]
+            Input::Http(exchange, piece) => match piece {
+                crate::HttpPiece::Head(status, headers) => self.handle_head(now, session, exchange, *status, headers),
+                crate::HttpPiece::Body(chunk) => self.handle_body(now, session, exchange, chunk),
+                crate::HttpPiece::End => self.handle_end(now, session, exchange),
+                crate::HttpPiece::Failure(broken, why) => self.handle_failure(now, session, exchange, *broken, why),
+            },
+        }
+    }
+
+    fn server(&self, session: SessionHandle) -> Box<str> {
+        Self::server(self, session).unwrap_or_default().into()
+    }
+
+    fn program(&self, session: SessionHandle) -> Option<Program> {
+        match self.entry(session).map(|entry| &entry.endpoint) {
+            Some(Endpoint::Stdio(stdio)) => Some(stdio.into()),
+            Some(_) | None => None,
+        }
+    }
+
+    #[cfg(feature = "http")]
+    fn headers(&self, session: SessionHandle) -> http::HeaderMap {
+        let Some(Endpoint::Http(http)) = self.entry(session).map(|entry| &entry.endpoint) else {
+            return http::HeaderMap::new();
+        };
+        // A header that is not possible is left out.
+        http.headers.iter().filter_map(|(name, value)| crate::http::header(name, value).ok()).collect()
+    }
+
+    fn cancel(&mut self, now: Time, call: CallId) {
+        // An error means that it has ended. A request of a session is no call of the hub.
+        if Self::cancel(self, now, call).is_err()
+            && let Some(request) = call.request()
+        {
+            let _ = self.cancel_request(now, call.session(), request);
+        }
+    }
+
+    fn respond(&mut self, now: Time, ask: (SessionHandle, ServerRequestId), response: Result<&RawValue, ErrorObject>) {
+        let (session, id) = ask;
+        if let Err(HubCommandError::Session { error: CommandError::ResultNotObject, .. }) =
+            Self::respond(self, now, session, id, response)
+        {
+            let error = ErrorObject::new(-32603, "the client failed to answer");
+            let _ = Self::respond(self, now, session, id, Err(error));
+        }
+    }
+
+    fn provide(&mut self, now: Time, request: (SessionHandle, RequestId), responses: &[(Box<str>, Box<RawValue>)]) {
+        let responses = responses.iter().map(|(key, response)| (&**key, &**response));
+        if Self::provide(self, now, request.0, request.1, responses).is_err() {
+            Machine::decline(self, now, request);
+        }
+    }
+
+    fn decline(&mut self, now: Time, (session, request): (SessionHandle, RequestId)) {
+        // An error means that it waits for nothing any more.
+        let _ = Self::decline(self, now, session, request);
+    }
+
+    fn status(event: &HubEvent) -> Option<Status> {
+        match event {
+            HubEvent::Settled => Some(Status::Ready),
+            HubEvent::Closed => Some(Status::Closed(None)),
+            _ => None,
+        }
+    }
+
+    fn sort(event: HubEvent) -> Sorted<HubEvent> {
+        match event {
+            HubEvent::Session { session, server, event } => {
+                session::sort(session, event, |event| HubEvent::Session { session, server, event })
+            }
+            HubEvent::Finished { call, outcome, .. } => Sorted::Finished(call, outcome),
+            event => Sorted::Other(event),
+        }
+    }
+
+    fn weigh(event: &HubEvent) -> usize {
+        match event {
+            HubEvent::Session { event, .. } => session::weigh(event),
+            HubEvent::ToolsetChanged { difference, .. } => session::weigh_difference(difference),
+            _ => 0,
+        }
+    }
+}

@@ -1,0 +1,33 @@
+#![doc = include_str!("../README.md")]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+#![allow(clippy::wildcard_enum_match_arm, reason = "a driver handles a few events, and passes all others on")]
+
+mod call;
+mod driver;
+mod group;
+mod host;
+#[cfg(feature = "http")]
+mod http;
+mod hub;
+mod process;
+mod queue;
+mod session;
+
+use std::hash::{BuildHasher, RandomState};
+
+pub use mcp_proto_std::{CallError, CallErrorKind, Piece, Program, Reply, ReplyError};
+
+pub use crate::call::Call;
+pub use crate::driver::Status;
+pub use crate::host::{Ask, Elicited, Host, HostOptions};
+#[cfg(feature = "http")]
+pub use crate::http::{HttpClient, HttpPiece, Remote};
+pub use crate::hub::Hub;
+pub use crate::process::Process;
+pub use crate::queue::Reports;
+pub use crate::session::{Endpoint, Session};
+
+/// A seed of the jitter of reconnects.
+fn seed() -> u64 {
+    RandomState::new().hash_one("jitter")
+}

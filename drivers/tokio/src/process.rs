@@ -1,0 +1,395 @@
+//! A server as a child process.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::io;
+use std::mem::MaybeUninit;
+use std::pin::Pin;
+use std::process::ExitStatus;
+use std::sync::{Arc, Mutex};
+use std::task::ready;
+use std::time::Duration;
+
+use mcp_proto::ShutdownStep;
+use mcp_proto_std::{Piece, Program, Tail};
+use tokio::io::{AsyncRead, AsyncWriteExt, ReadBuf};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+use crate::group::{Group, Input, Pipes};
+
+/// Maximum time from the end of output to exit, or from exit to the end of output.
+const GRACE: Duration = Duration::from_secs(1);
+/// After exit, output from descendants is read for this long.
+const DESCENDANT_OUTPUT: Duration = Duration::from_secs(5);
+/// Messages that wait for its input, at most.
+const INPUT_QUEUE: usize = 1024;
+/// Bytes that are read at once.
+const PIECE: usize = 32 << 10;
+/// Time to wait for the rest of standard error and for descendants to exit.
+const REST: Duration = Duration::from_millis(500);
+/// Interval for checking whether descendants have exited.
+const TICK: Duration = Duration::from_millis(5);
+/// Interval for reporting that the process writes to its standard error.
+const LIFE: Duration = Duration::from_millis(100);
+
+/// A server's program, which leads a process group (on Windows: in a job object). A few tasks, and no thread, wait for its
+/// pipes and its exit. Dropping it kills the group.
+///
+/// What comes from it goes to a function. While the future that it returns is pending, no more output is read, and the
+/// program has to wait.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> std::io::Result<()> { if cfg!(unix) {
+/// use mcp_proto::ShutdownStep;
+/// use mcp_proto_tokio::{Piece, Process, Program};
+///
+/// let (sender, mut pieces) = tokio::sync::mpsc::channel(16);
+/// let mut process = Process::start(&Program::new("cat"), move |piece| {
+///     let sender = sender.clone();
+///     async move { drop(sender.send(piece).await) }
+/// })?;
+/// process.send(b"a line\n");
+/// process.shut_down(ShutdownStep::CloseInput);
+/// assert!(matches!(pieces.recv().await, Some(Piece::Output(bytes)) if bytes == b"a line\n"));
+/// assert!(matches!(pieces.recv().await, Some(Piece::Closed { why }) if why == "exit status: 0"));
+/// # } Ok(()) }
+/// ```
+pub struct Process {
+    id: u32,
+    /// Queue for its input; dropping it closes the input.
+    input: Option<mpsc::Sender<Vec<u8>>>,
+    orders: watch::Sender<Orders>,
+    supervisor: JoinHandle<()>,
+}
+
+/// What the process is to do, for the task that looks after it. When the sender is dropped, it is killed.
+#[derive(Default)]
+struct Orders {
+    step: Option<ShutdownStep>,
+    /// Its input took no more messages.
+    is_full: bool,
+}
+
+impl Process {
+    /// Starts a program, in the context of a runtime. `take` gets what comes from it.
+    ///
+    /// # Errors
+    /// The system's error, with the program's name.
+    pub fn start<T, F>(program: &Program, take: T) -> io::Result<Self>
+    where
+        T: Fn(Piece) -> F + Clone + Send + Sync + 'static,
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let started = Group::start(program.command()).map_err(|error| program.not_started(&error));
+        let (group, Pipes { input: stdin, output, errors }) = started?;
+        let (input, lines) = mpsc::channel(INPUT_QUEUE);
+        let (orders, given) = watch::channel(Orders::default());
+        let (tail, last_output) = (Arc::new(Mutex::new(Tail::default())), Arc::new(Mutex::new(Some(Instant::now()))));
+        let id = group.id();
+        let supervisor = Supervisor {
+            group,
+            orders: given,
+            exit: None,
+            broken: None,
+            is_asked_to_exit: false,
+            is_forced: false,
+            last_output: Arc::clone(&last_output),
+            tail: Arc::clone(&tail),
+            writer: Some(Aborted(tokio::spawn(write(stdin, lines)))),
+            reader: Aborted(tokio::spawn(read(output, last_output, take.clone()))),
+            errors: Aborted(tokio::spawn(read_errors(errors, tail, program.clone(), take.clone()))),
+        };
+        let supervisor = tokio::spawn(async move {
+            if let Some(why) = supervisor.run().await {
+                take(Piece::Closed { why }).await;
+            }
+        });
+        Ok(Self { id, input: Some(input), orders, supervisor })
+    }
+
+    /// The system's number of the process.
+    pub const fn id(&self) -> u32 {
+        self.id
+    }
+
+    /// Queues a message for its input: a line with a line feed at its end. If the input is broken, or 1,024 messages wait
+    /// there, [`Piece::Closed`] follows.
+    pub fn send(&mut self, line: &[u8]) {
+        let Some(input) = &self.input else { return };
+        if let Err(mpsc::error::TrySendError::Full(_)) = input.try_send(line.to_vec()) {
+            self.orders.send_modify(|orders| orders.is_full = true);
+        }
+    }
+
+    /// Carries out a step of the shutdown. [`Piece::Closed`] follows when it has ended.
+    pub fn shut_down(&mut self, step: ShutdownStep) {
+        if step == ShutdownStep::CloseInput {
+            self.input = None;
+        }
+        self.orders.send_modify(|orders| orders.step = Some(step));
+    }
+
+    /// Kills it, and waits until it and the processes that it started have ended.
+    pub async fn kill(self) {
+        let Self { input, orders, supervisor, .. } = self;
+        drop((input, orders));
+        // An error means that the runtime ends, which kills it.
+        let _ = supervisor.await;
+    }
+}
+
+impl fmt::Debug for Process {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Process").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+/// A task that is aborted when this is dropped.
+struct Aborted<T>(JoinHandle<T>);
+
+impl<T> Drop for Aborted<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// The process was dropped.
+struct Dropped;
+
+/// When output was taken last; `None` while some is being taken.
+type LastOutput = Arc<Mutex<Option<Instant>>>;
+
+/// Looks after a process until it and its descendants have ended.
+struct Supervisor {
+    group: Group,
+    orders: watch::Receiver<Orders>,
+    exit: Option<(ExitStatus, Instant)>,
+    broken: Option<(String, Instant)>,
+    is_asked_to_exit: bool,
+    /// Whether it had to be terminated.
+    is_forced: bool,
+    last_output: LastOutput,
+    tail: Arc<Mutex<Tail>>,
+    writer: Option<Aborted<io::Result<()>>>,
+    reader: Aborted<io::Result<()>>,
+    errors: Aborted<()>,
+}
+
+impl Supervisor {
+    /// Why the process ended; `None` if it was dropped.
+    async fn run(mut self) -> Option<String> {
+        if let Ok(()) = self.run_until_quiet().await
+            && let Ok(()) = self.end().await
+        {
+            return Some(self.exit_reason());
+        }
+        self.group.kill();
+        // A killed process exits at once, unless the system hangs.
+        let _ = timeout(GRACE, self.rest()).await;
+        None
+    }
+
+    /// Until the end of the output, or until no more is expected of it.
+    async fn run_until_quiet(&mut self) -> Result<(), Dropped> {
+        loop {
+            let quiet = self.quiet();
+            if quiet.is_some_and(|at| at <= Instant::now()) {
+                return Ok(());
+            }
+            tokio::select! {
+                ended = &mut self.reader.0 => {
+                    if let Ok(Err(error)) = ended {
+                        self.breaks(error.to_string());
+                    }
+                    return Ok(());
+                }
+                status = self.group.wait(), if self.exit.is_none() => self.exits(status),
+                ended = written(&mut self.writer) => {
+                    self.writer = None;
+                    if let Err(error) = ended {
+                        self.breaks(error.to_string());
+                    }
+                }
+                changed = self.orders.changed() => self.obey(changed.is_ok())?,
+                () = sleep_until(quiet.unwrap_or_else(Instant::now)), if quiet.is_some() => {}
+            }
+        }
+    }
+
+    /// When no more output is expected although the output is open: the process exited and a descendant holds the output,
+    /// or its input broke.
+    fn quiet(&self) -> Option<Instant> {
+        let last = self.last_output.lock().ok().and_then(|last| *last);
+        let exited = self.exit.and_then(|(_, at)| match last {
+            Some(last) => Some(at.max(last).checked_add(GRACE)?.min(at.checked_add(DESCENDANT_OUTPUT)?)),
+            None => Instant::now().checked_add(GRACE),
+        });
+        let broken = self.broken.as_ref().and_then(|(_, at)| at.checked_add(GRACE));
+        [exited, broken].into_iter().flatten().min()
+    }
+
+    /// Until it exited, which it is made to, and its descendants did.
+    async fn end(&mut self) -> Result<(), Dropped> {
+        self.reader.0.abort();
+        let mut steps = [ShutdownStep::Terminate, ShutdownStep::Kill].into_iter();
+        let mut due = Instant::now().checked_add(GRACE);
+        while self.exit.is_none() {
+            tokio::select! {
+                status = self.group.wait() => self.exits(status),
+                changed = self.orders.changed() => self.obey(changed.is_ok())?,
+                () = sleep_until(due.unwrap_or_else(Instant::now)) => {
+                    match steps.next() {
+                        Some(ShutdownStep::Terminate) => {
+                            self.is_forced = true;
+                            self.group.terminate();
+                        }
+                        Some(_) => self.group.kill(),
+                        // Killing failed too; give up.
+                        None => break,
+                    }
+                    due = Instant::now().checked_add(GRACE);
+                }
+            }
+        }
+        self.group.terminate();
+        // What is left after this time is killed.
+        let _ = timeout(REST, self.rest()).await;
+        self.group.kill();
+        Ok(())
+    }
+
+    /// Waits for the exit, the end of standard error, and the exit of descendants.
+    async fn rest(&mut self) {
+        if self.exit.is_none() {
+            let status = self.group.wait().await;
+            self.exits(status);
+        }
+        let _ = (&mut self.errors.0).await;
+        while self.group.is_left() {
+            sleep(TICK).await;
+        }
+    }
+
+    fn exits(&mut self, status: io::Result<ExitStatus>) {
+        // There is no error for a process that was started here.
+        self.exit = Some((status.unwrap_or_default(), Instant::now()));
+    }
+
+    fn breaks(&mut self, error: String) {
+        self.broken.get_or_insert((error, Instant::now()));
+    }
+
+    fn obey(&mut self, is_held: bool) -> Result<(), Dropped> {
+        if !is_held {
+            return Err(Dropped);
+        }
+        let orders = self.orders.borrow_and_update();
+        let (step, is_full) = (orders.step, orders.is_full);
+        drop(orders);
+        self.is_asked_to_exit = step.is_some();
+        match step {
+            None | Some(ShutdownStep::CloseInput) => {}
+            Some(ShutdownStep::Terminate) => self.group.terminate(),
+            Some(_) => self.group.kill(),
+        }
+        if is_full {
+            self.breaks(format!("it does not read its input: {INPUT_QUEUE} messages wait"));
+        }
+        Ok(())
+    }
+
+    /// Why the process ended, with the end of its standard error.
+    fn exit_reason(&self) -> String {
+        let mut why = String::new();
+        if self.is_forced {
+            why.push_str("it closed input or output and did not exit, so it was ended: ");
+        }
+        match self.exit {
+            Some((status, _)) => why.push_str(&status.to_string()),
+            None => why.push_str("not even killing it helped"),
+        }
+        if let Some((error, _)) = self.broken.as_ref().filter(|_| self.is_forced) {
+            why.push_str(&format!(" (before that: {error})"));
+        }
+        let last_words = self.tail.lock().map(|tail| tail.last_words()).unwrap_or_default();
+        if !last_words.is_empty() && !self.is_asked_to_exit {
+            why.push_str(&format!("; its last words on standard error: {last_words}"));
+        }
+        why
+    }
+}
+
+async fn write(mut stdin: Input, mut lines: mpsc::Receiver<Vec<u8>>) -> io::Result<()> {
+    while let Some(line) = lines.recv().await {
+        stdin.write_all(&line).await?;
+        stdin.flush().await?;
+    }
+    Ok(())
+}
+
+/// Waits for the end of the input.
+async fn written(writer: &mut Option<Aborted<io::Result<()>>>) -> io::Result<()> {
+    match writer {
+        // It does not panic, and is not aborted while this waits.
+        Some(writer) => (&mut writer.0).await.unwrap_or(Ok(())),
+        None => std::future::pending().await,
+    }
+}
+
+/// The next part of a stream; empty at its end. While the stream is quiet, there is no buffer for it.
+async fn next_part(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Vec<u8>> {
+    poll_fn(|context| {
+        let mut space = [MaybeUninit::uninit(); PIECE];
+        let mut buffer = ReadBuf::uninit(&mut space);
+        match ready!(Pin::new(&mut *from).poll_read(context, &mut buffer)) {
+            // So ends a pipe of Windows.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Vec::new()),
+            read => read.map(|()| buffer.filled().to_vec()),
+        }
+        .into()
+    })
+    .await
+}
+
+async fn read<F: Future<Output = ()>>(
+    mut output: impl AsyncRead + Unpin,
+    last: LastOutput,
+    take: impl Fn(Piece) -> F,
+) -> io::Result<()> {
+    loop {
+        let part = next_part(&mut output).await?;
+        if part.is_empty() {
+            return Ok(());
+        }
+        let set = |time| last.lock().map(|mut last| *last = time);
+        let _ = set(None);
+        take(Piece::Output(part)).await;
+        let _ = set(Some(Instant::now()));
+    }
+}
+
+async fn read_errors<F: Future<Output = ()>>(
+    mut errors: impl AsyncRead + Unpin,
+    tail: Arc<Mutex<Tail>>,
+    program: Program,
+    take: impl Fn(Piece) -> F,
+) {
+    let mut told: Option<Instant> = None;
+    // What follows an error is lost, as is what follows the end.
+    while let Ok(part) = next_part(&mut errors).await
+        && !part.is_empty()
+    {
+        if let Ok(mut tail) = tail.lock() {
+            tail.keep(&part);
+        }
+        if let Some(sink) = program.sink() {
+            sink(&part);
+        }
+        if told.is_none_or(|at| at.elapsed() >= LIFE) {
+            told = Some(Instant::now());
+            take(Piece::SignOfLife).await;
+        }
+    }
+}

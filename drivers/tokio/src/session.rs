@@ -1,0 +1,505 @@
+//! A client of one server.
+
+use std::fmt;
+use std::sync::Arc;
+
+use mcp_proto::catalog::Difference;
+use mcp_proto::host::hub::{CallId, SessionHandle};
+use mcp_proto::jsonrpc::ErrorObject;
+use mcp_proto::protocol::Root;
+use mcp_proto::{
+    Action, Catalog, Cause, Client, CommandError, Engine, Event, Failure, FailureKind, Family, Lines, LogLevel,
+    Options, RawValue, Recovery, Request, RequestId, ServerRequestId, Time,
+};
+use mcp_proto_std::{CallError, CallErrorKind, Program, Reply, arguments};
+use serde::Serialize;
+
+use crate::call::Call;
+use crate::driver::{Handle, Input, Machine, Sorted, Status, Step};
+use crate::host::Host;
+use crate::queue::Reports;
+
+/// Where a server is: a [`Program`] to start, or a `Remote` one over HTTP (feature `http`).
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Endpoint {
+    /// A program.
+    Program(Program),
+    /// A URL.
+    #[cfg(feature = "http")]
+    Remote(Box<crate::Remote>),
+}
+
+impl From<Program> for Endpoint {
+    fn from(program: Program) -> Self {
+        Self::Program(program)
+    }
+}
+
+#[cfg(feature = "http")]
+impl From<crate::Remote> for Endpoint {
+    fn from(remote: crate::Remote) -> Self {
+        Self::Remote(remote.into())
+    }
+}
+
+/// A client of one server, which tasks of the runtime drive. Clones are the same client; it closes when the last one is
+/// dropped.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use mcp_proto::Options;
+/// use mcp_proto_tokio::{Program, Session};
+/// use serde::{Deserialize, Serialize};
+///
+/// #[derive(Serialize)]
+/// struct Place {
+///     city: &'static str,
+/// }
+///
+/// #[derive(Deserialize)]
+/// struct Weather {
+///     temperature: f64,
+/// }
+///
+/// let session = Session::connect(Program::new("weather-server"), Options::new("my-host", "1.0")).await?;
+/// let weather: Weather = session.call_tool("weather", &Place { city: "Oslo" }).await?.to()?;
+/// println!("{}", weather.temperature);
+/// session.close().await;
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct Session(Arc<Handle<AnyClient>>);
+
+/// A client over one of the transports, as the only session of a hub would be.
+pub(crate) struct AnyClient {
+    client: Transported,
+    endpoint: Endpoint,
+}
+
+enum Transported {
+    Lines(Box<Client<Lines>>),
+    #[cfg(feature = "http")]
+    Http(Box<Client<mcp_proto::Http>>),
+}
+
+/// Runs this with the client, whatever its transport is.
+macro_rules! with {
+    ($this:expr, $client:ident => $body:expr) => {
+        match &mut $this.client {
+            Transported::Lines($client) => $body,
+            #[cfg(feature = "http")]
+            Transported::Http($client) => $body,
+        }
+    };
+}
+
+/// The only session.
+const ONLY: SessionHandle = SessionHandle::from_u64(0);
+
+impl Session {
+    /// Opens a client, in the context of a runtime. It need not be ready yet: requests wait for that.
+    ///
+    pub fn start(endpoint: impl Into<Endpoint>, host: impl Into<Host<Options>>) -> Self {
+        let (endpoint, Host { options, wiring }) = (endpoint.into(), host.into());
+        let seed = crate::seed();
+        let client = match &endpoint {
+            Endpoint::Program(_) => Transported::Lines(Box::new(Client::new(Lines::new(), options, seed))),
+            #[cfg(feature = "http")]
+            Endpoint::Remote(remote) => Transported::Http(Box::new(Client::new(remote.http.clone(), options, seed))),
+        };
+        let handle = Handle::start(AnyClient { client, endpoint }, wiring);
+        // A new client can be opened.
+        let _ = handle.command(|client, now| with!(client, client => client.open(now)));
+        Self(handle)
+    }
+
+    /// Opens a client, and waits until it is ready.
+    ///
+    /// # Errors
+    /// Why it cannot connect: it closed, or [`Reconnect::first`](mcp_proto::Reconnect::first) attempts failed.
+    pub async fn connect(endpoint: impl Into<Endpoint>, host: impl Into<Host<Options>>) -> Result<Self, Failure> {
+        let session = Self::start(endpoint, host);
+        session.ready().await?;
+        Ok(session)
+    }
+
+    /// Waits until it is ready; at once if it is.
+    ///
+    /// # Errors
+    /// It is parked or closed, and why.
+    pub async fn ready(&self) -> Result<(), Failure> {
+        match self.0.until(|status| *status != Status::Connecting).await {
+            Status::Connecting | Status::Ready => Ok(()),
+            Status::Parked(failure) | Status::Closed(Some(failure)) => Err(failure),
+            Status::Closed(None) => Err(Failure::new(FailureKind::Closed, "the client is closed")),
+        }
+    }
+
+    /// The current state.
+    pub fn status(&self) -> Status {
+        self.0.status()
+    }
+
+    /// Calls a tool. `arguments` is a value that serializes to a JSON object, such as a struct, a map or
+    /// `serde_json::json!`. Dropping the future cancels the call.
+    ///
+    /// # Errors
+    /// Why there is no result. A tool that fails has one: see [`Reply::is_error`].
+    pub async fn call_tool(&self, name: &str, arguments: &impl Serialize) -> Result<Reply, CallError> {
+        self.start_tool(name, arguments)?.await
+    }
+
+    /// Reads a resource.
+    ///
+    /// # Errors
+    /// Why there is no result.
+    pub async fn read_resource(&self, uri: &str) -> Result<Reply, CallError> {
+        self.start_call(("resources/read", uri), Ok(Request::read_resource(uri)))?.await
+    }
+
+    /// Gets a prompt.
+    ///
+    /// # Errors
+    /// Why there is no result.
+    pub async fn get_prompt<'a>(
+        &self,
+        name: &str,
+        arguments: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> Result<Reply, CallError> {
+        self.start_call(("prompts/get", name), Ok(Request::get_prompt(name, arguments)))?.await
+    }
+
+    /// Makes any request.
+    ///
+    /// # Errors
+    /// Why there is no result.
+    pub async fn request(&self, request: Request) -> Result<Reply, CallError> {
+        self.start_request(request)?.await
+    }
+
+    /// Starts a call of a tool, to get its progress while it runs.
+    ///
+    /// # Errors
+    /// It was refused, and nothing was sent.
+    pub fn start_tool(&self, name: &str, arguments: &impl Serialize) -> Result<Call, CallError> {
+        let request = self::arguments(arguments).map(|arguments| Request::call_tool(name, Some(&arguments)));
+        self.start_call(("tools/call", name), request)
+    }
+
+    /// Starts any request.
+    ///
+    /// # Errors
+    /// It was refused, and nothing was sent.
+    pub fn start_request(&self, request: Request) -> Result<Call, CallError> {
+        let method = request.method().to_owned();
+        self.start_call((&method, ""), Ok(request))
+    }
+
+    fn start_call(&self, name: (&str, &str), request: Result<Request, CallErrorKind>) -> Result<Call, CallError> {
+        self.0.call(name, |client, now| {
+            let started = request.and_then(|request| Ok(with!(client, client => client.request(now, request))?));
+            let call = started.map(|request| CallId::of_request(ONLY, request, None));
+            call.map_err(|kind| (client.engine().server_name().into(), kind))
+        })
+    }
+
+    /// What the server offers, as last listed. A copy is cheap, and does not change.
+    pub fn catalog(&self) -> Catalog {
+        self.inspect(|engine| engine.catalog().clone())
+    }
+
+    /// Reads from the client. The function must call nothing of this session.
+    pub fn inspect<T>(&self, read: impl FnOnce(&Engine) -> T) -> T {
+        self.0.read(|client| read(client.engine()))
+    }
+
+    /// The events from now on, except those that have another way: the ends of calls, their progress, and what the
+    /// server asks for.
+    pub fn events(&self) -> Reports<Event> {
+        Reports::of(self.0.subscribe())
+    }
+
+    /// Connects now, if it waits for the next attempt or is parked.
+    ///
+    /// # Errors
+    /// As of [`Client::open`].
+    pub fn open(&self) -> Result<(), CommandError> {
+        self.command(|client, now| with!(client, client => client.open(now)))?;
+        self.0.connects();
+        Ok(())
+    }
+
+    /// Sends a notification.
+    ///
+    /// # Errors
+    /// As of [`Client::notify`].
+    pub fn notify(&self, method: &str, params: Option<&RawValue>) -> Result<(), CommandError> {
+        self.command(|client, now| with!(client, client => client.notify(now, method.to_owned(), params)))
+    }
+
+    /// Subscribes to changes of a resource: [`Event::ResourceUpdated`].
+    ///
+    /// # Errors
+    /// As of [`Client::subscribe`].
+    pub fn subscribe(&self, uri: &str) -> Result<(), CommandError> {
+        self.command(|client, now| with!(client, client => client.subscribe(now, uri)))
+    }
+
+    /// Ends a subscription.
+    ///
+    /// # Errors
+    /// As of [`Client::unsubscribe`].
+    pub fn unsubscribe(&self, uri: &str) -> Result<(), CommandError> {
+        self.command(|client, now| with!(client, client => client.unsubscribe(now, uri)))
+    }
+
+    /// Sets the minimum severity of log messages: [`Event::Log`].
+    ///
+    /// # Errors
+    /// As of [`Client::set_log_level`].
+    pub fn set_log_level(&self, level: LogLevel) -> Result<(), CommandError> {
+        self.command(|client, now| with!(client, client => client.set_log_level(now, level)))
+    }
+
+    /// Replaces the roots, which the client answers requests of the server with.
+    ///
+    /// # Errors
+    /// As of [`Client::set_roots`].
+    pub fn set_roots(&self, roots: Vec<Root>) -> Result<(), CommandError> {
+        self.command(|client, now| with!(client, client => client.set_roots(now, roots)))
+    }
+
+    /// Requests a list again: [`Event::Refreshed`].
+    ///
+    /// # Errors
+    /// As of [`Client::refresh`].
+    pub fn refresh(&self, family: Family) -> Result<(), CommandError> {
+        self.command(|client, now| with!(client, client => client.refresh(now, family)))
+    }
+
+    fn command<T>(&self, command: impl FnOnce(&mut AnyClient, Time) -> T) -> T {
+        self.0.command(command)
+    }
+
+    /// Closes the client, and waits until its process and those that it started have ended, or its HTTP session was ended.
+    /// Calls end at once.
+    pub async fn close(&self) {
+        self.0.command(|client, now| client.close(now));
+        self.closed().await;
+    }
+
+    /// Waits until it is closed, and its processes have ended. Returns the failure, if it did not close on request.
+    pub async fn closed(&self) -> Option<Failure> {
+        match self.0.until(|status| matches!(status, Status::Closed(_))).await {
+            Status::Closed(failure) => failure,
+            Status::Connecting | Status::Ready | Status::Parked(_) => None,
+        }
+    }
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session").field("status", &self.status()).finish_non_exhaustive()
+    }
+}
+
+impl AnyClient {
+    fn engine(&self) -> &Engine {
+        match &self.client {
+            Transported::Lines(client) => client,
+            #[cfg(feature = "http")]
+            Transported::Http(client) => client,
+        }
+    }
+}
+
+/// Whom an event of a session is for.
+pub(crate) fn sort<E>(session: SessionHandle, event: Event, other: impl FnOnce(Event) -> E) -> Sorted<E> {
+    match event {
+        Event::Finished { request, outcome, .. } => {
+            Sorted::Finished(CallId::of_request(session, request, None), outcome)
+        }
+        Event::Progress { request, progress } => Sorted::Progress(session, request, progress),
+        Event::ServerRequest { id, method, params } => Sorted::Asked(session, id, method, params),
+        Event::ServerRequestEnded { id, .. } => Sorted::AskEnded(session, id),
+        Event::InputRequired { request, inputs } => Sorted::InputRequired(session, request, inputs),
+        Event::Unauthorized { request: Some(request), .. } => Sorted::Unauthorized(session, request),
+        event => Sorted::Other(other(event)),
+    }
+}
+
+/// Bytes of an event, about.
+pub(crate) fn weigh(event: &Event) -> usize {
+    match event {
+        Event::CatalogChanged { difference, .. } => weigh_difference(difference),
+        Event::Log { data, .. } => data.get().len(),
+        Event::Notification { method, params } => {
+            method.len().saturating_add(params.as_ref().map_or(0, |params| params.get().len()))
+        }
+        Event::Task { task, .. } => task.raw().get().len(),
+        Event::ResourceUpdated { uri } | Event::Subscription { uri, .. } => uri.len(),
+        Event::Quirk(quirk) => quirk.detail.len(),
+        _ => 0,
+    }
+}
+
+pub(crate) fn weigh_difference(difference: &Difference) -> usize {
+    let names = [&difference.added, &difference.removed, &difference.changed].into_iter().flatten();
+    names.fold(0, |sum, name| sum.saturating_add(name.len()).saturating_add(16))
+}
+
+fn step(action: Action) -> Option<Step<Event>> {
+    Some(match action {
+        Action::Open(connection) => Step::Open(ONLY, connection),
+        Action::Send(message) => Step::Send(ONLY, message),
+        Action::Shutdown(step) => Step::Shutdown(ONLY, step),
+        Action::Event(event) => Step::Event(event),
+        _ => return None,
+    })
+}
+
+#[cfg(feature = "http")]
+fn http_step(action: mcp_proto::binding::http::HttpAction) -> Option<Step<Event>> {
+    use mcp_proto::binding::http::HttpAction;
+
+    Some(match action {
+        HttpAction::Request(request) => Step::Request(ONLY, request),
+        HttpAction::Drop(exchange) => Step::Drop(ONLY, exchange),
+        HttpAction::Event(event) => Step::Event(event),
+        _ => return None,
+    })
+}
+
+impl Machine for AnyClient {
+    type Event = Event;
+
+    fn poll(&mut self) -> Option<Step<Event>> {
+        loop {
+            let step = match &mut self.client {
+                Transported::Lines(client) => step(client.poll()?),
+                #[cfg(feature = "http")]
+                Transported::Http(client) => http_step(client.poll()?),
+            };
+            if step.is_some() {
+                return step;
+            }
+        }
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        match &self.client {
+            Transported::Lines(client) => client.deadline(),
+            #[cfg(feature = "http")]
+            Transported::Http(client) => client.deadline(),
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        with!(self, client => client.handle_timeout(now));
+    }
+
+    fn is_closed(&self) -> bool {
+        match &self.client {
+            Transported::Lines(client) => client.is_closed(),
+            #[cfg(feature = "http")]
+            Transported::Http(client) => client.is_closed(),
+        }
+    }
+
+    fn close(&mut self, now: Time) {
+        // An error means that it is closed.
+        let _ = with!(self, client => client.close(now));
+    }
+
+    fn input(&mut self, now: Time, _: SessionHandle, input: Input<'_>) {
+        match (&mut self.client, input) {
+            (Transported::Lines(client), Input::Transport(connection, event)) => {
+                client.handle_transport(now, connection, event);
+            }
+            (Transported::Lines(client), Input::Bytes(connection, bytes)) => {
+                client.handle_bytes(now, connection, bytes);
+            }
+            #[cfg(feature = "http")]
+            (Transported::Http(client), Input::Http(exchange, piece)) => match piece {
+                crate::HttpPiece::Head(status, headers) => client.handle_head(now, exchange, *status, headers),
+                crate::HttpPiece::Body(chunk) => client.handle_body(now, exchange, chunk),
+                crate::HttpPiece::End => client.handle_end(now, exchange),
+                crate::HttpPiece::Failure(broken, why) => client.handle_failure(now, exchange, *broken, why),
+            },
+            #[cfg(feature = "http")]
+            (Transported::Lines(_), Input::Http(..))
+            | (Transported::Http(_), Input::Transport(..) | Input::Bytes(..)) => {}
+        }
+    }
+
+    fn server(&self, _: SessionHandle) -> Box<str> {
+        self.engine().server_name().into()
+    }
+
+    fn program(&self, _: SessionHandle) -> Option<Program> {
+        match &self.endpoint {
+            Endpoint::Program(program) => Some(program.clone()),
+            #[cfg(feature = "http")]
+            Endpoint::Remote(_) => None,
+        }
+    }
+
+    #[cfg(feature = "http")]
+    fn headers(&self, _: SessionHandle) -> http::HeaderMap {
+        match &self.endpoint {
+            Endpoint::Remote(remote) => remote.headers.clone(),
+            Endpoint::Program(_) => http::HeaderMap::new(),
+        }
+    }
+
+    fn cancel(&mut self, now: Time, call: CallId) {
+        if let Some(request) = call.request() {
+            // An error means that it has ended.
+            let _ = with!(self, client => client.cancel(now, request));
+        }
+    }
+
+    fn respond(&mut self, now: Time, ask: (SessionHandle, ServerRequestId), response: Result<&RawValue, ErrorObject>) {
+        let (_, id) = ask;
+        let refused = with!(self, client => client.respond(now, id, response));
+        if let Err(CommandError::ResultNotObject) = refused {
+            let error = ErrorObject::new(-32603, "the client failed to answer");
+            let _ = with!(self, client => client.respond(now, id, Err(error)));
+        }
+    }
+
+    fn provide(&mut self, now: Time, request: (SessionHandle, RequestId), responses: &[(Box<str>, Box<RawValue>)]) {
+        let (_, id) = request;
+        let responses = responses.iter().map(|(key, response)| (&**key, &**response));
+        if with!(self, client => client.provide(now, id, responses)).is_err() {
+            self.decline(now, request);
+        }
+    }
+
+    fn decline(&mut self, now: Time, (_, request): (SessionHandle, RequestId)) {
+        // An error means that it waits for nothing any more.
+        let _ = with!(self, client => client.decline(now, request));
+    }
+
+    fn status(event: &Event) -> Option<Status> {
+        Some(match event {
+            Event::Ready => Status::Ready,
+            Event::Down { next: Recovery::Parked { authorizing: false, .. }, failure } => {
+                Status::Parked(failure.clone())
+            }
+            Event::Down { .. } => Status::Connecting,
+            Event::Closed { cause: Cause::Failed(failure) } => Status::Closed(Some(failure.clone())),
+            Event::Closed { .. } => Status::Closed(None),
+            _ => return None,
+        })
+    }
+
+    fn sort(event: Event) -> Sorted<Event> {
+        sort(ONLY, event, |event| event)
+    }
+
+    fn weigh(event: &Event) -> usize {
+        weigh(event)
+    }
+}

@@ -1,0 +1,140 @@
+//! Sessions and hubs over HTTP: `drivers/tests/server.py`.
+#![cfg(all(unix, feature = "http"))]
+#![allow(missing_docs, clippy::panic, clippy::unwrap_used, reason = "tests")]
+
+use std::time::Duration;
+
+use mcp_proto::host::config::Document;
+use mcp_proto::host::hub::HubOptions;
+use mcp_proto::{Options, Request};
+use mcp_proto_tokio::{CallErrorKind, Elicited, Host, Hub, Piece, Process, Program, Remote, Session};
+use serde_json::json;
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+
+/// Long enough for a machine that is busy.
+const PATIENCE: Duration = Duration::from_secs(60);
+const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/server.py");
+
+struct Server {
+    _process: Process,
+    output: mpsc::Receiver<Piece>,
+    url: String,
+}
+
+impl Server {
+    async fn start() -> Self {
+        let (sender, output) = mpsc::channel(16);
+        let process = Process::start(&Program::new("python3").args([SCRIPT, "http"]), move |piece| {
+            let sender = sender.clone();
+            async move { drop(sender.send(piece).await) }
+        });
+        let mut server = Self { _process: process.unwrap(), output, url: String::new() };
+        server.url = format!("http://127.0.0.1:{}/mcp", server.line().await);
+        server
+    }
+
+    /// A line of its output.
+    async fn line(&mut self) -> String {
+        let mut line = Vec::new();
+        while !line.ends_with(b"\n") {
+            match timeout(PATIENCE, self.output.recv()).await.unwrap() {
+                Some(Piece::Output(bytes)) => line.extend(bytes),
+                other => panic!("{other:?}"),
+            }
+        }
+        String::from_utf8(line).unwrap().trim().to_owned()
+    }
+
+    fn remote(&self) -> Remote {
+        Remote::new(&self.url).unwrap().header("x-key", "hush").unwrap()
+    }
+}
+
+fn options() -> Options {
+    let mut options = Options::new("test", "1.0");
+    options.server = "docs".into();
+    options
+}
+
+#[tokio::test]
+async fn a_session_over_http_is_ended_at_the_server() {
+    let mut server = Server::start().await;
+    let session = Session::connect(server.remote(), options()).await.unwrap();
+    assert_eq!(session.call_tool("echo", &json!({"message": "hi"})).await.unwrap().text(), "hi");
+    let call = session.start_tool("count", &json!({"to": 3, "pause": 0.15})).unwrap();
+    let mut progress = call.progress();
+    assert_eq!(call.await.unwrap().text(), "counted");
+    assert!(progress.next().await.is_some());
+    session.close().await;
+    assert_eq!(server.line().await, "deleted one");
+}
+
+#[tokio::test]
+async fn requests_of_the_server_are_answered_over_http() {
+    let server = Server::start().await;
+    let host = Host::new(options()).elicitation(|_| async { Elicited::Decline });
+    let session = Session::connect(server.remote(), host).await.unwrap();
+    assert_eq!(session.call_tool("ask", &json!({})).await.unwrap().text(), r#"{"action": "decline"}"#);
+}
+
+#[tokio::test]
+async fn a_call_that_is_dropped_ends_its_exchange() {
+    let server = Server::start().await;
+    let session = Session::connect(server.remote(), options()).await.unwrap();
+    assert!(timeout(Duration::from_millis(200), session.call_tool("wait", &json!({}))).await.is_err());
+    let cancelled = async { while session.call_tool("cancelled", &json!({})).await.unwrap().text() == "[]" {} };
+    timeout(PATIENCE, cancelled).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_server_that_refuses_or_cannot_be_reached_is_a_failure() {
+    let server = Server::start().await;
+    let remote = Remote::new(&server.url).unwrap();
+    assert!(!format!("{:?}", server.remote()).contains("hush"));
+    let failure = timeout(PATIENCE, Session::connect(remote, options())).await.unwrap().unwrap_err();
+    assert!(failure.message.contains("403"), "{failure}");
+    let mut options = options();
+    options.reconnect = None;
+    let failure = Session::connect(Remote::new("http://127.0.0.1:1/mcp").unwrap(), options).await.unwrap_err();
+    assert!(failure.message.to_lowercase().contains("connect"), "{failure}");
+}
+
+#[tokio::test]
+async fn a_hub_has_servers_over_stdio_and_http() {
+    let mut server = Server::start().await;
+    let Document(configuration) = serde_json::from_value(json!({"mcpServers": {
+        "local": {"command": "python3", "args": [SCRIPT], "env": {"PATH": std::env::var("PATH").unwrap()}},
+        "remote": {"url": server.url, "headers": {"x-key": "hush"}},
+        "broken": {"command": "/nonexistent/server"},
+    }}))
+    .unwrap();
+    let host = Host::new(HubOptions::new(Options::new("test", "1.0")))
+        .elicitation(|ask| async move { Elicited::Accept(json!({"server": &*ask.server})) });
+    let hub = Hub::start(configuration, host).unwrap();
+    timeout(PATIENCE, hub.settled()).await.unwrap();
+    assert_eq!(hub.inspect(|hub| hub.functions().filter(|(_, function)| function.name.ends_with("_echo")).count()), 2);
+    for server in ["local", "remote"] {
+        let name = |tool| format!("mcp_{server}_{tool}");
+        let reply = hub.call(&name("echo"), &json!({"message": "hi"})).await.unwrap();
+        assert_eq!(reply.text(), "hi");
+        assert!(hub.call(&name("ask"), &json!({})).await.unwrap().text().contains(server));
+        let read = hub.request(server, Request::read_resource("test:a")).await.unwrap();
+        assert!(read.raw().get().contains("the content"));
+    }
+    let call = hub.start_call("mcp_local_count", &json!({"to": 3, "pause": 0.15})).unwrap();
+    let mut progress = call.progress();
+    assert_eq!(call.await.unwrap().text(), "counted");
+    assert!(progress.next().await.is_some());
+    assert!(timeout(Duration::from_millis(50), hub.call("mcp_local_wait", &json!({}))).await.is_err());
+    assert_ne!(hub.call("mcp_local_cancelled", &json!({})).await.unwrap().text(), "[]");
+    for server in ["broken", "none"] {
+        let read = Request::read_resource("test:a").timeout(Duration::from_millis(50));
+        let error = hub.request(server, read).await.unwrap_err();
+        assert!(error.to_string().starts_with(&format!("`resources/read` at {server}: ")), "{error}");
+    }
+    let error = hub.call("mcp_none_echo", &json!({})).await.unwrap_err();
+    assert!(matches!(error.kind, CallErrorKind::Hub(_)), "{error}");
+    hub.close().await;
+    assert_eq!(server.line().await, "deleted one");
+}

@@ -1,0 +1,290 @@
+//! Sessions with real processes: `drivers/tests/server.py`.
+#![cfg(unix)]
+#![allow(missing_docs, clippy::panic, clippy::unwrap_used, reason = "tests")]
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use mcp_proto::jsonrpc::ErrorObject;
+use mcp_proto::{Event, FailureKind, Options, Outcome, Request, ServerMethod, ShutdownStep};
+use mcp_proto_tokio::{CallErrorKind, Elicited, Host, Piece, Process, Program, Session, Status};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tokio::time::{sleep, timeout};
+
+/// Long enough for a machine that is busy.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn server() -> Program {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/server.py");
+    Program::new("python3").arg(script)
+}
+
+fn options() -> Options {
+    let mut options = Options::new("test", "1.0");
+    options.server = "docs".into();
+    options
+}
+
+async fn connect() -> Session {
+    Session::connect(server(), options()).await.unwrap()
+}
+
+#[derive(Deserialize)]
+struct Echo {
+    message: String,
+    pid: u32,
+}
+
+async fn pid(session: &Session) -> u32 {
+    session.call_tool("echo", &json!({})).await.unwrap().to::<Echo>().unwrap().pid
+}
+
+fn is_alive(pid: u32) -> bool {
+    let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // A zombie waits for its parent, which is the system's first process for a descendant.
+    assert!(Path::new("/proc/self/stat").exists(), "this test requires /proc");
+    !state.is_empty() && !state.contains(") Z ")
+}
+
+async fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    let waiting = async {
+        while !condition() {
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    assert!(timeout(PATIENCE, waiting).await.is_ok(), "{what}");
+}
+
+#[tokio::test]
+async fn arguments_and_results_have_types() {
+    #[derive(Serialize)]
+    struct Message {
+        message: &'static str,
+    }
+
+    let session = connect().await;
+    assert_eq!(session.catalog().tools().next().unwrap().name, "echo");
+    let reply = session.call_tool("echo", &Message { message: "hi" }).await.unwrap();
+    assert_eq!((reply.text().as_str(), reply.to::<Echo>().unwrap().message.as_str()), ("hi", "hi"));
+    assert!(session.call_tool("fail", &json!({})).await.unwrap().is_error());
+    let read = session.read_resource("test:a").await.unwrap();
+    assert!(read.raw().get().contains("the content"));
+    let prompt = session.get_prompt("greet", [("who", "Ada")]).await.unwrap();
+    assert!(prompt.raw().get().contains("hello, Ada"));
+    session.close().await;
+    assert_eq!(session.status(), Status::Closed(None));
+    let error = session.call_tool("echo", &json!({})).await.unwrap_err();
+    assert!(matches!(error.kind, CallErrorKind::Refused(_)), "{error}");
+}
+
+#[tokio::test]
+async fn calls_run_at_the_same_time() {
+    let session = connect().await;
+    let slow = session.start_tool("wait", &json!({})).unwrap();
+    assert_eq!(session.call_tool("echo", &json!({"message": "hi"})).await.unwrap().text(), "hi");
+    session.close().await;
+    let error = timeout(PATIENCE, slow).await.unwrap().unwrap_err();
+    assert!(error.to_string().starts_with("`tools/call wait` at docs: "), "{error}");
+}
+
+#[tokio::test]
+async fn an_error_names_the_server_the_tool_and_the_reason() {
+    let session = connect().await;
+    let error = session.call_tool("nothing", &json!({})).await.unwrap_err();
+    assert_eq!(error.to_string(), "`tools/call nothing` at docs: no such method (-32601)");
+    let wait = Request::call_tool("wait", None).timeout(Duration::from_millis(50));
+    let error = session.request(wait).await.unwrap_err();
+    assert!(error.to_string().contains("neither a result nor progress within the timeout"), "{error}");
+    let error = session.call_tool("die", &json!({})).await.unwrap_err();
+    assert!(matches!(error.kind, CallErrorKind::Ended(Outcome::Unknown)), "{error}");
+    // It was started again.
+    assert_eq!(session.call_tool("echo", &json!({"message": "there"})).await.unwrap().text(), "there");
+}
+
+#[tokio::test]
+async fn a_failure_has_the_last_words_of_the_server() {
+    let mut options = options();
+    options.reconnect = None;
+    let failure = Session::connect(server().arg("exit"), options.clone()).await.unwrap_err();
+    assert!(failure.message.contains("the key is missing"), "{failure}");
+    let failure = Session::connect(Program::new("/nonexistent/server"), options).await.unwrap_err();
+    assert_eq!(failure.kind, FailureKind::Spawn);
+    assert!(failure.message.contains("/nonexistent/server"), "{failure}");
+}
+
+#[tokio::test]
+async fn a_session_that_gave_up_says_so_and_can_be_opened_again() {
+    let session = Session::start(Program::new("/nonexistent/server"), options());
+    assert_eq!(session.ready().await.unwrap_err().kind, FailureKind::Spawn);
+    assert!(matches!(session.status(), Status::Parked(_)));
+    session.open().unwrap();
+    assert_eq!(session.ready().await.unwrap_err().kind, FailureKind::Spawn);
+    session.close().await;
+}
+
+#[tokio::test]
+async fn progress_is_a_stream_that_ends_with_the_call() {
+    let session = connect().await;
+    let call = session.start_tool("count", &json!({"to": 3, "pause": 0.15})).unwrap();
+    let mut progress = call.progress();
+    let steps = tokio::spawn(async move {
+        let mut steps = Vec::new();
+        while let Some(step) = progress.next().await {
+            steps.extend(step.progress());
+        }
+        steps
+    });
+    assert_eq!(call.await.unwrap().text(), "counted");
+    let steps = timeout(PATIENCE, steps).await.unwrap().unwrap();
+    assert!(!steps.is_empty() && steps.is_sorted(), "{steps:?}");
+}
+
+#[tokio::test]
+async fn a_call_that_is_dropped_is_cancelled() {
+    let session = connect().await;
+    assert!(timeout(Duration::from_millis(50), session.call_tool("wait", &json!({}))).await.is_err());
+    assert_ne!(session.call_tool("cancelled", &json!({})).await.unwrap().text(), "[]");
+}
+
+#[tokio::test]
+async fn requests_of_the_server_are_answered_by_handlers() {
+    let host = Host::new(options())
+        .elicitation(|ask| async move {
+            let message = ask.params::<Value>().unwrap()["message"].to_string();
+            sleep(Duration::from_millis(10)).await;
+            Elicited::Accept(json!({"name": format!("{message} {}", ask.server)}))
+        })
+        .sampling(|ask| async move {
+            assert_eq!(ask.method, ServerMethod::Sampling);
+            Err(ErrorObject::new(-1, "there is no model"))
+        });
+    let session = Session::connect(server(), host).await.unwrap();
+    let answer = session.call_tool("ask", &json!({})).await.unwrap().text();
+    assert_eq!(answer, r#"{"action": "accept", "content": {"name": "\"who?\" docs"}}"#);
+    let answer = session.call_tool("sample", &json!({})).await.unwrap().text();
+    assert!(answer.contains("there is no model"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_handler_that_panics_answers_with_an_error() {
+    let host = Host::new(options()).elicitation(|_| async { panic!("a test") });
+    let session = Session::connect(server(), host).await.unwrap();
+    let answer = session.call_tool("ask", &json!({})).await.unwrap().text();
+    assert!(answer.contains("the client failed to answer"), "{answer}");
+}
+
+#[tokio::test]
+async fn events_go_to_each_stream() {
+    let session = connect().await;
+    let (mut events, mut others) = (session.events(), session.events());
+    session.call_tool("add-tool", &json!({})).await.unwrap();
+    for events in [&mut events, &mut others] {
+        let changed = async {
+            while let Some(event) = events.next().await {
+                if let Event::CatalogChanged { difference, .. } = event {
+                    return difference.added;
+                }
+            }
+            panic!("the events ended");
+        };
+        assert_eq!(timeout(PATIENCE, changed).await.unwrap(), ["added".into()]);
+    }
+    session.close().await;
+    while events.next().await.is_some() {}
+    assert!(session.events().next().await.is_none());
+}
+
+#[tokio::test]
+async fn the_end_of_a_session_is_the_end_of_all_its_processes() {
+    for is_dropped in [true, false] {
+        let session = connect().await;
+        let pid = pid(&session).await;
+        let helper = session.call_tool("helper", &json!({})).await.unwrap().text().parse().unwrap();
+        assert!(is_alive(pid) && is_alive(helper));
+        if is_dropped {
+            drop(session);
+        } else {
+            session.close().await;
+            assert!(!is_alive(pid));
+        }
+        until("a process is left", || !is_alive(pid) && !is_alive(helper)).await;
+    }
+}
+
+#[test]
+fn the_end_of_the_runtime_is_the_end_of_all_processes() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let session = runtime.block_on(connect());
+    let pid = runtime.block_on(pid(&session));
+    drop(runtime);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(until("the process is left", || !is_alive(pid)));
+    drop(session);
+}
+
+#[tokio::test]
+async fn a_stubborn_process_is_killed() {
+    let mut options = options();
+    options.timeouts.grace = Duration::from_millis(50);
+    let session = Session::connect(server().arg("stubborn"), options).await.unwrap();
+    let pid = pid(&session).await;
+    session.close().await;
+    assert!(!is_alive(pid));
+}
+
+#[tokio::test]
+async fn standard_error_is_passed_on_and_never_blocks_the_server() {
+    let came = Arc::new(Mutex::new(Vec::new()));
+    let sink = Arc::clone(&came);
+    let program = server().stderr(move |piece| sink.lock().unwrap().extend_from_slice(piece));
+    let session = Session::connect(program, options()).await.unwrap();
+    session.call_tool("errors", &json!({"size": 300_000})).await.unwrap();
+    until("standard error", || came.lock().unwrap().len() == 300_001).await;
+}
+
+fn start(program: &Program) -> (Process, mpsc::Receiver<Piece>) {
+    let (sender, pieces) = mpsc::channel(16);
+    let process = Process::start(program, move |piece| {
+        let sender = sender.clone();
+        async move { drop(sender.send(piece).await) }
+    });
+    (process.unwrap(), pieces)
+}
+
+#[tokio::test]
+async fn a_process_that_reads_nothing_is_ended() {
+    let (mut process, mut pieces) = start(&server().arg("deaf"));
+    let line = [vec![b'x'; 1 << 16], vec![b'\n']].concat();
+    for _ in 0..1100 {
+        process.send(&line);
+    }
+    let closed = timeout(PATIENCE, pieces.recv()).await.unwrap();
+    let Some(Piece::Closed { why }) = closed else { panic!("{closed:?}") };
+    assert!(why.contains("it does not read its input: 1024 messages wait"), "{why}");
+}
+
+#[tokio::test]
+async fn a_process_that_exits_while_a_helper_holds_its_output_is_closed() {
+    let (_process, mut pieces) = start(&Program::new("sh").args(["-c", "sleep 1000 & echo $!; exit 7"]));
+    let output = timeout(PATIENCE, pieces.recv()).await.unwrap();
+    let Some(Piece::Output(bytes)) = output else { panic!("{output:?}") };
+    let helper = String::from_utf8(bytes).unwrap().trim().parse().unwrap();
+    let closed = timeout(PATIENCE, pieces.recv()).await.unwrap();
+    let Some(Piece::Closed { why }) = closed else { panic!("{closed:?}") };
+    assert_eq!(why, "exit status: 7");
+    until("the helper is left", || !is_alive(helper)).await;
+}
+
+#[tokio::test]
+async fn steps_of_a_shutdown_end_a_process() {
+    for step in [ShutdownStep::CloseInput, ShutdownStep::Terminate, ShutdownStep::Kill] {
+        let (mut process, mut pieces) = start(&Program::new("cat"));
+        process.send(b"a\n");
+        assert!(matches!(pieces.recv().await, Some(Piece::Output(bytes)) if bytes == b"a\n"));
+        process.shut_down(step);
+        assert!(matches!(pieces.recv().await, Some(Piece::Closed { .. })), "{step:?}");
+    }
+}
