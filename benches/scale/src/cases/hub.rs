@@ -35,7 +35,7 @@ pub fn cases() -> Vec<Case> {
         Case::new("hub-configured-again", 1_000, hub_configured_again).at_most(64 << 10),
         Case::new("hub-configured-anew", 1_000, hub_configured_anew).at_most(256 << 10),
         // As many events as `output` allows.
-        Case::new("hub-started-again", 1_000, hub_started_again).at_most(4096 * 256),
+        Case::new("hub-started-again", 1_000, hub_started_again).at_most(4096 * 320),
         Case::new("hub-input-unpolled", 2_000, hub_input_unpolled).at_most(4096 * 320),
         Case::new("saved-items", 250, saved_items),
         Case::new("saved-servers", 50, saved_servers),

@@ -796,7 +796,8 @@ fn log_messages(n: usize) -> Cost {
     measure(n * text[0].len(), || {
         for line in &text {
             peer.say(line);
-            assert_eq!(peer.drain(), 1);
+            // Those beyond the limit of a second are left out.
+            assert!(peer.drain() <= 1);
         }
     })
 }
