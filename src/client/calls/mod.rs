@@ -54,6 +54,9 @@ pub(super) fn request(core: &mut Core, now: Time, request: Request) -> Result<Re
         if !core.options.capabilities.tasks {
             return Err(CommandError::NotDeclared { capability: "tasks".into() });
         }
+        if task.is_empty() || task.len() > task::LONGEST_ID {
+            return Err(CommandError::InvalidTaskId { limit: task::LONGEST_ID });
+        }
         if core.requests.with_task(&task).is_some() {
             return Err(CommandError::TaskFollowed);
         }
