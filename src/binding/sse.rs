@@ -363,11 +363,11 @@ impl Decoder {
 
     /// The stream ended: the event that no blank line ended, whose last line may have no end either.
     #[cfg(feature = "http")]
-    pub(crate) fn finish(mut self) -> Option<Vec<u8>> {
+    pub(crate) fn finish(&mut self) -> Option<Vec<u8>> {
         if let Place::Colon(field) | Place::Value(field) = self.place {
             self.end_value(field, &mut |_| {});
         }
-        (!self.cut && !self.data.is_empty()).then_some(self.data)
+        (!self.cut && !self.data.is_empty()).then(|| mem::take(&mut self.data))
     }
 
     fn end_line(&mut self, ending: u8) {

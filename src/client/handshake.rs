@@ -430,7 +430,10 @@ fn is_implied(core: &Core, id: u64) -> bool {
     let Some(open) = core.requests.get(id) else { return false };
     let capability = if let Purpose::List { family, .. } = &open.purpose {
         Some(family.capability())
-    } else if let Purpose::Call(call) = &open.purpose {
+    } else if let Purpose::Call(call) = &open.purpose
+        // A server answers so for a tool that it does not know, or passes on what the one behind it answers.
+        && !open.purpose.is_tool_call()
+    {
         Capability::needed_for(&call.request.method)
     } else {
         None

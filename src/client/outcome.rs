@@ -215,6 +215,12 @@ pub enum CommandError {
     /// The result of a server request or of a required input is not a JSON object.
     #[error("the result must be a JSON object")]
     ResultNotObject,
+    /// The id of the task to resume is empty or too long.
+    #[error("the id of a task has between 1 and {limit} bytes")]
+    InvalidTaskId {
+        /// Maximum bytes of an id.
+        limit: usize,
+    },
     /// Another request follows the task already.
     #[error("another request follows the task already")]
     TaskFollowed,

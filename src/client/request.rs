@@ -148,7 +148,7 @@ impl Request {
     /// The task is polled, its input is asked for, and the request ends with the result of the call, as the call's own
     /// request does (specification of the extension `io.modelcontextprotocol/tasks`, Task Polling; 2025-11-25, "Tasks").
     ///
-    /// [`ClientCapabilities::tasks`](crate::ClientCapabilities::tasks) has to be set. Cancelling the request cancels the task.
+    /// [`ClientCapabilities::tasks`](crate::ClientCapabilities::tasks) has to be set, and the id has 1 to 1,024 bytes. Cancelling the request cancels the task.
     /// With parameters of its own it is a plain `tasks/get`, which ends with its response.
     pub fn resume_task(id: &str) -> Self {
         let params = object(|params| {

@@ -40,6 +40,8 @@ pub(super) struct RequestTable {
     /// `None` while no call runs as a task.
     tasks: Option<Box<Tasks>>,
     settled: Settled,
+    /// The newest id when the server last sent a request on a pipe, which does not say what it is for.
+    asked: u64,
 }
 
 /// Whether the request is encoded, and may have an exchange.
@@ -420,6 +422,16 @@ impl RequestTable {
             self.set_deadline(id, Some(deadline));
         }
         Some((handle, due))
+    }
+
+    /// The server sent a request that any request in flight may have led to.
+    pub(super) const fn mark_asked(&mut self) {
+        self.asked = self.ids.last();
+    }
+
+    /// Whether the server may have begun to run the call: it reported progress, or sent a request after the call was made.
+    pub(super) fn may_have_begun(&self, id: u64) -> bool {
+        id <= self.asked || self.call(id).is_some_and(|call| call.progress_reported_at.is_some())
     }
 
     /// Which bound on its time a request with a passed deadline has reached.

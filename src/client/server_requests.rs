@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use super::core::{Backlog, Core, Signals};
 use super::inputs::{Asking, Defaults, REJECTED, Reaction, judge};
-use super::{CommandError, Event, FailureKind, Outgoing, Output, RequestId, ServerMethod, ServerRequestId};
+use super::{CommandError, Event, FailureKind, Outgoing, Output, RequestId, ServerMethod, ServerRequestId, Wire};
 use crate::jsonrpc::{ErrorObject, Json, Object, PeerId};
 use crate::machine::link;
 use crate::protocol::{Root, method};
@@ -154,6 +154,9 @@ impl ServerRequests {
         method: &str,
         params: Option<&RawValue>,
     ) -> Signals {
+        if core.wire == Wire::Pipe && method != method::PING {
+            core.requests.mark_asked();
+        }
         let of = core.exchange.and_then(|id| core.handle_of(id.get()));
         let defaults = match method {
             method::ELICITATION if core.options.form_defaults => Defaults::read(params),

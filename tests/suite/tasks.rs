@@ -412,6 +412,20 @@ fn polls_of_a_task_whose_user_is_asked_survive_silence_and_the_connection() {
 }
 
 #[test]
+fn a_task_with_an_empty_or_long_id_is_not_resumed() {
+    let mut host = modern();
+    for id in [String::new(), "x".repeat(1025)] {
+        let refused = host.session.request(host.now, Request::resume_task(&id));
+        assert_eq!(refused, Err(CommandError::InvalidTaskId { limit: 1024 }));
+    }
+    host.collect();
+    assert!(host.take_sent().is_empty());
+    let longest = "x".repeat(1024);
+    let (_, poll) = start(&mut host, Request::resume_task(&longest));
+    assert_eq!(poll["params"]["taskId"], json!(longest));
+}
+
+#[test]
 fn a_task_of_an_earlier_run_is_resumed_by_its_id() {
     let mut host = modern();
     let (id, poll) = start(&mut host, Request::resume_task("t-1"));

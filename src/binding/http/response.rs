@@ -330,9 +330,9 @@ impl Http {
 
     /// The stream of an exchange that was removed ended regularly: an event that no blank line ended counts if it is a whole
     /// message. Returns whether the exchange is settled by it.
-    fn finish_stream(&mut self, engine: &mut Engine, it: &Exchange) -> bool {
-        let Reply::Events(events) = &it.reply else { return false };
-        let Some(data) = events.decoder.clone().finish() else { return false };
+    fn finish_stream(&mut self, engine: &mut Engine, it: &mut Exchange) -> bool {
+        let Reply::Events(events) = &mut it.reply else { return false };
+        let Some(data) = events.decoder.finish() else { return false };
         let decoded = engine.decode(&data);
         if !is_message(&decoded) {
             return false;
@@ -465,14 +465,14 @@ const fn label_detail(labelled: Option<Kind>, kind: Kind) -> &'static str {
 
 impl Http {
     /// Takes the end of a response, or the failure of an exchange.
-    pub(super) fn ended(&mut self, engine: &mut Engine, it: Box<Exchange>, failure: Option<Broken>, why: &str) {
+    pub(super) fn ended(&mut self, engine: &mut Engine, mut it: Box<Exchange>, failure: Option<Broken>, why: &str) {
         let end = match failure {
             None => End::Complete,
             // An exchange whose response began has reached the server, whatever the failure.
             Some(Broken::Unreachable) if it.status == 0 => End::Unreached,
             Some(Broken::Unreachable | Broken::Midway) => End::Broke,
         };
-        if end != End::Complete || !self.finish_stream(engine, &it) {
+        if end != End::Complete || !self.finish_stream(engine, &mut it) {
             self.end(engine, it, end, failure.map(|_| why));
         }
     }

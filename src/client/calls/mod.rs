@@ -54,6 +54,9 @@ pub(super) fn request(core: &mut Core, now: Time, request: Request) -> Result<Re
         if !core.options.capabilities.tasks {
             return Err(CommandError::NotDeclared { capability: "tasks".into() });
         }
+        if task.is_empty() || task.len() > task::LONGEST_ID {
+            return Err(CommandError::InvalidTaskId { limit: task::LONGEST_ID });
+        }
         if core.requests.with_task(&task).is_some() {
             return Err(CommandError::TaskFollowed);
         }
@@ -308,9 +311,11 @@ pub(super) fn on_expired(core: &mut Core, id: u64) {
     }
 }
 
-/// The server refused a request because of its version or era. Returns whether it is sent again after the new handshake.
+/// The server refused a request because of its version or era. Returns whether it is sent again after the new handshake:
+/// once, unless the call may have begun to run.
 pub(super) fn on_version_refused(core: &mut Core, id: u64) -> bool {
-    let is_resent = core.requests.call(id).is_some_and(|call| !is_expired_again(call));
+    let is_refused = |call: &Call| call.task.is_some() || !core.requests.may_have_begun(id);
+    let is_resent = core.requests.call(id).is_some_and(|call| !is_expired_again(call) && is_refused(call));
     if is_resent {
         step(core, id, Input::VersionRefused);
     }

@@ -24,7 +24,7 @@ use crate::text::excerpt;
 const SHORTEST_POLL: Duration = Duration::from_millis(100);
 
 /// Maximum bytes of a task's id.
-const LONGEST_ID: usize = 1024;
+pub(super) const LONGEST_ID: usize = 1024;
 
 /// What a task's state becomes by a report of the server, and what goes with it.
 struct Change {

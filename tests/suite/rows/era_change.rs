@@ -128,27 +128,94 @@ fn a_server_that_repeats_such_errors_gets_no_further_handshake() {
 
 #[test]
 fn unknown_methods_in_a_row_make_one_new_handshake() {
+    let capabilities = json!({"tools": {}, "prompts": {}});
+    let prompts = || json!({"prompts": [{"name": "p"}]});
+    let get = |host: &mut Host| {
+        let id = host.session.request(host.now, Request::get_prompt("p", [])).unwrap();
+        host.collect();
+        (id, host.take_one())
+    };
     for (doubts, code) in [(2, -32601), (1, -32022), (2, -32022)] {
-        let mut host = ready(reconnecting(options()), &mut old());
+        let old = Server::legacy(capabilities.clone()).result("tools/list", tools(&["a"]));
+        let mut host = ready(reconnecting(options()), &mut old.result("prompts/list", prompts()));
         for _ in 0..doubts {
-            let (id, sent) = call(&mut host);
+            let (id, sent) = get(&mut host);
             refuse(&mut host, &sent, -32601, "Method not found");
             assert!(matches!(host.result_of(id), Outcome::Error(_)));
         }
-        let (_, sent) = call(&mut host);
-        reply(&mut host, &sent, json!({}));
+        let (_, sent) = get(&mut host);
+        reply(&mut host, &sent, json!({"messages": []}));
         for _ in 0..doubts {
-            let (_, sent) = call(&mut host);
+            let (_, sent) = get(&mut host);
             refuse(&mut host, &sent, -32601, "Method not found");
         }
         assert!(host.is_ready(), "a response in between shows that the server is the same");
-        let (id, sent) = call(&mut host);
+        let (id, sent) = get(&mut host);
         refuse(&mut host, &sent, code, "gone");
         assert_eq!(host.quirks(), [QuirkKind::EraChanged]);
-        reopen(&mut host, &mut new());
+        let mut server = Server::modern(capabilities.clone())
+            .result("tools/list", tools(&["a"]))
+            .result("prompts/list", prompts())
+            .result("prompts/get", json!({"messages": []}));
+        reopen(&mut host, &mut server);
         assert_eq!(era(&host), Some(Era::Modern));
         assert!(matches!(host.result_of(id), Outcome::Result(_)));
     }
+}
+
+/// A server may answer so for an unknown tool, or pass on the answer of a server behind it.
+#[test]
+fn unknown_tools_in_a_row_make_no_new_handshake() {
+    let mut host = ready(reconnecting(options()), &mut old());
+    for _ in 0..5 {
+        let (id, sent) = call(&mut host);
+        refuse(&mut host, &sent, -32601, "Unknown tool");
+        assert!(matches!(host.result_of(id), Outcome::Error(_)));
+    }
+    assert!(host.is_ready() && host.quirks().is_empty());
+}
+
+/// The call of a backend may be what the error belongs to.
+#[test]
+fn a_call_that_may_have_begun_is_not_sent_again() {
+    let progress = |sent: &Value| {
+        let token = &sent["params"]["_meta"]["progressToken"];
+        json!({"method": "notifications/progress", "params": {"progressToken": token, "progress": 1}})
+    };
+    let roots = |_: &Value| json!({"id": "r-1", "method": "roots/list"});
+    let signs: [&dyn Fn(&Value) -> Value; 2] = [&progress, &roots];
+    for code in MODERN_ERRORS {
+        for sign in signs {
+            let mut host = ready(reconnecting(options()), &mut old());
+            let (id, sent) = call(&mut host);
+            let mut message = sign(&sent);
+            message["jsonrpc"] = json!("2.0");
+            host.receive(message);
+            host.take_sent();
+            refuse(&mut host, &sent, code, "the backend does not know step 2");
+            assert!(matches!(host.result_of(id), Outcome::Error(_)));
+            assert_eq!(host.quirks(), [QuirkKind::EraChanged]);
+            let mut server = new();
+            reopen(&mut host, &mut server);
+            assert_eq!(server.received("tools/call"), 0);
+        }
+    }
+}
+
+#[test]
+fn a_ping_is_no_sign_that_a_call_has_begun() {
+    let mut host = ready(reconnecting(options()), &mut old());
+    // What the server asked for before the call was made does not belong to it.
+    host.receive(json!({"jsonrpc": "2.0", "id": "r-1", "method": "roots/list"}));
+    host.take_sent();
+    let (id, sent) = call(&mut host);
+    host.receive(json!({"jsonrpc": "2.0", "id": "p-1", "method": "ping"}));
+    host.take_sent();
+    refuse(&mut host, &sent, -32022, "upgraded");
+    let mut server = new();
+    reopen(&mut host, &mut server);
+    assert!(matches!(host.result_of(id), Outcome::Result(_)));
+    assert_eq!(server.received("tools/call"), 1);
 }
 
 #[test]
