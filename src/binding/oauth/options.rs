@@ -168,6 +168,15 @@ impl OAuthOptions {
         client.issuer.as_deref().or(self.tolerance.issuer.as_deref())
     }
 
+    /// The authorization server that the embedder's assertion belongs to, if there is one and it is named.
+    pub(crate) fn issuer_of_assertion(&self) -> Option<&str> {
+        match (&self.flow, self.registered.first()) {
+            (Flow::JwtBearer(_), Some(client)) => self.issuer_of(client),
+            (Flow::JwtBearer(_), None) => self.tolerance.issuer.as_deref(),
+            (Flow::User | Flow::ClientCredentials | Flow::Enterprise(_), _) => None,
+        }
+    }
+
     /// The signature of a key in memory.
     #[cfg(feature = "sign")]
     pub(super) fn signature(&self, key: SignKey, input: &str) -> Option<Vec<u8>> {

@@ -1,3 +1,6 @@
+use mcp_proto::binding::oauth::{ClientAuth, Flow, OAuthConfigError};
+use mcp_proto::host::config::{Configuration, Entry};
+
 use super::*;
 
 /// A rig after a 401 with these parameters, and what followed.
@@ -597,4 +600,100 @@ fn endpoints_that_are_missing_or_not_https_are_refused() {
         site.json(METADATA, metadata_with(json!({"registration_endpoint": "http://10.0.0.1/"})));
     });
     rig.assert_failed(Stage::ServerMetadata, "registration_endpoint");
+}
+
+const SAID: &str = "https://said.example";
+const SAID_METADATA: &str = "https://said.example/.well-known/oauth-authorization-server";
+
+/// The metadata of an authorization server at `SAID`.
+fn said_metadata() -> Value {
+    metadata_with(json!({
+        "issuer": SAID,
+        "authorization_endpoint": "https://said.example/authorize",
+        "token_endpoint": "https://said.example/token",
+        "registration_endpoint": null,
+    }))
+}
+
+impl Rig {
+    /// The MCP server names `SAID`.
+    fn name_said(&mut self) {
+        self.site.json(RESOURCE, json!({"resource": SERVER, "authorization_servers": [SAID]}));
+        self.site.json(SAID_METADATA, said_metadata());
+    }
+
+    /// The user is not asked, and no token is requested.
+    #[track_caller]
+    fn assert_nothing_sent(&self) {
+        let tokens = self.log.iter().filter(|sent| sent.ends_with("/token")).count();
+        assert!(self.browse.is_none() && tokens == 0, "{:?} {:?}", self.browse, self.log);
+    }
+}
+
+/// The entry of a server with these keys under `oauth`.
+fn entry(oauth: Value) -> Entry {
+    let configuration = json!({"s": {"url": SERVER, "auth": "oauth", "oauth": oauth}});
+    let mut configuration: Configuration = serde_json::from_value(configuration).unwrap();
+    configuration.servers.remove("s").unwrap()
+}
+
+#[test]
+fn an_entry_that_names_an_issuer_does_not_get_what_the_host_has_for_another_one() {
+    for auth in [None, Some(ClientAuth::PrivateKeyJwt { algorithm: "ES256".into(), key_id: None })] {
+        let mut rig = Rig::with(|options| {
+            let mut own = RegisteredClient::new("app");
+            own.secret = auth.is_none().then(|| Secret::new("s-hush"));
+            own.auth = auth;
+            options.registered.push(own);
+            options.tolerance.issuer = Some(ISSUER.into());
+            *options = entry(json!({"issuer": SAID})).oauth(options.clone()).unwrap();
+        });
+        rig.name_said();
+        rig.refuse(&[]).unwrap();
+        rig.run();
+        rig.assert_nothing_sent();
+        rig.assert_failed(Stage::Registration, "the client is registered at `https://as.example`");
+    }
+}
+
+#[test]
+fn an_entry_does_not_move_the_assertion_of_the_host() {
+    let host = |own: Option<RegisteredClient>, issuer: Option<&str>| {
+        let mut options = OAuthOptions::new("suite", REDIRECT);
+        options.flow = Flow::JwtBearer(Secret::new("assertion-hush"));
+        options.registered.extend(own);
+        options.tolerance.issuer = issuer.map(Into::into);
+        options
+    };
+    let hosts = [
+        host(Some(client()), None),
+        host(Some(RegisteredClient::new("app")), Some(ISSUER)),
+        host(Some(client()), Some(SAID)),
+        host(None, Some(ISSUER)),
+    ];
+    let new = |options| Authorization::new(SERVER, options, [1; 32], Time::ZERO, Duration::ZERO);
+    let issuer = json!({"issuer": SAID});
+    for (oauth, refused) in [
+        (json!({"issuer": SAID, "client_id": "x"}), [true; 4]),
+        (json!({"client_id": "x"}), [true, false, true, false]),
+        // The client, and the assertion with it, stays where it is registered.
+        (issuer, [false, false, false, true]),
+        (json!({"issuer": ISSUER, "client_id": "x"}), [false; 4]),
+        (json!({"issuer": SAID, "client_id": "x", "grant": "client_credentials"}), [false; 4]),
+    ] {
+        for (host, refused) in hosts.iter().zip(refused) {
+            let mut options = entry(oauth.clone()).oauth(host.clone()).unwrap();
+            options.client_metadata_url = Some("https://app.example/client.json".into());
+            let made = new(options.clone());
+            assert_eq!(made.err(), refused.then_some(OAuthConfigError::Issuer), "{oauth} {host:?}");
+            if refused || options.flow == Flow::ClientCredentials {
+                continue;
+            }
+            let mut rig = Rig::with(|own| *own = options);
+            rig.name_said();
+            rig.refuse(&[]).unwrap();
+            rig.run();
+            assert!(!rig.log.iter().any(|sent| sent.ends_with("/token")), "{oauth} {:?}", rig.log);
+        }
+    }
 }
