@@ -407,7 +407,7 @@ impl Run {
     /// Begins the search at the authorization server that is known.
     fn find_known(&mut self, core: &Core) -> Option<Next> {
         let issuer: Box<str> = self.known_issuer(core)?.into();
-        let former = self.task.former.as_ref().filter(|former| former.issuer == issuer);
+        let former = self.task.former.as_ref().filter(|former| former.asked == issuer);
         let resource = former.map_or_else(|| core.server.text().into(), |former| former.resource.clone());
         self.search(core, Resource::assumed(resource), [issuer], false)
     }
@@ -439,14 +439,14 @@ impl Run {
     fn is_own(&self, core: &Core, issuer: &str) -> bool {
         let is_issuer = |own: &str| core.options.tolerance.is_issuer(issuer, own);
         let mut clients = core.options.registered.iter().filter_map(|client| client.issuer.as_deref());
-        self.task.former.as_ref().is_some_and(|former| is_issuer(&former.issuer)) || clients.any(is_issuer)
+        self.task.former.as_ref().is_some_and(|former| *former.asked == *issuer) || clients.any(is_issuer)
     }
 
     /// The authorization server where the MCP server names none: the configured one, or the one that issued the
     /// credentials.
     fn known_issuer<'a>(&'a self, core: &'a Core) -> Option<&'a str> {
         let former = self.task.former.as_ref().filter(|former| !former.is_assumed);
-        core.options.tolerance.issuer.as_deref().or_else(|| former.map(|former| &*former.issuer))
+        core.options.tolerance.issuer.as_deref().or_else(|| former.map(|former| &*former.asked))
     }
 
     /// Where else metadata may be.
@@ -545,7 +545,7 @@ impl Run {
             Resource::read(&exchange.body, &core.server, &core.options).map(Payload::Resource)
         };
         Some(match read {
-            Ok(Payload::Resource(resource)) if self.may_be_outdated(core, &resource) => {
+            Ok(Payload::Resource(resource)) if self.may_be_outdated(&resource) => {
                 let why =
                     format!("`{place}` names another authorization server than the one that issued the credentials");
                 self.unusable(core, is_modern, &why)
@@ -558,11 +558,10 @@ impl Run {
 
     /// Whether metadata names other authorization servers than the one that issued the credentials, and a place before it,
     /// which could not be read, may name that one.
-    fn may_be_outdated(&self, core: &Core, resource: &Resource) -> bool {
+    fn may_be_outdated(&self, resource: &Resource) -> bool {
         let is_unknown = matches!(&self.phase, Phase::Resource(walk) if walk.outage.is_some());
-        let is_issuer = |former: &Record, named: &str| core.options.tolerance.is_issuer(named, &former.issuer);
         let former = self.task.former.as_ref().filter(|_| is_unknown);
-        former.is_some_and(|former| !resource.issuers.iter().any(|named| is_issuer(former, named)))
+        former.is_some_and(|former| !resource.issuers.contains(&former.asked))
     }
 
     /// Decides what follows when the metadata is known, with what came last.

@@ -697,3 +697,61 @@ fn an_entry_does_not_move_the_assertion_of_the_host() {
         }
     }
 }
+
+/// A rig whose authorization server may call itself `SAID`, which is another one.
+fn rig_with_pair() -> Rig {
+    Rig::with(|options| {
+        options.tolerance.trusted_issuers.push((ISSUER.into(), SAID.into()));
+        options.registered.push(client_with("s-hush"));
+        options.stored = true;
+    })
+}
+
+#[test]
+fn an_issuer_that_another_one_may_name_does_not_get_what_belongs_to_that_one() {
+    // The client's secret.
+    let mut rig = rig_with_pair();
+    rig.name_said();
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    rig.assert_nothing_sent();
+    rig.assert_failed(Stage::Registration, "the server now names `https://said.example`");
+    // The refresh token.
+    let mut rig = rig_with_pair();
+    rig.site.json(METADATA, metadata_with(json!({"issuer": SAID})));
+    rig.authorize();
+    rig.name_said();
+    rig.wait(10);
+    rig.refuse(&[("error", "invalid_token")]).unwrap();
+    rig.run();
+    rig.assert_nothing_sent();
+}
+
+#[test]
+fn a_record_keeps_the_issuer_that_was_asked_for_apart_from_the_one_that_metadata_said() {
+    let mut rig = rig_with_pair();
+    rig.site.json(METADATA, metadata_with(json!({"issuer": SAID})));
+    rig.authorize();
+    let record: Value = serde_json::from_slice(rig.store.record.as_ref().unwrap()).unwrap();
+    assert_eq!((&record["asked"], &record["issuer"]), (&json!(ISSUER), &json!(SAID)));
+    for (is_named, is_old) in [(true, false), (false, false), (true, true)] {
+        let mut next = rig_with_pair();
+        next.site.json(METADATA, metadata_with(json!({"issuer": SAID})));
+        if !is_named {
+            // Where the server names none, the record does.
+            next.site.remove(RESOURCE);
+        }
+        let mut record = record.clone();
+        record["expires"] = json!(1);
+        if is_old {
+            // A record that says nothing is one of the issuer.
+            record.as_object_mut().unwrap().remove("asked");
+        }
+        next.store.record = Some(record.to_string().into_bytes());
+        next.refuse(&[]).unwrap();
+        next.run();
+        let log = next.log.join(" ");
+        assert!(!log.contains(SAID), "{log}");
+        assert_eq!(log.ends_with("POST https://as.example/token"), !is_old, "{log}");
+    }
+}
