@@ -513,8 +513,10 @@ proptest! {
                         record["generation"] = json!(record["generation"].as_u64().unwrap() + 1);
                         record["access_token"] = json!(format!("sibling{}-hush", rig.site.issued));
                         record["refresh_token"] = json!(format!("sibling-rt{}-hush", rig.site.issued));
+                        // The alias has the endpoints of the first authorization server.
+                        let asked = record.get("asked").unwrap_or(&record["issuer"]).as_str().unwrap();
                         past.issue(
-                            record.get("asked").unwrap_or(&record["issuer"]).as_str().unwrap(),
+                            if asked == ALIAS { ISSUER } else { asked },
                             &format!("{} {}", record["access_token"], record["refresh_token"]),
                         );
                         rig.store.record = Some(record.to_string().into_bytes());
