@@ -123,6 +123,15 @@ pub(super) struct Task {
     pub(super) scopes: Box<str>,
     /// The credentials so far. A token that is refreshed belongs to them.
     pub(super) former: Option<Box<Record>>,
+    /// Tokens that requests had, which the server may repeat.
+    pub(super) used: VecDeque<Secret>,
+}
+
+impl Task {
+    /// The secrets that a server could repeat.
+    pub(super) fn secrets(&self) -> impl Iterator<Item = &Secret> {
+        self.former.iter().flat_map(|former| former.secrets()).chain(&self.used)
+    }
 }
 
 /// How an attempt ended.
@@ -384,7 +393,9 @@ impl Run {
         let named = self.task.hint.metadata.as_deref().map(|url| checked("resource_metadata", url, core.zone));
         let mut places = VecDeque::new();
         match named {
-            Some(Err(why)) if self.walks == 0 => core.event(OAuthEvent::ChallengeIgnored(why)),
+            Some(Err(why)) if self.walks == 0 => {
+                core.event(OAuthEvent::ChallengeIgnored(self.hider(core).hide(&why).into()));
+            }
             named => places.extend(named.and_then(Result::ok)),
         }
         for text in core.server.resource_metadata() {
@@ -542,7 +553,10 @@ impl Run {
         let read = if let Phase::Server(search) = &self.phase {
             search.read(core, &exchange.body).map(|server| Payload::Server(Box::new(server)))
         } else {
-            Resource::read(&exchange.body, &core.server, &core.options).map(Payload::Resource)
+            Resource::read(&exchange.body, &core.server, &core.options).map(|mut resource| {
+                resource.scopes.take_if(|scopes| self.hider(core).finds_in(scopes));
+                Payload::Resource(resource)
+            })
         };
         Some(match read {
             Ok(Payload::Resource(resource)) if self.may_be_outdated(&resource) => {
@@ -599,10 +613,14 @@ impl Run {
     fn failed(&self, core: &Core, payload: Payload) -> Option<End> {
         let Payload::Failure(OAuthError { stage, reason }) = payload else { return None };
         let stage = if self.task.need == Need::StepUp { Stage::StepUp } else { stage };
+        Some(End::Failed(OAuthError { stage, reason: self.hider(core).hide(&reason).into() }))
+    }
+
+    /// Hides the secrets that a server could repeat.
+    fn hider(&self, core: &Core) -> Hider {
         let obtaining = if let Phase::Obtaining(it) = &self.phase { Some(it) } else { None };
         let secrets = core.options.secrets().chain(obtaining.into_iter().flat_map(|it| it.secrets()));
-        let former = self.task.former.iter().flat_map(|former| former.secrets());
-        Some(End::Failed(OAuthError { stage, reason: Hider::new(secrets.chain(former)).hide(&reason).into() }))
+        Hider::new(secrets.chain(self.task.secrets()))
     }
 }
 

@@ -456,6 +456,7 @@ impl Credentials {
             is_client_lost: self.is_client_lost,
             scopes,
             former: record.cloned().map(Box::new),
+            used: self.used.clone(),
         })
     }
 

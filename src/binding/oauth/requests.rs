@@ -22,7 +22,7 @@ use super::metadata::{Metadata, Server};
 use super::options::{ClientAuth, Flow, RefreshScopes, RegisteredClient};
 use super::place::{LONGEST, Place, Zone, is_native, with_port_of};
 use super::proof::{self, proof_input, signed, signing_input};
-use super::secret::challenge_of;
+use super::secret::{Hider, challenge_of};
 use crate::Time;
 use crate::jsonrpc::{Json, Object, string};
 use crate::machine::oauth_attempt::{self, Client, Code, Configured, Failure, Goal, Input, Iss, Offer, State};
@@ -371,6 +371,10 @@ impl Obtaining {
         let former = task.former.as_deref().filter(|_| task.goal == Goal::Refresh);
         let requested = former.map_or(&self.requested, |former| &former.requested);
         let granted = former.map_or(&self.requested, |former| &former.granted);
+        // The scopes are shown.
+        let secrets = self.secrets().chain(task.secrets()).chain([&issued.access_token]).chain(&issued.refresh_token);
+        let hider = Hider::new(secrets);
+        let scopes = issued.scopes.filter(|scopes| !hider.finds_in(scopes));
         Some(End::Issued(Box::new(Record {
             generation: 0,
             server: core.server.text().into(),
@@ -380,7 +384,7 @@ impl Obtaining {
             resource: resource.resource.clone(),
             client: client.clone(),
             requested: requested.clone(),
-            granted: issued.scopes.unwrap_or_else(|| granted.clone()),
+            granted: scopes.unwrap_or_else(|| granted.clone()),
             bound_to: core.options.dpop.filter(|_| self.is_bound(core)).map(|key| key.thumbprint()),
             access_token: issued.access_token,
             expires: issued.life.map(|life| (core.unix().saturating_add(life), life)),

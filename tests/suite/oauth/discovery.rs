@@ -755,3 +755,65 @@ fn a_record_keeps_the_issuer_that_was_asked_for_apart_from_the_one_that_metadata
         assert_eq!(log.ends_with("POST https://as.example/token"), !is_old, "{log}");
     }
 }
+
+#[test]
+fn a_challenge_that_repeats_a_token_is_not_shown_and_not_followed() {
+    let mut rig = Rig::registered();
+    rig.authorize();
+    let bearer = rig.bearer().unwrap();
+    for metadata in ["http://evil.example/", "https://evil.example/"] {
+        let url = format!("{metadata}{bearer}");
+        rig.refuse(&[("error", "invalid_token"), ("resource_metadata", &url)]).unwrap();
+        assert_eq!(rig.log, [format!("GET {RESOURCE}")]);
+        assert!(rig.events.is_empty(), "{:?}", rig.events);
+        rig.run();
+        rig.assert_authorized();
+        rig.accept();
+        rig.events.clear();
+        rig.log.clear();
+        rig.wait(60);
+    }
+    // One that was used earlier, as a scope.
+    rig.forbid(&format!("read {bearer}")).unwrap();
+    rig.run();
+    assert_eq!(rig.shown_if("scope"), None);
+    rig.consent();
+    rig.run();
+    rig.assert_authorized();
+}
+
+#[test]
+fn no_failure_and_no_grant_shows_a_token_that_was_used_earlier() {
+    for signs_out in [true, false] {
+        let mut rig = Rig::registered();
+        rig.authorize();
+        let first = rig.bearer().unwrap();
+        if signs_out {
+            rig.auth.sign_out(rig.now);
+            rig.pump();
+            rig.run();
+        } else {
+            rig.refuse(&[]).unwrap();
+            rig.run();
+            rig.accept();
+            rig.wait(60);
+        }
+        let prm = json!({"resource": SERVER, "authorization_servers": [ISSUER], "scopes_supported": ["read", first]});
+        rig.site.json(RESOURCE, prm);
+        rig.auth.authorize(rig.now);
+        rig.pump();
+        rig.run();
+        assert!(!rig.browse.as_ref().unwrap().contains("at1"), "{:?}", rig.browse);
+        rig.site.tokens.push_back((200, json!({"access_token": "new-hush", "scope": "new-hush"}).to_string()));
+        rig.consent();
+        rig.run();
+        rig.assert_authorized();
+        rig.accept();
+        rig.wait(60);
+        let other = format!("https://other.example/{first}");
+        rig.site.json(RESOURCE, json!({"resource": other, "authorization_servers": [ISSUER]}));
+        rig.refuse(&[("error", "invalid_token")]).unwrap();
+        rig.run();
+        rig.assert_failed(Stage::ResourceMetadata, "https://other.example/[hidden]");
+    }
+}
