@@ -123,6 +123,15 @@ pub(super) struct Task {
     pub(super) scopes: Box<str>,
     /// The credentials so far. A token that is refreshed belongs to them.
     pub(super) former: Option<Box<Record>>,
+    /// Tokens that requests had, which the server may repeat.
+    pub(super) used: VecDeque<Secret>,
+}
+
+impl Task {
+    /// The secrets that a server could repeat.
+    pub(super) fn secrets(&self) -> impl Iterator<Item = &Secret> {
+        self.former.iter().flat_map(|former| former.secrets()).chain(&self.used)
+    }
 }
 
 /// How an attempt ended.
@@ -384,7 +393,9 @@ impl Run {
         let named = self.task.hint.metadata.as_deref().map(|url| checked("resource_metadata", url, core.zone));
         let mut places = VecDeque::new();
         match named {
-            Some(Err(why)) if self.walks == 0 => core.event(OAuthEvent::ChallengeIgnored(why)),
+            Some(Err(why)) if self.walks == 0 => {
+                core.event(OAuthEvent::ChallengeIgnored(self.hider(core).hide(&why).into()));
+            }
             named => places.extend(named.and_then(Result::ok)),
         }
         for text in core.server.resource_metadata() {
@@ -407,7 +418,7 @@ impl Run {
     /// Begins the search at the authorization server that is known.
     fn find_known(&mut self, core: &Core) -> Option<Next> {
         let issuer: Box<str> = self.known_issuer(core)?.into();
-        let former = self.task.former.as_ref().filter(|former| former.issuer == issuer);
+        let former = self.task.former.as_ref().filter(|former| former.asked == issuer);
         let resource = former.map_or_else(|| core.server.text().into(), |former| former.resource.clone());
         self.search(core, Resource::assumed(resource), [issuer], false)
     }
@@ -439,14 +450,14 @@ impl Run {
     fn is_own(&self, core: &Core, issuer: &str) -> bool {
         let is_issuer = |own: &str| core.options.tolerance.is_issuer(issuer, own);
         let mut clients = core.options.registered.iter().filter_map(|client| client.issuer.as_deref());
-        self.task.former.as_ref().is_some_and(|former| is_issuer(&former.issuer)) || clients.any(is_issuer)
+        self.task.former.as_ref().is_some_and(|former| *former.asked == *issuer) || clients.any(is_issuer)
     }
 
     /// The authorization server where the MCP server names none: the configured one, or the one that issued the
     /// credentials.
     fn known_issuer<'a>(&'a self, core: &'a Core) -> Option<&'a str> {
         let former = self.task.former.as_ref().filter(|former| !former.is_assumed);
-        core.options.tolerance.issuer.as_deref().or_else(|| former.map(|former| &*former.issuer))
+        core.options.tolerance.issuer.as_deref().or_else(|| former.map(|former| &*former.asked))
     }
 
     /// Where else metadata may be.
@@ -542,10 +553,13 @@ impl Run {
         let read = if let Phase::Server(search) = &self.phase {
             search.read(core, &exchange.body).map(|server| Payload::Server(Box::new(server)))
         } else {
-            Resource::read(&exchange.body, &core.server, &core.options).map(Payload::Resource)
+            Resource::read(&exchange.body, &core.server, &core.options).map(|mut resource| {
+                resource.scopes.take_if(|scopes| self.hider(core).finds_in(scopes));
+                Payload::Resource(resource)
+            })
         };
         Some(match read {
-            Ok(Payload::Resource(resource)) if self.may_be_outdated(core, &resource) => {
+            Ok(Payload::Resource(resource)) if self.may_be_outdated(&resource) => {
                 let why =
                     format!("`{place}` names another authorization server than the one that issued the credentials");
                 self.unusable(core, is_modern, &why)
@@ -558,11 +572,10 @@ impl Run {
 
     /// Whether metadata names other authorization servers than the one that issued the credentials, and a place before it,
     /// which could not be read, may name that one.
-    fn may_be_outdated(&self, core: &Core, resource: &Resource) -> bool {
+    fn may_be_outdated(&self, resource: &Resource) -> bool {
         let is_unknown = matches!(&self.phase, Phase::Resource(walk) if walk.outage.is_some());
-        let is_issuer = |former: &Record, named: &str| core.options.tolerance.is_issuer(named, &former.issuer);
         let former = self.task.former.as_ref().filter(|_| is_unknown);
-        former.is_some_and(|former| !resource.issuers.iter().any(|named| is_issuer(former, named)))
+        former.is_some_and(|former| !resource.issuers.contains(&former.asked))
     }
 
     /// Decides what follows when the metadata is known, with what came last.
@@ -600,10 +613,14 @@ impl Run {
     fn failed(&self, core: &Core, payload: Payload) -> Option<End> {
         let Payload::Failure(OAuthError { stage, reason }) = payload else { return None };
         let stage = if self.task.need == Need::StepUp { Stage::StepUp } else { stage };
+        Some(End::Failed(OAuthError { stage, reason: self.hider(core).hide(&reason).into() }))
+    }
+
+    /// Hides the secrets that a server could repeat.
+    fn hider(&self, core: &Core) -> Hider {
         let obtaining = if let Phase::Obtaining(it) = &self.phase { Some(it) } else { None };
         let secrets = core.options.secrets().chain(obtaining.into_iter().flat_map(|it| it.secrets()));
-        let former = self.task.former.iter().flat_map(|former| former.secrets());
-        Some(End::Failed(OAuthError { stage, reason: Hider::new(secrets.chain(former)).hide(&reason).into() }))
+        Hider::new(secrets.chain(self.task.secrets()))
     }
 }
 

@@ -518,7 +518,9 @@ impl Authorization {
     ) -> Result<Step, Denied> {
         let challenge = own_challenge(challenges);
         let param = |name| challenge.and_then(|challenge| challenge.param(name));
-        let hint = hint_of(param("resource_metadata"), param("scope")).map_err(Denied::Unauthorized)?;
+        // What repeats a token is not used: it would be shown, and sent elsewhere.
+        let clean = |name| param(name).filter(|value| matches!(self.without_secrets(value), Cow::Borrowed(_)));
+        let hint = hint_of(clean("resource_metadata"), clean("scope")).map_err(Denied::Unauthorized)?;
         let status = match (forbidden, param("error")) {
             (false, Some("use_dpop_nonce")) if self.has_other_nonce(sent) => Status::OtherNonce,
             (false, Some("use_dpop_nonce")) => Status::SameNonce,

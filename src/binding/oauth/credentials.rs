@@ -411,7 +411,8 @@ impl Credentials {
     /// Whether a record is for this server, and for a client and an authorization server that are configured.
     fn is_usable(&self, core: &Core, record: &Record) -> bool {
         let options = &core.options;
-        let is_issuer = |own: Option<&str>| own.is_none_or(|own| options.tolerance.is_issuer(own, &record.issuer));
+        let is_own = |own: &str| options.tolerance.is_configured(own, &record.asked, &record.issuer);
+        let is_issuer = |own: Option<&str>| own.is_none_or(is_own);
         let is_same = |client: &RegisteredClient| client.id == record.client.id && is_issuer(options.issuer_of(client));
         let is_client = match &*options.registered {
             [] => is_issuer(options.tolerance.issuer.as_deref()),
@@ -455,6 +456,7 @@ impl Credentials {
             is_client_lost: self.is_client_lost,
             scopes,
             former: record.cloned().map(Box::new),
+            used: self.used.clone(),
         })
     }
 
@@ -631,6 +633,9 @@ pub(super) struct Record {
     pub(super) generation: u64,
     /// The URL of the MCP server.
     pub(super) server: Box<str>,
+    /// The issuer that metadata was asked for, to which the tokens and a registered client belong.
+    pub(super) asked: Box<str>,
+    /// The issuer that the metadata said.
     pub(super) issuer: Box<str>,
     /// The authorization server has no metadata.
     pub(super) is_assumed: bool,
@@ -673,6 +678,9 @@ impl Record {
         let mut object = Object::begin(&mut out);
         object.integer("generation", self.generation.into());
         object.string("server", &self.server).string("issuer", &self.issuer).string("resource", &self.resource);
+        if self.asked != self.issuer {
+            object.string("asked", &self.asked);
+        }
         if self.is_assumed {
             object.raw("assumed", "true");
         }
@@ -719,6 +727,7 @@ impl Record {
         Some(Self {
             generation: number(json, "generation")?,
             server: text(json, "server")?,
+            asked: text(json, "asked").or_else(|| text(json, "issuer"))?,
             issuer: text(json, "issuer")?,
             is_assumed: json.member("assumed").is_some_and(|it| it.text() == "true"),
             resource: text(json, "resource")?,

@@ -107,6 +107,9 @@ impl Resource {
 /// The metadata of an authorization server.
 #[derive(Clone, Debug)]
 pub(super) struct Server {
+    /// The issuer that metadata was asked for: what belongs to it goes to this server.
+    pub(super) asked: Box<str>,
+    /// The issuer that the metadata says, which `iss` and audiences are.
     pub(super) issuer: Box<str>,
     pub(super) authorization_endpoint: Option<Place>,
     pub(super) token_endpoint: Place,
@@ -128,7 +131,8 @@ impl Server {
         let json = parse(body, options.limits.bytes);
         let json = json.ok_or_else(|| Unfit::NoMetadata("the body is no JSON object".into()))?;
         let issuer = issuer(json, asked, options).map_err(Unfit::Refused)?;
-        Self::read_checked(json, issuer, zone, options).map_err(Unfit::Refused)
+        let server = Self::read_checked(json, issuer, zone, options).map_err(Unfit::Refused)?;
+        Ok(Self { asked: asked.text().into(), ..server })
     }
 
     fn read_checked(json: Json<'_>, issuer: Box<str>, zone: Zone, options: &OAuthOptions) -> Result<Self, Box<str>> {
@@ -150,6 +154,7 @@ impl Server {
         }
         let scopes = strings(json, "scopes_supported", NAMES).unwrap_or_default();
         Ok(Self {
+            asked: issuer.clone(),
             issuer,
             authorization_endpoint,
             token_endpoint: endpoint("token_endpoint")?.ok_or("it has no `token_endpoint`")?,
@@ -169,6 +174,7 @@ impl Server {
     pub(super) fn assumed(origin: &str, zone: Zone) -> Result<Self, Box<str>> {
         let endpoint = |name: &str| checked("the assumed endpoint", &format!("{origin}/{name}"), zone);
         Ok(Self {
+            asked: origin.into(),
             issuer: origin.into(),
             authorization_endpoint: Some(endpoint("authorize")?),
             token_endpoint: endpoint("token")?,

@@ -168,6 +168,15 @@ impl OAuthOptions {
         client.issuer.as_deref().or(self.tolerance.issuer.as_deref())
     }
 
+    /// The authorization server that the embedder's assertion belongs to, if there is one and it is named.
+    pub(crate) fn issuer_of_assertion(&self) -> Option<&str> {
+        match (&self.flow, self.registered.first()) {
+            (Flow::JwtBearer(_), Some(client)) => self.issuer_of(client),
+            (Flow::JwtBearer(_), None) => self.tolerance.issuer.as_deref(),
+            (Flow::User | Flow::ClientCredentials | Flow::Enterprise(_), _) => None,
+        }
+    }
+
     /// The signature of a key in memory.
     #[cfg(feature = "sign")]
     pub(super) fn signature(&self, key: SignKey, input: &str) -> Option<Vec<u8>> {
@@ -333,7 +342,8 @@ pub struct OAuthTolerance {
     /// The authorization server to use, of those that the server names, or if it names none. `None`: the first that has
     /// metadata.
     pub issuer: Option<Box<str>>,
-    /// Pairs of the issuer that metadata was requested for, and the one that it may name instead.
+    /// Pairs of the issuer that metadata was requested for, and the one that it may name instead. What belongs to the
+    /// second may go to the first, and nothing of the first to the second.
     pub trusted_issuers: Vec<(Box<str>, Box<str>)>,
     /// Accept metadata without an issuer. `false`.
     pub missing_issuer: bool,
@@ -350,9 +360,14 @@ pub struct OAuthTolerance {
 }
 
 impl OAuthTolerance {
-    /// Whether the issuer that is named here is the one that metadata says.
-    pub(super) fn is_issuer(&self, named: &str, said: &str) -> bool {
-        named == said || self.trusted_issuers.iter().any(|(asked, issuer)| **asked == *named && **issuer == *said)
+    /// Whether metadata that was asked for at this issuer may say this one.
+    pub(super) fn is_issuer(&self, asked: &str, said: &str) -> bool {
+        asked == said || self.trusted_issuers.iter().any(|(from, to)| **from == *asked && **to == *said)
+    }
+
+    /// Whether a configured issuer is the authorization server that was asked, or the one that its metadata may say.
+    pub(super) fn is_configured(&self, own: &str, asked: &str, said: &str) -> bool {
+        own == asked || own == said && self.is_issuer(asked, said)
     }
 }
 

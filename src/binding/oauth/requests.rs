@@ -22,7 +22,7 @@ use super::metadata::{Metadata, Server};
 use super::options::{ClientAuth, Flow, RefreshScopes, RegisteredClient};
 use super::place::{LONGEST, Place, Zone, is_native, with_port_of};
 use super::proof::{self, proof_input, signed, signing_input};
-use super::secret::challenge_of;
+use super::secret::{Hider, challenge_of};
 use crate::Time;
 use crate::jsonrpc::{Json, Object, string};
 use crate::machine::oauth_attempt::{self, Client, Code, Configured, Failure, Goal, Input, Iss, Offer, State};
@@ -45,7 +45,7 @@ const LONGEST_LIFE: u64 = 10 * 365 * 24 * 3600;
 #[derive(Clone, Debug)]
 pub(super) struct Obtaining {
     pub(super) metadata: Box<Metadata>,
-    /// The client that the credentials were issued to, or that was registered, and its authorization server.
+    /// The client that the credentials were issued to, or that was registered, and the authorization server that was asked.
     held: Option<(Box<str>, ClientRecord)>,
     /// The authorization server does not know the client any more, so that another one is registered, once.
     is_client_lost: bool,
@@ -103,7 +103,7 @@ impl Obtaining {
         let held = task.former.as_ref().filter(|_| !task.is_client_lost);
         Self {
             metadata,
-            held: held.map(|former| (former.issuer.clone(), former.client.clone())),
+            held: held.map(|former| (former.asked.clone(), former.client.clone())),
             is_client_lost: task.is_client_lost,
             requested: "".into(),
             grant: Granted::Nothing,
@@ -214,7 +214,7 @@ impl Obtaining {
     /// What came before the next plan.
     pub(super) fn receive(&mut self, payload: Payload) {
         match (payload, core::mem::replace(&mut self.step, Step::Planning)) {
-            (Payload::Client(client), _) => self.held = Some((self.metadata.server.issuer.clone(), *client)),
+            (Payload::Client(client), _) => self.held = Some((self.metadata.server.asked.clone(), *client)),
             (Payload::Grant(code), Step::User { verifier, .. }) => self.grant = Granted::Code { code, verifier },
             (Payload::Grant(grant), _) => self.grant = Granted::Assertion(grant),
             _ => {}
@@ -230,7 +230,7 @@ impl Obtaining {
             None if core.options.registered.is_empty() => Configured::Nothing,
             None => Configured::Elsewhere,
         };
-        let held = self.held.as_ref().filter(|(issuer, _)| *issuer == server.issuer).map(|(_, client)| client);
+        let held = self.held.as_ref().filter(|(asked, _)| *asked == server.asked).map(|(_, client)| client);
         let offer = offer(core, server);
         // A client that was registered for another redirect is registered again, where that is possible.
         let is_redirected = |client: &ClientRecord| {
@@ -279,7 +279,7 @@ impl Obtaining {
         // From now on a client without an issuer belongs to this one.
         let is_sent = matches!(input, Input::Request | Input::Sign) && !server.is_assumed;
         if is_sent && configured.is_some_and(|client| core.options.issuer_of(client).is_none()) {
-            core.first_issuer = Some(server.issuer.clone());
+            core.first_issuer = Some(server.asked.clone());
         }
         (input, client.map_or(Payload::Nothing, |client| Payload::Client(Box::new(client))))
     }
@@ -289,12 +289,12 @@ impl Obtaining {
     fn configured<'a>(&self, core: &'a Core) -> Option<&'a RegisteredClient> {
         let (options, server) = (&core.options, &self.metadata.server);
         let fits = |client: &&RegisteredClient| {
-            let is_named = |own: &str| options.tolerance.is_issuer(own, &server.issuer);
+            let is_named = |own: &str| options.tolerance.is_configured(own, &server.asked, &server.issuer);
             options.issuer_of(client).is_some_and(is_named) && !(server.is_assumed && options.is_confidential(client))
         };
         let is_free = |client: &&RegisteredClient| {
             options.issuer_of(client).is_none()
-                && self.first_issuer(core, client).is_none_or(|own| *own == *server.issuer)
+                && self.first_issuer(core, client).is_none_or(|own| *own == *server.asked)
         };
         let mut registered = options.registered.iter();
         registered.clone().find(fits).or_else(|| registered.find(is_free))
@@ -310,7 +310,7 @@ impl Obtaining {
     /// Why nothing can follow.
     fn reason(&self, core: &Core, choice: Client, code: Code) -> Next {
         let server = &self.metadata.server;
-        let issuer = excerpt(&crate::text::shown(&server.issuer));
+        let issuer = excerpt(&crate::text::shown(&server.asked));
         if choice == Client::Elsewhere {
             let own = |client| core.options.issuer_of(client).or(self.first_issuer(core, client));
             let other = excerpt(&crate::text::shown(core.options.registered.iter().find_map(own).unwrap_or_default()));
@@ -371,15 +371,20 @@ impl Obtaining {
         let former = task.former.as_deref().filter(|_| task.goal == Goal::Refresh);
         let requested = former.map_or(&self.requested, |former| &former.requested);
         let granted = former.map_or(&self.requested, |former| &former.granted);
+        // The scopes are shown.
+        let secrets = self.secrets().chain(task.secrets()).chain([&issued.access_token]).chain(&issued.refresh_token);
+        let hider = Hider::new(secrets);
+        let scopes = issued.scopes.filter(|scopes| !hider.finds_in(scopes));
         Some(End::Issued(Box::new(Record {
             generation: 0,
             server: core.server.text().into(),
+            asked: server.asked.clone(),
             issuer: server.issuer.clone(),
             is_assumed: server.is_assumed,
             resource: resource.resource.clone(),
             client: client.clone(),
             requested: requested.clone(),
-            granted: issued.scopes.unwrap_or_else(|| granted.clone()),
+            granted: scopes.unwrap_or_else(|| granted.clone()),
             bound_to: core.options.dpop.filter(|_| self.is_bound(core)).map(|key| key.thumbprint()),
             access_token: issued.access_token,
             expires: issued.life.map(|life| (core.unix().saturating_add(life), life)),
@@ -592,7 +597,7 @@ impl Obtaining {
         let base = own.or(named).or(supported).unwrap_or_default();
         // Another authorization server may not have the scopes of the one before.
         let server = &self.metadata.server;
-        let before = task.former.as_ref().filter(|former| former.issuer == server.issuer).map(|_| &*task.scopes);
+        let before = task.former.as_ref().filter(|former| former.asked == server.asked).map(|_| &*task.scopes);
         let all = union(&[before.unwrap_or_default(), base, further]);
         let all = match &client.scopes {
             Some(allowed) => narrowed(&all, allowed),

@@ -261,6 +261,11 @@ impl Hider {
         hidden.finish()
     }
 
+    /// Whether a text has a secret.
+    pub(super) fn finds_in(&self, text: &str) -> bool {
+        matches!(self.hide(text), Cow::Owned(_))
+    }
+
     /// How much of what follows a beginning is at the start of a text.
     fn rest_at(&self, beginning: u32, text: &str) -> usize {
         let rests = self.rests.iter().filter(|(at, _)| *at == beginning).map(|(_, rest)| rest);

@@ -247,6 +247,10 @@ impl Entry {
     /// The options of the authorization of this server: `options`, which describe the host, with this entry's settings
     /// applied. `None` unless the entry has `auth: oauth` (feature `oauth`).
     ///
+    /// The host's clients and its assertion ([`Flow::JwtBearer`]) stay with the authorization server that the host
+    /// names, whichever one the entry names. Options of an entry that would send the assertion to another one are
+    /// refused: [`OAuthConfigError::Issuer`](crate::binding::oauth::OAuthConfigError::Issuer).
+    ///
     /// ```
     /// use mcp_proto::binding::oauth::OAuthOptions;
     /// use mcp_proto::host::config::{Configuration, Entry};
@@ -271,6 +275,11 @@ impl Entry {
             let port = port_of(&options.redirect_uri).unwrap_or_default();
             options.redirect_uri = uri.replace("{port}", &port).into();
         }
+        // What the host configured stays with its authorization server.
+        let (own, assertion) = (options.tolerance.issuer.clone(), options.issuer_of_assertion().map(Box::<str>::from));
+        for client in &mut options.registered {
+            client.issuer = client.issuer.take().or_else(|| own.clone());
+        }
         if let Some(id) = &oauth.client_id {
             let mut client = RegisteredClient::new(id.clone());
             client.secret = oauth.client_secret.as_deref().map(Secret::new);
@@ -278,11 +287,17 @@ impl Entry {
             options.registered = [client].into();
         }
         options.client_metadata_url = oauth.client_metadata_url.clone().or(options.client_metadata_url);
-        options.tolerance.issuer = oauth.issuer.clone().or(options.tolerance.issuer);
+        options.tolerance.issuer = oauth.issuer.clone().or(own);
         options.scopes = oauth.scopes.as_ref().map(|scopes| scopes.join(" ").into()).or(options.scopes);
         match oauth.grant {
             OAuthGrant::AuthorizationCode => {}
             OAuthGrant::ClientCredentials => options.flow = Flow::ClientCredentials,
+        }
+        let is_moved = assertion.is_some() && options.issuer_of_assertion() != assertion.as_deref();
+        if is_moved && matches!(options.flow, Flow::JwtBearer(_)) {
+            // An assertion that belongs to no authorization server is an error.
+            options.registered.clear();
+            options.tolerance.issuer = None;
         }
         Some(options)
     }

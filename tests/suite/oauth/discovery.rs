@@ -1,3 +1,6 @@
+use mcp_proto::binding::oauth::{ClientAuth, Flow, OAuthConfigError};
+use mcp_proto::host::config::{Configuration, Entry};
+
 use super::*;
 
 /// A rig after a 401 with these parameters, and what followed.
@@ -597,4 +600,220 @@ fn endpoints_that_are_missing_or_not_https_are_refused() {
         site.json(METADATA, metadata_with(json!({"registration_endpoint": "http://10.0.0.1/"})));
     });
     rig.assert_failed(Stage::ServerMetadata, "registration_endpoint");
+}
+
+const SAID: &str = "https://said.example";
+const SAID_METADATA: &str = "https://said.example/.well-known/oauth-authorization-server";
+
+/// The metadata of an authorization server at `SAID`.
+fn said_metadata() -> Value {
+    metadata_with(json!({
+        "issuer": SAID,
+        "authorization_endpoint": "https://said.example/authorize",
+        "token_endpoint": "https://said.example/token",
+        "registration_endpoint": null,
+    }))
+}
+
+impl Rig {
+    /// The MCP server names `SAID`.
+    fn name_said(&mut self) {
+        self.site.json(RESOURCE, json!({"resource": SERVER, "authorization_servers": [SAID]}));
+        self.site.json(SAID_METADATA, said_metadata());
+    }
+
+    /// The user is not asked, and no token is requested.
+    #[track_caller]
+    fn assert_nothing_sent(&self) {
+        let tokens = self.log.iter().filter(|sent| sent.ends_with("/token")).count();
+        assert!(self.browse.is_none() && tokens == 0, "{:?} {:?}", self.browse, self.log);
+    }
+}
+
+/// The entry of a server with these keys under `oauth`.
+fn entry(oauth: Value) -> Entry {
+    let configuration = json!({"s": {"url": SERVER, "auth": "oauth", "oauth": oauth}});
+    let mut configuration: Configuration = serde_json::from_value(configuration).unwrap();
+    configuration.servers.remove("s").unwrap()
+}
+
+#[test]
+fn an_entry_that_names_an_issuer_does_not_get_what_the_host_has_for_another_one() {
+    for auth in [None, Some(ClientAuth::PrivateKeyJwt { algorithm: "ES256".into(), key_id: None })] {
+        let mut rig = Rig::with(|options| {
+            let mut own = RegisteredClient::new("app");
+            own.secret = auth.is_none().then(|| Secret::new("s-hush"));
+            own.auth = auth;
+            options.registered.push(own);
+            options.tolerance.issuer = Some(ISSUER.into());
+            *options = entry(json!({"issuer": SAID})).oauth(options.clone()).unwrap();
+        });
+        rig.name_said();
+        rig.refuse(&[]).unwrap();
+        rig.run();
+        rig.assert_nothing_sent();
+        rig.assert_failed(Stage::Registration, "the client is registered at `https://as.example`");
+    }
+}
+
+#[test]
+fn an_entry_does_not_move_the_assertion_of_the_host() {
+    let host = |own: Option<RegisteredClient>, issuer: Option<&str>| {
+        let mut options = OAuthOptions::new("suite", REDIRECT);
+        options.flow = Flow::JwtBearer(Secret::new("assertion-hush"));
+        options.registered.extend(own);
+        options.tolerance.issuer = issuer.map(Into::into);
+        options
+    };
+    let hosts = [
+        host(Some(client()), None),
+        host(Some(RegisteredClient::new("app")), Some(ISSUER)),
+        host(Some(client()), Some(SAID)),
+        host(None, Some(ISSUER)),
+    ];
+    let new = |options| Authorization::new(SERVER, options, [1; 32], Time::ZERO, Duration::ZERO);
+    let issuer = json!({"issuer": SAID});
+    for (oauth, refused) in [
+        (json!({"issuer": SAID, "client_id": "x"}), [true; 4]),
+        (json!({"client_id": "x"}), [true, false, true, false]),
+        // The client, and the assertion with it, stays where it is registered.
+        (issuer, [false, false, false, true]),
+        (json!({"issuer": ISSUER, "client_id": "x"}), [false; 4]),
+        (json!({"issuer": SAID, "client_id": "x", "grant": "client_credentials"}), [false; 4]),
+    ] {
+        for (host, refused) in hosts.iter().zip(refused) {
+            let mut options = entry(oauth.clone()).oauth(host.clone()).unwrap();
+            options.client_metadata_url = Some("https://app.example/client.json".into());
+            let made = new(options.clone());
+            assert_eq!(made.err(), refused.then_some(OAuthConfigError::Issuer), "{oauth} {host:?}");
+            if refused || options.flow == Flow::ClientCredentials {
+                continue;
+            }
+            let mut rig = Rig::with(|own| *own = options);
+            rig.name_said();
+            rig.refuse(&[]).unwrap();
+            rig.run();
+            assert!(!rig.log.iter().any(|sent| sent.ends_with("/token")), "{oauth} {:?}", rig.log);
+        }
+    }
+}
+
+/// A rig whose authorization server may call itself `SAID`, which is another one.
+fn rig_with_pair() -> Rig {
+    Rig::with(|options| {
+        options.tolerance.trusted_issuers.push((ISSUER.into(), SAID.into()));
+        options.registered.push(client_with("s-hush"));
+        options.stored = true;
+    })
+}
+
+#[test]
+fn an_issuer_that_another_one_may_name_does_not_get_what_belongs_to_that_one() {
+    // The client's secret.
+    let mut rig = rig_with_pair();
+    rig.name_said();
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    rig.assert_nothing_sent();
+    rig.assert_failed(Stage::Registration, "the server now names `https://said.example`");
+    // The refresh token.
+    let mut rig = rig_with_pair();
+    rig.site.json(METADATA, metadata_with(json!({"issuer": SAID})));
+    rig.authorize();
+    rig.name_said();
+    rig.wait(10);
+    rig.refuse(&[("error", "invalid_token")]).unwrap();
+    rig.run();
+    rig.assert_nothing_sent();
+}
+
+#[test]
+fn a_record_keeps_the_issuer_that_was_asked_for_apart_from_the_one_that_metadata_said() {
+    let mut rig = rig_with_pair();
+    rig.site.json(METADATA, metadata_with(json!({"issuer": SAID})));
+    rig.authorize();
+    let record: Value = serde_json::from_slice(rig.store.record.as_ref().unwrap()).unwrap();
+    assert_eq!((&record["asked"], &record["issuer"]), (&json!(ISSUER), &json!(SAID)));
+    for (is_named, is_old) in [(true, false), (false, false), (true, true)] {
+        let mut next = rig_with_pair();
+        next.site.json(METADATA, metadata_with(json!({"issuer": SAID})));
+        if !is_named {
+            // Where the server names none, the record does.
+            next.site.remove(RESOURCE);
+        }
+        let mut record = record.clone();
+        record["expires"] = json!(1);
+        if is_old {
+            // A record that says nothing is one of the issuer.
+            record.as_object_mut().unwrap().remove("asked");
+        }
+        next.store.record = Some(record.to_string().into_bytes());
+        next.refuse(&[]).unwrap();
+        next.run();
+        let log = next.log.join(" ");
+        assert!(!log.contains(SAID), "{log}");
+        assert_eq!(log.ends_with("POST https://as.example/token"), !is_old, "{log}");
+    }
+}
+
+#[test]
+fn a_challenge_that_repeats_a_token_is_not_shown_and_not_followed() {
+    let mut rig = Rig::registered();
+    rig.authorize();
+    let bearer = rig.bearer().unwrap();
+    for metadata in ["http://evil.example/", "https://evil.example/"] {
+        let url = format!("{metadata}{bearer}");
+        rig.refuse(&[("error", "invalid_token"), ("resource_metadata", &url)]).unwrap();
+        assert_eq!(rig.log, [format!("GET {RESOURCE}")]);
+        assert!(rig.events.is_empty(), "{:?}", rig.events);
+        rig.run();
+        rig.assert_authorized();
+        rig.accept();
+        rig.events.clear();
+        rig.log.clear();
+        rig.wait(60);
+    }
+    // One that was used earlier, as a scope.
+    rig.forbid(&format!("read {bearer}")).unwrap();
+    rig.run();
+    assert_eq!(rig.shown_if("scope"), None);
+    rig.consent();
+    rig.run();
+    rig.assert_authorized();
+}
+
+#[test]
+fn no_failure_and_no_grant_shows_a_token_that_was_used_earlier() {
+    for signs_out in [true, false] {
+        let mut rig = Rig::registered();
+        rig.authorize();
+        let first = rig.bearer().unwrap();
+        if signs_out {
+            rig.auth.sign_out(rig.now);
+            rig.pump();
+            rig.run();
+        } else {
+            rig.refuse(&[]).unwrap();
+            rig.run();
+            rig.accept();
+            rig.wait(60);
+        }
+        let prm = json!({"resource": SERVER, "authorization_servers": [ISSUER], "scopes_supported": ["read", first]});
+        rig.site.json(RESOURCE, prm);
+        rig.auth.authorize(rig.now);
+        rig.pump();
+        rig.run();
+        assert!(!rig.browse.as_ref().unwrap().contains("at1"), "{:?}", rig.browse);
+        rig.site.tokens.push_back((200, json!({"access_token": "new-hush", "scope": "new-hush"}).to_string()));
+        rig.consent();
+        rig.run();
+        rig.assert_authorized();
+        rig.accept();
+        rig.wait(60);
+        let other = format!("https://other.example/{first}");
+        rig.site.json(RESOURCE, json!({"resource": other, "authorization_servers": [ISSUER]}));
+        rig.refuse(&[("error", "invalid_token")]).unwrap();
+        rig.run();
+        rig.assert_failed(Stage::ResourceMetadata, "https://other.example/[hidden]");
+    }
 }

@@ -66,6 +66,8 @@ enum Change {
     Impostor,
     /// It lets the user authorize at the first authorization server.
     MixUp,
+    /// The first authorization server calls itself by the name of the hostile one, which the embedder allows.
+    Renamed,
 }
 
 /// The client of the embedder.
@@ -119,6 +121,7 @@ fn changes() -> impl Strategy<Value = Change> {
         3 => Just(Change::Honest),
         2 => Just(Change::Impostor),
         1 => Just(Change::MixUp),
+        2 => Just(Change::Renamed),
     ]
 }
 
@@ -253,7 +256,8 @@ impl Past {
         }
         if let Some(assertion) = sent.form("client_assertion") {
             let audience = claims(&assertion)["aud"].as_str().unwrap().to_owned();
-            assert_eq!((&*audience, to), (ISSUER, ISSUER), "an assertion for {audience} goes to {to}");
+            let is_own = [ISSUER, EVIL].contains(&&*audience) && to == ISSUER;
+            assert!(is_own, "an assertion for {audience} goes to {to}");
         }
     }
 
@@ -277,7 +281,13 @@ impl Past {
         let shown = origin(rig.browse.as_ref().expect("a URL is shown")).to_owned();
         self.issue(&shown, &code);
         // It says who it is (RFC 9207); the assumed ones do not know that.
-        let iss = if shown == origin_of_server() { String::new() } else { format!("&iss={shown}") };
+        let iss = if shown == origin_of_server() {
+            String::new()
+        } else if rig.site.pages.get(METADATA).is_some_and(|page| shown == ISSUER && page.body.contains(EVIL)) {
+            format!("&iss={EVIL}")
+        } else {
+            format!("&iss={shown}")
+        };
         let redirect = format!("{REDIRECT}?code={code}&state={}{iss}", rig.shown("state"));
         assert!(rig.redirect(&redirect));
     }
@@ -322,7 +332,9 @@ impl Past {
         let page = if sent.url == format!("{IDP}/token") {
             self.codes += 1;
             let grant = format!("jag{}-hush", self.codes);
-            self.issue(&sent.form("audience").unwrap(), &grant);
+            // The audience is what the first authorization server calls itself; the client belongs to it alone.
+            assert!([ISSUER, EVIL].contains(&&*sent.form("audience").unwrap()));
+            self.issue(ISSUER, &grant);
             let kind = "urn:ietf:params:oauth:token-type:id-jag";
             let body = json!({"access_token": grant, "issued_token_type": kind, "token_type": "N_A"}).to_string();
             Page { status: 200, location: None, body }
@@ -357,6 +369,7 @@ fn with_issuer(id: &str, secret: &str, issuer: Option<&str>) -> RegisteredClient
 
 fn configure(options: &mut OAuthOptions, kind: Kind) {
     options.tolerance.trusted_issuers.push((ALIAS.into(), ISSUER.into()));
+    options.tolerance.trusted_issuers.push((ISSUER.into(), EVIL.into()));
     options.registered = match kind {
         Kind::Dynamic => vec![],
         Kind::DynamicAt(issuer) => {
@@ -432,6 +445,7 @@ fn change(site: &mut Site, named: &[&str], at: usize, change: Change) {
             (_, Change::Html) => json!("<html>"),
             (None, _) => json!({"resource": SERVER, "authorization_servers": named}),
             (Some(ALIAS), _) => server(ISSUER, ISSUER, ISSUER),
+            (Some(ISSUER), Change::Renamed) => server(EVIL, ISSUER, ISSUER),
             (Some(EVIL), Change::Impostor) => server(ISSUER, EVIL, EVIL),
             (Some(EVIL), Change::MixUp) => server(EVIL, ISSUER, EVIL),
             (Some(issuer), _) => server(issuer, issuer, issuer),
@@ -499,8 +513,10 @@ proptest! {
                         record["generation"] = json!(record["generation"].as_u64().unwrap() + 1);
                         record["access_token"] = json!(format!("sibling{}-hush", rig.site.issued));
                         record["refresh_token"] = json!(format!("sibling-rt{}-hush", rig.site.issued));
+                        // The alias has the endpoints of the first authorization server.
+                        let asked = record.get("asked").unwrap_or(&record["issuer"]).as_str().unwrap();
                         past.issue(
-                            record["issuer"].as_str().unwrap(),
+                            if asked == ALIAS { ISSUER } else { asked },
                             &format!("{} {}", record["access_token"], record["refresh_token"]),
                         );
                         rig.store.record = Some(record.to_string().into_bytes());
