@@ -633,6 +633,7 @@ impl Authorization {
             State::Obtaining => Progress::Authorizing,
             State::Opening
             | State::Reading
+            | State::Finishing
             | State::Leaving
             | State::Collecting
             | State::Revoking

@@ -202,7 +202,8 @@ impl Credentials {
 
     pub(super) fn step(&mut self, core: &mut Core, input: Input) -> Vec<Signal> {
         let row = oauth_credentials::step(self.state, input);
-        if row.next != self.state {
+        // A save is awaited after a sign-out, too.
+        if row.next != self.state && row.next != State::Finishing {
             self.wait = Wait::Nothing;
         }
         self.state = row.next;
@@ -483,6 +484,8 @@ impl Credentials {
     /// The store answered a save.
     pub(super) fn handle_saved(&mut self, saved: SaveOutcome) -> Input {
         match saved {
+            // The record was given up meanwhile.
+            SaveOutcome::Stored | SaveOutcome::Conflict if self.state == State::Finishing => Input::Saved,
             SaveOutcome::Stored => {
                 self.kept = Kept::Stored;
                 self.stored = self.record.as_ref().map(|record| record.generation);
