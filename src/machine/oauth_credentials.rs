@@ -30,6 +30,8 @@ values! {
         SavingAgain,
         /// An attempt failed, and the next one is not due yet.
         Cooldown,
+        /// The user signed out while the record was being stored, which comes first.
+        Finishing,
         /// The user signed out, and the lock of the store is requested.
         Leaving,
         /// The record is requested, whose tokens are to be revoked.
@@ -148,20 +150,23 @@ state_table! {
     (Cooldown)                             (Demand)        => stay [ReportFailure];
     (Cooldown)                             (Cooled)        => (Idle);
     (Unread|Idle|Opening|Reading|Cooldown) (SignOut)       => (Leaving) [Forget Acquire];
-    (Acquiring|Loading|Reloading|Saving|Comparing|SavingAgain) (SignOut) => (Leaving) [Release Forget Acquire];
+    (Acquiring|Loading|Reloading|Comparing) (SignOut)      => (Leaving) [Release Forget Acquire];
+    // What is stored later would bring the record back.
+    (Saving|SavingAgain)                   (SignOut)       => (Finishing) [Forget];
+    (Finishing)                            (Saved|Conflict|StoreFailed) => (Leaving) [Release Acquire];
     (Refreshing|RefreshingAgain)           (SignOut)       => (Leaving) [Stop Release Forget Acquire];
     (Obtaining)                            (SignOut)       => (Leaving) [Stop Forget Acquire];
     (Leaving)                              (Acquired)      => (Collecting) [Load];
     (Collecting)                           (LoadedNothing) => (Revoking) [Revoke];
     (Leaving|Collecting)                   (StoreFailed)   => (Revoking) [Revoke];
-    (Leaving|Collecting|Revoking)          (Renounce)      => stay [Postpone];
-    (Leaving|Collecting|Revoking)          (SignOut)       => stay [Forget];
+    (Finishing|Leaving|Collecting|Revoking) (Renounce)     => stay [Postpone];
+    (Finishing|Leaving|Collecting|Revoking) (SignOut)      => stay [Forget];
     (Revoking)                             (Revoked)       => (Idle) [Remove Release Settle];
     (Unread|Idle)
         (Acquired|LoadedNothing|NotDemanded|LoadedToken|LoadedRefresh|StoreFailed|Issued|Refused|FailedAlive|Failed|
          Saved|Conflict|Cooled|Revoked) => ignore;
     (Idle|Opening|Reading|Acquiring|Loading|Refreshing|Reloading|RefreshingAgain|Obtaining|Saving|Comparing|SavingAgain|
-     Cooldown|Leaving|Collecting|Revoking)
+     Cooldown|Finishing|Leaving|Collecting|Revoking)
         (Open) => ignore;
     (Opening|Reading) (Demand|Acquired|Issued|Refused|FailedAlive|Failed|Saved|Conflict|Cooled|Revoked) => ignore;
     (Reading) (NotDemanded) => ignore;
@@ -186,6 +191,9 @@ state_table! {
     (Cooldown)
         (Acquired|LoadedNothing|NotDemanded|LoadedToken|LoadedRefresh|StoreFailed|Issued|Refused|FailedAlive|Failed|Saved|
          Conflict|Revoked) => ignore;
+    (Finishing)
+        (Demand|Acquired|LoadedNothing|NotDemanded|LoadedToken|LoadedRefresh|Issued|Refused|FailedAlive|Failed|Cooled|
+         Revoked) => ignore;
     (Leaving)
         (Demand|LoadedNothing|NotDemanded|LoadedToken|LoadedRefresh|Issued|Refused|FailedAlive|Failed|Saved|Conflict|
          Cooled|Revoked) => ignore;

@@ -547,7 +547,9 @@ impl Authorization {
                 self.require(hint, Need::Request);
                 self.step_ups.forget(&self.credentials.hint);
                 self.refuse_token();
-                self.step(Input::Demand);
+                if self.credentials.may_renew(&self.core) {
+                    self.step(Input::Demand);
+                }
             }
             Step::Replace => {
                 self.require(hint, Need::Request);
@@ -633,6 +635,7 @@ impl Authorization {
             State::Obtaining => Progress::Authorizing,
             State::Opening
             | State::Reading
+            | State::Finishing
             | State::Leaving
             | State::Collecting
             | State::Revoking

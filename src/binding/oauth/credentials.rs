@@ -35,6 +35,9 @@ const LONGEST_COOLDOWN: Duration = Duration::from_secs(600);
 /// A token is renewed this long before it expires, or a tenth of its life if that is shorter, in seconds.
 const MARGIN: u64 = 30;
 
+/// After the first one, renewals of refused tokens that do not wait.
+const AT_ONCE: u32 = 3;
+
 /// Tokens that were used, which responses may still repeat.
 const USED: usize = 8;
 
@@ -70,6 +73,8 @@ pub(super) struct Credentials {
     used: VecDeque<Secret>,
     /// Hides these, and what the record has. It is made when it is required, once for the same secrets.
     hider: OnceLock<Box<Hider>>,
+    /// The renewals of tokens that the server refused after it had accepted them: one cooldown for each, from its time on.
+    paced: Time,
     /// A token that is not used any more: the server refused it, or it is about to expire.
     avoid: Option<Secret>,
     /// A refresh token that the authorization server refused, which the store may still have.
@@ -155,6 +160,7 @@ impl Default for Credentials {
             is_accepted: true,
             used: VecDeque::new(),
             hider: OnceLock::new(),
+            paced: Time::ZERO,
             avoid: None,
             refused_refresh: None,
             is_client_lost: false,
@@ -202,7 +208,8 @@ impl Credentials {
 
     pub(super) fn step(&mut self, core: &mut Core, input: Input) -> Vec<Signal> {
         let row = oauth_credentials::step(self.state, input);
-        if row.next != self.state {
+        // A save is awaited after a sign-out, too.
+        if row.next != self.state && row.next != State::Finishing {
             self.wait = Wait::Nothing;
         }
         self.state = row.next;
@@ -483,6 +490,8 @@ impl Credentials {
     /// The store answered a save.
     pub(super) fn handle_saved(&mut self, saved: SaveOutcome) -> Input {
         match saved {
+            // The record was given up meanwhile.
+            SaveOutcome::Stored | SaveOutcome::Conflict if self.state == State::Finishing => Input::Saved,
             SaveOutcome::Stored => {
                 self.kept = Kept::Stored;
                 self.stored = self.record.as_ref().map(|record| record.generation);
@@ -574,8 +583,22 @@ impl Credentials {
         self.avoid = self.record.as_ref().map(|record| record.access_token.clone());
     }
 
+    /// Whether the token that the server refused is renewed at once, which is counted. The first few are; then each waits,
+    /// so that no server drives requests to the authorization server.
+    pub(super) fn may_renew(&mut self, core: &Core) -> bool {
+        let is_early = self.state == State::Idle && self.renew_at(core).is_some_and(|at| at > core.now);
+        if !is_early {
+            self.paced = self.paced.max(core.now) + core.options.timeouts.cooldown;
+        }
+        !is_early
+    }
+
     /// When the token is to be renewed, if it is and can be.
     fn renew_at(&self, core: &Core) -> Option<Time> {
+        if let (State::Idle, Access::Refused(_), true) = (self.state, self.access, self.need != Need::Nobody) {
+            let ahead = core.options.timeouts.cooldown.saturating_mul(AT_ONCE);
+            return Some(Time::from_epoch(self.paced.since(Time::ZERO).saturating_sub(ahead)));
+        }
         let is_used = self.state == State::Idle && matches!(self.access, Access::Usable(_));
         let record = self.record.as_ref().filter(|_| is_used)?;
         let (at, life) = record.expires?;
@@ -604,6 +627,9 @@ impl Credentials {
             return due;
         }
         if self.renew_at(core).is_some_and(|at| at <= core.now) {
+            if let Access::Refused(_) = self.access {
+                self.may_renew(core);
+            }
             self.avoid_current();
             return Some(Input::Demand);
         }

@@ -394,7 +394,8 @@ pub struct OAuthTimeouts {
     pub user: Duration,
     /// For the store, the lock included, and for a signature. 60 s.
     pub store: Duration,
-    /// Between a failed attempt and the next one; it doubles up to 10 min. 10 s.
+    /// Between a failed attempt and the next one; it doubles up to 10 min. Also between renewals of tokens that the
+    /// server refuses after it accepted them; the first four are at once. 10 s.
     pub cooldown: Duration,
 }
 

@@ -679,3 +679,30 @@ fn a_token_that_the_server_accepts_leads_to_nothing_else() {
     assert_eq!(it.web.outcome(call), "Result");
     assert!(it.log.is_empty());
 }
+
+#[test]
+fn a_stream_that_is_refused_every_other_time_does_not_drive_the_authorization_server() {
+    let mut asked = 0_u32;
+    let site = crate::web::site().on("GET", move |_| {
+        asked += 1;
+        if asked % 2 == 1 {
+            let note = r#"{"jsonrpc":"2.0","method":"notifications/x"}"#;
+            Reply::status(200).body("text/event-stream", format!("retry: 1\ndata: {note}\n\n"))
+        } else {
+            Reply::text(401, "no").with("www-authenticate", "Bearer error=\"invalid_token\"")
+        }
+    });
+    let mut it = Joined::ready(site);
+    it.log.clear();
+    let mut after = |tenths: u32| {
+        for _ in 0..tenths {
+            it.web.wait(Duration::from_millis(100));
+            it.take();
+            it.serve();
+        }
+        it.token_requests()
+    };
+    assert_eq!(after(20), 4, "the first ones are at once");
+    let all = after(600);
+    assert!((6..=11).contains(&all), "{all}");
+}

@@ -533,3 +533,38 @@ fn a_client_without_a_user_obtains_the_next_token_by_itself() {
     rig.run();
     rig.assert_failed(Stage::Token, "invalid_grant");
 }
+
+#[test]
+fn tokens_that_are_refused_soon_after_each_refresh_are_refreshed_later() {
+    let mut rig = Rig::registered();
+    rig.authorize();
+    // At once, the first times.
+    for _ in 0..4 {
+        rig.refuse(&[]).unwrap();
+        rig.run();
+        rig.assert_authorized();
+        rig.accept();
+        rig.events.clear();
+    }
+    rig.log.clear();
+    // Then after 10 s.
+    for _ in 0..3 {
+        rig.wait(3);
+        rig.refuse(&[]).unwrap();
+        rig.run();
+        assert!(rig.log.is_empty() && rig.events.is_empty(), "{:?} {:?}", rig.log, rig.events);
+    }
+    assert!(rig.auth.deadline().is_some());
+    rig.wait(1);
+    rig.run();
+    rig.assert_authorized();
+    assert_eq!(rig.log.iter().filter(|sent| sent.ends_with("/token")).count(), 1);
+    rig.accept();
+    rig.log.clear();
+    // A sign-out ends the wait.
+    rig.refuse(&[]).unwrap();
+    rig.auth.sign_out(rig.now);
+    rig.pump();
+    assert!(matches!(rig.events.last(), Some(OAuthEvent::Failed(_))));
+    assert!(rig.auth.deadline().is_none() && rig.log.is_empty());
+}

@@ -11,12 +11,16 @@ fn sign_out(mut rig: Rig) {
     let locked = is_requested || count("acquire") > count("release");
     rig.store.log.clear();
     rig.auth.sign_out(rig.now);
-    // What the store answers later is of no use.
-    rig.waiting.clear();
+    // What the store answers later is of no use, but for a save, which is awaited.
+    rig.waiting.retain(|action| matches!(action, StoreAction::Save { .. }));
+    let is_saving = !rig.waiting.is_empty();
     rig.pump();
     assert!(rig.browse.is_none() && rig.sent.is_empty() && rig.bearer().is_none());
     rig.run();
     assert_eq!(rig.auth.deadline(), None);
+    if is_saving {
+        assert!(["save", "conflict"].contains(&rig.store.log.remove(0)));
+    }
     let expected = if locked {
         &["release", "acquire", "load", "remove", "release"][..]
     } else {
@@ -427,6 +431,51 @@ fn each_step_has_a_deadline_at_which_it_ends() {
             assert!(waits < 30, "{ending}: {:?}", rig.log);
             let deadline = rig.auth.deadline().expect("a deadline");
             rig.wait(deadline.since(rig.now).as_secs() + 1);
+        }
+    }
+}
+
+#[test]
+fn a_sign_out_follows_the_save_that_is_in_progress() {
+    for outcome in [Some(SaveOutcome::Stored), Some(SaveOutcome::Conflict), Some(SaveOutcome::Failed), None] {
+        for again in [false, true] {
+            let mut rig = stored();
+            rig.refuse(&[]).unwrap();
+            rig.run();
+            rig.consent();
+            let page = rig.site.page(&rig.sent[0]);
+            rig.answer_page(&page);
+            if again {
+                // The first save met the record of another process, which has gone.
+                rig.store.record = Some(b"{\"generation\":5}".to_vec());
+                let save = rig.waiting.pop_front().unwrap();
+                rig.serve_store(&save);
+                rig.store.record = None;
+                let load = rig.waiting.pop_front().unwrap();
+                rig.serve_store(&load);
+            }
+            // The store is at work on it.
+            let save = rig.waiting.pop_front().unwrap();
+            let StoreAction::Save { id, .. } = save else { panic!("{save:?}") };
+            rig.auth.sign_out(rig.now);
+            rig.auth.sign_out(rig.now);
+            rig.pump();
+            assert!(rig.waiting.is_empty() && rig.bearer().is_none(), "{:?}", rig.waiting);
+            match outcome {
+                Some(SaveOutcome::Stored) => rig.serve_store(&save),
+                Some(saved) => {
+                    rig.auth.handle_saved(rig.now, id, saved);
+                    rig.pump();
+                }
+                None => rig.wait(60),
+            }
+            rig.run();
+            assert_eq!(rig.store.record, None, "{outcome:?}");
+            assert_eq!(rig.store.log.last(), Some(&"release"), "{outcome:?} {:?}", rig.store.log);
+            assert!(rig.auth.deadline().is_none(), "{outcome:?}");
+            // The next grant begins anew.
+            rig.authorize();
+            assert!(rig.store.record.is_some(), "{outcome:?}");
         }
     }
 }
