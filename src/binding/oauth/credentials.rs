@@ -489,9 +489,10 @@ impl Credentials {
 
     /// The store answered a save.
     pub(super) fn handle_saved(&mut self, saved: SaveOutcome) -> Input {
+        let is_given_up = self.state == State::Finishing;
         match saved {
-            // The record was given up meanwhile.
-            SaveOutcome::Stored | SaveOutcome::Conflict if self.state == State::Finishing => Input::Saved,
+            SaveOutcome::Stored if is_given_up => Input::Saved,
+            SaveOutcome::Conflict if is_given_up => Input::Conflict,
             SaveOutcome::Stored => {
                 self.kept = Kept::Stored;
                 self.stored = self.record.as_ref().map(|record| record.generation);
