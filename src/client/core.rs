@@ -687,13 +687,13 @@ impl Outbox {
     #[cfg(feature = "http")]
     pub(super) fn carry(&mut self, mut amend: impl FnMut(&mut Event)) -> Option<Output> {
         while let Some(mut output) = self.queue.pop_front() {
+            trim(&mut self.queue);
             self.unasked_bytes = self.unasked_bytes.saturating_sub(output.unasked_bytes());
             let Output::Event(event) = &mut output else { return Some(output) };
             amend(event);
             self.unasked_bytes = self.unasked_bytes.saturating_add(output.unasked_bytes());
             self.carried.push_back(output);
         }
-        trim(&mut self.queue);
         None
     }
 
