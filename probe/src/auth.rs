@@ -14,6 +14,7 @@ use mcp_proto::binding::oauth::{
 };
 use mcp_proto::journal::Input;
 use mcp_proto::{Client, Event, Http, Time};
+use mcp_proto_tokio::HttpPiece;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -25,7 +26,7 @@ use crate::peer::{Came, FromPeer, Io, Peer, Place, Site};
 use crate::run::Interrupt;
 use crate::text::{cut, one_line};
 use crate::trace::{Trace, without_query};
-use crate::web::{Id, Piece};
+use crate::web::Id;
 use crate::{run, text_report};
 
 /// Bound on the discovery after a run that was refused.
@@ -264,9 +265,9 @@ impl Inspector {
         }
         let (now, exchange) = (self.clock.now(), it.exchange);
         let pieces = [
-            Piece::Head(StatusCode::CREATED, HeaderMap::new()),
-            Piece::Body(Value::from(client).to_string().into_bytes()),
-            Piece::End,
+            HttpPiece::Head(StatusCode::CREATED, HeaderMap::new()),
+            HttpPiece::Body(Value::from(client).to_string().into_bytes()),
+            HttpPiece::End,
         ];
         for piece in &pieces {
             self.session.handle_oauth(now, input_of(exchange, piece));
@@ -296,16 +297,16 @@ impl Inspector {
         let _ = self.session.apply(self.clock.now(), input);
     }
 
-    fn receive_oauth(&mut self, exchange: OAuthExchangeId, piece: &Piece) {
+    fn receive_oauth(&mut self, exchange: OAuthExchangeId, piece: &HttpPiece) {
         if let Some(asked) = self.in_flight.get_mut(&exchange) {
             match piece {
-                Piece::Head(status, _) => asked.status = Some(*status),
-                Piece::Body(chunk) => {
+                HttpPiece::Head(status, _) => asked.status = Some(*status),
+                HttpPiece::Body(chunk) => {
                     let room = DOCUMENT.saturating_sub(asked.body.len());
                     asked.body.extend(chunk.iter().take(room));
                 }
-                Piece::End => self.answered(exchange),
-                Piece::Failure(_, why) => {
+                HttpPiece::End => self.answered(exchange),
+                HttpPiece::Failure(_, why) => {
                     if let Some(step) = self.report.steps.get_mut(asked.step) {
                         step.finding = format!("it cannot be read: {}", shown(why));
                     }

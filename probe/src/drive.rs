@@ -10,6 +10,7 @@ use mcp_proto::{
     Cause, Challenge, ConnectionId, Event, Failure, Family, InputRequest, OpenFailure, Outcome, Recovery, RequestId,
     ServerRequestId, Time, Transport,
 };
+use mcp_proto_tokio::HttpPiece;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -22,7 +23,7 @@ use crate::raw::{self, Members};
 use crate::report::{CallRecord, FailureReport};
 use crate::run::Run;
 use crate::text::{cut, one_line, write_stderr};
-use crate::web::{Id, Piece};
+use crate::web::Id;
 
 /// Maximum time for closing sessions.
 const CLOSING: Duration = Duration::from_secs(10);
@@ -184,8 +185,8 @@ impl Run<'_> {
         }
     }
 
-    fn receive_oauth(&mut self, io: &mut Io, at: usize, exchange: OAuthExchangeId, piece: &Piece) {
-        if let (Piece::Head(status, _), Some(peer)) = (piece, self.peers.get_mut(at)) {
+    fn receive_oauth(&mut self, io: &mut Io, at: usize, exchange: OAuthExchangeId, piece: &HttpPiece) {
+        if let (HttpPiece::Head(status, _), Some(peer)) = (piece, self.peers.get_mut(at)) {
             peer.trace.note(format!("authorization: HTTP {}", status.as_u16()));
         }
         self.give(io, at, input_of(exchange, piece));

@@ -114,14 +114,13 @@ fn variable(name: &str) -> Option<Cow<'static, str>> {
 
 fn place(server: &str, entry: &Entry, headers: &HeaderMap) -> Result<Place, Trouble> {
     match &entry.endpoint {
-        Endpoint::Stdio(stdio) => Ok(Place::Process(Program {
-            program: (&*stdio.command).into(),
-            args: stdio.args.iter().map(|arg| (&**arg).into()).collect(),
-            env: stdio.env.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect(),
-            cwd: stdio.cwd.as_ref().map(|cwd| (&**cwd).into()),
-            label: Some(server.into()),
-            is_counted: false,
-        })),
+        Endpoint::Stdio(stdio) => {
+            // It gets the environment of the probe, too.
+            let program = mcp_proto_std::Program::new(&*stdio.command).args(stdio.args.iter().map(|arg| &**arg));
+            let program = stdio.env.iter().fold(program, |program, (name, value)| program.env(&**name, &**value));
+            let command = stdio.cwd.iter().fold(program, |program, folder| program.current_dir(&**folder));
+            Ok(Place::Process(Program { command, label: Some(server.into()), is_counted: false }))
+        }
         Endpoint::Http(http) => {
             let mut all = HeaderMap::new();
             for (name, value) in &http.headers {

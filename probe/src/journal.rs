@@ -12,7 +12,6 @@ use crate::args::{Settings, Step};
 use crate::drive::{EventHandler, Reaction};
 use crate::engine::{Engine, EngineAction, Seen, Session, refusal};
 use crate::peer::{Peer, Place, Site};
-use crate::process::Program;
 use crate::report::CallRecord;
 use crate::run::Ended;
 use crate::trace::Trace;
@@ -95,7 +94,7 @@ pub(crate) enum Failed {
 pub(crate) fn replay(settings: &Settings, path: &Path) -> Result<(Ended, Option<JournalError>), Failed> {
     let journal = std::fs::read(path).map_err(Failed::File)?;
     match Replay::new(&journal, limits()).map_err(Failed::Journal)? {
-        Replay::Lines(player) => Run::new(player, Place::Process(Program::default())).go(settings),
+        Replay::Lines(player) => Run::new(player, Place::Process(mcp_proto_std::Program::new("").into())).go(settings),
         Replay::Http(player) => Run::new(player, Place::Web(Site::default())).go(settings),
         Replay::Messages(_) | _ => {
             Err(Failed::Journal(JournalError::NotAJournal { why: "probe has no such binding".into() }))

@@ -17,6 +17,7 @@ use mcp_proto::binding::oauth::{
     Stage, StoreAction, StoreId, stored_generation,
 };
 use mcp_proto::catalog::{Fingerprint, FingerprintKey};
+use mcp_proto_tokio::HttpPiece;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
@@ -27,7 +28,7 @@ use crate::report::FailureReport;
 use crate::run::Run;
 use crate::text::write_stderr;
 use crate::text_report;
-use crate::web::{Id, Piece};
+use crate::web::Id;
 
 /// Bytes of the head of a browser's request.
 const HEAD: usize = 64 << 10;
@@ -277,12 +278,12 @@ pub(crate) fn is_registration(request: &OAuthRequest) -> bool {
 }
 
 /// The input of a piece of an exchange.
-pub(crate) fn input_of(exchange: OAuthExchangeId, piece: &Piece) -> OAuthInput<'_> {
+pub(crate) fn input_of(exchange: OAuthExchangeId, piece: &HttpPiece) -> OAuthInput<'_> {
     match piece {
-        Piece::Head(status, headers) => OAuthInput::Head { exchange, status: *status, headers },
-        Piece::Body(chunk) => OAuthInput::Body { exchange, chunk },
-        Piece::End => OAuthInput::End { exchange },
-        Piece::Failure(_, why) => OAuthInput::Failure { exchange, why },
+        HttpPiece::Head(status, headers) => OAuthInput::Head { exchange, status: *status, headers },
+        HttpPiece::Body(chunk) => OAuthInput::Body { exchange, chunk },
+        HttpPiece::End => OAuthInput::End { exchange },
+        HttpPiece::Failure(_, why) => OAuthInput::Failure { exchange, why },
     }
 }
 

@@ -10,6 +10,7 @@ use mcp_proto::binding::http::{Broken, HttpRequest};
 use mcp_proto::binding::oauth::{OAuthExchangeId, OAuthRequest, Reach};
 use mcp_proto::journal::{Input, TransportEvent};
 use mcp_proto::{ConnectionId, Engine, ShutdownStep, Time};
+use mcp_proto_tokio::HttpPiece;
 use tokio::runtime::{Builder, EnterGuard, Runtime};
 use tokio::task::yield_now;
 use tokio::time::timeout;
@@ -18,7 +19,7 @@ use crate::oauth::{self, Access};
 use crate::process::{Program, Server};
 use crate::report::{FailureReport, Record};
 use crate::trace::{Trace, without_query};
-use crate::web::{Client, Exchanges, Id, Piece};
+use crate::web::{self, Clients, Exchanges, Id};
 
 /// How to reach a server.
 pub(crate) enum Place {
@@ -43,7 +44,7 @@ enum Way {
 pub(crate) enum FromPeer {
     Input(Input),
     /// A piece of an exchange of the authorization.
-    OAuth(OAuthExchangeId, Piece),
+    OAuth(OAuthExchangeId, HttpPiece),
 }
 
 pub(crate) struct Peer {
@@ -85,7 +86,7 @@ impl Peer {
     }
 
     /// Prepares what the connection needs; `client` makes an HTTP client.
-    pub(crate) fn prepare(&mut self, client: impl FnOnce() -> Result<Client, String>) -> Result<(), String> {
+    pub(crate) fn prepare(&mut self, client: impl FnOnce() -> Result<Clients, String>) -> Result<(), String> {
         if let Place::Web(site) = &self.place {
             self.way = Some(Way::Web(Box::new(Exchanges::new(client()?, site.headers.clone()))));
         }
@@ -109,7 +110,7 @@ impl Peer {
             None => Poll::Pending,
             Some(Way::Process(server)) => server.poll(context, self.connection).map(FromPeer::Input),
             Some(Way::Web(web)) => web.poll(context).map(|(id, piece)| match id {
-                Id::Server(exchange) => FromPeer::Input(piece.into_input(exchange)),
+                Id::Server(exchange) => FromPeer::Input(web::input(exchange, piece)),
                 Id::OAuth(exchange) => FromPeer::OAuth(exchange, piece),
             }),
         }
@@ -136,7 +137,7 @@ impl Peer {
         self.starts = self.starts.saturating_add(1);
         self.way = None;
         let started = match &self.place {
-            Place::Process(program) => Server::start(program, self.starts).map_err(|error| program.not_started(&error)),
+            Place::Process(program) => Server::start(program, self.starts),
             Place::Web(_) => Err(io::Error::other("there is nothing to start")),
         };
         match started {
@@ -267,7 +268,7 @@ pub(crate) enum Came {
 pub(crate) struct Io {
     /// `None` only while dropping.
     runtime: Option<Runtime>,
-    client: Option<Client>,
+    client: Option<Clients>,
     /// The server that was served last: the next wait starts after it, so that a busy server does not starve the
     /// others.
     last: usize,
@@ -279,11 +280,11 @@ impl Io {
         Ok(Self { runtime: Some(runtime), client: None, last: 0 })
     }
 
-    pub(crate) fn client(&mut self) -> Result<Client, String> {
+    pub(crate) fn client(&mut self) -> Result<Clients, String> {
         if let Some(client) = &self.client {
             return Ok(client.clone());
         }
-        let client = Client::new().map_err(|error| error.to_string())?;
+        let client = Clients::new().map_err(|error| error.to_string())?;
         Ok(self.client.insert(client).clone())
     }
 

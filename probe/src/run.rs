@@ -50,12 +50,12 @@ pub(crate) fn run(
 ) -> Result<Ended, String> {
     let place = match target {
         Target::Demo => {
-            let program = std::env::current_exe().map_err(|error| error.to_string())?.into_os_string();
-            let (args, is_counted) = (vec![DEMO_SERVER.into()], settings.watch.is_some());
-            Place::Process(Program { program, args, is_counted, ..Program::default() })
+            let probe = std::env::current_exe().map_err(|error| error.to_string())?;
+            let command = mcp_proto_std::Program::new(probe).arg(DEMO_SERVER);
+            Place::Process(Program { command, label: None, is_counted: settings.watch.is_some() })
         }
         Target::Stdio { program, args } => {
-            Place::Process(Program { program: program.clone(), args: args.clone(), ..Program::default() })
+            Place::Process(mcp_proto_std::Program::new(program).args(args.clone()).into())
         }
         Target::Http { url, .. } => Place::Web(Site { url: url.clone(), headers: settings.headers.clone() }),
     };

@@ -12,7 +12,7 @@ pub use process::{Piece, Process};
 pub use program::{Program, Sink};
 pub use reply::{CallError, CallErrorKind, Reply, ReplyError, arguments, reply};
 pub use session::Session;
-pub use tail::Tail;
+pub use tail::{Exit, Tail};
 
 // The program of the repository's README, compiled with the tests of this package.
 #[cfg(doctest)]

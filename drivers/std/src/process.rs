@@ -12,7 +12,7 @@ use mcp_proto::ShutdownStep;
 
 use crate::Program;
 use crate::group::Group;
-use crate::tail::Tail;
+use crate::tail::{Exit, Tail};
 
 /// Interval for checking whether the process has exited, while it runs and while it ends.
 const TICK: Duration = Duration::from_millis(100);
@@ -50,6 +50,28 @@ enum Report {
     Piece(Piece),
     OutputEnded(Option<io::Error>),
     InputBroken(io::Error),
+}
+
+/// The way of the threads' reports.
+#[derive(Clone)]
+struct Sender {
+    reports: SyncSender<Report>,
+    wake: Arc<dyn Fn() + Send + Sync>,
+}
+
+impl Sender {
+    /// Returns whether the process still wants it.
+    fn send(&self, report: Report) -> bool {
+        let is_sent = self.reports.send(report).is_ok();
+        (self.wake)();
+        is_sent
+    }
+
+    /// Sends it if the queue has room.
+    fn offer(&self, report: Report) {
+        let _ = self.reports.try_send(report);
+        (self.wake)();
+    }
 }
 
 /// How far the process's end is, with the time of each step.
@@ -104,6 +126,15 @@ impl Process {
     /// # Errors
     /// The system's error, with the program's name.
     pub fn start(program: &Program) -> io::Result<Self> {
+        Self::start_with(program, || {})
+    }
+
+    /// As [`start`](Self::start), for a loop that waits for more than this process: `wake` is called, by the threads of the
+    /// process, when [`try_read`](Self::try_read) may have something.
+    ///
+    /// # Errors
+    /// As of [`start`](Self::start).
+    pub fn start_with(program: &Program, wake: impl Fn() + Send + Sync + 'static) -> io::Result<Self> {
         let mut command = program.command();
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut group = Group::start(&mut command).map_err(|error| program.not_started(&error))?;
@@ -114,6 +145,7 @@ impl Process {
         let (stdin, stdout, stderr) = (child.stdin().take(), child.stdout().take(), child.stderr().take());
         let (input, lines) = sync_channel(INPUT_QUEUE);
         let (sender, reports) = sync_channel(QUEUE);
+        let sender = Sender { reports: sender, wake: Arc::new(wake) };
         let (alive, errors_ended) = mpsc::channel();
         let tail = Arc::new(Mutex::new(Tail::default()));
         // From here on an early return drops `process`, which kills it.
@@ -180,11 +212,12 @@ impl Process {
             if rest.is_zero() {
                 return None;
             }
+            let rest = rest.min(self.interval());
             if self.end.is_some() {
-                thread::sleep(rest.min(TICK_AT_END));
+                thread::sleep(rest);
                 continue;
             }
-            match self.reports.recv_timeout(rest.min(TICK)) {
+            match self.reports.recv_timeout(rest) {
                 Ok(report) => {
                     if let Some(piece) = self.take(report) {
                         return Some(piece);
@@ -196,8 +229,9 @@ impl Process {
         }
     }
 
-    /// What can be said without waiting.
-    fn try_read(&mut self) -> Option<Piece> {
+    /// What came from the process, without waiting. Besides when it is woken, the loop calls it at this
+    /// [`interval`](Self::interval). After [`Piece::Closed`] it returns that again.
+    pub fn try_read(&mut self) -> Option<Piece> {
         while self.end.is_none() {
             match self.reports.try_recv() {
                 Ok(report) => {
@@ -209,7 +243,21 @@ impl Process {
                 Err(_) => return None,
             }
         }
-        self.is_gone().then(|| Piece::Closed { why: self.exit_reason() })
+        self.is_gone().then(|| {
+            let exit = Exit {
+                status: self.exit.map(|(status, _)| status),
+                is_forced: self.is_forced,
+                broken: self.broken.as_ref().map(|(error, _)| error.to_string()),
+                is_asked_to_exit: self.is_asked_to_exit,
+            };
+            let why = self.tail.lock().map(|tail| tail.exit_reason(&exit)).unwrap_or_default();
+            Piece::Closed { why }
+        })
+    }
+
+    /// The time after which [`try_read`](Self::try_read) has to be called again: the exit of a process wakes nobody.
+    pub const fn interval(&self) -> Duration {
+        if self.end.is_some() { TICK_AT_END } else { TICK }
     }
 
     fn take(&mut self, report: Report) -> Option<Piece> {
@@ -287,26 +335,6 @@ impl Process {
         }
         matches!(self.errors_ended.try_recv(), Err(mpsc::TryRecvError::Disconnected)) && !self.group.is_left()
     }
-
-    /// Why the process ended, with the end of its standard error.
-    fn exit_reason(&self) -> String {
-        let mut why = String::new();
-        if self.is_forced {
-            why.push_str("it closed input or output and did not exit, so it was ended: ");
-        }
-        match self.exit {
-            Some((status, _)) => why.push_str(&status.to_string()),
-            None => why.push_str("not even killing it helped"),
-        }
-        if let Some((error, _)) = self.broken.as_ref().filter(|_| self.is_forced) {
-            why.push_str(&format!(" (before that: {error})"));
-        }
-        let last_words = self.tail.lock().map(|tail| tail.last_words()).unwrap_or_default();
-        if !last_words.is_empty() && !self.is_asked_to_exit {
-            why.push_str(&format!("; its last words on standard error: {last_words}"));
-        }
-        why
-    }
 }
 
 impl Drop for Process {
@@ -327,10 +355,10 @@ impl fmt::Debug for Process {
     }
 }
 
-fn write(mut stdin: impl Write, lines: &Receiver<Vec<u8>>, reports: &SyncSender<Report>) {
+fn write(mut stdin: impl Write, lines: &Receiver<Vec<u8>>, reports: &Sender) {
     while let Ok(line) = lines.recv() {
         if let Err(error) = stdin.write_all(&line).and_then(|()| stdin.flush()) {
-            let _ = reports.send(Report::InputBroken(error));
+            reports.send(Report::InputBroken(error));
             return;
         }
     }
@@ -353,21 +381,19 @@ fn each_piece(mut from: impl Read, mut take: impl FnMut(&[u8]) -> bool) -> io::R
     }
 }
 
-fn read(stdout: impl Read, reports: &SyncSender<Report>) {
-    let output = |piece: &[u8]| reports.send(Report::Piece(Piece::Output(piece.to_vec()))).is_ok();
-    let ended = each_piece(stdout, output);
-    // An error means that the process was dropped.
-    let _ = reports.send(Report::OutputEnded(ended.err()));
+fn read(stdout: impl Read, reports: &Sender) {
+    let ended = each_piece(stdout, |piece| reports.send(Report::Piece(Piece::Output(piece.to_vec()))));
+    reports.send(Report::OutputEnded(ended.err()));
 }
 
-fn read_errors(stderr: impl Read, life: &SyncSender<Report>, tail: &Mutex<Tail>, program: &Program) {
+fn read_errors(stderr: impl Read, life: &Sender, tail: &Mutex<Tail>, program: &Program) {
     let mut told: Option<Instant> = None;
     // What follows an error is lost, as is what follows the end.
     let _ = each_piece(stderr, |piece| {
         if told.is_none_or(|at| at.elapsed() >= LIFE) {
             told = Some(Instant::now());
             // If the queue is full, its other pieces show that the server is alive.
-            let _ = life.try_send(Report::Piece(Piece::SignOfLife));
+            life.offer(Report::Piece(Piece::SignOfLife));
         }
         if let Ok(mut tail) = tail.lock() {
             tail.keep(piece);

@@ -1,12 +1,26 @@
 //! The end of a program's standard error.
 
 use std::collections::VecDeque;
+use std::process::ExitStatus;
 
 /// Bytes that are kept.
 const BYTES: usize = 2048;
 /// Characters and lines of the last words.
 const CHARACTERS: usize = 300;
 const LINES: usize = 3;
+
+/// How a program ended.
+#[derive(Debug)]
+pub struct Exit {
+    /// Its status; `None` if even killing it had no effect.
+    pub status: Option<ExitStatus>,
+    /// It closed its input or output, did not exit, and was ended.
+    pub is_forced: bool,
+    /// What happened to its input or output.
+    pub broken: Option<String>,
+    /// It was asked to exit.
+    pub is_asked_to_exit: bool,
+}
 
 /// Keeps the end of a program's standard error, 2 KiB, for the messages of failures.
 #[derive(Debug, Default)]
@@ -18,6 +32,26 @@ impl Tail {
         self.0.extend(piece.iter().skip(piece.len().saturating_sub(BYTES)));
         let surplus = self.0.len().saturating_sub(BYTES);
         self.0.drain(..surplus);
+    }
+
+    /// Why the program ended, with its last words unless it was asked to exit.
+    pub fn exit_reason(&self, exit: &Exit) -> String {
+        let mut why = String::new();
+        if exit.is_forced {
+            why.push_str("it closed input or output and did not exit, so it was ended: ");
+        }
+        match exit.status {
+            Some(status) => why.push_str(&status.to_string()),
+            None => why.push_str("not even killing it helped"),
+        }
+        if let Some(error) = exit.broken.as_ref().filter(|_| exit.is_forced) {
+            why.push_str(&format!(" (before that: {error})"));
+        }
+        let last_words = self.last_words();
+        if !last_words.is_empty() && !exit.is_asked_to_exit {
+            why.push_str(&format!("; its last words on standard error: {last_words}"));
+        }
+        why
     }
 
     /// The last lines as one, without control characters; empty if there is nothing.

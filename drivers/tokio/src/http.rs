@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::fmt;
 use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -14,6 +15,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_rustls::{ConfigBuilderExt, HttpsConnector, MaybeHttpsStream};
+use hyper_util::client::legacy::connect::dns::Name;
 use hyper_util::client::legacy::connect::proxy::Tunnel;
 use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
 use hyper_util::client::legacy::{self, Client as Pool};
@@ -82,7 +84,6 @@ impl fmt::Debug for Remote {
 
 /// A part of a response.
 #[derive(Debug)]
-#[non_exhaustive]
 pub enum HttpPiece {
     /// The status and the headers.
     Head(StatusCode, HeaderMap),
@@ -102,6 +103,7 @@ type Connecting<T> = Pin<Box<dyn Future<Output = Result<T, AnyError>> + Send>>;
 #[derive(Clone)]
 pub struct HttpClient {
     pool: Pool<Connector, Full<Bytes>>,
+    tls: ClientConfig,
     proxies: Arc<Matcher>,
 }
 
@@ -121,20 +123,26 @@ impl HttpClient {
             // Without root certificates plain HTTP still works.
             Err(_) => tls()?.with_root_certificates(RootCertStore::empty()),
         };
-        let mut tcp = HttpConnector::new();
-        tcp.enforce_http(false);
-        tcp.set_nodelay(true);
-        tcp.set_recv_buffer_size(Some(RECEIVED));
-        let proxies = Arc::new(Matcher::from_env());
-        let dialer = Dialer { tcp, proxies: Arc::clone(&proxies) };
-        let connector = Connector(HttpsConnector::from((dialer, tls.with_no_client_auth())));
+        Ok(Self::with(tls.with_no_client_auth(), Arc::new(Matcher::from_env()), |_| true))
+    }
+
+    /// A client with the same certificates and proxies, that connects only to addresses that this function allows, such as
+    /// public ones. A proxy connects to any, and resolves names itself.
+    #[must_use]
+    pub fn reaching(&self, allows: fn(IpAddr) -> bool) -> Self {
+        Self::with(self.tls.clone(), Arc::clone(&self.proxies), allows)
+    }
+
+    fn with(tls: ClientConfig, proxies: Arc<Matcher>, allows: fn(IpAddr) -> bool) -> Self {
+        let dialer = Dialer { tcp: tcp(allows), to_proxy: tcp(|_| true), proxies: Arc::clone(&proxies) };
+        let connector = Connector(HttpsConnector::from((dialer, tls.clone())));
         let pool = Pool::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).build(connector);
-        Ok(Self { pool, proxies })
+        Self { pool, tls, proxies }
     }
 
     /// Runs a request of a client, and passes its response on to a function. While the future that this returns is pending,
     /// nothing more is read. Dropping the exchange ends it.
-    pub async fn run<F: Future<Output = ()>>(&self, request: Request<Vec<u8>>, take: impl Fn(HttpPiece) -> F) {
+    pub async fn run<F: Future<Output = ()>>(&self, request: Request<Vec<u8>>, mut take: impl FnMut(HttpPiece) -> F) {
         let mut response = match self.send(request.map(|body| Full::new(body.into()))).await {
             Ok(response) => response,
             Err(error) => {
@@ -183,6 +191,40 @@ fn why(error: &dyn Error) -> String {
     text
 }
 
+fn tcp(allows: fn(IpAddr) -> bool) -> HttpConnector<Names> {
+    let mut tcp = HttpConnector::new_with_resolver(Names(allows));
+    tcp.enforce_http(false);
+    tcp.set_nodelay(true);
+    tcp.set_recv_buffer_size(Some(RECEIVED));
+    tcp
+}
+
+/// Resolves names, to addresses that may be reached.
+#[derive(Clone)]
+struct Names(fn(IpAddr) -> bool);
+
+impl Service<Name> for Names {
+    type Response = std::vec::IntoIter<SocketAddr>;
+    type Error = io::Error;
+    type Future = Pin<Box<dyn Future<Output = io::Result<Self::Response>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, name: Name) -> Self::Future {
+        let allows = self.0;
+        Box::pin(async move {
+            let found: Vec<_> = tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
+            let allowed: Vec<_> = found.iter().copied().filter(|address| allows(address.ip())).collect();
+            if allowed.is_empty() && !found.is_empty() {
+                return Err(io::Error::new(io::ErrorKind::PermissionDenied, "none of its addresses may be reached"));
+            }
+            Ok(allowed.into_iter())
+        })
+    }
+}
+
 /// A connector with a timeout.
 #[derive(Clone)]
 struct Connector(HttpsConnector<Dialer>);
@@ -210,7 +252,8 @@ impl Service<Uri> for Connector {
 /// Connects to a server or to its proxy.
 #[derive(Clone)]
 struct Dialer {
-    tcp: HttpConnector,
+    tcp: HttpConnector<Names>,
+    to_proxy: HttpConnector<Names>,
     proxies: Arc<Matcher>,
 }
 
@@ -225,7 +268,7 @@ impl Service<Uri> for Dialer {
 
     fn call(&mut self, to: Uri) -> Self::Future {
         let proxy = self.proxies.intercept(&to);
-        let mut tcp = self.tcp.clone();
+        let mut tcp = if proxy.is_some() { self.to_proxy.clone() } else { self.tcp.clone() };
         Box::pin(async move {
             let Some(proxy) = proxy else { return Ok(Stream { io: tcp.call(to).await?, absolute: false }) };
             if proxy.uri().scheme_str() != Some("http") {

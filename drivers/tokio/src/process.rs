@@ -11,7 +11,7 @@ use std::task::ready;
 use std::time::Duration;
 
 use mcp_proto::ShutdownStep;
-use mcp_proto_std::{Piece, Program, Tail};
+use mcp_proto_std::{Exit, Piece, Program, Tail};
 use tokio::io::{AsyncRead, AsyncWriteExt, ReadBuf};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
@@ -183,7 +183,13 @@ impl Supervisor {
         if let Ok(()) = self.run_until_quiet().await
             && let Ok(()) = self.end().await
         {
-            return Some(self.exit_reason());
+            let exit = Exit {
+                status: self.exit.map(|(status, _)| status),
+                is_forced: self.is_forced,
+                broken: self.broken.map(|(error, _)| error),
+                is_asked_to_exit: self.is_asked_to_exit,
+            };
+            return Some(self.tail.lock().map(|tail| tail.exit_reason(&exit)).unwrap_or_default());
         }
         self.group.kill();
         // A killed process exits at once, unless the system hangs.
@@ -298,26 +304,6 @@ impl Supervisor {
             self.breaks(format!("it does not read its input: {INPUT_QUEUE} messages wait"));
         }
         Ok(())
-    }
-
-    /// Why the process ended, with the end of its standard error.
-    fn exit_reason(&self) -> String {
-        let mut why = String::new();
-        if self.is_forced {
-            why.push_str("it closed input or output and did not exit, so it was ended: ");
-        }
-        match self.exit {
-            Some((status, _)) => why.push_str(&status.to_string()),
-            None => why.push_str("not even killing it helped"),
-        }
-        if let Some((error, _)) = self.broken.as_ref().filter(|_| self.is_forced) {
-            why.push_str(&format!(" (before that: {error})"));
-        }
-        let last_words = self.tail.lock().map(|tail| tail.last_words()).unwrap_or_default();
-        if !last_words.is_empty() && !self.is_asked_to_exit {
-            why.push_str(&format!("; its last words on standard error: {last_words}"));
-        }
-        why
     }
 }
 
