@@ -306,7 +306,8 @@ pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Invocation, 
 fn wrong(error: &clap::Error) -> String {
     let text = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.as_str()),
-        Some(ContextValue::Strings(texts)) => texts.first().map(String::as_str),
+        // The best suggestion is the last one.
+        Some(ContextValue::Strings(texts)) => texts.last().map(String::as_str),
         Some(_) | None => None,
     };
     if let (ErrorKind::UnknownArgument, Some(given)) = (error.kind(), text(ContextKind::InvalidArg)) {
@@ -777,6 +778,7 @@ mod tests {
         for (args, words) in [
             (&["--jsn"][..], "was `--json` meant?"),
             (&["htpp", "http://a/"], "was `http` meant?"),
+            (&["htp", "http://a/"], "was `http` meant?"),
             (&["help", "confi"], "was `config` meant?"),
             (&["http://ada:hush@a/"], "`http URL`"),
             (&["http", "http://ada:hu?hush@a/"], "is no http or https URL"),

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use http::header::AUTHORIZATION;
 use mcp_proto::binding::oauth::Stage;
 use mcp_proto::host::toolset::Why;
-use mcp_proto::{Engine, Era, Eras, Family, QuirkKind};
+use mcp_proto::{Engine, Era, Eras, Family, Http, QuirkKind};
 use serde_json::value::RawValue;
 
 use crate::args::{OAuthSettings, Settings};
@@ -474,6 +474,8 @@ impl Remedy<'_> {
         let has_proxy = std::env::vars_os().any(|(name, _)| is_proxy(name));
         let proxy = if has_proxy { " The proxies in the environment count, too." } else { "" };
         let text = match (kind, self.peer.site()) {
+            // The message says what is invalid.
+            ("connect", Some(site)) if Http::new(&site.url).is_err() => return None,
             ("connect", _) => "Is the server running, and is the URL right: http or https, host, port?%proxy",
             // The message has the advice for the stage that failed.
             ("unauthorized" | "forbidden", _) if self.peer.record.authorization.is_some() => return None,
@@ -623,7 +625,7 @@ fn citation(kind: QuirkKind, family: Option<Family>, era: Option<Era>) -> String
 
 #[cfg(test)]
 mod tests {
-    use mcp_proto::{Client, Http};
+    use mcp_proto::Client;
 
     use super::*;
     use crate::args::{Invocation, Target, Task, parse};

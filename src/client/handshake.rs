@@ -379,7 +379,7 @@ impl Handshake {
 /// Takes the response to a request. Returns the loss of the connection if it shows that the server changed its era or
 /// version, as a server behind a gateway may.
 pub(super) fn detect_era_change(core: &mut Core, id: u64, carrier: Carrier, error: Option<&ErrorObject>) -> Signals {
-    if !core.is_ready() || core.options.reconnect.is_none() {
+    if !core.is_ready() {
         return Signals::NONE;
     }
     let before = core.doubts;
@@ -395,7 +395,7 @@ pub(super) fn detect_era_change(core: &mut Core, id: u64, carrier: Carrier, erro
     core.quirk(QuirkKind::EraChanged, None, None, detail);
     core.known_era = None;
     let message = format!("{} changed its era or version: {error}", core.server_name());
-    Signals::lost(FailureKind::Protocol, message, link::Transport::Open)
+    Signals::lost(FailureKind::Protocol, message, link::Transport::Outdated)
 }
 
 /// How the message came whose response shows an era.

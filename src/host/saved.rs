@@ -177,7 +177,7 @@ impl<'de> Deserialize<'de> for Saved {
             let Some(items) = items else { continue };
             let items = Json::checked(items.get(), limits.message.depth).ok_or("they are nested too deep");
             items.and_then(|items| catalog.restore(family, items, bounds)).map_err(|why| {
-                de::Error::custom(format!("the saved items of `{}` are of no use: {why}", family.member()))
+                de::Error::custom(format!("the saved items of `{}` are invalid: {why}", family.member()))
             })?;
         }
         let families = statuses;

@@ -103,6 +103,8 @@ values! {
         Authorizing,
         /// It may be open, and no other one would work better.
         Hopeless,
+        /// It is open, and the server changed its era or version: there is one new handshake.
+        Outdated,
     }
 
     /// Why a connection was lost.
@@ -212,6 +214,9 @@ decision_table! {
     // No attempt failed.
     (Authorizing) (_)                         (_)           => Unauthorized;
     (Hopeless)    (_)                         (_)           => Failed;
+    // The requests that were refused did not run, and are sent again after the handshake, whatever the options say.
+    (Outdated)    (_)                         (Never|Left)  => Unresponsive;
+    (Outdated)    (_)                         (UsedUp)      => Hopeless;
 }
 
 decision_table! {

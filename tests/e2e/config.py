@@ -165,7 +165,7 @@ def for_people():
         within("report", words, out)
     for words in ("  one  ready, 7 tools\n", "  two  ready, 7 tools\n"):
         within("standard error", words, err)
-    servers = {"a": {"cmd": "x"}, "gone": {"command": "/nonexistent/server"}, "one": demo()}
+    servers = {"a": {"cmd": "x"}, "bad": {"url": "htp://x"}, "gone": {"command": "/nonexistent/server"}, "one": demo()}
     status, out, err = probe(["config", write("failed.json", servers)])
     expect("exit status", status, 1)
     within("standard error", "was `command` meant?", err)
@@ -174,6 +174,8 @@ def for_people():
     # What is read first is the last on a screen.
     places = [out.find(words) for words in ("What a model would get", "Failed: a: configuration", "Failed: gone: spawn")]
     expect("order", (places == sorted(places), min(places) > 0), (True, True))
+    within("report", "its `url` is invalid", out)
+    expect("advice of an invalid URL", "Is the server running" in out, False)
 
 
 def time_is_up():

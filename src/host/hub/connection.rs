@@ -81,7 +81,7 @@ impl Place {
     fn address(url: &str) -> Result<Self, String> {
         let url = crate::binding::http::parse(url);
         url.map(Self::Address)
-            .map_err(|why| format!("its `url` is invalid: {why}; one is as `https://example.com/mcp`"))
+            .map_err(|why| format!("its `url` is invalid: {why}. An example is `https://example.com/mcp`."))
     }
 
     #[cfg(not(feature = "http"))]

@@ -231,12 +231,17 @@ fn unknown_methods_outside_the_capabilities_do_not_decide_the_era() {
 }
 
 #[test]
-fn without_reconnects_the_request_ends_with_the_error() {
+fn a_client_without_reconnects_makes_the_new_handshake_too() {
     let mut host = ready(options(), &mut old());
     let (id, sent) = call(&mut host);
     refuse(&mut host, &sent, -32022, "upgraded");
+    assert!(host.ended(id).is_none(), "it did not run");
+    let mut server = new().error("tools/call", -32022, "upgraded again");
+    reopen(&mut host, &mut server);
     assert!(matches!(host.result_of(id), Outcome::Error(_)));
-    assert!(host.is_ready() && host.quirks().is_empty());
+    assert_eq!((server.received("tools/call"), downs(&host).len()), (1, 1));
+    host.close_transport();
+    assert!(matches!(host.events.last(), Some(Event::Closed { .. })), "a lost connection is not reopened");
 }
 
 #[test]
