@@ -209,6 +209,17 @@ def rests():
         expect("processes", lines.read().split()[:3], ["start", "end", "start"])
 
 
+def bounds():
+    """The result of a tool is cut to the bytes that its server's entry names; another server's is not."""
+    call = [part for name in ("a", "b") for part in ("--call", "mcp_%s_echo" % name, "--args", json.dumps({"text": "x" * 9000}))]
+    servers = {"a": demo(tools={"max_result_bytes": 2000}), "b": demo()}
+    status, got, err = report(call + ["config", write("bounds.json", servers)])
+    expect("exit status", status, 0)
+    cut, whole = [call["result"] for call in got["calls"]]
+    expect("bytes", (len(json.dumps(cut["content"])) <= 2000, len(whole["content"][0]["text"])), (True, 9000))
+    within("notice", "Left out", json.dumps(cut))
+
+
 def times():
     """Each server's times are its own: a handshake lasts as long as its program sleeps."""
     late = {"command": "sh", "args": ["-c", 'sleep 0.3; exec "$0" demo-server', PROBE]}
@@ -310,7 +321,7 @@ def real():
     print("     ready or failed after %d ms; one after the other: %d ms" % (max(ends), sum(took)))
 
 
-jobs = [usage, side_by_side, for_people, time_is_up, rests, times]
+jobs = [usage, side_by_side, for_people, time_is_up, rests, bounds, times]
 if os.path.exists(SERVERS + "/servers.json"):
     jobs.append(real)
 else:
