@@ -420,7 +420,10 @@ fn shown_by(core: &Core, id: u64, error: &ErrorObject) -> Shown {
         error_code::HEADER_MISMATCH | error_code::MISSING_REQUIRED_CLIENT_CAPABILITY if !core.is_modern() => {
             Shown::OtherEra
         }
-        error_code::METHOD_NOT_FOUND if is_implied(core, id) => Shown::MethodNotFound,
+        // Which may have other causes: a client without reconnects keeps its connection.
+        error_code::METHOD_NOT_FOUND if core.options.reconnect.is_some() && is_implied(core, id) => {
+            Shown::MethodNotFound
+        }
         _ => Shown::Nothing,
     }
 }

@@ -64,8 +64,8 @@ pub struct Options {
     pub form_defaults: bool,
     /// How a peer that does not respond is detected; `None` turns it off. Default: [`Keepalive::default`].
     pub keepalive: Option<Keepalive>,
-    /// How a lost connection is reopened; `None` turns it off, except for the one new handshake with a server that
-    /// changed its era or version. Default: [`Reconnect::default`].
+    /// How a lost connection is reopened; `None` turns it off, except for the one new handshake after a request was
+    /// refused for its era or version. Default: [`Reconnect::default`].
     pub reconnect: Option<Reconnect>,
 }
 
