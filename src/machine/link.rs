@@ -215,8 +215,7 @@ decision_table! {
     (Authorizing) (_)                         (_)           => Unauthorized;
     (Hopeless)    (_)                         (_)           => Failed;
     // The requests that were refused did not run, and are sent again after the handshake, whatever the options say.
-    (Outdated)    (_)                         (Never|Left)  => Unresponsive;
-    (Outdated)    (_)                         (UsedUp)      => Hopeless;
+    (Outdated)    (_)                         (_)           => Unresponsive;
 }
 
 decision_table! {
