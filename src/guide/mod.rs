@@ -3,6 +3,12 @@
 #[doc = include_str!("embedding.md")]
 pub mod embedding {}
 
+#[doc = include_str!("calls.md")]
+pub mod calls {}
+
+#[doc = include_str!("asks.md")]
+pub mod asks {}
+
 #[doc = include_str!("http.md")]
 pub mod http {}
 

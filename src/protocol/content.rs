@@ -7,8 +7,11 @@
 //! contents and icons, those in blocks included: a server can make many of a few bytes each. The others are in `raw`.
 
 use alloc::borrow::Cow;
+use alloc::boxed::Box;
+use alloc::vec;
 use alloc::vec::Vec;
-use serde_json::value::RawValue;
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
 
 use crate::jsonrpc::{Json, Object};
 
@@ -50,8 +53,8 @@ impl Room {
 }
 
 /// The strings of a member that is an array.
-fn strings<'a>(json: Json<'a>, name: &str) -> impl Iterator<Item = Cow<'a, str>> {
-    let elements = json.member(name).and_then(|array| array.elements(WORDS));
+fn strings<'a>(json: Json<'a>, name: &str, most: usize) -> impl Iterator<Item = Cow<'a, str>> {
+    let elements = json.member(name).and_then(|array| array.elements(most));
     elements.into_iter().flat_map(|elements| elements.kept).filter_map(Json::as_string)
 }
 
@@ -104,7 +107,7 @@ impl<'a> Icon<'a> {
             Some("dark") => Some(Theme::Dark),
             Some(_) | None => None,
         };
-        let sizes = strings(json, "sizes").collect();
+        let sizes = strings(json, "sizes", WORDS).collect();
         Some(Self { src: string(json, "src")?, mime_type: string(json, "mimeType"), sizes, theme })
     }
 
@@ -181,7 +184,7 @@ impl<'a> Annotations<'a> {
     /// Reads the member `annotations` of an object.
     pub(crate) fn of(json: Json<'a>) -> Option<Self> {
         let annotations = json.member("annotations").filter(|value| value.is_object())?;
-        let audience = strings(annotations, "audience");
+        let audience = strings(annotations, "audience", WORDS);
         let priority = annotations.member("priority").and_then(|number| number.text().parse().ok());
         Some(Self {
             audience: audience.filter_map(|name| Role::read(&name)).collect(),
@@ -537,4 +540,294 @@ impl<'a> ReadResult<'a> {
         let contents = room.elements(json, "contents").into_iter().filter_map(ResourceContents::read).collect();
         Self { contents, is_cut_off: room.is_over, meta: object(json, "_meta"), raw }
     }
+}
+
+/// What `elicitation/create` asks of a user (`ElicitRequestParams` in the schemas), and the answers to it.
+///
+/// ```
+/// use mcp_proto::protocol::content::{Elicitation, ElicitationKind};
+/// # let params = serde_json::value::to_raw_value(&serde_json::json!({"message": "Who?", "requestedSchema":
+/// #     {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}})).unwrap();
+///
+/// let asked = Elicitation::read(&params);
+/// let answer = match asked.kind {
+///     ElicitationKind::Form(fields) if fields.iter().all(|field| field.name == "name") => {
+///         Elicitation::accept(&serde_json::json!({"name": "Ada"}))?
+///     }
+///     _ => Elicitation::decline(),
+/// };
+/// assert_eq!(answer.get(), r#"{"action":"accept","content":{"name":"Ada"}}"#);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Elicitation<'a> {
+    /// What the server tells the user.
+    pub message: Cow<'a, str>,
+    /// A form, or a URL.
+    pub kind: ElicitationKind<'a>,
+    /// The form has more than [`MAX_VALUES`] fields and choices; those beyond are in `raw` only.
+    pub is_cut_off: bool,
+    /// The parameters, byte for byte.
+    pub raw: &'a RawValue,
+}
+
+/// What an [`Elicitation`] asks the user for.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum ElicitationKind<'a> {
+    /// To fill in a form with these fields, in the server's order.
+    Form(Vec<FormField<'a>>),
+    /// To visit this URL, which is not checked. The host shows it, whole, and opens it only if the user agrees.
+    Url(Cow<'a, str>),
+    /// Something of an unknown mode.
+    Other,
+}
+
+/// A field of a form (`PrimitiveSchemaDefinition` in the schemas).
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct FormField<'a> {
+    /// The member of the answer.
+    pub name: Cow<'a, str>,
+    /// Its name for a user.
+    pub title: Option<Cow<'a, str>>,
+    /// What it means.
+    pub description: Option<Cow<'a, str>>,
+    /// The values that it takes.
+    pub values: FieldValues<'a>,
+    /// The answer must have it.
+    pub is_required: bool,
+    /// Its value unless the user changes it, of any type.
+    pub default: Option<&'a RawValue>,
+    /// Its schema, with bounds and format, byte for byte.
+    pub raw: &'a RawValue,
+}
+
+/// The values that a [`FormField`] takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FieldValues<'a> {
+    /// A text.
+    Text,
+    /// A number.
+    Number,
+    /// A number without a fraction.
+    Integer,
+    /// Yes or no.
+    Boolean,
+    /// One of these values, each with its name for a user.
+    One(Vec<(Cow<'a, str>, Cow<'a, str>)>),
+    /// Any number of these values, as an array.
+    Some(Vec<(Cow<'a, str>, Cow<'a, str>)>),
+    /// Those of an unknown schema.
+    Other,
+}
+
+impl<'a> Elicitation<'a> {
+    /// Reads the parameters of a request.
+    pub fn read(raw: &'a RawValue) -> Self {
+        let (json, mut room) = (Json::from(raw), Room::new());
+        let kind = match string(json, "mode").as_deref() {
+            Some("form") | None => ElicitationKind::Form(FormField::within(json, &mut room)),
+            Some("url") => string(json, "url").map_or(ElicitationKind::Other, ElicitationKind::Url),
+            Some(_) => ElicitationKind::Other,
+        };
+        Self { message: string(json, "message").unwrap_or_default(), kind, is_cut_off: room.is_over, raw }
+    }
+
+    /// The answer of a user who filled the form in.
+    ///
+    /// # Errors
+    /// The content cannot be serialized.
+    pub fn accept(content: &impl Serialize) -> Result<Box<RawValue>, serde_json::Error> {
+        to_raw_value(&Answer { action: "accept", content: Some(content) })
+    }
+
+    /// The answer of a user who visits the URL.
+    pub fn visit() -> Box<RawValue> {
+        Self::without_content("accept")
+    }
+
+    /// The answer of a user who declined.
+    pub fn decline() -> Box<RawValue> {
+        Self::without_content("decline")
+    }
+
+    /// The answer of a user who chose neither.
+    pub fn cancel() -> Box<RawValue> {
+        Self::without_content("cancel")
+    }
+
+    fn without_content(action: &'static str) -> Box<RawValue> {
+        // Two strings cannot fail.
+        to_raw_value(&Answer::<()> { action, content: None }).unwrap_or_default()
+    }
+}
+
+#[derive(Serialize)]
+struct Answer<'a, T> {
+    action: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    content: Option<&'a T>,
+}
+
+impl<'a> FormField<'a> {
+    fn within(json: Json<'a>, room: &mut Room) -> Vec<Self> {
+        let Some(schema) = json.member("requestedSchema") else { return Vec::new() };
+        let mut required: Vec<_> = strings(schema, "required", MAX_VALUES).collect();
+        required.sort_unstable();
+        let mut fields = Vec::new();
+        let Some(properties) = schema.member("properties") else { return fields };
+        properties.raw_members(|name, field| {
+            if room.left == 0 {
+                room.is_over = true;
+                return;
+            }
+            room.left = room.left.saturating_sub(1);
+            let name = name.as_string().unwrap_or_default();
+            fields.push(Self {
+                title: string(field, "title"),
+                description: string(field, "description"),
+                values: FieldValues::of(field, room),
+                is_required: required.binary_search(&name).is_ok(),
+                default: field.member("default").map(Json::raw),
+                raw: field.raw(),
+                name,
+            });
+        });
+        fields
+    }
+}
+
+impl<'a> FieldValues<'a> {
+    fn of(field: Json<'a>, room: &mut Room) -> Self {
+        match string(field, "type").as_deref() {
+            Some("array") => match field.member("items").map(|items| Self::choices(items, "anyOf", room)) {
+                Some(choices) if !choices.is_empty() => Self::Some(choices),
+                Some(_) | None => Self::Other,
+            },
+            Some("string") => match Self::choices(field, "oneOf", room) {
+                choices if choices.is_empty() => Self::Text,
+                choices => Self::One(choices),
+            },
+            Some("number") => Self::Number,
+            Some("integer") => Self::Integer,
+            Some("boolean") => Self::Boolean,
+            Some(_) | None => Self::Other,
+        }
+    }
+
+    /// The choices of `enum`, with the names of `enumNames`, or those of `oneOf` or `anyOf`.
+    fn choices(json: Json<'a>, titled: &str, room: &mut Room) -> Vec<(Cow<'a, str>, Cow<'a, str>)> {
+        let values = room.elements(json, "enum");
+        if values.is_empty() {
+            let choice = |choice: Json<'a>| {
+                let value = string(choice, "const")?;
+                Some((value.clone(), string(choice, "title").unwrap_or(value)))
+            };
+            return room.elements(json, titled).into_iter().filter_map(choice).collect();
+        }
+        let mut names = room.elements(json, "enumNames").into_iter();
+        let choice = |value: Json<'a>| {
+            let (value, name) = (value.as_string(), names.next().and_then(Json::as_string));
+            value.map(|value| (value.clone(), name.unwrap_or(value)))
+        };
+        values.into_iter().filter_map(choice).collect()
+    }
+}
+
+/// What `sampling/createMessage` asks of the host's model (`CreateMessageRequestParams` in the schemas).
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Sampling<'a> {
+    /// The messages.
+    pub messages: Vec<SamplingMessage<'a>>,
+    /// The system prompt that the server suggests.
+    pub system: Option<Cow<'a, str>>,
+    /// The most tokens of the answer.
+    pub max_tokens: Option<u64>,
+    /// The temperature.
+    pub temperature: Option<f64>,
+    /// Texts that end the answer.
+    pub stop: Vec<Cow<'a, str>>,
+    /// Names of models, or parts of them, in the order of preference.
+    pub hints: Vec<Cow<'a, str>>,
+    /// The tools that the model may call, each as in a list of tools.
+    pub tools: Vec<&'a RawValue>,
+    /// It has more than [`MAX_VALUES`] values; those beyond are in `raw` only.
+    pub is_cut_off: bool,
+    /// The parameters, byte for byte.
+    pub raw: &'a RawValue,
+}
+
+/// A message of a [`Sampling`].
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct SamplingMessage<'a> {
+    /// Who speaks; `None` if the role is unknown.
+    pub role: Option<Role>,
+    /// What is said.
+    pub content: Vec<Block<'a>>,
+    /// The message, byte for byte.
+    pub raw: &'a RawValue,
+}
+
+impl<'a> Sampling<'a> {
+    /// Reads the parameters of a request.
+    pub fn read(raw: &'a RawValue) -> Self {
+        let (json, mut room) = (Json::from(raw), Room::new());
+        let messages = room.elements(json, "messages");
+        let message = |message: Json<'a>| {
+            let content = match message.member("content") {
+                Some(one) if one.is_object() => vec![Block::of(one, &mut room, true)],
+                Some(_) => {
+                    let blocks = room.elements(message, "content");
+                    blocks.into_iter().map(|block| Block::of(block, &mut room, true)).collect()
+                }
+                None => Vec::new(),
+            };
+            let role = string(message, "role").and_then(|role| Role::read(&role));
+            SamplingMessage { role, content, raw: message.raw() }
+        };
+        let messages = messages.into_iter().map(message).collect();
+        let hints = json.member("modelPreferences").map(|preferences| room.elements(preferences, "hints"));
+        let number = |name: &str| json.member(name).map(Json::text);
+        Self {
+            messages,
+            system: string(json, "systemPrompt"),
+            max_tokens: number("maxTokens").and_then(|text| text.parse().ok()),
+            temperature: number("temperature").and_then(|text| text.parse().ok()),
+            stop: strings(json, "stopSequences", WORDS).collect(),
+            hints: hints.into_iter().flatten().filter_map(|hint| string(hint, "name")).collect(),
+            tools: room.elements(json, "tools").into_iter().map(Json::raw).collect(),
+            is_cut_off: room.is_over,
+            raw,
+        }
+    }
+
+    /// The answer of a model: a text. `model` is its name. An answer with other content is a `CreateMessageResult` of the
+    /// schemas.
+    pub fn answer(model: &str, text: &str) -> Box<RawValue> {
+        let content = Content { kind: "text", text };
+        let message = Message { role: Role::Assistant.as_str(), content, model, stop_reason: "endTurn" };
+        // Strings cannot fail.
+        to_raw_value(&message).unwrap_or_default()
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Message<'a> {
+    role: &'static str,
+    content: Content<'a>,
+    model: &'a str,
+    stop_reason: &'static str,
+}
+
+#[derive(Serialize)]
+struct Content<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    text: &'a str,
 }

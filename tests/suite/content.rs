@@ -2,7 +2,10 @@
 
 use crate::common::{Host, Server, legacy};
 use mcp_proto::Implementation;
-use mcp_proto::protocol::content::{Block, Icon, MAX_VALUES, PromptResult, ReadResult, Role, Theme, ToolResult};
+use mcp_proto::protocol::content::{
+    Block, Elicitation, ElicitationKind, FieldValues, Icon, MAX_VALUES, PromptResult, ReadResult, Role, Sampling,
+    Theme, ToolResult,
+};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
@@ -218,7 +221,7 @@ fn a_view_has_a_bounded_number_of_values_and_the_rest_is_in_its_json() {
         let view = ReadResult::read(&result);
         assert_eq!((view.contents.len(), view.is_cut_off), (kept, count > kept));
     }
-    // Values in blocks count, too.
+    // FieldValues in blocks count, too.
     let output = format!(r#"{{"type":"tool_result","toolUseId":"1","content":[{}]}}"#, vec!["0"; 1_000].join(","));
     let link = format!(r#"{{"type":"resource_link","uri":"a","icons":[{}]}}"#, vec![r#"{"src":""}"#; 1_000].join(","));
     for block in [output, link] {
@@ -232,4 +235,118 @@ fn a_view_has_a_bounded_number_of_values_and_the_rest_is_in_its_json() {
         assert_eq!(view.content.len() + view.content.iter().map(values).sum::<usize>(), MAX_VALUES);
         assert!(view.is_cut_off);
     }
+}
+
+#[test]
+fn what_a_form_asks_is_read_with_all_kinds_of_fields() {
+    let params = raw(&json!({
+        "message": "Who?",
+        "requestedSchema": {"type": "object", "required": ["name", "age", 3], "properties": {
+            "name": {"type": "string", "title": "Name", "description": "Yours", "default": "Ada"},
+            "age": {"type": "integer"},
+            "size": {"type": "number"},
+            "ok": {"type": "boolean", "default": true},
+            "old": {"type": "string", "enum": ["a", "b", 1], "enumNames": ["A"]},
+            "new": {"type": "string", "oneOf": [{"const": "a", "title": "A"}, {"const": "b"}, {}]},
+            "many": {"type": "array", "items": {"anyOf": [{"const": "x", "title": "X"}]}},
+            "list": {"type": "array", "items": {"type": "string", "enum": ["y"]}},
+            "odd": {"type": "array", "items": {}},
+            "none": 1
+        }}
+    }));
+    let asked = Elicitation::read(&params);
+    assert_eq!((&*asked.message, asked.is_cut_off, asked.raw.get()), ("Who?", false, params.get()));
+    let ElicitationKind::Form(fields) = &asked.kind else { panic!("{asked:?}") };
+    let choices = |choices: &[(&'static str, &'static str)]| {
+        choices.iter().map(|(value, name)| ((*value).into(), (*name).into())).collect::<Vec<_>>()
+    };
+    let expected = [
+        ("name", true, FieldValues::Text),
+        ("age", true, FieldValues::Integer),
+        ("size", false, FieldValues::Number),
+        ("ok", false, FieldValues::Boolean),
+        ("old", false, FieldValues::One(choices(&[("a", "A"), ("b", "b")]))),
+        ("new", false, FieldValues::One(choices(&[("a", "A"), ("b", "b")]))),
+        ("many", false, FieldValues::Some(choices(&[("x", "X")]))),
+        ("list", false, FieldValues::Some(choices(&[("y", "y")]))),
+        ("odd", false, FieldValues::Other),
+        ("none", false, FieldValues::Other),
+    ];
+    let read: Vec<_> = fields.iter().map(|field| (&*field.name, field.is_required, field.values.clone())).collect();
+    assert_eq!(read, expected);
+    let name = &fields[0];
+    assert_eq!((name.title.as_deref(), name.description.as_deref()), (Some("Name"), Some("Yours")));
+    assert_eq!((name.default.unwrap().get(), name.raw.get().contains("Yours")), ("\"Ada\"", true));
+}
+
+#[test]
+fn what_is_no_form_and_the_answers_of_a_user() {
+    let url = raw(&json!({"mode": "url", "message": "Visit", "url": "https://x/", "elicitationId": "1"}));
+    assert!(matches!(Elicitation::read(&url).kind, ElicitationKind::Url(url) if url == "https://x/"));
+    for odd in [json!({"mode": "url"}), json!({"mode": "dance"})] {
+        assert!(matches!(Elicitation::read(&raw(&odd)).kind, ElicitationKind::Other), "{odd}");
+    }
+    for empty in [json!({}), json!([]), json!({"mode": 1, "requestedSchema": {"properties": []}})] {
+        let params = raw(&empty);
+        let asked = Elicitation::read(&params);
+        assert!(
+            matches!(asked.kind, ElicitationKind::Form(fields) if fields.is_empty() && asked.message.is_empty()),
+            "{empty}"
+        );
+    }
+    let answers = [
+        (Elicitation::accept(&json!({"a": 1})).unwrap(), json!({"action": "accept", "content": {"a": 1}})),
+        (Elicitation::visit(), json!({"action": "accept"})),
+        (Elicitation::decline(), json!({"action": "decline"})),
+        (Elicitation::cancel(), json!({"action": "cancel"})),
+    ];
+    for (answer, expected) in answers {
+        assert_eq!(serde_json::from_str::<Value>(answer.get()).unwrap(), expected);
+    }
+}
+
+#[test]
+fn what_sampling_asks_is_read_and_answered() {
+    let text = |text: &str| json!({"type": "text", "text": text});
+    let params = raw(&json!({
+        "messages": [
+            {"role": "user", "content": text("one")},
+            {"role": "assistant", "content": [text("two"), {"type": "tool_use", "id": "1", "name": "t", "input": {}}]},
+            {"role": "robot"}
+        ],
+        "systemPrompt": "Be brief", "maxTokens": 100, "temperature": 0.5, "stopSequences": ["end", 1],
+        "modelPreferences": {"hints": [{"name": "small"}, {}]}, "tools": [{"name": "t", "inputSchema": {}}]
+    }));
+    let asked = Sampling::read(&params);
+    let said: Vec<_> = asked.messages.iter().map(|message| (message.role, message.content.len())).collect();
+    assert_eq!(said, [(Some(Role::User), 1), (Some(Role::Assistant), 2), (None, 0)]);
+    assert!(matches!(&asked.messages[0].content[0], Block::Text(one) if one.text == "one"));
+    assert_eq!(
+        (asked.system.as_deref(), asked.max_tokens, asked.temperature),
+        (Some("Be brief"), Some(100), Some(0.5))
+    );
+    assert_eq!((&asked.stop[..], &asked.hints[..], asked.tools.len()), (&["end".into()][..], &["small".into()][..], 1));
+    assert!(!asked.is_cut_off && asked.raw.get() == params.get());
+    let odd = raw(&json!({"maxTokens": -1, "messages": 3}));
+    let asked = Sampling::read(&odd);
+    assert_eq!((asked.messages.len(), asked.max_tokens, asked.temperature), (0, None, None));
+    let expected = json!({"role": "assistant", "content": text("hi"), "model": "m", "stopReason": "endTurn"});
+    assert_eq!(serde_json::from_str::<Value>(Sampling::answer("m", "hi").get()).unwrap(), expected);
+}
+
+#[test]
+fn what_servers_ask_has_a_bounded_number_of_values() {
+    let field = format!(r#"{{"type":"string","enum":[{}]}}"#, vec![r#""a""#; 1000].join(","));
+    let fields: Vec<_> = (0..10_000).map(|n| format!(r#""f{n}":{field}"#)).collect();
+    let form = format!(r#"{{"message":"","requestedSchema":{{"properties":{{{}}}}}}}"#, fields[..50].join(","));
+    let many = r#"{"role":"user","content":[0,1,2,3]}"#;
+    let sampling = RawValue::from_string(format!(r#"{{"messages":[{}]}}"#, vec![many; 10_000].join(","))).unwrap();
+    let form = RawValue::from_string(form).unwrap();
+    let asked = Elicitation::read(&form);
+    let ElicitationKind::Form(fields) = asked.kind else { panic!("no form") };
+    let choices = |field: &FieldValues<'_>| if let FieldValues::One(choices) = field { choices.len() } else { 0 };
+    let values = fields.iter().map(|field| 1 + choices(&field.values)).sum::<usize>();
+    assert!(asked.is_cut_off && values <= MAX_VALUES && fields.len() > 4, "{values}");
+    let asked = Sampling::read(&sampling);
+    assert!(asked.is_cut_off && asked.messages.iter().map(|it| 1 + it.content.len()).sum::<usize>() <= MAX_VALUES);
 }
