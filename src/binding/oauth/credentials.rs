@@ -213,6 +213,10 @@ impl Credentials {
             self.wait = Wait::Nothing;
         }
         self.state = row.next;
+        if input == Input::StoreFailed {
+            // What failed before is not the reason.
+            self.why = None;
+        }
         let mut signals = Vec::new();
         for effect in row.effects {
             match effect {

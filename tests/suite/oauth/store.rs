@@ -655,3 +655,19 @@ fn a_grant_that_is_requested_during_the_load_comes_at_once() {
     rig.run();
     assert!(rig.browse.is_some());
 }
+
+#[test]
+fn a_store_that_fails_after_a_failed_attempt_is_the_reason_that_is_told() {
+    let mut rig = stored();
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    rig.consent();
+    rig.answer(400, r#"{"error":"access_denied"}"#);
+    rig.run();
+    assert!(!rig.failure().reason.contains("store"), "{:?}", rig.failure());
+    rig.events.clear();
+    rig.wait(3600);
+    rig.refuse(&[]).unwrap();
+    fail_store(&mut rig, false);
+    assert!(rig.failure().reason.contains("store"), "{:?}", rig.failure());
+}
