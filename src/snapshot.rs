@@ -119,7 +119,7 @@ pub enum Moved {
 #[non_exhaustive]
 pub enum SnapshotError {
     /// It is not a snapshot of this crate.
-    #[error("this is no snapshot of mcp-proto")]
+    #[error("this is not a snapshot of mcp-proto")]
     Foreign,
     /// Another version of this crate made it.
     #[error("the snapshot is of mcp-proto {found}, and this is {expected}; restore it with the version that made it")]

@@ -434,7 +434,7 @@ fn url(words: &[OsString]) -> Result<Target, String> {
     let http = Http::new(url).map_err(|why| {
         // What is before an `@` may be a secret, whatever else is wrong.
         let shown = if url.contains('@') { "the URL, which has user information," } else { &*shown(given) };
-        format!("{shown} is no http or https URL: {why}")
+        format!("{shown} is not an http or https URL: {why}")
     })?;
     let uri: Option<Uri> = url.parse().ok();
     let authority = uri.as_ref().and_then(Uri::authority).map_or("", |authority| authority.as_str());
@@ -781,8 +781,8 @@ mod tests {
             (&["htp", "http://a/"], "was `http` meant?"),
             (&["help", "confi"], "was `config` meant?"),
             (&["http://ada:hush@a/"], "`http URL`"),
-            (&["http", "http://ada:hu?hush@a/"], "is no http or https URL"),
-            (&["http", "http://ada:hush@[a/"], "is no http or https URL"),
+            (&["http", "http://ada:hu?hush@a/"], "is not an http or https URL"),
+            (&["http", "http://ada:hush@[a/"], "is not an http or https URL"),
         ] {
             let wrong = wrong(args);
             assert!(wrong.contains(words) && !wrong.contains("hush") && !wrong.contains("hu?"), "{wrong}");

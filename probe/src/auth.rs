@@ -341,7 +341,7 @@ impl Inspector {
         report.verdict = match (end, report.issuer.clone()) {
             (None, _) => format!("not done after {:.1?}", clock.0.elapsed()),
             (Some(End::Closed), _) if report.steps.iter().all(|step| step.stage == CHALLENGE) => {
-                "the server cannot be reached, or is no MCP server".into()
+                "the server cannot be reached, or is not an MCP server".into()
             }
             (Some(End::Closed), _) => "the server ended the session".into(),
             (Some(End::Passed), None) => {

@@ -499,7 +499,7 @@ impl Remedy<'_> {
                 "The server refused to open a session.%endpoint%era Its own words say what it wants."
             }
             ("protocol", Some(_)) => {
-                "The server's answer is no MCP.%endpoint A page for people may be there, or a proxy."
+                "The server's answer is not MCP.%endpoint A page for people may be there, or a proxy."
             }
             ("closed", Some(_)) => {
                 "The server, or a proxy in between, ended the connection or forgot the session. Its log may say why."
@@ -516,7 +516,7 @@ impl Remedy<'_> {
             }
             ("unsupported-version", _) => "Try a newer or an older version of the server.%era",
             ("protocol", None) => {
-                "The server's answer is no MCP. Is this command an MCP server, and does anything else write to its \
+                "The server's answer is not MCP. Is this command an MCP server, and does anything else write to its \
                  standard output?"
             }
             ("list-failed", _) => {

@@ -368,8 +368,8 @@ pub(crate) fn render(steps: &[Step]) -> String {
         // Writing to a string does not fail.
         let _ = match step {
             Step::Message(arrow, text) => writeln!(out, "    {arrow}: {}", plain(text)),
-            Step::Noise(1) => writeln!(out, "    Note over Server: a line that is no message"),
-            Step::Noise(lines) => writeln!(out, "    Note over Server: {lines} lines that are no message"),
+            Step::Noise(1) => writeln!(out, "    Note over Server: a line that is not a message"),
+            Step::Noise(lines) => writeln!(out, "    Note over Server: {lines} lines that are not messages"),
             Step::Note(text) => writeln!(out, "    Note over Client,Server: {}", plain(text)),
             Step::LeftOut(steps) => writeln!(out, "    Note over Client,Server: {steps} more are left out"),
         };

@@ -91,7 +91,7 @@ pub(super) fn judge<'a>(family: Family, page: &mut Scan<'a>, mirror: bool) -> Op
     let judgement = match (key, schema) {
         (None, _) => {
             let why = match family {
-                _ if !item.is_object() => "it is no object",
+                _ if !item.is_object() => "it is not an object",
                 Family::Tools | Family::Prompts => "it has no `name`",
                 Family::Resources => "it has no `uri`",
                 Family::ResourceTemplates => "it has no `uriTemplate`",
@@ -99,7 +99,7 @@ pub(super) fn judge<'a>(family: Family, page: &mut Scan<'a>, mirror: bool) -> Op
             Judgement::LeftOut { key: None, why: why.into() }
         }
         (Some(key), Some(schema)) if !schema.is_object() && !schema.is_null() => {
-            Judgement::LeftOut { key: Some(key), why: "its `inputSchema` is no object".into() }
+            Judgement::LeftOut { key: Some(key), why: "its `inputSchema` is not an object".into() }
         }
         (Some(key), Some(schema)) if schema.is_null() => {
             Judgement::Kept { key, flaw: Some(Cow::Borrowed("`inputSchema` is null")), mirrored: false }
@@ -743,13 +743,13 @@ impl<'a> Search<'a> {
         if *node == Some(ROOT) {
             return Err(UNREACHABLE);
         }
-        let header = annotation.as_string().ok_or("it is no string")?;
+        let header = annotation.as_string().ok_or("it is not a string")?;
         if header.is_empty() || !header.bytes().all(is_token) {
             return Err("it is not what a header's name can hold");
         }
         let kind = kind.and_then(Json::as_string);
         if !matches!(kind.as_deref(), Some("string" | "integer" | "boolean")) {
-            return Err("the property is no string, integer or boolean");
+            return Err("the property is not a string, integer or boolean");
         }
         let node = self.node();
         self.mirrored.found.push(Found { header, node });

@@ -106,7 +106,7 @@ impl Catalog {
 
     /// Sets a family's items from an array that the embedder saved. The error describes why the array is rejected.
     pub(crate) fn restore(&mut self, family: Family, items: Json<'_>, bounds: Bounds) -> Result<(), &'static str> {
-        let items = Items::read(family, &mut items.scan(), bounds).map_err(|_| "they are no array")?;
+        let items = Items::read(family, &mut items.scan(), bounds).map_err(|_| "they are not an array")?;
         let mut builder = Builder::default();
         if builder.add(items, bounds).over {
             return Err("there are too many");

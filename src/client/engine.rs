@@ -677,11 +677,10 @@ impl Engine {
                 return;
             }
             Match::NoneAs(kind) => {
-                let detail = match response.err().filter(|_| named == request::Id::Foreign) {
+                let detail: Box<str> = match response.err().filter(|_| named == request::Id::Foreign) {
                     Some(error) => format!("an error without an id of this connection: {error}").into(),
                     None => "a response to no open request; ignored".into(),
                 };
-                let detail: Box<str> = detail;
                 return core.quirk(kind, None, None, detail);
             }
         };
@@ -766,7 +765,7 @@ fn record_noise(core: &mut Core, noise: &Noise, bytes: &[u8]) {
 fn record_deviations(core: &mut Core, deviations: Deviations, method: &str) {
     let found = [
         (deviations.version, QuirkKind::JsonrpcVersion, "`jsonrpc` is not \"2.0\""),
-        (deviations.error_null, QuirkKind::ErrorNull, "a null member beside the answer"),
+        (deviations.error_null, QuirkKind::ErrorNull, "a `result` or `error` of null beside the answer"),
         (deviations.result_and_error, QuirkKind::ResultAndError, "a result and an error; the error counts"),
         (deviations.id_null, QuirkKind::IdNull, "a notification with `id: null`"),
     ];

@@ -38,7 +38,7 @@ pub(crate) enum Report<'a> {
     /// A 2xx response to a request says that the session expired. The request may have run: it ends with this response,
     /// unless it may run twice.
     ExpiredResponse { id: u64, error: ErrorObject },
-    /// A request cannot be sent: the client cannot prove that its token is its own.
+    /// A request cannot be sent: its proof of possession (DPoP, RFC 9449) was not signed.
     Unproved { id: u64, why: &'a str },
     /// There is no token: the requests that wait for one end, for this reason.
     Denied { why: &'a str },

@@ -420,7 +420,7 @@ fn shown_by(core: &Core, id: u64, error: &ErrorObject) -> Shown {
         error_code::HEADER_MISMATCH | error_code::MISSING_REQUIRED_CLIENT_CAPABILITY if !core.is_modern() => {
             Shown::OtherEra
         }
-        // Which may have other causes: a client without reconnects keeps its connection.
+        // -32601 has other causes, too: a client without reconnects keeps its connection.
         error_code::METHOD_NOT_FOUND if core.options.reconnect.is_some() && is_implied(core, id) => {
             Shown::MethodNotFound
         }
@@ -613,7 +613,7 @@ fn record_shape(core: &mut Core, server: &Server) {
         let detail = "the answer has no `serverInfo` with a name and a version";
         core.quirk(QuirkKind::InitializeShape, None, Some(method), detail);
     } else if odd_instructions {
-        core.quirk(QuirkKind::InitializeShape, None, Some(method), "`instructions` is no string");
+        core.quirk(QuirkKind::InitializeShape, None, Some(method), "`instructions` is not a string");
     }
     let mut odd = String::new();
     if let Some(capabilities) = &server.capabilities {

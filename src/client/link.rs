@@ -140,7 +140,7 @@ impl Link {
                 }
                 Effect::Backoff => {
                     let wait = self.backoff(core);
-                    // The timer starts now if the options say so, because the transport takes time to open.
+                    // A wait of zero cannot loop: opening the transport takes time.
                     core.timers.set(Timer::Reopen, Some(core.now + wait));
                 }
                 Effect::Park => {

@@ -244,7 +244,7 @@ impl<'a> Page<'a> {
             core.quirk(QuirkKind::ListShape, Some(family), Some(family.list_method()), detail);
         }
         let Ok(items) = present.unwrap_or(Ok(Items::EMPTY)) else {
-            return Err(format!("`{}` is no array", family.member()).into());
+            return Err(format!("`{}` is not an array", family.member()).into());
         };
         let ttl = ttl.map(|millis| Duration::from_millis(u64::try_from(millis).unwrap_or(0)));
         Ok(Self { items, bounds, cursor, ttl, scope: CacheScope::read(scope.as_deref()) })
@@ -413,7 +413,7 @@ impl Lists {
         listing.add_flaws(core, family, report, again, end.is_some());
         let method = Some(family.list_method());
         if let Some(kind) = core.gate(gate::Use::Listed, family).quirk() {
-            core.quirk(kind, Some(family), method, "not declared, and listed all the same");
+            core.quirk(kind, Some(family), method, "not declared, but listed");
         }
         if let Some(kind) = kind {
             let detail = match end {
@@ -527,7 +527,7 @@ impl Lists {
                 let error = self.error(family).unwrap_or_default();
                 let (server, capability) = (core.server_name(), family.capability().as_str());
                 let method = family.list_method();
-                let detail = format!("{server} declares `{capability}`, yet answered `{method}` with {error}");
+                let detail = format!("{server} declares `{capability}`, but answered `{method}` with {error}");
                 core.quirk(kind, Some(family), Some(method), detail);
                 discovery::Input::Absent
             }

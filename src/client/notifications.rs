@@ -159,7 +159,7 @@ pub(super) fn on_level_failed(core: &mut Core, error: RequestError) {
         Class::Other => None,
     };
     if let Some(kind) = kind {
-        let detail = format!("declared, yet answered with {error}; the level is not set");
+        let detail = format!("declared, but answered with {error}; the level is not set");
         core.quirk(kind, None, Some(method::SET_LEVEL), detail);
     }
     core.event(Event::LogLevelFailed { error });

@@ -65,7 +65,7 @@ pub struct Options {
     /// How a peer that does not respond is detected; `None` turns it off. Default: [`Keepalive::default`].
     pub keepalive: Option<Keepalive>,
     /// How a lost connection is reopened; `None` turns it off, except for the one new handshake after a request was
-    /// refused for its era or version. Default: [`Reconnect::default`].
+    /// refused for its era or version; while a client obtains authorization, it waits as by default. Default: [`Reconnect::default`].
     pub reconnect: Option<Reconnect>,
 }
 

@@ -32,7 +32,7 @@ pub enum Outcome {
     TimedOut(TimeBound),
     /// The embedder cancelled it.
     Cancelled,
-    /// The client closed before the request was sent, or the proof that its token is its own was not signed.
+    /// The client closed before the request was sent, or its proof of possession (DPoP, RFC 9449) was not signed.
     NotSent,
     /// The request was sent, and the connection was lost before a response: it may have run.
     Unknown,

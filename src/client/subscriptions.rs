@@ -237,7 +237,7 @@ impl Subscriptions {
         self.connection.state = row.next;
         if let Verdict::Quirk(kind) = row.verdict {
             let (server, method) = (core.server_name(), method::LISTEN);
-            let detail = format!("{server} declares that it announces changes, yet refuses `{method}`");
+            let detail = format!("{server} declares that it announces changes, but refuses `{method}`");
             core.quirk(kind, None, Some(method), detail);
         }
         let mut signals = Signals::NONE;

@@ -96,7 +96,7 @@ impl Default for JournalLimits {
 #[non_exhaustive]
 pub enum JournalError {
     /// The first line is not the header of a journal.
-    #[error("this is not a journal: its first line is no header: {why}")]
+    #[error("this is not a journal: its first line is not a header: {why}")]
     NotAJournal {
         /// What is wrong with the line.
         why: Box<str>,

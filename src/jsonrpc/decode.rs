@@ -358,7 +358,7 @@ pub(crate) mod peer_id {
         let is_id = raw.get().starts_with(|first: char| matches!(first, '"' | '-' | '0'..='9'));
         is_id
             .then_some(PeerId(raw))
-            .ok_or_else(|| D::Error::custom("the id of a server request is no string or number"))
+            .ok_or_else(|| D::Error::custom("the id of a server request is not a string or number"))
     }
 }
 

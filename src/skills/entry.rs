@@ -255,9 +255,9 @@ pub(super) fn compare(uri: &str, content: &[u8], expected: &RawValue) -> Result<
     let found: Value = serde_saphyr::from_str_with_options(yaml, options).map_err(|error| {
         // One within an alias is wrapped.
         if matches!(error, YamlError::Budget { .. } | YamlError::AliasError { .. }) {
-            wrong("it is no YAML of a bounded size: it is too deep, or its aliases stand for too many values or texts")
+            wrong("it is not YAML of a bounded size: it is too deep, or its aliases stand for too many values or texts")
         } else {
-            SkillError::frontmatter(uri, format!("it is no YAML: {}", excerpt(&format!("{error}"))))
+            SkillError::frontmatter(uri, format!("it is not YAML: {}", excerpt(&format!("{error}"))))
         }
     })?;
     let expected: Value = serde_json::from_str(expected.get()).map_err(|_| wrong("the entry's is too deep"))?;

@@ -209,9 +209,9 @@ fn invalid_sampling_is_reported() {
     assert_eq!(
         errors(&read),
         [
-            "server `s`, `sampling.max_rpm`: `-1` is no count; write a whole number, 0 or more",
+            "server `s`, `sampling.max_rpm`: `-1` is not a count; write a whole number, 0 or more",
             "server `s`, `sampling.allowed_models`: it is a number; write text, or a list of texts",
-            "server `s`, `sampling.max_tool_rounds`: `many` is no count; write a whole number, 0 or more",
+            "server `s`, `sampling.max_tool_rounds`: `many` is not a count; write a whole number, 0 or more",
         ]
     );
 }
@@ -298,7 +298,7 @@ fn one_invalid_server_does_not_affect_the_others() {
         errors(&read),
         [
             "server `b`: there is neither `command` nor `url`; give one of them",
-            "server `b`, `timeout`: `soon` is no time; write a number of seconds above 0",
+            "server `b`, `timeout`: `soon` is not a time; write a number of seconds above 0",
             "server `c`: the entry is a list; write a map with `command` or `url` in it",
             "server `e`: the entry is nothing; write a map with `command` or `url` in it",
         ]
@@ -313,7 +313,7 @@ fn invalid_times_are_errors() {
         let read = entry(&format!("command: x\ntimeout: {time}"));
         assert_eq!(
             errors(&read),
-            [format!("server `s`, `timeout`: {said} is no time; write a number of seconds above 0")]
+            [format!("server `s`, `timeout`: {said} is not a time; write a number of seconds above 0")]
         );
     }
     let read = entry("command: x\nconnect_timeout: {a: 1}");
@@ -359,7 +359,7 @@ fn whole_numbers_without_quotes_are_text() {
 #[test]
 fn a_value_that_yaml_may_read_differently_is_a_warning() {
     let read = entry("command: x\nargs: [off]\nenv: {VERSION: 1.10, DEBUG: true}");
-    let mend = "it is no text, and may come out otherwise than written; put it in quotes";
+    let mend = "it is not text, and may be read as another value than the written one; put it in quotes";
     assert_eq!(warnings(&read), ["args", "env.VERSION", "env.DEBUG"].map(|key| format!("server `s`, `{key}`: {mend}")));
     let program = stdio(&read.servers["s"]);
     assert_eq!((&*program.env["VERSION"], &*program.env["DEBUG"]), ("1.1", "true"));

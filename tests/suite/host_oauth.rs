@@ -89,7 +89,7 @@ fn mistakes_under_oauth_are_reported() {
     let errors = read(json!({"redirect_port": 70_000})).errors;
     assert_eq!(
         errors[0].to_string(),
-        "server `s`, `oauth.redirect_port`: `70000` is no count; write a whole number, 0 or more"
+        "server `s`, `oauth.redirect_port`: `70000` is not a count; write a whole number, 0 or more"
     );
     for (key, mut oauth) in
         [("client_secret", json!({"client_secret": "x"})), ("grant", json!({"grant": "client_credentials"}))]

@@ -169,7 +169,7 @@ fn the_size_limit_is_read_and_its_change_is_reported() {
     assert!(!changes.changed[0].needs_session());
     assert_eq!(read(json!({"max_result_bytes": 0})).servers["s"].tools, read(json!({})).servers["s"].tools);
     let wrong = read(json!({"max_result_bytes": "2k"})).errors[0].to_string();
-    assert_eq!(wrong, "server `s`, `tools.max_result_bytes`: `2k` is no count; write a whole number, 0 or more");
+    assert_eq!(wrong, "server `s`, `tools.max_result_bytes`: `2k` is not a count; write a whole number, 0 or more");
     let again: Configuration = serde_json::from_str(&serde_json::to_string(&some).unwrap()).unwrap();
     assert_eq!(again, some);
 }

@@ -409,7 +409,7 @@ fn modern_results_are_recognized_by_their_type() {
         (json!({"resultType": "acme"}), "Error(Invalid("),
         (json!({"resultType": 5}), "Error(Invalid("),
         (json!({"resultType": null}), "Error(Invalid("),
-        (json!([]), "Error(Invalid(\"the result is no JSON object: []\")"),
+        (json!([]), "Error(Invalid(\"the result is not a JSON object: []\")"),
         (json!("x"), "Error(Invalid("),
         (json!(5), "Error(Invalid("),
         (json!(null), "Error(Invalid("),

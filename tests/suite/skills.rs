@@ -221,12 +221,12 @@ fn a_skill_whose_frontmatter_differs_from_its_entry_is_not_loaded() {
         (MARKDOWN.replace("metadata: {level: 2, tags: [a, b]}\n", ""), Some("`metadata` differs")),
         (MARKDOWN.replace("---\n\nBody", "Body"), Some("does not begin with frontmatter")),
         (MARKDOWN.replace("---\nname", "name"), Some("does not begin with frontmatter")),
-        (MARKDOWN.replace("{level", "{{{level"), Some("no YAML")),
+        (MARKDOWN.replace("{level", "{{{level"), Some("not YAML")),
         (
             MARKDOWN.replace("name: pdf", &format!("name: pdf\nlong: {}", "x".repeat(70_000))),
             Some("longer than 64 KiB"),
         ),
-        (MARKDOWN.replace("[a, b]", &"[".repeat(30_000)), Some("no YAML")),
+        (MARKDOWN.replace("[a, b]", &"[".repeat(30_000)), Some("not YAML")),
         (windows, None),
         (format!("\u{feff}{MARKDOWN}"), None),
     ] {
@@ -250,7 +250,7 @@ fn aliases_in_a_frontmatter_do_not_multiply_the_content() {
     let mut entry = entry();
     entry["resources"][0] = file(URI, &markdown);
     let error = read(&entry).unwrap().verify(URI, &contents(URI, &markdown)).unwrap_err();
-    assert!(matches!(error, SkillError::Frontmatter { why, .. } if why.contains("no YAML of a bounded size")));
+    assert!(matches!(error, SkillError::Frontmatter { why, .. } if why.contains("not YAML of a bounded size")));
 }
 
 #[test]
@@ -342,5 +342,5 @@ fn the_texts_of_a_frontmatter_are_bounded_with_each_alias() {
         }
     };
     assert!(verified(10).contains("`x` differs"), "{}", verified(10));
-    assert!(verified(90).contains("no YAML"), "{}", verified(90));
+    assert!(verified(90).contains("not YAML"), "{}", verified(90));
 }

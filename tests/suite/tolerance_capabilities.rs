@@ -896,7 +896,7 @@ fn invalid_item_and_duplicate_item_name_each_item_of_each_page() {
             [
                 "item 1 of its page: left out: it has no `name`",
                 "a: `inputSchema` is missing",
-                "b: left out: its `inputSchema` is no object",
+                "b: left out: its `inputSchema` is not an object",
                 &format!("{}…: `inputSchema` is missing", "l".repeat(64)),
                 "c: `title` has the wrong type",
                 "a: `inputSchema` is missing",

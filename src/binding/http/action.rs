@@ -17,7 +17,7 @@ pub enum HttpAction {
     Request(HttpRequest),
     /// Drop an exchange: close its stream, read no more of it, report nothing more of it.
     Drop(ExchangeId),
-    /// Something happened.
+    /// An event for the embedder.
     Event(Event),
     /// Do something for the authorization of the client. It is not serialized: a journal has no tokens.
     #[cfg(feature = "oauth")]

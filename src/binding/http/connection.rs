@@ -488,7 +488,7 @@ impl Http {
         }
     }
 
-    /// Takes the state of the GET stream, which calls may wait for.
+    /// The GET stream is open or refused: calls that waited for it go on.
     pub(super) fn stream_decided(&mut self, engine: &mut Engine, input: get_stream::Input) {
         self.step(engine, phase::Input::StreamDecided);
         self.stream_step(engine, input);

@@ -623,7 +623,7 @@ impl Http {
         let is_taken = self.take_answer(engine, message, decoded, body);
         if is_taken && engine.is_sent(id) {
             let excerpt = String::from_utf8_lossy(body.get(..body.len().min(EXCERPT)).unwrap_or(body));
-            let why = format!("the body is no answer to the request: {}", excerpt.trim());
+            let why = format!("the body does not answer the request: {}", excerpt.trim());
             no_answer(engine, Some(id), status, &why);
         }
     }
@@ -920,14 +920,14 @@ impl Http {
         any
     }
 
-    /// Posts a request again that was refused so often.
+    /// Posts a request again after this many refusals.
     fn post_refused(&mut self, engine: &mut Engine, id: u64, used: u8) {
         if let Some(message) = self.restart(engine, id) {
             self.post_held(engine, message, used);
         }
     }
 
-    /// Posts a message again that was refused so often.
+    /// Posts a message again after this many refusals.
     fn post_held(&mut self, engine: &mut Engine, message: Outgoing, used: u8) {
         let exchange = self.post(engine, message, 0);
         if let Some(it) = self.exchanges.get_mut(exchange) {

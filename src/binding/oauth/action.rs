@@ -30,7 +30,7 @@ pub enum OAuthAction {
     /// Sign a JWT, and report the signature by
     /// [`handle_signature`](super::Authorization::handle_signature).
     Sign(SignRequest),
-    /// Something happened.
+    /// An event for the embedder.
     Event(OAuthEvent),
 }
 

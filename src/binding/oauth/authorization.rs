@@ -208,7 +208,7 @@ impl Authorization {
         self.ended(end);
     }
 
-    /// An exchange failed: nobody was reached, or it broke. `why` are the words of the HTTP client.
+    /// An exchange failed: nobody was reached, or it broke. `why` is the message of the HTTP client.
     pub fn handle_failure(&mut self, now: Time, exchange: OAuthExchangeId, why: &str) {
         self.advance(now);
         let why = excerpt(&crate::text::shown_in(why));
@@ -448,7 +448,7 @@ impl Authorization {
         self.proofs.done.pop()
     }
 
-    /// The MCP server answered a request that bore this token with anything but 401. A client that has this authorization
+    /// The MCP server answered a request with this token with anything but 401. A client that has this authorization
     /// reports it by itself.
     pub fn handle_accepted(&mut self, now: Time, token: TokenId) {
         self.advance(now);

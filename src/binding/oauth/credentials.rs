@@ -429,7 +429,7 @@ impl Credentials {
             [] => is_issuer(options.tolerance.issuer.as_deref()),
             registered => registered.iter().any(is_same),
         };
-        // A token that is bound to another key is of no avail.
+        // A token that is bound to another key cannot be used.
         let has_key = record.bound_to.is_none() || record.bound_to == core.options.dpop.map(|key| key.thumbprint());
         *record.server == *core.server.text() && is_client && has_key
     }

@@ -60,7 +60,7 @@ pub(super) struct Resource {
 impl Resource {
     pub(super) fn read(body: &[u8], server: &Place, options: &OAuthOptions) -> Result<Self, Unfit> {
         let none = |why: &str| Unfit::NoMetadata(why.into());
-        let json = parse(body, options.limits.bytes).ok_or_else(|| none("the body is no JSON object"))?;
+        let json = parse(body, options.limits.bytes).ok_or_else(|| none("the body is not a JSON object"))?;
         let limit = if options.tolerance.issuer.is_some() { usize::MAX } else { NAMES };
         let named = strings(json, "authorization_servers", limit).filter(|named| !named.is_empty());
         let named = named.ok_or_else(|| none("it names no `authorization_servers`"))?;
@@ -129,7 +129,7 @@ pub(super) struct Server {
 impl Server {
     pub(super) fn read(body: &[u8], asked: &Place, zone: Zone, options: &OAuthOptions) -> Result<Self, Unfit> {
         let json = parse(body, options.limits.bytes);
-        let json = json.ok_or_else(|| Unfit::NoMetadata("the body is no JSON object".into()))?;
+        let json = json.ok_or_else(|| Unfit::NoMetadata("the body is not a JSON object".into()))?;
         let issuer = issuer(json, asked, options).map_err(Unfit::Refused)?;
         let server = Self::read_checked(json, issuer, zone, options).map_err(Unfit::Refused)?;
         Ok(Self { asked: asked.text().into(), ..server })
@@ -222,7 +222,7 @@ fn issuer(json: Json<'_>, asked: &Place, options: &OAuthOptions) -> Result<Box<s
 pub(super) fn checked(name: &str, url: &str, zone: Zone) -> Result<Place, Box<str>> {
     let shown = || excerpt(&crate::text::shown(url));
     let place = Place::parse(url)
-        .ok_or_else(|| format!("`{name}` has `{}`, which is no http(s) URL, or is too long", shown()))?;
+        .ok_or_else(|| format!("`{name}` has `{}`, which is not an http(s) URL, or is too long", shown()))?;
     place.check(zone).map_err(|why| format!("`{name}` has `{}`, which {why}", shown()))?;
     Ok(place)
 }

@@ -53,7 +53,7 @@ impl fmt::Debug for SigningKey {
 
 /// A key cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the key is no private key on the curve P-256")]
+#[error("the key is not a private key on the curve P-256")]
 #[non_exhaustive]
 pub struct NoKey;
 

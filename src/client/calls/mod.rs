@@ -156,7 +156,7 @@ fn expect_elicitations(core: &mut Core, id: u64, inputs: &[InputRequest]) {
 fn classify<'a>(core: &Core, id: u64, result: &'a RawValue) -> Classified<'a> {
     let json = Json::from(result);
     if !json.is_object() {
-        return Classified::Invalid(format!("the result is no JSON object: {}", excerpt(json.text())).into());
+        return Classified::Invalid(format!("the result is not a JSON object: {}", excerpt(json.text())).into());
     }
     let tool = core.requests.get(id).is_some_and(|open| open.purpose.is_tool_call());
     match result_type::of_call(core, json, tool) {
@@ -314,8 +314,8 @@ pub(super) fn on_expired(core: &mut Core, id: u64) {
 /// The server refused a request because of its version or era. Returns whether it is sent again after the new handshake:
 /// once, unless the call may have begun to run.
 pub(super) fn on_version_refused(core: &mut Core, id: u64) -> bool {
-    let is_refused = |call: &Call| call.task.is_some() || !core.requests.may_have_begun(id);
-    let is_resent = core.requests.call(id).is_some_and(|call| !is_expired_again(call) && is_refused(call));
+    let has_not_begun = |call: &Call| call.task.is_some() || !core.requests.may_have_begun(id);
+    let is_resent = core.requests.call(id).is_some_and(|call| !is_expired_again(call) && has_not_begun(call));
     if is_resent {
         step(core, id, Input::VersionRefused);
     }
@@ -413,7 +413,7 @@ impl Inputs {
     fn why_invalid(&self) -> Box<str> {
         match &self.refused {
             Some(why) => format!("the server requires input that is not allowed: {why}").into(),
-            None => "the server wants input, and does not say which".into(),
+            None => "the server requires input, and does not say which".into(),
         }
     }
 
@@ -532,7 +532,7 @@ fn next_round(
     let bytes = result.get().len().saturating_add(given).saturating_add(answers.saturating_mul(2)).saturating_add(more);
     if core.requests.input_bytes().saturating_sub(freed).saturating_add(bytes) > core.input_room {
         let limit = core.options.limits.input_bytes;
-        return Err(format!("the server wants input, and over {limit} bytes of such are kept").into());
+        return Err(format!("the inputs that the server requires exceed the limit of {limit} bytes").into());
     }
     let left = core.requests.time_left(id, core.now);
     let since = core.requests.call_time(core.now);

@@ -559,13 +559,13 @@ pub enum Problem {
         found: Box<str>,
     },
     /// Not a valid number of seconds.
-    #[error("`{found}` is no time; write a number of seconds above 0")]
+    #[error("`{found}` is not a time; write a number of seconds above 0")]
     NotSeconds {
         /// The value.
         found: Box<str>,
     },
     /// Not a whole number, or out of range.
-    #[error("`{found}` is no count; write a whole number, 0 or more")]
+    #[error("`{found}` is not a count; write a whole number, 0 or more")]
     NotCount {
         /// The value.
         found: Box<str>,
@@ -649,7 +649,7 @@ impl fmt::Display for Oddity {
             Self::Twice => f.write_str("it is there more than once; the last one counts"),
             Self::NoEffect { needs } => write!(f, "it has no effect on a server without `{needs}`"),
             Self::TakenAsText => {
-                f.write_str("it is no text, and may come out otherwise than written; put it in quotes")
+                f.write_str("it is not text, and may be read as another value than the written one; put it in quotes")
             }
             Self::LongTime => f.write_str("it is more than a day; it is in seconds, not in milliseconds"),
             Self::UnknownWord { word } => write!(f, "nobody knows `{word}`"),

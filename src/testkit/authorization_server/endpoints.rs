@@ -213,7 +213,7 @@ impl FakeAuthorizationServer {
         };
         let kind = request.headers().get("content-type").map(HeaderValue::as_bytes).unwrap_or_default();
         if is_form && !kind.starts_with(b"application/x-www-form-urlencoded") {
-            self.violation(received, "the body is no form");
+            self.violation(received, "the body is not a form");
         }
         let stray: Vec<_> = received.secrets().filter(|_| !is_form).map(|(name, _)| name.to_owned()).collect();
         for name in stray {
@@ -565,7 +565,9 @@ impl FakeAuthorizationServer {
     ) -> Result<Option<Value>, Refusal> {
         let Some(proof) = received.param("dpop") else { return Ok(None) };
         let invalid = |why: &str| Err(Refusal::new(400, &format!("invalid_dpop_proof: {why}")));
-        let (Some(header), Some(claims)) = (part_of(proof, 0), claims(proof)) else { return invalid("it is no JWT") };
+        let (Some(header), Some(claims)) = (part_of(proof, 0), claims(proof)) else {
+            return invalid("it is not a JWT");
+        };
         let claim = |name: &str| claims.get(name).and_then(Value::as_str);
         let Some(key) = header.get("jwk").filter(|_| header.get("typ") == Some(&json!("dpop+jwt"))) else {
             return invalid("it has no key, or another type");

@@ -540,7 +540,7 @@ impl FakeServer {
                 Ok(message) => self.receive(channel, &message),
                 Err(error) => {
                     let text = String::from_utf8_lossy(&line).chars().take(100).collect::<String>();
-                    self.state.violation(format!("a line that is no message ({error}): {text}"));
+                    self.state.violation(format!("a line that is not a message ({error}): {text}"));
                 }
             }
         }

@@ -822,7 +822,7 @@ impl FakeServer {
 
     fn post(&mut self, channel: ChannelId, headers: &HeaderMap, body: &[u8]) -> Result<(), (u16, String)> {
         let message: Value = serde_json::from_slice(body).map_err(|error| {
-            self.state.violation(format!("a body that is no message: {error}"));
+            self.state.violation(format!("a body that is not a message: {error}"));
             (400, error.to_string())
         })?;
         let is_modern = self.speaks(Era::Modern) && modern_version(&message).is_some();

@@ -735,7 +735,7 @@ fn what_a_client_does_against_the_protocol_is_noted() {
             "POST https://as.example/register: `client_secret` where it does not belong",
             "POST https://as.example/token: `code` in the URL",
             "POST https://as.example/token: there is no `resource`",
-            "GET https://as.example/token: the body is no form",
+            "GET https://as.example/token: the body is not a form",
         ]
     );
 }
