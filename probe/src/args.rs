@@ -55,7 +55,7 @@ options:
                               what happens (0)
   --header 'Name: value'      an HTTP header on every request, a bearer token say; may repeat
   --journal FILE              write what goes in and out of the library, with its time, as its journal: each message
-                              in full, but no value that --header added, and no session id
+                              in full, but no value of --header of 8 bytes or more, and no session id
   --replay FILE               with no subcommand: feed a journal back instead of connecting; the same report, and an
                               error where what the library does differs. Only --json goes with it
   --diagram                   print the exchange as a Mermaid sequence diagram, after the report;

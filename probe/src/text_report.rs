@@ -585,7 +585,8 @@ fn citation(kind: QuirkKind, family: Option<Family>, era: Option<Era>) -> String
             ["Overview, Responses"; 2]
         }
         QuirkKind::ElicitationId => ["Elicitation, URL Mode Elicitation"; 2],
-        QuirkKind::UnknownId | QuirkKind::ModernSilent => ["Overview, Responses"; 2],
+        QuirkKind::UnknownId => ["Overview, Responses"; 2],
+        QuirkKind::ModernSilent => ["", "Overview, Responses"],
         QuirkKind::JsonrpcVersion => ["Overview, Messages"; 2],
         QuirkKind::Batch => return "specification 2025-06-18, Key Changes".into(),
         QuirkKind::Noise => ["Transports, stdio", "stdio"],

@@ -42,7 +42,8 @@ pub struct Options {
     #[cfg_attr(feature = "serde", serde(default))]
     pub limits: Limits,
     /// Whether a modern server is asked to announce changes (specification 2026-07-28, "Subscriptions") of its lists,
-    /// if it declares that it can, and of resources with a subscription. `true`.
+    /// if it declares that it can, and of resources with a subscription. Over HTTP, whether a legacy server is asked for a
+    /// GET stream: turn it off for one that answers nothing while the stream is open. `true`.
     pub listen: bool,
     /// Whether several tool calls may be in flight; otherwise one at a time. `true`.
     pub parallel_tool_calls: bool,

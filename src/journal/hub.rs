@@ -56,8 +56,8 @@ pub enum HubInput {
         /// The call's timeout ([`Request::timeout`]), if it has its own.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         timeout: Option<Duration>,
-        /// Whether progress is reported ([`Request::progress`]).
-        #[serde(default)]
+        /// Whether progress is reported ([`Request::progress`]). `true` if it is left out.
+        #[serde(default = "reported")]
         progress: bool,
     },
     /// [`Hub::cancel`].
@@ -75,6 +75,10 @@ pub enum HubInput {
         /// The input.
         input: Input,
     },
+}
+
+const fn reported() -> bool {
+    true
 }
 
 impl HubInput {

@@ -903,6 +903,22 @@ fn the_get_stream_is_requested_after_initialized_was_accepted() {
     assert_eq!((stream.header(SESSION), stream.header(VERSION)), (Some("session-1"), Some("2025-11-25")));
 }
 
+/// A server that hangs on every request while the stream is open.
+#[test]
+fn without_listen_no_get_stream_is_requested_and_calls_do_not_wait_for_one() {
+    let mut site = site();
+    let mut options = legacy();
+    options.listen = false;
+    let mut web = Web::connect(options, &mut site);
+    assert!(web.is_ready());
+    let request = web.request(tool("a"));
+    let call = web.take_named("tools/call");
+    web.end_with(&call, site.reply(&call));
+    assert!(was_answered(&web, request));
+    web.wait_and_serve(seconds(600), &mut site);
+    assert_eq!((web.count("GET"), web.is_ready()), (0, true));
+}
+
 #[test]
 fn server_messages_arrive_on_the_get_stream() {
     let mut site = Site::legacy(json!({"tools": {"listChanged": true}})).result("tools/list", tools(&["a"]));

@@ -45,6 +45,8 @@ fn refusals_of_inputs_survive_serialization() {
     let refused = hub.apply(Time::ZERO, call).unwrap_err();
     let HubApplyError::Call(call) = &refused else { panic!("{refused:?}") };
     returns(&refused, json!({"type": "call", "value": serde_json::to_value(call).unwrap()}));
+    let text = r#"{"type":"call","value":{"name":"n"}}"#;
+    assert!(matches!(serde_json::from_str(text), Ok(HubInput::Call { progress: true, timeout: None, .. })));
     let refused = HubApplyError::NotOfSession;
     returns(&refused, json!({"type": "not_of_session"}));
     assert_ne!(refused, HubApplyError::from(HubCommandError::Closed));

@@ -398,6 +398,10 @@ impl Http {
             match effect {
                 phase::Effect::SendInitialized => self.post_initialized(engine),
                 phase::Effect::ReportBroken => engine.handle_transport(engine.now(), Transport::Closed { why }),
+                // Some servers hang on every request while a stream is open.
+                phase::Effect::StartStream if !engine.options().listen => {
+                    self.step(engine, phase::Input::StreamDecided);
+                }
                 phase::Effect::StartStream => {
                     self.stream_wait = Some(self.timers.arm(engine.now() + STREAM_WAIT, Due::StreamLate));
                     self.stream_step(engine, get_stream::Input::Start);
