@@ -1,6 +1,9 @@
-//! Collections for a client that has mostly one request in flight: they keep what a call needs outside of a tree.
+//! Collections for a client that has mostly one request in flight: they keep what a call needs outside of a tree; a map by
+//! names, and the hash by which they are found.
 
-use alloc::collections::{BTreeSet, VecDeque};
+use alloc::collections::btree_map::Entry;
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::sync::Arc;
 use core::fmt;
 
 /// Entries for which a queue keeps memory.
@@ -168,6 +171,110 @@ impl<'de, T: serde::Deserialize<'de>> serde::Deserialize<'de> for Series<T> {
     }
 }
 
+/// A fast hash without a key: the same in every release, on every machine.
+///
+/// An attacker can construct collisions. Use it to order and index, never to decide that texts are equal.
+pub(crate) fn hash(bytes: &[u8]) -> u64 {
+    let mut hash = mix(bytes.len() as u64 ^ ODD);
+    let (words, rest) = bytes.as_chunks::<8>();
+    for word in words {
+        hash = (hash ^ u64::from_le_bytes(*word)).wrapping_mul(ODD).rotate_left(29);
+    }
+    let mut last = [0; 8];
+    for (to, from) in last.iter_mut().zip(rest) {
+        *to = *from;
+    }
+    mix(hash ^ u64::from_le_bytes(last))
+}
+
+const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// A bijection in which every input bit affects every output bit (the finaliser of MurmurHash3).
+const fn mix(mut hash: u64) -> u64 {
+    hash ^= hash >> 33;
+    hash = hash.wrapping_mul(0xff51_afd7_ed55_8ccd);
+    hash ^= hash >> 33;
+    hash = hash.wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    hash ^ (hash >> 33)
+}
+
+/// A map by names. They are found by their hashes, which costs less than to compare texts; a name whose hash another one
+/// has is found by its text. The order is that of the hashes.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct ByName<T> {
+    by_hash: BTreeMap<u64, (Arc<str>, T)>,
+    others: BTreeMap<Arc<str>, T>,
+}
+
+impl<T> Default for ByName<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for ByName<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.iter()).finish()
+    }
+}
+
+impl<T> ByName<T> {
+    pub(crate) const fn new() -> Self {
+        Self { by_hash: BTreeMap::new(), others: BTreeMap::new() }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.by_hash.len().saturating_add(self.others.len())
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.by_hash.is_empty() && self.others.is_empty()
+    }
+
+    /// An entry, with the shared text of its name.
+    pub(crate) fn entry(&self, name: &str) -> Option<(&Arc<str>, &T)> {
+        match self.by_hash.get(&hash(name.as_bytes())) {
+            Some((known, value)) if **known == *name => Some((known, value)),
+            Some(_) | None if self.others.is_empty() => None,
+            Some(_) | None => self.others.get_key_value(name),
+        }
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<&T> {
+        self.entry(name).map(|(_, value)| value)
+    }
+
+    pub(crate) fn get_mut(&mut self, name: &str) -> Option<&mut T> {
+        match self.by_hash.get_mut(&hash(name.as_bytes())) {
+            Some((known, value)) if **known == *name => Some(value),
+            Some(_) | None => self.others.get_mut(name),
+        }
+    }
+
+    /// Adds or replaces an entry.
+    pub(crate) fn insert(&mut self, name: Arc<str>, value: T) {
+        if let Some(known) = self.get_mut(&name) {
+            *known = value;
+            return;
+        }
+        match self.by_hash.entry(hash(name.as_bytes())) {
+            Entry::Vacant(vacant) => _ = vacant.insert((name, value)),
+            Entry::Occupied(_) => _ = self.others.insert(name, value),
+        }
+    }
+
+    pub(crate) fn remove(&mut self, name: &str) -> Option<T> {
+        match self.by_hash.entry(hash(name.as_bytes())) {
+            Entry::Occupied(known) if *known.get().0 == *name => Some(known.remove().1),
+            Entry::Occupied(_) | Entry::Vacant(_) => self.others.remove(name),
+        }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &T)> {
+        self.by_hash.values().map(|(name, value)| (name, value)).chain(&self.others)
+    }
+}
+
 /// A set that keeps its least element outside of the tree: a set of one needs no memory beside itself.
 #[derive(Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
@@ -265,8 +372,6 @@ impl<K: Ord> From<LeastSet<K>> for BTreeSet<K> {
 #[cfg(test)]
 #[allow(clippy::arithmetic_side_effects, reason = "small numbers")]
 mod tests {
-    use alloc::collections::{BTreeMap, BTreeSet};
-
     use proptest::prelude::*;
 
     use super::*;

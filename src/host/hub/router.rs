@@ -16,11 +16,12 @@ use super::sharing::Sharing;
 use crate::Time;
 #[cfg(feature = "oauth")]
 use crate::binding::oauth::BrowserUse;
-use crate::catalog::{Difference, hash};
+use crate::catalog::Difference;
 use crate::client::{Cause, Event, Failure, FailureKind, Options, Outcome, Recovery, RequestId};
+use crate::collections::{ByName, hash};
 use crate::host::Saved;
 use crate::host::config::{Configuration, Entry, ToolPolicy};
-use crate::host::results::Bounded;
+use crate::host::results::{Bounded, MIN_BYTES};
 use crate::machine::breaker::{End, Input as BreakerInput};
 use crate::machine::hub::server::{self, Effect, Input, Phase, State};
 use crate::machine::hub::whole;
@@ -66,7 +67,7 @@ impl Hub {
 
     /// The current session of a server, if it is not this one.
     fn next(&self, handle: SessionHandle) -> Option<SessionHandle> {
-        let current = *self.current.get(&*self.servers.get(&handle)?.name)?;
+        let current = *self.current.get(&self.servers.get(&handle)?.name)?;
         (current != handle).then_some(current)
     }
 
@@ -269,7 +270,7 @@ impl Hub {
                 }
                 whole::Effect::ReportSettled => self.queue.report(HubEvent::Settled),
                 whole::Effect::DropSessions => {
-                    self.current.clear();
+                    self.current = ByName::new();
                     self.sharing = Sharing::default();
                 }
                 whole::Effect::ReportClosed => self.queue.report(HubEvent::Closed),
@@ -543,7 +544,7 @@ impl Hub {
     /// A server was added or removed, enabled or disabled, or its entry changed so that it needs another session;
     /// `entry` is the entry before.
     pub(super) fn change(&mut self, name: &str, entry: Option<Entry>) {
-        let is_current = self.current.contains_key(name);
+        let is_current = self.current.get(name).is_some();
         let is_enabled = self.configuration.servers.get(name).is_some_and(|entry| entry.enabled);
         match (is_current, is_enabled) {
             (false, true) => self.add(name),
@@ -753,11 +754,11 @@ impl Hub {
                 },
                 Turn::ThroughEvent(handle) => {
                     let handle = *handle;
-                    self.take_through_event(handle)
+                    self.take_output(handle, true)
                 }
                 Turn::UntilEvent(handle) => {
                     let handle = *handle;
-                    self.take_until_event(handle)
+                    self.take_output(handle, false)
                 }
             };
             if action.is_some() {
@@ -766,47 +767,37 @@ impl Hub {
         }
     }
 
-    fn take_through_event(&mut self, handle: SessionHandle) -> Option<HubAction> {
-        match self.pull(handle) {
-            None => {
-                self.end_turn(handle);
-                None
+    /// Takes the next output of a session in its turn, which ends as soon as nothing of it is left.
+    fn take_output(&mut self, handle: SessionHandle, is_through_event: bool) -> Option<HubAction> {
+        let server = self.servers.get_mut(&handle);
+        let pulled = server.and_then(|server| {
+            let connection = server.connection.as_mut()?;
+            if !is_through_event && connection.is_event_next() {
+                return None;
             }
-            Some(SessionOutput::Event(event)) => {
-                let event = self.event_polled(handle, event);
-                self.end_turn(handle);
-                event
+            let output = connection.poll(handle)?;
+            let is_last = match &output {
+                SessionOutput::Event(_) => is_through_event,
+                SessionOutput::Action(_) => !is_through_event && connection.tail() == Tail::Empty,
+            };
+            if !(is_last && server.pending.is_last_turn()) {
+                self.queue.bring_forward(handle, &mut server.pending, connection.next_timer());
             }
-            Some(SessionOutput::Action(action)) => Some(action),
-        }
-    }
-
-    fn take_until_event(&mut self, handle: SessionHandle) -> Option<HubAction> {
-        let connection = self.servers.get(&handle).and_then(|server| server.connection.as_ref());
-        if connection.is_none_or(Connection::is_event_next) {
+            Some((output, is_last))
+        });
+        let Some((output, is_last)) = pulled else {
             self.end_turn(handle);
             return None;
+        };
+        self.step(handle, Input::Polled);
+        let action = match output {
+            SessionOutput::Event(event) => self.event_polled(handle, event),
+            SessionOutput::Action(action) => Some(action),
+        };
+        if is_last {
+            self.end_turn(handle);
         }
-        match self.pull(handle) {
-            None => {
-                self.end_turn(handle);
-                None
-            }
-            Some(SessionOutput::Event(event)) => self.event_polled(handle, event),
-            Some(SessionOutput::Action(action)) => Some(action),
-        }
-    }
-
-    /// Takes the next output of a session.
-    fn pull(&mut self, handle: SessionHandle) -> Option<SessionOutput> {
-        let server = self.servers.get_mut(&handle)?;
-        let connection = server.connection.as_mut()?;
-        let output = connection.poll(handle);
-        self.queue.bring_forward(handle, &mut server.pending, connection.next_timer());
-        if output.is_some() {
-            self.step(handle, Input::Polled);
-        }
-        output
+        action
     }
 
     /// An event of a session is polled: returns what the embedder gets.
@@ -820,8 +811,10 @@ impl Hub {
         let event = match (call, event) {
             (Some((request, utility)), Event::Finished { mut outcome, attempts, .. }) => {
                 let mut left_out = None;
+                // What is short is within every bound.
                 if utility.is_none()
                     && let Outcome::Result(result) = &mut outcome
+                    && result.get().len() > MIN_BYTES
                     && let Some(entry) = self.configuration.servers.get(&*name)
                     && let Bounded { result: Cow::Owned(bounded), left_out: omission, .. } = entry.tools.bound(result)
                 {
