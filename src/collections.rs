@@ -1,13 +1,27 @@
 //! Collections for a client that has mostly one request in flight: they keep what a call needs outside of a tree; a map by
 //! names, and the hash by which they are found.
 
+#[cfg(any(test, feature = "snapshot"))]
+use alloc::collections::BTreeSet;
 use alloc::collections::btree_map::Entry;
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
 use core::fmt;
 
 /// Entries for which a queue keeps memory.
 const KEPT: usize = 4;
+
+/// The bytes with which a queue of large elements starts.
+const FIRST: usize = 256;
+
+/// Adds an element at the end. A queue without memory gets little for large elements, because an idle client keeps it.
+#[inline]
+pub(crate) fn push<T>(queue: &mut VecDeque<T>, element: T) {
+    if queue.capacity() == 0 {
+        queue.reserve_exact(FIRST.checked_div(size_of::<T>()).unwrap_or(KEPT).clamp(1, KEPT));
+    }
+    queue.push_back(element);
+}
 
 /// Releases the memory of a queue after a burst, when most of it is empty.
 pub(crate) fn trim<T>(queue: &mut VecDeque<T>) {
@@ -102,7 +116,7 @@ impl<T> Series<T> {
         let before = match self.place(id) {
             Ok(place) => self.entries.get_mut(place).and_then(|entry| entry.1.replace(value)),
             Err(place) if place == self.entries.len() => {
-                self.entries.push_back((id, Some(value)));
+                push(&mut self.entries, (id, Some(value)));
                 None
             }
             Err(place) => {
@@ -275,38 +289,39 @@ impl<T> ByName<T> {
     }
 }
 
-/// A set that keeps its least element outside of the tree: a set of one needs no memory beside itself.
+/// A map that keeps its least entry outside of the tree: a map of one needs no memory beside itself.
 #[derive(Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(
     feature = "snapshot",
     serde(
-        from = "BTreeSet<K>",
-        into = "BTreeSet<K>",
-        bound = "K: Clone + Ord + serde::Serialize + serde::de::DeserializeOwned"
+        from = "BTreeMap<K, V>",
+        into = "BTreeMap<K, V>",
+        bound = "K: Clone + Ord + serde::Serialize + serde::de::DeserializeOwned, \
+                 V: Clone + serde::Serialize + serde::de::DeserializeOwned"
     )
 )]
-pub(crate) struct LeastSet<K: Ord> {
-    least: Option<K>,
+pub(crate) struct LeastMap<K: Ord, V> {
+    least: Option<(K, V)>,
     /// All greater than the least.
-    others: BTreeSet<K>,
+    others: BTreeMap<K, V>,
 }
 
-impl<K: Ord> Default for LeastSet<K> {
+impl<K: Ord, V> Default for LeastMap<K, V> {
     fn default() -> Self {
-        Self { least: None, others: BTreeSet::new() }
+        Self { least: None, others: BTreeMap::new() }
     }
 }
 
-impl<K: Ord + fmt::Debug> fmt::Debug for LeastSet<K> {
+impl<K: Ord + fmt::Debug, V: fmt::Debug> fmt::Debug for LeastMap<K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.iter()).finish()
+        f.debug_map().entries(self.iter()).finish()
     }
 }
 
-impl<K: Ord> LeastSet<K> {
+impl<K: Ord, V> LeastMap<K, V> {
     #[inline]
-    pub(crate) const fn first(&self) -> Option<&K> {
+    pub(crate) const fn first(&self) -> Option<&(K, V)> {
         self.least.as_ref()
     }
 
@@ -319,53 +334,136 @@ impl<K: Ord> LeastSet<K> {
         usize::from(self.least.is_some()).saturating_add(self.others.len())
     }
 
+    pub(crate) fn has(&self, key: &K) -> bool {
+        self.least.as_ref().is_some_and(|(least, _)| least == key) || self.others.contains_key(key)
+    }
+
     #[inline]
-    pub(crate) fn insert(&mut self, key: K) {
+    pub(crate) fn insert(&mut self, key: K, value: V) {
         match &mut self.least {
-            None => self.least = Some(key),
-            Some(least) if key < *least => {
-                let before = core::mem::replace(least, key);
-                self.others.insert(before);
+            None => self.least = Some((key, value)),
+            Some(least) if key < least.0 => {
+                let (before, its) = core::mem::replace(least, (key, value));
+                self.others.insert(before, its);
             }
-            Some(least) if key == *least => {}
+            Some(least) if key == least.0 => least.1 = value,
             Some(_) => {
-                self.others.insert(key);
+                self.others.insert(key, value);
             }
         }
     }
 
     #[inline]
-    pub(crate) fn remove(&mut self, key: &K) {
-        if self.least.as_ref() == Some(key) {
-            self.pop_first();
-        } else if !self.others.is_empty() {
-            self.others.remove(key);
+    pub(crate) fn remove(&mut self, key: &K) -> Option<V> {
+        if self.least.as_ref().is_some_and(|(least, _)| least == key) {
+            self.pop_first().map(|(_, value)| value)
+        } else if self.others.is_empty() {
+            None
+        } else {
+            self.others.remove(key)
         }
     }
 
     #[inline]
-    pub(crate) fn pop_first(&mut self) -> Option<K> {
+    pub(crate) fn pop_first(&mut self) -> Option<(K, V)> {
         let next = if self.others.is_empty() { None } else { self.others.pop_first() };
         core::mem::replace(&mut self.least, next)
     }
 
-    /// The elements in order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &K> {
-        self.least.iter().chain(&self.others)
+    /// The entries in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
+        self.least.iter().map(|(key, value)| (key, value)).chain(&self.others)
     }
 }
 
-impl<K: Ord> From<BTreeSet<K>> for LeastSet<K> {
-    fn from(mut others: BTreeSet<K>) -> Self {
+impl<K: Ord, V> From<BTreeMap<K, V>> for LeastMap<K, V> {
+    fn from(mut others: BTreeMap<K, V>) -> Self {
         Self { least: others.pop_first(), others }
     }
 }
 
+impl<K: Ord, V> From<LeastMap<K, V>> for BTreeMap<K, V> {
+    fn from(map: LeastMap<K, V>) -> Self {
+        let mut all = map.others;
+        all.extend(map.least);
+        all
+    }
+}
+
+/// A set that keeps its least element outside of the tree.
+#[derive(Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(
+    feature = "snapshot",
+    serde(
+        from = "BTreeSet<K>",
+        into = "BTreeSet<K>",
+        bound = "K: Clone + Ord + serde::Serialize + serde::de::DeserializeOwned"
+    )
+)]
+pub(crate) struct LeastSet<K: Ord>(LeastMap<K, ()>);
+
+impl<K: Ord> Default for LeastSet<K> {
+    fn default() -> Self {
+        Self(LeastMap::default())
+    }
+}
+
+impl<K: Ord + fmt::Debug> fmt::Debug for LeastSet<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.iter()).finish()
+    }
+}
+
+impl<K: Ord> LeastSet<K> {
+    #[inline]
+    pub(crate) fn first(&self) -> Option<&K> {
+        self.0.first().map(|(key, ())| key)
+    }
+
+    #[inline]
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    #[inline]
+    pub(crate) fn insert(&mut self, key: K) {
+        self.0.insert(key, ());
+    }
+
+    #[inline]
+    pub(crate) fn remove(&mut self, key: &K) {
+        self.0.remove(key);
+    }
+
+    #[inline]
+    pub(crate) fn pop_first(&mut self) -> Option<K> {
+        self.0.pop_first().map(|(key, ())| key)
+    }
+
+    /// The elements in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &K> {
+        self.0.iter().map(|(key, ())| key)
+    }
+}
+
+#[cfg(feature = "snapshot")]
+impl<K: Ord> From<BTreeSet<K>> for LeastSet<K> {
+    fn from(all: BTreeSet<K>) -> Self {
+        let mut set = Self::default();
+        all.into_iter().for_each(|key| set.insert(key));
+        set
+    }
+}
+
+#[cfg(feature = "snapshot")]
 impl<K: Ord> From<LeastSet<K>> for BTreeSet<K> {
     fn from(set: LeastSet<K>) -> Self {
-        let mut all = set.others;
-        all.extend(set.least);
-        all
+        BTreeMap::from(set.0).into_keys().collect()
     }
 }
 

@@ -441,7 +441,9 @@ impl Hub {
         adapt: impl FnOnce(Request) -> Request,
     ) -> Result<CallId, CallError> {
         let now = self.handle_due(now);
-        self.check().map_err(|_| CallError::Closed)?;
+        if self.check().is_err() {
+            return Err(CallError::Closed);
+        }
         let unknown = || CallError::UnknownTool { name: name.into() };
         let (resolved, place) = self.names.locate(name).ok_or_else(unknown)?;
         let target = resolved.target.clone();
@@ -489,14 +491,14 @@ impl Hub {
         target: Target,
     ) -> Result<CallKind, CallError> {
         let utility = target.utility();
-        let server = self.servers.get(&handle).ok_or(CallError::Closed)?;
+        let Some(server) = self.servers.get(&handle) else { return Err(CallError::Closed) };
         if let Err(until) = server.breaker.admits(now) {
             return Err(CallError::CoolingDown { server: Arc::clone(&server.name), why: server.why_refused(), until });
         }
         // It becomes the server's session only if it accepts the call: an error changes nothing.
         let mut created = if server.connection.is_none() { self.new_session(handle) } else { None };
-        let server = self.servers.get_mut(&handle).ok_or(CallError::Closed)?;
-        let session = created.as_mut().or(server.connection.as_mut()).ok_or(CallError::Closed)?;
+        let Some(server) = self.servers.get_mut(&handle) else { return Err(CallError::Closed) };
+        let Some(session) = created.as_mut().or(server.connection.as_mut()) else { return Err(CallError::Closed) };
         let given = session.run(|engine| engine.request(now, request));
         let id = given.map_err(|error| CallError::Session { server: Arc::clone(&server.name), error })?;
         server.calls.insert(id, target);
@@ -531,7 +533,7 @@ impl Hub {
         let server = self.servers.get_mut(&call.session).ok_or(unknown.clone())?;
         match call.kind {
             CallKind::Request(request, _) => {
-                let session = server.connection.as_mut().filter(|_| server.calls.contains_key(&request));
+                let session = server.connection.as_mut().filter(|_| server.calls.has(&request));
                 session.ok_or(unknown.clone())?.run(|engine| engine.cancel(now, request, None)).map_err(|_| unknown)?;
                 self.touch(call.session);
             }

@@ -15,7 +15,7 @@ use super::server::{CallBreaker, Content, Lifetime, Offer, Origin, Server, Serve
 use crate::Time;
 use crate::catalog::Catalog;
 use crate::client::{Failure, FamilyStatus, KnownEra, RequestId};
-use crate::collections::{ByName, hash};
+use crate::collections::{ByName, LeastMap, hash};
 use crate::host::Utility;
 use crate::host::config::{Configuration, ToolPolicy};
 use crate::host::names::{Names, Target};
@@ -58,7 +58,7 @@ struct SavedServer<Session, Entries> {
     former_entry: Option<Entries>,
     breaker: CallBreaker,
     lifetime: Option<Box<Lifetime>>,
-    calls: BTreeMap<RequestId, Target>,
+    calls: LeastMap<RequestId, Target>,
     list_calls: Vec<(u64, Utility)>,
     offer: Option<SavedOffer>,
     known_era: Option<KnownEra>,
