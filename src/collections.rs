@@ -14,13 +14,12 @@ const KEPT: usize = 4;
 /// The bytes with which a queue of large elements starts.
 const FIRST: usize = 256;
 
-/// Adds an element at the end. A queue without memory gets little for large elements, because an idle client keeps it.
+/// Before the first element of a queue: little memory if its elements are large, because an idle client keeps it.
 #[inline]
-pub(crate) fn push<T>(queue: &mut VecDeque<T>, element: T) {
+pub(crate) fn start<T>(queue: &mut VecDeque<T>) {
     if queue.capacity() == 0 {
         queue.reserve_exact(FIRST.checked_div(size_of::<T>()).unwrap_or(KEPT).clamp(1, KEPT));
     }
-    queue.push_back(element);
 }
 
 /// Releases the memory of a queue after a burst, when most of it is empty.
@@ -116,7 +115,8 @@ impl<T> Series<T> {
         let before = match self.place(id) {
             Ok(place) => self.entries.get_mut(place).and_then(|entry| entry.1.replace(value)),
             Err(place) if place == self.entries.len() => {
-                push(&mut self.entries, (id, Some(value)));
+                start(&mut self.entries);
+                self.entries.push_back((id, Some(value)));
                 None
             }
             Err(place) => {
@@ -218,6 +218,8 @@ const fn mix(mut hash: u64) -> u64 {
 pub(crate) struct ByName<T> {
     by_hash: BTreeMap<u64, (Arc<str>, T)>,
     others: BTreeMap<Arc<str>, T>,
+    /// A bit for each length that a name had, so that a text of another length is not looked up.
+    lengths: u64,
 }
 
 impl<T> Default for ByName<T> {
@@ -234,7 +236,7 @@ impl<T: fmt::Debug> fmt::Debug for ByName<T> {
 
 impl<T> ByName<T> {
     pub(crate) const fn new() -> Self {
-        Self { by_hash: BTreeMap::new(), others: BTreeMap::new() }
+        Self { by_hash: BTreeMap::new(), others: BTreeMap::new(), lengths: 0 }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -247,6 +249,9 @@ impl<T> ByName<T> {
 
     /// An entry, with the shared text of its name.
     pub(crate) fn entry(&self, name: &str) -> Option<(&Arc<str>, &T)> {
+        if self.lengths & bit_of(name) == 0 {
+            return None;
+        }
         match self.by_hash.get(&hash(name.as_bytes())) {
             Some((known, value)) if **known == *name => Some((known, value)),
             Some(_) | None if self.others.is_empty() => None,
@@ -271,6 +276,7 @@ impl<T> ByName<T> {
             *known = value;
             return;
         }
+        self.lengths |= bit_of(&name);
         match self.by_hash.entry(hash(name.as_bytes())) {
             Entry::Vacant(vacant) => _ = vacant.insert((name, value)),
             Entry::Occupied(_) => _ = self.others.insert(name, value),
@@ -287,6 +293,11 @@ impl<T> ByName<T> {
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &T)> {
         self.by_hash.values().map(|(name, value)| (name, value)).chain(&self.others)
     }
+}
+
+/// The bit of a name's length. Long names share one.
+fn bit_of(name: &str) -> u64 {
+    1 << name.len().min(63)
 }
 
 /// A map that keeps its least entry outside of the tree: a map of one needs no memory beside itself.

@@ -1,7 +1,6 @@
 use alloc::borrow::Cow;
 use alloc::string::String;
 use alloc::vec::Vec;
-use std::sync::LazyLock;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -19,21 +18,6 @@ const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
 
-const JSON: &str = "application/json";
-const JSON_OR_EVENTS: &str = "application/json, text/event-stream";
-
-/// The headers of a POST in a session, with empty values where they are the session's: a copy costs less than to insert
-/// each.
-static POST: LazyLock<HeaderMap> = LazyLock::new(|| {
-    let session = [SESSION_ID, VERSION].map(|name| (name, HeaderValue::from_static("")));
-    let all = [(CONTENT_TYPE, HeaderValue::from_static(JSON)), (ACCEPT, HeaderValue::from_static(JSON_OR_EVENTS))];
-    all.into_iter().chain(session).collect()
-});
-
-const fn version_value(version: ProtocolVersion) -> HeaderValue {
-    HeaderValue::from_static(version.as_str())
-}
-
 /// Maximum arguments that are examined for headers.
 const PARAMS: usize = 256;
 
@@ -50,7 +34,7 @@ impl Common<'_> {
             headers.insert(SESSION_ID, session.clone());
         }
         if let Some(version) = self.version {
-            headers.insert(VERSION, version_value(version));
+            headers.insert(VERSION, HeaderValue::from_static(version.as_str()));
         }
     }
 }
@@ -69,18 +53,9 @@ pub(super) fn post(
     *request.method_mut() = Method::POST;
     *request.uri_mut() = url.clone();
     let headers = request.headers_mut();
-    if let (Some(session), Some(version)) = (common.session, common.version) {
-        headers.clone_from(&POST);
-        for (name, value) in [(SESSION_ID, session.clone()), (VERSION, version_value(version))] {
-            if let Some(known) = headers.get_mut(name) {
-                *known = value;
-            }
-        }
-    } else {
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static(JSON));
-        headers.insert(ACCEPT, HeaderValue::from_static(JSON_OR_EVENTS));
-        common.write(headers);
-    }
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+    common.write(headers);
     if message.is_modern() {
         mirror(headers, message, about, catalog);
     }

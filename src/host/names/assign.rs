@@ -233,8 +233,17 @@ impl ToolSet {
             if known == name { Ordering::Equal } else { (*style.replaced(known)).cmp(name) }
         };
         let key = key(name);
-        let place = self.places.binary_search_by(|(known, at)| known.cmp(&key).then_with(|| order(*at))).ok()?;
-        let at = self.places.get(place)?.1 as usize;
+        let from = self.places.get(self.places.partition_point(|(known, _)| *known < key)..)?;
+        let (known, mut at) = *from.first()?;
+        if known != key {
+            return None;
+        }
+        if order(at).is_ne() {
+            // Others have the same hash.
+            let place = from.binary_search_by(|(known, at)| known.cmp(&key).then_with(|| order(*at))).ok()?;
+            at = from.get(place)?.1;
+        }
+        let at = at as usize;
         Some((at, self.targets.get(at)?))
     }
 }
