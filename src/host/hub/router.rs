@@ -822,26 +822,24 @@ fn report(
     event: Event,
 ) -> HubEvent {
     let server = Arc::clone(name);
-    match event {
-        Event::Finished { request, mut outcome, attempts } => match calls.remove(&request) {
-            Some(target) => {
-                let (utility, mut left_out) = (target.utility(), None);
-                // What is short is within every bound.
-                if utility.is_none()
-                    && let Outcome::Result(result) = &mut outcome
-                    && result.get().len() > MIN_BYTES
-                    && let Some(entry) = configuration.servers.get(&**name)
-                    && let Bounded { result: Cow::Owned(bounded), left_out: omission, .. } = entry.tools.bound(result)
-                {
-                    (*result, left_out) = (bounded, omission);
-                }
-                let call = CallId { session, kind: CallKind::Request(request, utility) };
-                HubEvent::Finished { call, server, outcome, left_out, attempts }
-            }
-            None => HubEvent::Session { session, server, event: Event::Finished { request, outcome, attempts } },
-        },
-        event => HubEvent::Session { session, server, event },
+    let Event::Finished { request, mut outcome, attempts } = event else {
+        return HubEvent::Session { session, server, event };
+    };
+    let Some(target) = calls.remove(&request) else {
+        return HubEvent::Session { session, server, event: Event::Finished { request, outcome, attempts } };
+    };
+    let (utility, mut left_out) = (target.utility(), None);
+    // What is short is within every bound.
+    if utility.is_none()
+        && let Outcome::Result(result) = &mut outcome
+        && result.get().len() > MIN_BYTES
+        && let Some(entry) = configuration.servers.get(&**name)
+        && let Bounded { result: Cow::Owned(bounded), left_out: omission, .. } = entry.tools.bound(result)
+    {
+        (*result, left_out) = (bounded, omission);
     }
+    let call = CallId { session, kind: CallKind::Request(request, utility) };
+    HubEvent::Finished { call, server, outcome, left_out, attempts }
 }
 
 /// The options of a server's session. Sessions with equal ones share them.
