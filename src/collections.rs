@@ -1,10 +1,26 @@
-//! Collections for a client that has mostly one request in flight: they keep what a call needs outside of a tree.
+//! Collections for a client that has mostly one request in flight: they keep what a call needs outside of a tree; a map by
+//! names, and the hash by which they are found.
 
-use alloc::collections::{BTreeSet, VecDeque};
+#[cfg(any(test, feature = "snapshot"))]
+use alloc::collections::BTreeSet;
+use alloc::collections::btree_map::Entry;
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::sync::Arc;
 use core::fmt;
 
 /// Entries for which a queue keeps memory.
 const KEPT: usize = 4;
+
+/// The bytes with which a queue of large elements starts.
+const FIRST: usize = 256;
+
+/// Before the first element of a queue: little memory if its elements are large, because an idle client keeps it.
+#[inline]
+pub(crate) fn start<T>(queue: &mut VecDeque<T>) {
+    if queue.capacity() == 0 {
+        queue.reserve_exact(FIRST.checked_div(size_of::<T>()).unwrap_or(KEPT).clamp(1, KEPT));
+    }
+}
 
 /// Releases the memory of a queue after a burst, when most of it is empty.
 pub(crate) fn trim<T>(queue: &mut VecDeque<T>) {
@@ -99,6 +115,7 @@ impl<T> Series<T> {
         let before = match self.place(id) {
             Ok(place) => self.entries.get_mut(place).and_then(|entry| entry.1.replace(value)),
             Err(place) if place == self.entries.len() => {
+                start(&mut self.entries);
                 self.entries.push_back((id, Some(value)));
                 None
             }
@@ -168,38 +185,154 @@ impl<'de, T: serde::Deserialize<'de>> serde::Deserialize<'de> for Series<T> {
     }
 }
 
-/// A set that keeps its least element outside of the tree: a set of one needs no memory beside itself.
+/// A fast hash without a key: the same in every release, on every machine.
+///
+/// An attacker can construct collisions. Use it to order and index, never to decide that texts are equal.
+pub(crate) fn hash(bytes: &[u8]) -> u64 {
+    let mut hash = mix(bytes.len() as u64 ^ ODD);
+    let (words, rest) = bytes.as_chunks::<8>();
+    for word in words {
+        hash = (hash ^ u64::from_le_bytes(*word)).wrapping_mul(ODD).rotate_left(29);
+    }
+    let mut last = [0; 8];
+    for (to, from) in last.iter_mut().zip(rest) {
+        *to = *from;
+    }
+    mix(hash ^ u64::from_le_bytes(last))
+}
+
+const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// A bijection in which every input bit affects every output bit (the finaliser of MurmurHash3).
+const fn mix(mut hash: u64) -> u64 {
+    hash ^= hash >> 33;
+    hash = hash.wrapping_mul(0xff51_afd7_ed55_8ccd);
+    hash ^= hash >> 33;
+    hash = hash.wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    hash ^ (hash >> 33)
+}
+
+/// A map by names. They are found by their hashes, which costs less than to compare texts; a name whose hash another one
+/// has is found by its text. The order is that of the hashes.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct ByName<T> {
+    by_hash: BTreeMap<u64, (Arc<str>, T)>,
+    others: BTreeMap<Arc<str>, T>,
+    /// A bit for each length that a name had, so that a text of another length is not looked up.
+    lengths: u64,
+}
+
+impl<T> Default for ByName<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for ByName<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.iter()).finish()
+    }
+}
+
+impl<T> ByName<T> {
+    pub(crate) const fn new() -> Self {
+        Self { by_hash: BTreeMap::new(), others: BTreeMap::new(), lengths: 0 }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.by_hash.len().saturating_add(self.others.len())
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.by_hash.is_empty() && self.others.is_empty()
+    }
+
+    /// An entry, with the shared text of its name.
+    pub(crate) fn entry(&self, name: &str) -> Option<(&Arc<str>, &T)> {
+        if self.lengths & bit_of(name) == 0 {
+            return None;
+        }
+        match self.by_hash.get(&hash(name.as_bytes())) {
+            Some((known, value)) if **known == *name => Some((known, value)),
+            Some(_) | None if self.others.is_empty() => None,
+            Some(_) | None => self.others.get_key_value(name),
+        }
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<&T> {
+        self.entry(name).map(|(_, value)| value)
+    }
+
+    pub(crate) fn get_mut(&mut self, name: &str) -> Option<&mut T> {
+        match self.by_hash.get_mut(&hash(name.as_bytes())) {
+            Some((known, value)) if **known == *name => Some(value),
+            Some(_) | None => self.others.get_mut(name),
+        }
+    }
+
+    /// Adds or replaces an entry.
+    pub(crate) fn insert(&mut self, name: Arc<str>, value: T) {
+        if let Some(known) = self.get_mut(&name) {
+            *known = value;
+            return;
+        }
+        self.lengths |= bit_of(&name);
+        match self.by_hash.entry(hash(name.as_bytes())) {
+            Entry::Vacant(vacant) => _ = vacant.insert((name, value)),
+            Entry::Occupied(_) => _ = self.others.insert(name, value),
+        }
+    }
+
+    pub(crate) fn remove(&mut self, name: &str) -> Option<T> {
+        match self.by_hash.entry(hash(name.as_bytes())) {
+            Entry::Occupied(known) if *known.get().0 == *name => Some(known.remove().1),
+            Entry::Occupied(_) | Entry::Vacant(_) => self.others.remove(name),
+        }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &T)> {
+        self.by_hash.values().map(|(name, value)| (name, value)).chain(&self.others)
+    }
+}
+
+/// The bit of a name's length. Long names share one.
+fn bit_of(name: &str) -> u64 {
+    1 << name.len().min(63)
+}
+
+/// A map that keeps its least entry outside of the tree: a map of one needs no memory beside itself.
 #[derive(Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(
     feature = "snapshot",
     serde(
-        from = "BTreeSet<K>",
-        into = "BTreeSet<K>",
-        bound = "K: Clone + Ord + serde::Serialize + serde::de::DeserializeOwned"
+        from = "BTreeMap<K, V>",
+        into = "BTreeMap<K, V>",
+        bound = "K: Clone + Ord + serde::Serialize + serde::de::DeserializeOwned, \
+                 V: Clone + serde::Serialize + serde::de::DeserializeOwned"
     )
 )]
-pub(crate) struct LeastSet<K: Ord> {
-    least: Option<K>,
+pub(crate) struct LeastMap<K: Ord, V> {
+    least: Option<(K, V)>,
     /// All greater than the least.
-    others: BTreeSet<K>,
+    others: BTreeMap<K, V>,
 }
 
-impl<K: Ord> Default for LeastSet<K> {
+impl<K: Ord, V> Default for LeastMap<K, V> {
     fn default() -> Self {
-        Self { least: None, others: BTreeSet::new() }
+        Self { least: None, others: BTreeMap::new() }
     }
 }
 
-impl<K: Ord + fmt::Debug> fmt::Debug for LeastSet<K> {
+impl<K: Ord + fmt::Debug, V: fmt::Debug> fmt::Debug for LeastMap<K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.iter()).finish()
+        f.debug_map().entries(self.iter()).finish()
     }
 }
 
-impl<K: Ord> LeastSet<K> {
+impl<K: Ord, V> LeastMap<K, V> {
     #[inline]
-    pub(crate) const fn first(&self) -> Option<&K> {
+    pub(crate) const fn first(&self) -> Option<&(K, V)> {
         self.least.as_ref()
     }
 
@@ -212,61 +345,142 @@ impl<K: Ord> LeastSet<K> {
         usize::from(self.least.is_some()).saturating_add(self.others.len())
     }
 
+    pub(crate) fn has(&self, key: &K) -> bool {
+        self.least.as_ref().is_some_and(|(least, _)| least == key) || self.others.contains_key(key)
+    }
+
     #[inline]
-    pub(crate) fn insert(&mut self, key: K) {
+    pub(crate) fn insert(&mut self, key: K, value: V) {
         match &mut self.least {
-            None => self.least = Some(key),
-            Some(least) if key < *least => {
-                let before = core::mem::replace(least, key);
-                self.others.insert(before);
+            None => self.least = Some((key, value)),
+            Some(least) if key < least.0 => {
+                let (before, its) = core::mem::replace(least, (key, value));
+                self.others.insert(before, its);
             }
-            Some(least) if key == *least => {}
+            Some(least) if key == least.0 => least.1 = value,
             Some(_) => {
-                self.others.insert(key);
+                self.others.insert(key, value);
             }
         }
     }
 
     #[inline]
-    pub(crate) fn remove(&mut self, key: &K) {
-        if self.least.as_ref() == Some(key) {
-            self.pop_first();
-        } else if !self.others.is_empty() {
-            self.others.remove(key);
+    pub(crate) fn remove(&mut self, key: &K) -> Option<V> {
+        if self.least.as_ref().is_some_and(|(least, _)| least == key) {
+            self.pop_first().map(|(_, value)| value)
+        } else if self.others.is_empty() {
+            None
+        } else {
+            self.others.remove(key)
         }
     }
 
     #[inline]
-    pub(crate) fn pop_first(&mut self) -> Option<K> {
+    pub(crate) fn pop_first(&mut self) -> Option<(K, V)> {
         let next = if self.others.is_empty() { None } else { self.others.pop_first() };
         core::mem::replace(&mut self.least, next)
     }
 
-    /// The elements in order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &K> {
-        self.least.iter().chain(&self.others)
+    /// The entries in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
+        self.least.iter().map(|(key, value)| (key, value)).chain(&self.others)
     }
 }
 
-impl<K: Ord> From<BTreeSet<K>> for LeastSet<K> {
-    fn from(mut others: BTreeSet<K>) -> Self {
+impl<K: Ord, V> From<BTreeMap<K, V>> for LeastMap<K, V> {
+    fn from(mut others: BTreeMap<K, V>) -> Self {
         Self { least: others.pop_first(), others }
     }
 }
 
+impl<K: Ord, V> From<LeastMap<K, V>> for BTreeMap<K, V> {
+    fn from(map: LeastMap<K, V>) -> Self {
+        let mut all = map.others;
+        all.extend(map.least);
+        all
+    }
+}
+
+/// A set that keeps its least element outside of the tree.
+#[derive(Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(
+    feature = "snapshot",
+    serde(
+        from = "BTreeSet<K>",
+        into = "BTreeSet<K>",
+        bound = "K: Clone + Ord + serde::Serialize + serde::de::DeserializeOwned"
+    )
+)]
+pub(crate) struct LeastSet<K: Ord>(LeastMap<K, ()>);
+
+impl<K: Ord> Default for LeastSet<K> {
+    fn default() -> Self {
+        Self(LeastMap::default())
+    }
+}
+
+impl<K: Ord + fmt::Debug> fmt::Debug for LeastSet<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.iter()).finish()
+    }
+}
+
+impl<K: Ord> LeastSet<K> {
+    #[inline]
+    pub(crate) fn first(&self) -> Option<&K> {
+        self.0.first().map(|(key, ())| key)
+    }
+
+    #[inline]
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    #[inline]
+    pub(crate) fn insert(&mut self, key: K) {
+        self.0.insert(key, ());
+    }
+
+    #[inline]
+    pub(crate) fn remove(&mut self, key: &K) {
+        self.0.remove(key);
+    }
+
+    #[inline]
+    pub(crate) fn pop_first(&mut self) -> Option<K> {
+        self.0.pop_first().map(|(key, ())| key)
+    }
+
+    /// The elements in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &K> {
+        self.0.iter().map(|(key, ())| key)
+    }
+}
+
+#[cfg(feature = "snapshot")]
+impl<K: Ord> From<BTreeSet<K>> for LeastSet<K> {
+    fn from(all: BTreeSet<K>) -> Self {
+        let mut set = Self::default();
+        all.into_iter().for_each(|key| set.insert(key));
+        set
+    }
+}
+
+#[cfg(feature = "snapshot")]
 impl<K: Ord> From<LeastSet<K>> for BTreeSet<K> {
     fn from(set: LeastSet<K>) -> Self {
-        let mut all = set.others;
-        all.extend(set.least);
-        all
+        BTreeMap::from(set.0).into_keys().collect()
     }
 }
 
 #[cfg(test)]
 #[allow(clippy::arithmetic_side_effects, reason = "small numbers")]
 mod tests {
-    use alloc::collections::{BTreeMap, BTreeSet};
-
     use proptest::prelude::*;
 
     use super::*;

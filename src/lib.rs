@@ -7,6 +7,10 @@
 //! getters, [`Action`] and [`Event`] what a client returns, [`Options`] what can be set.
 #![no_std]
 #![cfg_attr(docsrs, feature(doc_cfg))]
+#![cfg_attr(
+    not(feature = "host"),
+    allow(dead_code, unused_imports, reason = "some of what the layers share is for the host layer only")
+)]
 
 extern crate alloc;
 #[cfg(any(test, feature = "http", feature = "rows", feature = "skills", feature = "testkit", feature = "validate"))]
@@ -23,6 +27,7 @@ mod encodings;
 mod form;
 #[cfg(any(doc, doctest))]
 pub mod guide;
+#[cfg(feature = "host")]
 pub mod host;
 #[cfg(feature = "journal")]
 pub mod journal;

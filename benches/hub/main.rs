@@ -31,6 +31,13 @@ const CHANGES: u64 = 100;
 /// Calls per session.
 const CALLS: u64 = 10;
 
+/// Calls that are measured alone, in all.
+const CALLS_ALONE: u64 = 20_000;
+
+/// What the names of the servers begin with: without `_`, and with several.
+const PLAIN: &str = "s";
+const UNDERSCORES: &str = "a_b_c_d_e_s";
+
 /// The reload changes one of this many entries, removes as many and adds as many.
 const RELOADED: u64 = 100;
 
@@ -91,13 +98,20 @@ fn entry(argument: &str) -> Entry {
 }
 
 fn server(number: u64) -> String {
-    format!("s{number:08}")
+    format!("{PLAIN}{number:08}")
 }
 
-fn configuration(sessions: u64) -> Configuration {
+fn configuration(sessions: u64, prefix: &str) -> Configuration {
     let mut configuration = Configuration::default();
-    configuration.servers.extend((0..sessions).map(|number| (server(number).into(), entry("first"))));
+    let name = |number| format!("{prefix}{number:08}");
+    configuration.servers.extend((0..sessions).map(|number| (name(number).into(), entry("first"))));
     configuration
+}
+
+/// The next of a sequence of numbers without order.
+fn next(at: &mut u64) -> u64 {
+    *at = at.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    *at >> 20
 }
 
 fn arguments() -> Box<RawValue> {
@@ -204,14 +218,14 @@ impl Bench {
 
     /// Calls tools of all servers by their exposed names.
     #[inline(never)]
-    fn calls(&mut self, sessions: u64, arguments: &RawValue) {
-        let mut name = *b"mcp_s00000000_tool_00";
+    fn calls(&mut self, sessions: u64, count: u64, prefix: &str, arguments: &RawValue) {
+        let mut name = format!("mcp_{prefix}00000000_tool_00").into_bytes();
         let mut at = 0_u64;
         self.latency = Duration::ZERO;
-        for _ in 0..sessions * CALLS {
-            at = at.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            put(&mut name[5..13], (at >> 33) % sessions, b'0');
-            put(&mut name[19..], (at >> 20) % (TOOLS as u64 - 1), b'0');
+        for _ in 0..count {
+            let number = next(&mut at);
+            put(&mut name[4 + prefix.len()..][..8], (number >> 13) % sessions, b'0');
+            put(&mut name[18 + prefix.len()..], number % (TOOLS as u64 - 1), b'0');
             let name = std::str::from_utf8(&name).expect("ASCII");
             self.hub.call(self.now, name, Some(arguments)).expect("there is such a tool");
             self.settle();
@@ -246,30 +260,34 @@ impl Events {
     }
 }
 
-/// A session without a hub, with the same options.
+/// Sessions without a hub, with the same options.
 struct Lone {
-    session: Client<Lines>,
+    sessions: Vec<Client<Lines>>,
     servers: Servers,
     finished: u64,
 }
 
 impl Lone {
-    fn open(options: &Arc<Options>, definitions: Definitions) -> Self {
-        let session = Client::new(Lines::new(), Arc::clone(options), 0);
-        let mut lone = Self { session, servers: Servers::new(0, definitions), finished: 0 };
-        lone.session.open(Time::ZERO).expect("a new session can be opened");
-        lone.settle();
+    fn open(options: &Arc<Options>, sessions: u64, definitions: Definitions) -> Self {
+        let new = |_| Client::new(Lines::new(), Arc::clone(options), 0);
+        let sessions: Vec<_> = (0..sessions).map(new).collect();
+        let mut lone = Self { sessions, servers: Servers::new(0, definitions), finished: 0 };
+        for at in 0..lone.sessions.len() {
+            lone.sessions[at].open(Time::ZERO).expect("a new session can be opened");
+            lone.settle(at);
+        }
         lone
     }
 
-    fn settle(&mut self) {
-        while let Some(action) = self.session.poll() {
+    fn settle(&mut self, at: usize) {
+        let session = &mut self.sessions[at];
+        while let Some(action) = session.poll() {
             match action {
-                Action::Open(connection) => self.session.handle_transport(Time::ZERO, connection, Transport::Opened),
+                Action::Open(connection) => session.handle_transport(Time::ZERO, connection, Transport::Opened),
                 Action::Send(message) => {
                     let Some((answer, id)) = Answer::to(&message) else { continue };
                     let line = self.servers.line(answer, id, 0);
-                    self.session.handle_bytes(Time::ZERO, self.session.connection(), line);
+                    session.handle_bytes(Time::ZERO, session.connection(), line);
                 }
                 Action::Event(Event::Finished { outcome: Outcome::Result(_), .. }) => self.finished += 1,
                 Action::Event(Event::Ready) => {}
@@ -281,20 +299,22 @@ impl Lone {
     #[inline(never)]
     fn calls(&mut self, count: u64, arguments: &RawValue) {
         let names: Vec<_> = (0..TOOLS).map(tool).collect();
+        let (mut at, sessions) = (0, self.sessions.len());
         for name in names.iter().cycle().take(count as usize) {
             let request = Request::call_tool(name, Some(arguments));
-            self.session.request(Time::ZERO, request).expect("the session is ready");
-            self.settle();
+            let session = (next(&mut at) >> 13) as usize % sessions;
+            self.sessions[session].request(Time::ZERO, request).expect("the session is ready");
+            self.settle(session);
         }
     }
 }
 
 /// The size of an idle session without a hub, with these tools and shared options.
 fn lone_size(options: &Arc<Options>, definitions: Definitions) -> i64 {
-    let Lone { session, .. } = Lone::open(options, definitions);
+    let Lone { sessions, .. } = Lone::open(options, 1, definitions);
     let before = held();
-    drop(session);
-    before - held() + size_of::<Client<Lines>>() as i64
+    drop(sessions);
+    before - held()
 }
 
 /// The size of the names when all are assigned at once.
@@ -312,10 +332,10 @@ fn names_size(names: &Names) -> i64 {
 }
 
 /// Opens a hub; also returns the bytes held before it had servers.
-fn opened(sessions: u64, definitions: Definitions, checks: &mut Checks) -> (Bench, i64) {
+fn opened(sessions: u64, prefix: &str, definitions: Definitions, checks: &mut Checks) -> (Bench, i64) {
     let mut bench = Bench::new(sessions, definitions);
     let before = held();
-    let configuration = configuration(sessions);
+    let configuration = configuration(sessions, prefix);
     let ((), cost) = measure(|| bench.open(configuration));
     let what = if definitions == Definitions::Same { "start, the same tools" } else { "start, different tools" };
     cost.print(what, "sessions", sessions);
@@ -338,16 +358,16 @@ fn run(sessions: u64) -> Checks {
     let catalog = lone_size(&options, Definitions::Same) - idle;
 
     let start = held();
-    let (bench, before) = opened(sessions, Definitions::Different, &mut checks);
+    let (bench, before) = opened(sessions, PLAIN, Definitions::Different, &mut checks);
     let different = held() - before;
     drop(bench);
     let leaked = held() - start;
     checks.check(leaked == 0, || format!("{leaked} bytes are held by nobody"));
-    let (mut bench, before) = opened(sessions, Definitions::Same, &mut checks);
+    let (mut bench, before) = opened(sessions, PLAIN, Definitions::Same, &mut checks);
     let same = held() - before;
 
     let names = names_size(bench.hub.names());
-    let configured = measure(|| configuration(sessions)).1;
+    let configured = measure(|| configuration(sessions, PLAIN)).1;
     let list = bench.servers.list_len();
     println!("held by an idle hub, in bytes a session:");
     println!("  {:>7} configuration, {:>5} session, {:>6} names", per(configured.held), idle, per(names));
@@ -393,10 +413,10 @@ fn run(sessions: u64) -> Checks {
     checks.check(more < 64 * sessions as i64 + 3 * catalog, || format!("{more} bytes more are held after the storm"));
 
     let arguments = arguments();
-    let ((), cost) = measure(|| bench.calls(sessions, &arguments));
+    let ((), cost) = measure(|| bench.calls(sessions, sessions * CALLS, PLAIN, &arguments));
     cost.print("calls by exposed names", "calls", sessions * CALLS);
     checks.check(bench.events.finished == sessions * CALLS, || format!("{} results", bench.events.finished));
-    let mut lone = Lone::open(&options, Definitions::Same);
+    let mut lone = Lone::open(&options, 1, Definitions::Same);
     let ((), cost) = measure(|| lone.calls(sessions * CALLS, &arguments));
     cost.print("the same on a lone session", "calls", sessions * CALLS);
     assert_eq!(lone.finished, sessions * CALLS, "every call has a result");
@@ -404,7 +424,7 @@ fn run(sessions: u64) -> Checks {
 
     let before_reload = held();
     let few = sessions / RELOADED;
-    let mut other = configuration(sessions + few);
+    let mut other = configuration(sessions + few, PLAIN);
     for number in (0..sessions).step_by(RELOADED as usize) {
         other.servers.insert(server(number).into(), entry("second"));
         other.servers.remove(&*server(number + 1));
@@ -446,17 +466,23 @@ fn run(sessions: u64) -> Checks {
     checks
 }
 
-/// Only the calls, by a hub and by a session without one.
-fn run_calls(sessions: u64) -> Checks {
+/// Only the calls, by a hub and by as many sessions without one; and what a session holds more after a call.
+fn run_calls(sessions: u64, prefix: &str) -> Checks {
     let mut checks = Checks::default();
     let arguments = arguments();
-    let (mut bench, _) = opened(sessions, Definitions::Same, &mut checks);
-    let ((), cost) = measure(|| bench.calls(sessions, &arguments));
-    println!("allocations {:.2}", cost.allocations as f64 / (sessions * CALLS) as f64);
-    checks.check(bench.events.finished == sessions * CALLS, || format!("{} results", bench.events.finished));
-    let mut lone = Lone::open(&Arc::new(entry("first").options("canned", options())), Definitions::Same);
-    lone.calls(sessions * CALLS, &arguments);
-    checks.check(lone.finished == sessions * CALLS, || format!("{} results without a hub", lone.finished));
+    let count = (sessions * CALLS).min(CALLS_ALONE);
+    let (mut bench, _) = opened(sessions, prefix, Definitions::Same, &mut checks);
+    let ((), cost) = measure(|| bench.calls(sessions, count, prefix, &arguments));
+    println!("allocations {:.2}", cost.allocations as f64 / count as f64);
+    checks.check(bench.events.finished == count, || format!("{} results", bench.events.finished));
+    drop(bench);
+    let options = Arc::new(entry("first").options("canned", options()));
+    let mut lone = Lone::open(&options, sessions, Definitions::Same);
+    lone.calls(count, &arguments);
+    checks.check(lone.finished == count, || format!("{} results without a hub", lone.finished));
+    let mut lone = Lone::open(&options, 1, Definitions::Same);
+    let ((), cost) = measure(|| lone.calls(1, &arguments));
+    println!("held {} {}", cost.held, cost.blocks);
     checks
 }
 
@@ -465,9 +491,10 @@ fn main() -> ExitCode {
     let count = |sessions: &str| sessions.parse().expect("how many sessions");
     let checks = match arguments.iter().map(|argument| &**argument).collect::<Vec<_>>()[..] {
         [] => run(SESSIONS),
-        ["calls", sessions] => run_calls(count(sessions)),
+        ["calls", sessions] => run_calls(count(sessions), PLAIN),
+        ["calls", sessions, "underscores"] => run_calls(count(sessions), UNDERSCORES),
         [sessions] => run(count(sessions)),
-        _ => panic!("mcp-proto-hub [calls] [SESSIONS]"),
+        _ => panic!("mcp-proto-hub [calls] [SESSIONS] [underscores]"),
     };
     if checks.failed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }

@@ -23,6 +23,8 @@ pub struct Cost {
     pub allocations: u64,
     /// Change of held bytes.
     pub held: i64,
+    /// Change of held blocks.
+    pub blocks: i64,
 }
 
 pub fn measure<T>(work: impl FnOnce() -> T) -> (T, Cost) {
@@ -32,7 +34,9 @@ pub fn measure<T>(work: impl FnOnce() -> T) -> (T, Cost) {
     let after = MEMORY.stats();
     let time = clock.elapsed();
     let allocations = after.allocations + after.reallocations - before.allocations - before.reallocations;
-    (result, Cost { time, allocations: allocations as u64, held: held_of(&after) - held_of(&before) })
+    let blocks_of = |stats: &Stats| stats.allocations as i64 - stats.deallocations as i64;
+    let (held, blocks) = (held_of(&after) - held_of(&before), blocks_of(&after) - blocks_of(&before));
+    (result, Cost { time, allocations: allocations as u64, held, blocks })
 }
 
 /// The thread's CPU time if the system provides it, otherwise wall time.

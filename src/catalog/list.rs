@@ -1,7 +1,8 @@
 //! The items of one family, as listed, and how a list is built page by page.
 
 use super::item::{Judgement, judge};
-use super::{Fingerprint, FingerprintKey, hash};
+use super::{Fingerprint, FingerprintKey};
+use crate::collections::hash;
 use crate::jsonrpc::{Json, Scan};
 use crate::protocol::Family;
 use alloc::borrow::Cow;

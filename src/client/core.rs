@@ -19,7 +19,7 @@ use super::{
 };
 use crate::Time;
 use crate::catalog::{Catalog, TaskSupport};
-use crate::collections::{Series, trim};
+use crate::collections::{Series, start, trim};
 use crate::jsonrpc::{Json, Object, Spans};
 use crate::machine::keepalive::Pings;
 use crate::machine::link::Phase;
@@ -661,6 +661,7 @@ impl Outbox {
     pub(super) fn push(&mut self, output: Output) {
         self.events = self.events.saturating_add(u64::from(matches!(output, Output::Event(_))));
         self.unasked_bytes = self.unasked_bytes.saturating_add(output.unasked_bytes());
+        start(&mut self.queue);
         self.queue.push_back(output);
     }
 

@@ -27,7 +27,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use serde_json::value::RawValue;
 
-use crate::catalog::hash;
+use crate::collections::hash;
 use crate::jsonrpc::Json;
 
 /// A change to tool schemas that some providers need.

@@ -15,18 +15,15 @@ const WORKERS: usize = 2;
 /// Cases of one process: a process starts slowly under callgrind.
 const TOGETHER: usize = 8;
 
-/// The sizes of a case, as multiples of its first.
-const FACTORS: [usize; 4] = [1, 2, 4, 8];
-
 /// Maximum time of a process under callgrind. A usual case takes a second; only an excessive cost reaches the maximum,
 /// however busy the machine is.
 const LONGEST: Duration = Duration::from_secs(300);
 
-/// Maximum ratio of the last doubling's cost to that of the one before: n log n stays below, n^1.33 does not.
-const STEEPEST: f64 = 2.5;
+/// Maximum exponent of the growth from one step to the next: n log n stays below, n^1.33 does not.
+const STEEPEST: f64 = 1.32;
 
-/// Minimum ratio of the total cost after the last doubling that counts as more than double.
-const WHOLE: f64 = 2.2;
+/// Minimum exponent of the growth of the total cost in the last step that counts as more than linear.
+const WHOLE: f64 = 1.14;
 
 /// Maximum bytes of memory per byte of input.
 const MEMORY: usize = 4;
@@ -65,7 +62,7 @@ pub fn check(names: &[&str]) -> Result<(), String> {
         "{:<32} {:>7} {:>43} {:>31} {:>5} {:>5} {:>5} {:>6}  verdict",
         "parameter",
         "n",
-        "instructions for each at n, 2n, 4n, 8n",
+        "instructions for each at four sizes",
         "allocations for each",
         "instr",
         "alloc",
@@ -132,7 +129,7 @@ fn run(cases: &[Case], out: &Path) -> Result<(Vec<[Figures; 4]>, Option<String>)
     let (printed, said) = (out.with_extension("stdout"), out.with_extension("stderr"));
     let create = |path: &Path| fs::File::create(path).map_err(|why| why.to_string());
     let arguments = cases.iter().map(|case| {
-        let sizes = FACTORS.map(|factor| (case.n * factor).to_string());
+        let sizes = case.sizes().map(|size| size.to_string());
         format!("{}:{}", case.name, sizes.join(","))
     });
     let mut child = Command::new("valgrind")
@@ -189,27 +186,28 @@ fn instructions(profile: &Path) -> Result<usize, String> {
     total.ok_or_else(|| "the profile has no instructions".into())
 }
 
-/// The ratio of the last doubling's cost to that of the one before; `None` if the cost is below `floor`.
-fn steepness(figures: &[Figures; 4], floor: usize, of: fn(&Figures) -> usize) -> Option<f64> {
+/// The exponent by which the cost of the last step exceeds that of the one before; `None` if the cost is below `floor`.
+fn steepness(figures: &[Figures; 4], factor: usize, floor: usize, of: fn(&Figures) -> usize) -> Option<f64> {
     let [_, second, third, fourth] = figures.each_ref().map(of);
     let (before, last) = (third.saturating_sub(second), fourth.saturating_sub(third));
-    let steepness = last as f64 / before.max(floor / 4) as f64;
-    // A late increase counts only if the total cost more than doubled.
-    let whole = fourth as f64 / third.max(1) as f64;
+    let exponent = |ratio: f64| ratio.ln() / (factor as f64).ln();
+    let steepness = exponent(last as f64 / before.max(floor / 4) as f64);
+    // A late increase counts only if the total cost grew more than the size.
+    let whole = exponent(fourth as f64 / third.max(1) as f64);
     (last > floor).then_some(if whole > WHOLE { steepness } else { steepness.min(whole) })
 }
 
 fn verdict(case: &Case, figures: [Figures; 4]) -> Verdict {
     let growth = [
-        ("instructions", steepness(&figures, 200_000, |it| it.instructions)),
-        ("allocations", steepness(&figures, 256, |it| it.blocks)),
-        ("bytes allocated", steepness(&figures, 64 << 10, |it| it.bytes)),
+        ("instructions", steepness(&figures, case.factor, 200_000, |it| it.instructions)),
+        ("allocations", steepness(&figures, case.factor, 256, |it| it.blocks)),
+        ("bytes allocated", steepness(&figures, case.factor, 64 << 10, |it| it.bytes)),
     ];
     let last = figures[3];
     let mut wrong = Vec::new();
     for (what, steepness) in growth {
         if let Some(steepness) = steepness.filter(|steepness| *steepness > STEEPEST) {
-            wrong.push(format!("{what} grow as n^{:.2}", steepness.log2()));
+            wrong.push(format!("{what} grow as n^{steepness:.2}"));
         }
     }
     let allowed = case.allowed.saturating_add(case.each.saturating_mul(last.n)).saturating_add(if case.bounded {
@@ -226,7 +224,7 @@ fn verdict(case: &Case, figures: [Figures; 4]) -> Verdict {
             figures.map(|it| format!("{:>width$.*}", usize::from(of(&it) < 100 * it.n), of(&it) as f64 / it.n as f64));
         each.join(" ")
     };
-    let exponent = |at: usize| growth[at].1.map_or("-".into(), |steepness| format!("{:.2}", steepness.log2()));
+    let exponent = |at: usize| growth[at].1.map_or("-".into(), |steepness| format!("{steepness:.2}"));
     let line = format!(
         "{:<32} {:>7} {} {} {:>5} {:>5} {:>5} {:>6.1}  {}",
         case.name,

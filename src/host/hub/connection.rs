@@ -6,7 +6,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use core::ops::Deref;
 
-use super::event::{HubAction, SessionHandle};
+use super::event::{HubAction, HubEvent, SessionHandle};
 #[cfg(feature = "http")]
 use crate::binding::http::{Http, HttpAction};
 #[cfg(feature = "oauth")]
@@ -36,12 +36,6 @@ macro_rules! any {
             Connection::Http($session) => $result,
         }
     };
-}
-
-/// An output of a session.
-pub(super) enum SessionOutput {
-    Event(Event),
-    Action(HubAction),
 }
 
 /// The transport of a server's entry.
@@ -136,22 +130,22 @@ impl Connection {
         matches!(self.pending().next(), Some(Output::Event(_)))
     }
 
-    /// Takes the next output of the session; `session` is its handle.
-    pub(super) fn poll(&mut self, session: SessionHandle) -> Option<SessionOutput> {
+    /// Takes the next output of the session; `session` is its handle, and `report` is what the embedder gets of an event.
+    pub(super) fn poll(&mut self, session: SessionHandle, report: impl FnOnce(Event) -> HubEvent) -> Option<HubAction> {
         Some(match self {
             Self::Lines(it) => match it.poll()? {
-                Action::Open(connection) => SessionOutput::Action(HubAction::Open { session, connection }),
-                Action::Send(message) => SessionOutput::Action(HubAction::Send { session, message }),
-                Action::Shutdown(how) => SessionOutput::Action(HubAction::Shutdown { session, how }),
-                Action::Event(event) => SessionOutput::Event(event),
+                Action::Open(connection) => HubAction::Open { session, connection },
+                Action::Send(message) => HubAction::Send { session, message },
+                Action::Shutdown(how) => HubAction::Shutdown { session, how },
+                Action::Event(event) => HubAction::Event(report(event)),
             },
             #[cfg(feature = "http")]
             Self::Http(it) => match it.poll()? {
-                HttpAction::Request(request) => SessionOutput::Action(HubAction::Request { session, request }),
-                HttpAction::Drop(exchange) => SessionOutput::Action(HubAction::Drop { session, exchange }),
-                HttpAction::Event(event) => SessionOutput::Event(event),
+                HttpAction::Request(request) => HubAction::Request { session, request },
+                HttpAction::Drop(exchange) => HubAction::Drop { session, exchange },
+                HttpAction::Event(event) => HubAction::Event(report(event)),
                 #[cfg(feature = "oauth")]
-                HttpAction::OAuth(action) => SessionOutput::Action(HubAction::OAuth { session, action }),
+                HttpAction::OAuth(action) => HubAction::OAuth { session, action },
             },
         })
     }

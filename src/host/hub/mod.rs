@@ -76,7 +76,7 @@ pub use self::oauth::HubOAuth;
 
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -102,6 +102,7 @@ use crate::catalog::FingerprintKey;
 use crate::client::{
     CommandError, ConnectionId, Engine, Failure, LogLevel, Outcome, Request, RequestId, ServerRequestId, Transport,
 };
+use crate::collections::ByName;
 use crate::jsonrpc::{ErrorObject, Json};
 use crate::machine::Verdict;
 use crate::machine::breaker::Input as BreakerInput;
@@ -120,7 +121,7 @@ pub struct Hub {
     names: Names,
     state: whole::State,
     /// The current sessions of configured servers.
-    current: BTreeMap<Arc<str>, SessionHandle>,
+    current: ByName<SessionHandle>,
     /// The servers of current and former sessions.
     servers: Servers,
     /// How many of them are closed and not polled completely.
@@ -148,7 +149,7 @@ impl Hub {
             configuration: Configuration::default(),
             names,
             state: whole::State::New,
-            current: BTreeMap::new(),
+            current: ByName::new(),
             servers: Servers::default(),
             over: 0,
             last_list_call: 0,
@@ -186,7 +187,7 @@ impl Hub {
         for change in &changes.changed {
             if change.needs_session() {
                 self.change(&change.server, before.servers.remove(&change.server));
-            } else if let Some(handle) = self.current.get(&*change.server).copied() {
+            } else if let Some(handle) = self.current.get(&change.server).copied() {
                 self.adjust(handle);
                 self.filter(handle);
             }
@@ -440,9 +441,11 @@ impl Hub {
         adapt: impl FnOnce(Request) -> Request,
     ) -> Result<CallId, CallError> {
         let now = self.handle_due(now);
-        self.check().map_err(|_| CallError::Closed)?;
+        if self.check().is_err() {
+            return Err(CallError::Closed);
+        }
         let unknown = || CallError::UnknownTool { name: name.into() };
-        let resolved = self.names.resolve(name).ok_or_else(unknown)?;
+        let (resolved, place) = self.names.locate(name).ok_or_else(unknown)?;
         let target = resolved.target.clone();
         let what = what(name, &target, arguments)?;
         let handle = self.current.get(resolved.server).copied().ok_or_else(unknown)?;
@@ -456,7 +459,7 @@ impl Hub {
             let why = failure.unwrap_or_else(|| "it was not asked yet what it offers".into());
             return Err(CallError::NotUp { server: Arc::clone(&server.name), why });
         };
-        if !offer.chosen.has(&target) {
+        if !offer.chosen.has_at(place, &target) {
             return Err(unknown());
         }
         // A session that is created for a call may end before the embedder polls any of its actions.
@@ -488,14 +491,14 @@ impl Hub {
         target: Target,
     ) -> Result<CallKind, CallError> {
         let utility = target.utility();
-        let server = self.servers.get(&handle).ok_or(CallError::Closed)?;
+        let Some(server) = self.servers.get(&handle) else { return Err(CallError::Closed) };
         if let Err(until) = server.breaker.admits(now) {
             return Err(CallError::CoolingDown { server: Arc::clone(&server.name), why: server.why_refused(), until });
         }
         // It becomes the server's session only if it accepts the call: an error changes nothing.
         let mut created = if server.connection.is_none() { self.new_session(handle) } else { None };
-        let server = self.servers.get_mut(&handle).ok_or(CallError::Closed)?;
-        let session = created.as_mut().or(server.connection.as_mut()).ok_or(CallError::Closed)?;
+        let Some(server) = self.servers.get_mut(&handle) else { return Err(CallError::Closed) };
+        let Some(session) = created.as_mut().or(server.connection.as_mut()) else { return Err(CallError::Closed) };
         let given = session.run(|engine| engine.request(now, request));
         let id = given.map_err(|error| CallError::Session { server: Arc::clone(&server.name), error })?;
         server.calls.insert(id, target);
@@ -530,7 +533,7 @@ impl Hub {
         let server = self.servers.get_mut(&call.session).ok_or(unknown.clone())?;
         match call.kind {
             CallKind::Request(request, _) => {
-                let session = server.connection.as_mut().filter(|_| server.calls.contains_key(&request));
+                let session = server.connection.as_mut().filter(|_| server.calls.has(&request));
                 session.ok_or(unknown.clone())?.run(|engine| engine.cancel(now, request, None)).map_err(|_| unknown)?;
                 self.touch(call.session);
             }
@@ -732,7 +735,7 @@ impl Hub {
     /// The configured servers, disabled ones included, sorted by name.
     pub fn servers(&self) -> impl Iterator<Item = ServerReport<'_>> {
         self.configuration.servers.iter().map(|(name, entry)| {
-            let handle = self.current.get(&**name).copied();
+            let handle = self.current.get(name).copied();
             let server = self.current_server(name);
             ServerReport {
                 name,
@@ -785,7 +788,7 @@ impl Hub {
     /// The functions for a model, with the names of their servers, sorted by server: its tools in the server's order,
     /// then the utility tools.
     pub fn functions(&self) -> impl Iterator<Item = (&str, Function<'_>)> {
-        self.current.keys().flat_map(|server| {
+        self.configuration.servers.keys().flat_map(|server| {
             let toolset = self.toolset(server);
             let functions = toolset.map(|toolset| toolset.into_functions(&self.names)).into_iter().flatten();
             functions.map(move |function| (&**server, function))

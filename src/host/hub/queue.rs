@@ -45,6 +45,10 @@ impl Pending {
         self.turns == 0
     }
 
+    pub(super) const fn is_last_turn(&self) -> bool {
+        self.turns == 1
+    }
+
     /// The hub processes the session now.
     pub(super) const fn untouch(&mut self) {
         self.touched = false;

@@ -8,7 +8,7 @@ use alloc::sync::Arc;
 use core::time::Duration;
 
 use super::Hub;
-use super::connection::{Connection, Place, SessionOutput, Tail};
+use super::connection::{Connection, Place, Tail};
 use super::event::{CallId, CallKind, HubAction, HubEvent, HubOptions, RenamedTool, SessionHandle};
 use super::queue::Turn;
 use super::server::{Content, Lifetime, Offer, Origin, Server, end_of, listing, rename};
@@ -16,11 +16,13 @@ use super::sharing::Sharing;
 use crate::Time;
 #[cfg(feature = "oauth")]
 use crate::binding::oauth::BrowserUse;
-use crate::catalog::{Difference, hash};
+use crate::catalog::Difference;
 use crate::client::{Cause, Event, Failure, FailureKind, Options, Outcome, Recovery, RequestId};
+use crate::collections::{ByName, LeastMap, hash};
 use crate::host::Saved;
 use crate::host::config::{Configuration, Entry, ToolPolicy};
-use crate::host::results::Bounded;
+use crate::host::names::Target;
+use crate::host::results::{Bounded, MIN_BYTES};
 use crate::machine::breaker::{End, Input as BreakerInput};
 use crate::machine::hub::server::{self, Effect, Input, Phase, State};
 use crate::machine::hub::whole;
@@ -66,7 +68,7 @@ impl Hub {
 
     /// The current session of a server, if it is not this one.
     fn next(&self, handle: SessionHandle) -> Option<SessionHandle> {
-        let current = *self.current.get(&*self.servers.get(&handle)?.name)?;
+        let current = *self.current.get(&self.servers.get(&handle)?.name)?;
         (current != handle).then_some(current)
     }
 
@@ -269,7 +271,7 @@ impl Hub {
                 }
                 whole::Effect::ReportSettled => self.queue.report(HubEvent::Settled),
                 whole::Effect::DropSessions => {
-                    self.current.clear();
+                    self.current = ByName::new();
                     self.sharing = Sharing::default();
                 }
                 whole::Effect::ReportClosed => self.queue.report(HubEvent::Closed),
@@ -543,7 +545,7 @@ impl Hub {
     /// A server was added or removed, enabled or disabled, or its entry changed so that it needs another session;
     /// `entry` is the entry before.
     pub(super) fn change(&mut self, name: &str, entry: Option<Entry>) {
-        let is_current = self.current.contains_key(name);
+        let is_current = self.current.get(name).is_some();
         let is_enabled = self.configuration.servers.get(name).is_some_and(|entry| entry.enabled);
         match (is_current, is_enabled) {
             (false, true) => self.add(name),
@@ -655,7 +657,7 @@ impl Hub {
         let Some(server) = self.servers.get_mut(&handle) else { return };
         server.note_use(self.now);
         if let Some(options) = self.options.breaker
-            && server.calls.contains_key(&request)
+            && server.calls.has(&request)
         {
             server.breaker.call_ended(options, self.now, end, server.state.phase == Phase::Ready);
         }
@@ -746,93 +748,61 @@ impl Hub {
     #[must_use = "what it says has to be done"]
     pub fn poll(&mut self) -> Option<HubAction> {
         loop {
-            let action = match self.queue.front()? {
-                Turn::Event(_) => match self.queue.pop(None) {
-                    Some(Turn::Event(event)) => Some(HubAction::Event(*event)),
-                    Some(Turn::ThroughEvent(_) | Turn::UntilEvent(_)) | None => None,
-                },
+            match self.queue.front()? {
+                Turn::Event(_) => {
+                    if let Some(Turn::Event(event)) = self.queue.pop(None) {
+                        return Some(HubAction::Event(*event));
+                    }
+                }
                 Turn::ThroughEvent(handle) => {
                     let handle = *handle;
-                    self.take_through_event(handle)
+                    let action = self.take_output(handle, true);
+                    if action.is_some() {
+                        return action;
+                    }
                 }
                 Turn::UntilEvent(handle) => {
                     let handle = *handle;
-                    self.take_until_event(handle)
+                    let action = self.take_output(handle, false);
+                    if action.is_some() {
+                        return action;
+                    }
                 }
+            }
+        }
+    }
+
+    /// Takes the next output of a session in its turn, which ends as soon as nothing of it is left.
+    fn take_output(&mut self, handle: SessionHandle, is_through_event: bool) -> Option<HubAction> {
+        let Self { servers, queue, configuration, .. } = self;
+        let polled = servers.get_mut(&handle).and_then(|server| {
+            let Server { name, state, connection, calls, pending, .. } = server;
+            let connection = connection.as_mut()?;
+            if !is_through_event && connection.is_event_next() {
+                return None;
+            }
+            let report = |event| report(handle, name, calls, configuration, event);
+            let action = connection.poll(handle, report)?;
+            let is_event = matches!(action, HubAction::Event(_));
+            // A session that is closed is known until the next poll, for the embedder to look up what its last action needs.
+            let is_last = match is_through_event {
+                true => is_event,
+                false => state.phase != Phase::Closed && connection.tail() == Tail::Empty,
             };
-            if action.is_some() {
-                return action;
+            if !(is_last && pending.is_last_turn()) {
+                queue.bring_forward(handle, pending, connection.next_timer());
             }
-        }
-    }
-
-    fn take_through_event(&mut self, handle: SessionHandle) -> Option<HubAction> {
-        match self.pull(handle) {
-            None => {
-                self.end_turn(handle);
-                None
-            }
-            Some(SessionOutput::Event(event)) => {
-                let event = self.event_polled(handle, event);
-                self.end_turn(handle);
-                event
-            }
-            Some(SessionOutput::Action(action)) => Some(action),
-        }
-    }
-
-    fn take_until_event(&mut self, handle: SessionHandle) -> Option<HubAction> {
-        let connection = self.servers.get(&handle).and_then(|server| server.connection.as_ref());
-        if connection.is_none_or(Connection::is_event_next) {
+            Some((action, is_last))
+        });
+        let Some((action, is_last)) = polled else {
             self.end_turn(handle);
             return None;
-        }
-        match self.pull(handle) {
-            None => {
-                self.end_turn(handle);
-                None
-            }
-            Some(SessionOutput::Event(event)) => self.event_polled(handle, event),
-            Some(SessionOutput::Action(action)) => Some(action),
-        }
-    }
-
-    /// Takes the next output of a session.
-    fn pull(&mut self, handle: SessionHandle) -> Option<SessionOutput> {
-        let server = self.servers.get_mut(&handle)?;
-        let connection = server.connection.as_mut()?;
-        let output = connection.poll(handle);
-        self.queue.bring_forward(handle, &mut server.pending, connection.next_timer());
-        if output.is_some() {
-            self.step(handle, Input::Polled);
-        }
-        output
-    }
-
-    /// An event of a session is polled: returns what the embedder gets.
-    fn event_polled(&mut self, handle: SessionHandle, event: Event) -> Option<HubAction> {
-        let server = self.servers.get_mut(&handle)?;
-        let name = Arc::clone(&server.name);
-        let mut call = None;
-        if let Event::Finished { request, .. } = &event {
-            call = server.calls.remove(request).map(|target| (*request, target.utility()));
-        }
-        let event = match (call, event) {
-            (Some((request, utility)), Event::Finished { mut outcome, attempts, .. }) => {
-                let mut left_out = None;
-                if utility.is_none()
-                    && let Outcome::Result(result) = &mut outcome
-                    && let Some(entry) = self.configuration.servers.get(&*name)
-                    && let Bounded { result: Cow::Owned(bounded), left_out: omission, .. } = entry.tools.bound(result)
-                {
-                    (*result, left_out) = (bounded, omission);
-                }
-                let call = CallId { session: handle, kind: CallKind::Request(request, utility) };
-                HubEvent::Finished { call, server: name, outcome, left_out, attempts }
-            }
-            (_, event) => HubEvent::Session { session: handle, server: name, event },
         };
-        Some(HubAction::Event(event))
+        self.step(handle, Input::Polled);
+        if is_last {
+            self.end_turn(handle);
+        }
+        Some(action)
     }
 
     /// Ends the first turn.
@@ -841,6 +811,35 @@ impl Hub {
         self.queue.pop(server.map(|server| &mut server.pending));
         self.note_polled(handle);
     }
+}
+
+/// What the embedder gets of an event of a session.
+fn report(
+    session: SessionHandle,
+    name: &Arc<str>,
+    calls: &mut LeastMap<RequestId, Target>,
+    configuration: &Configuration,
+    event: Event,
+) -> HubEvent {
+    let server = Arc::clone(name);
+    let Event::Finished { request, mut outcome, attempts } = event else {
+        return HubEvent::Session { session, server, event };
+    };
+    let Some(target) = calls.remove(&request) else {
+        return HubEvent::Session { session, server, event: Event::Finished { request, outcome, attempts } };
+    };
+    let (utility, mut left_out) = (target.utility(), None);
+    // What is short is within every bound.
+    if utility.is_none()
+        && let Outcome::Result(result) = &mut outcome
+        && result.get().len() > MIN_BYTES
+        && let Some(entry) = configuration.servers.get(&**name)
+        && let Bounded { result: Cow::Owned(bounded), left_out: omission, .. } = entry.tools.bound(result)
+    {
+        (*result, left_out) = (bounded, omission);
+    }
+    let call = CallId { session, kind: CallKind::Request(request, utility) };
+    HubEvent::Finished { call, server, outcome, left_out, attempts }
 }
 
 /// The options of a server's session. Sessions with equal ones share them.

@@ -1,7 +1,6 @@
 //! A server of the hub: its session, breaker, offered lists, calls and idle timeout.
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -16,6 +15,7 @@ use super::sharing::Chosen;
 use crate::Time;
 use crate::catalog::{Catalog, Difference, FingerprintKey};
 use crate::client::{Engine, Failure, FamilyStatus, KnownEra, Outcome, RequestError, RequestId};
+use crate::collections::LeastMap;
 use crate::host::config::{Endpoint, Entry};
 use crate::host::names::{Names, Target};
 use crate::host::saved::fresh_until;
@@ -39,7 +39,7 @@ pub(super) struct Server {
     /// The clock of its connection, if its entry limits how long that is open.
     pub(super) lifetime: Option<Box<Lifetime>>,
     /// The calls that are requests of the session and whose end was not polled yet.
-    pub(super) calls: BTreeMap<RequestId, Target>,
+    pub(super) calls: LeastMap<RequestId, Target>,
     /// The calls that wait for the session's lists.
     pub(super) list_calls: Vec<(u64, Utility)>,
     pub(super) offer: Option<Offer>,
@@ -58,7 +58,7 @@ impl Server {
             former_entry: None,
             breaker: CallBreaker::default(),
             lifetime: None,
-            calls: BTreeMap::new(),
+            calls: LeastMap::default(),
             list_calls: Vec::new(),
             offer: None,
             known_era: None,

@@ -185,6 +185,11 @@ impl Chosen {
         self.targets.binary_search(target).is_ok()
     }
 
+    /// As [`has`](Self::has), with the position that the target likely has.
+    pub(super) fn has_at(&self, place: usize, target: &Target) -> bool {
+        self.targets.get(place) == Some(target) || self.has(target)
+    }
+
     pub(super) fn has_tool(&self, name: &str) -> bool {
         self.targets.binary_search_by(|target| target.cmp_tool(name)).is_ok()
     }

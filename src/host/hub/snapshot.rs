@@ -14,8 +14,8 @@ use super::router::Starts;
 use super::server::{CallBreaker, Content, Lifetime, Offer, Origin, Server, Servers};
 use crate::Time;
 use crate::catalog::Catalog;
-use crate::catalog::hash;
 use crate::client::{Failure, FamilyStatus, KnownEra, RequestId};
+use crate::collections::{ByName, LeastMap, hash};
 use crate::host::Utility;
 use crate::host::config::{Configuration, ToolPolicy};
 use crate::host::names::{Names, Target};
@@ -58,7 +58,7 @@ struct SavedServer<Session, Entries> {
     former_entry: Option<Entries>,
     breaker: CallBreaker,
     lifetime: Option<Box<Lifetime>>,
-    calls: BTreeMap<RequestId, Target>,
+    calls: LeastMap<RequestId, Target>,
     list_calls: Vec<(u64, Utility)>,
     offer: Option<SavedOffer>,
     known_era: Option<KnownEra>,
@@ -121,7 +121,7 @@ impl Hub {
             now: self.now,
             names: self.names.clone(),
             state: self.state,
-            current: self.current.clone(),
+            current: self.current.iter().map(|(name, handle)| (Arc::clone(name), *handle)).collect(),
             over: self.over,
             last_list_call: self.last_list_call,
             starts: self.starts.clone(),
@@ -172,6 +172,9 @@ impl Hub {
         {
             return Err(SnapshotError::Configuration { server: name.clone() });
         }
+        let mut by_name = ByName::new();
+        current.into_iter().for_each(|(name, handle)| by_name.insert(name, handle));
+        let current = by_name;
         queue.check(|handle| hub.servers.get(handle).map(|server| &server.pending))?;
         hub = Self { now, names, state, current, over, last_list_call, starts, missing, queue, ..hub };
         hub.name_servers();

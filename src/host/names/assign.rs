@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use core::cmp::Ordering;
 
 use super::Names;
-use crate::catalog::hash;
+use crate::collections::hash;
 use crate::host::Utility;
 
 /// How an exposed name is formed from a server's name and a tool's.
@@ -79,7 +79,8 @@ impl Style {
 
     /// Whether no character of a name has to be replaced.
     pub(super) fn allows(self, name: &str) -> bool {
-        name.bytes().all(|byte| self.allows_byte(byte))
+        // Without an early end it compiles to vector instructions.
+        name.bytes().fold(true, |allows, byte| allows & self.allows_byte(byte))
     }
 
     const fn allows_byte(self, byte: u8) -> bool {
@@ -199,18 +200,22 @@ impl Overrides {
 pub(super) struct ToolSet {
     /// Sorted.
     targets: Box<[Target]>,
-    /// The tools whose names have characters to replace, by the names after that: sorted, with their positions.
-    replaced: Box<[(Box<str>, u32)]>,
+    /// The hashes of the names after characters were replaced, with the positions: sorted by hash, then by name.
+    places: Box<[(u32, u32)]>,
     hash: u64,
 }
 
 impl ToolSet {
     /// `targets` are sorted.
     fn new(targets: Vec<Target>, style: Style, hash: u64) -> Self {
-        let replaced = (0_u32..).zip(&targets).filter(|(_, target)| !style.allows(target.name()));
-        let mut replaced: Vec<_> = replaced.map(|(at, it)| (style.replaced(it.name()).into_boxed_str(), at)).collect();
-        replaced.sort_unstable();
-        Self { targets: targets.into(), replaced: replaced.into(), hash }
+        let mut places: Vec<_> =
+            (0_u32..).zip(&targets).map(|(at, it)| (key(&style.replaced(it.name())), at)).collect();
+        let replaced = |at: u32| targets.get(at as usize).map(|it| style.replaced(it.name()));
+        places.sort_unstable();
+        for same in places.chunk_by_mut(|(one, _), (next, _)| one == next).filter(|same| same.len() > 1) {
+            same.sort_by_cached_key(|(_, at)| replaced(*at));
+        }
+        Self { targets: targets.into(), places: places.into(), hash }
     }
 
     pub(super) fn targets(&self) -> &[Target] {
@@ -221,18 +226,25 @@ impl ToolSet {
         self.targets.binary_search(target).is_ok()
     }
 
-    /// The tool with this name after characters were replaced.
-    pub(super) fn find(&self, name: &str) -> Option<&Target> {
-        if let Ok(at) = self.targets.binary_search_by(|target| target.cmp_tool(name)) {
-            return self.targets.get(at);
+    /// The tool with this name after characters were replaced, with its position. `name` has none to replace.
+    pub(super) fn find(&self, name: &str, style: Style) -> Option<(usize, &Target)> {
+        let order = |at: u32| {
+            let known = self.targets.get(at as usize).map_or("", Target::name);
+            if known == name { Ordering::Equal } else { (*style.replaced(known)).cmp(name) }
+        };
+        let key = key(name);
+        let from = self.places.get(self.places.partition_point(|(known, _)| *known < key)..)?;
+        let (known, mut at) = *from.first()?;
+        if known != key {
+            return None;
         }
-        if let Ok(found) = self.replaced.binary_search_by(|(replaced, _)| (**replaced).cmp(name)) {
-            let (_, at) = self.replaced.get(found)?;
-            return self.targets.get(*at as usize);
+        if order(at).is_ne() {
+            // Others have the same hash.
+            let place = from.binary_search_by(|(known, at)| known.cmp(&key).then_with(|| order(*at))).ok()?;
+            at = from.get(place)?.1;
         }
-        let utility = *Utility::ALL.iter().find(|utility| utility.name() == name)?;
-        let at = self.targets.binary_search(&Target::Utility(utility)).ok()?;
-        self.targets.get(at)
+        let at = at as usize;
+        Some((at, self.targets.get(at)?))
     }
 }
 
@@ -285,6 +297,11 @@ impl ToolSets {
             self.room = self.known.len().saturating_mul(2);
         }
     }
+}
+
+/// The half of a name's hash by which its position is found.
+fn key(name: &str) -> u32 {
+    (hash(name.as_bytes()) >> 32) as u32
 }
 
 fn hash_of(targets: &[Target]) -> u64 {

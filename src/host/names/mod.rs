@@ -49,7 +49,6 @@ pub use self::assign::{MAX_LEN, Style, Target};
 
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
-use alloc::collections::btree_map::Entry;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -58,6 +57,7 @@ use core::{fmt, mem};
 
 use self::assign::{KEPT, Name, Overrides, ToolSet, ToolSets};
 use crate::catalog::Difference;
+use crate::collections::ByName;
 
 /// What an exposed name refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,10 +92,10 @@ pub enum Renamed {
 pub struct Names {
     style: Style,
     /// The servers with names.
-    servers: BTreeMap<Arc<str>, Given>,
+    servers: ByName<Given>,
     /// Servers whose own names have characters to replace, by the names after that. Of several servers with one name,
     /// the others store their names.
-    replaced: BTreeMap<Box<str>, Arc<str>>,
+    replaced: ByName<Arc<str>>,
     /// The names that are stored.
     stored: BTreeMap<Arc<str>, (Arc<str>, Target)>,
     sets: ToolSets,
@@ -108,7 +108,7 @@ pub struct Names {
 }
 
 /// The servers that own plain names, by their own names after replacement; `None` if several could, so that none does.
-type Owners = BTreeMap<Box<str>, Option<Arc<str>>>;
+type Owners = ByName<Option<Arc<str>>>;
 
 /// Shows each name with what it refers to, however it is held.
 impl fmt::Debug for Names {
@@ -175,8 +175,8 @@ impl Names {
     pub const fn new(style: Style) -> Self {
         Self {
             style,
-            servers: BTreeMap::new(),
-            replaced: BTreeMap::new(),
+            servers: ByName::new(),
+            replaced: ByName::new(),
             stored: BTreeMap::new(),
             sets: ToolSets::new(),
             reserved: BTreeSet::new(),
@@ -203,16 +203,16 @@ impl Names {
     pub fn set_servers<'a>(&mut self, servers: impl IntoIterator<Item = &'a str>) -> Vec<(Arc<str>, Difference)> {
         let mut owners = Owners::new();
         for server in servers {
-            let replaced = self.style.replaced(server).into_boxed_str();
-            match owners.entry(replaced) {
-                Entry::Vacant(vacant) => _ = vacant.insert(Some(self.server(server))),
-                Entry::Occupied(mut known) if self.style.allows(server) => _ = known.insert(Some(self.server(server))),
-                Entry::Occupied(mut known) => {
-                    let is_unchanged = known.get().as_deref().is_some_and(|known| self.style.allows(known));
-                    if !is_unchanged {
-                        known.insert(None);
-                    }
-                }
+            let own = self.server(server);
+            if self.style.allows(server) {
+                owners.insert(Arc::clone(&own), Some(own));
+                continue;
+            }
+            let replaced = self.style.replaced(server);
+            match owners.get_mut(&replaced) {
+                None => owners.insert(replaced.into(), Some(own)),
+                Some(Some(known)) if self.style.allows(known) => {}
+                Some(known) => *known = None,
             }
         }
         if owners == self.owners {
@@ -225,8 +225,9 @@ impl Names {
         };
         let moved =
             self.servers.iter().filter(|(server, given)| given.targets().any(|target| is_moved(server, target)));
-        let moved: Vec<(Arc<str>, Vec<Target>)> =
+        let mut moved: Vec<(Arc<str>, Vec<Target>)> =
             moved.map(|(server, given)| (Arc::clone(server), given.targets().cloned().collect())).collect();
+        moved.sort_unstable();
         let names = |(server, targets): &(Arc<str>, Vec<Target>)| -> Vec<_> {
             targets.iter().map(|target| self.name(server, target).map(Cow::into_owned)).collect()
         };
@@ -288,7 +289,10 @@ impl Names {
         }
         self.len = self.len.saturating_add(names.len());
         let forms_names = self.forms_names(server);
-        let given = self.servers.entry(Arc::clone(server)).or_default();
+        if self.servers.get(server).is_none() {
+            self.servers.insert(Arc::clone(server), Given::default());
+        }
+        let Some(given) = self.servers.get_mut(server) else { return };
         let (mut plain, mut stored) = (Vec::new(), mem::take(&mut given.stored).into_vec());
         for (target, name) in names {
             let name = match name {
@@ -320,8 +324,12 @@ impl Names {
         if self.style.allows(server) {
             return true;
         }
-        let replaced = self.style.replaced(server).into_boxed_str();
-        *self.replaced.entry(replaced).or_insert_with(|| Arc::clone(server)) == *server
+        let replaced = self.style.replaced(server);
+        if let Some(known) = self.replaced.get(&replaced) {
+            return *known == *server;
+        }
+        self.replaced.insert(replaced.into(), Arc::clone(server));
+        true
     }
 
     /// Removes the names of a server's other tools.
@@ -346,7 +354,7 @@ impl Names {
 
     /// The shared text of the server's name, if it has names.
     fn server(&self, server: &str) -> Arc<str> {
-        self.servers.get_key_value(server).map_or_else(|| server.into(), |(server, _)| Arc::clone(server))
+        self.servers.entry(server).map_or_else(|| server.into(), |(server, _)| Arc::clone(server))
     }
 
     /// Removes a server's names, and the names that replace those of its tools.
@@ -364,8 +372,8 @@ impl Names {
         self.sets.release(given.plain);
         if !self.style.allows(server) {
             let replaced = self.style.replaced(server);
-            if self.replaced.get(&*replaced).is_some_and(|known| **known == *server) {
-                self.replaced.remove(&*replaced);
+            if self.replaced.get(&replaced).is_some_and(|known| **known == *server) {
+                self.replaced.remove(&replaced);
             }
         }
     }
@@ -381,7 +389,8 @@ impl Names {
 
     /// Removes the names of servers that are not wanted.
     pub(super) fn retain(&mut self, wanted: impl Fn(&str) -> bool) {
-        let unwanted: Vec<_> = self.servers.keys().filter(|server| !wanted(server)).cloned().collect();
+        let servers = self.servers.iter().map(|(server, _)| server);
+        let unwanted: Vec<_> = servers.filter(|server| !wanted(server)).cloned().collect();
         for server in unwanted {
             self.remove(&server);
         }
@@ -390,13 +399,18 @@ impl Names {
 
     /// The server and the tool behind an exposed name.
     pub fn resolve(&self, name: &str) -> Option<Resolved<'_>> {
+        self.locate(name).map(|(resolved, _)| resolved)
+    }
+
+    /// As [`resolve`](Self::resolve), with the position that the tool likely has among the tools of its server.
+    pub(super) fn locate(&self, name: &str) -> Option<(Resolved<'_>, usize)> {
         let plain = self.resolve_plain(name);
-        plain.or_else(|| self.stored.get(name).map(|(server, target)| Resolved { server, target }))
+        plain.or_else(|| self.stored.get(name).map(|(server, target)| (Resolved { server, target }, 0)))
     }
 
     /// Looks a plain name up. Where the server's name ends is not known, so every position is tried; the server is the
     /// only one that has the rest as the name of a tool.
-    fn resolve_plain(&self, name: &str) -> Option<Resolved<'_>> {
+    fn resolve_plain(&self, name: &str) -> Option<(Resolved<'_>, usize)> {
         if name.len() > MAX_LEN || !self.style.allows(name) {
             return None;
         }
@@ -405,8 +419,9 @@ impl Names {
             let (server, rest) = name.split_at_checked(at)?;
             let tool = rest.strip_prefix(self.style.between)?;
             let of = |server: &str| {
-                let (server, given) = self.servers.get_key_value(server)?;
-                given.plain.as_ref()?.find(tool).map(|target| Resolved { server, target })
+                let (server, given) = self.servers.entry(server)?;
+                let (at, target) = given.plain.as_ref()?.find(tool, self.style)?;
+                Some((Resolved { server, target }, at))
             };
             of(server).or_else(|| self.replaced.get(server).and_then(|server| of(server)))
         })
@@ -441,7 +456,7 @@ impl Names {
     /// Every name with what it refers to, sorted by name.
     pub fn iter(&self) -> impl Iterator<Item = (Cow<'_, str>, Resolved<'_>)> {
         let mut names = Vec::with_capacity(self.len);
-        for (server, given) in &self.servers {
+        for (server, given) in self.servers.iter() {
             let plain = |target: &Target| Cow::Owned(self.style.plain(server, target.name()));
             names.extend(given.plain().iter().map(|it| (plain(it), Resolved { server, target: it })));
         }

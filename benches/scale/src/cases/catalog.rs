@@ -10,7 +10,7 @@ use crate::peer::{EMPTY, Peer, greeting, legacy, line, note, usual};
 
 pub fn cases() -> Vec<Case> {
     vec![
-        Case::new("list-items", 500, list_items),
+        Case::new("list-items", 100, list_items).wide(),
         Case::new("list-items-unsorted", 500, list_items_unsorted),
         Case::new("list-families", 250, list_families),
         Case::new("list-pages", 250, list_pages),

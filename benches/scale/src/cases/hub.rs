@@ -17,7 +17,7 @@ const KEY: FingerprintKey = FingerprintKey::new([7; 16]);
 
 pub fn cases() -> Vec<Case> {
     vec![
-        Case::new("hub-servers", 50, hub_servers),
+        Case::new("hub-servers", 10, hub_servers).wide(),
         Case::new("hub-servers-same-names", 50, hub_servers_same_names),
         Case::new("hub-servers-failing", 100, hub_servers_failing),
         Case::new("hub-servers-reloaded", 50, hub_servers_reloaded),

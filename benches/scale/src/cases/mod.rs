@@ -24,6 +24,8 @@ pub struct Case {
     pub name: &'static str,
     /// The smallest of the four sizes.
     pub n: usize,
+    /// The ratio of a size to the one before.
+    pub factor: usize,
     /// Bytes that the limits allow in addition to the input.
     pub allowed: usize,
     /// Bytes per counted item in addition to the input, where short texts become values with fields.
@@ -37,7 +39,17 @@ pub struct Case {
 impl Case {
     /// A case whose memory is proportional to the input.
     const fn new(name: &'static str, n: usize, run: fn(usize) -> Cost) -> Self {
-        Self { name, n, allowed: 0, each: 0, bounded: false, run }
+        Self { name, n, factor: 2, allowed: 0, each: 0, bounded: false, run }
+    }
+
+    /// Each size is ten times the one before.
+    const fn wide(self) -> Self {
+        Self { factor: 10, ..self }
+    }
+
+    /// The sizes.
+    pub fn sizes(&self) -> [usize; 4] {
+        std::array::from_fn(|at| self.n * self.factor.pow(at as u32))
     }
 
     /// Allows this many bytes in addition.

@@ -31,7 +31,7 @@ pub fn cases() -> Vec<Case> {
         Case::new("client-capabilities", 500, client_capabilities),
         Case::new("roots", 1_000, roots),
         Case::new("roots-asked", 500, roots_asked),
-        Case::new("requests-open", 250, requests_open),
+        Case::new("requests-open", 10, requests_open).wide(),
         Case::new("requests-answered-backwards", 250, requests_answered_backwards),
         Case::new("requests-queued", 250, requests_queued),
         Case::new("tool-calls-serial", 250, tool_calls_serial),
