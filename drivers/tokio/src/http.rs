@@ -130,6 +130,7 @@ type Connecting<T> = Pin<Box<dyn Future<Output = Result<T, AnyError>> + Send>>;
 #[derive(Clone)]
 pub struct HttpClient {
     pool: Pool<Connector, Full<Bytes>>,
+    #[cfg(feature = "oauth")]
     tls: ClientConfig,
     proxies: Arc<Matcher>,
     /// The one that connects to public addresses alone.
@@ -170,6 +171,7 @@ impl HttpClient {
         let pool = Pool::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).build(connector);
         Self {
             pool,
+            #[cfg(feature = "oauth")]
             tls,
             proxies,
             #[cfg(feature = "oauth")]

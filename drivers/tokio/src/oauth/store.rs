@@ -348,6 +348,15 @@ mod tests {
         assert!(save(&store, A, 1, 0).await.is_err() && store.lock(A).await.is_err());
     }
 
+    #[test]
+    fn the_redirect_uris_of_registered_clients_are_known() {
+        let path = path("redirects");
+        let client = r#"{"redirect_uri":"http://127.0.0.1:1234/callback"}"#;
+        let records = format!(r#"{{"{A}":{{"generation":1,"client":{client}}},"{B}":{{"generation":2}}}}"#);
+        fs::write(&path, records).unwrap();
+        assert_eq!(FileStore::new(&path).unwrap().redirect_uris(), ["http://127.0.0.1:1234/callback"]);
+    }
+
     #[cfg(unix)]
     #[tokio::test]
     async fn the_files_are_readable_by_their_owner_alone() {
