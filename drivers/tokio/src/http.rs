@@ -154,25 +154,25 @@ impl HttpClient {
             // Without root certificates plain HTTP still works.
             Err(_) => tls()?.with_root_certificates(RootCertStore::empty()),
         };
-        Ok(Self::with(tls.with_no_client_auth(), Arc::new(Matcher::from_env()), |_| true))
+        Ok(Self::with(&tls.with_no_client_auth(), Arc::new(Matcher::from_env()), |_| true))
     }
 
     /// The client of the requests of an authorization that may reach these addresses: it connects to no other one. A proxy
     /// connects to any, and resolves names itself.
     #[cfg(feature = "oauth")]
     pub fn within(&self, reach: Reach) -> &Self {
-        let make = || Self::with(self.tls.clone(), Arc::clone(&self.proxies), |address| Reach::Public.allows(address));
+        let make = || Self::with(&self.tls, Arc::clone(&self.proxies), |address| Reach::Public.allows(address));
         if reach == Reach::Public { self.public.get_or_init(make) } else { self }
     }
 
-    fn with(tls: ClientConfig, proxies: Arc<Matcher>, allows: fn(IpAddr) -> bool) -> Self {
+    fn with(tls: &ClientConfig, proxies: Arc<Matcher>, allows: fn(IpAddr) -> bool) -> Self {
         let dialer = Dialer { tcp: tcp(allows), to_proxy: tcp(|_| true), proxies: Arc::clone(&proxies) };
         let connector = Connector(HttpsConnector::from((dialer, tls.clone())));
         let pool = Pool::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).build(connector);
         Self {
             pool,
             #[cfg(feature = "oauth")]
-            tls,
+            tls: tls.clone(),
             proxies,
             #[cfg(feature = "oauth")]
             public: Arc::default(),
