@@ -8,7 +8,6 @@
 use std::env;
 use std::error::Error;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::Shutdown;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream as Pair;
 use std::process::{Child, Command};
@@ -29,7 +28,6 @@ struct Server {
     unsent: Vec<u8>,
     /// The input is closed when all of it is written.
     closes: bool,
-    tools: Vec<String>,
 }
 
 impl Server {
@@ -52,16 +50,13 @@ impl Server {
             match (action, &mut self.process) {
                 (Action::Open(connection), _) => match self.start(command, registry, connection) {
                     Ok(()) => self.client.handle_transport(now, connection, Transport::Opened),
-                    Err(error) => {
-                        let failed = Transport::OpenFailed { how: OpenFailure::Spawn, why: &error.to_string() };
-                        self.client.handle_transport(now, connection, failed);
-                    }
+                    Err(error) => self.client.handle_transport(now, connection, failed(&error.to_string())),
                 },
                 (Action::Send(message), _) => self.unsent.extend(Outgoing::line(&message)),
                 (Action::Shutdown(ShutdownStep::CloseInput), _) => self.closes = true,
                 (Action::Shutdown(_), Some((child, ..))) => drop(child.kill()),
                 (Action::Event(Event::Ready), _) => {
-                    self.tools = self.client.catalog().tools().map(|tool| tool.name.to_string()).collect();
+                    self.client.catalog().tools().for_each(|tool| println!("{}", tool.name));
                     let _ = self.client.close(now);
                 }
                 _ => {}
@@ -72,7 +67,7 @@ impl Server {
         {
             self.unsent.drain(..written);
             if self.closes && self.unsent.is_empty() {
-                let _ = pipe.shutdown(Shutdown::Write);
+                let _ = pipe.shutdown(std::net::Shutdown::Write);
             }
         }
     }
@@ -96,6 +91,10 @@ impl Server {
     }
 }
 
+const fn failed(why: &str) -> Transport<'_> {
+    Transport::OpenFailed { how: OpenFailure::Spawn, why }
+}
+
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = env::args().skip(1);
     let count: usize = arguments.next().ok_or("usage: embed-mio COUNT PROGRAM [ARGUMENT]...")?.parse()?;
@@ -106,14 +105,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     for number in 0..count {
         let mut client = Client::new(Lines::new(), Options::new("embed-mio", "1.0"), fastrand::u64(..));
         client.open(now())?;
-        servers.push(Server {
-            client,
-            token: Token(number),
-            process: None,
-            unsent: Vec::new(),
-            closes: false,
-            tools: Vec::new(),
-        });
+        servers.push(Server { client, token: Token(number), process: None, unsent: Vec::new(), closes: false });
     }
     while servers.iter().any(|server| !server.client.is_closed()) {
         servers.iter_mut().for_each(|server| server.act(&command, poll.registry(), now()));
@@ -122,6 +114,5 @@ fn main() -> Result<(), Box<dyn Error>> {
         events.iter().filter_map(|event| servers.get_mut(event.token().0).map(|it| it.read(now()))).for_each(drop);
         servers.iter_mut().for_each(|server| server.client.handle_timeout(now()));
     }
-    servers.iter().flat_map(|server| &server.tools).for_each(|tool| println!("{tool}"));
     Ok(())
 }
