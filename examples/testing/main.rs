@@ -1,12 +1,14 @@
 //! Finds the bugs planted in a small host, with one property over the test kit, and prints the shortest failing test.
 //!
-//! `host.rs` is the host, `property.rs` the property.
+//! `docs/testing/host.rs` is the host, `property.rs` the property: the guide shows both.
 
 #![allow(clippy::arithmetic_side_effects, clippy::expect_used, clippy::unwrap_used, reason = "a test may fail")]
 #![allow(clippy::wildcard_enum_match_arm, reason = "the host is interested in a few events")]
 #![allow(missing_docs, missing_debug_implementations, unreachable_pub, reason = "two modules that a test includes")]
 
+#[path = "../../docs/testing/host.rs"]
 mod host;
+#[path = "../../docs/testing/property.rs"]
 mod property;
 
 use mcp_proto::testkit::strategy;

@@ -14,14 +14,14 @@ use mcp_proto::binding::oauth::{
 };
 use mcp_proto::journal::Input;
 use mcp_proto::{Client, Event, Http, Time};
-use mcp_proto_tokio::HttpPiece;
+use mcp_proto_tokio::{HttpPiece, unix_time};
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::args::{OAuthSettings, Settings};
 use crate::drive::Clock;
 use crate::engine::seed;
-use crate::oauth::{input_of, is_registration};
+use crate::oauth::is_registration;
 use crate::peer::{Came, FromPeer, Io, Peer, Place, Site};
 use crate::run::Interrupt;
 use crate::text::{cut, one_line};
@@ -159,7 +159,7 @@ fn inspect(
     if oauth.is_some_and(OAuthSettings::lacks_issuer) {
         options.flow = Flow::User;
     }
-    let authorization = Authorization::new(&site.url, options, run::entropy()?, Time::ZERO, run::unix());
+    let authorization = Authorization::new(&site.url, options, run::entropy()?, Time::ZERO, unix_time());
     let authorization = authorization.map_err(|wrong| wrong.to_string())?;
     let http = Http::new(&site.url).map_err(|wrong| wrong.to_string())?.with_oauth(authorization);
     let options = run::options(settings);
@@ -270,7 +270,7 @@ impl Inspector {
             HttpPiece::End,
         ];
         for piece in &pieces {
-            self.session.handle_oauth(now, input_of(exchange, piece));
+            self.session.handle_oauth(now, piece.oauth_input(exchange));
         }
     }
 
@@ -314,7 +314,7 @@ impl Inspector {
             }
         }
         let now = self.clock.now();
-        self.session.handle_oauth(now, input_of(exchange, piece));
+        self.session.handle_oauth(now, piece.oauth_input(exchange));
     }
 
     /// A document came.

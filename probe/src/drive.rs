@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::args::Settings;
 use crate::engine::{Engine, EngineAction, InFlight};
-use crate::oauth::{self, Access, input_of};
+use crate::oauth::{self, Access};
 use crate::peer::{Came, FromPeer, Io, Peer};
 use crate::raw::{self, Members};
 use crate::report::{CallRecord, FailureReport};
@@ -189,7 +189,7 @@ impl Run<'_> {
         if let (HttpPiece::Head(status, _), Some(peer)) = (piece, self.peers.get_mut(at)) {
             peer.trace.note(format!("authorization: HTTP {}", status.as_u16()));
         }
-        self.give(io, at, input_of(exchange, piece));
+        self.give(io, at, piece.oauth_input(exchange));
     }
 
     /// Takes what came from the user or from the store.
@@ -208,21 +208,10 @@ impl Run<'_> {
                     write_stderr("probe: this is not the redirect that belongs to the URL above\n");
                 }
             }
-            oauth::Came::Locked(at, id, lock) => {
-                let acquired = lock.is_ok();
-                if let Ok(lock) = lock {
-                    access.keep(at, lock);
+            oauth::Came::Stored(at, result) => {
+                if let Some(input) = access.stored(at, &result) {
+                    self.give(io, at, input);
                 }
-                self.give(io, at, OAuthInput::Acquired { id, acquired });
-            }
-            oauth::Came::Loaded(at, id, record) => {
-                let record = record.as_ref().map(Option::as_deref).map_err(|_| ());
-                self.give(io, at, OAuthInput::Loaded { id, record });
-            }
-            oauth::Came::Saved(at, id, saved) => drop(self.give(io, at, OAuthInput::Saved { id, saved })),
-            oauth::Came::Removed(Ok(())) => {}
-            oauth::Came::Removed(Err(error)) => {
-                write_stderr(&format!("probe: --tokens: the credentials were not removed: {error}\n"));
             }
         }
     }

@@ -10,7 +10,7 @@ use mcp_proto::binding::http::{Broken, HttpRequest};
 use mcp_proto::binding::oauth::{OAuthExchangeId, OAuthRequest, Reach};
 use mcp_proto::journal::{Input, TransportEvent};
 use mcp_proto::{ConnectionId, Engine, ShutdownStep, Time};
-use mcp_proto_tokio::HttpPiece;
+use mcp_proto_tokio::{HttpClient, HttpPiece};
 use tokio::runtime::{Builder, EnterGuard, Runtime};
 use tokio::task::yield_now;
 use tokio::time::timeout;
@@ -19,7 +19,7 @@ use crate::oauth::{self, Access};
 use crate::process::{Program, Server};
 use crate::report::{FailureReport, Record};
 use crate::trace::{Trace, without_query};
-use crate::web::{self, Clients, Exchanges, Id};
+use crate::web::{self, Exchanges, Id};
 
 /// How to reach a server.
 pub(crate) enum Place {
@@ -86,7 +86,7 @@ impl Peer {
     }
 
     /// Prepares what the connection needs; `client` makes an HTTP client.
-    pub(crate) fn prepare(&mut self, client: impl FnOnce() -> Result<Clients, String>) -> Result<(), String> {
+    pub(crate) fn prepare(&mut self, client: impl FnOnce() -> Result<HttpClient, String>) -> Result<(), String> {
         if let Place::Web(site) = &self.place {
             self.way = Some(Way::Web(Box::new(Exchanges::new(client()?, site.headers.clone()))));
         }
@@ -268,7 +268,7 @@ pub(crate) enum Came {
 pub(crate) struct Io {
     /// `None` only while dropping.
     runtime: Option<Runtime>,
-    client: Option<Clients>,
+    client: Option<HttpClient>,
     /// The server that was served last: the next wait starts after it, so that a busy server does not starve the
     /// others.
     last: usize,
@@ -280,11 +280,11 @@ impl Io {
         Ok(Self { runtime: Some(runtime), client: None, last: 0 })
     }
 
-    pub(crate) fn client(&mut self) -> Result<Clients, String> {
+    pub(crate) fn client(&mut self) -> Result<HttpClient, String> {
         if let Some(client) = &self.client {
             return Ok(client.clone());
         }
-        let client = Clients::new().map_err(|error| error.to_string())?;
+        let client = HttpClient::new().map_err(|error| error.to_string())?;
         Ok(self.client.insert(client).clone())
     }
 
@@ -332,9 +332,10 @@ fn poll(peers: &mut [Peer], access: Option<&mut Access>, first: usize, context: 
 }
 
 impl Drop for Io {
-    /// Does not wait for pending name lookups.
+    /// Does not wait for pending name lookups. The page of a browser that was just judged is sent.
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
+            runtime.block_on(yield_now());
             runtime.shutdown_background();
         }
     }

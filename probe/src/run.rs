@@ -3,13 +3,14 @@
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use mcp_proto::binding::oauth::Authorization;
 use mcp_proto::host::config::{Auth, Endpoint, Entry};
 use mcp_proto::host::hub::{Hub, HubOAuth, HubOptions};
 use mcp_proto::journal::Input;
 use mcp_proto::{Client, Failure, Keepalive, Messages, Options, Reconnect, Time};
+use mcp_proto_tokio::unix_time;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
@@ -69,7 +70,7 @@ pub(crate) fn run(
     let engine = match (target, oauth, &access) {
         (Target::Http { url, http, .. }, Some(oauth), Some(access)) => {
             let options_of = oauth.options(&access.redirect_uri);
-            let authorization = Authorization::new(url, options_of, entropy()?, Time::ZERO, unix());
+            let authorization = Authorization::new(url, options_of, entropy()?, Time::ZERO, unix_time());
             let authorization = authorization.map_err(|wrong| format!("--oauth: {wrong}"))?;
             Engine::authorizing(options.clone(), (**http).clone(), authorization)
         }
@@ -114,7 +115,7 @@ pub(crate) fn run_all(settings: &Settings, plan: &mut Plan, interrupt: &Interrup
     let access = oauth.map(Access::new).transpose()?;
     if let (Some(oauth), Some(access)) = (oauth, &access) {
         let options = oauth.options(&access.redirect_uri);
-        hub = hub.with_oauth(HubOAuth::new(options, entropy()?, Time::ZERO, unix()));
+        hub = hub.with_oauth(HubOAuth::new(options, entropy()?, Time::ZERO, unix_time()));
     }
     // A new hub accepts any configuration.
     let _ = hub.configure(Time::ZERO, plan.configuration.clone());
@@ -462,14 +463,7 @@ pub(crate) fn options(settings: &Settings) -> Options {
 
 /// Entropy of the operating system.
 pub(crate) fn entropy() -> Result<[u8; 32], String> {
-    let mut entropy = [0; 32];
-    let filled = rustls::crypto::ring::default_provider().secure_random.fill(&mut entropy);
-    filled.map(|()| entropy).map_err(|_| "the system has no random numbers".into())
-}
-
-/// The time since the Unix epoch.
-pub(crate) fn unix() -> Duration {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
+    mcp_proto_tokio::entropy().map_err(|error| error.to_string())
 }
 
 /// The last signal received; 0 if none.

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::future::pending;
-use std::io;
 use std::task::{Context, Poll};
 
 use http::HeaderMap;
@@ -32,24 +31,9 @@ pub(crate) fn input(exchange: ExchangeId, piece: HttpPiece) -> Input {
     }
 }
 
-/// The HTTP clients for all addresses, and for public ones. Clones share connections.
-#[derive(Clone)]
-pub(crate) struct Clients {
-    any: HttpClient,
-    public: HttpClient,
-}
-
-impl Clients {
-    pub(crate) fn new() -> io::Result<Self> {
-        let any = HttpClient::new()?;
-        let public = any.reaching(|address| Reach::Public.allows(address));
-        Ok(Self { any, public })
-    }
-}
-
 /// Exchanges in flight, by their ids.
 pub(crate) struct Exchanges {
-    clients: Clients,
+    client: HttpClient,
     /// Headers of every request to the MCP server.
     own: HeaderMap,
     tasks: BTreeMap<Id, AbortHandle>,
@@ -58,16 +42,15 @@ pub(crate) struct Exchanges {
 }
 
 impl Exchanges {
-    pub(crate) fn new(clients: Clients, own: HeaderMap) -> Self {
+    pub(crate) fn new(client: HttpClient, own: HeaderMap) -> Self {
         let (sender, pieces) = channel(QUEUE);
-        Self { clients, own, tasks: BTreeMap::new(), sender, pieces }
+        Self { client, own, tasks: BTreeMap::new(), sender, pieces }
     }
 
     /// Sends a request to addresses that it may reach, as a task of the current runtime. Only the MCP server gets its
     /// headers.
     pub(crate) fn start(&mut self, exchange: Id, reach: Reach, mut request: http::Request<Vec<u8>>) {
-        let clients = self.clients.clone();
-        let (client, sender) = (if reach == Reach::Public { clients.public } else { clients.any }, self.sender.clone());
+        let (client, sender) = (self.client.within(reach).clone(), self.sender.clone());
         let limit = match exchange {
             Id::Server(_) => {
                 // The protocol's headers take precedence.

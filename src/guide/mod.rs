@@ -44,11 +44,11 @@ pub mod specification {}
 #[cfg(feature = "testkit")]
 #[doc = include_str!("testing.md")]
 #[doc = "```rust"]
-#[doc = include_str!("../../examples/testing/host.rs")]
+#[doc = include_str!("../../docs/testing/host.rs")]
 #[doc = "```"]
 #[doc = include_str!("testing_property.md")]
 #[doc = "```rust,ignore"]
-#[doc = include_str!("../../examples/testing/property.rs")]
+#[doc = include_str!("../../docs/testing/property.rs")]
 #[doc = "```"]
 #[doc = include_str!("testing_end.md")]
 pub mod testing {}

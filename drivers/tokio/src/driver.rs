@@ -7,7 +7,7 @@ use std::future::ready;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use mcp_proto::host::hub::{CallId, SessionHandle};
+use mcp_proto::host::hub::{CallId, HubCommandError, SessionHandle};
 use mcp_proto::jsonrpc::ErrorObject;
 use mcp_proto::{
     ConnectionId, Failure, InputRequest, OpenFailure, Outcome, Outgoing, Progress, RawValue, RequestId, ServerMethod,
@@ -40,6 +40,17 @@ pub(crate) trait Machine: Send + 'static {
     /// The embedder's headers of each request to a session's server.
     #[cfg(feature = "http")]
     fn headers(&self, session: SessionHandle) -> http::HeaderMap;
+    /// The URL of a session's server.
+    #[cfg(feature = "oauth")]
+    fn url(&self, session: SessionHandle) -> Box<str>;
+    /// Gives an input to the authorization of a session.
+    #[cfg(feature = "oauth")]
+    fn oauth(&mut self, now: Time, session: SessionHandle, input: mcp_proto::binding::oauth::OAuthInput<'_>) -> bool;
+    /// What it says of the whole that there is no token.
+    #[cfg(feature = "oauth")]
+    fn unauthorized(error: &mcp_proto::binding::oauth::OAuthError) -> Option<Status>;
+    #[cfg(feature = "oauth")]
+    fn handle_clock(&mut self, now: Time, unix: std::time::Duration);
     fn cancel(&mut self, now: Time, call: CallId);
     fn respond(&mut self, now: Time, ask: (SessionHandle, ServerRequestId), response: Result<&RawValue, ErrorObject>);
     fn provide(&mut self, now: Time, request: (SessionHandle, RequestId), responses: &[(Box<str>, Box<RawValue>)]);
@@ -61,6 +72,8 @@ pub(crate) enum Step<E> {
     Request(SessionHandle, mcp_proto::binding::http::HttpRequest),
     #[cfg(feature = "http")]
     Drop(SessionHandle, mcp_proto::binding::http::ExchangeId),
+    #[cfg(feature = "oauth")]
+    OAuth(SessionHandle, mcp_proto::binding::oauth::OAuthAction),
     Event(E),
 }
 
@@ -98,6 +111,30 @@ pub enum Status {
     Closed(Option<Failure>),
 }
 
+/// Why a client cannot start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// It was not called in the context of a runtime.
+    #[error("there is no tokio runtime here: call it in an async function of one, or after `Runtime::enter`")]
+    NoRuntime,
+    /// The hub does not accept the configuration.
+    #[error(transparent)]
+    Hub(#[from] HubCommandError),
+    /// The options of the sign-in do not fit the server.
+    #[cfg(feature = "oauth")]
+    #[error("it cannot sign in: {0}")]
+    OAuth(#[from] mcp_proto::binding::oauth::OAuthConfigError),
+    /// The browser's redirect cannot be received.
+    #[cfg(feature = "oauth")]
+    #[error("no redirect of the browser can be received: {0}")]
+    Redirect(#[source] io::Error),
+    /// The system has no random numbers for secrets.
+    #[cfg(feature = "oauth")]
+    #[error(transparent)]
+    Entropy(io::Error),
+}
+
 /// The connection of a session over stdio.
 struct Slot {
     connection: ConnectionId,
@@ -120,10 +157,12 @@ enum Question {
 
 /// What the lock protects.
 pub(crate) struct Core<M: Machine> {
-    machine: M,
+    pub(crate) machine: M,
     slots: BTreeMap<SessionHandle, Slot>,
     #[cfg(feature = "http")]
     exchanges: BTreeMap<(SessionHandle, mcp_proto::binding::http::ExchangeId), AbortHandle>,
+    #[cfg(feature = "oauth")]
+    pub(crate) sign_ins: crate::oauth::SignIns,
     calls: BTreeMap<CallId, Pending>,
     questions: BTreeMap<(SessionHandle, Question), AbortHandle>,
     subscribers: Vec<Weak<Queue<M::Event>>>,
@@ -132,15 +171,15 @@ pub(crate) struct Core<M: Machine> {
     /// When the task of deadlines wakes up.
     armed: Option<Time>,
     /// What has to be complete at the end: starts of processes, and their ends.
-    tasks: JoinSet<()>,
+    pub(crate) tasks: JoinSet<()>,
 }
 
 /// A client or a hub with its I/O.
 pub(crate) struct Shared<M: Machine> {
     core: Mutex<Core<M>>,
-    wiring: Wiring,
+    pub(crate) wiring: Wiring,
     start: Instant,
-    runtime: Runtime,
+    pub(crate) runtime: Runtime,
     wake: Notify,
     status: watch::Sender<Status>,
 }
@@ -150,13 +189,16 @@ pub(crate) struct Handle<M: Machine>(Arc<Shared<M>>);
 
 impl<M: Machine> Handle<M> {
     /// Drives a client, in the context of a runtime.
-    pub(crate) fn start(machine: M, wiring: Wiring) -> Arc<Self> {
+    pub(crate) fn start(machine: M, wiring: Wiring) -> Result<Arc<Self>, StartError> {
+        let runtime = Runtime::try_current().map_err(|_| StartError::NoRuntime)?;
         let shared = Arc::new(Shared {
             core: Mutex::new(Core {
                 machine,
                 slots: BTreeMap::new(),
                 #[cfg(feature = "http")]
                 exchanges: BTreeMap::new(),
+                #[cfg(feature = "oauth")]
+                sign_ins: crate::oauth::SignIns::default(),
                 calls: BTreeMap::new(),
                 questions: BTreeMap::new(),
                 subscribers: Vec::new(),
@@ -166,12 +208,18 @@ impl<M: Machine> Handle<M> {
             }),
             wiring,
             start: Instant::now(),
-            runtime: Runtime::current(),
+            runtime,
             wake: Notify::new(),
             status: watch::Sender::new(Status::Connecting),
         });
         shared.runtime.spawn(Arc::clone(&shared).run());
-        Arc::new(Self(shared))
+        Ok(Arc::new(Self(shared)))
+    }
+
+    /// Receives redirects.
+    #[cfg(feature = "oauth")]
+    pub(crate) fn listen(&self, loopback: crate::Loopback) {
+        self.0.listen(&mut self.0.lock(), loopback);
     }
 
     /// Runs a command.
@@ -257,12 +305,12 @@ impl<M: Machine> Drop for Handle<M> {
 }
 
 impl<M: Machine> Shared<M> {
-    fn lock(&self) -> MutexGuard<'_, Core<M>> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Core<M>> {
         // A handler of the embedder that panics does so outside of the lock.
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn now(&self) -> Time {
+    pub(crate) fn now(&self) -> Time {
         Time::from_epoch(self.start.elapsed())
     }
 
@@ -279,6 +327,8 @@ impl<M: Machine> Shared<M> {
         loop {
             let (deadline, is_closed) = {
                 let mut core = self.lock();
+                #[cfg(feature = "oauth")]
+                self.check_clock(&mut core);
                 core.armed = core.machine.deadline();
                 (core.armed, core.machine.is_closed())
             };
@@ -304,6 +354,8 @@ impl<M: Machine> Shared<M> {
             }
             #[cfg(feature = "http")]
             core.exchanges.values().for_each(AbortHandle::abort);
+            #[cfg(feature = "oauth")]
+            core.sign_ins.end();
             core.questions.values().for_each(AbortHandle::abort);
             (core.closed.take(), std::mem::take(&mut core.tasks))
         };
@@ -317,8 +369,20 @@ impl<M: Machine> Shared<M> {
         }
     }
 
+    /// There is no token for a client that connects, which waits for one without a word.
+    #[cfg(feature = "oauth")]
+    pub(crate) fn unauthorized(&self, failed: Option<Status>) {
+        self.status.send_if_modified(|status| match failed.filter(|_| *status == Status::Connecting) {
+            Some(failed) => {
+                *status = failed;
+                true
+            }
+            None => false,
+        });
+    }
+
     /// Carries out the actions of the client.
-    fn act(self: &Arc<Self>, core: &mut Core<M>) {
+    pub(crate) fn act(self: &Arc<Self>, core: &mut Core<M>) {
         while let Some(step) = core.machine.poll() {
             match step {
                 Step::Open(session, connection) => self.open(core, session, connection),
@@ -336,6 +400,8 @@ impl<M: Machine> Shared<M> {
                         task.abort();
                     }
                 }
+                #[cfg(feature = "oauth")]
+                Step::OAuth(session, action) => self.authorize(core, session, action),
                 Step::Event(event) => self.event(core, event),
             }
         }

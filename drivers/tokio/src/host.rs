@@ -41,6 +41,8 @@ pub(crate) struct Wiring {
     pub(crate) sampling: Option<Handler>,
     #[cfg(feature = "http")]
     pub(crate) http: std::sync::OnceLock<HttpClient>,
+    #[cfg(feature = "oauth")]
+    pub(crate) oauth: Option<crate::OAuth>,
 }
 
 type Answer = Pin<Box<dyn Future<Output = Result<Box<RawValue>, ErrorObject>> + Send>>;
@@ -131,6 +133,15 @@ impl<O: HostOptions> Host<O> {
     #[must_use]
     pub fn http(mut self, client: HttpClient) -> Self {
         self.wiring.http = client.into();
+        self
+    }
+
+    /// Signs in: of a session over HTTP, where its server demands it; of a hub, at each server whose entry has
+    /// `auth: oauth`. Without it, a server that demands a token fails.
+    #[cfg(feature = "oauth")]
+    #[must_use]
+    pub fn oauth(mut self, oauth: crate::OAuth) -> Self {
+        self.wiring.oauth = Some(oauth);
         self
     }
 }

@@ -22,6 +22,8 @@ use hyper_util::client::legacy::{self, Client as Pool};
 use hyper_util::client::proxy::matcher::Matcher;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use mcp_proto::binding::http::Broken;
+#[cfg(feature = "oauth")]
+use mcp_proto::binding::oauth::Reach;
 use mcp_proto::{Http, UrlError};
 use rustls::crypto::ring;
 use rustls::{ClientConfig, RootCertStore};
@@ -46,6 +48,8 @@ const CONNECT: Duration = Duration::from_secs(4);
 #[derive(Clone)]
 pub struct Remote {
     pub(crate) http: Http,
+    #[cfg(feature = "oauth")]
+    pub(crate) url: Box<str>,
     pub(crate) headers: HeaderMap,
 }
 
@@ -55,7 +59,12 @@ impl Remote {
     /// # Errors
     /// The URL is not one of a server.
     pub fn new(url: &str) -> Result<Self, UrlError> {
-        Ok(Self { http: Http::new(url)?, headers: HeaderMap::new() })
+        Ok(Self {
+            http: Http::new(url)?,
+            #[cfg(feature = "oauth")]
+            url: url.into(),
+            headers: HeaderMap::new(),
+        })
     }
 
     /// Adds a header to each request. Headers of the protocol take precedence.
@@ -95,6 +104,24 @@ pub enum HttpPiece {
     Failure(Broken, String),
 }
 
+#[cfg(feature = "oauth")]
+impl HttpPiece {
+    /// The input of a piece of an exchange of an authorization.
+    pub const fn oauth_input(
+        &self,
+        exchange: mcp_proto::binding::oauth::OAuthExchangeId,
+    ) -> mcp_proto::binding::oauth::OAuthInput<'_> {
+        use mcp_proto::binding::oauth::OAuthInput;
+
+        match self {
+            Self::Head(status, headers) => OAuthInput::Head { exchange, status: *status, headers },
+            Self::Body(chunk) => OAuthInput::Body { exchange, chunk: chunk.as_slice() },
+            Self::End => OAuthInput::End { exchange },
+            Self::Failure(_, why) => OAuthInput::Failure { exchange, why: why.as_str() },
+        }
+    }
+}
+
 type AnyError = Box<dyn Error + Send + Sync>;
 type Connecting<T> = Pin<Box<dyn Future<Output = Result<T, AnyError>> + Send>>;
 
@@ -103,8 +130,12 @@ type Connecting<T> = Pin<Box<dyn Future<Output = Result<T, AnyError>> + Send>>;
 #[derive(Clone)]
 pub struct HttpClient {
     pool: Pool<Connector, Full<Bytes>>,
+    #[cfg(feature = "oauth")]
     tls: ClientConfig,
     proxies: Arc<Matcher>,
+    /// The one that connects to public addresses alone.
+    #[cfg(feature = "oauth")]
+    public: Arc<std::sync::OnceLock<Self>>,
 }
 
 impl HttpClient {
@@ -123,21 +154,29 @@ impl HttpClient {
             // Without root certificates plain HTTP still works.
             Err(_) => tls()?.with_root_certificates(RootCertStore::empty()),
         };
-        Ok(Self::with(tls.with_no_client_auth(), Arc::new(Matcher::from_env()), |_| true))
+        Ok(Self::with(&tls.with_no_client_auth(), Arc::new(Matcher::from_env()), |_| true))
     }
 
-    /// A client with the same certificates and proxies, that connects only to addresses that this function allows, such as
-    /// public ones. A proxy connects to any, and resolves names itself.
-    #[must_use]
-    pub fn reaching(&self, allows: fn(IpAddr) -> bool) -> Self {
-        Self::with(self.tls.clone(), Arc::clone(&self.proxies), allows)
+    /// The client of the requests of an authorization that may reach these addresses: it connects to no other one. A proxy
+    /// connects to any, and resolves names itself.
+    #[cfg(feature = "oauth")]
+    pub fn within(&self, reach: Reach) -> &Self {
+        let make = || Self::with(&self.tls, Arc::clone(&self.proxies), |address| Reach::Public.allows(address));
+        if reach == Reach::Public { self.public.get_or_init(make) } else { self }
     }
 
-    fn with(tls: ClientConfig, proxies: Arc<Matcher>, allows: fn(IpAddr) -> bool) -> Self {
+    fn with(tls: &ClientConfig, proxies: Arc<Matcher>, allows: fn(IpAddr) -> bool) -> Self {
         let dialer = Dialer { tcp: tcp(allows), to_proxy: tcp(|_| true), proxies: Arc::clone(&proxies) };
         let connector = Connector(HttpsConnector::from((dialer, tls.clone())));
         let pool = Pool::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).build(connector);
-        Self { pool, tls, proxies }
+        Self {
+            pool,
+            #[cfg(feature = "oauth")]
+            tls: tls.clone(),
+            proxies,
+            #[cfg(feature = "oauth")]
+            public: Arc::default(),
+        }
     }
 
     /// Runs a request of a client, and passes its response on to a function. While the future that this returns is pending,

@@ -13,7 +13,7 @@ use mcp_proto_std::{CallError, CallErrorKind, Program, Reply, arguments};
 use serde::Serialize;
 
 use crate::call::Call;
-use crate::driver::{Handle, Input, Machine, Sorted, Status, Step};
+use crate::driver::{Handle, Input, Machine, Sorted, StartError, Status, Step};
 use crate::host::Host;
 use crate::queue::Reports;
 use crate::session;
@@ -49,10 +49,15 @@ impl Hub {
     /// ([`Configuration::expand`]), in the context of a runtime.
     ///
     /// # Errors
-    /// As of [`hub::Hub::configure`].
-    pub fn start(configuration: Configuration, host: impl Into<Host<HubOptions>>) -> Result<Self, HubCommandError> {
+    /// There is no runtime, or as of [`hub::Hub::configure`].
+    pub fn start(configuration: Configuration, host: impl Into<Host<HubOptions>>) -> Result<Self, StartError> {
         let Host { options, wiring } = host.into();
-        let hub = Self(Handle::start(hub::Hub::new(options, crate::seed()), wiring));
+        let machine = hub::Hub::new(options, crate::seed());
+        #[cfg(feature = "oauth")]
+        let (machine, loopback) = sign_in(machine, wiring.oauth.as_ref())?;
+        let hub = Self(Handle::start(machine, wiring)?);
+        #[cfg(feature = "oauth")]
+        loopback.into_iter().for_each(|loopback| hub.0.listen(loopback));
         hub.0.command(|hub, now| {
             hub.configure(now, configuration)?;
             hub.open(now)
@@ -126,6 +131,12 @@ impl Hub {
         Reports::of(self.0.subscribe())
     }
 
+    /// Gives an input to the sign-in at the server of this name. Returns whether it belongs to what is in progress.
+    #[cfg(feature = "oauth")]
+    pub fn handle_oauth(&self, server: &str, input: mcp_proto::binding::oauth::OAuthInput<'_>) -> bool {
+        self.0.command(|hub, now| hub.handle(server).is_some_and(|session| hub.handle_oauth(now, session, input)))
+    }
+
     /// Closes the hub, and waits until all processes have ended. Calls end at once.
     pub async fn close(&self) {
         self.0.command(Machine::close);
@@ -137,6 +148,15 @@ impl fmt::Debug for Hub {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Hub").finish_non_exhaustive()
     }
+}
+
+/// A hub that signs in at its servers, and the listener for redirects.
+#[cfg(feature = "oauth")]
+fn sign_in(hub: hub::Hub, oauth: Option<&crate::OAuth>) -> Result<(hub::Hub, Option<crate::Loopback>), StartError> {
+    let Some(oauth) = oauth else { return Ok((hub, None)) };
+    let (options, loopback) = oauth.prepare()?;
+    let entropy = crate::entropy().map_err(StartError::Entropy)?;
+    Ok((hub.with_oauth(hub::HubOAuth::new(options, entropy, Time::ZERO, crate::unix_time())), loopback))
 }
 
 fn refused(error: HubCallError) -> (Box<str>, CallErrorKind) {
@@ -159,6 +179,8 @@ impl Machine for hub::Hub {
                 HubAction::Request { session, request } => Step::Request(session, request),
                 #[cfg(feature = "http")]
                 HubAction::Drop { session, exchange } => Step::Drop(session, exchange),
+                #[cfg(feature = "oauth")]
+                HubAction::OAuth { session, action } => Step::OAuth(session, action),
                 HubAction::Event(event) => Step::Event(event),
                 _ => continue,
             });
@@ -214,6 +236,30 @@ impl Machine for hub::Hub {
         };
         // A header that is not possible is left out.
         http.headers.iter().filter_map(|(name, value)| crate::http::header(name, value).ok()).collect()
+    }
+
+    #[cfg(feature = "oauth")]
+    fn url(&self, session: SessionHandle) -> Box<str> {
+        match self.entry(session).map(|entry| &entry.endpoint) {
+            Some(Endpoint::Http(http)) => http.url.clone(),
+            Some(_) | None => Box::default(),
+        }
+    }
+
+    #[cfg(feature = "oauth")]
+    fn oauth(&mut self, now: Time, session: SessionHandle, input: mcp_proto::binding::oauth::OAuthInput<'_>) -> bool {
+        self.handle_oauth(now, session, input)
+    }
+
+    /// The other servers go on.
+    #[cfg(feature = "oauth")]
+    fn unauthorized(_: &mcp_proto::binding::oauth::OAuthError) -> Option<Status> {
+        None
+    }
+
+    #[cfg(feature = "oauth")]
+    fn handle_clock(&mut self, now: Time, unix: std::time::Duration) {
+        Self::handle_clock(self, now, unix);
     }
 
     fn cancel(&mut self, now: Time, call: CallId) {

@@ -9,6 +9,8 @@ mod host;
 #[cfg(feature = "http")]
 mod http;
 mod hub;
+#[cfg(feature = "oauth")]
+mod oauth;
 mod process;
 mod queue;
 mod session;
@@ -18,11 +20,13 @@ use std::hash::{BuildHasher, RandomState};
 pub use mcp_proto_std::{CallError, CallErrorKind, Piece, Program, Reply, ReplyError};
 
 pub use crate::call::Call;
-pub use crate::driver::Status;
+pub use crate::driver::{StartError, Status};
 pub use crate::host::{Ask, Elicited, Host, HostOptions};
 #[cfg(feature = "http")]
 pub use crate::http::{HttpClient, HttpPiece, Remote};
 pub use crate::hub::Hub;
+#[cfg(feature = "oauth")]
+pub use crate::oauth::{FileRecord, FileStore, Loopback, OAuth, StoreResult, entropy, unix_time};
 pub use crate::process::Process;
 pub use crate::queue::Reports;
 pub use crate::session::{Endpoint, Session};

@@ -15,7 +15,7 @@ use mcp_proto_std::{CallError, CallErrorKind, Program, Reply, arguments};
 use serde::Serialize;
 
 use crate::call::Call;
-use crate::driver::{Handle, Input, Machine, Sorted, Status, Step};
+use crate::driver::{Handle, Input, Machine, Sorted, StartError, Status, Step};
 use crate::host::Host;
 use crate::queue::Reports;
 
@@ -100,26 +100,46 @@ const ONLY: SessionHandle = SessionHandle::from_u64(0);
 impl Session {
     /// Opens a client, in the context of a runtime. It need not be ready yet: requests wait for that.
     ///
-    pub fn start(endpoint: impl Into<Endpoint>, host: impl Into<Host<Options>>) -> Self {
+    /// # Errors
+    /// There is no runtime, or the options of a sign-in do not fit the server.
+    pub fn start(endpoint: impl Into<Endpoint>, host: impl Into<Host<Options>>) -> Result<Self, StartError> {
         let (endpoint, Host { options, wiring }) = (endpoint.into(), host.into());
         let seed = crate::seed();
+        #[cfg(feature = "oauth")]
+        let mut loopback = None;
         let client = match &endpoint {
             Endpoint::Program(_) => Transported::Lines(Box::new(Client::new(Lines::new(), options, seed))),
             #[cfg(feature = "http")]
-            Endpoint::Remote(remote) => Transported::Http(Box::new(Client::new(remote.http.clone(), options, seed))),
+            Endpoint::Remote(remote) => {
+                let http = remote.http.clone();
+                #[cfg(feature = "oauth")]
+                let http = match &wiring.oauth {
+                    Some(oauth) => {
+                        let options;
+                        (options, loopback) = oauth.prepare()?;
+                        http.with_oauth(authorization(&remote.url, options)?)
+                    }
+                    None => http,
+                };
+                Transported::Http(Box::new(Client::new(http, options, seed)))
+            }
         };
-        let handle = Handle::start(AnyClient { client, endpoint }, wiring);
+        let handle = Handle::start(AnyClient { client, endpoint }, wiring)?;
+        #[cfg(feature = "oauth")]
+        loopback.into_iter().for_each(|loopback| handle.listen(loopback));
         // A new client can be opened.
         let _ = handle.command(|client, now| with!(client, client => client.open(now)));
-        Self(handle)
+        Ok(Self(handle))
     }
 
     /// Opens a client, and waits until it is ready.
     ///
     /// # Errors
-    /// Why it cannot connect: it closed, or [`Reconnect::first`](mcp_proto::Reconnect::first) attempts failed.
+    /// Why it cannot connect: it closed, or [`Reconnect::first`](mcp_proto::Reconnect::first) attempts failed. A
+    /// [`StartError`] is a failure to connect.
     pub async fn connect(endpoint: impl Into<Endpoint>, host: impl Into<Host<Options>>) -> Result<Self, Failure> {
         let session = Self::start(endpoint, host);
+        let session = session.map_err(|error| Failure::new(FailureKind::Connect, error.to_string()))?;
         session.ready().await?;
         Ok(session)
     }
@@ -278,6 +298,13 @@ impl Session {
         self.command(|client, now| with!(client, client => client.refresh(now, family)))
     }
 
+    /// Gives an input to the sign-in: a redirect that came to the host itself or was pasted, or that the user gave up,
+    /// signs in again or signs out. Returns whether it belongs to what is in progress; `false` without a sign-in.
+    #[cfg(feature = "oauth")]
+    pub fn handle_oauth(&self, input: mcp_proto::binding::oauth::OAuthInput<'_>) -> bool {
+        self.command(|client, now| client.oauth(now, ONLY, input))
+    }
+
     fn command<T>(&self, command: impl FnOnce(&mut AnyClient, Time) -> T) -> T {
         self.0.command(command)
     }
@@ -312,6 +339,18 @@ impl AnyClient {
             Transported::Http(client) => client,
         }
     }
+}
+
+/// What a client signs in with.
+#[cfg(feature = "oauth")]
+fn authorization(
+    url: &str,
+    options: mcp_proto::binding::oauth::OAuthOptions,
+) -> Result<mcp_proto::binding::oauth::Authorization, StartError> {
+    use mcp_proto::binding::oauth::Authorization;
+
+    let entropy = crate::entropy().map_err(StartError::Entropy)?;
+    Ok(Authorization::new(url, options, entropy, Time::ZERO, crate::unix_time())?)
 }
 
 /// Whom an event of a session is for.
@@ -366,6 +405,8 @@ fn http_step(action: mcp_proto::binding::http::HttpAction) -> Option<Step<Event>
     Some(match action {
         HttpAction::Request(request) => Step::Request(ONLY, request),
         HttpAction::Drop(exchange) => Step::Drop(ONLY, exchange),
+        #[cfg(feature = "oauth")]
+        HttpAction::OAuth(action) => Step::OAuth(ONLY, action),
         HttpAction::Event(event) => Step::Event(event),
         _ => return None,
     })
@@ -451,6 +492,32 @@ impl Machine for AnyClient {
             Endpoint::Remote(remote) => remote.headers.clone(),
             Endpoint::Program(_) => http::HeaderMap::new(),
         }
+    }
+
+    #[cfg(feature = "oauth")]
+    fn url(&self, _: SessionHandle) -> Box<str> {
+        match &self.endpoint {
+            Endpoint::Remote(remote) => remote.url.clone(),
+            Endpoint::Program(_) => Box::default(),
+        }
+    }
+
+    #[cfg(feature = "oauth")]
+    fn oauth(&mut self, now: Time, _: SessionHandle, input: mcp_proto::binding::oauth::OAuthInput<'_>) -> bool {
+        match &mut self.client {
+            Transported::Http(client) => client.handle_oauth(now, input),
+            Transported::Lines(_) => false,
+        }
+    }
+
+    #[cfg(feature = "oauth")]
+    fn unauthorized(error: &mcp_proto::binding::oauth::OAuthError) -> Option<Status> {
+        Some(Status::Parked(Failure::new(FailureKind::Unauthorized, error.to_string())))
+    }
+
+    #[cfg(feature = "oauth")]
+    fn handle_clock(&mut self, now: Time, unix: std::time::Duration) {
+        self.oauth(now, ONLY, mcp_proto::binding::oauth::OAuthInput::Clock { unix });
     }
 
     fn cancel(&mut self, now: Time, call: CallId) {

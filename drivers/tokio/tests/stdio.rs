@@ -117,7 +117,7 @@ async fn a_failure_has_the_last_words_of_the_server() {
 
 #[tokio::test]
 async fn a_session_that_gave_up_says_so_and_can_be_opened_again() {
-    let session = Session::start(Program::new("/nonexistent/server"), options());
+    let session = Session::start(Program::new("/nonexistent/server"), options()).unwrap();
     assert_eq!(session.ready().await.unwrap_err().kind, FailureKind::Spawn);
     assert!(matches!(session.status(), Status::Parked(_)));
     session.open().unwrap();

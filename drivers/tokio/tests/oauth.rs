@@ -1,0 +1,257 @@
+//! Sign-ins of sessions and hubs: the fake authorization server and MCP server of `mcp-proto`, over HTTP.
+#![cfg(all(unix, feature = "oauth"))]
+#![allow(missing_docs, clippy::panic, clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use http::{Request, Response};
+use mcp_proto::binding::oauth::{OAuthEvent, OAuthInput, OAuthOptions, Stage};
+use mcp_proto::host::config::Document;
+use mcp_proto::host::hub::HubOptions;
+use mcp_proto::testkit::{Endpoint, FakeAuthorizationServer, Reply};
+use mcp_proto::{FailureKind, Options, Time};
+use mcp_proto_tokio::{FileStore, Host, Hub, OAuth, Program, Remote, Session, StartError};
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+/// Long enough for a machine that is busy.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// An MCP server that demands tokens, and its authorization server, at one port.
+#[derive(Clone)]
+struct Servers {
+    origin: String,
+    authorization: Arc<Mutex<FakeAuthorizationServer>>,
+}
+
+impl Servers {
+    fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let origin = format!("http://{}", listener.local_addr().unwrap());
+        let authorization = FakeAuthorizationServer::new(&origin).marked("hush").protects(&format!("{origin}/mcp"));
+        let servers = Self { origin, authorization: Arc::new(Mutex::new(authorization)) };
+        let own = servers.clone();
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let own = own.clone();
+                thread::spawn(move || own.serve(&stream.unwrap()));
+            }
+        });
+        servers
+    }
+
+    fn serve(&self, mut stream: &TcpStream) {
+        let mut reader = BufReader::new(stream);
+        let mut lines = Vec::new();
+        while let Some(Ok(line)) = reader.by_ref().lines().next().filter(|line| !line.as_ref().unwrap().is_empty()) {
+            lines.push(line);
+        }
+        let Some((first, fields)) = lines.split_first() else { return };
+        let words: Vec<_> = first.split(' ').collect();
+        let mut request = Request::builder().method(words[0]).uri(format!("{}{}", self.origin, words[1]));
+        let mut length = 0;
+        for (name, value) in fields.iter().filter_map(|line| line.split_once(": ")) {
+            request = request.header(name, value);
+            if name.eq_ignore_ascii_case("content-length") {
+                length = value.parse().unwrap();
+            }
+        }
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body).unwrap();
+        let response = self.answer(&request.body(body).unwrap());
+        let mut head = format!("HTTP/1.1 {}\r\n", response.status());
+        for (name, value) in response.headers().iter().filter(|(name, _)| *name != "content-length") {
+            head.push_str(&format!("{name}: {}\r\n", value.to_str().unwrap()));
+        }
+        head.push_str(&format!("content-length: {}\r\nconnection: close\r\n\r\n", response.body().len()));
+        // The client may have dropped the exchange.
+        let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(response.body()));
+    }
+
+    fn answer(&self, request: &Request<Vec<u8>>) -> Response<Vec<u8>> {
+        if let Some(response) = self.authorization.lock().unwrap().answer(Time::ZERO, request) {
+            return response;
+        }
+        let message: Value = serde_json::from_slice(request.body()).unwrap_or_default();
+        let result = match message["method"].as_str() {
+            Some("initialize") => json!({
+                "protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "test", "version": "1"},
+            }),
+            Some("tools/list") => json!({"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]}),
+            Some("tools/call") => json!({"content": []}),
+            Some(_) => return Response::builder().status(202).body(Vec::new()).unwrap(),
+            None => return Response::builder().status(405).body(Vec::new()).unwrap(),
+        };
+        let answer = json!({"jsonrpc": "2.0", "id": message["id"], "result": result});
+        let response = Response::builder().header("content-type", "application/json");
+        response.body(answer.to_string().into_bytes()).unwrap()
+    }
+
+    /// A user's browser, which visits a URL of another sign-in before.
+    fn oauth(&self) -> OAuth {
+        let own = self.clone();
+        OAuth::new(OAuthOptions::new("test", ""), move |url| {
+            let stale = format!("{}?code=code1&state=other", url.redirect_uri());
+            assert!(visit(&stale).starts_with("HTTP/1.1 400"));
+            let redirect = own.browse(url.as_str());
+            assert!(visit(&redirect).starts_with("HTTP/1.1 200"));
+        })
+    }
+
+    fn browse(&self, url: &str) -> String {
+        self.authorization.lock().unwrap().browse(Time::ZERO, url).unwrap()
+    }
+
+    fn url(&self) -> String {
+        format!("{}/mcp", self.origin)
+    }
+
+    fn received(&self, endpoint: &Endpoint) -> usize {
+        self.authorization.lock().unwrap().received(endpoint)
+    }
+
+    async fn connect(&self, oauth: OAuth) -> Session {
+        let host = Host::new(Options::new("test", "1.0")).oauth(oauth);
+        let session = Session::connect(Remote::new(&self.url()).unwrap(), host);
+        timeout(PATIENCE, session).await.unwrap().unwrap()
+    }
+
+    fn check(&self) {
+        let none: [String; 0] = [];
+        assert_eq!(self.authorization.lock().unwrap().violations(), none);
+    }
+}
+
+/// The page at an address of this machine.
+fn visit(url: &str) -> String {
+    let (host, path) = url.strip_prefix("http://").unwrap().split_once('/').unwrap();
+    let mut stream = TcpStream::connect(host).unwrap();
+    stream.write_all(format!("GET /{path} HTTP/1.1\r\nHost: {host}\r\n\r\n").as_bytes()).unwrap();
+    let mut page = String::new();
+    stream.read_to_string(&mut page).unwrap();
+    page
+}
+
+/// A file in a folder of its own.
+fn file(name: &str) -> PathBuf {
+    let folder = std::env::temp_dir().join(format!("mcp-proto-tokio-{}-{name}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir(&folder).unwrap();
+    folder.join("credentials.json")
+}
+
+#[tokio::test]
+async fn a_user_signs_in_once_and_a_stored_token_is_used_and_given_up() {
+    let (servers, file) = (Servers::start(), file("once"));
+    let store = FileStore::new(&file).unwrap();
+    let oauth = servers.oauth().store(store.clone());
+    let mut events = oauth.events();
+    let session = servers.connect(oauth).await;
+    assert!(!session.call_tool("echo", &json!({})).await.unwrap().is_error());
+    let (_, event) = events.next().await.unwrap();
+    assert!(
+        matches!(&event, OAuthEvent::Authorized(grant) if grant.kind.as_str() == "authorization_code"),
+        "{event:?}"
+    );
+    session.close().await;
+    drop(session);
+    assert!(std::fs::read_to_string(&file).unwrap().contains(&servers.url()));
+
+    let nobody = OAuth::new(OAuthOptions::new("test", ""), |url| panic!("{url:?}")).store(store);
+    let session = servers.connect(nobody).await;
+    assert_eq!(servers.received(&Endpoint::Token), 1);
+    session.handle_oauth(OAuthInput::SignOut);
+    session.close().await;
+    assert_eq!((std::fs::read_to_string(&file).unwrap(), servers.received(&Endpoint::Revocation)), ("{}".into(), 2));
+    servers.check();
+}
+
+#[tokio::test]
+async fn a_user_who_refuses_is_a_failure_that_says_so() {
+    let servers = Servers::start();
+    let refusal = Reply::Error { code: 302, message: "access_denied".into() };
+    servers.authorization.lock().unwrap().add_script(Endpoint::Authorization, [refusal]);
+    let oauth = servers.oauth();
+    let mut events = oauth.events();
+    let host = Host::new(Options::new("test", "1.0")).oauth(oauth);
+    let connecting = Session::connect(Remote::new(&servers.url()).unwrap(), host);
+    let failure = timeout(PATIENCE, connecting).await.unwrap().unwrap_err();
+    assert_eq!(failure.kind, FailureKind::Unauthorized);
+    assert!(failure.message.contains("access_denied"), "{failure}");
+    let (_, event) = events.next().await.unwrap();
+    assert!(matches!(&event, OAuthEvent::Failed(error) if error.stage == Stage::Authorization), "{event:?}");
+}
+
+#[tokio::test]
+async fn a_redirect_that_comes_to_the_host_is_given_by_hand() {
+    let servers = Servers::start();
+    let (sender, mut opened) = tokio::sync::mpsc::unbounded_channel();
+    let oauth = OAuth::new(OAuthOptions::new("test", "org.example.host:/callback"), move |url| {
+        sender.send(url.as_str().to_owned()).unwrap();
+    });
+    let host = Host::new(Options::new("test", "1.0")).oauth(oauth);
+    let session = Session::start(Remote::new(&servers.url()).unwrap(), host).unwrap();
+    let url = timeout(PATIENCE, opened.recv()).await.unwrap().unwrap();
+    assert!(!session.handle_oauth(OAuthInput::Redirect("org.example.host:/callback?code=code1&state=other")));
+    assert!(session.handle_oauth(OAuthInput::Redirect(&servers.browse(&url))));
+    timeout(PATIENCE, session.ready()).await.unwrap().unwrap();
+    servers.check();
+}
+
+#[tokio::test]
+async fn a_session_closes_while_the_user_is_asked() {
+    let servers = Servers::start();
+    let (sender, mut opened) = tokio::sync::mpsc::unbounded_channel();
+    let oauth =
+        OAuth::new(OAuthOptions::new("test", ""), move |url| sender.send(url.redirect_uri().to_owned()).unwrap());
+    let host = Host::new(Options::new("test", "1.0")).oauth(oauth);
+    let session = Session::start(Remote::new(&servers.url()).unwrap(), host).unwrap();
+    let redirect = timeout(PATIENCE, opened.recv()).await.unwrap().unwrap();
+    timeout(PATIENCE, session.close()).await.unwrap();
+    let address = redirect.strip_prefix("http://").unwrap().split('/').next().unwrap();
+    // The task that listens ends at its next turn.
+    let closed = async {
+        while TcpStream::connect(address).is_ok() {
+            tokio::task::yield_now().await
+        }
+    };
+    timeout(PATIENCE, closed).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_hub_signs_in_at_the_servers_whose_entries_say_so() {
+    let (servers, file) = (Servers::start(), file("hub"));
+    let entry = json!({"url": servers.url(), "auth": "oauth"});
+    let Document(configuration) = serde_json::from_value(json!({"mcpServers": {"docs": entry}})).unwrap();
+    let oauth = servers.oauth().store(FileStore::new(&file).unwrap());
+    let mut events = oauth.events();
+    let hub = Hub::start(configuration, Host::new(HubOptions::new(Options::new("test", "1.0"))).oauth(oauth)).unwrap();
+    let mut changes = hub.events();
+    let (server, event) = timeout(PATIENCE, events.next()).await.unwrap().unwrap();
+    assert!(&*server == "docs" && matches!(event, OAuthEvent::Authorized(_)), "{server} {event:?}");
+    // The user does not hold up the others.
+    while !hub.inspect(|hub| hub.functions().any(|(_, function)| &*function.name == "mcp_docs_echo")) {
+        timeout(PATIENCE, changes.next()).await.unwrap();
+    }
+    timeout(PATIENCE, hub.call("mcp_docs_echo", &json!({}))).await.unwrap().unwrap();
+    assert!(!hub.handle_oauth("none", OAuthInput::Cancel));
+    hub.close().await;
+    assert!(std::fs::read_to_string(&file).unwrap().contains(&servers.url()));
+    servers.check();
+}
+
+#[test]
+fn a_client_that_cannot_start_is_an_error() {
+    let options = || Options::new("test", "1.0");
+    assert!(matches!(Session::start(Program::new("none"), options()), Err(StartError::NoRuntime)));
+    let Document(none) = serde_json::from_value(json!({"mcpServers": {}})).unwrap();
+    assert!(matches!(Hub::start(none, HubOptions::new(options())), Err(StartError::NoRuntime)));
+    let host = Host::new(options()).oauth(OAuth::new(OAuthOptions::new("test", ""), |_| {}));
+    let remote = Remote::new("http://example.com/mcp").unwrap();
+    assert!(matches!(Session::start(remote, host), Err(StartError::OAuth(_))));
+}
