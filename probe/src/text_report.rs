@@ -431,7 +431,7 @@ fn renamed(exposed: &str, tool: &str, server: &str, why: &str) -> String {
         "characters" => "characters of it are replaced, as the style of names has it",
         "too-long" => "it would be too long",
         "configured" => "the configuration names it so",
-        _ => "another tool has that name",
+        _ => "another tool has that name, or may get it",
     };
     format!("{exposed}: {}{server}; {why}", one_line(tool))
 }

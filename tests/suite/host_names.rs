@@ -30,7 +30,7 @@ fn suffix(server: &str, separator: u8, tool: &str, rest: &[u8]) -> String {
 }
 
 /// Tools of the server `colludes` whose names begin alike, and whose digits are equal in every attempt.
-fn colliding(doublings: usize) -> Vec<String> {
+pub fn colliding(doublings: usize) -> Vec<String> {
     let kept = "t".repeat(63);
     let before = ["colludes".as_bytes(), &[0xFF], kept.as_bytes()].concat();
     let length = before.len() + 16 * doublings;
@@ -233,8 +233,8 @@ fn a_tool_named_like_an_exposed_name_does_not_take_it() {
     let mimic = format!("a_b{}", suffix("s", 0xFF, "a-b", b""));
     let mut names = Names::default();
     names.update([("s", targets(&["a-b", "a_b", &mimic]))]);
-    assert_eq!(name(&names, "s", &mimic), format!("mcp_s_{mimic}"));
-    assert_eq!(name(&names, "s", "a-b"), format!("mcp_s_a_b{}", suffix("s", 0xFF, "a-b", b"\xFF1")));
+    assert_eq!(name(&names, "s", &mimic), suffixed(&format!("mcp_s_{mimic}"), "s", &mimic));
+    assert_eq!(name(&names, "s", "a-b"), format!("mcp_s_{mimic}"));
 }
 
 #[test]
@@ -285,20 +285,16 @@ fn a_tool_without_a_free_candidate_has_no_name() {
         0 => suffix("s", 0xFF, "a-b", b""),
         _ => suffix("s", 0xFF, "a-b", &[b"\xFF", number.to_string().as_bytes()].concat()),
     });
-    let mut tools: Vec<_> = tries.map(|digits| format!("a_b{digits}")).collect();
-    tools.extend(["a_b", "a-b", "a-c"].map(String::from));
-    let mut names = Names::default();
-    names.update([("s", tools.iter().map(|tool| Target::tool(tool)))]);
-    assert_eq!(names.name("s", &Target::tool("a-b")), None);
-    assert_eq!(names.len(), tools.len() - 1);
-    assert_eq!(name(&names, "s", "a-c"), "mcp_s_a_c");
-    tools.remove(0);
-    names.update([("s", tools.iter().map(|tool| Target::tool(tool)))]);
-    assert_eq!(
-        name(&names, "s", "a-b"),
-        format!("mcp_s_a_b{}", suffix("s", 0xFF, "a-b", b"")),
-        "a candidate is free again"
-    );
+    let tries: Vec<_> = tries.map(|digits| format!("mcp_s_a_b{digits}")).collect();
+    for free in [None, Some(0), Some(32)] {
+        let taken = tries.iter().enumerate().filter(|(at, _)| Some(*at) != free);
+        let mut names = Names::default();
+        names.reserve(taken.map(|(_, name)| &**name));
+        names.update([("s", targets(&["a_b", "a-b", "a-c"]))]);
+        let found = names.name("s", &Target::tool("a-b"));
+        assert_eq!(found.as_deref(), free.map(|at| &*tries[at]));
+        assert_eq!((names.len(), &*name(&names, "s", "a-c")), (2 + usize::from(free.is_some()), "mcp_s_a_c"));
+    }
 }
 
 #[test]

@@ -586,22 +586,19 @@ fn a_server_whose_tools_are_all_filtered_out_has_no_toolset() {
 
 #[test]
 fn a_tool_without_a_free_name_is_reported_as_left_out() {
-    let mut tools: Vec<String> = ["a_b", "a-b"].map(String::from).into();
-    while let Some(taken) = {
-        let mut names = Names::default();
-        names.update([("a", tools.iter().map(|tool| Target::tool(tool)))]);
-        names.name("a", &Target::tool("a-b")).map(|name| name["mcp_a_".len()..].to_string())
-    } {
-        tools.push(taken);
-        assert!(tools.len() < 100, "the number of names is not bounded");
-    }
+    let mut tools = crate::host_names::colliding(6);
+    tools.sort_unstable();
     let tools: Vec<_> = tools.iter().map(|tool| &**tool).collect();
-    let rig = rig().peer("a", with_tools(&tools)).up(&["a"]);
-    let choice = rig.hub.choice("a").unwrap();
+    let (last, others) = tools.split_last().unwrap();
+    let mut rig = rig().peer("colludes", with_tools(others)).up(&["colludes"]);
+    assert_eq!(rig.functions().len(), others.len());
+    rig.answers("colludes", "tools/list", crate::common::tools(&tools));
+    rig.write_to_output("colludes", &json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
+    rig.wait(secs(2));
+    let choice = rig.hub.choice("colludes").unwrap();
     let left_out: Vec<_> = choice.left_out.iter().filter(|it| it.why == Why::Unnamed).map(|it| &it.target).collect();
-    assert_eq!(left_out, [&Target::tool("a-b")]);
-    assert_eq!(choice.toolset.unwrap().tools.len(), tools.len() - 1);
-    assert_eq!(rig.functions().len(), tools.len() - 1);
+    assert_eq!(left_out, [&Target::tool(last)]);
+    assert_eq!((choice.toolset.unwrap().tools.len(), rig.functions().len()), (others.len(), others.len()));
 }
 
 #[test]
@@ -1188,7 +1185,8 @@ fn exposed(rig: &Rig) -> Vec<(String, String)> {
 #[test]
 fn exposed_names_do_not_depend_on_which_server_comes_up_first() {
     let servers = ["my-api", "my_api", "my.api", "a", "a_b", "a-b"];
-    let tools = ["delete", "b_x", "x", "b-x"];
+    // The last one is the name of `delete` of `my-api` with its suffix.
+    let tools = ["delete", "b_x", "x", "b-x", "delete_54ef0824"];
     let all = || servers.iter().fold(rig(), |rig, server| rig.peer(server, with_tools(&tools)));
     let mut expected = exposed(&all().up(&servers));
     expected.sort();
@@ -1196,7 +1194,8 @@ fn exposed_names_do_not_depend_on_which_server_comes_up_first() {
     assert!(expected.contains(&("a_b/x".into(), "mcp_a_b_x".into())), "the longer name of a server precedes");
     assert!(expected.contains(&("a/delete".into(), "mcp_a_delete".into())));
     let unique: BTreeSet<_> = expected.iter().map(|(_, name)| name).collect();
-    assert_eq!((unique.len(), expected.len()), (24, 24));
+    assert_eq!((unique.len(), expected.len()), (30, 30));
+    assert!(expected.contains(&("my-api/delete".into(), "mcp_my_api_delete_54ef0824".into())));
     // The servers come up one by one, in each order that begins with another one; names never change meanwhile.
     for first in 0..servers.len() {
         let mut rig = all();

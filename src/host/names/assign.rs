@@ -330,7 +330,7 @@ impl Names {
         let mut claims: Vec<(String, Rank, usize)> = Vec::with_capacity(fresh.len());
         for (index, (server, target)) in fresh.iter().enumerate() {
             let plain = self.plain(server, target);
-            if plain.len() > MAX_LEN || !self.owns(server, &plain) {
+            if plain.len() > MAX_LEN || has_suffix(&plain) || !self.owns(server, &plain) {
                 continue;
             }
             let rank = match target {
@@ -379,6 +379,12 @@ impl Names {
             self.keep(&server, of_it);
         }
     }
+}
+
+/// Whether a name ends as one with a suffix does. As a plain name it could be that of another server's tool with a suffix.
+pub(super) fn has_suffix(name: &str) -> bool {
+    let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    name.rsplit_once('_').is_some_and(|(_, digits)| digits.len() == 8 && digits.bytes().all(is_digit))
 }
 
 /// The digits of a suffix, as a number.

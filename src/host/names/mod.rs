@@ -4,7 +4,7 @@
 //! tools freely. Each tool is exposed as [`Style`] describes, with each character that is not allowed replaced by `_`.
 //! In these cases the name is its first 55 characters with a suffix, `_` and eight hexadecimal digits:
 //!
-//! - The name is longer than 64 characters.
+//! - The name is longer than 64 characters, or ends with `_` and eight hexadecimal digits itself.
 //! - Several tools of a server have the same name in the style. If exactly one of them needed no replacement, it keeps the
 //!   name. If there are several or none, all get a suffix. The server's tools take precedence over utility tools.
 //! - The name belongs to another server ([`Names::set_servers`]): to the one with the longest name that it begins with, and
@@ -55,7 +55,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::{fmt, mem};
 
-use self::assign::{KEPT, Name, Overrides, ToolSet, ToolSets};
+use self::assign::{KEPT, Name, Overrides, ToolSet, ToolSets, has_suffix};
 use crate::catalog::Difference;
 use crate::collections::ByName;
 
@@ -621,8 +621,6 @@ fn owns(owners: &Owners, style: Style, server: &str, plain: &str) -> bool {
 /// Whether a name is this plain name, or begins like it and has a suffix.
 fn may_give(name: &str, plain: &str) -> bool {
     let kept = plain.get(..KEPT).unwrap_or(plain);
-    let digits = name.strip_prefix(kept).and_then(|rest| rest.strip_prefix('_'));
-    let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-    let suffixed = digits.is_some_and(|digits| digits.len() == 8 && digits.bytes().all(is_digit));
-    suffixed || plain == name && plain.len() <= MAX_LEN
+    let is_suffix = name.strip_prefix(kept).is_some_and(|rest| rest.len() == 9 && has_suffix(rest));
+    is_suffix || plain == name && plain.len() <= MAX_LEN && !has_suffix(plain)
 }
