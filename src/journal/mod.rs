@@ -49,12 +49,16 @@
 
 mod hub;
 mod input;
+#[cfg(feature = "oauth")]
+mod oauth;
 mod recorder;
 mod replay;
 mod secrets;
 
 pub use hub::{HubAccepted, HubApplyError, HubInput};
 pub use input::{ApplyError, Input, JournalBinding, Recordable, TransportEvent};
+#[cfg(feature = "oauth")]
+pub use oauth::OAuthReport;
 pub use recorder::Recorder;
 #[cfg(feature = "testkit")]
 pub(crate) use replay::{Content, Kind, Line as JournalLine, Reader, parsed};
@@ -110,6 +114,9 @@ pub enum JournalError {
     /// The header names a binding that this build does not have.
     #[error("the journal is of a client over HTTP, for which mcp-proto needs the feature `http`")]
     NoHttp,
+    /// The client of the journal has an authorization, which this build does not have.
+    #[error("the client of the journal authorizes itself, for which mcp-proto needs the feature `oauth`")]
+    NoOAuth,
     /// The journal is of a hub, where one of a client is needed.
     #[error("the journal is of a hub, not of a client")]
     OfHub,
@@ -179,6 +186,9 @@ struct Header<'a, O> {
     binding: BindingForm<'a>,
     options: O,
     seed: u64,
+    /// The authorization of a client over HTTP, before its first input.
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    authorization: Option<&'a RawValue>,
     /// It follows when the line is closed.
     #[serde(default, rename = "sum", skip_serializing)]
     _sum: Option<Cow<'a, str>>,

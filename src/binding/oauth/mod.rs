@@ -38,6 +38,8 @@ mod attempt;
 mod authorization;
 mod core;
 mod credentials;
+#[cfg(feature = "serde")]
+mod masked;
 mod metadata;
 mod options;
 mod place;
@@ -65,6 +67,8 @@ pub use sign::{NoKey, SigningKey};
 
 pub(crate) use self::core::WallClock;
 pub(crate) use action::Denied;
+#[cfg(feature = "journal")]
+pub(crate) use masked::{action as masked_action, response as masked_response};
 pub(crate) use authorization::BrowserUse;
 pub(crate) use place::{port_of, with_port};
 pub(crate) use proof::{Credential, Presented, Proved};
