@@ -4,6 +4,7 @@ use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
+use alloc::vec::Vec;
 use core::time::Duration;
 
 use http::{HeaderMap, StatusCode};
@@ -224,9 +225,12 @@ pub(super) fn action(action: &OAuthAction, secrets: &mut Secrets) -> String {
     format!("{{\"type\":\"oauth\",\"value\":{}}}", json(&masked_action(action, &mut mask)))
 }
 
-/// The response to a request with secrets, as it is recorded.
-pub(super) fn response(body: &[u8], secrets: &mut Secrets) -> alloc::vec::Vec<u8> {
-    masked_response(body, &mut |secret| secrets.learn(secret, false))
+/// The response to a request with secrets, as it is recorded: as long as it is, because there is a limit.
+pub(super) fn response(body: &[u8], secrets: &mut Secrets) -> Vec<u8> {
+    let (masked, fill) = masked_response(body, &mut |secret| secrets.learn(secret, false));
+    let mut masked = secrets.hide_bytes(masked);
+    masked.resize(masked.len().max(body.len()), fill);
+    masked
 }
 
 /// An authorization, as a header has it.

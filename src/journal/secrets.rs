@@ -41,7 +41,7 @@ pub enum SecretError {
 /// Secrets of an authorization that are kept, the ones that were used last, beside those of its options. It uses no more
 /// at a time.
 #[cfg(feature = "oauth")]
-const LEARNED: usize = 16;
+const LEARNED: usize = 32;
 
 /// Secrets, each with its mask. Its `Debug` shows none.
 #[derive(Default)]
@@ -151,11 +151,12 @@ impl Secrets {
         learned > LEARNED || self.known.iter().any(is_over)
     }
 
-    /// Forgets secrets that are not used any more, and knows those that the authorization draws, each with its mask.
+    /// Forgets secrets that are not used any more, and knows those that the authorization draws, each with its mask. One
+    /// that it does not use any more gets another mask: a replay draws no other.
     #[cfg(feature = "oauth")]
     pub(super) fn set_drawn(&mut self, drawn: &[(String, &'static str)]) {
         let mut learned = self.known.iter().filter(|it| it.kind == Kind::Learned).count();
-        let patterns = &mut self.patterns;
+        let (patterns, mut former) = (&mut self.patterns, Vec::new());
         self.known.retain(|it| {
             let is_kept = match it.kind {
                 Kind::Lasting => true,
@@ -165,9 +166,13 @@ impl Secrets {
             if !is_kept {
                 learned = learned.saturating_sub(usize::from(it.kind == Kind::Learned));
                 patterns.retain(|pattern| pattern.of != it.id);
+                former.extend((it.kind == Kind::Drawn).then(|| it.text.clone()));
             }
             is_kept
         });
+        for secret in former {
+            self.learn(&secret, false);
+        }
         for (text, mask) in drawn {
             if self.known.iter().all(|known| *known.text != **text) {
                 self.push(text, mask, Kind::Drawn);
@@ -181,17 +186,19 @@ impl Secrets {
 
     /// A value of a line, with masks in place of secrets.
     pub(super) fn hide(&self, text: String) -> String {
+        // Masks are ASCII, and a secret begins and ends with whole characters.
+        String::from_utf8(self.hide_bytes(text.into_bytes()))
+            .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+    }
+
+    /// Bytes with masks in place of secrets.
+    pub(super) fn hide_bytes(&self, bytes: Vec<u8>) -> Vec<u8> {
         if self.is_empty() {
-            return text;
+            return bytes;
         }
         let (mut scanner, mut found) = (Scanner::new(), Vec::new());
-        scanner.read(&self.patterns, text.as_bytes(), &mut found);
-        if found.is_empty() {
-            return text;
-        }
-        let hidden = self.masked(0, text.as_bytes(), &merged(found));
-        // Masks are ASCII, and a secret begins and ends with whole characters.
-        String::from_utf8(hidden).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+        scanner.read(&self.patterns, &bytes, &mut found);
+        if found.is_empty() { bytes } else { self.masked(0, &bytes, &merged(found)) }
     }
 
     pub(super) fn read(&self, scanner: &mut Scanner, bytes: &[u8], found: &mut Vec<Found>) {

@@ -29,7 +29,7 @@ use crate::jsonrpc::{Json, Object};
 pub(super) const REDACTED: &str = "redacted";
 
 /// Stands for a `state` and a `code_verifier`, and is as long. An authorization of a journal draws no other.
-pub(super) const WORD: &str = "secret0xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
+pub(super) const WORD: &str = "secret0xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
 
 /// What is in place of a secret.
 pub(crate) type Mask<'a> = &'a mut dyn FnMut(&str) -> String;
@@ -244,11 +244,11 @@ pub(crate) fn action<'a>(action: &'a OAuthAction, mask: Mask<'_>) -> impl Serial
     Action::of(action, &mut |secret| masked(&mask(secret)))
 }
 
-/// The response to a request with secrets, with masks: a token response, a registration. It has the members that are read,
-/// and is as long. One that cannot be read has nothing.
+/// The response to a request with secrets, with masks: a token response, a registration. It has the members that are read;
+/// one that cannot be read has nothing. And the byte that prolongs it and changes nothing.
 #[cfg(feature = "journal")]
-pub(crate) fn response(body: &[u8], mask: Mask<'_>) -> Vec<u8> {
-    let (mut out, fill) = if let Some(json) = parse(body, usize::MAX) {
+pub(crate) fn response(body: &[u8], mask: Mask<'_>) -> (Vec<u8>, u8) {
+    if let Some(json) = parse(body, usize::MAX) {
         let mut out = Vec::with_capacity(body.len());
         let mut object = Object::begin(&mut out);
         json.members(|name, value| match member(name) {
@@ -263,9 +263,7 @@ pub(crate) fn response(body: &[u8], mask: Mask<'_>) -> Vec<u8> {
         (form_response(form, mask).into_bytes(), b'&')
     } else {
         (Vec::new(), b'x')
-    };
-    out.resize(out.len().max(body.len()), fill);
-    out
+    }
 }
 
 /// What a member of a response has that is read.
