@@ -375,7 +375,9 @@ pub(super) mod head {
             )
         }
 
-        pub(in crate::journal) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<HeaderMap, D::Error> {
+        pub(in crate::journal) fn deserialize<'de, D: Deserializer<'de>>(
+            deserializer: D,
+        ) -> Result<HeaderMap, D::Error> {
             let mut headers = HeaderMap::new();
             for (name, value) in Vec::<(String, Bytes)>::deserialize(deserializer)? {
                 let name = HeaderName::from_bytes(name.as_bytes()).map_err(D::Error::custom)?;

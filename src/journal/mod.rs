@@ -26,7 +26,7 @@
 //!
 //! # Format
 //! The first line is the header: `journal` (the version of the format), `crate` (the version of this crate), `binding`
-//! (`hub` for a hub), `options`, `seed`. Each further line has `at`, the microseconds since the embedder's epoch, and one of
+//! (`hub` for a hub), `options`, `seed`, and `authorization` for a client that has one. Each further line has `at`, the microseconds since the embedder's epoch, and one of
 //!
 //! - `in`: an [`Input`] or [`HubInput`];
 //! - `result`: the result of the command in the line before;
@@ -42,6 +42,9 @@
 //! bytes. Headers that the embedder adds are not known here. The contents of messages and bodies are recorded as they
 //! are, the arguments and results of tools among them: a journal is as confidential as these. Secrets that the embedder
 //! names with [`Recorder::hide`] are in no line.
+//!
+//! Nor are those of an authorization: masks stand for tokens, codes and secrets, and `redacted` for what is derived from
+//! them. [The guide](crate::guide::recording#a-client-that-authorizes-itself) says what is recorded of it.
 //!
 //! In the configuration of a hub, masks such as `redacted-3` stand for the values of `env`, `headers` and `auth`, and for
 //! user information and query of addresses. Equal values have equal masks, so a replay finds the same differences between

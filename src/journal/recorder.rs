@@ -36,7 +36,8 @@ pub struct Recorder<R: Recordable> {
 }
 
 impl<B: JournalBinding> Recorder<Client<B>> {
-    /// Creates a client with [`Client::new`], and begins its journal.
+    /// Creates a client with [`Client::new`], and begins its journal. If it has an authorization, that was given no input
+    /// before: the journal begins with its options.
     pub fn new(binding: B, options: impl Into<Arc<Options>>, seed: u64, limits: JournalLimits) -> Self {
         let (options, mut secrets) = (options.into(), Secrets::default());
         let authorization = binding.authorization(&mut secrets);
@@ -215,12 +216,7 @@ impl<R: Recordable> Deref for Recorder<R> {
 }
 
 /// The first line, an object.
-fn header(
-    binding: BindingForm<'_>,
-    options: &impl Serialize,
-    seed: u64,
-    authorization: Option<&RawValue>,
-) -> String {
+fn header(binding: BindingForm<'_>, options: &impl Serialize, seed: u64, authorization: Option<&RawValue>) -> String {
     let version = env!("CARGO_PKG_VERSION").into();
     json(&Header { journal: FORMAT, version, binding, options, seed, authorization, _sum: None })
 }
@@ -314,7 +310,9 @@ impl<R: Subject> Held<R> {
             let places = chunks.iter().filter_map(|number| usize::try_from(number.checked_sub(self.first)?).ok());
             let places: Vec<usize> = places.collect();
             let chunk = |place: &usize| match self.entries.get(*place) {
-                Some(Entry::Chunk { input, .. }) => R::bytes(&mut input.clone()).map_or_else(Vec::new, |it| it.to_vec()),
+                Some(Entry::Chunk { input, .. }) => {
+                    R::bytes(&mut input.clone()).map_or_else(Vec::new, |it| it.to_vec())
+                }
                 Some(Entry::Line(_)) | None => Vec::new(),
             };
             let bodies: Vec<Vec<u8>> = places.iter().map(chunk).collect();

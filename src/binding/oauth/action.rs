@@ -181,11 +181,7 @@ impl fmt::Debug for StoredRecord {
 
 /// What came of [`StoreAction::Save`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "journal",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(rename_all = "snake_case")
-)]
+#[cfg_attr(feature = "journal", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 pub enum SaveOutcome {
     /// The record was replaced.
     Stored,

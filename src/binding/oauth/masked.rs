@@ -13,9 +13,7 @@ use serde::{Serialize, Serializer};
 use super::Secret;
 #[cfg(all(feature = "journal", feature = "sign"))]
 use super::SigningKey;
-use super::action::{
-    OAuthAction, OAuthEvent, OAuthExchangeId, OAuthRequest, SignId, SignKey, StoreAction, StoreId,
-};
+use super::action::{OAuthAction, OAuthEvent, OAuthExchangeId, OAuthRequest, SignId, SignKey, StoreAction, StoreId};
 use super::credentials::{is_token, parse};
 use super::place::Reach;
 #[cfg(feature = "journal")]
@@ -115,7 +113,15 @@ fn record(bytes: &[u8], server: impl Fn(&str) -> String, mask: Mask<'_>) -> Opti
                 });
             });
         }
-        "generation" | "issuer" | "asked" | "assumed" | "requested" | "granted" | "bound_to" | "expires" | "life"
+        "generation"
+        | "issuer"
+        | "asked"
+        | "assumed"
+        | "requested"
+        | "granted"
+        | "bound_to"
+        | "expires"
+        | "life"
         | "revocation_endpoint" => {
             object.raw(name, value.text());
         }
@@ -198,9 +204,7 @@ impl<'a> Action<'a> {
             }
             OAuthAction::Store(StoreAction::Release) => Self::Release,
             OAuthAction::Store(StoreAction::Remove) => Self::Remove,
-            OAuthAction::Sign(it) => {
-                Self::Sign { id: it.id, key: it.key, algorithm: &it.algorithm, input: REDACTED }
-            }
+            OAuthAction::Sign(it) => Self::Sign { id: it.id, key: it.key, algorithm: &it.algorithm, input: REDACTED },
             OAuthAction::Event(event) => Self::Event(event),
         }
     }
@@ -328,7 +332,15 @@ fn form_response(form: &str, mask: Mask<'_>) -> String {
 pub(super) fn loaded(bytes: &[u8], server: &str, mask: Mask<'_>) -> Vec<u8> {
     let (own, other) = (url(server), |text: &str| url(text) == url(server) && text != server);
     // The record of a server with another query stays that of another server.
-    let shown = |text: &str| if other(text) { REDACTED.into() } else if text == server { own.clone() } else { url(text) };
+    let shown = |text: &str| {
+        if other(text) {
+            REDACTED.into()
+        } else if text == server {
+            own.clone()
+        } else {
+            url(text)
+        }
+    };
     let mut out = record(bytes, shown, mask).unwrap_or_else(|| alloc::vec![b'x'; bytes.len()]);
     out.resize(out.len().max(bytes.len()), b' ');
     out

@@ -67,9 +67,9 @@ pub use sign::{NoKey, SigningKey};
 
 pub(crate) use self::core::WallClock;
 pub(crate) use action::Denied;
+pub(crate) use authorization::BrowserUse;
 #[cfg(feature = "journal")]
 pub(crate) use masked::{action as masked_action, response as masked_response};
-pub(crate) use authorization::BrowserUse;
 pub(crate) use place::{port_of, with_port};
 pub(crate) use proof::{Credential, Presented, Proved};
 pub(crate) use secret::Entropy;

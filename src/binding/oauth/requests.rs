@@ -18,12 +18,12 @@ use super::core::{Core, Exchange, Signing};
 use super::credentials::{
     ClientRecord, LONGEST_SCOPES, LONGEST_TOKEN, Need, Record, is_token, narrowed, parse, strings, text, union,
 };
+#[cfg(feature = "journal")]
+use super::masked::WORD;
 use super::metadata::{Metadata, Server};
 use super::options::{ClientAuth, Flow, RefreshScopes, RegisteredClient};
 use super::place::{LONGEST, Place, Zone, is_native, with_port_of};
 use super::proof::{self, proof_input, signed, signing_input};
-#[cfg(feature = "journal")]
-use super::masked::WORD;
 #[cfg(feature = "journal")]
 use super::secret::HIDDEN;
 use super::secret::{Hider, challenge_of};

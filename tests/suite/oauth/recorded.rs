@@ -120,7 +120,8 @@ fn checked_since(since: Time, sim: &mut Sim<Host>, node: NodeId) -> String {
         host.client.take()
     });
     let journal = journal.unwrap();
-    let mut secrets: Vec<String> = shown.iter().filter_map(|url| query(url.split_once('?').unwrap().1, "state")).collect();
+    let mut secrets: Vec<String> =
+        shown.iter().filter_map(|url| query(url.split_once('?').unwrap().1, "state")).collect();
     for issuer in sim.authorization_servers() {
         let came = issuer.requests().filter(|request| request.at >= since).flat_map(|request| request.secrets());
         secrets.extend(came.map(|(_, secret)| secret.to_owned()));
@@ -166,7 +167,9 @@ fn forms(secret: &str) -> Vec<String> {
         for before in 0..3 {
             let mut bytes = vec![0; before];
             bytes.extend(secret.bytes());
-            for encoded in [URL_SAFE_NO_PAD.encode(&bytes), base64::engine::general_purpose::STANDARD_NO_PAD.encode(&bytes)] {
+            for encoded in
+                [URL_SAFE_NO_PAD.encode(&bytes), base64::engine::general_purpose::STANDARD_NO_PAD.encode(&bytes)]
+            {
                 // The characters that depend on it alone.
                 forms.push(encoded[(before * 8).div_ceil(6)..bytes.len() * 8 / 6].to_owned());
             }
@@ -200,7 +203,8 @@ fn a_sign_in_is_recorded_without_its_secrets_and_replays() {
     // The masks are those that the responses have: a refresh has the token of the last one.
     let token = |at: usize| journal.match_indices("refresh_token=secret").nth(at).unwrap().0;
     assert_ne!(journal[token(0)..][..30], journal[token(1)..][..30]);
-    for word in ["authorization_code", "code=secret", "code_verifier=secret0x", "state=secret0x", "\"scope\"", "as.example"]
+    for word in
+        ["authorization_code", "code=secret", "code_verifier=secret0x", "state=secret0x", "\"scope\"", "as.example"]
     {
         assert!(journal.contains(word) || word == "\"scope\"", "{word}");
     }
@@ -341,12 +345,47 @@ fn a_redirect_of_another_attempt_is_recorded_as_none() {
     sim.run_for(seconds(5)).unwrap();
     let journal = checked(&mut sim, node);
     assert!(journal.contains(r#"{"type":"redirect","value":""}"#));
-    assert!(journal.contains(&format!("&state=secret0{}&iss={ISSUER}", "x".repeat(36))), "{}", line_with(&journal, "state="));
+    assert!(
+        journal.contains(&format!("&state=secret0{}&iss={ISSUER}", "x".repeat(36))),
+        "{}",
+        line_with(&journal, "state=")
+    );
     // A client without an authorization has no such input.
     let mut plain = Recorder::new(Http::new(URL).unwrap(), Options::new("suite", "1.0"), 1, JournalLimits::default());
     let input = || Input::OAuth(OAuthReport::Authorize);
     assert_eq!(plain.apply(Time::ZERO, input()), Err(ApplyError::NoAuthorization));
     assert!(replay(plain.finish().1.as_bytes(), JournalLimits::default()).is_ok());
+}
+
+#[test]
+fn a_journal_that_was_changed_ends_with_an_error_or_as_it_did() {
+    let (mut sim, node) = world(server(), issuer(), options(|_| {}));
+    sim.run_for(seconds(61)).unwrap();
+    let journal = checked(&mut sim, node);
+    let lines: Vec<_> =
+        journal.lines().map(|line| format!("{}}}\n", line.rsplit_once(",\"sum\"").unwrap().0)).collect();
+    let plain = lines.concat();
+    assert!(replay(plain.as_bytes(), JournalLimits::default()).is_ok());
+    for (at, _) in plain.match_indices(['"', ':', '[', '0', '{', '=', '&']).step_by(7) {
+        for byte in [b'"', b'x', b'9', b'}'] {
+            let mut changed = plain.clone().into_bytes();
+            changed[at] = byte;
+            let _ = replay(&changed, JournalLimits::default());
+        }
+    }
+    for left_out in 0..lines.len() {
+        let others = lines.iter().enumerate().filter(|(at, _)| *at != left_out).map(|(_, line)| &**line);
+        let _ = replay(others.collect::<String>().as_bytes(), JournalLimits::default());
+    }
+    // Without its authorization the client is another one.
+    let (before, after) = plain.split_once(",\"authorization\":").unwrap();
+    let (_, after) = after.split_once('\n').unwrap();
+    assert!(replay(format!("{before}}}\n{after}").as_bytes(), JournalLimits::default()).is_err());
+    for wrong in ["{}", "[]", "7", r#"{"server":"mcp.example"}"#] {
+        let changed = format!("{before},\"authorization\":{wrong}}}\n{after}");
+        let error = replay(changed.as_bytes(), JournalLimits::default()).unwrap_err();
+        assert!(matches!(error, JournalError::NotAJournal { .. }), "{error}");
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -394,11 +433,11 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
     #[test]
     fn whatever_servers_do_the_journal_has_no_secret_and_replays(
-        steps in prop::collection::vec(step(), 1..30),
+        steps in prop::collection::vec(step(), 1..24),
         stored: bool,
         is_configured: bool,
         seed: u64,
