@@ -52,7 +52,7 @@ fn base64(alphabet: &GeneralPurpose, before: usize, text: &str) -> [String; 2] {
 }
 
 /// What a mask begins with.
-#[cfg(feature = "serde")]
+#[cfg(any(feature = "journal", all(feature = "oauth", feature = "serde")))]
 const MASK: &str = "secret";
 
 /// As long as the secret, so that limits on lengths have the same effect in a replay. That of a number is one.
@@ -66,7 +66,7 @@ pub(crate) fn mask(secret: &str, number: u64) -> String {
 }
 
 /// Whether a text is a mask, other than that of a number.
-#[cfg(feature = "serde")]
+#[cfg(all(feature = "oauth", feature = "serde"))]
 pub(crate) fn is_mask(text: &str) -> bool {
     let number = text.strip_prefix(MASK).map(|rest| rest.trim_end_matches('x'));
     number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))

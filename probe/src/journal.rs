@@ -212,7 +212,14 @@ impl<'a, B: JournalBinding<Action: Seen>> Run<'a, B> {
                     self.peer.unauthorized(&error, settings.oauth.as_ref());
                 }
             }
-            _ => {}
+            // The report has nothing of the others.
+            OAuthAction::Drop(_)
+            | OAuthAction::Browse(_)
+            | OAuthAction::Unbrowse
+            | OAuthAction::Store(_)
+            | OAuthAction::Sign(_)
+            | OAuthAction::Event(_)
+            | _ => {}
         }
     }
 

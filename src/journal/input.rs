@@ -611,10 +611,11 @@ impl Format for Http {
 fn handle_oauth(client: &mut Client<Http>, now: Time, input: &Input) -> Option<Result<(), ApplyError>> {
     let Input::OAuth(report) = input else { return None };
     let is_ours = client.handle_oauth(now, report.as_input());
-    Some(match report {
-        _ if is_ours => Ok(()),
-        OAuthReport::Redirect(_) => Err(ApplyError::OtherRedirect),
-        _ => Err(ApplyError::NoAuthorization),
+    let is_redirect = matches!(report, OAuthReport::Redirect(_)) && client.binding.oauth().is_some();
+    Some(match is_ours {
+        true => Ok(()),
+        false if is_redirect => Err(ApplyError::OtherRedirect),
+        false => Err(ApplyError::NoAuthorization),
     })
 }
 

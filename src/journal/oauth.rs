@@ -1,6 +1,5 @@
 //! What a journal has of the authorization of a client: inputs as values, and masks in place of their secrets.
 
-use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
@@ -214,7 +213,19 @@ pub(super) fn shown(authorization: Option<&Authorization>, input: &Input, secret
         OAuthReport::Loaded { id, record: Some(record) } => {
             OAuthReport::Loaded { id: *id, record: Some(authorization.masked_record(record, &mut mask).into()) }
         }
-        other => return json(&Input::OAuth(other.to_owned())),
+        OAuthReport::Head { .. }
+        | OAuthReport::Body { .. }
+        | OAuthReport::End { .. }
+        | OAuthReport::Failure { .. }
+        | OAuthReport::Signature { .. }
+        | OAuthReport::Acquired { .. }
+        | OAuthReport::Loaded { .. }
+        | OAuthReport::LoadFailed { .. }
+        | OAuthReport::Saved { .. }
+        | OAuthReport::Clock { .. }
+        | OAuthReport::Authorize
+        | OAuthReport::Cancel
+        | OAuthReport::SignOut => return json(input),
     };
     json(&Input::OAuth(report))
 }

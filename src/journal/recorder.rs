@@ -187,7 +187,7 @@ impl<R: Recordable> Recorder<R> {
         {
             let drawn = self.subject.drawn();
             if self.secrets.is_outdated(&drawn) {
-                self.held.settle_scanned(&mut self.secrets);
+                self.held.settle_scanned(&self.secrets);
             }
             self.secrets.set_drawn(&drawn);
         }
@@ -243,6 +243,7 @@ enum Entry<I> {
 #[derive(Debug)]
 struct Stream {
     /// It is read as a whole.
+    #[cfg_attr(not(feature = "oauth"), expect(dead_code, reason = "only responses to an authorization are"))]
     is_whole: bool,
     scanner: Scanner,
     found: Vec<Found>,

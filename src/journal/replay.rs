@@ -55,6 +55,8 @@ impl<'a> Replay<'a> {
     /// [`JournalError::Changed`] and [`JournalError::CutOff`], for the first line.
     pub fn new(journal: &'a [u8], limits: JournalLimits) -> Result<Self, JournalError> {
         let (Header { binding, options, seed, authorization, .. }, lines) = Reader::new(journal, limits)?;
+        #[cfg(not(feature = "http"))]
+        let _ = authorization;
         let client = || options_of::<Options>(options);
         Ok(match binding {
             BindingForm::Messages => {

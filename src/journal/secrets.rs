@@ -56,6 +56,7 @@ pub struct Secrets {
     last: u64,
 }
 
+#[cfg_attr(not(feature = "oauth"), expect(dead_code, reason = "only an authorization forgets secrets"))]
 struct Known {
     text: Box<str>,
     mask: Box<str>,
@@ -254,6 +255,7 @@ pub(super) fn merged(mut found: Vec<Found>) -> Vec<Found> {
 const LEVELS: usize = 5;
 
 /// A text that is looked for.
+#[cfg_attr(not(feature = "oauth"), expect(dead_code, reason = "only an authorization forgets secrets"))]
 pub(super) struct Pattern {
     text: Box<[u8]>,
     /// Per position, the length of the longest part before it that the text also begins with (Knuth, Morris, Pratt).
