@@ -412,7 +412,7 @@ fn step() -> impl Strategy<Value = Step> {
         Just(Fault::Crash),
     ];
     let errors = prop::sample::select(vec!["invalid_grant", "invalid_client", "server_error"]);
-    let tokens = prop::sample::select(vec![json!("hush"), json!("hush with blanks"), json!(7), json!("")]);
+    let tokens = prop::sample::select(vec![json!("~q7~"), json!("~q7~ with blanks"), json!(7), json!("")]);
     let tokens = (prop::sample::select(vec!["access_token", "refresh_token", "client_secret", "id_token"]), tokens);
     let others = tokens.prop_map(|(name, value)| Reply::With(json!({name: value})));
     let issuing = prop::sample::select(vec![Endpoint::Token, Endpoint::Refresh, Endpoint::Registration]);
