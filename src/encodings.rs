@@ -1,4 +1,5 @@
-//! The encodings in which a secret is looked for. JSON strings and percent-encoding are left to the caller.
+//! The encodings in which a secret is looked for, and the masks in place of secrets. JSON strings and percent-encoding are
+//! left to the caller.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -48,4 +49,25 @@ fn base64(alphabet: &GeneralPurpose, before: usize, text: &str) -> [String; 2] {
     let whole = bytes.len().saturating_mul(8) / 6;
     let part = |end: usize| encoded.get(first..end).unwrap_or_default().into();
     [part(whole), part(encoded.len())]
+}
+
+/// What a mask begins with.
+#[cfg(any(feature = "journal", all(feature = "oauth", feature = "serde")))]
+const MASK: &str = "secret";
+
+/// As long as the secret, so that limits on lengths have the same effect in a replay. That of a number is one.
+#[cfg(feature = "journal")]
+pub(crate) fn mask(secret: &str, number: u64) -> String {
+    let is_number = secret.bytes().all(|byte| byte.is_ascii_digit());
+    let (begin, fill) = if is_number { ("", "9") } else { (MASK, "x") };
+    let mut mask = alloc::format!("{begin}{number}");
+    mask.push_str(&fill.repeat(secret.len().saturating_sub(mask.len())));
+    mask
+}
+
+/// Whether a text is a mask, other than that of a number.
+#[cfg(all(feature = "oauth", feature = "serde"))]
+pub(crate) fn is_mask(text: &str) -> bool {
+    let number = text.strip_prefix(MASK).map(|rest| rest.trim_end_matches('x'));
+    number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
 }

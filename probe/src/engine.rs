@@ -25,8 +25,6 @@ pub(crate) struct Engine {
 pub(crate) enum Session {
     Pipe(Box<Recorder<Client<Lines>>>),
     Http(Box<Recorder<Client<Http>>>),
-    /// A client that authorizes itself, of which there is no journal.
-    OAuth(Box<Client<Http>>),
     /// The handles are in the order of the run's servers.
     Hub(Box<Hub>, Vec<SessionHandle>),
     /// A journal is replayed, which has the commands, too.
@@ -67,11 +65,21 @@ impl Engine {
         Self { session, now: Time::ZERO }
     }
 
-    /// For one server. The journal has no value of these headers.
-    pub(crate) fn one(options: Options, target: &Target, headers: &HeaderMap, limits: JournalLimits) -> Self {
+    /// For one server, which the client may authorize itself at. The journal has no value of these headers.
+    pub(crate) fn one(
+        options: Options,
+        target: &Target,
+        authorization: Option<Authorization>,
+        headers: &HeaderMap,
+        limits: JournalLimits,
+    ) -> Self {
         Self::new(match target {
             Target::Http { http, .. } => {
-                let mut session = Recorder::new((**http).clone(), options, seed(), limits);
+                let http = match authorization {
+                    Some(authorization) => (**http).clone().with_oauth(authorization),
+                    None => (**http).clone(),
+                };
+                let mut session = Recorder::new(http, options, seed(), limits);
                 for (name, secret) in secrets(headers) {
                     if let Err(why) = session.hide(secret)
                         && limits.entries > 0
@@ -87,19 +95,13 @@ impl Engine {
         })
     }
 
-    /// For one server over HTTP, which the client authorizes itself at.
-    pub(crate) fn authorizing(options: Options, http: Http, authorization: Authorization) -> Self {
-        let client = Client::new(http.with_oauth(authorization), options, seed());
-        Self::new(Session::OAuth(Box::new(client)))
-    }
-
     /// Gives an input to the authorization of a server. Returns whether it belongs to what is in progress.
     pub(crate) fn handle_oauth(&mut self, now: Time, at: usize, input: OAuthInput<'_>) -> bool {
         self.now = now;
         match &mut self.session {
-            Session::OAuth(client) => client.handle_oauth(now, input),
+            Session::Http(session) => session.apply(now, input.into()).is_ok(),
             Session::Hub(hub, handles) => handles.get(at).is_some_and(|handle| hub.handle_oauth(now, *handle, input)),
-            Session::Pipe(_) | Session::Http(_) | Session::Replayed => false,
+            Session::Pipe(_) | Session::Replayed => false,
         }
     }
 
@@ -107,7 +109,7 @@ impl Engine {
     pub(crate) const fn hub(&self) -> Option<&Hub> {
         match &self.session {
             Session::Hub(hub, _) => Some(hub),
-            Session::Pipe(_) | Session::Http(_) | Session::OAuth(_) | Session::Replayed => None,
+            Session::Pipe(_) | Session::Http(_) | Session::Replayed => None,
         }
     }
 
@@ -125,7 +127,7 @@ impl Engine {
         match &mut self.session {
             Session::Pipe(session) => (session.take(), session.dropped()),
             Session::Http(session) => (session.take(), session.dropped()),
-            Session::OAuth(_) | Session::Hub(..) | Session::Replayed => (String::new(), 0),
+            Session::Hub(..) | Session::Replayed => (String::new(), 0),
         }
     }
 
@@ -134,7 +136,7 @@ impl Engine {
         match &mut self.session {
             Session::Pipe(session) => session.end(),
             Session::Http(session) => session.end(),
-            Session::OAuth(_) | Session::Hub(..) | Session::Replayed => {}
+            Session::Hub(..) | Session::Replayed => {}
         }
     }
 
@@ -145,7 +147,6 @@ impl Engine {
         let applied = match &mut self.session {
             Session::Pipe(session) => session.apply(now, input),
             Session::Http(session) => session.apply(now, input),
-            Session::OAuth(session) => session.apply(now, input),
             #[allow(clippy::wildcard_enum_match_arm, reason = "all others are for one session")]
             Session::Hub(hub, handles) => {
                 let input = match input {
@@ -180,7 +181,7 @@ impl Engine {
                 let (name, arguments) = (step.target.as_str().into(), step.call_arguments().map(ToOwned::to_owned));
                 apply(hub, now, HubInput::Call { name, arguments, timeout: None, progress: true })
             }
-            Session::Pipe(_) | Session::Http(_) | Session::OAuth(_) | Session::Replayed => {
+            Session::Pipe(_) | Session::Http(_) | Session::Replayed => {
                 self.apply(now, 0, Input::Request(step.request()))
             }
         };
@@ -203,7 +204,6 @@ impl Engine {
                 Session::Replayed => return None,
                 Session::Pipe(session) => session.poll()?.seen(),
                 Session::Http(session) => session.poll()?.seen(),
-                Session::OAuth(session) => session.poll()?.seen(),
                 Session::Hub(hub, handles) => {
                     let action = hub.poll()?;
                     let Some((handle, action)) = of_hub(hub, action) else { continue };
@@ -225,7 +225,6 @@ impl Engine {
         match &self.session {
             Session::Pipe(session) => Some(session),
             Session::Http(session) => Some(session),
-            Session::OAuth(session) => Some(session),
             Session::Hub(hub, handles) => hub.session(*handles.get(at)?),
             Session::Replayed => None,
         }
@@ -235,7 +234,6 @@ impl Engine {
         match &self.session {
             Session::Pipe(session) => session.deadline(),
             Session::Http(session) => session.deadline(),
-            Session::OAuth(session) => session.deadline(),
             Session::Hub(hub, _) => hub.deadline(),
             Session::Replayed => None,
         }
@@ -245,7 +243,6 @@ impl Engine {
         match &self.session {
             Session::Pipe(session) => session.is_closed(),
             Session::Http(session) => session.is_closed(),
-            Session::OAuth(session) => session.is_closed(),
             Session::Hub(hub, _) => hub.is_closed(),
             Session::Replayed => true,
         }

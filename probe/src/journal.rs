@@ -4,7 +4,8 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use mcp_proto::journal::{Input, JournalBinding, JournalError, JournalLimits, Played, Player, Replay};
+use mcp_proto::binding::oauth::{OAuthAction, OAuthEvent};
+use mcp_proto::journal::{Input, JournalBinding, JournalError, JournalLimits, OAuthReport, Played, Player, Replay};
 use mcp_proto::{Client, Engine as Library, RequestId, Time};
 use serde_json::json;
 
@@ -110,6 +111,7 @@ struct Run<'a, B: JournalBinding> {
     requested: Option<Step>,
     calling: Option<(RequestId, Step, Time)>,
     closing: bool,
+    is_signing_out: bool,
     /// The last input was the time, and nothing was polled since.
     is_timeout: bool,
 }
@@ -119,7 +121,16 @@ impl<'a, B: JournalBinding<Action: Seen>> Run<'a, B> {
         let options = player.get().options();
         let peer = Peer::new((&*options.server).into(), place, Trace::new(options.limits.message, false));
         let engine = Engine::new(Session::Replayed);
-        Self { player, engine, peer, requested: None, calling: None, closing: false, is_timeout: false }
+        Self {
+            player,
+            engine,
+            peer,
+            requested: None,
+            calling: None,
+            closing: false,
+            is_signing_out: false,
+            is_timeout: false,
+        }
     }
 
     fn go(mut self, settings: &Settings) -> Result<(Ended, Option<JournalError>), Failed> {
@@ -183,10 +194,32 @@ impl<'a, B: JournalBinding<Action: Seen>> Run<'a, B> {
                         let reaction = self.handler(settings).event(event);
                         self.react(reaction);
                     }
+                    Some(EngineAction::OAuth(action)) => self.authorize(settings, action),
                     Some(_) | None => {}
                 }
             }
             Played::Idle | Played::End(_) | _ => self.is_timeout = false,
+        }
+    }
+
+    fn authorize(&mut self, settings: &Settings, action: OAuthAction) {
+        match action {
+            OAuthAction::Request(request) => self.peer.saw_request(&request),
+            OAuthAction::Event(OAuthEvent::Authorized(grant)) => self.peer.authorized(grant),
+            OAuthAction::Event(OAuthEvent::Failed(error)) if !self.is_signing_out => {
+                self.peer.record.authorization.get_or_insert_default().failed(&error);
+                if !self.peer.record.ready && !self.closing {
+                    self.peer.unauthorized(&error, settings.oauth.as_ref());
+                }
+            }
+            // The report has nothing of the others.
+            OAuthAction::Drop(_)
+            | OAuthAction::Browse(_)
+            | OAuthAction::Unbrowse
+            | OAuthAction::Store(_)
+            | OAuthAction::Sign(_)
+            | OAuthAction::Event(_)
+            | _ => {}
         }
     }
 
@@ -207,6 +240,7 @@ impl<'a, B: JournalBinding<Action: Seen>> Run<'a, B> {
                 }
                 self.closing = true;
             }
+            Input::OAuth(OAuthReport::SignOut) => self.is_signing_out = true,
             _ => {}
         }
     }

@@ -8,14 +8,14 @@ use std::thread;
 
 use http::header::CONTENT_TYPE;
 use mcp_proto::binding::oauth::{
-    AuthorizationUrl, OAuthAction, OAuthError, OAuthEvent, OAuthInput, OAuthRequest, Stage, StoreAction,
+    AuthorizationUrl, Grant, OAuthAction, OAuthError, OAuthEvent, OAuthInput, OAuthRequest, Stage, StoreAction,
 };
 use mcp_proto_tokio::{FileRecord, FileStore, Loopback, StoreResult};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 
 use crate::args::OAuthSettings;
-use crate::peer::Io;
+use crate::peer::{Io, Peer};
 use crate::report::FailureReport;
 use crate::run::Run;
 use crate::text::write_stderr;
@@ -185,9 +185,7 @@ impl Run<'_> {
         let _context = io.enter();
         match action {
             OAuthAction::Request(request) => {
-                if is_registration(&request) {
-                    peer.record.authorization.get_or_insert_default().registers();
-                }
+                peer.saw_request(&request);
                 peer.request_oauth(request);
             }
             OAuthAction::Drop(exchange) => peer.drop(Id::OAuth(exchange)),
@@ -207,10 +205,7 @@ impl Run<'_> {
     fn authorization_event(&mut self, at: usize, event: OAuthEvent) {
         let Some(peer) = self.peers.get_mut(at) else { return };
         match event {
-            OAuthEvent::Authorized(grant) => {
-                peer.trace.note(format!("authorized: {}", grant.kind.as_str()));
-                peer.record.authorization.get_or_insert_default().granted(grant);
-            }
+            OAuthEvent::Authorized(grant) => peer.authorized(grant),
             // A sign-out is no failure of the run.
             OAuthEvent::Failed(_) if self.is_signing_out => {}
             OAuthEvent::Failed(error) => {
@@ -239,19 +234,40 @@ impl Run<'_> {
     fn unauthorized(&mut self, at: usize, error: &OAuthError) {
         let is_hub = self.is_hub();
         let Some(peer) = self.peers.get_mut(at) else { return };
-        let kind = if error.stage == Stage::StepUp { "forbidden" } else { "unauthorized" };
-        let advice = text_report::authorization(error.stage, self.settings.oauth.as_ref());
-        let is_metadata = matches!(error.stage, Stage::ResourceMetadata | Stage::ServerMetadata);
-        let steps = if is_metadata { "; `probe auth URL` shows each step" } else { "" };
-        let message = format!("{error}. {advice}{steps}");
-        let text = format!("failed: {kind}: {message}");
-        peer.record.failure = Some(FailureReport { kind: kind.into(), message });
-        peer.is_authorizing = false;
+        let text = peer.unauthorized(error, self.settings.oauth.as_ref());
         if is_hub {
             self.announce(at, &text);
             self.proceed();
         } else {
             self.close();
         }
+    }
+}
+
+impl Peer {
+    /// A request of the authorization is sent.
+    pub(crate) fn saw_request(&mut self, request: &OAuthRequest) {
+        if is_registration(request) {
+            self.record.authorization.get_or_insert_default().registers();
+        }
+    }
+
+    /// There is a token.
+    pub(crate) fn authorized(&mut self, grant: Grant) {
+        self.trace.note(format!("authorized: {}", grant.kind.as_str()));
+        self.record.authorization.get_or_insert_default().granted(grant);
+    }
+
+    /// The server demands a token, and there is none. Returns what the user is told.
+    pub(crate) fn unauthorized(&mut self, error: &OAuthError, oauth: Option<&OAuthSettings>) -> String {
+        let kind = if error.stage == Stage::StepUp { "forbidden" } else { "unauthorized" };
+        let advice = text_report::authorization(error.stage, oauth);
+        let is_metadata = matches!(error.stage, Stage::ResourceMetadata | Stage::ServerMetadata);
+        let steps = if is_metadata { "; `probe auth URL` shows each step" } else { "" };
+        let message = format!("{error}. {advice}{steps}");
+        let text = format!("failed: {kind}: {message}");
+        self.record.failure = Some(FailureReport { kind: kind.into(), message });
+        self.is_authorizing = false;
+        text
     }
 }

@@ -67,15 +67,15 @@ pub(crate) fn run(
     // A secret that belongs to no server goes to none: the failure says what the server offers.
     let oauth = settings.oauth.as_ref().filter(|oauth| !oauth.lacks_issuer());
     let access = oauth.map(Access::new).transpose()?;
-    let engine = match (target, oauth, &access) {
-        (Target::Http { url, http, .. }, Some(oauth), Some(access)) => {
+    let authorization = match (target, oauth, &access) {
+        (Target::Http { url, .. }, Some(oauth), Some(access)) => {
             let options_of = oauth.options(&access.redirect_uri);
             let authorization = Authorization::new(url, options_of, entropy()?, Time::ZERO, unix_time());
-            let authorization = authorization.map_err(|wrong| format!("--oauth: {wrong}"))?;
-            Engine::authorizing(options.clone(), (**http).clone(), authorization)
+            Some(authorization.map_err(|wrong| format!("--oauth: {wrong}"))?)
         }
-        _ => Engine::one(options.clone(), target, &settings.headers, journal.limits()),
+        _ => None,
     };
+    let engine = Engine::one(options.clone(), target, authorization, &settings.headers, journal.limits());
     let mut run = Run::new(settings, interrupt, engine, journal, vec![peer], access);
     run.go();
     let Run { engine, mut peers, calls, .. } = run;

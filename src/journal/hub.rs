@@ -10,6 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use super::input::{Part, StreamKey, Subject};
+use super::secrets::Secrets;
 use super::{Input, Recordable, json};
 use crate::catalog::FingerprintKey;
 use crate::host::Saved;
@@ -68,7 +69,8 @@ pub enum HubInput {
     /// [`Hub::handle_timeout`].
     Timeout,
     /// An input of a session's transport, or a command of a session. [`Input::Open`], [`Input::Close`],
-    /// [`Input::Authorized`], [`Input::Timeout`] and [`Input::Message`] are refused: the hub has its own, or none.
+    /// [`Input::Authorized`], [`Input::Timeout`], [`Input::Message`] and `Input::OAuth` are refused: the hub has its own,
+    /// or none.
     Session {
         /// The session.
         session: SessionHandle,
@@ -199,6 +201,9 @@ impl Hub {
             Input::Open | Input::Close | Input::Authorized | Input::Timeout | Input::Message { .. } => {
                 return Err(HubApplyError::NotOfSession);
             }
+            // The journal of a hub has no authorizations.
+            #[cfg(feature = "oauth")]
+            Input::OAuth(_) => return Err(HubApplyError::NotOfSession),
         }
         Ok(HubAccepted::Done)
     }
@@ -224,7 +229,7 @@ impl Subject for Hub {
         input.is_command()
     }
 
-    fn part(input: &HubInput) -> Part {
+    fn part(&self, input: &HubInput) -> Part {
         if let HubInput::Session { session, input } = input { input.part(session.as_u64()) } else { Part::Other }
     }
 
@@ -246,7 +251,7 @@ impl Subject for Hub {
         None
     }
 
-    fn shown(&self, input: &HubInput, masks: &mut Masks) -> String {
+    fn shown(&self, input: &HubInput, masks: &mut Masks, _: &mut Secrets) -> String {
         match input {
             HubInput::Configure(configuration) => {
                 json(&HubInput::Configure(masks.configuration(self.configuration(), configuration)))

@@ -10,6 +10,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::hub::Masks;
+#[cfg(feature = "oauth")]
+use super::oauth::OAuthReport;
+use super::secrets::Secrets;
 use super::{BindingForm, json};
 #[cfg(feature = "http")]
 use crate::Http;
@@ -167,6 +170,11 @@ pub enum Input {
         #[serde(serialize_with = "head::shown")]
         why: Box<str>,
     },
+    /// `handle_oauth` of a client over HTTP. It is serialized with its secrets; a [`Recorder`](super::Recorder) has masks
+    /// in their place.
+    #[cfg(feature = "oauth")]
+    #[serde(rename = "oauth")]
+    OAuth(OAuthReport),
 }
 
 /// The role of an input.
@@ -177,6 +185,8 @@ enum Role {
     /// The end of a connection or an exchange.
     End(u64),
     Other,
+    #[cfg(feature = "oauth")]
+    OAuth(Part),
 }
 
 impl Input {
@@ -211,6 +221,10 @@ impl Input {
             Self::End { exchange } | Self::Failure { exchange, .. } => Role::End(exchange.as_u64()),
             #[cfg(feature = "http")]
             Self::Head { .. } => Role::Other,
+            #[cfg(feature = "oauth")]
+            Self::OAuth(OAuthReport::Redirect(_)) => Role::Command,
+            #[cfg(feature = "oauth")]
+            Self::OAuth(report) => Role::OAuth(report.part()),
         }
     }
 
@@ -220,6 +234,8 @@ impl Input {
             Role::Chunk(stream) => Part::Chunk((session, stream)),
             Role::End(stream) => Part::End((session, stream)),
             Role::Command | Role::Other => Part::Other,
+            #[cfg(feature = "oauth")]
+            Role::OAuth(part) => part,
         }
     }
 
@@ -231,6 +247,10 @@ impl Input {
         #[cfg(feature = "http")]
         if let Self::Body { bytes, .. } = self {
             return Some(bytes);
+        }
+        #[cfg(feature = "oauth")]
+        if let Self::OAuth(OAuthReport::Body { chunk, .. }) = self {
+            return Some(chunk);
         }
         None
     }
@@ -303,32 +323,40 @@ pub enum ApplyError {
         /// The client's binding: `messages`, `lines` or `http`.
         binding: Cow<'static, str>,
     },
+    /// The client has no authorization.
+    #[cfg(feature = "oauth")]
+    #[error("the client has no authorization")]
+    NoAuthorization,
+    /// The redirect is not the answer to the URL of the sign-in that is in progress.
+    #[cfg(feature = "oauth")]
+    #[error("the redirect is not the answer to the URL of the sign-in that is in progress")]
+    OtherRedirect,
 }
 
 /// The serialized form of a response's head, without its secrets.
 #[cfg(feature = "http")]
-mod head {
-    pub(super) mod status {
+pub(super) mod head {
+    pub(in crate::journal) mod status {
         use http::StatusCode;
         use serde::de::Error;
         use serde::{Deserialize, Deserializer, Serializer};
 
         #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-        pub(in super::super) fn serialize<S: Serializer>(
+        pub(in crate::journal) fn serialize<S: Serializer>(
             status: &StatusCode,
             serializer: S,
         ) -> Result<S::Ok, S::Error> {
             serializer.serialize_u16(status.as_u16())
         }
 
-        pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
+        pub(in crate::journal) fn deserialize<'de, D: Deserializer<'de>>(
             deserializer: D,
         ) -> Result<StatusCode, D::Error> {
             StatusCode::from_u16(u16::deserialize(deserializer)?).map_err(D::Error::custom)
         }
     }
 
-    pub(super) mod headers {
+    pub(in crate::journal) mod headers {
         use alloc::string::String;
         use alloc::vec::Vec;
         use http::{HeaderMap, HeaderName, HeaderValue};
@@ -338,7 +366,7 @@ mod head {
         use crate::binding::http::response_value;
         use crate::form::Bytes;
 
-        pub(in super::super) fn serialize<S: Serializer>(
+        pub(in crate::journal) fn serialize<S: Serializer>(
             headers: &HeaderMap,
             serializer: S,
         ) -> Result<S::Ok, S::Error> {
@@ -347,7 +375,9 @@ mod head {
             )
         }
 
-        pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<HeaderMap, D::Error> {
+        pub(in crate::journal) fn deserialize<'de, D: Deserializer<'de>>(
+            deserializer: D,
+        ) -> Result<HeaderMap, D::Error> {
             let mut headers = HeaderMap::new();
             for (name, value) in Vec::<(String, Bytes)>::deserialize(deserializer)? {
                 let name = HeaderName::from_bytes(name.as_bytes()).map_err(D::Error::custom)?;
@@ -359,7 +389,7 @@ mod head {
     }
 
     /// A message of an HTTP client, in which addresses have no secrets.
-    pub(super) fn shown<S: serde::Serializer>(why: &str, serializer: S) -> Result<S::Ok, S::Error> {
+    pub(in crate::journal) fn shown<S: serde::Serializer>(why: &str, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&crate::text::shown_in(why))
     }
 }
@@ -368,10 +398,13 @@ mod head {
 pub(super) type StreamKey = (u64, u64);
 
 /// What an input is to the bytes from a server.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub enum Part {
     /// The next bytes of a stream.
     Chunk(StreamKey),
+    /// The next bytes of a stream that is read as a whole, and may have secrets that are not known before.
+    #[cfg(feature = "oauth")]
+    Whole(StreamKey),
     /// The end of a stream.
     End(StreamKey),
     /// Something else.
@@ -411,6 +444,8 @@ impl<B: JournalBinding> Client<B> {
             Input::Head { .. } | Input::Body { .. } | Input::End { .. } | Input::Failure { .. } => {
                 return B::handle(self, now, &input).map(|()| None);
             }
+            #[cfg(feature = "oauth")]
+            Input::OAuth(_) => return B::handle(self, now, &input).map(|()| None),
         }
         Ok(None)
     }
@@ -424,9 +459,46 @@ pub trait Format: Binding {
     /// The binding, as a header names it.
     fn form(&self) -> BindingForm<'static>;
 
-    /// The number of the exchange that nothing is reported of after this action.
-    fn abandoned(_: &Self::Action) -> Option<u64> {
+    /// Its authorization, as a header has it.
+    fn authorization(&self, _: &mut Secrets) -> Option<Box<RawValue>> {
         None
+    }
+
+    /// The exchange that nothing is reported of after this action.
+    fn abandoned(_: &Self::Action) -> Option<StreamKey> {
+        None
+    }
+
+    /// The secrets that its authorization has drawn, each with its mask.
+    fn drawn(_: &Client<Self>) -> Vec<(String, &'static str)>
+    where
+        Self: Sized,
+    {
+        Vec::new()
+    }
+
+    /// What an input is to the bytes from a server.
+    fn part(_: &Client<Self>, input: &Input) -> Part
+    where
+        Self: Sized,
+    {
+        input.part(0)
+    }
+
+    /// An input as it is recorded.
+    fn shown(_: &Client<Self>, input: &Input, _: &mut Secrets) -> String
+    where
+        Self: Sized,
+    {
+        json(input)
+    }
+
+    /// An action as it is recorded.
+    fn shown_action(action: &Self::Action, _: &mut Secrets) -> String
+    where
+        Self::Action: Serialize,
+    {
+        json(action)
     }
 
     /// Gives an input from a transport to a client.
@@ -482,8 +554,39 @@ impl Format for Http {
         BindingForm::Http { url: self.redacted_url().into() }
     }
 
-    fn abandoned(action: &HttpAction) -> Option<u64> {
-        if let HttpAction::Drop(exchange) = action { Some(exchange.as_u64()) } else { None }
+    fn abandoned(action: &HttpAction) -> Option<StreamKey> {
+        match action {
+            HttpAction::Drop(exchange) => Some((0, exchange.as_u64())),
+            #[cfg(feature = "oauth")]
+            HttpAction::OAuth(action) => super::oauth::abandoned(action),
+            HttpAction::Request(_) | HttpAction::Event(_) => None,
+        }
+    }
+
+    #[cfg(feature = "oauth")]
+    fn authorization(&self, secrets: &mut Secrets) -> Option<Box<RawValue>> {
+        self.oauth().and_then(|authorization| super::oauth::header(authorization, secrets))
+    }
+
+    #[cfg(feature = "oauth")]
+    fn drawn(client: &Client<Self>) -> Vec<(String, &'static str)> {
+        let drawn = client.binding.oauth().into_iter().flat_map(|authorization| authorization.drawn());
+        drawn.map(|(secret, mask)| (secret.expose().into(), mask)).collect()
+    }
+
+    #[cfg(feature = "oauth")]
+    fn part(client: &Client<Self>, input: &Input) -> Part {
+        super::oauth::part(client.binding.oauth(), input)
+    }
+
+    #[cfg(feature = "oauth")]
+    fn shown(client: &Client<Self>, input: &Input, secrets: &mut Secrets) -> String {
+        super::oauth::shown(client.binding.oauth(), input, secrets)
+    }
+
+    #[cfg(feature = "oauth")]
+    fn shown_action(action: &HttpAction, secrets: &mut Secrets) -> String {
+        if let HttpAction::OAuth(action) = action { super::oauth::action(action, secrets) } else { json(action) }
     }
 
     fn handle(client: &mut Client<Self>, now: Time, input: &Input) -> Result<(), ApplyError> {
@@ -495,11 +598,30 @@ impl Format for Http {
             client.handle_end(now, *exchange);
         } else if let Input::Failure { exchange, broken, why } = input {
             client.handle_failure(now, *exchange, *broken, why);
+        } else if let Some(handled) = handle_oauth(client, now, input) {
+            return handled;
         } else {
             return Err(ApplyError::OtherBinding { binding: "http".into() });
         }
         Ok(())
     }
+}
+
+#[cfg(feature = "oauth")]
+fn handle_oauth(client: &mut Client<Http>, now: Time, input: &Input) -> Option<Result<(), ApplyError>> {
+    let Input::OAuth(report) = input else { return None };
+    let is_ours = client.handle_oauth(now, report.as_input());
+    let is_redirect = matches!(report, OAuthReport::Redirect(_)) && client.binding.oauth().is_some();
+    Some(match is_ours {
+        true => Ok(()),
+        false if is_redirect => Err(ApplyError::OtherRedirect),
+        false => Err(ApplyError::NoAuthorization),
+    })
+}
+
+#[cfg(all(feature = "http", not(feature = "oauth")))]
+const fn handle_oauth(_: &mut Client<Http>, _: Time, _: &Input) -> Option<Result<(), ApplyError>> {
+    None
 }
 
 /// What can be recorded: a [`Client`] over any binding, and a [`Hub`](crate::host::hub::Hub). It is implemented in this
@@ -527,7 +649,7 @@ pub trait Subject {
     fn is_command(input: &Self::Input) -> bool;
 
     /// What an input is to the bytes from a server.
-    fn part(input: &Self::Input) -> Part;
+    fn part(&self, input: &Self::Input) -> Part;
 
     /// The bytes of a chunk.
     fn bytes(input: &mut Self::Input) -> Option<&mut Box<[u8]>>;
@@ -536,7 +658,17 @@ pub trait Subject {
     fn abandoned(action: &Self::Action) -> Option<StreamKey>;
 
     /// An input as it is recorded.
-    fn shown(&self, input: &Self::Input, masks: &mut Masks) -> String;
+    fn shown(&self, input: &Self::Input, masks: &mut Masks, secrets: &mut Secrets) -> String;
+
+    /// An action as it is recorded.
+    fn shown_action(action: &Self::Action, _: &mut Secrets) -> String {
+        json(action)
+    }
+
+    /// The secrets that an authorization has drawn, each with its mask.
+    fn drawn(&self) -> Vec<(String, &'static str)> {
+        Vec::new()
+    }
 }
 
 impl<B: JournalBinding> Recordable for Client<B> {}
@@ -559,8 +691,8 @@ impl<B: JournalBinding> Subject for Client<B> {
         input.is_command()
     }
 
-    fn part(input: &Input) -> Part {
-        input.part(0)
+    fn part(&self, input: &Input) -> Part {
+        B::part(self, input)
     }
 
     fn bytes(input: &mut Input) -> Option<&mut Box<[u8]>> {
@@ -568,10 +700,18 @@ impl<B: JournalBinding> Subject for Client<B> {
     }
 
     fn abandoned(action: &B::Action) -> Option<StreamKey> {
-        B::abandoned(action).map(|exchange| (0, exchange))
+        B::abandoned(action)
     }
 
-    fn shown(&self, input: &Input, _: &mut Masks) -> String {
-        json(input)
+    fn shown(&self, input: &Input, _: &mut Masks, secrets: &mut Secrets) -> String {
+        B::shown(self, input, secrets)
+    }
+
+    fn shown_action(action: &B::Action, secrets: &mut Secrets) -> String {
+        B::shown_action(action, secrets)
+    }
+
+    fn drawn(&self) -> Vec<(String, &'static str)> {
+        B::drawn(self)
     }
 }

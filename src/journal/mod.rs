@@ -26,7 +26,7 @@
 //!
 //! # Format
 //! The first line is the header: `journal` (the version of the format), `crate` (the version of this crate), `binding`
-//! (`hub` for a hub), `options`, `seed`. Each further line has `at`, the microseconds since the embedder's epoch, and one of
+//! (`hub` for a hub), `options`, `seed`, and `authorization` for a client that has one. Each further line has `at`, the microseconds since the embedder's epoch, and one of
 //!
 //! - `in`: an [`Input`] or [`HubInput`];
 //! - `result`: the result of the command in the line before;
@@ -43,18 +43,25 @@
 //! are, the arguments and results of tools among them: a journal is as confidential as these. Secrets that the embedder
 //! names with [`Recorder::hide`] are in no line.
 //!
+//! Nor are those of an authorization: masks stand for tokens, codes and secrets, and `redacted` for what is derived from
+//! them. [The guide](crate::guide::recording#a-client-that-authorizes-itself) says what is recorded of it.
+//!
 //! In the configuration of a hub, masks such as `redacted-3` stand for the values of `env`, `headers` and `auth`, and for
 //! user information and query of addresses. Equal values have equal masks, so a replay finds the same differences between
 //! configurations. Commands and arguments of programs are recorded as they are.
 
 mod hub;
 mod input;
+#[cfg(feature = "oauth")]
+mod oauth;
 mod recorder;
 mod replay;
 mod secrets;
 
 pub use hub::{HubAccepted, HubApplyError, HubInput};
 pub use input::{ApplyError, Input, JournalBinding, Recordable, TransportEvent};
+#[cfg(feature = "oauth")]
+pub use oauth::OAuthReport;
 pub use recorder::Recorder;
 #[cfg(feature = "testkit")]
 pub(crate) use replay::{Content, Kind, Line as JournalLine, Reader, parsed};
@@ -110,6 +117,9 @@ pub enum JournalError {
     /// The header names a binding that this build does not have.
     #[error("the journal is of a client over HTTP, for which mcp-proto needs the feature `http`")]
     NoHttp,
+    /// The client of the journal has an authorization, which this build does not have.
+    #[error("the client of the journal authorizes itself, for which mcp-proto needs the feature `oauth`")]
+    NoOAuth,
     /// The journal is of a hub, where one of a client is needed.
     #[error("the journal is of a hub, not of a client")]
     OfHub,
@@ -179,6 +189,9 @@ struct Header<'a, O> {
     binding: BindingForm<'a>,
     options: O,
     seed: u64,
+    /// The authorization of a client over HTTP, before its first input.
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    authorization: Option<&'a RawValue>,
     /// It follows when the line is closed.
     #[serde(default, rename = "sum", skip_serializing)]
     _sum: Option<Cow<'a, str>>,

@@ -7,6 +7,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::Deref;
 use serde::Serialize;
+use serde_json::value::RawValue;
 
 use super::hub::Masks;
 use super::input::{Part, StreamKey, Subject};
@@ -35,28 +36,30 @@ pub struct Recorder<R: Recordable> {
 }
 
 impl<B: JournalBinding> Recorder<Client<B>> {
-    /// Creates a client with [`Client::new`], and begins its journal.
+    /// Creates a client with [`Client::new`], and begins its journal. If it has an authorization, that was given no input
+    /// before: the journal begins with its options.
     pub fn new(binding: B, options: impl Into<Arc<Options>>, seed: u64, limits: JournalLimits) -> Self {
-        let options = options.into();
-        let header = header(binding.form(), &*options, seed);
-        Self::begin(Client::new(binding, options, seed), header, limits)
+        let (options, mut secrets) = (options.into(), Secrets::default());
+        let authorization = binding.authorization(&mut secrets);
+        let header = header(binding.form(), &*options, seed, authorization.as_deref());
+        Self::begin(Client::new(binding, options, seed), header, secrets, limits)
     }
 }
 
 impl Recorder<Hub> {
     /// Creates a hub with [`Hub::new`], and begins its journal.
     pub fn of_hub(options: HubOptions, seed: u64, limits: JournalLimits) -> Self {
-        let header = header(BindingForm::Hub, &options, seed);
-        Self::begin(Hub::new(options, seed), header, limits)
+        let header = header(BindingForm::Hub, &options, seed, None);
+        Self::begin(Hub::new(options, seed), header, Secrets::default(), limits)
     }
 }
 
 impl<R: Recordable> Recorder<R> {
-    fn begin(subject: R, header: String, limits: JournalLimits) -> Self {
+    fn begin(subject: R, header: String, secrets: Secrets, limits: JournalLimits) -> Self {
         Self {
             subject,
             masks: Masks::default(),
-            secrets: Secrets::default(),
+            secrets,
             held: Held::default(),
             tape: Tape::new(header, limits),
             now: Time::ZERO,
@@ -97,8 +100,9 @@ impl<R: Recordable> Recorder<R> {
         }
         let is_command = R::is_command(&input);
         let result = self.subject.give(now, input);
+        self.update_secrets();
         if is_command {
-            self.record("result", || command_result(&result));
+            self.record("result", |_| command_result(&result));
         }
         self.idle = false;
         result
@@ -108,11 +112,15 @@ impl<R: Recordable> Recorder<R> {
     #[must_use = "the action has to be executed"]
     pub fn poll(&mut self) -> Option<R::Action> {
         let action = self.subject.next();
+        self.update_secrets();
         if action.is_some() || !self.idle {
-            self.record("out", || json(&action));
+            self.record("out", |secrets| match &action {
+                Some(action) => R::shown_action(action, secrets),
+                None => "null".into(),
+            });
         }
         if let Some(stream) = action.as_ref().and_then(R::abandoned) {
-            self.held.settle(&self.secrets, stream);
+            self.held.settle(&mut self.secrets, stream);
             self.flush();
         }
         self.idle = action.is_none();
@@ -129,7 +137,7 @@ impl<R: Recordable> Recorder<R> {
     /// Ends the journal: what follows is not recorded.
     pub fn end(&mut self) {
         self.tape.begin(&self.secrets);
-        self.held.settle_all(&self.secrets);
+        self.held.settle_all(&mut self.secrets);
         self.flush();
         self.tape.end(self.now, End::Finished);
     }
@@ -146,25 +154,42 @@ impl<R: Recordable> Recorder<R> {
     }
 
     fn record_input(&mut self, input: &R::Input) {
-        let secrets = &self.secrets;
-        match R::part(input) {
-            Part::Chunk(stream) if !secrets.is_empty() => self.held.chunk(secrets, self.now, stream, input.clone()),
-            Part::End(stream) => {
-                self.held.settle(secrets, stream);
-                self.held.line(line(secrets, self.now, "in", self.subject.shown(input, &mut self.masks)));
+        match self.subject.part(input) {
+            Part::Chunk(stream) if !self.secrets.is_empty() => {
+                self.held.chunk(&self.secrets, self.now, stream, input.clone());
+                return self.flush();
             }
-            Part::Chunk(_) | Part::Other => {
-                self.held.line(line(secrets, self.now, "in", self.subject.shown(input, &mut self.masks)));
+            #[cfg(feature = "oauth")]
+            Part::Whole(stream) => {
+                self.held.whole(self.now, stream, input.clone());
+                return self.flush();
             }
+            Part::End(stream) => self.held.settle(&mut self.secrets, stream),
+            Part::Chunk(_) | Part::Other => {}
         }
+        let shown = self.subject.shown(input, &mut self.masks, &mut self.secrets);
+        self.held.line(line(&self.secrets, self.now, "in", shown));
         self.flush();
     }
 
-    fn record(&mut self, name: &str, value: impl FnOnce() -> String) {
+    fn record(&mut self, name: &str, value: impl FnOnce(&mut Secrets) -> String) {
         self.tape.begin(&self.secrets);
         if !self.tape.drops(1) {
-            self.held.line(line(&self.secrets, self.now, name, value()));
+            let value = value(&mut self.secrets);
+            self.held.line(line(&self.secrets, self.now, name, value));
             self.flush();
+        }
+    }
+
+    /// An authorization may have other secrets now.
+    fn update_secrets(&mut self) {
+        #[cfg(feature = "oauth")]
+        {
+            let drawn = self.subject.drawn();
+            if self.secrets.is_outdated(&drawn) {
+                self.held.settle_scanned(&self.secrets);
+            }
+            self.secrets.set_drawn(&drawn);
         }
     }
 
@@ -191,9 +216,9 @@ impl<R: Recordable> Deref for Recorder<R> {
 }
 
 /// The first line, an object.
-fn header(binding: BindingForm<'_>, options: &impl Serialize, seed: u64) -> String {
+fn header(binding: BindingForm<'_>, options: &impl Serialize, seed: u64, authorization: Option<&RawValue>) -> String {
     let version = env!("CARGO_PKG_VERSION").into();
-    json(&Header { journal: FORMAT, version, binding, options, seed, _sum: None })
+    json(&Header { journal: FORMAT, version, binding, options, seed, authorization, _sum: None })
 }
 
 /// The newest entries, from the first chunk on that may end with the beginning of a secret.
@@ -217,10 +242,19 @@ enum Entry<I> {
 
 #[derive(Debug)]
 struct Stream {
+    /// It is read as a whole.
+    #[cfg_attr(not(feature = "oauth"), expect(dead_code, reason = "only responses to an authorization are"))]
+    is_whole: bool,
     scanner: Scanner,
     found: Vec<Found>,
     /// The numbers of its entries.
     chunks: Vec<u64>,
+}
+
+impl Stream {
+    fn new(is_whole: bool) -> Self {
+        Self { is_whole, scanner: Scanner::new(), found: Vec::new(), chunks: Vec::new() }
+    }
 }
 
 impl<R: Subject> Default for Held<R> {
@@ -247,8 +281,7 @@ impl<R: Subject> Held<R> {
 
     /// Adds a chunk of a stream.
     fn chunk(&mut self, secrets: &Secrets, at: Time, key: StreamKey, mut input: R::Input) {
-        let new = || Stream { scanner: Scanner::new(), found: Vec::new(), chunks: Vec::new() };
-        let stream = self.streams.entry(key).or_insert_with(new);
+        let stream = self.streams.entry(key).or_insert_with(|| Stream::new(false));
         let base = stream.scanner.length();
         if let Some(bytes) = R::bytes(&mut input) {
             secrets.read(&mut stream.scanner, bytes, &mut stream.found);
@@ -258,12 +291,50 @@ impl<R: Subject> Held<R> {
         let is_settled = secrets.is_settled(&stream.scanner);
         self.entries.push_back(Entry::Chunk { at, base, input });
         if is_settled {
-            self.settle(secrets, key);
+            self.write_chunks(secrets, key);
         }
     }
 
+    /// Adds a chunk of a stream that is read as a whole.
+    #[cfg(feature = "oauth")]
+    fn whole(&mut self, at: Time, key: StreamKey, mut input: R::Input) {
+        let stream = self.streams.entry(key).or_insert_with(|| Stream::new(true));
+        stream.chunks.push(self.first.saturating_add(self.entries.len() as u64));
+        self.bytes = self.bytes.saturating_add(R::bytes(&mut input).map_or(0, |bytes| bytes.len()));
+        self.entries.push_back(Entry::Chunk { at, base: 0, input });
+    }
+
+    /// A stream ended.
+    fn settle(&mut self, secrets: &mut Secrets, key: StreamKey) {
+        #[cfg(feature = "oauth")]
+        if let Some(Stream { is_whole: true, chunks, .. }) = self.streams.get(&key) {
+            let places = chunks.iter().filter_map(|number| usize::try_from(number.checked_sub(self.first)?).ok());
+            let places: Vec<usize> = places.collect();
+            let chunk = |place: &usize| match self.entries.get(*place) {
+                Some(Entry::Chunk { input, .. }) => {
+                    R::bytes(&mut input.clone()).map_or_else(Vec::new, |it| it.to_vec())
+                }
+                Some(Entry::Line(_)) | None => Vec::new(),
+            };
+            let bodies: Vec<Vec<u8>> = places.iter().map(chunk).collect();
+            let mut masked = &*super::oauth::response(&bodies.concat(), secrets);
+            for (at, (place, body)) in places.iter().zip(&bodies).enumerate() {
+                let length = if at.saturating_add(1) == places.len() { masked.len() } else { body.len() };
+                let (part, rest) = masked.split_at_checked(length).unwrap_or((masked, &[]));
+                masked = rest;
+                if let Some(Entry::Chunk { input, .. }) = self.entries.get_mut(*place)
+                    && let Some(bytes) = R::bytes(input)
+                {
+                    self.bytes = self.bytes.saturating_sub(bytes.len()).saturating_add(part.len());
+                    *bytes = part.into();
+                }
+            }
+        }
+        self.write_chunks(secrets, key);
+    }
+
     /// The chunks of a stream become lines: nothing follows that belongs to a secret in them.
-    fn settle(&mut self, secrets: &Secrets, key: StreamKey) {
+    fn write_chunks(&mut self, secrets: &Secrets, key: StreamKey) {
         let Some(Stream { found, chunks, .. }) = self.streams.remove(&key) else { return };
         let found = merged(found);
         for number in chunks {
@@ -281,9 +352,18 @@ impl<R: Subject> Held<R> {
     }
 
     /// All streams ended.
-    fn settle_all(&mut self, secrets: &Secrets) {
+    fn settle_all(&mut self, secrets: &mut Secrets) {
         while let Some(key) = self.streams.keys().next().copied() {
             self.settle(secrets, key);
+        }
+    }
+
+    /// Other secrets are looked for from now on.
+    #[cfg(feature = "oauth")]
+    fn settle_scanned(&mut self, secrets: &Secrets) {
+        let scanned = self.streams.iter().filter(|(_, stream)| !stream.is_whole).map(|(key, _)| *key);
+        for key in scanned.collect::<Vec<_>>() {
+            self.write_chunks(secrets, key);
         }
     }
 

@@ -54,7 +54,9 @@ impl<'a> Replay<'a> {
     /// [`JournalError::NotAJournal`], [`JournalError::Format`], [`JournalError::NoHttp`], [`JournalError::Limit`],
     /// [`JournalError::Changed`] and [`JournalError::CutOff`], for the first line.
     pub fn new(journal: &'a [u8], limits: JournalLimits) -> Result<Self, JournalError> {
-        let (Header { binding, options, seed, .. }, lines) = Reader::new(journal, limits)?;
+        let (Header { binding, options, seed, authorization, .. }, lines) = Reader::new(journal, limits)?;
+        #[cfg(not(feature = "http"))]
+        let _ = authorization;
         let client = || options_of::<Options>(options);
         Ok(match binding {
             BindingForm::Messages => {
@@ -64,6 +66,7 @@ impl<'a> Replay<'a> {
             #[cfg(feature = "http")]
             BindingForm::Http { url } => {
                 let http = Http::new(&url).map_err(|why| not_a_journal(&why))?;
+                let http = authorized(http, authorization)?;
                 Self::Http(Box::new(Player::new(Client::new(http, client()?, seed), lines)))
             }
             #[cfg(not(feature = "http"))]
@@ -204,6 +207,20 @@ impl<'a, R: Recordable> Player<'a, R> {
             }
         }
     }
+}
+
+/// A binding with the authorization of a header.
+#[cfg(feature = "oauth")]
+fn authorized(http: Http, authorization: Option<&RawValue>) -> Result<Http, JournalError> {
+    Ok(match authorization {
+        Some(header) => http.with_oauth(super::oauth::replayed(header).map_err(|why| not_a_journal(&why))?),
+        None => http,
+    })
+}
+
+#[cfg(all(feature = "http", not(feature = "oauth")))]
+fn authorized(http: Http, authorization: Option<&RawValue>) -> Result<Http, JournalError> {
+    if authorization.is_none() { Ok(http) } else { Err(JournalError::NoOAuth) }
 }
 
 fn options_of<'a, T: Deserialize<'a>>(options: &'a RawValue) -> Result<T, JournalError> {

@@ -1,19 +1,18 @@
-//! The secrets that an embedder names, and the search for them in bytes that come in parts, also within JSON strings and
-//! percent-encoding.
+//! The secrets that an embedder names, those of an authorization, and the search for them in bytes that come in parts, also
+//! within JSON strings and percent-encoding.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
-use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 use core::fmt::{self, Debug, Formatter};
 
-use crate::encodings::encodings;
+use crate::encodings::{encodings, mask};
 
-/// The numbers of masks have two digits.
-const FIRST: usize = 10;
-const MOST: usize = 90;
+/// The numbers of masks of named secrets have two digits.
+const FIRST: u64 = 10;
+const MOST: u64 = 90;
 const SHORTEST: usize = 8;
 const LONGEST: usize = 16 << 10;
 
@@ -39,12 +38,44 @@ pub enum SecretError {
     TooMany,
 }
 
+/// Secrets of an authorization that are kept, the ones that were used last, beside those of its options. It uses no more
+/// at a time.
+#[cfg(feature = "oauth")]
+const LEARNED: usize = 32;
+
 /// Secrets, each with its mask. Its `Debug` shows none.
 #[derive(Default)]
-pub(super) struct Secrets {
-    known: Vec<Box<str>>,
+pub struct Secrets {
+    known: Vec<Known>,
     /// Each secret in each encoding.
     patterns: Vec<Pattern>,
+    /// How many secrets have a number.
+    named: u64,
+    #[cfg(feature = "oauth")]
+    learned: u64,
+    last: u64,
+}
+
+#[cfg_attr(not(feature = "oauth"), expect(dead_code, reason = "only an authorization forgets secrets"))]
+struct Known {
+    text: Box<str>,
+    mask: Box<str>,
+    kind: Kind,
+    /// Its number among all that were ever known.
+    id: u64,
+}
+
+/// Why a secret is known.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// The embedder named it, or its options have it.
+    Lasting,
+    /// An authorization was given it. The last one is the one that was used last.
+    #[cfg(feature = "oauth")]
+    Learned,
+    /// An authorization draws it from entropy, or signed it.
+    #[cfg(feature = "oauth")]
+    Drawn,
 }
 
 impl Debug for Secrets {
@@ -62,37 +93,113 @@ impl Secrets {
         if length > LONGEST {
             return Err(SecretError::TooLong { length });
         }
-        if self.known.iter().any(|known| **known == *secret) {
+        if let Some(known) = self.known.iter_mut().find(|known| *known.text == *secret) {
+            known.kind = Kind::Lasting;
             return Ok(());
         }
-        if self.known.len() >= MOST {
+        if self.named >= MOST {
             return Err(SecretError::TooMany);
         }
-        let mask = mask(secret, self.known.len().saturating_add(FIRST));
-        self.known.push(secret.into());
-        for (text, mask) in encodings(secret, &mask) {
-            self.patterns.push(Pattern::new(text.as_bytes(), mask.as_bytes()));
-        }
+        let mask = mask(secret, self.named.saturating_add(FIRST));
+        self.named = self.named.saturating_add(1);
+        self.push(secret, &mask, Kind::Lasting);
         Ok(())
     }
 
+    /// Adds a secret, which is looked for if it has room for its mask; of a long one, the beginning is.
+    fn push(&mut self, secret: &str, mask: &str, kind: Kind) {
+        self.last = self.last.saturating_add(1);
+        let id = self.last;
+        self.known.push(Known { text: secret.into(), mask: mask.into(), kind, id });
+        if secret.len() >= mask.len() {
+            let end = (0..=secret.len().min(LONGEST)).rev().find(|at| secret.is_char_boundary(*at)).unwrap_or_default();
+            let (secret, mask) = (secret.get(..end).unwrap_or(secret), mask.get(..end).unwrap_or(mask));
+            for (text, mask) in encodings(secret, mask) {
+                self.patterns.push(Pattern::new(text.as_bytes(), mask.as_bytes(), id));
+            }
+        }
+    }
+
+    /// The mask of a secret that the authorization was given.
+    #[cfg(feature = "oauth")]
+    pub(super) fn learn(&mut self, secret: &str, is_lasting: bool) -> String {
+        if let Some(mask) = self.mask_of(secret) {
+            return mask;
+        }
+        self.learned = self.learned.saturating_add(1);
+        let mask = mask(secret, FIRST.saturating_add(MOST).saturating_add(self.learned));
+        let kind = if is_lasting { Kind::Lasting } else { Kind::Learned };
+        self.push(secret, &mask, kind);
+        mask
+    }
+
+    /// The mask of a secret that was named or learned, and is used now.
+    #[cfg(feature = "oauth")]
+    pub(super) fn mask_of(&mut self, secret: &str) -> Option<String> {
+        let is_it = |known: &Known| known.kind != Kind::Drawn && *known.text == *secret;
+        let at = self.known.iter().position(is_it)?;
+        let known = self.known.remove(at);
+        let mask = known.mask.clone().into_string();
+        self.known.push(known);
+        Some(mask)
+    }
+
+    /// Whether secrets that are known are not used any more, given those that an authorization draws.
+    #[cfg(feature = "oauth")]
+    pub(super) fn is_outdated(&self, drawn: &[(String, &'static str)]) -> bool {
+        let is_over = |it: &Known| it.kind == Kind::Drawn && drawn.iter().all(|(text, _)| **text != *it.text);
+        let learned = self.known.iter().filter(|it| it.kind == Kind::Learned).count();
+        learned > LEARNED || self.known.iter().any(is_over)
+    }
+
+    /// Forgets secrets that are not used any more, and knows those that the authorization draws, each with its mask. One
+    /// that it does not use any more gets another mask: a replay draws no other.
+    #[cfg(feature = "oauth")]
+    pub(super) fn set_drawn(&mut self, drawn: &[(String, &'static str)]) {
+        let mut learned = self.known.iter().filter(|it| it.kind == Kind::Learned).count();
+        let (patterns, mut former) = (&mut self.patterns, Vec::new());
+        self.known.retain(|it| {
+            let is_kept = match it.kind {
+                Kind::Lasting => true,
+                Kind::Learned => learned <= LEARNED,
+                Kind::Drawn => drawn.iter().any(|(text, _)| **text == *it.text),
+            };
+            if !is_kept {
+                learned = learned.saturating_sub(usize::from(it.kind == Kind::Learned));
+                patterns.retain(|pattern| pattern.of != it.id);
+                former.extend((it.kind == Kind::Drawn).then(|| it.text.clone()));
+            }
+            is_kept
+        });
+        for secret in former {
+            self.learn(&secret, false);
+        }
+        for (text, mask) in drawn {
+            if self.known.iter().all(|known| *known.text != **text) {
+                self.push(text, mask, Kind::Drawn);
+            }
+        }
+    }
+
     pub(super) const fn is_empty(&self) -> bool {
-        self.known.is_empty()
+        self.patterns.is_empty()
     }
 
     /// A value of a line, with masks in place of secrets.
     pub(super) fn hide(&self, text: String) -> String {
+        // Masks are ASCII, and a secret begins and ends with whole characters.
+        String::from_utf8(self.hide_bytes(text.into_bytes()))
+            .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+    }
+
+    /// Bytes with masks in place of secrets.
+    pub(super) fn hide_bytes(&self, bytes: Vec<u8>) -> Vec<u8> {
         if self.is_empty() {
-            return text;
+            return bytes;
         }
         let (mut scanner, mut found) = (Scanner::new(), Vec::new());
-        scanner.read(&self.patterns, text.as_bytes(), &mut found);
-        if found.is_empty() {
-            return text;
-        }
-        let hidden = self.masked(0, text.as_bytes(), &merged(found));
-        // Masks are ASCII, and a secret begins and ends with whole characters.
-        String::from_utf8(hidden).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+        scanner.read(&self.patterns, &bytes, &mut found);
+        if found.is_empty() { bytes } else { self.masked(0, &bytes, &merged(found)) }
     }
 
     pub(super) fn read(&self, scanner: &mut Scanner, bytes: &[u8], found: &mut Vec<Found>) {
@@ -144,25 +251,19 @@ pub(super) fn merged(mut found: Vec<Found>) -> Vec<Found> {
     merged
 }
 
-/// As long as the secret, so that limits on lengths have the same effect in a replay. That of a number is one.
-fn mask(secret: &str, number: usize) -> String {
-    let is_number = secret.bytes().all(|byte| byte.is_ascii_digit());
-    let (begin, fill) = if is_number { ("", "9") } else { ("secret", "x") };
-    let mut mask = format!("{begin}{number}");
-    mask.push_str(&fill.repeat(secret.len().saturating_sub(mask.len())));
-    mask
-}
-
 /// How many levels of JSON strings are read. A message has up to three, and a line of a journal may have it as a string.
 const LEVELS: usize = 5;
 
 /// A text that is looked for.
+#[cfg_attr(not(feature = "oauth"), expect(dead_code, reason = "only an authorization forgets secrets"))]
 pub(super) struct Pattern {
     text: Box<[u8]>,
     /// Per position, the length of the longest part before it that the text also begins with (Knuth, Morris, Pratt).
     fallback: Box<[usize]>,
     /// What replaces it: not longer than the text.
     pub(super) mask: Box<[u8]>,
+    /// The number of the secret.
+    of: u64,
 }
 
 /// Where a pattern was found, in bytes since the scanner began.
@@ -205,7 +306,7 @@ struct Unit {
 }
 
 impl Pattern {
-    pub(super) fn new(text: &[u8], mask: &[u8]) -> Self {
+    fn new(text: &[u8], mask: &[u8], of: u64) -> Self {
         let mut fallback = alloc::vec![0];
         let mut length = 0;
         for byte in text.iter().skip(1) {
@@ -215,7 +316,7 @@ impl Pattern {
             length = length.saturating_add(usize::from(text.get(length) == Some(byte)));
             fallback.push(length);
         }
-        Self { text: text.into(), fallback: fallback.into(), mask: mask.into() }
+        Self { text: text.into(), fallback: fallback.into(), mask: mask.into(), of }
     }
 
     /// How much of the text is matched after a byte.

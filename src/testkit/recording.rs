@@ -324,6 +324,15 @@ fn action(line: usize, recorded: &RawValue, is_http: bool) -> Result<Sent, Journ
     if is_http {
         use crate::binding::http::HttpAction;
 
+        #[derive(serde::Deserialize)]
+        struct Kind<'a> {
+            #[serde(borrow, rename = "type")]
+            kind: std::borrow::Cow<'a, str>,
+        }
+        // What an authorization does is not for the server.
+        if parsed::<Option<Kind<'_>>>(line, recorded)?.is_some_and(|action| action.kind == "oauth") {
+            return Ok(Sent::None);
+        }
         let action: Option<HttpAction> = parsed(line, recorded)?;
         return Ok(if let Some(HttpAction::Request(request)) = action { Sent::Exchange(request) } else { Sent::None });
     }

@@ -30,7 +30,7 @@ fn suffix(server: &str, separator: u8, tool: &str, rest: &[u8]) -> String {
 }
 
 /// Tools of the server `colludes` whose names begin alike, and whose digits are equal in every attempt.
-pub fn colliding(doublings: usize) -> Vec<String> {
+pub(crate) fn colliding(doublings: usize) -> Vec<String> {
     let kept = "t".repeat(63);
     let before = ["colludes".as_bytes(), &[0xFF], kept.as_bytes()].concat();
     let length = before.len() + 16 * doublings;

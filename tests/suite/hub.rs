@@ -10,7 +10,7 @@ use mcp_proto::catalog::FingerprintKey;
 use mcp_proto::host::config::{Configuration, Document, Entry};
 use mcp_proto::host::hub::ServerState as State;
 use mcp_proto::host::hub::{Breaker, CallError, HubCommandError, HubEvent, HubOptions};
-use mcp_proto::host::names::{Names, Renamed, Target};
+use mcp_proto::host::names::{Renamed, Target};
 use mcp_proto::host::toolset::{Suspicion, Why};
 use mcp_proto::host::{Saved, Utility};
 use mcp_proto::protocol::Family;

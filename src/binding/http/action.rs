@@ -19,9 +19,10 @@ pub enum HttpAction {
     Drop(ExchangeId),
     /// An event for the embedder.
     Event(Event),
-    /// Do something for the authorization of the client. It is not serialized: a journal has no tokens.
+    /// Do something for the authorization of the client. Serialized, it has masks in place of secrets, and cannot be
+    /// deserialized.
     #[cfg(feature = "oauth")]
-    #[cfg_attr(feature = "serde", serde(skip))]
+    #[cfg_attr(feature = "serde", serde(rename = "oauth", skip_deserializing))]
     OAuth(crate::binding::oauth::OAuthAction),
 }
 

@@ -30,8 +30,8 @@ use crate::form::Bytes;
 const REDACTED: &str = "redacted";
 
 #[cfg(feature = "journal")]
-/// The response headers without secrets, beside `Location`.
-const OPEN: [HeaderName; 12] = [
+/// The response headers without secrets, beside `Location`. A nonce for proofs is useless without their key.
+const OPEN: [HeaderName; 13] = [
     ALLOW,
     CACHE_CONTROL,
     CONNECTION,
@@ -39,6 +39,7 @@ const OPEN: [HeaderName; 12] = [
     CONTENT_LENGTH,
     CONTENT_TYPE,
     DATE,
+    HeaderName::from_static("dpop-nonce"),
     RETRY_AFTER,
     SERVER,
     TRANSFER_ENCODING,

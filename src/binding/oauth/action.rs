@@ -181,6 +181,7 @@ impl fmt::Debug for StoredRecord {
 
 /// What came of [`StoreAction::Save`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "journal", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 pub enum SaveOutcome {
     /// The record was replaced.
     Stored,
@@ -206,6 +207,7 @@ pub struct SignRequest {
 
 /// A key of the embedder's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 pub enum SignKey {
     /// The one that the client is registered with. It signs assertions (RFC 7523, section 2.2).
     Client,
@@ -243,6 +245,11 @@ impl SignId {
 
 /// An event.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize),
+    serde(tag = "type", content = "value", rename_all = "snake_case")
+)]
 #[non_exhaustive]
 pub enum OAuthEvent {
     /// There is a token. The requests that were refused are sent again with it.
@@ -262,6 +269,7 @@ pub enum OAuthEvent {
 
 /// What was granted.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Grant {
     /// The token.
@@ -271,6 +279,7 @@ pub struct Grant {
     /// The authorization server.
     pub issuer: Box<str>,
     /// The resource that the token is for.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "super::masked::serialize_url"))]
     pub resource: Box<str>,
     /// How the client was registered.
     pub registration: RegistrationKind,
@@ -280,6 +289,7 @@ pub struct Grant {
 
 /// How a token was obtained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum GrantKind {
     /// A user authorized.
@@ -309,6 +319,7 @@ impl GrantKind {
 
 /// How the client was registered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum RegistrationKind {
     /// The embedder configured it.
@@ -446,6 +457,7 @@ impl fmt::Debug for OAuthInput<'_> {
 /// Why an attempt failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("authorization failed at {stage}: {reason}")]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct OAuthError {
     /// The stage that failed.
@@ -479,6 +491,7 @@ impl From<Denied> for OAuthError {
 
 /// The stage of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Stage {
     /// Protected-resource metadata.

@@ -167,6 +167,19 @@ impl Attempt {
         self.run.as_mut()?.exchange.as_mut().filter(|exchange| exchange.id == id)
     }
 
+    /// Whether the body of this exchange is read; `Some(true)` for metadata, which has no secrets.
+    #[cfg(feature = "journal")]
+    pub(super) fn reads(&self, id: OAuthExchangeId) -> Option<bool> {
+        let run = self.run.as_ref().filter(|run| run.exchange.as_ref().is_some_and(|exchange| exchange.id == id))?;
+        Some(!matches!(run.phase, Phase::Obtaining(_)))
+    }
+
+    /// What follows the metadata, if the attempt is there.
+    #[cfg(feature = "journal")]
+    pub(super) fn obtaining(&self) -> Option<&Obtaining> {
+        self.run.as_ref().and_then(|run| if let Phase::Obtaining(it) = &run.phase { Some(&**it) } else { None })
+    }
+
     pub(super) fn deadline(&self) -> Option<Time> {
         let run = self.run.as_ref()?;
         Time::earliest([run.exchange.as_ref().map(|exchange| exchange.deadline), run.phase.deadline()])

@@ -20,6 +20,8 @@ use super::action::{
 use super::attempt::{Attempt, End, Hint, Task};
 use super::core::{Core, Read, Signing, WallClock};
 use super::credentials::{Answer, Credentials, LONGEST_SCOPES, Need, Revocation, Signal, union};
+#[cfg(feature = "journal")]
+use super::masked::{self, Mask};
 use super::options::{Flow, OAuthConfigError, OAuthOptions};
 use super::place::{LONGEST, Place};
 use super::proof::{self, Credential, Presented, Proofs, Proved, nonce_in, proof_input, signed};
@@ -32,6 +34,16 @@ use crate::machine::oauth_credentials::{Input, State};
 
 /// Bytes of a redirect.
 const LONGEST_REDIRECT: usize = 64 << 10;
+
+/// An authorization before its first input, as a journal has it.
+#[cfg(feature = "journal")]
+#[derive(Debug, serde::Serialize, serde::Deserialize)]
+pub(crate) struct Fresh {
+    server: Box<str>,
+    options: OAuthOptions,
+    jitter: [u8; 32],
+    clock: WallClock,
+}
 
 /// A refusal for lack of authorization.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,19 +118,78 @@ impl Authorization {
         let server = Self::checked(server, &options)?;
         let entropy = Entropy::new(entropy);
         entropy.check()?;
+        Ok(Self::at(server, options, entropy, WallClock::new(now, unix)))
+    }
+
+    fn at(server: Place, options: OAuthOptions, entropy: Entropy, clock: WallClock) -> Self {
         let mut credentials = Credentials::default();
         if options.stored {
             credentials.set_stored();
         }
-        Ok(Self {
-            core: Core::new(options, server, entropy, now, unix),
+        Self {
+            core: Core::new(options, server, entropy, clock),
             attempt: Attempt::default(),
             credentials,
             revocation: Revocation::default(),
             proofs: Proofs::default(),
             is_replaced: false,
             step_ups: StepUps::default(),
-        })
+        }
+    }
+
+    /// What a journal has of it, with masks in place of the secrets of its options.
+    #[cfg(feature = "journal")]
+    pub(crate) fn fresh(&self, mask: Mask<'_>) -> Fresh {
+        let Core { options, server, entropy, clock, .. } = &self.core;
+        Fresh {
+            server: masked::url(server.text()).into(),
+            options: options.clone().with_secrets(mask),
+            jitter: entropy.jitter(),
+            clock: *clock,
+        }
+    }
+
+    /// That of a journal.
+    ///
+    /// # Errors
+    /// [`OAuthConfigError`].
+    #[cfg(feature = "journal")]
+    pub(crate) fn replayed(fresh: Fresh) -> Result<Self, OAuthConfigError> {
+        let Fresh { server, options, jitter, clock } = fresh;
+        #[cfg_attr(not(feature = "sign"), expect(unused_mut, reason = "there are no keys"))]
+        let mut checked = options.clone();
+        #[cfg(feature = "sign")]
+        {
+            // It is not the key that the tokens are bound to.
+            checked.dpop_key = None;
+        }
+        let server = Self::checked(&server, &checked)?;
+        Ok(Self::at(server, options, Entropy::replayed(jitter), clock))
+    }
+
+    /// Whether the body of this exchange is read; `Some(true)` for metadata, which has no secrets.
+    #[cfg(feature = "journal")]
+    pub(crate) fn reads(&self, exchange: OAuthExchangeId) -> Option<bool> {
+        self.attempt.reads(exchange)
+    }
+
+    /// The secrets that are drawn from entropy, each with its mask in a journal; and what was signed, which is hidden.
+    #[cfg(feature = "journal")]
+    pub(crate) fn drawn(&self) -> impl Iterator<Item = (&Secret, &'static str)> {
+        self.attempt.obtaining().into_iter().flat_map(|it| it.drawn())
+    }
+
+    /// A redirect with masks; empty if it is not the answer to the URL that was shown.
+    #[cfg(feature = "journal")]
+    pub(crate) fn masked_redirect(&self, redirect: &str, mask: Mask<'_>) -> alloc::string::String {
+        let own = self.attempt.obtaining().filter(|_| redirect.len() <= LONGEST_REDIRECT);
+        own.and_then(|it| it.own_query(redirect)).map_or_else(Default::default, |query| masked::redirect(query, mask))
+    }
+
+    /// A record of the store with masks.
+    #[cfg(feature = "journal")]
+    pub(crate) fn masked_record(&self, record: &[u8], mask: Mask<'_>) -> Vec<u8> {
+        masked::loaded(record, self.core.server.text(), mask)
     }
 
     /// The next action; `None` if there is none until the next input. With a store, the first one loads the record.

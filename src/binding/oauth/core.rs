@@ -41,6 +41,7 @@ pub(super) struct Core {
 
 /// The wall clock, as the embedder reported it last.
 #[derive(Clone, Copy, Debug)]
+#[cfg_attr(feature = "journal", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) struct WallClock {
     at: Time,
     /// The time since the Unix epoch then.
@@ -78,7 +79,7 @@ pub(super) struct Exchange {
 }
 
 impl Core {
-    pub(super) fn new(options: OAuthOptions, server: Place, entropy: Entropy, now: Time, unix: Duration) -> Self {
+    pub(super) fn new(options: OAuthOptions, server: Place, entropy: Entropy, clock: WallClock) -> Self {
         let zone = match server.zone() {
             Zone::Public if options.private_network => Zone::Private,
             zone @ (Zone::Public | Zone::Private | Zone::Loopback) => zone,
@@ -88,8 +89,8 @@ impl Core {
             server,
             zone,
             entropy,
-            now,
-            clock: WallClock::new(now, unix),
+            now: clock.at,
+            clock,
             nonces: Nonces::default(),
             is_browser_shared: false,
             first_issuer: None,

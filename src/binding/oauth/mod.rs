@@ -38,6 +38,8 @@ mod attempt;
 mod authorization;
 mod core;
 mod credentials;
+#[cfg(feature = "serde")]
+mod masked;
 mod metadata;
 mod options;
 mod place;
@@ -66,6 +68,8 @@ pub use sign::{NoKey, SigningKey};
 pub(crate) use self::core::WallClock;
 pub(crate) use action::Denied;
 pub(crate) use authorization::BrowserUse;
+#[cfg(feature = "journal")]
+pub(crate) use masked::{action as masked_action, response as masked_response};
 pub(crate) use place::{port_of, with_port};
 pub(crate) use proof::{Credential, Presented, Proved};
 pub(crate) use secret::Entropy;

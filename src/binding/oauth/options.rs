@@ -12,6 +12,7 @@ use super::sign::SigningKey;
 
 /// How an [`Authorization`](super::Authorization) behaves.
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "journal", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct OAuthOptions {
     /// How a token is obtained. [`Flow::User`].
@@ -163,6 +164,22 @@ impl OAuthOptions {
         self.registered.iter().filter_map(|client| client.secret.as_ref()).chain(first).chain(second)
     }
 
+    /// The options with other secrets, for a journal.
+    #[cfg(feature = "journal")]
+    pub(super) fn with_secrets(mut self, mask: super::masked::Mask<'_>) -> Self {
+        let mut change = |secret: &mut Secret| *secret = Secret::new(mask(secret.expose()));
+        self.registered.iter_mut().filter_map(|client| client.secret.as_mut()).for_each(&mut change);
+        match &mut self.flow {
+            Flow::User | Flow::ClientCredentials => {}
+            Flow::JwtBearer(assertion) => change(assertion),
+            Flow::Enterprise(provider) => {
+                change(&mut provider.id_token);
+                provider.client_secret.iter_mut().for_each(&mut change);
+            }
+        }
+        self
+    }
+
     /// The authorization server that knows a client, if it is named.
     pub(super) fn issuer_of<'a>(&'a self, client: &'a RegisteredClient) -> Option<&'a str> {
         client.issuer.as_deref().or(self.tolerance.issuer.as_deref())
@@ -211,6 +228,11 @@ fn is_redirect(uri: &str) -> bool {
 
 /// How a token is obtained.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "journal",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(tag = "type", content = "value", rename_all = "snake_case")
+)]
 #[non_exhaustive]
 pub enum Flow {
     /// A user authorizes in a browser (authorization code with PKCE).
@@ -227,6 +249,7 @@ pub enum Flow {
 
 /// The identity provider of an enterprise, and the user's identity.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "journal", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct IdentityProvider {
     /// Its token endpoint.
@@ -248,6 +271,7 @@ impl IdentityProvider {
 
 /// A client that was registered in advance.
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "journal", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct RegisteredClient {
     /// The authorization server that knows it. `None`: [`OAuthTolerance::issuer`]. Where that is `None`, too, it is the
@@ -303,6 +327,11 @@ impl Flow {
 
 /// How a client authenticates at the token endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "journal",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(tag = "type", content = "value", rename_all = "snake_case")
+)]
 #[non_exhaustive]
 pub enum ClientAuth {
     /// Not at all.
@@ -337,6 +366,7 @@ impl ClientAuth {
 
 /// Deviations that are tolerated, and those that are not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "journal", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct OAuthTolerance {
     /// The authorization server to use, of those that the server names, or if it names none. `None`: the first that has
@@ -373,6 +403,7 @@ impl OAuthTolerance {
 
 /// The scopes that a refresh requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "journal", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum RefreshScopes {
     /// None, so that they stay.
@@ -386,6 +417,7 @@ pub enum RefreshScopes {
 
 /// Time limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "journal", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct OAuthTimeouts {
     /// For a response. 30 s.
@@ -412,6 +444,7 @@ impl Default for OAuthTimeouts {
 
 /// Limits on what is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "journal", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct OAuthLimits {
     /// Bytes of a response, and of a stored record. 1 MiB.

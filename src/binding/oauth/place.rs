@@ -198,6 +198,7 @@ impl fmt::Debug for Place {
 
 /// The addresses that a request may reach. Only the embedder resolves names, so only it can check them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Reach {
     /// No private, loopback or link-local address.

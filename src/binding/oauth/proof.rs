@@ -27,6 +27,7 @@ const LONGEST_NONCE: usize = 1 << 10;
 
 /// The public part of a key on the curve P-256, which tokens are bound to.
 #[derive(Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "journal", derive(serde::Serialize, serde::Deserialize))]
 pub struct PublicKey {
     x: [u8; 32],
     y: [u8; 32],

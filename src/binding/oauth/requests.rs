@@ -18,10 +18,14 @@ use super::core::{Core, Exchange, Signing};
 use super::credentials::{
     ClientRecord, LONGEST_SCOPES, LONGEST_TOKEN, Need, Record, is_token, narrowed, parse, strings, text, union,
 };
+#[cfg(feature = "journal")]
+use super::masked::WORD;
 use super::metadata::{Metadata, Server};
 use super::options::{ClientAuth, Flow, RefreshScopes, RegisteredClient};
 use super::place::{LONGEST, Place, Zone, is_native, with_port_of};
 use super::proof::{self, proof_input, signed, signing_input};
+#[cfg(feature = "journal")]
+use super::secret::HIDDEN;
 use super::secret::{Hider, challenge_of};
 use crate::Time;
 use crate::jsonrpc::{Json, Object, string};
@@ -344,6 +348,26 @@ impl Obtaining {
         held.chain(first).chain(second).chain(client).chain(&self.used)
     }
 
+    /// The secrets that are drawn from entropy, each with its mask in a journal; and what was signed, which is hidden.
+    #[cfg(feature = "journal")]
+    pub(super) fn drawn(&self) -> impl Iterator<Item = (&Secret, &'static str)> {
+        let (first, second) = match (&self.grant, &self.step) {
+            (Granted::Code { verifier, .. }, _) => (Some(verifier), None),
+            (_, Step::User { word, verifier, .. }) => (Some(verifier), Some(word)),
+            (Granted::Nothing | Granted::Assertion(_), _) => (None, None),
+        };
+        let words = first.into_iter().chain(second).map(|word| (word, WORD));
+        words.chain(self.used.iter().map(|signed| (signed, HIDDEN)))
+    }
+
+    /// The query of a redirect, if it is the answer to the URL that was shown.
+    pub(super) fn own_query<'a>(&self, redirect: &'a str) -> Option<&'a str> {
+        let Step::User { word, .. } = &self.step else { return None };
+        let query = query_of(redirect);
+        param(query, "state").ok().flatten().filter(|state| word.is(state))?;
+        Some(query)
+    }
+
     /// Whether tokens are bound to a key: the embedder has one, and the servers support it.
     fn is_bound(&self, core: &Core) -> bool {
         core.options.dpop.is_some() && (self.metadata.resource.requires_proofs || self.metadata.server.takes_proofs)
@@ -619,9 +643,7 @@ impl Obtaining {
 
     /// The user's browser was redirected. Returns what follows, if the redirect belongs to this attempt.
     pub(super) fn redirected(&self, core: &Core, redirect: &str) -> Option<Next> {
-        let Step::User { word, .. } = &self.step else { return None };
-        let query = query_of(redirect);
-        param(query, "state").ok().flatten().filter(|state| word.is(state))?;
+        let query = self.own_query(redirect)?;
         let server = &self.metadata.server;
         let iss = match param(query, "iss") {
             Ok(None) => Iss::Missing,
@@ -947,10 +969,10 @@ fn granted(status: StatusCode, body: &[u8], limit: usize) -> Result<Secret, NotI
 ///
 /// `kind` is the type of token that was asked for.
 fn issued(status: StatusCode, body: &[u8], limit: usize, kind: &str) -> Result<Issued, NotIssued> {
-    let answer = match (parse(body, limit), core::str::from_utf8(body)) {
+    let answer = match (parse(body, limit), as_form(body)) {
         (Some(json), _) => Answer::Json(json),
-        (None, Ok(form)) if form.contains('=') && !form.trim_start().starts_with(['<', '{', '[']) => Answer::Form(form),
-        (None, _) => return Err(no_answer(status)),
+        (None, Some(form)) => Answer::Form(form),
+        (None, None) => return Err(no_answer(status)),
     };
     if let Some(error) = answer.text("error").filter(|error| !error.is_empty()) {
         return Err(refused(status, &error, answer.text("error_description").as_deref()));
@@ -973,6 +995,12 @@ fn issued(status: StatusCode, body: &[u8], limit: usize, kind: &str) -> Result<I
         refresh_token: refresh_token.map(|it| Secret::new(it.into_string())),
         scopes: answer.text("scope").filter(|scopes| scopes.len() <= LONGEST_SCOPES),
     })
+}
+
+/// A response that is no JSON, if it may be a form.
+pub(super) fn as_form(body: &[u8]) -> Option<&str> {
+    let is_form = |form: &&str| form.contains('=') && !form.trim_start().starts_with(['<', '{', '[']);
+    core::str::from_utf8(body).ok().filter(is_form)
 }
 
 fn no_answer(status: StatusCode) -> NotIssued {
@@ -1088,7 +1116,7 @@ pub(super) fn names_in(form: &str) -> impl Iterator<Item = Zeroizing<String>> {
     form.split('&').filter_map(|pair| decode(pair.split('=').next().unwrap_or_default()))
 }
 
-fn decode(text: &str) -> Option<Zeroizing<String>> {
+pub(super) fn decode(text: &str) -> Option<Zeroizing<String>> {
     let mut out = Zeroizing::new(Vec::with_capacity(text.len()));
     let mut bytes = text.bytes();
     while let Some(byte) = bytes.next() {

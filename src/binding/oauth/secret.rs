@@ -20,7 +20,7 @@ use crate::encodings::encodings;
 /// A shorter secret could be any word.
 const SHORTEST: usize = 6;
 
-const HIDDEN: &str = "[hidden]";
+pub(super) const HIDDEN: &str = "[hidden]";
 
 /// A secret: a token, a client secret, a code. Its `Debug` shows nothing, comparisons take constant time, and its own memory
 /// is overwritten when it is dropped. Copies that are needed on the way are not: what a response or a record was read
@@ -64,13 +64,39 @@ impl fmt::Debug for Secret {
 pub(crate) struct Entropy {
     seed: Zeroizing<[u8; 32]>,
     drawn: u64,
+    /// What jitter is drawn from. It is no secret, and tells nothing of the seed.
+    jitter: [u8; 32],
+    jitters: u64,
+    /// It is that of a journal, which draws no secrets.
+    #[cfg(feature = "journal")]
+    is_replayed: bool,
 }
 
 impl Entropy {
     pub(crate) fn new(mut seed: [u8; 32]) -> Self {
         let kept = Zeroizing::new(seed);
         seed.zeroize();
-        Self { seed: kept, drawn: 0 }
+        let jitter = Sha256::new().chain_update(*kept).chain_update(b"jitter").finalize().into();
+        Self {
+            seed: kept,
+            drawn: 0,
+            jitter,
+            jitters: 0,
+            #[cfg(feature = "journal")]
+            is_replayed: false,
+        }
+    }
+
+    /// That of a journal: with the same jitter, and masks in place of secrets.
+    #[cfg(feature = "journal")]
+    pub(super) fn replayed(jitter: [u8; 32]) -> Self {
+        Self { jitter, is_replayed: true, ..Self::new([0; 32]) }
+    }
+
+    /// What jitter is drawn from.
+    #[cfg(feature = "journal")]
+    pub(super) const fn jitter(&self) -> [u8; 32] {
+        self.jitter
     }
 
     /// Whether nobody can guess it, as far as that can be seen.
@@ -91,12 +117,18 @@ impl Entropy {
 
     /// 256 bits as 43 characters that need no escapes: a `state`, a `code_verifier` (RFC 7636, section 4.1), a `jti`.
     pub(super) fn word(&mut self) -> Secret {
+        #[cfg(feature = "journal")]
+        if self.is_replayed {
+            return Secret::new(super::masked::WORD);
+        }
         Secret::new(URL_SAFE_NO_PAD.encode(*self.draw()))
     }
 
     /// A number below 256, for jitter.
     pub(super) fn byte(&mut self) -> u8 {
-        self.draw().first().copied().unwrap_or_default()
+        self.jitters = self.jitters.saturating_add(1);
+        let hash = Sha256::new().chain_update(self.jitter).chain_update(self.jitters.to_be_bytes()).finalize();
+        hash.first().copied().unwrap_or_default()
     }
 }
 

@@ -69,14 +69,14 @@ pub(in crate::client) fn on_late(core: &mut Core, result: &RawValue) {
         Content::Complete | Content::Input | Content::Invalid => None,
     };
     // A late status of a task that is followed is no reason to cancel it.
-    if let Some(id) = id.filter(|id| id.len() <= LONGEST_ID && core.requests.with_task(id).is_none()) {
+    if let Some(id) = id.filter(|id| (1..=LONGEST_ID).contains(&id.len()) && core.requests.with_task(id).is_none()) {
         core.cancel_task(&id);
     }
 }
 
 /// The server runs the call as a task.
 pub(super) fn on_created(core: &mut Core, id: u64, json: Json<'_>) -> Signals {
-    let task = json.member("taskId").and_then(Json::as_string);
+    let task = json.member("taskId").and_then(Json::as_string).filter(|id| !id.is_empty());
     let why = match &task {
         None => Some("the server created a task without an id"),
         Some(task) if task.len() > LONGEST_ID => Some("the server created a task with an id of over 1,024 bytes"),

@@ -505,8 +505,9 @@ fn recorded(port: Port, input: Arrival<'_>, takes_messages: bool) -> Option<jour
         (Port::Exchange(_, exchange), Arrival::Failure(broken, why)) => {
             journal::Input::Failure { exchange, broken, why: why.into() }
         }
-        // A journal has no inputs of an authorization.
-        #[cfg(feature = "http")]
+        #[cfg(feature = "oauth")]
+        (port, input) => oauth_input(port, input)?.into(),
+        #[cfg(all(feature = "http", not(feature = "oauth")))]
         _ => return None,
     })
 }

@@ -1,5 +1,6 @@
 """Runs probe with a real authorization server in front of a real MCP server: run.py PROBE MODULES."""
 
+import base64
 import json
 import os
 import pathlib
@@ -37,6 +38,17 @@ class Bench:
         pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         return subprocess.Popen(command, env=environment, text=True, **pipes)
 
+    def check_journal(self, journal, report):
+        """The journal has no secret, and replays in another process to the same report."""
+        text = journal.read_text()
+        encoded = [form for word in self.seen()["secrets"] for form in forms(word)]
+        self.check("the journal has no secret", [form for form in encoded if form in text], [])
+        known = "grant_type=" in text and "secret0xxx" in text
+        ran = subprocess.run([self.probe, "--json", "--replay", str(journal)], capture_output=True, text=True)
+        again = json.loads(ran.stdout) if ran.stdout else ran.stderr
+        self.check("the journal replays", (known, ran.returncode, again and again.get("authorization")), (True, 0, report["authorization"]))
+        self.outputs.append(text)
+
     def end(self, process):
         out, err = process.communicate(timeout=60)
         # The URL for the user has no secret that is of use after the sign-in.
@@ -61,6 +73,16 @@ class Bench:
         self.server.stdin.close()
         self.server.wait(timeout=20)
         sys.exit(self.failed)
+
+
+def forms(word):
+    """A secret as it is, in hexadecimal digits, and in base64 at each offset."""
+    found = [word, word.encode().hex()]
+    for before in range(3):
+        data = bytes(before) + word.encode()
+        for encode in (base64.b64encode, base64.urlsafe_b64encode):
+            found.append(encode(data).decode()[-(-before * 8 // 6) : len(data) * 8 // 6])
+    return found
 
 
 def told(report, *members):
@@ -93,7 +115,9 @@ def main(probe, modules):
     # The client is registered for this port.
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = ["--oauth-port", str(free.getsockname()[1])]
-    report, status = bench.run(*stored, *port)
+    journal = pathlib.Path(folder.name) / "journal"
+    report, status = bench.run(*stored, *port, "--journal", str(journal))
+    bench.check_journal(journal, report)
     bench.check("a user who signs in", told(report, "registration", "grants", "error"), ("dynamic", ["authorization_code"], None))
     bench.check("issuer and resource", told(report, "issuer", "resource"), (bench.issuer, bench.resource))
     bench.check("the call", (report["outcome"], report["calls"][0]["outcome"], status), ("ready", "result", 0))
@@ -105,7 +129,8 @@ def main(probe, modules):
     bench.check("a stored token", told(report, "registration", "grants"), ("stored", []))
 
     bench.expire()
-    report, _ = bench.run(*stored)
+    report, _ = bench.run(*stored, "--journal", str(journal))
+    bench.check_journal(journal, report)
     refreshed = told(report, "registration", "grants", "error")
     bench.check("an expired token is refreshed", refreshed, ("stored", ["refresh_token"], None))
     second = json.loads(file.read_text())
@@ -138,7 +163,8 @@ def main(probe, modules):
     bench.check("revoked credentials, and another port", told(report, "registration", "grants"), ("dynamic", ["authorization_code"]))
 
     kept = file.read_text()
-    report, status = bench.run(*stored, "--sign-out")
+    report, status = bench.run(*stored, "--sign-out", "--journal", str(journal))
+    bench.check_journal(journal, report)
     bench.check("a client that signs out at the end", (report["outcome"], status), ("ready", 0))
     bench.check("the store has no record", json.loads(file.read_text()), {})
     bench.check("the authorization server revoked both tokens", bench.seen()["revocations"], ["refresh_token", "access_token"])

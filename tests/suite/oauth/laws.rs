@@ -54,6 +54,8 @@ enum Edit {
     Name(Vec<usize>),
     /// That at one place, or at all places of one server.
     Places(usize, Change),
+    /// Both: it names this authorization server alone, whose places all change.
+    Only(usize, Change),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -129,6 +131,7 @@ fn edit() -> impl Strategy<Value = Edit> {
     prop_oneof![
         1 => prop::collection::vec(0..SERVERS.len() - 1, 0..3).prop_map(Edit::Name),
         2 => (0..places().len(), changes()).prop_map(|(places, change)| Edit::Places(places, change)),
+        3 => (0..SERVERS.len() - 1, changes()).prop_map(|(server, change)| Edit::Only(server, change)),
     ]
 }
 
@@ -294,12 +297,19 @@ impl Past {
 
     fn edit(&mut self, site: &mut Site, edit: Edit) {
         match edit {
-            Edit::Name(servers) => {
-                self.named = servers.into_iter().map(|at| SERVERS[at]).collect();
-                change(site, &self.named, 0, Change::Honest);
-            }
+            Edit::Name(servers) => self.name(site, servers),
             Edit::Places(at, how) => change(site, &self.named, at, how),
+            Edit::Only(server, how) => {
+                self.name(site, vec![server]);
+                // The places of the resource come before those of the servers.
+                change(site, &self.named, 1 + server, how);
+            }
         }
+    }
+
+    fn name(&mut self, site: &mut Site, servers: Vec<usize>) {
+        self.named = servers.into_iter().map(|at| SERVERS[at]).collect();
+        change(site, &self.named, 0, Change::Honest);
     }
 
     fn complete(&mut self, rig: &mut Rig) {

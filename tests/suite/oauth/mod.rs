@@ -15,6 +15,8 @@ mod joined_proofs;
 mod joined_refusals;
 mod joined_secrets;
 mod laws;
+#[cfg(feature = "journal")]
+mod recorded;
 mod refresh;
 mod registration;
 mod simulated;

@@ -789,7 +789,7 @@ enum Step {
 
 const NAMES: [&str; 3] = ["as", "as2", "s"];
 
-fn endpoint() -> impl Strategy<Value = Endpoint> {
+pub(super) fn endpoint() -> impl Strategy<Value = Endpoint> {
     prop::sample::select(vec![
         Endpoint::ResourceMetadata,
         Endpoint::ServerMetadata,
@@ -804,7 +804,7 @@ fn endpoint() -> impl Strategy<Value = Endpoint> {
     ])
 }
 
-fn reply() -> impl Strategy<Value = Reply> {
+pub(super) fn reply() -> impl Strategy<Value = Reply> {
     let others =
         [json!({"issuer": OTHER}), json!({"authorization_servers": [OTHER, ISSUER]}), json!({"resource": OTHER})];
     let redirects = [json!({"iss": OTHER}), json!({"iss": null}), json!({"state": "x"}), json!({"code": null})];
