@@ -478,6 +478,10 @@ proptest! {
         let mut past = Past::new();
         edits.into_iter().for_each(|edit| past.edit(&mut rig.site, edit));
         for step in steps {
+            if rig.sent.is_empty() {
+                // The next walk continues none.
+                past.place.clear();
+            }
             match step {
                 Step::Refuse(current, elsewhere) => {
                     let token = if current { rig.token() } else { None };
