@@ -1,12 +1,16 @@
 //! How to embed the crate.
 //!
 //! - One server over stdio: [`embedding`]; over HTTP: [`http`], with tokens [`oauth`]. Many servers, for a model: [`hosts`].
+//!   From the official SDK: [`migrating`].
 //! - What a host does with a client: [`calls`], [`asks`], [`validation`], and its [`duties`] to the user.
 //! - Tests of a host: `testing` (feature `testkit`), [`recording`]. A session in another process: [`moving`].
 //! - What the crate does about servers: [`tolerance`], [`specification`], [`tables`].
 
 #[doc = include_str!("embedding.md")]
 pub mod embedding {}
+
+#[doc = include_str!("migrating.md")]
+pub mod migrating {}
 
 #[doc = include_str!("calls.md")]
 pub mod calls {}

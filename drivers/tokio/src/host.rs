@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use mcp_proto::host::hub::HubOptions;
 use mcp_proto::jsonrpc::ErrorObject;
+use mcp_proto::protocol::content::Elicitation;
 use mcp_proto::{ClientCapabilities, Options, RawValue, ServerMethod};
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 #[cfg(feature = "http")]
 use crate::HttpClient;
@@ -56,7 +57,8 @@ pub struct Ask {
     pub server: Box<str>,
     /// What is asked for.
     pub method: ServerMethod,
-    /// The parameters, as the server wrote them.
+    /// The parameters, as the server wrote them: [`Elicitation::read`] and
+    /// [`Sampling::read`](mcp_proto::protocol::content::Sampling::read) have views.
     pub params: Option<Box<RawValue>>,
 }
 
@@ -82,12 +84,12 @@ pub enum Elicited {
 }
 
 impl Elicited {
-    fn into_json(self) -> Value {
+    fn into_answer(self) -> Result<Box<RawValue>, serde_json::Error> {
         match self {
-            Self::Accept(Value::Null) => json!({"action": "accept"}),
-            Self::Accept(content) => json!({"action": "accept", "content": content}),
-            Self::Decline => json!({"action": "decline"}),
-            Self::Cancel => json!({"action": "cancel"}),
+            Self::Accept(Value::Null) => Ok(Elicitation::visit()),
+            Self::Accept(content) => Elicitation::accept(&content),
+            Self::Decline => Ok(Elicitation::decline()),
+            Self::Cancel => Ok(Elicitation::cancel()),
         }
     }
 }
@@ -108,7 +110,7 @@ impl<O: HostOptions> Host<O> {
         self.options.declare(|capabilities| capabilities.elicitation = true);
         self.wiring.elicitation = Some(Arc::new(move |ask| {
             let answer = handler(ask);
-            Box::pin(async move { raw(&answer.await.into_json()) })
+            Box::pin(async move { answer.await.into_answer().map_err(internal) })
         }));
         self
     }
@@ -123,7 +125,7 @@ impl<O: HostOptions> Host<O> {
         self.options.declare(|capabilities| capabilities.sampling = true);
         self.wiring.sampling = Some(Arc::new(move |ask| {
             let answer = handler(ask);
-            Box::pin(async move { raw(&answer.await?) })
+            Box::pin(async move { serde_json::value::to_raw_value(&answer.await?).map_err(internal) })
         }));
         self
     }
@@ -146,8 +148,8 @@ impl<O: HostOptions> Host<O> {
     }
 }
 
-fn raw(answer: &Value) -> Result<Box<RawValue>, ErrorObject> {
-    serde_json::value::to_raw_value(answer).map_err(|error| ErrorObject::new(-32603, error.to_string()))
+fn internal(error: impl fmt::Display) -> ErrorObject {
+    ErrorObject::new(-32603, error.to_string())
 }
 
 impl Wiring {
@@ -222,6 +224,8 @@ impl<O: fmt::Debug> fmt::Debug for Host<O> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -232,7 +236,7 @@ mod tests {
             (Elicited::Decline, r#"{"action":"decline"}"#),
             (Elicited::Cancel, r#"{"action":"cancel"}"#),
         ] {
-            assert_eq!(raw(&answer.into_json()).unwrap().get(), text);
+            assert_eq!(answer.into_answer().unwrap().get(), text);
         }
     }
 }
