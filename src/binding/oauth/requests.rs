@@ -1013,6 +1013,8 @@ fn refused(status: StatusCode, error: &str, description: Option<&str>) -> NotIss
     let failure = match error {
         "invalid_grant" => Failure::InvalidGrant,
         "invalid_client" => Failure::InvalidClient,
+        // The official Python SDK says so of a client that it does not know.
+        "unauthorized_client" if status == StatusCode::UNAUTHORIZED => Failure::InvalidClient,
         "use_dpop_nonce" => Failure::Nonce,
         "temporarily_unavailable" | "server_error" => Failure::Transient,
         _ if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS => Failure::Transient,
