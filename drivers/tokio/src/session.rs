@@ -135,8 +135,10 @@ impl Session {
     /// Opens a client, and waits until it is ready.
     ///
     /// # Errors
-    /// Why it cannot connect: it closed, or [`Reconnect::first`](mcp_proto::Reconnect::first) attempts failed. A
-    /// [`StartError`] is a failure to connect.
+    /// Why it cannot connect: it closed, or [`Reconnect::first`](mcp_proto::Reconnect::first) attempts failed, which to a
+    /// server that nobody listens at lasts [`Timeouts::connect`](mcp_proto::Timeouts::connect), or a minute; or the sign-in
+    /// failed. A [`StartError`] is a failure to connect. A host that offers to sign in again uses [`start`](Self::start)
+    /// and [`ready`](Self::ready).
     pub async fn connect(endpoint: impl Into<Endpoint>, host: impl Into<Host<Options>>) -> Result<Self, Failure> {
         let session = Self::start(endpoint, host);
         let session = session.map_err(|error| Failure::new(FailureKind::Connect, error.to_string()))?;
@@ -217,7 +219,12 @@ impl Session {
     }
 
     fn start_call(&self, name: (&str, &str), request: Result<Request, CallErrorKind>) -> Result<Call, CallError> {
+        let down = match self.status() {
+            Status::Parked(failure) => Some(CallErrorKind::Down(failure)),
+            Status::Connecting | Status::Ready | Status::Closed(_) => None,
+        };
         self.0.call(name, |client, now| {
+            let request = down.map_or(request, Err);
             let started = request.and_then(|request| Ok(with!(client, client => client.request(now, request))?));
             let call = started.map(|request| CallId::of_request(ONLY, request, None));
             call.map_err(|kind| (client.engine().server_name().into(), kind))
@@ -302,7 +309,12 @@ impl Session {
     /// signs in again or signs out. Returns whether it belongs to what is in progress; `false` without a sign-in.
     #[cfg(feature = "oauth")]
     pub fn handle_oauth(&self, input: mcp_proto::binding::oauth::OAuthInput<'_>) -> bool {
-        self.command(|client, now| client.oauth(now, ONLY, input))
+        let connects = matches!(input, mcp_proto::binding::oauth::OAuthInput::Authorize);
+        let is_taken = self.command(|client, now| client.oauth(now, ONLY, input));
+        if connects && is_taken {
+            self.0.connects();
+        }
+        is_taken
     }
 
     fn command<T>(&self, command: impl FnOnce(&mut AnyClient, Time) -> T) -> T {

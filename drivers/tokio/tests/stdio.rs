@@ -120,6 +120,11 @@ async fn a_session_that_gave_up_says_so_and_can_be_opened_again() {
     let session = Session::start(Program::new("/nonexistent/server"), options()).unwrap();
     assert_eq!(session.ready().await.unwrap_err().kind, FailureKind::Spawn);
     assert!(matches!(session.status(), Status::Parked(_)));
+    let error = session.call_tool("echo", &json!({"message": "there"})).await.unwrap_err();
+    assert!(
+        matches!(error.kind, CallErrorKind::Down(_)) && error.to_string().contains("/nonexistent/server"),
+        "{error}"
+    );
     session.open().unwrap();
     assert_eq!(session.ready().await.unwrap_err().kind, FailureKind::Spawn);
     session.close().await;

@@ -1,7 +1,7 @@
 //! The redirects of the user's browser.
 
 use std::io::{self, ErrorKind};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -51,7 +51,9 @@ impl Loopback {
         if uri.scheme_str() != Some("http") {
             return Ok(None);
         }
-        Self::on(&[(Ipv4Addr::LOCALHOST, port).into()], uri.path()).map(Some)
+        let address =
+            if uri.host() == Some("[::1]") { Ipv6Addr::LOCALHOST.into() } else { IpAddr::from(Ipv4Addr::LOCALHOST) };
+        Self::on(&[(address, port).into()], uri.path()).map(Some)
     }
 
     fn on(addresses: &[SocketAddr], path: &str) -> io::Result<Self> {

@@ -71,7 +71,8 @@ impl OAuth {
         self
     }
 
-    /// What is reported, with the name of the server: grants, and why there is none.
+    /// What is reported, with the name of the server: grants, and why there is none. It ends when the last session or hub
+    /// of the host is dropped, not when it closes.
     pub fn events(&self) -> Reports<(Box<str>, OAuthEvent)> {
         Reports::of(Arc::clone(&self.events))
     }
@@ -248,7 +249,7 @@ impl<M: Machine> Shared<M> {
     }
 
     /// Reports the wall clock, if the machine slept or it was set.
-    pub(crate) fn check_clock(&self, core: &mut Core<M>) {
+    pub(crate) fn check_clock(self: &Arc<Self>, core: &mut Core<M>) {
         if self.wiring.oauth.is_none() {
             return;
         }
@@ -259,6 +260,7 @@ impl<M: Machine> Shared<M> {
         if unix.abs_diff(expected) > DRIFT {
             *epoch = unix.saturating_sub(since);
             core.machine.handle_clock(now, unix);
+            self.act(core);
         }
     }
 }
