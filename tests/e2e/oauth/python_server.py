@@ -110,7 +110,11 @@ def main():
         return message
 
     @server.custom_route("/admin", methods=["GET"])
-    async def admin(_):
+    async def admin(request):
+        if request.url.query == "forget":
+            # As after a restart.
+            for known in provider.clients, provider.codes, provider.refresh, provider.access:
+                known.clear()
         seen = {"methods": provider.methods, "grants": provider.grants, "revoked": provider.revoked, "secrets": provider.issued}
         return JSONResponse(seen)
 

@@ -30,11 +30,16 @@ def main(probe, example, python):
     report, _ = bench.run(*stored)
     refreshed = told(report, "registration", "grants", "error")
     bench.check("an expired token is refreshed", refreshed, ("stored", ["refresh_token"], None))
+    bench.expire()
+    bench.seen("?forget")
+    report, _ = bench.run(*stored)
+    renewed = told(report, "registration", "grants", "error")
+    bench.check("a server that forgot its clients gets the client anew", renewed, ("dynamic", ["authorization_code"], None))
     report, status = bench.run(*stored, "--sign-out")
     bench.check("a client that signs out at the end", (report["outcome"], status), ("ready", 0))
     seen = bench.seen()
     # The server supports no client without a secret.
-    bench.check("it is registered once", seen["methods"], ["client_secret_post"])
+    bench.check("it is registered once by each", seen["methods"], ["client_secret_post"] * 2)
     bench.check("the tokens are revoked", sorted(set(seen["revoked"])), ["AccessToken", "RefreshToken"])
 
     context = {"toolCalls": [{"name": "echo", "arguments": {"message": "hi"}}]}
