@@ -697,9 +697,7 @@ impl Engine {
             Wire::Http => Carrier::HttpSuccess,
         };
         let renewed = detect_era_change(core, id, carrier, response.as_ref().err());
-        // A server that does not know the code may mean anything by it: in a successful response it is no proof.
-        let is_refused = carrier == Carrier::Pipe || calls::may_replay(core, id);
-        if renewed.is_empty() || !is_refused || !calls::on_version_refused(core, id) {
+        if renewed.is_empty() || !calls::on_version_refused(core, id) {
             self.answer(id, response.map_err(RequestError::Server));
         }
         self.act(renewed);

@@ -383,11 +383,7 @@ pub(super) fn detect_era_change(core: &mut Core, id: u64, carrier: Carrier, erro
         return Signals::NONE;
     }
     let before = core.doubts;
-    // Any other error in a successful response may be of the tool.
-    let counts = |error: &&ErrorObject| {
-        carrier != Carrier::HttpSuccess || error.code == error_code::UNSUPPORTED_PROTOCOL_VERSION
-    };
-    core.doubts = match error.filter(counts).map(|error| shown_by(core, id, error)) {
+    core.doubts = match error.filter(|_| carrier != Carrier::HttpSuccess).map(|error| shown_by(core, id, error)) {
         Some(Shown::OtherEra) => RENEWED,
         Some(Shown::MethodNotFound) => RENEWED.min(before.saturating_add(1)),
         Some(Shown::Nothing) | None => 0,

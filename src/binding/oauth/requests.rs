@@ -245,6 +245,8 @@ impl Obtaining {
         let choice = oauth_attempt::client(class, usable.is_some(), offer);
         let client = match choice {
             Client::Configured => configured.map(|client| configured_client(core, server, client)),
+            // A refresh has no redirect, and keeps the client as it is registered.
+            Client::Held if task.goal == Goal::Refresh => usable.cloned(),
             Client::Held => usable.map(|client| held_client(core, client)),
             Client::Document => core.options.client_metadata_url.as_deref().map(|url| document_client(core, url)),
             Client::Dynamic | Client::Elsewhere | Client::Nothing => None,

@@ -249,7 +249,7 @@ fn on_lost(core: &mut Core, id: u64, broken: Broken, sent: bool) {
 }
 
 /// Whether a sent request may run twice.
-pub(super) fn may_replay(core: &Core, id: u64) -> bool {
+fn may_replay(core: &Core, id: u64) -> bool {
     let Some(call) = core.requests.call(id) else { return false };
     let carrier = match core.wire {
         Wire::Http => Carrier::Http,

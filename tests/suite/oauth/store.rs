@@ -119,6 +119,24 @@ fn a_redirect_port_of_an_earlier_run_is_none_that_a_later_run_waits_at() {
 }
 
 #[test]
+fn a_refresh_at_another_port_keeps_the_redirect_of_the_registration() {
+    let mut one = stored();
+    one.authorize();
+    let client =
+        |rig: &Rig| serde_json::from_slice::<Value>(rig.store.record.as_ref().unwrap()).unwrap()["client"].clone();
+    let registered = client(&one);
+    let mut other = Rig::with(|options| {
+        (options.stored, options.redirect_uri) = (true, "http://127.0.0.1:8888/callback".into());
+    });
+    other.store = one.store.clone();
+    other.refuse(&[]).unwrap();
+    other.run();
+    other.refuse(&[]).unwrap();
+    other.run();
+    assert_eq!((kind(&other), client(&other)), (GrantKind::RefreshToken, registered));
+}
+
+#[test]
 fn a_client_that_is_registered_for_another_redirect_than_it_asked_for_is_registered_once() {
     let mut rig = stored();
     let answer = json!({"client_id": "dyn", "redirect_uris": ["http://127.0.0.1:7777/other"]});
