@@ -117,7 +117,10 @@ fn a_change_under_oauth_needs_another_session() {
 
 #[cfg(feature = "oauth")]
 mod options {
-    use mcp_proto::binding::oauth::{Flow, OAuthOptions, Secret};
+    use std::time::Duration;
+
+    use mcp_proto::Time;
+    use mcp_proto::binding::oauth::{Authorization, Flow, OAuthConfigError, OAuthOptions, RegisteredClient, Secret};
 
     use super::*;
 
@@ -147,6 +150,21 @@ mod options {
             let options = read(keys).servers["s"].oauth(host()).unwrap();
             assert_eq!(format!("{options:?}"), format!("{:?}", host()));
         }
+    }
+
+    #[test]
+    fn a_secret_of_the_host_that_names_no_issuer_is_refused_and_does_not_get_that_of_an_entry() {
+        let mut own = host();
+        let mut client = RegisteredClient::new("app");
+        client.secret = Some(Secret::new("hush-hush"));
+        own.registered = [client].into();
+        let checked = |keys: Value| {
+            let options = read(keys).servers["s"].oauth(own.clone()).unwrap();
+            Authorization::new("https://example.com/mcp", options, [1; 32], Time::ZERO, Duration::ZERO).map(drop)
+        };
+        let issuer = "https://as.example";
+        assert_eq!(checked(json!({"issuer": issuer})), Err(OAuthConfigError::Issuer));
+        assert_eq!(checked(json!({"issuer": issuer, "client_id": "its-own", "client_secret": "x"})), Ok(()));
     }
 
     #[test]

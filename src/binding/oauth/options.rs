@@ -149,7 +149,7 @@ impl OAuthOptions {
     }
 
     /// Whether a client has a secret, a key or an assertion, or acts for itself.
-    pub(super) fn is_confidential(&self, client: &RegisteredClient) -> bool {
+    pub(crate) fn is_confidential(&self, client: &RegisteredClient) -> bool {
         let has_key = !matches!(client.auth, None | Some(ClientAuth::None));
         client.secret.is_some() || has_key || self.flow != Flow::User
     }

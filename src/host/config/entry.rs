@@ -248,8 +248,8 @@ impl Entry {
     /// applied. `None` unless the entry has `auth: oauth` (feature `oauth`).
     ///
     /// The host's clients and its assertion ([`Flow::JwtBearer`]) stay with the authorization server that the host
-    /// names, whichever one the entry names. Options of an entry that would send the assertion to another one are
-    /// refused: [`OAuthConfigError::Issuer`](crate::binding::oauth::OAuthConfigError::Issuer).
+    /// names, whichever one the entry names. A secret of the host that names none, and options of an entry that would send the
+    /// assertion to another one, are refused: [`OAuthConfigError::Issuer`](crate::binding::oauth::OAuthConfigError::Issuer).
     ///
     /// ```
     /// use mcp_proto::binding::oauth::OAuthOptions;
@@ -287,7 +287,10 @@ impl Entry {
             options.registered = [client].into();
         }
         options.client_metadata_url = oauth.client_metadata_url.clone().or(options.client_metadata_url);
-        options.tolerance.issuer = oauth.issuer.clone().or(own);
+        // A secret of the host that belongs to no authorization server is an error, and not the entry's to give away.
+        let is_unnamed = |client: &RegisteredClient| client.issuer.is_none() && options.is_confidential(client);
+        let has_unnamed = oauth.client_id.is_none() && options.registered.iter().any(is_unnamed);
+        options.tolerance.issuer = oauth.issuer.clone().or(own).filter(|_| !has_unnamed);
         options.scopes = oauth.scopes.as_ref().map(|scopes| scopes.join(" ").into()).or(options.scopes);
         match oauth.grant {
             OAuthGrant::AuthorizationCode => {}
