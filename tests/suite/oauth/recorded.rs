@@ -5,7 +5,9 @@ use std::rc::Rc;
 
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use mcp_proto::binding::http::HttpAction;
-use mcp_proto::binding::oauth::{ClientAuth, Flow, IdentityProvider, OAuthInput, PublicKey, Secret};
+use mcp_proto::binding::oauth::{
+    ClientAuth, Flow, IdentityProvider, OAuthExchangeId, OAuthInput, PublicKey, Secret, SignId, StoreId,
+};
 use mcp_proto::host::hub::SessionHandle;
 use mcp_proto::journal::{
     ApplyError, Input, JournalError, JournalLimits, OAuthReport, Played, Recorder, Replay, replay,
@@ -387,6 +389,83 @@ fn a_journal_that_was_changed_ends_with_an_error_or_as_it_did() {
         let error = replay(changed.as_bytes(), JournalLimits::default()).unwrap_err();
         assert!(matches!(error, JournalError::NotAJournal { .. }), "{error}");
     }
+}
+
+/// The highest number of a mask.
+fn masks(journal: &str) -> u64 {
+    let number = |at: usize| journal[at..].bytes().take_while(u8::is_ascii_digit).collect::<Vec<_>>();
+    let numbers = journal.match_indices("secret").map(|(at, word)| String::from_utf8(number(at + word.len())).unwrap());
+    numbers.filter_map(|number| number.parse().ok()).max().unwrap()
+}
+
+#[test]
+fn of_a_member_that_is_repeated_the_one_that_is_read_is_recorded() {
+    let many = |form: &dyn Fn(usize) -> String, by: &str| (0..20_000).map(form).collect::<Vec<_>>().join(by);
+    let json = format!("{{{}}}", many(&|at| format!(r#""access_token":"hush-{at:040}","scope":"s{at}""#), ","));
+    let json_of_both = format!("{{{}}}", many(&|at| format!(r#""refresh_token":"hush-{at:040}""#), ","));
+    let form = many(&|at| format!("access_token=hush-{at:040}&scope=s{at}"), "&");
+    for (body, is_read) in [(json, true), (json_of_both, false), (form, false)] {
+        let token = Reply::status(200, &body);
+        let (mut sim, node) = world(server(), issuer().script(Endpoint::Token, [token]), options(|_| {}));
+        sim.run_for(seconds(60)).unwrap();
+        let journal = checked(&mut sim, node);
+        assert!(masks(&journal) < 120, "{}", masks(&journal));
+        assert!(!journal.contains("hush-"));
+        assert_eq!(journal.contains(r#"\"scope\":\"s19999\""#) || journal.contains(r#"\"s19999\""#), is_read);
+    }
+    let never = issuer().always(Endpoint::Authorization, Reply::Silent);
+    let (mut sim, node) = world(server(), never, options(|_| {}));
+    sim.run_for(seconds(5)).unwrap();
+    sim.tell(node, |now, host| {
+        let state = query(host.shown[0].split_once('?').unwrap().1, "state").unwrap();
+        let codes = (0..1000).map(|at| format!("code=hush-{at:040}")).collect::<Vec<_>>().join("&");
+        host.give(now, OAuthInput::Redirect(&format!("{REDIRECT}?{codes}&state={state}&iss={ISSUER}")));
+    });
+    sim.run_for(seconds(5)).unwrap();
+    let journal = checked(&mut sim, node);
+    assert!(journal.contains("?code=%&state=secret0"), "{}", line_with(&journal, "redirect"));
+    assert!(masks(&journal) < 110 && !journal.contains("hush-"));
+}
+
+#[test]
+fn members_that_are_no_secrets_are_recorded_without_objects() {
+    let body = format!(
+        r#"{{"access_token":"at1-{MARKER}","token_type":"Bearer","scope":{{"access_token":"hush-a"}},"expires_in":600,
+        "redirect_uris":["uri",{{"a":"hush-b"}},["hush-c"]],"error":null,"client_id":[{{"a":"hush-d"}}]}}"#
+    );
+    let (mut sim, node) =
+        world(server(), issuer().script(Endpoint::Token, [Reply::status(200, &body)]), options(|_| {}));
+    sim.run_for(seconds(20)).unwrap();
+    let journal = checked(&mut sim, node);
+    assert!(!journal.contains("hush-"), "{}", line_with(&journal, "hush-"));
+}
+
+#[test]
+fn what_is_shown_of_a_recorder_and_of_its_inputs_has_no_secret() {
+    let (id, exchange) = (StoreId::from_u64(1), OAuthExchangeId::from_u64(1));
+    for input in [
+        OAuthInput::Redirect("?code=hush"),
+        OAuthInput::Loaded { id, record: Ok(Some(b"hush")) },
+        OAuthInput::Body { exchange, chunk: b"hush" },
+        OAuthInput::Signature { id: SignId::from_u64(1), signature: b"hush" },
+    ] {
+        let shown = format!("{:?}", Input::from(input));
+        assert!(!shown.contains("hush") && !shown.contains("104, 117"), "{shown}");
+    }
+    // A response that did not end.
+    let silent = issuer().script(Endpoint::Token, [Reply::Silent]);
+    let (mut sim, node) = world(server(), silent, options(|_| {}));
+    sim.run_for(seconds(5)).unwrap();
+    let shown = sim.tell(node, |now, host| {
+        for exchange in (0..16).map(OAuthExchangeId::from_u64) {
+            host.give(now, OAuthInput::Head { exchange, status: StatusCode::OK, headers: &HeaderMap::new() });
+            host.give(now, OAuthInput::Body { exchange, chunk: b"hushhush" });
+        }
+        format!("{:?}", host.client)
+    });
+    let shown = shown.unwrap();
+    assert!(shown.contains("held: Held { entries: ") && !shown.contains("held: Held { entries: 0"), "{shown}");
+    assert!(!shown.contains("hush") && !shown.contains("104, 117"), "{shown}");
 }
 
 #[derive(Clone, Debug)]
