@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 
 use super::hub::Masks;
 use super::input::{Part, StreamKey, Subject};
-use super::secrets::{Found, Scanner, Secrets, merged};
+use super::secrets::{Found, Scanner, Secrets, masked, merged};
 use super::{
     BindingForm, End, FORMAT, Header, JournalBinding, JournalLimits, Recordable, SecretError, close, command_result,
     json,
@@ -70,8 +70,8 @@ impl<R: Recordable> Recorder<R> {
 
     /// Names a secret of the embedder: a value of its headers, of the environment of a server, of arguments. Lines that
     /// are written from now on have a mask in its place, such as `secret10xxxx`, also where the secret is within a JSON
-    /// string (up to three levels within a message), in hexadecimal digits, base64 or percent-encoding, or divided between
-    /// chunks. The first line is written with the first input. A replay has the masks on both sides, so it has the same
+    /// string (up to three levels within a message), in hexadecimal digits, base64 or percent-encoding, as HTTP Basic has
+    /// it, or divided between chunks. The first line is written with the first input. A replay has the masks on both sides, so it has the same
     /// bytes.
     ///
     /// A chunk that ends with the beginning of a secret, and the lines after it, are held back until it is known whether
@@ -185,13 +185,7 @@ impl<R: Recordable> Recorder<R> {
     /// An authorization may have other secrets now.
     fn update_secrets(&mut self) {
         #[cfg(feature = "oauth")]
-        {
-            let drawn = self.subject.drawn();
-            if self.secrets.is_outdated(&drawn) {
-                self.held.settle_scanned(&self.secrets);
-            }
-            self.secrets.set_drawn(&drawn);
-        }
+        self.secrets.set_drawn(&self.subject.drawn());
     }
 
     /// Writes what waits for nothing. If there is no room for the rest, the journal ends.
@@ -295,7 +289,7 @@ impl<R: Subject> Held<R> {
             self.bytes = self.bytes.saturating_add(bytes.len());
         }
         stream.chunks.push(self.first.saturating_add(self.entries.len() as u64));
-        let is_settled = secrets.is_settled(&stream.scanner);
+        let is_settled = stream.scanner.is_settled();
         self.entries.push_back(Entry::Chunk { at, base, input });
         if is_settled {
             self.write_chunks(secrets, key);
@@ -350,7 +344,7 @@ impl<R: Subject> Held<R> {
             let Entry::Chunk { at, base, input } = entry else { continue };
             if let Some(bytes) = R::bytes(input) {
                 self.bytes = self.bytes.saturating_sub(bytes.len());
-                *bytes = secrets.masked(*base, bytes, &found).into();
+                *bytes = masked(*base, bytes, &found).into();
             }
             let line = line(secrets, *at, "in", json(input));
             self.bytes = self.bytes.saturating_add(line.len());
@@ -362,15 +356,6 @@ impl<R: Subject> Held<R> {
     fn settle_all(&mut self, secrets: &mut Secrets) {
         while let Some(key) = self.streams.keys().next().copied() {
             self.settle(secrets, key);
-        }
-    }
-
-    /// Other secrets are looked for from now on.
-    #[cfg(feature = "oauth")]
-    fn settle_scanned(&mut self, secrets: &Secrets) {
-        let scanned = self.streams.iter().filter(|(_, stream)| !stream.is_whole).map(|(key, _)| *key);
-        for key in scanned.collect::<Vec<_>>() {
-            self.write_chunks(secrets, key);
         }
     }
 

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use mcp_proto::binding::http::HttpAction;
+use mcp_proto::binding::http::{ExchangeId, HttpAction};
 use mcp_proto::binding::oauth::{
     ClientAuth, Flow, IdentityProvider, OAuthExchangeId, OAuthInput, PublicKey, Secret, SignId, StoreId,
 };
@@ -466,6 +466,105 @@ fn what_is_shown_of_a_recorder_and_of_its_inputs_has_no_secret() {
     let shown = shown.unwrap();
     assert!(shown.contains("held: Held { entries: ") && !shown.contains("held: Held { entries: 0"), "{shown}");
     assert!(!shown.contains("hush") && !shown.contains("104, 117"), "{shown}");
+}
+
+#[test]
+fn the_credentials_of_http_basic_are_not_in_the_journal() {
+    let secret = "hush/of the+client=";
+    for (secret, form) in [(secret, "hush%2Fof%20the%2Bclient%3D"), (secret, "hush%2fof+the%2bclient%3d")] {
+        let mut client = RegisteredClient::new("app");
+        (client.issuer, client.secret, client.auth) =
+            (Some(ISSUER.into()), Some(Secret::new(secret)), Some(ClientAuth::Basic));
+        let sent = STANDARD.encode(format!("app:{form}"));
+        let result = json!({"content": [{"type": "text", "text": format!("Basic {sent}")}]});
+        let server = FakeServer::modern().tool(FakeTool::new("a").result(result));
+        let issuer = issuer().client_with_secret("app", secret);
+        let (mut sim, node) = world(server, issuer, options(|options| options.registered.push(client)));
+        sim.run_for(seconds(61)).unwrap();
+        call(&mut sim, node);
+        let journal = checked(&mut sim, node);
+        assert!(journal.contains("Basic YXBwO"), "{journal}");
+        // The first characters and the last ones have bits of the colon and of what follows.
+        assert!(!journal.contains(&sent[8..sent.len() - 4]), "{}", line_with(&journal, &sent[8..]));
+    }
+}
+
+#[test]
+fn a_server_cannot_choose_a_token_that_makes_the_journal_unreadable() {
+    for token in [
+        "\"exchange\":",
+        "{\"type\":\"in",
+        "connection",
+        "onnectio",
+        "protocolVersion",
+        "serverInfo",
+        "content-type",
+        "0000000000",
+        "1000000000",
+        "2025-11-25",
+        "secret102",
+        "cret102xxxxxxx",
+        "n0123456789",
+        "u00410123456789",
+    ] {
+        let text = "\n0123456789 \u{1}0123456789 A0123456789 connection 2025-11-25 0000000000 1000000000";
+        let result = json!({"content": [{"type": "text", "text": text}]});
+        let server = FakeServer::legacy().tool(FakeTool::new("a").result(result));
+        let tokens = Reply::With(json!({"access_token": token, "refresh_token": token}));
+        let (mut sim, node) = world(server, issuer().script(Endpoint::Token, [tokens]), options(|_| {}));
+        sim.run_for(seconds(61)).unwrap();
+        let request = Input::Request(Request::call_tool("a", None));
+        sim.tell(node, |now, host| drop(host.client.apply(now, request))).unwrap();
+        sim.run_for(seconds(60)).unwrap();
+        let body = format!(r#"{{"text":"{}"}}"#, "\\n0123456789 \\u00410123456789");
+        sim.tell(node, |now, host| {
+            let exchange = ExchangeId::from_u64(9999);
+            host.client.apply(now, Input::Body { exchange, bytes: body.as_bytes().into() }).unwrap();
+            host.client.apply(now, Input::End { exchange }).unwrap();
+        });
+        let journal = sim.tell(node, |_, host| (host.client.end(), host.client.take()).1).unwrap();
+        replay(journal.as_bytes(), JournalLimits::default()).unwrap_or_else(|error| panic!("{token}: {error}"));
+        assert!(!journal.contains(&format!("access_token\\\":{}", json!(token))), "{token}");
+        // What the server said is JSON in the journal, too.
+        let line: Value = serde_json::from_str(journal.lines().find(|line| line.contains(":9999,")).unwrap()).unwrap();
+        let chunk = line["in"]["value"]["bytes"].as_str().unwrap();
+        assert!(serde_json::from_str::<Value>(chunk).is_ok(), "{token} {chunk}");
+    }
+}
+
+#[test]
+fn a_secret_that_is_divided_is_not_in_the_journal_if_the_secrets_change_between_its_parts() {
+    let never = issuer().always(Endpoint::Authorization, Reply::Silent);
+    let (mut sim, node) = world(server(), never, options(|_| {}));
+    sim.run_for(seconds(5)).unwrap();
+    let (state, named) = sim
+        .tell(node, |now, host| {
+            host.client.hide("hush-named-0123456789").unwrap();
+            let state = query(host.shown[0].split_once('?').unwrap().1, "state").unwrap();
+            let streams = [(9998, state.clone()), (9999, "hush-named-0123456789".to_owned())];
+            let parts = |at: usize| {
+                streams.clone().map(|(exchange, secret)| {
+                    let (one, other) = secret.split_at(15);
+                    (ExchangeId::from_u64(exchange), [one, other][at].as_bytes().into())
+                })
+            };
+            for (exchange, chunk) in parts(0) {
+                host.client.apply(now, Input::Body { exchange, bytes: chunk }).unwrap();
+            }
+            host.give(now, OAuthInput::Cancel);
+            while host.client.poll().is_some() {}
+            for (exchange, chunk) in parts(1) {
+                host.client.apply(now, Input::Body { exchange, bytes: chunk }).unwrap();
+                host.client.apply(now, Input::End { exchange }).unwrap();
+            }
+            (state, "hush-named-0123456789")
+        })
+        .unwrap();
+    let journal = checked(&mut sim, node);
+    for secret in [&*state, named] {
+        let (one, other) = secret.split_at(15);
+        assert!(!journal.contains(one) && !journal.contains(other), "{}", line_with(&journal, one));
+    }
 }
 
 #[derive(Clone, Debug)]
