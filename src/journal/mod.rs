@@ -44,7 +44,9 @@
 //! names with [`Recorder::hide`] are in no line.
 //!
 //! Nor are those of an authorization: masks stand for tokens, codes and secrets, and `redacted` for what is derived from
-//! them. [The guide](crate::guide::recording#a-client-that-authorizes-itself) says what is recorded of it.
+//! them. A token that could be a part of the format is not looked for in other texts, because a server could choose it to
+//! make the journal unreadable. [The guide](crate::guide::recording#a-client-that-authorizes-itself) says what is recorded
+//! of an authorization.
 //!
 //! In the configuration of a hub, masks such as `redacted-3` stand for the values of `env`, `headers` and `auth`, and for
 //! user information and query of addresses. Equal values have equal masks, so a replay finds the same differences between

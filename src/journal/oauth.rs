@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::fmt::{self, Debug, Formatter};
 use core::time::Duration;
 
 use http::{HeaderMap, StatusCode};
@@ -18,8 +19,8 @@ use crate::binding::oauth::{
     masked_response,
 };
 
-/// What is reported to the authorization of a client, as a value: [`OAuthInput`].
-#[derive(Clone, Debug, Serialize, Deserialize)]
+/// What is reported to the authorization of a client, as a value: [`OAuthInput`]. Its `Debug` shows no contents.
+#[derive(Clone, Serialize, Deserialize)]
 #[serde(tag = "type", content = "value", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum OAuthReport {
@@ -104,6 +105,12 @@ pub enum OAuthReport {
     Cancel,
     /// [`OAuthInput::SignOut`].
     SignOut,
+}
+
+impl Debug for OAuthReport {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        self.as_input().fmt(f)
+    }
 }
 
 impl From<OAuthInput<'_>> for OAuthReport {

@@ -5,13 +5,14 @@ use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::fmt::{self, Debug, Formatter};
 use core::ops::Deref;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::hub::Masks;
 use super::input::{Part, StreamKey, Subject};
-use super::secrets::{Found, Scanner, Secrets, merged};
+use super::secrets::{Found, Scanner, Secrets, masked, merged};
 use super::{
     BindingForm, End, FORMAT, Header, JournalBinding, JournalLimits, Recordable, SecretError, close, command_result,
     json,
@@ -69,8 +70,8 @@ impl<R: Recordable> Recorder<R> {
 
     /// Names a secret of the embedder: a value of its headers, of the environment of a server, of arguments. Lines that
     /// are written from now on have a mask in its place, such as `secret10xxxx`, also where the secret is within a JSON
-    /// string (up to three levels within a message), in hexadecimal digits, base64 or percent-encoding, or divided between
-    /// chunks. The first line is written with the first input. A replay has the masks on both sides, so it has the same
+    /// string (up to three levels within a message), in hexadecimal digits, base64 or percent-encoding, as HTTP Basic has
+    /// it, or divided between chunks. The first line is written with the first input. A replay has the masks on both sides, so it has the same
     /// bytes.
     ///
     /// A chunk that ends with the beginning of a secret, and the lines after it, are held back until it is known whether
@@ -184,13 +185,7 @@ impl<R: Recordable> Recorder<R> {
     /// An authorization may have other secrets now.
     fn update_secrets(&mut self) {
         #[cfg(feature = "oauth")]
-        {
-            let drawn = self.subject.drawn();
-            if self.secrets.is_outdated(&drawn) {
-                self.held.settle_scanned(&self.secrets);
-            }
-            self.secrets.set_drawn(&drawn);
-        }
+        self.secrets.set_drawn(&self.subject.drawn());
     }
 
     /// Writes what waits for nothing. If there is no room for the rest, the journal ends.
@@ -222,7 +217,6 @@ fn header(binding: BindingForm<'_>, options: &impl Serialize, seed: u64, authori
 }
 
 /// The newest entries, from the first chunk on that may end with the beginning of a secret.
-#[derive(Debug)]
 struct Held<R: Subject> {
     entries: VecDeque<Entry<R::Input>>,
     /// The number of the first entry, counted from 0.
@@ -232,7 +226,6 @@ struct Held<R: Subject> {
     streams: BTreeMap<StreamKey, Stream>,
 }
 
-#[derive(Debug)]
 enum Entry<I> {
     /// A line, without its sum.
     Line(String),
@@ -240,7 +233,6 @@ enum Entry<I> {
     Chunk { at: Time, base: u64, input: I },
 }
 
-#[derive(Debug)]
 struct Stream {
     /// It is read as a whole.
     #[cfg_attr(not(feature = "oauth"), expect(dead_code, reason = "only responses to an authorization are"))]
@@ -260,6 +252,15 @@ impl Stream {
 impl<R: Subject> Default for Held<R> {
     fn default() -> Self {
         Self { entries: VecDeque::new(), first: 0, bytes: 0, streams: BTreeMap::new() }
+    }
+}
+
+/// Chunks have no masks yet, and are not shown.
+impl<R: Subject> Debug for Held<R> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Self { entries, first: _, bytes, streams } = self;
+        let mut held = f.debug_struct("Held");
+        held.field("entries", &entries.len()).field("bytes", bytes).field("streams", &streams.len()).finish()
     }
 }
 
@@ -288,7 +289,7 @@ impl<R: Subject> Held<R> {
             self.bytes = self.bytes.saturating_add(bytes.len());
         }
         stream.chunks.push(self.first.saturating_add(self.entries.len() as u64));
-        let is_settled = secrets.is_settled(&stream.scanner);
+        let is_settled = stream.scanner.is_settled();
         self.entries.push_back(Entry::Chunk { at, base, input });
         if is_settled {
             self.write_chunks(secrets, key);
@@ -343,7 +344,7 @@ impl<R: Subject> Held<R> {
             let Entry::Chunk { at, base, input } = entry else { continue };
             if let Some(bytes) = R::bytes(input) {
                 self.bytes = self.bytes.saturating_sub(bytes.len());
-                *bytes = secrets.masked(*base, bytes, &found).into();
+                *bytes = masked(*base, bytes, &found).into();
             }
             let line = line(secrets, *at, "in", json(input));
             self.bytes = self.bytes.saturating_add(line.len());
@@ -355,15 +356,6 @@ impl<R: Subject> Held<R> {
     fn settle_all(&mut self, secrets: &mut Secrets) {
         while let Some(key) = self.streams.keys().next().copied() {
             self.settle(secrets, key);
-        }
-    }
-
-    /// Other secrets are looked for from now on.
-    #[cfg(feature = "oauth")]
-    fn settle_scanned(&mut self, secrets: &Secrets) {
-        let scanned = self.streams.iter().filter(|(_, stream)| !stream.is_whole).map(|(key, _)| *key);
-        for key in scanned.collect::<Vec<_>>() {
-            self.write_chunks(secrets, key);
         }
     }
 

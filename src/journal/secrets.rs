@@ -4,17 +4,20 @@
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 use core::fmt::{self, Debug, Formatter};
 
-use crate::encodings::{encodings, mask};
+use crate::encodings::{encodings, forms, is_part_of_mask, mask};
 
 /// The numbers of masks of named secrets have two digits.
 const FIRST: u64 = 10;
 const MOST: u64 = 90;
 const SHORTEST: usize = 8;
 const LONGEST: usize = 16 << 10;
+/// A longer one is no client's secret, which HTTP Basic has in other forms.
+const LONGEST_ID: usize = 4 << 10;
 
 /// Why a text cannot be a secret of a [`Recorder`](super::Recorder).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, serde::Serialize, serde::Deserialize)]
@@ -47,8 +50,9 @@ const LEARNED: usize = 32;
 #[derive(Default)]
 pub struct Secrets {
     known: Vec<Known>,
-    /// Each secret in each encoding.
-    patterns: Vec<Pattern>,
+    patterns: Patterns,
+    /// How many patterns there were.
+    numbered: u64,
     /// How many secrets have a number.
     named: u64,
     #[cfg(feature = "oauth")]
@@ -93,8 +97,12 @@ impl Secrets {
         if length > LONGEST {
             return Err(SecretError::TooLong { length });
         }
-        if let Some(known) = self.known.iter_mut().find(|known| *known.text == *secret) {
-            known.kind = Kind::Lasting;
+        if let Some(at) = self.known.iter().position(|known| *known.text == *secret) {
+            if self.known.get(at).is_some_and(|known| known.kind != Kind::Lasting) {
+                let known = self.known.remove(at);
+                self.patterns.forget(known.id);
+                self.push(secret, &known.mask, Kind::Lasting);
+            }
             return Ok(());
         }
         if self.named >= MOST {
@@ -106,7 +114,8 @@ impl Secrets {
         Ok(())
     }
 
-    /// Adds a secret, which is looked for if it has room for its mask; of a long one, the beginning is.
+    /// Adds a secret, which is looked for if it has room for its mask; of a long one, the beginning is. What a server
+    /// chose is not looked for where it could be a part of the format.
     fn push(&mut self, secret: &str, mask: &str, kind: Kind) {
         self.last = self.last.saturating_add(1);
         let id = self.last;
@@ -114,8 +123,10 @@ impl Secrets {
         if secret.len() >= mask.len() {
             let end = (0..=secret.len().min(LONGEST)).rev().find(|at| secret.is_char_boundary(*at)).unwrap_or_default();
             let (secret, mask) = (secret.get(..end).unwrap_or(secret), mask.get(..end).unwrap_or(mask));
-            for (text, mask) in encodings(secret, mask) {
-                self.patterns.push(Pattern::new(text.as_bytes(), mask.as_bytes(), id));
+            let forms = if secret.len() > LONGEST_ID { encodings(secret, mask) } else { forms(secret, mask) };
+            for (text, mask) in forms.into_iter().filter(|(text, _)| kind == Kind::Lasting || is_distinct(text)) {
+                self.numbered = self.numbered.saturating_add(1);
+                self.patterns.add(Pattern::new(text.as_bytes(), mask.as_bytes(), self.numbered, id));
             }
         }
     }
@@ -144,14 +155,6 @@ impl Secrets {
         Some(mask)
     }
 
-    /// Whether secrets that are known are not used any more, given those that an authorization draws.
-    #[cfg(feature = "oauth")]
-    pub(super) fn is_outdated(&self, drawn: &[(String, &'static str)]) -> bool {
-        let is_over = |it: &Known| it.kind == Kind::Drawn && drawn.iter().all(|(text, _)| **text != *it.text);
-        let learned = self.known.iter().filter(|it| it.kind == Kind::Learned).count();
-        learned > LEARNED || self.known.iter().any(is_over)
-    }
-
     /// Forgets secrets that are not used any more, and knows those that the authorization draws, each with its mask. One
     /// that it does not use any more gets another mask: a replay draws no other.
     #[cfg(feature = "oauth")]
@@ -166,7 +169,7 @@ impl Secrets {
             };
             if !is_kept {
                 learned = learned.saturating_sub(usize::from(it.kind == Kind::Learned));
-                patterns.retain(|pattern| pattern.of != it.id);
+                patterns.forget(it.id);
                 former.extend((it.kind == Kind::Drawn).then(|| it.text.clone()));
             }
             is_kept
@@ -181,8 +184,8 @@ impl Secrets {
         }
     }
 
-    pub(super) const fn is_empty(&self) -> bool {
-        self.patterns.is_empty()
+    pub(super) fn is_empty(&self) -> bool {
+        self.patterns.0.iter().all(Vec::is_empty)
     }
 
     /// A value of a line, with masks in place of secrets.
@@ -199,48 +202,58 @@ impl Secrets {
         }
         let (mut scanner, mut found) = (Scanner::new(), Vec::new());
         scanner.read(&self.patterns, &bytes, &mut found);
-        if found.is_empty() { bytes } else { self.masked(0, &bytes, &merged(found)) }
+        if found.is_empty() { bytes } else { masked(0, &bytes, &merged(found)) }
     }
 
     pub(super) fn read(&self, scanner: &mut Scanner, bytes: &[u8], found: &mut Vec<Found>) {
         scanner.read(&self.patterns, bytes, found);
     }
+}
 
-    pub(super) fn is_settled(&self, scanner: &Scanner) -> bool {
-        scanner.is_settled(&self.patterns)
-    }
+/// Whether a text that a server chose cannot be a part of the format: of JSON, of a name or a number in it, of a mask.
+fn is_distinct(text: &str) -> bool {
+    let has = |punctuation: &[u8]| text.bytes().any(|byte| punctuation.contains(&byte));
+    let consists_of = |is_one: fn(u8) -> bool, others: &[u8]| {
+        text.bytes().all(|byte| is_one(byte) || byte.is_ascii_whitespace() || others.contains(&byte))
+    };
+    let pairs = || text.as_bytes().windows(2);
+    let is_run = pairs().all(|pair| pair.first() == pair.last());
+    let is_number = consists_of(|byte| byte.is_ascii_digit(), b"+-.eE");
+    // `protocolVersion`, `Content-Type`, `tools/call`: it has no two capitals in sequence.
+    let is_name = consists_of(|byte| byte.is_ascii_alphabetic(), b"_-./$")
+        && !pairs().any(|pair| pair.iter().all(u8::is_ascii_uppercase));
+    !has(b"\"\\{}[]:,") && !is_run && !is_number && !is_name && !is_part_of_mask(text)
+}
 
-    /// Bytes that begin at `base`, with masks in place of what was found. The parts of a secret that is divided have the
-    /// parts of its mask.
-    pub(super) fn masked(&self, base: u64, bytes: &[u8], found: &[Found]) -> Vec<u8> {
-        let within = |at: u64| usize::try_from(at.saturating_sub(base)).unwrap_or(usize::MAX).min(bytes.len());
-        let (mut masked, mut done) = (Vec::with_capacity(bytes.len()), 0);
-        let first = found.partition_point(|found| found.end <= base);
-        for Found { start, end, pattern } in found.iter().skip(first) {
-            let (from, to) = (within(*start), within(*end));
-            masked.extend_from_slice(bytes.get(done..from).unwrap_or_default());
-            let mask = self.patterns.get(*pattern).map(|pattern| &*pattern.mask).unwrap_or_default();
-            let part = |at: usize| {
-                let at = base.saturating_add(at as u64).saturating_sub(*start);
-                usize::try_from(at).unwrap_or(usize::MAX).min(mask.len())
-            };
-            if from < to {
-                masked.extend_from_slice(mask.get(part(from)..part(to)).unwrap_or_default());
-            }
-            done = to;
-            if to == bytes.len() {
-                break;
-            }
+/// Bytes that begin at `base`, with masks in place of what was found. The parts of a secret that is divided have the parts
+/// of its mask.
+pub(super) fn masked(base: u64, bytes: &[u8], found: &[Found]) -> Vec<u8> {
+    let within = |at: u64| usize::try_from(at.saturating_sub(base)).unwrap_or(usize::MAX).min(bytes.len());
+    let (mut masked, mut done) = (Vec::with_capacity(bytes.len()), 0);
+    let first = found.partition_point(|found| found.end <= base);
+    for Found { start, end, pattern } in found.iter().skip(first) {
+        let (from, to) = (within(*start), within(*end));
+        masked.extend_from_slice(bytes.get(done..from).unwrap_or_default());
+        let part = |at: usize| {
+            let at = base.saturating_add(at as u64).saturating_sub(*start);
+            usize::try_from(at).unwrap_or(usize::MAX).min(pattern.mask.len())
+        };
+        if from < to {
+            masked.extend_from_slice(pattern.mask.get(part(from)..part(to)).unwrap_or_default());
         }
-        masked.extend_from_slice(bytes.get(done..).unwrap_or_default());
-        masked
+        done = to;
+        if to == bytes.len() {
+            break;
+        }
     }
+    masked.extend_from_slice(bytes.get(done..).unwrap_or_default());
+    masked
 }
 
 /// What was found, in order, and without overlaps: of those that overlap, the first one, the longest of these, has its
 /// mask for all.
 pub(super) fn merged(mut found: Vec<Found>) -> Vec<Found> {
-    found.sort_unstable_by_key(|found| (found.start, Reverse(found.end), found.pattern));
+    found.sort_unstable_by_key(|found| (found.start, Reverse(found.end), found.pattern.number));
     let mut merged: Vec<Found> = Vec::with_capacity(found.len());
     for next in found {
         match merged.last_mut() {
@@ -254,29 +267,31 @@ pub(super) fn merged(mut found: Vec<Found>) -> Vec<Found> {
 /// How many levels of JSON strings are read. A message has up to three, and a line of a journal may have it as a string.
 const LEVELS: usize = 5;
 
+/// Each secret in each encoding, by its first byte, in the order of the numbers.
+#[derive(Default)]
+struct Patterns(Vec<Vec<Arc<Pattern>>>);
+
 /// A text that is looked for.
-#[cfg_attr(not(feature = "oauth"), expect(dead_code, reason = "only an authorization forgets secrets"))]
-pub(super) struct Pattern {
+#[derive(Debug)]
+struct Pattern {
     text: Box<[u8]>,
     /// Per position, the length of the longest part before it that the text also begins with (Knuth, Morris, Pratt).
-    fallback: Box<[usize]>,
+    fallback: Box<[u32]>,
     /// What replaces it: not longer than the text.
-    pub(super) mask: Box<[u8]>,
+    mask: Box<[u8]>,
+    number: u64,
     /// The number of the secret.
     of: u64,
 }
 
 /// Where a pattern was found, in bytes since the scanner began.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Found {
     start: u64,
     pub(super) end: u64,
-    /// Its place in the list of patterns.
-    pattern: usize,
+    pattern: Arc<Pattern>,
 }
 
 /// The bytes read so far.
-#[derive(Debug)]
 pub(super) struct Scanner {
     /// The bytes as they are, and then as the contents of JSON strings within JSON strings. A level that does not differ
     /// from the one before it is missing.
@@ -287,10 +302,11 @@ pub(super) struct Scanner {
     length: u64,
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 struct Level {
-    /// Per pattern, how many bytes of it the text ends with.
-    matched: Vec<usize>,
+    /// The patterns that the text ends with the beginning of, by their numbers, and how many bytes of each. A pattern
+    /// that is forgotten stays until it is not continued.
+    begun: Vec<(Arc<Pattern>, usize)>,
     /// Where the last bytes of the text began: as many as the longest match needs.
     starts: VecDeque<u64>,
     /// An escape sequence that is not complete.
@@ -305,8 +321,27 @@ struct Unit {
     end: u64,
 }
 
+impl Patterns {
+    fn add(&mut self, pattern: Pattern) {
+        let Some(first) = pattern.text.first().copied().map(usize::from) else { return };
+        self.0.resize_with(256, Vec::new);
+        if let Some(patterns) = self.0.get_mut(first) {
+            patterns.push(Arc::new(pattern));
+        }
+    }
+
+    /// Removes those of a secret.
+    fn forget(&mut self, secret: u64) {
+        self.0.iter_mut().for_each(|patterns| patterns.retain(|pattern| pattern.of != secret));
+    }
+
+    fn with_first(&self, byte: u8) -> &[Arc<Pattern>] {
+        self.0.get(usize::from(byte)).map(Vec::as_slice).unwrap_or_default()
+    }
+}
+
 impl Pattern {
-    fn new(text: &[u8], mask: &[u8], of: u64) -> Self {
+    fn new(text: &[u8], mask: &[u8], number: u64, of: u64) -> Self {
         let mut fallback = alloc::vec![0];
         let mut length = 0;
         for byte in text.iter().skip(1) {
@@ -314,16 +349,13 @@ impl Pattern {
                 length = before(&fallback, length);
             }
             length = length.saturating_add(usize::from(text.get(length) == Some(byte)));
-            fallback.push(length);
+            fallback.push(u32::try_from(length).unwrap_or_default());
         }
-        Self { text: text.into(), fallback: fallback.into(), mask: mask.into(), of }
+        Self { text: text.into(), fallback: fallback.into(), mask: mask.into(), number, of }
     }
 
     /// How much of the text is matched after a byte.
     fn step(&self, mut matched: usize, byte: u8) -> usize {
-        if matched == self.text.len() {
-            matched = before(&self.fallback, matched);
-        }
         loop {
             if self.text.get(matched) == Some(&byte) {
                 return matched.saturating_add(1);
@@ -336,8 +368,9 @@ impl Pattern {
     }
 }
 
-fn before(fallback: &[usize], length: usize) -> usize {
-    length.checked_sub(1).and_then(|last| fallback.get(last)).copied().unwrap_or_default()
+fn before(fallback: &[u32], length: usize) -> usize {
+    let length = length.checked_sub(1).and_then(|last| fallback.get(last)).copied();
+    length.and_then(|length| usize::try_from(length).ok()).unwrap_or_default()
 }
 
 impl Scanner {
@@ -351,19 +384,13 @@ impl Scanner {
     }
 
     /// Whether no pattern can begin in the bytes read so far and end in those that follow.
-    pub(super) fn is_settled(&self, patterns: &[Pattern]) -> bool {
-        let is_open = |(matched, pattern): (&usize, &Pattern)| match *matched == pattern.text.len() {
-            true => before(&pattern.fallback, *matched) > 0,
-            false => *matched > 0,
-        };
-        self.levels
-            .iter()
-            .chain(self.encoded.iter().flatten())
-            .all(|level| level.escape.is_empty() && !level.matched.iter().zip(patterns).any(is_open))
+    pub(super) fn is_settled(&self) -> bool {
+        let levels = self.levels.iter().chain(self.encoded.iter().flatten());
+        levels.into_iter().all(|level| level.escape.is_empty() && level.begun.is_empty())
     }
 
     /// Reads bytes, and reports the patterns that end in them.
-    pub(super) fn read(&mut self, patterns: &[Pattern], bytes: &[u8], found: &mut Vec<Found>) {
+    fn read(&mut self, patterns: &Patterns, bytes: &[u8], found: &mut Vec<Found>) {
         let (mut units, mut decoded, mut plain) = (Vec::new(), Vec::new(), Vec::new());
         for byte in bytes {
             let start = self.length;
@@ -427,23 +454,37 @@ fn read_encoded(
 }
 
 impl Level {
-    fn read(&mut self, patterns: &[Pattern], unit: Unit, found: &mut Vec<Found>) {
-        self.starts.push_back(unit.start);
-        self.matched.resize(patterns.len(), 0);
-        let mut longest = 0;
-        for (at, (matched, pattern)) in self.matched.iter_mut().zip(patterns).enumerate() {
+    fn read(&mut self, patterns: &Patterns, unit: Unit, found: &mut Vec<Found>) {
+        let first = patterns.with_first(unit.byte);
+        if self.begun.is_empty() && first.is_empty() {
+            self.starts.clear();
+            return;
+        }
+        // What begins within an escape sequence is replaced with all of it: the rest would be another one.
+        let start = self.escape.first().map_or(unit.start, |escape| escape.start.min(unit.start));
+        self.starts.push_back(start);
+        let (starts, mut longest) = (&self.starts, 0);
+        self.begun.retain_mut(|(pattern, matched)| {
             *matched = pattern.step(*matched, unit.byte);
             longest = longest.max(*matched);
             if *matched == pattern.text.len() {
-                let start = self.starts.len().checked_sub(*matched).and_then(|first| self.starts.get(first));
-                let Some(start) = start.copied() else { continue };
+                let start = starts.len().checked_sub(*matched).and_then(|first| starts.get(first)).copied();
+                let start = start.unwrap_or(unit.start);
                 match found.last_mut() {
                     // One that overlaps itself is one.
-                    Some(last) if last.pattern == at && last.start <= start && start < last.end => {
+                    Some(last) if last.pattern.number == pattern.number && last.start <= start && start < last.end => {
                         last.end = last.end.max(unit.end);
                     }
-                    _ => found.push(Found { start, end: unit.end, pattern: at }),
+                    _ => found.push(Found { start, end: unit.end, pattern: Arc::clone(pattern) }),
                 }
+                *matched = before(&pattern.fallback, *matched);
+            }
+            *matched > 0
+        });
+        for pattern in first {
+            if let Err(at) = self.begun.binary_search_by_key(&pattern.number, |(begun, _)| begun.number) {
+                self.begun.insert(at, (Arc::clone(pattern), 1));
+                longest = longest.max(1);
             }
         }
         while self.starts.len() > longest {

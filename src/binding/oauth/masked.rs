@@ -1,6 +1,8 @@
 //! What a journal has of an authorization: the serialized forms of actions and options, and masks in place of secrets. An
 //! authorization that is given the masks decides the same, and its actions have the same form.
 
+#[cfg(feature = "journal")]
+use alloc::borrow::Cow;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -101,47 +103,50 @@ fn record(bytes: &[u8], server: impl Fn(&str) -> String, mask: Mask<'_>) -> Opti
     let json = parse(bytes, usize::MAX)?;
     let mut out = Vec::with_capacity(bytes.len());
     let mut object = Object::begin(&mut out);
-    json.members(|name, value| match name {
-        "client" if value.is_object() => {
-            object.object(name, |client| {
-                value.members(|name, value| match name {
-                    "id" | "auth" | "redirect_uri" | "asked_redirect" | "kind" | "secret_expires" | "scopes" => {
-                        client.raw(name, value.text());
-                    }
-                    "secret" => string(client, name, value, &mut *mask),
-                    _ => {}
-                });
-            });
-        }
-        "generation"
-        | "issuer"
-        | "asked"
-        | "assumed"
-        | "requested"
-        | "granted"
-        | "bound_to"
-        | "expires"
-        | "life"
-        | "revocation_endpoint" => {
-            object.raw(name, value.text());
-        }
-        "server" => string(&mut object, name, value, &server),
-        "resource" => string(&mut object, name, value, url),
-        "access_token" => string(&mut object, name, value, |text| token(text, mask)),
-        "refresh_token" => string(&mut object, name, value, &mut *mask),
-        _ => {}
-    });
+    plain(&mut object, json, &["generation", "issuer", "asked", "assumed", "requested", "granted", "bound_to"]);
+    plain(&mut object, json, &["expires", "life", "revocation_endpoint"]);
+    string(&mut object, json, "server", &server);
+    string(&mut object, json, "resource", url);
+    if let Some(client) = json.member("client").filter(|client| client.is_object()) {
+        object.object("client", |object| {
+            plain(
+                object,
+                client,
+                &["id", "auth", "redirect_uri", "asked_redirect", "kind", "secret_expires", "scopes"],
+            );
+            string(object, client, "secret", &mut *mask);
+        });
+    }
+    string(&mut object, json, "access_token", |text| token(text, mask));
+    string(&mut object, json, "refresh_token", mask);
     object.end();
     Some(out)
 }
 
-/// Adds a member that is a string; another value becomes `null`, which is none either.
-fn string(object: &mut Object<'_>, name: &str, value: Json<'_>, shown: impl FnOnce(&str) -> String) {
-    match value.as_string() {
-        Some(text) if text.is_empty() => object.string(name, ""),
-        Some(text) => object.string(name, &shown(&text)),
-        None => object.raw(name, "null"),
-    };
+/// Adds members that are no secrets, each as it is read: once, and without what is within an object.
+fn plain(object: &mut Object<'_>, json: Json<'_>, names: &[&str]) {
+    for name in names {
+        let Some(value) = json.member(name) else { continue };
+        let mut strings = Vec::new();
+        match value.first() {
+            b'{' => {}
+            b'[' => {
+                value.each_element(|it| strings.push(if it.first() == b'"' { it.text() } else { "0" }));
+                object.raw(name, &format!("[{}]", strings.join(",")));
+            }
+            _ => _ = object.raw(name, value.text()),
+        }
+    }
+}
+
+/// Adds a member that is a string, as it is read: once. Another value becomes `0`, which is none either.
+fn string(object: &mut Object<'_>, json: Json<'_>, name: &str, shown: impl FnOnce(&str) -> String) {
+    match json.member(name).map(Json::as_string) {
+        Some(Some(text)) if text.is_empty() => _ = object.string(name, ""),
+        Some(Some(text)) => _ = object.string(name, &shown(&text)),
+        Some(None) => _ = object.raw(name, "0"),
+        None => {}
+    }
 }
 
 /// The mask of an access token. What cannot be one stays so.
@@ -255,76 +260,60 @@ pub(crate) fn response(body: &[u8], mask: Mask<'_>) -> (Vec<u8>, u8) {
     if let Some(json) = parse(body, usize::MAX) {
         let mut out = Vec::with_capacity(body.len());
         let mut object = Object::begin(&mut out);
-        json.members(|name, value| match member(name) {
-            Content::Plain => _ = object.raw(name, value.text()),
-            Content::Secret if name == "access_token" => string(&mut object, name, value, |text| token(text, mask)),
-            Content::Secret => string(&mut object, name, value, &mut *mask),
-            Content::Url | Content::Word | Content::Other => {}
-        });
+        plain(&mut object, json, &PLAIN);
+        string(&mut object, json, "access_token", |text| token(text, mask));
+        string(&mut object, json, "refresh_token", &mut *mask);
+        string(&mut object, json, "client_secret", mask);
         object.end();
         (out, b' ')
     } else if let Some(form) = as_form(body) {
-        (form_response(form, mask).into_bytes(), b'&')
+        let mut out = String::with_capacity(form.len());
+        PLAIN.iter().for_each(|name| param(&mut out, form, name, None));
+        param(&mut out, form, "access_token", Some(&mut |text| token(text, mask)));
+        param(&mut out, form, "refresh_token", Some(mask));
+        if out.is_empty() {
+            out.push('=');
+        }
+        (out.into_bytes(), b'&')
     } else {
         (Vec::new(), b'x')
     }
 }
 
-/// What a member of a response has that is read.
+/// The members of a response that are read and are no secrets.
 #[cfg(feature = "journal")]
-fn member(name: &str) -> Content {
-    match name {
-        "error"
-        | "error_description"
-        | "token_type"
-        | "issued_token_type"
-        | "expires_in"
-        | "scope"
-        | "client_id"
-        | "client_secret_expires_at"
-        | "token_endpoint_auth_method"
-        | "redirect_uris" => Content::Plain,
-        "access_token" | "refresh_token" | "client_secret" => Content::Secret,
-        _ => Content::Other,
-    }
-}
+const PLAIN: [&str; 10] = [
+    "error",
+    "error_description",
+    "token_type",
+    "issued_token_type",
+    "expires_in",
+    "scope",
+    "client_id",
+    "client_secret_expires_at",
+    "token_endpoint_auth_method",
+    "redirect_uris",
+];
 
+/// Adds a parameter of a form as it is read: once. One that is there more than once, or is not text, is not read, and
+/// becomes one that is not text. `mask` is for a secret.
 #[cfg(feature = "journal")]
-fn form_response(form: &str, mask: Mask<'_>) -> String {
-    let mut out = String::with_capacity(form.len());
-    for pair in form.split('&') {
-        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        let name = decode(name).unwrap_or_default();
-        let secret = match member(&name) {
-            Content::Plain => None,
-            Content::Secret => Some(decode(value)),
-            Content::Url | Content::Word | Content::Other => continue,
-        };
-        if !out.is_empty() {
-            out.push('&');
-        }
-        let mut masked = Form::default();
-        match secret {
-            None => {
-                out.push_str(pair);
-                continue;
-            }
-            // It is not text, and stays so.
-            Some(None) => {
-                out.push_str(&name);
-                out.push_str("=%");
-                continue;
-            }
-            Some(Some(value)) if value.is_empty() => masked.push(&name, ""),
-            Some(Some(value)) if *name == "access_token" => masked.push(&name, &token(&value, mask)),
-            Some(Some(value)) => masked.push(&name, &mask(&value)),
-        }
-        out.push_str(masked.text());
+fn param(out: &mut String, form: &str, name: &str, mask: Option<Mask<'_>>) {
+    let values = form.split('&').filter_map(|pair| {
+        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+        decode(key).is_some_and(|key| *key == name).then_some(value)
+    });
+    let mut values = values.fuse();
+    let Some(value) = values.next() else { return };
+    let shown: Cow<'_, str> = match (decode(value).filter(|_| values.next().is_none()), mask) {
+        (None, _) => "%".into(),
+        (Some(text), Some(mask)) if !text.is_empty() => mask(&text).replace(' ', "+").into(),
+        (Some(_), _) => value.into(),
+    };
+    if !out.is_empty() {
+        out.push('&');
     }
-    if !out.contains('=') {
-        out.push('=');
-    }
-    out
+    out.extend([name, "=", &shown]);
 }
 
 /// What came from the store, with masks, for the server with this URL. It is as long.
@@ -349,31 +338,11 @@ pub(super) fn loaded(bytes: &[u8], server: &str, mask: Mask<'_>) -> Vec<u8> {
 /// The answer to the URL that was shown, with masks.
 #[cfg(feature = "journal")]
 pub(super) fn redirect(query: &str, mask: Mask<'_>) -> String {
-    let mut out = String::from("?");
-    for pair in query.split('&') {
-        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        let name = decode(name).unwrap_or_default();
-        let mut masked = Form::default();
-        match (&**name, decode(value)) {
-            ("iss" | "error" | "error_description", _) => {
-                out.push_str(pair);
-                out.push('&');
-                continue;
-            }
-            ("state", _) => masked.push(&name, WORD),
-            ("code", Some(code)) if !code.is_empty() => masked.push(&name, &mask(&code)),
-            // It is empty, or not text.
-            ("code", Some(_)) => masked.push(&name, ""),
-            ("code", None) => {
-                out.push_str("code=%&");
-                continue;
-            }
-            _ => continue,
-        }
-        out.push_str(masked.text());
-        out.push('&');
-    }
-    out.pop();
+    let mut out = String::new();
+    param(&mut out, query, "code", Some(mask));
+    param(&mut out, query, "state", Some(&mut |_| WORD.into()));
+    ["iss", "error", "error_description"].iter().for_each(|name| param(&mut out, query, name, None));
+    out.insert(0, '?');
     out
 }
 

@@ -4,7 +4,6 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use core::fmt::Write;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -28,6 +27,7 @@ use super::proof::{self, proof_input, signed, signing_input};
 use super::secret::HIDDEN;
 use super::secret::{Hider, challenge_of};
 use crate::Time;
+use crate::encodings::percent_encode;
 use crate::jsonrpc::{Json, Object, string};
 use crate::machine::oauth_attempt::{self, Client, Code, Configured, Failure, Goal, Input, Iss, Offer, State};
 
@@ -814,9 +814,9 @@ impl Form {
         if !self.0.is_empty() {
             self.0.push('&');
         }
-        encode(&mut self.0, name);
+        percent_encode(&mut self.0, name);
         self.0.push('=');
-        encode(&mut self.0, value);
+        percent_encode(&mut self.0, value);
     }
 
     pub(super) fn push_some(&mut self, name: &str, value: Option<&str>) {
@@ -929,9 +929,9 @@ fn preferred(core: &Core, server: &Server) -> ClientAuth {
 /// The header of HTTP Basic authentication, both parts encoded as in a form.
 fn basic(id: &str, secret: &Secret) -> Option<HeaderValue> {
     let mut pair = Zeroizing::new(String::new());
-    encode(&mut pair, id);
+    percent_encode(&mut pair, id);
     pair.push(':');
-    encode(&mut pair, secret.expose());
+    percent_encode(&mut pair, secret.expose());
     let encoded = Zeroizing::new(format!("Basic {}", STANDARD.encode(pair.as_bytes())));
     let mut value = HeaderValue::from_str(&encoded).ok()?;
     value.set_sensitive(true);
@@ -1086,18 +1086,6 @@ fn registered(status: StatusCode, body: &[u8], limit: usize, asked: &Asked<'_>) 
         scopes: text(json, "scope").filter(|scopes| !scopes.trim().is_empty() && scopes.len() <= LONGEST_SCOPES),
         kind: RegistrationKind::Dynamic,
     })
-}
-
-/// Appends a value, encoded.
-pub(super) fn encode(out: &mut String, value: &str) {
-    for byte in value.bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => out.push(char::from(byte)),
-            _ => {
-                let _ = write!(out, "%{byte:02X}");
-            }
-        }
-    }
 }
 
 /// The value of a parameter of an encoded form. `Err` if it is there more than once, or is not text.

@@ -14,8 +14,7 @@ use subtle::ConstantTimeEq;
 use zeroize::{Zeroize, Zeroizing};
 
 use super::options::OAuthConfigError;
-use super::requests::encode;
-use crate::encodings::encodings;
+use crate::encodings::forms;
 
 /// A shorter secret could be any word.
 const SHORTEST: usize = 6;
@@ -186,7 +185,8 @@ impl Hider {
         let mut hider = Self { nodes: Vec::from([Node::default()]), first: Box::new([0; 256]), rests: Vec::new() };
         let secrets: BTreeSet<_> = secrets.into_iter().map(Secret::expose).collect();
         for secret in secrets.into_iter().filter(|secret| secret.len() >= SHORTEST) {
-            forms(secret).iter().for_each(|form| hider.insert(form));
+            let forms = forms(secret, HIDDEN).into_iter().map(|(form, _)| Zeroizing::new(form));
+            forms.filter(|form| form.len() >= SHORTEST).for_each(|form| hider.insert(&form));
         }
         hider.connect();
         hider
@@ -363,50 +363,6 @@ impl<'t> Hidden<'t> {
 /// The `code_challenge` of a verifier, by `S256` (RFC 7636, section 4.2).
 pub(super) fn challenge_of(verifier: &Secret) -> String {
     URL_SAFE_NO_PAD.encode(Sha256::digest(verifier.expose()))
-}
-
-/// A secret as it is and in each encoding in which a server may repeat it.
-fn forms(secret: &str) -> Vec<Zeroizing<String>> {
-    let mut forms = Vec::new();
-    let mut add = |text: &str| {
-        for (text, _) in encodings(text, HIDDEN) {
-            let text = Zeroizing::new(text);
-            if text.len() >= SHORTEST && !forms.contains(&text) {
-                forms.push(text);
-            }
-        }
-    };
-    add(secret);
-    // HTTP Basic has the base64 of the form encoding (RFC 6749, section 2.3.1).
-    let mut encoded = Zeroizing::new(String::new());
-    encode(&mut encoded, secret);
-    let spaced = Zeroizing::new(encoded.replace("%20", "+"));
-    for text in [encoded, spaced] {
-        add(&with_lower_case_digits(&text));
-        add(&text);
-    }
-    // A server that quotes JSON within JSON escapes it.
-    for characters in ["\"\\", "\"\\/"] {
-        let mut escaped = Zeroizing::new(String::new());
-        for character in secret.chars() {
-            if characters.contains(character) {
-                escaped.push('\\');
-            }
-            escaped.push(character);
-        }
-        forms.push(escaped);
-    }
-    forms
-}
-
-/// Percent-encoded text whose hexadecimal digits are in lower case.
-fn with_lower_case_digits(text: &str) -> Zeroizing<String> {
-    let (mut out, mut digits) = (Zeroizing::new(String::with_capacity(text.len())), 0_u8);
-    for character in text.chars() {
-        out.push(if digits > 0 { character.to_ascii_lowercase() } else { character });
-        digits = if character == '%' { 2 } else { digits.saturating_sub(1) };
-    }
-    out
 }
 
 #[cfg(test)]

@@ -4,8 +4,10 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use mcp_proto::binding::http::HttpAction;
-use mcp_proto::binding::oauth::{ClientAuth, Flow, IdentityProvider, OAuthInput, PublicKey, Secret};
+use mcp_proto::binding::http::{ExchangeId, HttpAction};
+use mcp_proto::binding::oauth::{
+    ClientAuth, Flow, IdentityProvider, OAuthExchangeId, OAuthInput, PublicKey, Secret, SignId, StoreId,
+};
 use mcp_proto::host::hub::SessionHandle;
 use mcp_proto::journal::{
     ApplyError, Input, JournalError, JournalLimits, OAuthReport, Played, Recorder, Replay, replay,
@@ -386,6 +388,182 @@ fn a_journal_that_was_changed_ends_with_an_error_or_as_it_did() {
         let changed = format!("{before},\"authorization\":{wrong}}}\n{after}");
         let error = replay(changed.as_bytes(), JournalLimits::default()).unwrap_err();
         assert!(matches!(error, JournalError::NotAJournal { .. }), "{error}");
+    }
+}
+
+/// The highest number of a mask.
+fn masks(journal: &str) -> u64 {
+    let number = |at: usize| journal[at..].bytes().take_while(u8::is_ascii_digit).collect::<Vec<_>>();
+    let numbers = journal.match_indices("secret").map(|(at, word)| String::from_utf8(number(at + word.len())).unwrap());
+    numbers.filter_map(|number| number.parse().ok()).max().unwrap()
+}
+
+#[test]
+fn of_a_member_that_is_repeated_the_one_that_is_read_is_recorded() {
+    let many = |form: &dyn Fn(usize) -> String, by: &str| (0..20_000).map(form).collect::<Vec<_>>().join(by);
+    let json = format!("{{{}}}", many(&|at| format!(r#""access_token":"hush-{at:040}","scope":"s{at}""#), ","));
+    let json_of_both = format!("{{{}}}", many(&|at| format!(r#""refresh_token":"hush-{at:040}""#), ","));
+    let form = many(&|at| format!("access_token=hush-{at:040}&scope=s{at}"), "&");
+    for (body, is_read) in [(json, true), (json_of_both, false), (form, false)] {
+        let token = Reply::status(200, &body);
+        let (mut sim, node) = world(server(), issuer().script(Endpoint::Token, [token]), options(|_| {}));
+        sim.run_for(seconds(60)).unwrap();
+        let journal = checked(&mut sim, node);
+        assert!(masks(&journal) < 120, "{}", masks(&journal));
+        assert!(!journal.contains("hush-"));
+        assert_eq!(journal.contains(r#"\"scope\":\"s19999\""#) || journal.contains(r#"\"s19999\""#), is_read);
+    }
+    let never = issuer().always(Endpoint::Authorization, Reply::Silent);
+    let (mut sim, node) = world(server(), never, options(|_| {}));
+    sim.run_for(seconds(5)).unwrap();
+    sim.tell(node, |now, host| {
+        let state = query(host.shown[0].split_once('?').unwrap().1, "state").unwrap();
+        let codes = (0..1000).map(|at| format!("code=hush-{at:040}")).collect::<Vec<_>>().join("&");
+        host.give(now, OAuthInput::Redirect(&format!("{REDIRECT}?{codes}&state={state}&iss={ISSUER}")));
+    });
+    sim.run_for(seconds(5)).unwrap();
+    let journal = checked(&mut sim, node);
+    assert!(journal.contains("?code=%&state=secret0"), "{}", line_with(&journal, "redirect"));
+    assert!(masks(&journal) < 110 && !journal.contains("hush-"));
+}
+
+#[test]
+fn members_that_are_no_secrets_are_recorded_without_objects() {
+    let body = format!(
+        r#"{{"access_token":"at1-{MARKER}","token_type":"Bearer","scope":{{"access_token":"hush-a"}},"expires_in":600,
+        "redirect_uris":["uri",{{"a":"hush-b"}},["hush-c"]],"error":null,"client_id":[{{"a":"hush-d"}}]}}"#
+    );
+    let (mut sim, node) =
+        world(server(), issuer().script(Endpoint::Token, [Reply::status(200, &body)]), options(|_| {}));
+    sim.run_for(seconds(20)).unwrap();
+    let journal = checked(&mut sim, node);
+    assert!(!journal.contains("hush-"), "{}", line_with(&journal, "hush-"));
+}
+
+#[test]
+fn what_is_shown_of_a_recorder_and_of_its_inputs_has_no_secret() {
+    let (id, exchange) = (StoreId::from_u64(1), OAuthExchangeId::from_u64(1));
+    for input in [
+        OAuthInput::Redirect("?code=hush"),
+        OAuthInput::Loaded { id, record: Ok(Some(b"hush")) },
+        OAuthInput::Body { exchange, chunk: b"hush" },
+        OAuthInput::Signature { id: SignId::from_u64(1), signature: b"hush" },
+    ] {
+        let shown = format!("{:?}", Input::from(input));
+        assert!(!shown.contains("hush") && !shown.contains("104, 117"), "{shown}");
+    }
+    // A response that did not end.
+    let silent = issuer().script(Endpoint::Token, [Reply::Silent]);
+    let (mut sim, node) = world(server(), silent, options(|_| {}));
+    sim.run_for(seconds(5)).unwrap();
+    let shown = sim.tell(node, |now, host| {
+        for exchange in (0..16).map(OAuthExchangeId::from_u64) {
+            host.give(now, OAuthInput::Head { exchange, status: StatusCode::OK, headers: &HeaderMap::new() });
+            host.give(now, OAuthInput::Body { exchange, chunk: b"hushhush" });
+        }
+        format!("{:?}", host.client)
+    });
+    let shown = shown.unwrap();
+    assert!(shown.contains("held: Held { entries: ") && !shown.contains("held: Held { entries: 0"), "{shown}");
+    assert!(!shown.contains("hush") && !shown.contains("104, 117"), "{shown}");
+}
+
+#[test]
+fn the_credentials_of_http_basic_are_not_in_the_journal() {
+    let secret = "hush/of the+client=";
+    for (secret, form) in [(secret, "hush%2Fof%20the%2Bclient%3D"), (secret, "hush%2fof+the%2bclient%3d")] {
+        let mut client = RegisteredClient::new("app");
+        (client.issuer, client.secret, client.auth) =
+            (Some(ISSUER.into()), Some(Secret::new(secret)), Some(ClientAuth::Basic));
+        let sent = STANDARD.encode(format!("app:{form}"));
+        let result = json!({"content": [{"type": "text", "text": format!("Basic {sent}")}]});
+        let server = FakeServer::modern().tool(FakeTool::new("a").result(result));
+        let issuer = issuer().client_with_secret("app", secret);
+        let (mut sim, node) = world(server, issuer, options(|options| options.registered.push(client)));
+        sim.run_for(seconds(61)).unwrap();
+        call(&mut sim, node);
+        let journal = checked(&mut sim, node);
+        assert!(journal.contains("Basic YXBwO"), "{journal}");
+        // The first characters and the last ones have bits of the colon and of what follows.
+        assert!(!journal.contains(&sent[8..sent.len() - 4]), "{}", line_with(&journal, &sent[8..]));
+    }
+}
+
+#[test]
+fn a_server_cannot_choose_a_token_that_makes_the_journal_unreadable() {
+    for token in [
+        "\"exchange\":",
+        "{\"type\":\"in",
+        "connection",
+        "onnectio",
+        "protocolVersion",
+        "serverInfo",
+        "content-type",
+        "0000000000",
+        "1000000000",
+        "2025-11-25",
+        "secret102",
+        "cret102xxxxxxx",
+        "n0123456789",
+        "u00410123456789",
+    ] {
+        let text = "\n0123456789 \u{1}0123456789 A0123456789 connection 2025-11-25 0000000000 1000000000";
+        let result = json!({"content": [{"type": "text", "text": text}]});
+        let server = FakeServer::legacy().tool(FakeTool::new("a").result(result));
+        let tokens = Reply::With(json!({"access_token": token, "refresh_token": token}));
+        let (mut sim, node) = world(server, issuer().script(Endpoint::Token, [tokens]), options(|_| {}));
+        sim.run_for(seconds(61)).unwrap();
+        let request = Input::Request(Request::call_tool("a", None));
+        sim.tell(node, |now, host| drop(host.client.apply(now, request))).unwrap();
+        sim.run_for(seconds(60)).unwrap();
+        let body = format!(r#"{{"text":"{}"}}"#, "\\n0123456789 \\u00410123456789");
+        sim.tell(node, |now, host| {
+            let exchange = ExchangeId::from_u64(9999);
+            host.client.apply(now, Input::Body { exchange, bytes: body.as_bytes().into() }).unwrap();
+            host.client.apply(now, Input::End { exchange }).unwrap();
+        });
+        let journal = sim.tell(node, |_, host| (host.client.end(), host.client.take()).1).unwrap();
+        replay(journal.as_bytes(), JournalLimits::default()).unwrap_or_else(|error| panic!("{token}: {error}"));
+        assert!(!journal.contains(&format!("access_token\\\":{}", json!(token))), "{token}");
+        // What the server said is JSON in the journal, too.
+        let line: Value = serde_json::from_str(journal.lines().find(|line| line.contains(":9999,")).unwrap()).unwrap();
+        let chunk = line["in"]["value"]["bytes"].as_str().unwrap();
+        assert!(serde_json::from_str::<Value>(chunk).is_ok(), "{token} {chunk}");
+    }
+}
+
+#[test]
+fn a_secret_that_is_divided_is_not_in_the_journal_if_the_secrets_change_between_its_parts() {
+    let never = issuer().always(Endpoint::Authorization, Reply::Silent);
+    let (mut sim, node) = world(server(), never, options(|_| {}));
+    sim.run_for(seconds(5)).unwrap();
+    let (state, named) = sim
+        .tell(node, |now, host| {
+            host.client.hide("hush-named-0123456789").unwrap();
+            let state = query(host.shown[0].split_once('?').unwrap().1, "state").unwrap();
+            let streams = [(9998, state.clone()), (9999, "hush-named-0123456789".to_owned())];
+            let parts = |at: usize| {
+                streams.clone().map(|(exchange, secret)| {
+                    let (one, other) = secret.split_at(15);
+                    (ExchangeId::from_u64(exchange), [one, other][at].as_bytes().into())
+                })
+            };
+            for (exchange, chunk) in parts(0) {
+                host.client.apply(now, Input::Body { exchange, bytes: chunk }).unwrap();
+            }
+            host.give(now, OAuthInput::Cancel);
+            while host.client.poll().is_some() {}
+            for (exchange, chunk) in parts(1) {
+                host.client.apply(now, Input::Body { exchange, bytes: chunk }).unwrap();
+                host.client.apply(now, Input::End { exchange }).unwrap();
+            }
+            (state, "hush-named-0123456789")
+        })
+        .unwrap();
+    let journal = checked(&mut sim, node);
+    for secret in [&*state, named] {
+        let (one, other) = secret.split_at(15);
+        assert!(!journal.contains(one) && !journal.contains(other), "{}", line_with(&journal, one));
     }
 }
 
