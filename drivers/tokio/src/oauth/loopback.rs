@@ -13,7 +13,7 @@ use tokio::time::{sleep, timeout};
 /// Bytes of the head of a browser's request.
 const HEAD: usize = 64 << 10;
 /// How long a connection may take, its judgement included.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(5);
 /// Connections that are served side by side.
 const CONNECTIONS: usize = 256;
 const PATH: &str = "/callback";
@@ -22,7 +22,7 @@ const REFUSED: &str = "This is not the answer that is waited for, and nothing wa
 
 /// A listener on 127.0.0.1 for what the user's browser is redirected to (RFC 8252, section 7.3).
 ///
-/// Connections are served side by side, and each has 10 s in total, so that none holds up another one. A page that
+/// Connections are served side by side, and each has 5 s in total, so that none holds up another one. A page that
 /// answers a redirect repeats nothing of it.
 #[derive(Debug)]
 pub struct Loopback {
