@@ -2,7 +2,7 @@
 //!
 //! - One server over stdio: [`embedding`]; over HTTP: [`http`], with tokens [`oauth`]. Many servers, for a model: [`hosts`].
 //!   From the official SDK: [`migrating`].
-//! - What a host does with a client: [`calls`], [`asks`], [`validation`], and its [`duties`] to the user.
+//! - What a host does with a client: [`calls`], [`server_requests`], [`validation`], and its [`duties`] to the user.
 //! - Tests of a host: `testing` (feature `testkit`), [`recording`]. A session in another process: [`moving`].
 //! - What the crate does about servers: [`tolerance`], [`specification`], [`tables`].
 
@@ -15,8 +15,8 @@ pub mod migrating {}
 #[doc = include_str!("calls.md")]
 pub mod calls {}
 
-#[doc = include_str!("asks.md")]
-pub mod asks {}
+#[doc = include_str!("server_requests.md")]
+pub mod server_requests {}
 
 #[doc = include_str!("http.md")]
 pub mod http {}

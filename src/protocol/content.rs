@@ -617,9 +617,9 @@ pub enum FieldValues<'a> {
     /// Yes or no.
     Boolean,
     /// One of these values, each with its name for a user.
-    One(Vec<(Cow<'a, str>, Cow<'a, str>)>),
+    OneOf(Vec<(Cow<'a, str>, Cow<'a, str>)>),
     /// Any number of these values, as an array.
-    Some(Vec<(Cow<'a, str>, Cow<'a, str>)>),
+    AnyOf(Vec<(Cow<'a, str>, Cow<'a, str>)>),
     /// Those of an unknown schema.
     Other,
 }
@@ -704,12 +704,12 @@ impl<'a> FieldValues<'a> {
     fn of(field: Json<'a>, room: &mut Room) -> Self {
         match string(field, "type").as_deref() {
             Some("array") => match field.member("items").map(|items| Self::choices(items, "anyOf", room)) {
-                Some(choices) if !choices.is_empty() => Self::Some(choices),
+                Some(choices) if !choices.is_empty() => Self::AnyOf(choices),
                 Some(_) | None => Self::Other,
             },
             Some("string") => match Self::choices(field, "oneOf", room) {
                 choices if choices.is_empty() => Self::Text,
-                choices => Self::One(choices),
+                choices => Self::OneOf(choices),
             },
             Some("number") => Self::Number,
             Some("integer") => Self::Integer,

@@ -265,10 +265,10 @@ fn what_a_form_asks_is_read_with_all_kinds_of_fields() {
         ("age", true, FieldValues::Integer),
         ("size", false, FieldValues::Number),
         ("ok", false, FieldValues::Boolean),
-        ("old", false, FieldValues::One(choices(&[("a", "A"), ("b", "b")]))),
-        ("new", false, FieldValues::One(choices(&[("a", "A"), ("b", "b")]))),
-        ("many", false, FieldValues::Some(choices(&[("x", "X")]))),
-        ("list", false, FieldValues::Some(choices(&[("y", "y")]))),
+        ("old", false, FieldValues::OneOf(choices(&[("a", "A"), ("b", "b")]))),
+        ("new", false, FieldValues::OneOf(choices(&[("a", "A"), ("b", "b")]))),
+        ("many", false, FieldValues::AnyOf(choices(&[("x", "X")]))),
+        ("list", false, FieldValues::AnyOf(choices(&[("y", "y")]))),
         ("odd", false, FieldValues::Other),
         ("none", false, FieldValues::Other),
     ];
@@ -344,7 +344,7 @@ fn what_servers_ask_has_a_bounded_number_of_values() {
     let form = RawValue::from_string(form).unwrap();
     let asked = Elicitation::read(&form);
     let ElicitationKind::Form(fields) = asked.kind else { panic!("no form") };
-    let choices = |field: &FieldValues<'_>| if let FieldValues::One(choices) = field { choices.len() } else { 0 };
+    let choices = |field: &FieldValues<'_>| if let FieldValues::OneOf(choices) = field { choices.len() } else { 0 };
     let values = fields.iter().map(|field| 1 + choices(&field.values)).sum::<usize>();
     assert!(asked.is_cut_off && values <= MAX_VALUES && fields.len() > 4, "{values}");
     let asked = Sampling::read(&sampling);

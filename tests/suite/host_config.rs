@@ -359,8 +359,11 @@ fn whole_numbers_without_quotes_are_text() {
 #[test]
 fn a_value_that_yaml_may_read_differently_is_a_warning() {
     let read = entry("command: x\nargs: [off]\nenv: {VERSION: 1.10, DEBUG: true}");
-    let mend = "it is not text, and may be read as another value than the written one; put it in quotes";
-    assert_eq!(warnings(&read), ["args", "env.VERSION", "env.DEBUG"].map(|key| format!("server `s`, `{key}`: {mend}")));
+    let advice = "it is not a string, and may change (`1.10` becomes `1.1`); put it in quotes";
+    assert_eq!(
+        warnings(&read),
+        ["args", "env.VERSION", "env.DEBUG"].map(|key| format!("server `s`, `{key}`: {advice}"))
+    );
     let program = stdio(&read.servers["s"]);
     assert_eq!((&*program.env["VERSION"], &*program.env["DEBUG"]), ("1.1", "true"));
 }

@@ -238,6 +238,29 @@ fn a_tool_named_like_an_exposed_name_does_not_take_it() {
 }
 
 #[test]
+fn servers_and_tools_whose_names_have_one_hash_are_told_apart() {
+    let names = pairs(b"", &[16], 1).concat();
+    let [one, other] = [&*names[0], &*names[1]];
+    let mut names = Names::default();
+    names.set_servers([one, other]);
+    let tools = [one, other];
+    for server in [one, other] {
+        names.update([(server, targets(&tools))]);
+    }
+    let mut exposed = BTreeSet::new();
+    for (server, tool) in [(one, one), (one, other), (other, one), (other, other)] {
+        let name = name(&names, server, tool);
+        let found = names.resolve(&name).unwrap();
+        assert_eq!((found.server, found.target.name()), (server, tool));
+        exposed.insert(name);
+    }
+    assert_eq!(exposed.len(), 4);
+    names.update([(one, targets(&[]))]);
+    let found: BTreeSet<_> = exposed.iter().filter_map(|name| names.resolve(name)).map(|found| found.server).collect();
+    assert_eq!((names.len(), found), (2, BTreeSet::from([other])));
+}
+
+#[test]
 fn colliding_digits_are_computed_again() {
     let start = "t".repeat(60);
     let mut seen = BTreeMap::new();

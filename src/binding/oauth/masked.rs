@@ -29,7 +29,7 @@ use crate::jsonrpc::{Json, Object};
 pub(super) const REDACTED: &str = "redacted";
 
 /// Stands for a `state` and a `code_verifier`, and is as long. An authorization of a journal draws no other.
-pub(super) const WORD: &str = "secret0xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
+pub(super) const DRAWN: &str = "secret0xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
 
 /// What is in place of a secret.
 pub(crate) type Mask<'a> = &'a mut dyn FnMut(&str) -> String;
@@ -54,7 +54,7 @@ enum Content {
     Url,
     Secret,
     /// A secret that is drawn from entropy.
-    Word,
+    Drawn,
     /// What nobody reads, or what is derived from a secret.
     Other,
 }
@@ -75,7 +75,7 @@ fn parameter(name: &str) -> Content {
         | "token_type_hint" => Content::Plain,
         "resource" => Content::Url,
         "code" | "refresh_token" | "client_secret" | "assertion" | "subject_token" | "token" => Content::Secret,
-        "state" | "code_verifier" => Content::Word,
+        "state" | "code_verifier" => Content::Drawn,
         _ => Content::Other,
     }
 }
@@ -90,7 +90,7 @@ fn parameters(text: &str, mask: Mask<'_>) -> String {
             Content::Plain => form.push(&name, &value),
             Content::Url => form.push(&name, &url(&value)),
             Content::Secret => form.push(&name, &mask(&value)),
-            Content::Word => form.push(&name, WORD),
+            Content::Drawn => form.push(&name, DRAWN),
             Content::Other => form.push(&name, REDACTED),
         }
     }
@@ -340,7 +340,7 @@ pub(super) fn loaded(bytes: &[u8], server: &str, mask: Mask<'_>) -> Vec<u8> {
 pub(super) fn redirect(query: &str, mask: Mask<'_>) -> String {
     let mut out = String::new();
     param(&mut out, query, "code", Some(mask));
-    param(&mut out, query, "state", Some(&mut |_| WORD.into()));
+    param(&mut out, query, "state", Some(&mut |_| DRAWN.into()));
     ["iss", "error", "error_description"].iter().for_each(|name| param(&mut out, query, name, None));
     out.insert(0, '?');
     out

@@ -18,7 +18,7 @@ use super::credentials::{
     ClientRecord, LONGEST_SCOPES, LONGEST_TOKEN, Need, Record, is_token, narrowed, parse, strings, text, union,
 };
 #[cfg(feature = "journal")]
-use super::masked::WORD;
+use super::masked::DRAWN;
 use super::metadata::{Metadata, Server};
 use super::options::{ClientAuth, Flow, RefreshScopes, RegisteredClient};
 use super::place::{LONGEST, Place, Zone, is_native, with_port_of};
@@ -358,7 +358,7 @@ impl Obtaining {
             (_, Step::User { word, verifier, .. }) => (Some(verifier), Some(word)),
             (Granted::Nothing | Granted::Assertion(_), _) => (None, None),
         };
-        let words = first.into_iter().chain(second).map(|word| (word, WORD));
+        let words = first.into_iter().chain(second).map(|word| (word, DRAWN));
         words.chain(self.used.iter().map(|signed| (signed, HIDDEN)))
     }
 

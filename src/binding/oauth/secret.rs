@@ -118,7 +118,7 @@ impl Entropy {
     pub(super) fn word(&mut self) -> Secret {
         #[cfg(feature = "journal")]
         if self.is_replayed {
-            return Secret::new(super::masked::WORD);
+            return Secret::new(super::masked::DRAWN);
         }
         Secret::new(URL_SAFE_NO_PAD.encode(*self.draw()))
     }

@@ -649,7 +649,7 @@ impl fmt::Display for Oddity {
             Self::Twice => f.write_str("it is there more than once; the last one counts"),
             Self::NoEffect { needs } => write!(f, "it has no effect on a server without `{needs}`"),
             Self::TakenAsText => {
-                f.write_str("it is not text, and may be read as another value than the written one; put it in quotes")
+                f.write_str("it is not a string, and may change (`1.10` becomes `1.1`); put it in quotes")
             }
             Self::LongTime => f.write_str("it is more than a day; it is in seconds, not in milliseconds"),
             Self::UnknownWord { word } => write!(f, "nobody knows `{word}`"),

@@ -748,26 +748,16 @@ impl Hub {
     #[must_use = "what it says has to be done"]
     pub fn poll(&mut self) -> Option<HubAction> {
         loop {
-            match self.queue.front()? {
-                Turn::Event(_) => {
-                    if let Some(Turn::Event(event)) = self.queue.pop(None) {
-                        return Some(HubAction::Event(*event));
-                    }
-                }
-                Turn::ThroughEvent(handle) => {
-                    let handle = *handle;
-                    let action = self.take_output(handle, true);
-                    if action.is_some() {
-                        return action;
-                    }
-                }
-                Turn::UntilEvent(handle) => {
-                    let handle = *handle;
-                    let action = self.take_output(handle, false);
-                    if action.is_some() {
-                        return action;
-                    }
-                }
+            let action = match *self.queue.front()? {
+                Turn::Event(_) => match self.queue.pop(None) {
+                    Some(Turn::Event(event)) => Some(HubAction::Event(*event)),
+                    Some(Turn::ThroughEvent(_) | Turn::UntilEvent(_)) | None => None,
+                },
+                Turn::ThroughEvent(handle) => self.take_output(handle, true),
+                Turn::UntilEvent(handle) => self.take_output(handle, false),
+            };
+            if action.is_some() {
+                return action;
             }
         }
     }
