@@ -60,7 +60,6 @@ pub struct Secrets {
     last: u64,
 }
 
-#[cfg_attr(not(feature = "oauth"), expect(dead_code, reason = "only an authorization forgets secrets"))]
 struct Known {
     text: Box<str>,
     mask: Box<str>,
