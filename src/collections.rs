@@ -6,6 +6,7 @@ use alloc::collections::BTreeSet;
 use alloc::collections::btree_map::Entry;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
+use core::cmp::Ordering;
 use core::fmt;
 
 /// Entries for which a queue keeps memory.
@@ -73,8 +74,10 @@ impl<T> Series<T> {
     fn place_after(&self, id: u64, first: u64) -> Result<usize, usize> {
         let len = self.entries.len();
         let Some((last, _)) = self.entries.back() else { return Err(0) };
-        if id > *last {
-            return Err(len);
+        match id.cmp(last) {
+            Ordering::Greater => return Err(len),
+            Ordering::Equal => return Ok(len.wrapping_sub(1)),
+            Ordering::Less => {}
         }
         let from_first = usize::try_from(id.wrapping_sub(first)).unwrap_or(usize::MAX);
         let from_last = usize::try_from(last.wrapping_sub(id)).unwrap_or(usize::MAX);
@@ -248,10 +251,12 @@ impl<T> ByName<T> {
     }
 
     /// An entry, with the shared text of its name.
+    #[inline]
     pub(crate) fn entry(&self, name: &str) -> Option<(&Arc<str>, &T)> {
-        if self.lengths & bit_of(name) == 0 {
-            return None;
-        }
+        if self.lengths & bit_of(name) == 0 { None } else { self.find(name) }
+    }
+
+    fn find(&self, name: &str) -> Option<(&Arc<str>, &T)> {
         match self.by_hash.get(&hash(name.as_bytes())) {
             Some((known, value)) if **known == *name => Some((known, value)),
             Some(_) | None if self.others.is_empty() => None,
@@ -439,6 +444,11 @@ impl<K: Ord> LeastSet<K> {
 
     pub(crate) fn len(&self) -> usize {
         self.0.len()
+    }
+
+    #[inline]
+    pub(crate) fn has(&self, key: &K) -> bool {
+        self.0.has(key)
     }
 
     #[inline]

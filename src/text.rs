@@ -12,12 +12,18 @@ pub(crate) fn excerpt(text: &str) -> Cow<'_, str> {
     cut(text, EXCERPT)
 }
 
-/// The beginning of a text, at most this many characters.
+/// A secret that is cut is recognized by this many bytes of its beginning.
+pub(crate) const RECOGNIZED: usize = 8;
+
+/// The beginning of a text, at most this many characters. Of a last word that is cut, at least eight bytes are left or
+/// none, so that it can be recognized where it is a secret. A word ends at white space, and at what separates the parts of an
+/// address or of JSON.
 pub(crate) fn cut(text: &str, most: usize) -> Cow<'_, str> {
-    match text.char_indices().nth(most) {
-        Some((end, _)) => Cow::Owned(format!("{}…", text.get(..end).unwrap_or(""))),
-        None => Cow::Borrowed(text),
-    }
+    let Some((end, _)) = text.char_indices().nth(most) else { return Cow::Borrowed(text) };
+    let kept = text.get(..end).unwrap_or_default();
+    let before = kept.trim_end_matches(|it: char| !it.is_whitespace() && !"\"'`()[]{}<>=:,;&/?#".contains(it));
+    let is_short = kept.len().saturating_sub(before.len()) < RECOGNIZED;
+    Cow::Owned(format!("{}…", if is_short { before } else { kept }))
 }
 
 /// The longest address that is shown, in characters.
@@ -111,6 +117,16 @@ mod tests {
     }
 
     #[test]
+    fn a_word_that_is_cut_has_eight_bytes_or_is_left_out() {
+        let text = "the token secret-token";
+        assert_eq!(cut(text, 18), "the token secret-t…");
+        assert_eq!(cut(text, 17), "the token …");
+        assert_eq!(cut("token=secret-token", 12), "token=…");
+        assert_eq!(cut("https://example.com/secret-token", 25), "https://example.com/…");
+        assert_eq!(cut("the token p@ss!word", 12), "the token …");
+    }
+
+    #[test]
     fn an_address_is_shown_without_its_secrets() {
         for (url, expected) in [
             ("https://example.com:8080/mcp", "https://example.com:8080/mcp"),
@@ -135,6 +151,9 @@ mod tests {
     fn a_text_is_shown_without_the_secrets_of_its_addresses() {
         for (text, expected) in [
             ("connection refused: why? error #5", "connection refused: why? error #5"),
+            ("connection to https://example.com/mcp refused", "connection to https://example.com/mcp refused"),
+            ("at:é://ada:hush@example.com", "at:é://…@example.com"),
+            ("ada@example.com?key=hush", "…"),
             (
                 "error sending request for url (https://ada:hush@example.com/mcp?key=hush): dns error",
                 "error sending request for url (https://…@example.com/mcp?…): dns error",

@@ -7,7 +7,7 @@ use core::time::Duration;
 ///
 /// The crate reads no clock. Each input and command of a [`Client`](crate::Client) takes the current time.
 /// The epoch may be the start of the process, of the session or of a simulation. Arithmetic saturates at
-/// `u64::MAX - 1` microseconds.
+/// `u64::MAX - 1` microseconds. A time that never comes is `None`, as of [`Client::deadline`](crate::Client::deadline).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 // One more than the microseconds: an `Option<Time>` takes no more room than a `Time`.
 pub struct Time(NonZeroU64);

@@ -450,7 +450,7 @@ fn no_option_of_zero_is_always_due() {
             *timeout = zero;
         }
         let reconnect = options.reconnect.as_mut().unwrap();
-        (reconnect.initial, reconnect.max, reconnect.park) = (zero, zero, zero);
+        (reconnect.initial_backoff, reconnect.max_backoff, reconnect.parked_backoff) = (zero, zero, zero);
         let keepalive = options.keepalive.as_mut().unwrap();
         (keepalive.interval, keepalive.timeout, keepalive.discover) = (zero, zero, true);
         for served in [false, true] {

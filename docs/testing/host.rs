@@ -1,10 +1,12 @@
-//! A small host: it offers a server's tools to a model, reads resources, and shows the server's questions to a user.
+//! A small host: it offers a server's tools to a model, reads resources, and shows the
+//! server's questions to a user.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use mcp_proto::testkit::Embedder;
-use mcp_proto::{Client, Event, Lines, Options, Outcome, RawValue, Request, RequestId, ServerRequestId, Time};
+use mcp_proto::{Client, Event, Lines, Options, Outcome, RawValue};
+use mcp_proto::{Request, RequestId, ServerRequestId, Time};
 
 /// A mistake to plant in the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +82,10 @@ impl Host {
     pub fn call(&mut self, now: Time, name: &str) -> bool {
         let Some(position) = self.tools.get(name) else { return false };
         let routed = match self.bug {
-            Some(Bug::WrongRoute) => self.client.catalog().tools().nth(*position).map(|tool| tool.name.to_string()),
+            Some(Bug::WrongRoute) => {
+                let catalog = self.client.catalog();
+                catalog.tools().nth(*position).map(|tool| tool.name.to_string())
+            }
             _ => Some(name.into()),
         };
         routed.is_some_and(|name| self.accept(now, name, false))
@@ -101,8 +106,12 @@ impl Host {
     fn start(&mut self, now: Time, mut job: Job) -> Result<(), String> {
         job.tries += 1;
         // The host tries again itself, so the client does not.
-        let request = if job.is_read { Request::read_resource(&job.key) } else { Request::call_tool(&job.key, None) };
-        let id = self.client.request(now, request.replay(false)).map_err(|error| error.to_string())?;
+        let request = match job.is_read {
+            true => Request::read_resource(&job.key),
+            false => Request::call_tool(&job.key, None),
+        };
+        let id = self.client.request(now, request.replay(false));
+        let id = id.map_err(|error| error.to_string())?;
         if self.bug == Some(Bug::LostAnswer) {
             self.jobs.retain(|_, known| known.key != job.key);
         }
@@ -126,7 +135,8 @@ impl Host {
 
     fn update_tools(&mut self) {
         let names = self.client.catalog().tools().map(|tool| tool.name.to_string());
-        let tools: BTreeMap<_, _> = names.enumerate().map(|(position, name)| (name, position)).collect();
+        let names = names.enumerate().map(|(position, name)| (name, position));
+        let tools: BTreeMap<_, _> = names.collect();
         match self.bug {
             Some(Bug::StaleCatalogue) if !self.tools.is_empty() => {}
             Some(Bug::WrongRoute) => {
@@ -161,7 +171,8 @@ impl Embedder for Host {
                 self.shown.push(id);
                 self.questions.insert(id, now + USER);
             }
-            Event::ServerRequestEnded { id, .. } if self.bug != Some(Bug::PromptShownTwice) => {
+            Event::ServerRequestEnded { .. } if self.bug == Some(Bug::PromptShownTwice) => {}
+            Event::ServerRequestEnded { id, .. } => {
                 self.questions.remove(&id);
             }
             _ => {}
@@ -177,7 +188,8 @@ impl Embedder for Host {
         let due = self.questions.iter().filter(|(_, at)| **at <= now).map(|(id, _)| *id);
         for id in due.collect::<Vec<_>>() {
             self.questions.remove(&id);
-            let declined = RawValue::from_string(r#"{"action": "decline"}"#.into()).expect("it is JSON");
+            let declined = r#"{"action": "decline"}"#.into();
+            let declined = RawValue::from_string(declined).expect("it is JSON");
             // An error means that the question is over.
             let _ = self.client.respond(now, id, Ok(&declined));
         }

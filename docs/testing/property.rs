@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use mcp_proto::testkit::strategy::{Operation, Turn};
 use mcp_proto::testkit::{Ask, FakeServer, FakeTool, Link, Sim, repeated};
 use proptest::prelude::*;
+use proptest::test_runner::TestCaseResult;
 
 use crate::host::{Bug, Host, TRIES};
 
@@ -14,7 +15,7 @@ pub fn server() -> FakeServer {
     (0..4).fold(server, |server, number| server.resource(&format!("r:{number}")))
 }
 
-pub fn keeps_its_promises(bug: Option<Bug>, seed: u64, turns: &[Turn]) -> Result<(), TestCaseError> {
+pub fn keeps_its_promises(bug: Option<Bug>, seed: u64, turns: &[Turn]) -> TestCaseResult {
     let mut sim = Sim::new(seed).with_server("s", server(), Link::default());
     let node = sim.add("s", Host::new(bug));
     sim.tell(node, |now, host| host.open(now));
@@ -34,7 +35,8 @@ pub fn keeps_its_promises(bug: Option<Bug>, seed: u64, turns: &[Turn]) -> Result
     let answered: BTreeSet<_> = host.answers.iter().map(|(ticket, _)| *ticket).collect();
     prop_assert_eq!(answered.len(), accepted.total(), "an answer is lost");
     prop_assert_eq!(host.answers.len(), accepted.total(), "a request is answered twice");
-    prop_assert_eq!(host.tools(), server.tool_names().collect(), "the model knows other tools than there are");
+    let tools = server.tool_names().collect();
+    prop_assert_eq!(host.tools(), tools, "the model knows other tools than there are");
     prop_assert_eq!(repeated(&host.shown), None, "a prompt is shown twice");
     Ok(())
 }

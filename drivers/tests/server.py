@@ -46,7 +46,7 @@ def call(ident, name, arguments, meta):
             time.sleep(arguments.get("pause", 0))
         return text("counted")
     if name == "ask":
-        schema = {"type": "object", "properties": {"name": {"type": "string"}}}
+        schema = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
         return text(json.dumps(ask("elicitation/create", {"message": "who?", "requestedSchema": schema})))
     if name == "sample":
         content = {"type": "text", "text": "hi"}
@@ -136,7 +136,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_response(status)
         for name, value in headers or [("content-length", "0")]:
             self.send_header(name, value)
+        # For pages of other origins.
+        self.send_header("access-control-allow-origin", "*")
+        self.send_header("access-control-expose-headers", "mcp-session-id")
         self.end_headers()
+
+    def do_OPTIONS(self):
+        asked = self.headers["access-control-request-headers"] or ""
+        methods = ("access-control-allow-methods", "GET, POST, DELETE")
+        self.reply(204, methods, ("access-control-allow-headers", asked))
 
     def do_POST(self):
         message = json.loads(self.rfile.read(int(self.headers["content-length"])))

@@ -117,7 +117,7 @@ pub(crate) async fn act(driver: &mut Driver, browser: &Browser, action: OAuthAct
         // It has no store, and its keys are in memory.
         OAuthAction::Request(_)
         | OAuthAction::Drop(_)
-        | OAuthAction::Unbrowse
+        | OAuthAction::EndBrowse
         | OAuthAction::Store(_)
         | OAuthAction::Sign(_)
         | _ => {}

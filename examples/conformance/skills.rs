@@ -14,7 +14,7 @@ pub(crate) enum Skills {
 
 impl Skills {
     pub(crate) fn new(session: &Engine) -> Self {
-        let capabilities = session.server().and_then(|server| server.capabilities.as_ref());
+        let capabilities = session.server().and_then(|server| server.capabilities());
         match capabilities.is_some_and(|capabilities| capabilities.has(Capability::Skills)) {
             true => Self::List(Listing::new(SkillLimits::default())),
             false => Self::Files(VecDeque::new()),

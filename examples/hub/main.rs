@@ -53,7 +53,9 @@ impl Process {
         let Endpoint::Stdio(program) = &entry.endpoint else { return Err(io::ErrorKind::Unsupported.into()) };
         let mut command = Command::new(&*program.command);
         command.args(program.args.iter().map(|arg| &**arg));
-        command.envs(program.env.iter().map(|(name, value)| (&**name, &**value)));
+        // The variables that the entry allows, and no others.
+        let variables = program.environment(|name| std::env::var(name).ok().map(Into::into));
+        command.env_clear().envs(variables.iter().map(|(name, value)| (&**name, &**value)));
         command.current_dir(program.cwd.as_deref().unwrap_or("."));
         let (input, lines) = sync_channel::<Vec<u8>>(UNREAD);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());

@@ -153,8 +153,8 @@ struct Caller {
 async fn session(setup: Arc<Setup>, number: u64) -> Tally {
     let mut options = Options::new("loopback", "1.0");
     let mut reconnect = Reconnect::default();
-    reconnect.initial = Duration::from_millis(100);
-    reconnect.park = Duration::from_secs(2);
+    reconnect.initial_backoff = Duration::from_millis(100);
+    reconnect.parked_backoff = Duration::from_secs(2);
     options.reconnect = Some(reconnect);
     let driver = Driver::new(options, number, setup.http.clone(), setup.clients.clone(), HeaderMap::new());
     let (open, ended) = (BTreeMap::new(), BTreeSet::new());

@@ -81,3 +81,77 @@ pub(super) fn check_kept(session: &Engine) {
 fn touch(items: impl Iterator<Item = impl Debug>) {
     items.for_each(|item| drop(std::hint::black_box(item)));
 }
+
+/// A state as text, without the history that makes no difference: times are relative to `now`, and ids to the newest of
+/// their kind. A number that is not recognized stays, so that different states keep different texts.
+pub(super) fn canonical(state: &str, now: Time) -> String {
+    let mut numbers: Vec<(usize, usize, &str, u64)> = Vec::new();
+    let mut newest: BTreeMap<&str, u64> = BTreeMap::new();
+    let mut end = 0;
+    while let Some(start) = state[end..].find(|it: char| it.is_ascii_digit()).map(|at| end + at) {
+        let before = &state[end..start];
+        end = start + digits(&state[start..]);
+        let value = state[start..end].parse().unwrap_or(u64::MAX);
+        // In a list of requests, and beside the time of a request's deadline, only the number stands.
+        let kind = match (kind(before, &state[end..]), numbers.last()) {
+            ("", Some((_, _, "RequestId" | "time", _))) if before == ", " => "RequestId",
+            (kind, _) => kind,
+        };
+        if kind == "time" {
+            // Microseconds have six digits.
+            end += ".000000s".len();
+        }
+        let newest = newest.entry(kind).or_default();
+        *newest = value.max(*newest);
+        numbers.push((start, end, kind, value));
+    }
+    let mut text = String::with_capacity(state.len());
+    let mut written = 0;
+    for (start, end, kind, value) in numbers {
+        text.push_str(&state[written..start]);
+        written = end;
+        match kind {
+            "" => text.push_str(&state[start..end]),
+            "counter" => {}
+            "time" => {
+                let micros: u64 = state[end - 7..end - 1].parse().expect("six digits");
+                let at = i128::from(value) * 1_000_000 + i128::from(micros);
+                text.push_str(&(at - i128::from(now.as_micros())).to_string());
+            }
+            kind => text.push_str(&format!("#{}", newest[kind] - value)),
+        }
+    }
+    text + &state[written..]
+}
+
+fn digits(text: &str) -> usize {
+    text.bytes().take_while(u8::is_ascii_digit).count()
+}
+
+/// What a number is: a time, a counter of ids, an id of this kind, or anything else.
+fn kind<'a>(before: &'a str, after: &str) -> &'a str {
+    let is_time = after.starts_with('.') && digits(&after[1..]) == 6 && after[7..].starts_with('s');
+    let is_word = before.ends_with(|it: char| it.is_alphanumeric());
+    let names_request = ["request: Some(", "request: Some((", "id: Some(", "(Some(", "asked: Some(", "open: Some("];
+    let holds_requests = ["waiting_ids: ", "abandoned: {", "carried: [", "first: "];
+    if is_word {
+        ""
+    } else if is_time {
+        "time"
+    } else if after.starts_with(": Exchange {") {
+        "ExchangeId"
+    } else if before.ends_with("Ids { last: ") {
+        "RequestId"
+    } else if before.ends_with("last: ") {
+        "counter"
+    } else if after.starts_with(": OpenRequest")
+        || after.starts_with(": Exchange(")
+        || names_request.iter().chain(&holds_requests).any(|it| before.ends_with(it))
+    {
+        "RequestId"
+    } else if let Some(name) = before.strip_suffix('(').filter(|name| name.ends_with("Id")) {
+        name.rsplit(|it: char| !it.is_alphanumeric()).next().unwrap_or_default()
+    } else {
+        ""
+    }
+}

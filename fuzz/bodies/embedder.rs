@@ -1,6 +1,7 @@
 //! The embedder's operations and the invariants of their results.
 
 use std::collections::BTreeSet;
+use std::fmt::{self, Debug, Formatter};
 use std::time::Duration;
 
 use mcp_proto::jsonrpc::ErrorObject;
@@ -14,7 +15,7 @@ use super::input::{Input, raw};
 use super::peer::URIS;
 use super::rig::Bound;
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Embedder {
     pub(super) requests: Vec<RequestId>,
     pub(super) unfinished: BTreeSet<RequestId>,
@@ -26,6 +27,15 @@ pub(super) struct Embedder {
     /// Queued actions that the embedder caused since the queue was last empty.
     pub(super) own: usize,
     pub(super) closed: bool,
+}
+
+/// What later operations depend on, if they choose only the latest of each kind.
+impl Debug for Embedder {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Self { requests, unfinished, asks, waiting, wished, own, closed } = self;
+        let latest = (requests.last(), asks.last(), waiting.last());
+        write!(f, "{latest:?} {unfinished:?} {wished:?} {own} {closed}")
+    }
 }
 
 impl Embedder {

@@ -2,26 +2,24 @@
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
 use mcp_proto::binding::http::{Broken, ExchangeId, HttpAction, HttpRequest};
-use mcp_proto::{Client, Event, Http, Request, RequestId};
+use mcp_proto::{Client, Event, Http, RequestId};
 
-use super::checks::{END, OWED, assert_same, check_message};
+use super::checks::{END, OWED, assert_same, canonical, check_message};
 use super::embedder::Embedder;
 use super::input::Input;
 use super::peer::{self, Peer};
-use super::rig::{Clock, Driven};
+use super::rig::{Clock, Driven, Operated};
 
 /// Reads the bytes as operations on a session over HTTP, and checks invariants after each.
 pub fn http(bytes: &[u8]) -> u64 {
-    let mut rig = Rig::run(bytes);
-    rig.end();
-    rig.print.finish()
+    Rig::run(bytes).end()
 }
 
 /// A session over HTTP with the state that its invariants need.
+#[derive(Clone)]
 pub(super) struct Rig {
     pub(super) session: Client<Http>,
     host: Embedder,
@@ -42,7 +40,7 @@ pub(super) struct Rig {
 }
 
 /// An exchange in flight.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 struct Running {
     exchange: ExchangeId,
     /// The JSON-RPC method; the HTTP method if it carries no message.
@@ -70,14 +68,13 @@ const PLACES: [&[u8]; 12] = [
     b"http://u:p@h/../../e",
 ];
 
-impl Rig {
-    pub(super) fn run(bytes: &[u8]) -> Self {
-        let mut input = Input(bytes);
+impl Operated for Rig {
+    fn new(input: &mut Input<'_>) -> Self {
         let options = input.options();
-        let peer = Peer::new(&mut input);
+        let peer = Peer::new(input);
         let kind = input.bits();
         let url = Uri::from_static(if kind & 2 == 0 { "http://h/mcp" } else { "https://H.example:8443/a/sse?x=1" });
-        let mut rig = Self {
+        Self {
             session: Client::new(Http::new(&url.to_string()).expect("an address"), options, 0),
             host: Embedder::default(),
             peer,
@@ -91,15 +88,35 @@ impl Rig {
             sessions: BTreeSet::new(),
             last: (0, String::new()),
             print: DefaultHasher::new(),
-        };
-        while let Some(operation) = input.operation() {
-            rig.operate(operation, &mut input);
-            rig.check();
         }
-        rig
     }
 
     fn operate(&mut self, operation: u8, input: &mut Input<'_>) {
+        self.perform(operation, input);
+        self.check();
+    }
+
+    fn state(&self) -> String {
+        let Self { session, host, running, sessions, .. } = self;
+        canonical(&format!("{session:?} {host:?} {running:?} {sessions:?}"), self.clock.now)
+    }
+
+    fn end(&mut self) -> u64 {
+        self.close();
+        for exchange in self.over.clone() {
+            self.session.handle_head(self.clock.now, exchange, StatusCode::OK, &HeaderMap::new());
+            self.session.handle_body(self.clock.now, exchange, b"{}");
+            self.session.handle_end(self.clock.now, exchange);
+            self.session.handle_failure(self.clock.now, exchange, Broken::Unreachable, "");
+        }
+        self.check_over();
+        self.state().hash(&mut self.print);
+        self.print.finish()
+    }
+}
+
+impl Rig {
+    fn perform(&mut self, operation: u8, input: &mut Input<'_>) {
         let ours = self.host.operate(operation, &mut self.session, self.clock.now, input);
         if ours || self.pass(operation, input) {
             return;
@@ -461,24 +478,6 @@ impl Rig {
     fn check_of(&self, of: Option<RequestId>, carries: bool) {
         let known = |of| if carries { self.host.unfinished.contains(&of) } else { self.host.requests.contains(&of) };
         assert!(of.is_none_or(known), "{of:?} was not open");
-    }
-
-    /// Nothing follows the end.
-    fn end(&mut self) {
-        self.close();
-        for exchange in self.over.clone() {
-            self.session.handle_head(self.clock.now, exchange, StatusCode::OK, &HeaderMap::new());
-            self.session.handle_body(self.clock.now, exchange, b"{}");
-            self.session.handle_end(self.clock.now, exchange);
-            self.session.handle_failure(self.clock.now, exchange, Broken::Unreachable, "");
-        }
-        let now = self.clock.now;
-        let Self { host, session, .. } = self;
-        assert!(host.command(session, now, 0, |session| session.open(now)).is_none());
-        assert!(host.command(session, now, 0, |session| session.request(now, Request::new("ping"))).is_none());
-        self.session.handle_timeout(self.clock.now + Duration::from_secs(3600));
-        self.drain();
-        assert_eq!(self.session.deadline(), None);
     }
 }
 

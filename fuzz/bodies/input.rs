@@ -75,7 +75,7 @@ impl<'a> Input<'a> {
         }
         options.capabilities.tasks = offers & 32 != 0;
         let mut quick = Reconnect::default();
-        quick.budget = 2;
+        quick.max_losses = 2;
         options.reconnect = [None, Some(Reconnect::default()), Some(quick)][self.pick(3)];
         let tolerance = self.bits();
         options.tolerance.list_errors = if tolerance & 1 == 0 { ListErrors::Fail } else { ListErrors::Degrade };

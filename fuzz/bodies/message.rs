@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 use super::checks::{assert_same, check_kept, check_line};
 use super::input::{Input, limits};
 use super::peer::{self, Peer};
+use super::rig::Operated as _;
 use super::session::Rig;
 
 /// Gives the bytes to the decoder, and to sessions in several states.

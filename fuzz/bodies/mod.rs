@@ -2,6 +2,7 @@
 
 mod checks;
 mod embedder;
+mod explored;
 mod host;
 mod http;
 mod input;
@@ -17,6 +18,7 @@ mod session;
 #[cfg(feature = "snapshot")]
 mod snapshot;
 
+pub use self::explored::explored;
 pub use self::host::host;
 pub use self::http::http;
 pub use self::journal::journal;

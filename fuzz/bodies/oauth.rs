@@ -12,7 +12,8 @@ use mcp_proto::binding::oauth::{
 use mcp_proto::{Challenge, Time};
 
 use super::input::Input;
-use super::oauth_joined::joined;
+use super::oauth_joined::Joined;
+use super::rig::Operated;
 
 /// In each secret, and in nothing else: it is removed from the input, whose words and URLs may be shown.
 pub(super) const MARKER: &str = "hush-tide-oar";
@@ -28,7 +29,8 @@ pub(super) const REFUSED: &str = r#"{"error":"invalid_grant","error_description"
 pub(super) const RECORD: &str = r#"{"generation":3,"server":"https://mcp.example/mcp","issuer":"https://as.example","resource":"https://mcp.example/mcp","client":{"id":"c","auth":"none","redirect_uri":"http://127.0.0.1:1/","kind":"dynamic"},"requested":"a","granted":"a","access_token":"hush-tide-oar3","expires":50,"life":100,"refresh_token":"hush-tide-oar4"}"#;
 
 /// What is in flight.
-struct World {
+#[derive(Clone)]
+pub(super) struct World {
     auth: Authorization,
     now: Time,
     exchanges: Vec<OAuthExchangeId>,
@@ -111,7 +113,7 @@ impl World {
                     let state = url.as_str().split("&state=").nth(1).expect("a state");
                     self.state = Some(state.split('&').next().unwrap_or_default().to_owned());
                 }
-                OAuthAction::Unbrowse => self.state = None,
+                OAuthAction::EndBrowse => self.state = None,
                 OAuthAction::Store(StoreAction::Acquire(id) | StoreAction::Load(id)) => self.stores.push(id),
                 OAuthAction::Store(StoreAction::Save { id, .. }) => self.stores.push(id),
                 OAuthAction::Sign(request) => self.signs.push(request.id),
@@ -164,6 +166,78 @@ impl World {
     }
 }
 
+impl Operated for World {
+    fn new(input: &mut Input<'_>) -> Self {
+        let auth =
+            Authorization::new(SERVER, options(input), [7; 32], Time::ZERO, Duration::ZERO).expect("valid options");
+        Self {
+            auth,
+            now: Time::ZERO,
+            exchanges: Vec::new(),
+            stores: Vec::new(),
+            signs: Vec::new(),
+            state: None,
+            hash: DefaultHasher::new(),
+        }
+    }
+
+    fn operate(&mut self, operation: u8, input: &mut Input<'_>) {
+        match operation {
+            b'r' => self.refuse(false, line(input)),
+            b'f' => self.refuse(true, line(input)),
+            b'a' => {
+                let document = [RESOURCE, METADATA, CLIENT, TOKEN, REFUSED][input.pick(5)];
+                self.answer([200, 400, 503][input.pick(3)], b"", document.as_bytes());
+            }
+            b'b' => self.answer(200, b"", line(input)),
+            b'm' => self.answer(302, line(input), b""),
+            b'x' => {
+                if let Some(id) = self.exchanges.pop() {
+                    self.auth.handle_failure(self.now, id, &String::from_utf8_lossy(line(input)));
+                }
+            }
+            b'c' => {
+                let state = self.state.clone().unwrap_or_default();
+                let text = format!("state={state}&{}", String::from_utf8_lossy(line(input)));
+                self.auth.handle_redirect(self.now, &text);
+            }
+            b'd' => {
+                self.auth.handle_redirect(self.now, &String::from_utf8_lossy(line(input)));
+            }
+            b's' => {
+                let how = input.pick(9);
+                let record = if how == 4 { line(input) } else { b"" };
+                self.store(how, record);
+            }
+            b'g' => {
+                if let Some(id) = self.signs.pop() {
+                    self.auth.handle_signature(self.now, id, line(input));
+                }
+            }
+            b't' => {
+                self.now = self.now + input.step();
+                self.auth.handle_timeout(self.now);
+            }
+            b'o' => self.auth.sign_out(self.now),
+            b'z' => self.auth.authorize(self.now),
+            b'w' => self.auth.set_modern(input.bits() & 1 != 0),
+            _ => {}
+        }
+        self.drain();
+    }
+
+    /// Secrets cannot be compared: the outputs so far stand for the state.
+    fn state(&self) -> String {
+        let Self { now, exchanges, stores, signs, state, .. } = self;
+        format!("{} {now:?} {exchanges:?} {stores:?} {signs:?} {state:?}", self.hash.finish())
+    }
+
+    fn end(&mut self) -> u64 {
+        self.state().hash(&mut self.hash);
+        self.hash.finish()
+    }
+}
+
 /// The input, with each marker of secrets cut out.
 fn without_marker(bytes: &[u8]) -> Vec<u8> {
     let mut kept = Vec::with_capacity(bytes.len());
@@ -180,57 +254,7 @@ pub fn oauth(bytes: &[u8]) -> u64 {
     let bytes = without_marker(bytes);
     // The rest is about a client that authorizes itself.
     if let Some(rest) = bytes.strip_prefix(b"J") {
-        return joined(rest);
+        return Joined::run(rest).end();
     }
-    let mut input = Input(&bytes);
-    let options = options(&mut input);
-    let auth = Authorization::new(SERVER, options, [7; 32], Time::ZERO, Duration::ZERO).expect("valid options");
-    let hash = DefaultHasher::new();
-    let (exchanges, stores, signs) = (Vec::new(), Vec::new(), Vec::new());
-    let mut world = World { auth, now: Time::ZERO, exchanges, stores, signs, state: None, hash };
-    while let Some(operation) = input.operation() {
-        match operation {
-            b'r' => world.refuse(false, line(&mut input)),
-            b'f' => world.refuse(true, line(&mut input)),
-            b'a' => {
-                let document = [RESOURCE, METADATA, CLIENT, TOKEN, REFUSED][input.pick(5)];
-                world.answer([200, 400, 503][input.pick(3)], b"", document.as_bytes());
-            }
-            b'b' => world.answer(200, b"", line(&mut input)),
-            b'm' => world.answer(302, line(&mut input), b""),
-            b'x' => {
-                if let Some(id) = world.exchanges.pop() {
-                    world.auth.handle_failure(world.now, id, &String::from_utf8_lossy(line(&mut input)));
-                }
-            }
-            b'c' => {
-                let state = world.state.clone().unwrap_or_default();
-                let text = format!("state={state}&{}", String::from_utf8_lossy(line(&mut input)));
-                world.auth.handle_redirect(world.now, &text);
-            }
-            b'd' => {
-                world.auth.handle_redirect(world.now, &String::from_utf8_lossy(line(&mut input)));
-            }
-            b's' => {
-                let how = input.pick(9);
-                let record = if how == 4 { line(&mut input) } else { b"" };
-                world.store(how, record);
-            }
-            b'g' => {
-                if let Some(id) = world.signs.pop() {
-                    world.auth.handle_signature(world.now, id, line(&mut input));
-                }
-            }
-            b't' => {
-                world.now = world.now + input.step();
-                world.auth.handle_timeout(world.now);
-            }
-            b'o' => world.auth.sign_out(world.now),
-            b'z' => world.auth.authorize(world.now),
-            b'w' => world.auth.set_modern(input.bits() & 1 != 0),
-            _ => {}
-        }
-        world.drain();
-    }
-    world.hash.finish()
+    World::run(&bytes).end()
 }

@@ -16,11 +16,14 @@ use super::input::Input;
 use super::oauth::{
     CLIENT, MARKER, METADATA, RECORD, REFUSED, RESOURCE, SERVER, TOKEN, carries_secret, has_marker, line,
 };
+use super::rig::Operated;
 
 /// Requests of the embedder.
 const CALLS: usize = 32;
 
-struct World {
+/// What is in flight.
+#[derive(Clone)]
+pub(super) struct Joined {
     client: Client<Http>,
     now: Time,
     /// Exchanges with the MCP server, the id and method of the message, and whether it has a token.
@@ -44,7 +47,7 @@ fn member(body: &[u8], name: &str) -> String {
     body.get(name).map(ToString::to_string).unwrap_or_default()
 }
 
-impl World {
+impl Joined {
     fn drain(&mut self) {
         while let Some(action) = self.client.poll() {
             let shown = format!("{action:?}");
@@ -86,7 +89,7 @@ impl World {
                 let state = url.as_str().split("&state=").nth(1).expect("a state");
                 self.state = Some(state.split('&').next().unwrap_or_default().to_owned());
             }
-            OAuthAction::Unbrowse => self.state = None,
+            OAuthAction::EndBrowse => self.state = None,
             OAuthAction::Store(StoreAction::Acquire(id) | StoreAction::Load(id)) => self.stores.push(id),
             OAuthAction::Store(StoreAction::Save { id, .. }) => self.stores.push(id),
             _ => {}
@@ -159,84 +162,97 @@ impl World {
     }
 }
 
-pub(super) fn joined(bytes: &[u8]) -> u64 {
-    let mut input = Input(bytes);
-    let mut oauth = OAuthOptions::new("fuzz", "http://127.0.0.1:1/");
-    let bits = input.bits();
-    oauth.stored = bits & 1 != 0;
-    if bits & 2 != 0 {
-        oauth.registered.push(RegisteredClient::new("c"));
+impl Operated for Joined {
+    fn new(input: &mut Input<'_>) -> Self {
+        let mut oauth = OAuthOptions::new("fuzz", "http://127.0.0.1:1/");
+        let bits = input.bits();
+        oauth.stored = bits & 1 != 0;
+        if bits & 2 != 0 {
+            oauth.registered.push(RegisteredClient::new("c"));
+        }
+        let auth = Authorization::new(SERVER, oauth, [7; 32], Time::ZERO, Duration::ZERO).expect("valid options");
+        let mut options = Options::new("fuzz", "1");
+        if bits & 4 != 0 {
+            options.reconnect = None;
+        }
+        let client = Client::new(Http::new(SERVER).expect("a URL").with_oauth(auth), options, 1);
+        let mut joined = Self {
+            client,
+            now: Time::ZERO,
+            exchanges: Vec::new(),
+            oauth: Vec::new(),
+            stores: Vec::new(),
+            state: None,
+            calls: Vec::new(),
+            ended: Vec::new(),
+            hash: DefaultHasher::new(),
+        };
+        let _ = joined.client.open(joined.now);
+        joined.drain();
+        joined
     }
-    let auth = Authorization::new(SERVER, oauth, [7; 32], Time::ZERO, Duration::ZERO).expect("valid options");
-    let mut options = Options::new("fuzz", "1");
-    if bits & 4 != 0 {
-        options.reconnect = None;
-    }
-    let client = Client::new(Http::new(SERVER).expect("a URL").with_oauth(auth), options, 1);
-    let mut world = World {
-        client,
-        now: Time::ZERO,
-        exchanges: Vec::new(),
-        oauth: Vec::new(),
-        stores: Vec::new(),
-        state: None,
-        calls: Vec::new(),
-        ended: Vec::new(),
-        hash: DefaultHasher::new(),
-    };
-    let _ = world.client.open(world.now);
-    world.drain();
-    while let Some(operation) = input.operation() {
+
+    fn operate(&mut self, operation: u8, input: &mut Input<'_>) {
         match operation {
-            b'q' if world.calls.len() < CALLS => {
-                world.calls.extend(world.client.request(world.now, Request::call_tool("a", None)));
+            b'q' if self.calls.len() < CALLS => {
+                self.calls.extend(self.client.request(self.now, Request::call_tool("a", None)));
             }
-            b'h' => world.serve(input.pick(8), false),
-            b'e' => world.serve(input.pick(8), true),
+            b'h' => self.serve(input.pick(8), false),
+            b'e' => self.serve(input.pick(8), true),
             b'r' => {
-                let (at, challenge) = (input.pick(8), line(&mut input));
-                world.reply(at, 401, ("www-authenticate", challenge), "");
+                let (at, challenge) = (input.pick(8), line(input));
+                self.reply(at, 401, ("www-authenticate", challenge), "");
             }
             b'f' => {
-                let (at, challenge) = (input.pick(8), line(&mut input));
-                world.reply(at, 403, ("www-authenticate", challenge), "");
+                let (at, challenge) = (input.pick(8), line(input));
+                self.reply(at, 403, ("www-authenticate", challenge), "");
             }
             b'k' => {
-                if let Some((id, ..)) = world.exchanges.pop() {
+                if let Some((id, ..)) = self.exchanges.pop() {
                     let broken = if input.bits() & 1 == 0 { Broken::Midway } else { Broken::Unreachable };
-                    world.client.handle_failure(world.now, id, broken, "reset");
+                    self.client.handle_failure(self.now, id, broken, "reset");
                 }
             }
             b'a' => {
                 let document = [RESOURCE, METADATA, CLIENT, TOKEN, REFUSED][input.pick(5)];
-                world.answer([200, 400, 503][input.pick(3)], document.as_bytes());
+                self.answer([200, 400, 503][input.pick(3)], document.as_bytes());
             }
-            b'b' => world.answer(200, line(&mut input)),
+            b'b' => self.answer(200, line(input)),
             b'x' => {
-                if let Some(exchange) = world.oauth.pop() {
-                    world.input(OAuthInput::Failure { exchange, why: "reset" });
+                if let Some(exchange) = self.oauth.pop() {
+                    self.input(OAuthInput::Failure { exchange, why: "reset" });
                 }
             }
             b'c' => {
-                let state = world.state.clone().unwrap_or_default();
-                world.input(OAuthInput::Redirect(&format!("?state={state}&code={MARKER}")));
+                let state = self.state.clone().unwrap_or_default();
+                self.input(OAuthInput::Redirect(&format!("?state={state}&code={MARKER}")));
             }
             b's' => {
                 let how = input.pick(8);
-                world.store(how);
+                self.store(how);
             }
             b't' => {
-                world.now = world.now + input.step();
-                world.client.handle_timeout(world.now);
+                self.now = self.now + input.step();
+                self.client.handle_timeout(self.now);
             }
-            b'o' => world.input(OAuthInput::SignOut),
-            b'z' => world.input(OAuthInput::Authorize),
-            b'y' => drop(world.client.close(world.now)),
+            b'o' => self.input(OAuthInput::SignOut),
+            b'z' => self.input(OAuthInput::Authorize),
+            b'y' => drop(self.client.close(self.now)),
             _ => {}
         }
-        world.drain();
+        self.drain();
     }
-    let _ = world.client.close(world.now);
-    world.drain();
-    world.hash.finish()
+
+    /// Secrets cannot be compared: the outputs so far stand for the state.
+    fn state(&self) -> String {
+        let Self { now, exchanges, oauth, stores, state, .. } = self;
+        format!("{} {now:?} {exchanges:?} {oauth:?} {stores:?} {state:?}", self.hash.finish())
+    }
+
+    fn end(&mut self) -> u64 {
+        self.state().hash(&mut self.hash);
+        let _ = self.client.close(self.now);
+        self.drain();
+        self.hash.finish()
+    }
 }

@@ -8,6 +8,7 @@ use super::input::Input;
 pub(super) const URIS: [&str; 5] = ["r:0", "r:1", "r:2", "r:3", "r\n\"\\\u{e9}"];
 
 /// The server's offer, and what it announced so far.
+#[derive(Clone)]
 pub(super) struct Peer {
     /// The capabilities, by number.
     offers: usize,

@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
-use mcp_proto::{Binding, Client, Time};
+use mcp_proto::{Binding, Client, Request, Time};
 
 use super::checks::{Deadlines, END, check_kept};
 use super::embedder::Embedder;
@@ -13,6 +13,7 @@ use super::input::Input;
 const MOST: usize = 1_000_000;
 
 /// A session's clock, and whether its embedder polls.
+#[derive(Clone)]
 pub(super) struct Clock {
     pub(super) now: Time,
     pub(super) polling: bool,
@@ -35,6 +36,36 @@ impl<B: Binding + Clone + Debug> Bound for B {}
 fn owed<B: Bound>(session: &Client<B>) -> usize {
     let mut behind = session.clone();
     std::iter::from_fn(|| behind.poll()).take(MOST).count()
+}
+
+/// What the operations of an input run on. A clone runs on from where it is.
+pub trait Operated: Clone {
+    /// Reads the options.
+    fn new(input: &mut Input<'_>) -> Self;
+
+    /// Runs an operation, and checks the invariants.
+    fn operate(&mut self, operation: u8, input: &mut Input<'_>);
+
+    /// What later operations depend on, if they choose only the newest of each kind.
+    fn state(&self) -> String;
+
+    /// Ends it, checks that it ended, and returns a hash of all outputs.
+    fn end(&mut self) -> u64;
+
+    /// Runs operations.
+    fn then(mut self, operations: &[u8]) -> Self {
+        let mut input = Input(operations);
+        while let Some(operation) = input.operation() {
+            self.operate(operation, &mut input);
+        }
+        self
+    }
+
+    /// Reads the options, and runs the operations that follow.
+    fn run(bytes: &[u8]) -> Self {
+        let mut input = Input(bytes);
+        Self::new(&mut input).then(input.0)
+    }
 }
 
 /// A running session with the state that its invariants need.
@@ -106,6 +137,18 @@ pub(super) trait Driven {
             self.check_waiting(owed);
         }
         check_kept(self.parts().0);
+    }
+
+    /// Checks that nothing follows the end, whatever the embedder commands.
+    fn check_over(&mut self) {
+        let (session, clock, host) = self.parts();
+        let now = clock.now;
+        assert!(host.command(session, now, 0, |session| session.open(now)).is_none());
+        assert!(host.command(session, now, 0, |session| session.request(now, Request::new("ping"))).is_none());
+        assert!(host.command(session, now, 0, |session| session.subscribe(now, "r:0")).is_none());
+        session.handle_timeout(now + Duration::from_secs(3600));
+        self.drain();
+        assert_eq!(self.parts().0.deadline(), None);
     }
 
     /// Closes the session, and checks that it ends.

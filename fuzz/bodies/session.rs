@@ -2,25 +2,23 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::time::Duration;
 
 use mcp_proto::jsonrpc::{self, Body, Decoded, Message};
-use mcp_proto::{Action, Client, ConnectionId, Event, Messages, OpenFailure, Outgoing, Request, Transport};
+use mcp_proto::{Action, Client, ConnectionId, Event, Messages, OpenFailure, Outgoing, Transport};
 
-use super::checks::{OWED, assert_same, check_line, members};
+use super::checks::{OWED, assert_same, canonical, check_line, members};
 use super::embedder::Embedder;
 use super::input::Input;
 use super::peer::{self, Peer};
-use super::rig::{Clock, Driven};
+use super::rig::{Clock, Driven, Operated};
 
 /// Reads the bytes as operations on a session, and checks invariants after each.
 pub fn session(bytes: &[u8]) -> u64 {
-    let mut rig = Rig::run(bytes);
-    rig.end();
-    rig.print.finish()
+    Rig::run(bytes).end()
 }
 
 /// A session with the state that its invariants need.
+#[derive(Clone)]
 pub(super) struct Rig {
     pub(super) session: Client<Messages>,
     host: Embedder,
@@ -42,12 +40,11 @@ pub(super) struct Rig {
     print: DefaultHasher,
 }
 
-impl Rig {
-    pub(super) fn run(bytes: &[u8]) -> Self {
-        let mut input = Input(bytes);
+impl Operated for Rig {
+    fn new(input: &mut Input<'_>) -> Self {
         let options = input.options();
-        let peer = Peer::new(&mut input);
-        let mut rig = Self {
+        let peer = Peer::new(input);
+        Self {
             session: Client::new(Messages::new(), options, 0),
             host: Embedder::default(),
             peer,
@@ -61,15 +58,40 @@ impl Rig {
             connection: ConnectionId::default(),
             former: None,
             print: DefaultHasher::new(),
-        };
-        while let Some(operation) = input.operation() {
-            rig.operate(operation, &mut input);
-            rig.check();
         }
-        rig
     }
 
     fn operate(&mut self, operation: u8, input: &mut Input<'_>) {
+        self.perform(operation, input);
+        self.check();
+    }
+
+    fn state(&self) -> String {
+        let Self { session, host, wire, streams, owed_answers, .. } = self;
+        let wire: Vec<_> = wire.iter().map(|(id, method)| (Some(id), method)).collect();
+        let text = format!("{session:?} {host:?} wire: {wire:?} {streams:?} {owed_answers:?}");
+        canonical(&text, self.clock.now)
+    }
+
+    fn end(&mut self) -> u64 {
+        self.close();
+        self.receive(br#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#);
+        for event in [
+            Transport::Opened,
+            Transport::SignOfLife,
+            Transport::Closed { why: "" },
+            Transport::ProtocolViolation { why: "" },
+        ] {
+            self.transport(event);
+        }
+        self.check_over();
+        self.state().hash(&mut self.print);
+        self.print.finish()
+    }
+}
+
+impl Rig {
+    fn perform(&mut self, operation: u8, input: &mut Input<'_>) {
         let ours = self.host.operate(operation, &mut self.session, self.clock.now, input);
         if ours || self.pass(operation, input) {
             return;
@@ -258,31 +280,6 @@ impl Rig {
                 *owed.unwrap_or_else(|| panic!("nobody asked: {answer:?}")) -= 1;
             }
         }
-    }
-
-    /// Nothing follows the end.
-    fn end(&mut self) {
-        self.close();
-        self.receive(br#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#);
-        for event in [
-            Transport::Opened,
-            Transport::SignOfLife,
-            Transport::Closed { why: "" },
-            Transport::ProtocolViolation { why: "" },
-        ] {
-            self.transport(event);
-        }
-        let now = self.clock.now;
-        assert!(self.host.command(&mut self.session, now, 0, |session| session.open(now)).is_none());
-        assert!(
-            self.host
-                .command(&mut self.session, now, 0, |session| session.request(now, Request::new("ping")))
-                .is_none()
-        );
-        assert!(self.host.command(&mut self.session, now, 0, |session| session.subscribe(now, "r:0")).is_none());
-        self.session.handle_timeout(self.clock.now + Duration::from_secs(3600));
-        self.drain();
-        assert_eq!(self.session.deadline(), None);
     }
 }
 

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use siphasher::sip128::{Hasher128, SipHasher13};
 
 use super::input::Input;
+use super::rig::Operated as _;
 use super::{http, session};
 
 /// Reads the bytes as a document, if they begin as one. Otherwise as operations on a session up to a line feed, and

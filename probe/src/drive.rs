@@ -276,7 +276,7 @@ impl Run<'_> {
                     }
                 }
                 EngineAction::Failed(failure) => self.failed(at, &failure),
-                EngineAction::Resting => {
+                EngineAction::IdleShutdown => {
                     if let Some(mut handler) = self.handler(at) {
                         handler.rest();
                     }

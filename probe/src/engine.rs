@@ -43,7 +43,7 @@ pub(crate) enum EngineAction {
     /// The server failed or closed.
     Failed(Failure),
     /// The server is stopped until it is called again.
-    Resting,
+    IdleShutdown,
     /// A call of the hub finished.
     Finished(CallId, Outcome),
     /// No server is starting any more; belongs to no server.
@@ -328,11 +328,11 @@ fn of_hub(hub: &Hub, action: HubAction) -> Option<(Option<SessionHandle>, Engine
         HubAction::Open { session, connection } => (session, EngineAction::Open(connection)),
         HubAction::Send { session, message } => (session, EngineAction::Send(message)),
         HubAction::Shutdown { session, how } => (session, EngineAction::Shut(how)),
-        HubAction::Request { session, request } => (session, EngineAction::Request(request)),
+        HubAction::Request { session, request } => (session, EngineAction::Request(*request)),
         HubAction::Drop { session, exchange } => (session, EngineAction::Drop(exchange)),
-        HubAction::OAuth { session, action } => (session, EngineAction::OAuth(action)),
+        HubAction::OAuth { session, action } => (session, EngineAction::OAuth(*action)),
         HubAction::Event(HubEvent::Session { session, event, .. }) => (session, EngineAction::Event(event)),
-        HubAction::Event(HubEvent::Resting { session, .. }) => (session, EngineAction::Resting),
+        HubAction::Event(HubEvent::IdleShutdown { session, .. }) => (session, EngineAction::IdleShutdown),
         HubAction::Event(HubEvent::Failed { server, failure, .. }) => {
             (hub.handle(&server)?, EngineAction::Failed(failure))
         }

@@ -215,7 +215,7 @@ impl<'a, B: JournalBinding<Action: Seen>> Run<'a, B> {
             // The report has nothing of the others.
             OAuthAction::Drop(_)
             | OAuthAction::Browse(_)
-            | OAuthAction::Unbrowse
+            | OAuthAction::EndBrowse
             | OAuthAction::Store(_)
             | OAuthAction::Sign(_)
             | OAuthAction::Event(_)

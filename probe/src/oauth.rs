@@ -190,7 +190,7 @@ impl Run<'_> {
             }
             OAuthAction::Drop(exchange) => peer.drop(Id::OAuth(exchange)),
             OAuthAction::Browse(url) => access.browse(at, &url),
-            OAuthAction::Unbrowse => access.end_browsing(at),
+            OAuthAction::EndBrowse => access.end_browsing(at),
             OAuthAction::Store(action) => {
                 // Credentials are kept under the server's URL.
                 let server = peer.site().map(|site| site.url.clone()).unwrap_or_default();

@@ -113,7 +113,7 @@ impl<'a> Report<'a> {
             protocol_version: server.map(|server| server.version.as_str()),
             server: server
                 .map(|server| ServerReport { name: server.name.as_deref(), version: server.server_version.as_deref() }),
-            capabilities: server.and_then(|server| server.capabilities.as_ref()).map(|given| given.raw()),
+            capabilities: server.and_then(|server| server.capabilities()).map(|given| given.raw()),
             instructions: server.and_then(|server| server.instructions.as_deref()),
             families: Families {
                 tools: family(Family::Tools),

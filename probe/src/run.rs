@@ -103,7 +103,7 @@ pub(crate) fn run_all(settings: &Settings, plan: &mut Plan, interrupt: &Interrup
     let mut base = options(settings);
     // A server that was ready is started again for the calls that follow; one that fails at first is reported.
     let mut reconnect = Reconnect::default();
-    (reconnect.initial, reconnect.first) = (Duration::from_millis(250), 1);
+    (reconnect.initial_backoff, reconnect.first_attempts) = (Duration::from_millis(250), 1);
     base.reconnect = Some(reconnect);
     let mut hub_options = HubOptions::new(base.clone());
     // A requested call must be tried, so there is no breaker.
@@ -455,7 +455,7 @@ pub(crate) fn options(settings: &Settings) -> Options {
         keepalive.discover = true;
         options.keepalive = Some(keepalive);
         let mut reconnect = Reconnect::default();
-        reconnect.initial = Duration::from_millis(250);
+        reconnect.initial_backoff = Duration::from_millis(250);
         options.reconnect = Some(reconnect);
     }
     options

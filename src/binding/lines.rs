@@ -145,8 +145,8 @@ impl Default for Lines {
 impl Client<Lines> {
     /// Takes a chunk, of any size, of the server's output on a connection. Input of an older connection is dropped.
     pub fn handle_bytes(&mut self, now: Time, connection: ConnectionId, chunk: &[u8]) {
+        self.begin_input(now);
         let Self { engine, binding } = self;
-        engine.handle_due(now);
         if binding.follow(engine) == Some(connection) {
             binding.decoder.feed(chunk, |line| match line {
                 Line::Complete(line) | Line::TooLong(line) => engine.handle_message(now, line),
@@ -156,8 +156,8 @@ impl Client<Lines> {
 
     /// Takes a report on the transport of a connection. Input of an older connection is dropped.
     pub fn handle_transport(&mut self, now: Time, connection: ConnectionId, event: Transport<'_>) {
+        self.begin_input(now);
         let Self { engine, binding } = self;
-        engine.handle_due(now);
         if engine.connection() != connection {
             return;
         }
@@ -183,29 +183,12 @@ impl Operate for Lines {
         self.decoder = LineDecoder::new(limit);
     }
 
-    fn settle(&mut self, engine: &mut Engine) {
-        self.follow(engine);
-    }
-
-    fn handle_timeout(&mut self, engine: &mut Engine, now: Time) {
-        engine.handle_timeout(now);
+    fn follow_up(&mut self, engine: &mut Engine) {
         self.follow(engine);
     }
 
     fn poll(&mut self, engine: &mut Engine) -> Option<Action> {
         poll_pipe(engine)
-    }
-
-    fn deadline(&self, engine: &Engine) -> Option<Time> {
-        engine.deadline()
-    }
-
-    fn next_timer(&self, engine: &Engine) -> Option<Time> {
-        engine.next_timer()
-    }
-
-    fn is_settled(&self) -> bool {
-        true
     }
 }
 

@@ -238,10 +238,6 @@ impl Decoder {
                 Place::Name(name) => {
                     chunk = rest;
                     match first {
-                        b'\r' | b'\n' if name == NO_NAME => {
-                            self.end_event(&mut each);
-                            self.end_line(*first);
-                        }
                         b'\r' | b'\n' => {
                             self.start_value(Field::of(name));
                             self.end_value(Field::of(name), &mut each);

@@ -2,13 +2,13 @@
 
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::cmp::Ordering;
 use serde_json::value::RawValue;
 
-use crate::jsonrpc::{Json, Scan};
+use crate::jsonrpc::{Json, Scan, has_either};
 use crate::protocol::Family;
 use crate::protocol::content::{Annotations, Icon, ToolResult};
 use crate::validation::{ValidationError, Validator};
@@ -47,9 +47,9 @@ impl Member {
         })
     }
 
-    /// Whether a value has the type that the schemas require.
-    fn fits(self, value: Json<'_>) -> bool {
-        match value.first() {
+    /// Whether a value that begins with this byte has the type that the schemas require.
+    fn fits(self, first: u8) -> bool {
+        match first {
             b'"' => matches!(self, Self::Key | Self::String),
             b'{' => matches!(self, Self::InputSchema | Self::Hints | Self::Object),
             b'[' => self == Self::Array,
@@ -72,20 +72,16 @@ pub(super) enum Judgement<'a> {
 pub(super) fn judge<'a>(family: Family, page: &mut Scan<'a>, mirror: bool) -> Option<(Json<'a>, Judgement<'a>)> {
     let (mut key, mut schema, mut flaw) = (None, None, None);
     let item = page.each_member(|name, scan| {
-        let member = Member::of(family, name);
-        let mut odd = None;
-        let value = if member == Some(Member::Hints) {
-            scan.members(|name, value| odd = odd.take().or_else(|| odd_annotation(name, value)))
-        } else {
-            scan.value()
-        };
-        let (Some(member), Some(value)) = (member, value) else { return };
+        let Some(member) = Member::of(family, name) else { return };
         match member {
-            Member::Key => key = value.as_string(),
-            Member::InputSchema => schema = Some(value),
+            Member::Key => key = scan.value().and_then(Json::as_string),
+            Member::InputSchema => schema = scan.value(),
             _ if flaw.is_some() => {}
-            _ if !member.fits(value) => flaw = Some(Cow::Owned(alloc::format!("`{name}` has the wrong type"))),
-            Member::Hints | Member::String | Member::Object | Member::Array | Member::Number => flaw = odd,
+            _ if !member.fits(scan.first()) => flaw = Some(Cow::Owned(alloc::format!("`{name}` has the wrong type"))),
+            Member::Hints => {
+                scan.members(|name, value| flaw = flaw.take().or_else(|| odd_annotation(name, value)));
+            }
+            Member::String | Member::Object | Member::Array | Member::Number => {}
         }
     })?;
     let judgement = match (key, schema) {
@@ -125,7 +121,7 @@ pub(super) fn judge<'a>(family: Family, page: &mut Scan<'a>, mirror: bool) -> Op
 /// Whether a member of a tool's annotations has the right type.
 fn is_hint(name: &str, value: Json<'_>) -> bool {
     match name {
-        "title" => Member::String.fits(value),
+        "title" => Member::String.fits(value.first()),
         "readOnlyHint" | "destructiveHint" | "idempotentHint" | "openWorldHint" => {
             matches!(value.text(), "true" | "false")
         }
@@ -142,7 +138,7 @@ fn well_typed(family: Family, text: &str) -> Cow<'_, RawValue> {
     let item = Json::trusted(text);
     let kept = without(item, |name, value| {
         let member = Member::of(family, name);
-        if !member.is_none_or(|member| member.fits(value)) {
+        if !member.is_none_or(|member| member.fits(value.first())) {
             return None;
         }
         let kept = if member == Some(Member::Hints) {
@@ -193,7 +189,7 @@ impl<'a> Members<'a> {
             ],
         };
         Json::trusted(text).members(|name, value| {
-            if !Member::of(family, name).is_some_and(|member| member.fits(value)) {
+            if !Member::of(family, name).is_some_and(|member| member.fits(value.first())) {
                 return;
             }
             if let Some((_, slot)) = members.strings.iter_mut().find(|(wanted, _)| *wanted == name) {
@@ -533,7 +529,8 @@ struct Found<'a> {
 pub(crate) fn mirrored(schema: Json<'_>) -> Result<Mirrored<'_>, Box<str>> {
     let none = Mirrored { nodes: Vec::new(), found: Vec::new() };
     // The annotation's name may be written with escapes. Few schemas have a hyphen, which is found faster than a word.
-    let may_have = schema.has_either(b'-', b'\\') && (schema.text().contains(ANNOTATION) || schema.has_backslash());
+    let may_have = has_either(schema.text().as_bytes(), b'-', b'\\')
+        && (schema.text().contains(ANNOTATION) || schema.has_backslash());
     if may_have { Search::new(schema).run() } else { Ok(none) }
 }
 
@@ -582,19 +579,10 @@ impl<'a> Mirrored<'a> {
 
     /// The first annotation whose header another annotation already uses; case-insensitive.
     fn duplicate(&self) -> Option<usize> {
-        let mut order: Vec<_> = self.found.iter().collect();
-        order.sort_by(|a, b| compare(&a.header, &b.header));
-        let pairs = order.windows(2).filter_map(|pair| match pair {
-            [a, b] => compare(&a.header, &b.header).is_eq().then_some(b.node),
-            _ => None,
-        });
-        pairs.min()
+        let mut headers: BTreeSet<Box<str>> = BTreeSet::new();
+        let repeated = self.found.iter().filter(|found| !headers.insert(found.header.to_ascii_lowercase().into()));
+        repeated.map(|found| found.node).min()
     }
-}
-
-fn compare(a: &str, b: &str) -> Ordering {
-    let [a, b] = [a, b].map(|name| name.bytes().map(|byte| byte.to_ascii_lowercase()));
-    a.cmp(b)
 }
 
 /// Maximum bytes of a property's path in an error.

@@ -5,9 +5,11 @@ use super::{Fingerprint, FingerprintKey};
 use crate::collections::hash;
 use crate::jsonrpc::{Json, Scan};
 use crate::protocol::Family;
+use crate::text::cut;
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::string::String;
+use alloc::vec;
 use alloc::vec::Vec;
 
 /// The positions of an item and its key.
@@ -93,7 +95,7 @@ impl List {
     }
 
     fn entry(&self, key: &str) -> Option<&Entry> {
-        let place = find(self, &self.index, (Place::hash(key), key))?;
+        let place = find(self, &self.index, Place::hash(key), || key)?;
         self.entries.get(place.entry())
     }
 
@@ -160,15 +162,21 @@ impl Place {
 /// Sorts places by hash, then by key, then by entry.
 fn sort(list: &List, places: &mut [Place]) {
     places.sort();
+    if places.iter().zip(places.iter().skip(1)).all(|(one, next)| one.key_hash() != next.key_hash()) {
+        return;
+    }
     for same in places.chunk_by_mut(|one, next| one.key_hash() == next.key_hash()).filter(|same| same.len() > 1) {
         same.sort_by(|one, other| list.key_at(*one).cmp(&list.key_at(*other)));
     }
 }
 
-/// The place of a key in sorted places.
-fn find(list: &List, places: &[Place], key: (u32, &str)) -> Option<Place> {
-    let order = |place: &Place| place.key_hash().cmp(&key.0).then_with(|| list.key_at(*place).cmp(&key));
-    places.get(places.binary_search_by(order).ok()?).copied()
+/// The place of a key in sorted places. Keys are read only where the hash is the same.
+fn find<'a>(list: &List, places: &[Place], hash: u32, key: impl FnOnce() -> &'a str) -> Option<Place> {
+    let (_, from) = places.split_at_checked(places.partition_point(|place| place.key_hash() < hash))?;
+    from.first().filter(|place| place.key_hash() == hash)?;
+    let (same, _) = from.split_at_checked(from.partition_point(|place| place.key_hash() == hash))?;
+    let key = key();
+    same.get(same.binary_search_by(|place| list.key_at(*place).1.cmp(key)).ok()?).copied()
 }
 
 fn slice(text: &str, start: u32, len: u32) -> &str {
@@ -203,12 +211,7 @@ impl Flaws {
             self.more = self.more.saturating_add(1);
             return;
         }
-        let mut words = words();
-        if let Some((end, _)) = words.char_indices().nth(Self::EACH) {
-            words.truncate(end);
-            words.push('…');
-        }
-        self.named.push(words.into());
+        self.named.push(cut(&words(), Self::EACH).into());
     }
 
     /// Appends the flaws of a further page.
@@ -371,10 +374,12 @@ impl Builder {
     /// The entries of a sorted run whose key is already in an earlier run, or earlier in this run.
     fn known(&self, run: &[Place]) -> Vec<u32> {
         let list = &self.list;
-        let mut last = None;
+        let mut last: Option<Place> = None;
         let known = |place: &&Place| {
-            let key = list.key_at(**place);
-            last.replace(key) == Some(key) || self.runs.iter().any(|run| find(list, run, key).is_some())
+            let (hash, key) = (place.key_hash(), || list.key_at(**place).1);
+            let before = last.replace(**place).filter(|before| before.key_hash() == hash);
+            before.is_some_and(|before| list.key_at(before).1 == key())
+                || self.runs.iter().any(|run| find(list, run, hash, key).is_some())
         };
         run.iter().filter(known).filter_map(|place| u32::try_from(place.entry()).ok()).collect()
     }
@@ -382,11 +387,14 @@ impl Builder {
     /// Removes entries from `base` on: those with a duplicate key, and those beyond the bound.
     fn leave_out(&mut self, run: &mut Vec<Place>, base: usize, twice: &[u32], bounds: Bounds, report: &mut PageReport) {
         let fresh = self.list.entries.split_off(base);
-        let mut twice = twice.to_vec();
-        twice.sort_unstable();
+        let mut known = vec![false; fresh.len()];
+        for entry in twice {
+            if let Some(known) = (*entry as usize).checked_sub(base).and_then(|at| known.get_mut(at)) {
+                *known = true;
+            }
+        }
         let mut places = Vec::with_capacity(fresh.len());
-        for (index, entry) in (0..).zip(fresh).map(|(at, entry)| (base.saturating_add(at), entry)) {
-            let known = twice.binary_search_by(|known| (*known as usize).cmp(&index)).is_ok();
+        for (known, entry) in known.into_iter().zip(fresh) {
             if known {
                 let key = self.list.item(&entry).0;
                 report.duplicate.add(|| describe(key, "came twice; the first is kept"));
@@ -437,10 +445,7 @@ impl Builder {
 }
 
 fn describe(key: &str, flaw: &str) -> String {
-    match key.char_indices().nth(LONGEST_KEY) {
-        Some((end, _)) => alloc::format!("{}…: {flaw}", key.get(..end).unwrap_or_default()),
-        None => alloc::format!("{key}: {flaw}"),
-    }
+    alloc::format!("{}: {flaw}", cut(key, LONGEST_KEY))
 }
 
 /// Maximum characters of a key in a description.

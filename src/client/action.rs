@@ -75,6 +75,28 @@ impl WireId {
     }
 }
 
+/// An exchange of a client over HTTP: a request and its response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct ExchangeId(u64);
+
+impl ExchangeId {
+    /// The exchange with this number.
+    pub const fn from_u64(id: u64) -> Self {
+        Self(id)
+    }
+
+    /// The exchange as a number. A client counts its exchanges.
+    pub const fn as_u64(self) -> u64 {
+        self.0
+    }
+}
+
+/// An exchange over HTTP that begins when it is polled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
+pub(crate) struct StartId(pub(crate) u64);
+
 /// What the engine has a binding or the embedder do.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
@@ -89,25 +111,20 @@ pub(crate) enum Output {
     Shutdown(ShutdownStep),
     /// Report an event to the embedder.
     Event(Event),
-    /// Over HTTP: run the request of the exchange with this number. Put in by the binding.
-    Exchange(u64),
-    /// Over HTTP: drop the exchange with this number. Put in by the binding.
-    Drop(u64),
+    /// Over HTTP: begin an exchange that is the binding's own. Put in by the binding.
+    Start(StartId),
+    /// Over HTTP: drop an exchange. Put in by the binding.
+    Drop(ExchangeId),
 }
 
 impl Output {
-    /// Whether it is an action of an HTTP binding.
-    pub(super) const fn is_own(&self) -> bool {
-        matches!(self, Self::Exchange(_) | Self::Drop(_))
-    }
-
     /// Bytes of data that the server sent unsolicited, and of responses to it.
     #[inline]
     pub(super) fn unasked_bytes(&self) -> usize {
         match self {
             Self::Event(event) => event.payload(),
             Self::Send(Outgoing { method: None, line, .. }) => line.len(),
-            Self::Send(_) | Self::Open(_) | Self::Shutdown(_) | Self::Abort(_) | Self::Exchange(_) | Self::Drop(_) => 0,
+            Self::Send(_) | Self::Open(_) | Self::Shutdown(_) | Self::Abort(_) | Self::Start(_) | Self::Drop(_) => 0,
         }
     }
 }
@@ -520,8 +537,8 @@ fn finish(
     version: Option<ProtocolVersion>,
 ) -> Outgoing {
     // JSON strings contain no raw line breaks, so any line break is white space between tokens.
-    for byte in &mut line {
-        *byte = if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte };
+    if jsonrpc::has_either(&line, b'\n', b'\r') {
+        line.iter_mut().filter(|byte| matches!(byte, b'\n' | b'\r')).for_each(|byte| *byte = b' ');
     }
     line.push(b'\n');
     Outgoing { line, method, id, version, of: None }

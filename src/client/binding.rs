@@ -59,18 +59,34 @@ impl<B: Binding> Client<B> {
 
     /// Handles the deadlines that are due, and runs a command.
     fn command<T>(&mut self, now: Time, command: impl FnOnce(&mut Engine) -> T) -> T {
-        let is_due = |at: Option<Time>| at.is_some_and(|at| at <= now);
-        // Deadlines up to the time of the last input were handled then.
-        if now > self.engine.served() && is_due(self.next_timer()) {
+        if now > self.engine.served() && self.is_due(now) {
             self.handle_timeout(now);
         }
         self.run(command)
     }
 
-    /// Runs a command, and moves its outputs into the binding's queue.
+    /// Handles the deadlines that are due, before an input. Those up to the time of the last input were handled then.
+    #[inline]
+    pub(crate) fn begin_input(&mut self, now: Time) {
+        if now <= self.engine.served() {
+            return;
+        }
+        if self.is_due(now) {
+            self.handle_timeout(now);
+        } else {
+            self.engine.advance(now);
+        }
+    }
+
+    #[inline]
+    fn is_due(&self, now: Time) -> bool {
+        self.next_timer().is_some_and(|at| at <= now)
+    }
+
+    /// Runs a command.
     pub(crate) fn run<T>(&mut self, command: impl FnOnce(&mut Engine) -> T) -> T {
         let result = command(&mut self.engine);
-        self.binding.settle(&mut self.engine);
+        self.binding.follow_up(&mut self.engine);
         result
     }
 
@@ -241,7 +257,7 @@ impl<B: Binding> Client<B> {
     }
 
     /// The next action. It is taken from a queue that inputs and commands fill; the only effect is that a message taken
-    /// counts as sent.
+    /// counts as sent, or over HTTP waits until another exchange may begin ([`Limits::in_flight`](crate::Limits::in_flight)).
     #[must_use = "the action has to be executed"]
     pub fn poll(&mut self) -> Option<B::Action> {
         self.binding.poll(&mut self.engine)
@@ -250,7 +266,8 @@ impl<B: Binding> Client<B> {
     /// When to call [`handle_timeout`](Self::handle_timeout); `None` for never. While there is an action to poll, it is
     /// now.
     pub fn deadline(&self) -> Option<Time> {
-        self.binding.deadline(&self.engine)
+        let has_action = self.engine.pending().next().is_some() || self.binding.has_action();
+        if has_action { Some(self.engine.now()) } else { self.next_timer() }
     }
 
     /// The next deadline, whatever waits to be polled.
@@ -261,7 +278,7 @@ impl<B: Binding> Client<B> {
     /// Whether the client is closed, every action was polled, and no credentials are being refreshed or stored. A loop that
     /// ends before may lose a refresh token.
     pub fn is_closed(&self) -> bool {
-        self.engine.is_closed() && self.binding.is_settled()
+        self.engine.is_closed() && !self.binding.has_action() && !self.binding.is_authorizing()
     }
 }
 
@@ -339,7 +356,7 @@ impl<B: Binding> Client<B> {
     /// The session moved without its transport.
     pub(crate) fn lose_transport(&mut self, secrets: Secrets) {
         self.binding.lose_transport(&mut self.engine, secrets);
-        self.binding.settle(&mut self.engine);
+        self.binding.follow_up(&mut self.engine);
     }
 }
 
@@ -366,25 +383,34 @@ pub trait Operate {
     const WIRE: Wire;
 
     /// Called once, when the client is created.
-    fn attach(&mut self, engine: &mut Engine);
+    fn attach(&mut self, _: &mut Engine) {}
 
-    /// Takes the engine's outputs, after each input and command.
-    fn settle(&mut self, engine: &mut Engine);
+    /// Does what follows from an input or a command.
+    fn follow_up(&mut self, _: &mut Engine) {}
 
     /// Handles every deadline that is due.
-    fn handle_timeout(&mut self, engine: &mut Engine, now: Time);
+    fn handle_timeout(&mut self, engine: &mut Engine, now: Time) {
+        engine.handle_timeout(now);
+        self.follow_up(engine);
+    }
 
     /// Takes the next action.
     fn poll(&mut self, engine: &mut Engine) -> Option<Self::Action>;
 
-    /// When the next deadline is due. While there is an action, it is now.
-    fn deadline(&self, engine: &Engine) -> Option<Time>;
-
     /// When the next deadline is due, whatever waits to be polled.
-    fn next_timer(&self, engine: &Engine) -> Option<Time>;
+    fn next_timer(&self, engine: &Engine) -> Option<Time> {
+        engine.next_timer()
+    }
 
-    /// Whether the binding's own queue is empty, and no credentials are being refreshed or stored.
-    fn is_settled(&self) -> bool;
+    /// Whether an action of the authorization waits, which is polled after the engine's outputs.
+    fn has_action(&self) -> bool {
+        false
+    }
+
+    /// Whether credentials are being obtained, refreshed or stored.
+    fn is_authorizing(&self) -> bool {
+        false
+    }
 }
 
 /// The next action of a client whose transport is one stream in each direction.
@@ -397,7 +423,7 @@ pub(crate) fn poll_pipe(engine: &mut Engine) -> Option<Action> {
             Output::Shutdown(step) => return Some(Action::Shutdown(step)),
             Output::Event(event) => return Some(Action::Event(event)),
             // Only HTTP has exchanges.
-            Output::Abort(_) | Output::Exchange(_) | Output::Drop(_) => {}
+            Output::Abort(_) | Output::Start(_) | Output::Drop(_) => {}
         }
     }
 }
@@ -444,28 +470,8 @@ impl Operate for Messages {
     type Action = Action;
     const WIRE: Wire = Wire::Pipe;
 
-    fn attach(&mut self, _: &mut Engine) {}
-
-    fn settle(&mut self, _: &mut Engine) {}
-
-    fn handle_timeout(&mut self, engine: &mut Engine, now: Time) {
-        engine.handle_timeout(now);
-    }
-
     fn poll(&mut self, engine: &mut Engine) -> Option<Action> {
         poll_pipe(engine)
-    }
-
-    fn deadline(&self, engine: &Engine) -> Option<Time> {
-        engine.deadline()
-    }
-
-    fn next_timer(&self, engine: &Engine) -> Option<Time> {
-        engine.next_timer()
-    }
-
-    fn is_settled(&self) -> bool {
-        true
     }
 }
 
@@ -490,7 +496,7 @@ impl Persist for Messages {
 impl Client<Messages> {
     /// Takes a message or a batch that the server sent on a connection. Input of an older connection is dropped.
     pub fn handle_message(&mut self, now: Time, connection: ConnectionId, bytes: &[u8]) {
-        self.engine.handle_due(now);
+        self.begin_input(now);
         if self.engine.live_connection() == Some(connection) {
             self.engine.handle_message(now, bytes);
         }
@@ -498,7 +504,7 @@ impl Client<Messages> {
 
     /// Takes a report on the transport of a connection. Input of an older connection is dropped.
     pub fn handle_transport(&mut self, now: Time, connection: ConnectionId, event: Transport<'_>) {
-        self.engine.handle_due(now);
+        self.begin_input(now);
         if self.engine.connection() == connection {
             self.engine.handle_transport(now, event);
         }

@@ -7,25 +7,24 @@ use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::num::NonZero;
 use core::time::Duration;
 use serde_json::value::RawValue;
 
 use super::request::{Call, Purpose};
 use super::request_table::{OpenRequest, RequestTable};
 use super::{
-    CommandError, Event, Failure, FailureKind, KnownEra, LogLevel, Options, Outgoing, Output, Quirk, RequestId, Server,
-    ServerMethod, Stats, Wire, options,
+    CommandError, Event, Failure, FailureKind, FamilyStatus, KnownEra, LogLevel, Options, Outgoing, Output, Quirk,
+    RequestId, Server, ServerMethod, Stats, Wire, options,
 };
 use crate::Time;
 use crate::catalog::{Catalog, TaskSupport};
-use crate::collections::{Series, start, trim};
+use crate::collections::{Series, start};
 use crate::jsonrpc::{Json, Object, Spans};
 use crate::machine::keepalive::Pings;
 use crate::machine::link::Phase;
 use crate::machine::request::{Abandoned, CancelMethod};
 use crate::machine::{QuirkKind, gate, link, request};
-use crate::protocol::{Capability, Era, Family, PerFamily, ProtocolVersion, Root, ServerCapabilities, method};
+use crate::protocol::{Capability, Era, Family, PerFamily, ProtocolVersion, Root, method};
 use crate::text::excerpt;
 
 /// This part of the limits on output is reserved for responses to server requests.
@@ -72,6 +71,18 @@ impl Stage {
     }
 }
 
+/// `initialize` in place of `server/discover`, once until the client is ready, for a server that answers no list in the
+/// modern era.
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
+pub(super) enum FallBack {
+    Possible,
+    /// It is tried, because a connection failed so.
+    Tried(Box<Failure>),
+    /// It did not help.
+    Over,
+}
+
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Core {
@@ -91,7 +102,7 @@ pub(super) struct Core {
     pub(super) timers: Timers,
     pub(super) outbox: Outbox,
     pub(super) requests: RequestTable,
-    pub(super) binding: BindingReport,
+    pub(super) binding: BindingState,
     /// Bytes that required inputs of requests may use: the limit, less what server requests use.
     pub(super) input_room: usize,
     /// Written by the link only.
@@ -108,29 +119,24 @@ pub(super) struct Core {
     /// The members of `_meta` that each request to the modern server has, with the brace before them.
     #[cfg_attr(feature = "snapshot", serde(skip))]
     pub(super) identity: Option<Box<[u8]>>,
-    /// What is known of each family's list.
-    pub(super) known: PerFamily<gate::Known>,
+    /// The state of each family's list.
+    pub(super) families: PerFamily<FamilyStatus>,
     /// The server's era, from an earlier connection.
     pub(super) known_era: Option<KnownEra>,
     /// How many responses in a row showed that the server changed its era or version.
-    pub(super) doubts: u8,
+    pub(super) outdated_responses: u8,
     /// What is known of responses to `ping`.
     pub(super) pings: Pings,
     /// How many connections in a row closed on a `ping`.
     pub(super) ping_exits: u8,
-    /// Why the connection failed after which `initialize` is tried instead of `server/discover`.
-    pub(super) modern_failure: Option<Box<Failure>>,
-    /// `initialize` was tried since the client was ready last, because the server answered no list in the modern era.
-    pub(super) fell_back: bool,
+    pub(super) fall_back: FallBack,
     pub(super) log_level: Option<LogLevel>,
     /// The roots that the embedder set in place of those in the options.
     #[cfg_attr(feature = "snapshot", serde(default))]
     pub(super) roots: Option<Box<[Root]>>,
     /// The client was ready before, on this connection or an earlier one.
     pub(super) was_ready: bool,
-    /// The request in whose HTTP exchange the current message arrived.
-    pub(super) exchange: Option<NonZero<u64>>,
-    /// Where the long values of the message that is read are.
+    /// Where the members of the items are, in the message that is read.
     #[cfg_attr(feature = "snapshot", serde(skip))]
     pub(super) spans: Spans,
     pub(super) url_elicitations: UrlElicitations,
@@ -152,7 +158,7 @@ impl Core {
             timers: Timers::default(),
             outbox: Outbox::default(),
             requests: RequestTable::new(wire == Wire::Http),
-            binding: BindingReport::default(),
+            binding: BindingState::default(),
             input_room: options.limits.input_bytes,
             link: Phase::Idle,
             agreed: None,
@@ -160,17 +166,15 @@ impl Core {
             server: None,
             catalog: Catalog::default(),
             identity: None,
-            known: PerFamily::from_fn(|_| gate::Known::NotRequested),
+            families: PerFamily::from_fn(|_| FamilyStatus::NotRequested),
             known_era: None,
-            doubts: 0,
+            outdated_responses: 0,
             pings: Pings::Unknown,
             ping_exits: 0,
-            modern_failure: None,
-            fell_back: false,
+            fall_back: FallBack::Possible,
             log_level: options.log_level,
             roots: None,
             was_ready: false,
-            exchange: None,
             spans: Spans::default(),
             url_elicitations: UrlElicitations::default(),
             rates: None,
@@ -201,6 +205,11 @@ impl Core {
         if !name.contains("://") {
             self.server_name = Some([name, " (", address, ")"].concat().into());
         }
+    }
+
+    /// Whether a connection is open as soon as it is wanted: HTTP opens none.
+    pub(super) fn opens_at_once(&self) -> bool {
+        matches!(self.wire, Wire::Http) && !self.binding.opens_stream
     }
 
     /// Time never goes back, whatever the embedder's clock does.
@@ -275,21 +284,20 @@ impl Core {
         let tolerance = &self.options.tolerance;
         let lenient = purpose == gate::Use::Discover && tolerance.list_undeclared
             || purpose == gate::Use::ListChanged && tolerance.undeclared_list_changed;
-        let policy = if lenient { gate::Policy::Lenient } else { gate::Policy::Strict };
         let server = self.server.as_ref();
         let declared = declaration(server.and_then(|server| {
             if purpose == gate::Use::Listen {
-                server.capabilities.as_ref().map(|it| it.list_changed(family.capability()))
+                server.declared.map(|declared| declared.list_changed(family.capability()))
             } else {
                 server.declares(family)
             }
         }));
-        gate::decide(purpose, declared, policy, *self.known.get(family))
+        gate::decide(purpose, declared, lenient, self.families.get(family).known())
     }
 
     /// The gate's decision for a capability that is not a family's.
     pub(super) fn gate_capability(&self, purpose: gate::Use, declared: Option<bool>) -> bool {
-        gate::decide(purpose, declaration(declared), gate::Policy::Strict, gate::Known::NotRequested).is_allowed()
+        gate::decide(purpose, declaration(declared), false, gate::Known::NotRequested).is_allowed()
     }
 
     /// Whether a legacy server is sent the embedder's settings. A modern one gets them with the requests.
@@ -302,8 +310,9 @@ impl Core {
         let capability = Capability::needed_for(method)?;
         let declared = declaration(self.server.as_ref()?.has(capability));
         let families = Family::of(capability).iter();
-        let known = families.map(|family| *self.known.get(*family)).min().unwrap_or(gate::Known::NotRequested);
-        let decision = gate::decide(gate::Use::Call, declared, gate::Policy::Strict, known);
+        let known =
+            families.map(|family| self.families.get(*family).known()).min().unwrap_or(gate::Known::NotRequested);
+        let decision = gate::decide(gate::Use::Call, declared, false, known);
         (!decision.is_allowed()).then_some(capability)
     }
 
@@ -352,6 +361,14 @@ impl Core {
 
     pub(super) fn event(&mut self, event: Event) {
         self.outbox.push(Output::Event(event));
+    }
+
+    /// A notification or a response is dropped, because the server did not accept the messages before it.
+    pub(super) fn drop_undelivered(&mut self, method: Option<&str>) {
+        self.stats.undelivered = self.stats.undelivered.saturating_add(1);
+        let what = if method.is_some() { "a notification" } else { "a response" };
+        let detail = format!("{what} was dropped, because the server did not accept the messages before it");
+        self.quirk(QuirkKind::Undelivered, None, method, detail);
     }
 
     /// Counts a message of the server that is left out.
@@ -420,10 +437,10 @@ impl Core {
         }
         let params = call.request.params.as_deref().map(Json::from)?;
         let tool = params.member("name").and_then(Json::as_string).and_then(|name| self.catalog.tool(&name))?;
-        let capabilities = self.server.as_ref().and_then(|server| server.capabilities.as_ref());
+        let capabilities = self.server.as_ref().and_then(|server| server.capabilities());
         // An optional task gains nothing for a caller that waits for the result.
-        let as_task = capabilities.is_some_and(ServerCapabilities::runs_tools_as_tasks)
-            && tool.task_support() == TaskSupport::Required;
+        let as_task =
+            capabilities.is_some_and(|it| it.runs_tools_as_tasks()) && tool.task_support() == TaskSupport::Required;
         as_task.then(|| call.latest.since(self.requests.call_time(self.now)))
     }
 }
@@ -517,6 +534,9 @@ impl Core {
 
     /// Sends a cancellation of a request.
     fn send_cancelled(&mut self, id: u64, reason: &str) {
+        if self.binding.is_full {
+            return self.drop_undelivered(Some(method::CANCELLED));
+        }
         let message = self.encode_notification(
             method::CANCELLED,
             Some(|out: &mut Vec<u8>| {
@@ -641,20 +661,15 @@ impl IntoIterator for Signals {
     }
 }
 
-/// The outputs that wait to be polled.
+/// The outputs that wait to be polled, in order.
 #[derive(Clone, Debug, Default)]
 #[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Outbox {
-    /// Over HTTP: what the binding has carried out as far as it can before it is polled: events, and its own actions. It
-    /// comes before the queue.
-    carried: VecDeque<Output>,
     queue: VecDeque<Output>,
-    /// Bytes in both that the server sent unsolicited, and of responses to them.
+    /// Bytes in it that the server sent unsolicited, and of responses to them.
     unasked_bytes: usize,
-    /// Number of events that were ever queued.
+    /// Number of events that were ever queued. Events are never withdrawn.
     events: u64,
-    /// The number of the binding's own actions.
-    own: usize,
 }
 
 impl Outbox {
@@ -665,70 +680,58 @@ impl Outbox {
         self.queue.push_back(output);
     }
 
+    /// Adds an output of an HTTP binding. `Closed` remains the last one.
+    #[cfg(feature = "http")]
+    pub(super) fn push_action(&mut self, action: Output) {
+        let is_closed = matches!(self.queue.back(), Some(Output::Event(Event::Closed { .. })));
+        let closed = if is_closed { self.queue.pop_back() } else { None };
+        start(&mut self.queue);
+        self.queue.push_back(action);
+        self.queue.extend(closed);
+    }
+
+    /// Adds the start of an exchange before everything else, but for starts that are there already.
+    #[cfg(feature = "http")]
+    pub(super) fn push_start_first(&mut self, number: super::StartId) {
+        start(&mut self.queue);
+        let at = self.queue.iter().take_while(|output| matches!(output, Output::Start(_))).count();
+        self.queue.insert(at, Output::Start(number));
+    }
+
     #[inline]
     pub(super) fn pop(&mut self) -> Option<Output> {
-        let output = if let Some(output) = self.carried.pop_front() {
-            self.own = self.own.saturating_sub(usize::from(!matches!(output, Output::Event(_))));
-            trim(&mut self.carried);
-            output
-        } else {
-            self.queue.pop_front()?
-        };
+        let output = self.queue.pop_front()?;
         self.unasked_bytes = self.unasked_bytes.saturating_sub(output.unasked_bytes());
         Some(output)
     }
 
-    /// Whether there are outputs that an HTTP binding has not seen.
+    /// Releases the memory of a burst that was polled.
     #[cfg(feature = "http")]
-    pub(super) fn has_uncarried(&self) -> bool {
-        !self.queue.is_empty()
+    pub(super) fn trim(&mut self) {
+        crate::collections::trim(&mut self.queue);
     }
 
-    /// Takes the next output that an HTTP binding has to carry out now. Events stay, after `amend`.
-    #[cfg(feature = "http")]
-    pub(super) fn carry(&mut self, mut amend: impl FnMut(&mut Event)) -> Option<Output> {
-        while let Some(mut output) = self.queue.pop_front() {
-            trim(&mut self.queue);
-            self.unasked_bytes = self.unasked_bytes.saturating_sub(output.unasked_bytes());
-            let Output::Event(event) = &mut output else { return Some(output) };
-            amend(event);
-            self.unasked_bytes = self.unasked_bytes.saturating_add(output.unasked_bytes());
-            self.carried.push_back(output);
-        }
-        None
+    /// Changes the events after the first `seen` that were ever queued.
+    #[cfg(feature = "oauth")]
+    pub(super) fn amend(&mut self, seen: u64, amend: impl FnMut(&mut Event)) {
+        let new = usize::try_from(self.events.saturating_sub(seen)).unwrap_or(usize::MAX);
+        let outputs = self.queue.iter_mut().rev();
+        let events = outputs.filter_map(|output| if let Output::Event(event) = output { Some(event) } else { None });
+        events.take(new).for_each(amend);
     }
 
-    /// Queues an action of an HTTP binding, behind what it has carried out.
-    #[cfg(feature = "http")]
-    pub(super) fn insert(&mut self, action: Output) {
-        self.carried.push_back(action);
-        self.own = self.own.saturating_add(1);
-    }
-
-    /// Withdraws an action of an HTTP binding.
-    #[cfg(feature = "http")]
-    pub(super) fn withdraw_action(&mut self, is_it: impl Fn(&Output) -> bool) -> bool {
-        // If many are withdrawn in order, each is near the front.
-        let Some(at) = self.carried.iter().position(is_it) else { return false };
-        self.carried.remove(at);
-        self.own = self.own.saturating_sub(1);
-        true
-    }
-
-    /// The number of outputs, apart from the actions of an HTTP binding.
     pub(super) fn len(&self) -> usize {
-        self.carried.len().saturating_add(self.queue.len()).saturating_sub(self.own)
+        self.queue.len()
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.carried.is_empty() && self.queue.is_empty()
+        self.queue.is_empty()
     }
 
     pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = &Output> {
-        self.carried.iter().chain(&self.queue)
+        self.queue.iter()
     }
 
-    /// Number of events that were ever queued. Events are never withdrawn.
     pub(super) const fn events(&self) -> u64 {
         self.events
     }
@@ -738,16 +741,14 @@ impl Outbox {
     }
 
     /// Withdraws outputs that were not polled.
-    pub(super) fn withdraw_all(&mut self, unwanted: impl Fn(&Output) -> bool) {
-        self.carried.retain(|output| !unwanted(output));
+    pub(super) fn withdraw(&mut self, unwanted: impl Fn(&Output) -> bool) {
         self.queue.retain(|output| !unwanted(output));
-        self.own = self.carried.iter().filter(|output| output.is_own()).count();
         self.unasked_bytes = self.iter().map(Output::unasked_bytes).sum();
     }
 
     /// Withdraws outputs for a transport that is gone.
     pub(super) fn withdraw_transport(&mut self) {
-        self.withdraw_all(|output| matches!(output, Output::Send(_) | Output::Shutdown(_) | Output::Open(_)));
+        self.withdraw(|output| matches!(output, Output::Send(_) | Output::Shutdown(_) | Output::Open(_)));
     }
 
     /// Withdraws a request.
@@ -763,13 +764,7 @@ impl Outbox {
     pub(super) fn check(&self) -> Result<(), crate::snapshot::SnapshotError> {
         let bytes: usize = self.iter().map(Output::unasked_bytes).sum();
         let events = self.iter().filter(|output| matches!(output, Output::Event(_))).count();
-        let own = self.carried.iter().filter(|output| output.is_own()).count();
-        if bytes == self.unasked_bytes
-            && u64::try_from(events).is_ok_and(|events| events <= self.events)
-            && own == self.own
-            && self.carried.iter().all(|output| output.is_own() || matches!(output, Output::Event(_)))
-            && !self.queue.iter().any(Output::is_own)
-        {
+        if bytes == self.unasked_bytes && u64::try_from(events).is_ok_and(|events| events <= self.events) {
             Ok(())
         } else {
             Err(crate::snapshot::invalid("its outputs are counted wrongly"))
@@ -778,7 +773,6 @@ impl Outbox {
 
     /// Releases memory that is not needed.
     pub(super) fn release(&mut self) {
-        self.carried.shrink_to_fit();
         self.queue.shrink_to_fit();
     }
 }
@@ -1029,14 +1023,18 @@ impl From<UrlElicitations> for Vec<UrlElicitation> {
     }
 }
 
-/// What the HTTP binding tells the engine.
-#[derive(Clone, Debug, Default)]
+/// The state of the HTTP binding, as far as the engine needs it.
+#[derive(Clone, Copy, Debug, Default)]
 #[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
-pub(super) struct BindingReport {
+pub(crate) struct BindingState {
+    /// The next connection is one of HTTP+SSE, which is not open before its stream names the endpoint.
+    pub(crate) opens_stream: bool,
     /// Tool calls are held: the binding waits for the GET stream, on which the server may send requests.
-    pub(super) holds_tools: bool,
-    /// Messages without a response that the binding took and that are not delivered yet, and their bytes.
-    pub(super) undelivered: (usize, usize),
+    pub(crate) holds_tools: bool,
+    /// As many messages without a response as may wait do.
+    pub(crate) is_full: bool,
+    /// Messages without a response that were polled or wait, and that are not delivered yet; and their bytes.
+    pub(crate) undelivered: (usize, usize),
 }
 
 /// How often the embedder got what is limited per time.

@@ -10,13 +10,14 @@ use alloc::vec::Vec;
 use core::time::Duration;
 use serde_json::value::RawValue;
 
-use super::core::{Core, Signal, Signals, Stage, Timer};
-use super::handshake::{Carrier, Handshake, detect_era_change};
+use super::core::{Core, FallBack, Signal, Signals, Stage, Timer};
+use super::handshake::{self, Handshake, Via, detect_era_change};
 use super::keepalive::Keepalive;
 use super::link::Link;
 use super::lists::{ListFailure, Lists};
 use super::notifications::{
-    Notifications, id_of_progress, on_level_failed, on_progress, report, send_level, set_level,
+    Notifications, families_of_change, id_of_progress, on_level_failed, on_progress, report, route, send_level,
+    set_level,
 };
 use super::request::{Block, Purpose};
 use super::result_type::complete;
@@ -24,19 +25,19 @@ use super::server::Freshness;
 use super::server_requests::{ServerRequests, set_roots};
 use super::subscriptions::Subscriptions;
 use super::{
-    CommandError, ConnectionId, Eras, Failure, FailureKind, FamilyReport, KnownEra, LogLevel, Options, Outgoing,
-    Output, Quirk, Request, RequestError, RequestId, Server, ServerRequestId, Stats, Transport, Wire, calls, inputs,
+    CommandError, ConnectionId, FamilyReport, KnownEra, LogLevel, Options, Outgoing, Output, Quirk, Request,
+    RequestError, RequestId, Server, ServerRequestId, Stats, Transport, Wire, calls,
 };
 use crate::Time;
 use crate::catalog::{Catalog, List};
 use crate::jsonrpc::{self, Body, Decoded, Deviations, ErrorObject, Json, Message, Noise, ResponseId, Spans};
+use crate::machine::handshake::Input as HandshakeInput;
 use crate::machine::link::shutdown;
-use crate::machine::request::{Body as ResponseBody, Match};
-use crate::machine::server::notification::{self, Notification, Phase, Route};
-use crate::machine::{QuirkKind, gate, handshake, link, request};
+use crate::machine::request::Match;
+use crate::machine::server::notification::Route;
+use crate::machine::{QuirkKind, gate, link, request};
 use crate::protocol::{CacheScope, Family, ProtocolVersion, Root, method};
 use crate::text::{EXCERPT, excerpt};
-use crate::validation::{ValidationError, Validator};
 
 /// The part of a [`Client`](crate::Client) that does not depend on its binding. A client dereferences to it: these are
 /// its getters.
@@ -101,7 +102,7 @@ impl Engine {
             && self.subscriptions.resources().next().is_none()
     }
 
-    /// The outputs that wait to be polled.
+    /// The outputs that wait to be polled, in order.
     pub(crate) fn pending(&self) -> impl DoubleEndedIterator<Item = &Output> {
         self.core.outbox.iter()
     }
@@ -109,11 +110,6 @@ impl Engine {
     /// Number of events so far, those included that wait to be polled. Events are never withdrawn.
     pub(crate) const fn events(&self) -> u64 {
         self.core.outbox.events()
-    }
-
-    /// When the next deadline is due. While there is an output, it is now.
-    pub(crate) fn deadline(&self) -> Option<Time> {
-        if self.core.outbox.is_empty() { self.next_timer() } else { Some(self.core.now) }
     }
 
     /// The next deadline, whatever waits to be polled.
@@ -190,28 +186,9 @@ impl Engine {
         !(self.core.options.trust && read_only)
     }
 
-    /// Checks a user's response to an elicitation against the form's schema (specification 2026-07-28, "Elicitation"):
-    /// before it is given to [`Client::respond`](crate::Client::respond) or [`Client::provide`](crate::Client::provide),
-    /// which check nothing. `params` are those of the request. The defaults that [`Options::form_defaults`] adds are part
-    /// of the response that is checked.
-    ///
-    /// A response that does not accept, or to an elicitation that is not a form, is never wrong.
-    ///
-    /// # Errors
-    ///
-    /// What the validator found.
-    pub fn check_form(
-        &self,
-        validator: &dyn Validator,
-        params: Option<&RawValue>,
-        response: &RawValue,
-    ) -> Result<(), ValidationError> {
-        inputs::check(validator, params, response, self.core.options.form_defaults)
-    }
-
     /// The state of a family.
     pub fn family(&self, family: Family) -> FamilyReport {
-        self.lists.report(family, self.subscriptions.watches(&self.core, family))
+        self.lists.report(&self.core, family, self.subscriptions.watches(&self.core, family))
     }
 
     /// Who may use what the server said of itself and in its lists, if that is stored: its description
@@ -278,13 +255,13 @@ impl Engine {
     pub(crate) fn poll(&mut self) -> Option<Output> {
         let output = self.core.outbox.pop()?;
         match &output {
-            Output::Send(Outgoing { id: Some(id), .. }) => self.core.requests.hand(*id),
-            Output::Open(_) => self.link.see(),
+            Output::Send(Outgoing { id: Some(id), .. }) => self.core.requests.mark_sent(*id),
+            Output::Open(_) => self.link.mark_polled(),
             Output::Send(_)
             | Output::Abort(_)
             | Output::Shutdown(_)
             | Output::Event(_)
-            | Output::Exchange(_)
+            | Output::Start(_)
             | Output::Drop(_) => {}
         }
         Some(output)
@@ -367,18 +344,15 @@ impl Engine {
         self.write_requests();
     }
 
-    /// Handles the deadlines that are due before an input with this time. Deadlines up to the time of the input before
-    /// were handled then.
-    pub(crate) fn handle_due(&mut self, now: Time) {
-        if now > self.core.served {
-            self.handle_timeout(now);
-        }
+    /// An input has this time, at which no deadline is due.
+    pub(crate) fn advance(&mut self, now: Time) {
+        self.core.advance(now);
+        self.core.served = self.core.now;
     }
 
     /// Handles every deadline that is due.
     pub(crate) fn handle_timeout(&mut self, now: Time) {
-        self.core.advance(now);
-        self.core.served = self.core.now;
+        self.advance(now);
         if self.next_timer().is_none_or(|at| at > self.core.now) {
             return;
         }
@@ -454,19 +428,13 @@ impl Engine {
                     core.outbox.withdraw_transport();
                     self.connection.keepalive.on_closed(core);
                 }
-                // The failure before the fallback says more.
-                if let Some(first) = core.modern_failure.take()
-                    && !matches!(loss.kind, FailureKind::Unauthorized | FailureKind::Forbidden)
-                {
-                    core.known_era = None;
-                    (loss.kind, loss.message) = (first.kind, first.message);
-                }
+                handshake::report_first_failure(core, &mut loss);
                 self.end_connection(gone);
                 self.link.lose(&mut self.core, lost, loss)
             }
             Signal::Ready => {
-                (core.modern_failure, core.fell_back) = (None, false);
-                let cheapest = self.lists.cheapest(core);
+                core.fall_back = FallBack::Possible;
+                let cheapest = self.lists.smallest_list(core);
                 let signals = self.connection.keepalive.start(core, cheapest);
                 self.act(signals);
                 let signals = self.subscriptions.on_connected(&mut self.core);
@@ -491,7 +459,7 @@ impl Engine {
                     self.link.expire(&mut self.core)
                 }
             },
-            Signal::SchemasWanted => self.lists.want(core, Family::Tools),
+            Signal::SchemasWanted => self.lists.request_again(core, Family::Tools),
             Signal::Schemas { known } => {
                 let input = if known { request::Input::Admitted } else { request::Input::Denied };
                 calls::unblock(core, Block::Headers, input);
@@ -519,7 +487,7 @@ impl Engine {
     /// gets responses to its open requests.
     pub(super) fn end_connection(&mut self, gone: bool) {
         let core = &mut self.core;
-        core.outbox.withdraw_all(|output| matches!(output, Output::Send(message) if gone || message.method.is_some()));
+        core.outbox.withdraw(|output| matches!(output, Output::Send(message) if gone || message.method.is_some()));
         core.timers.clear_but(Timer::Grace);
         self.connection = Connection::default();
         self.server_requests.end(core, gone);
@@ -560,12 +528,12 @@ impl Engine {
             Timer::Discovery if is_silent => self.fall_back(timeouts.discovery),
             Timer::Connect => Link::connect_timed_out(core),
             Timer::Open => self.link.open_timed_out(core),
-            Timer::Discover => self.connection.handshake.step(core, handshake::Input::DiscoverTimeout),
-            Timer::Handshake => self.connection.handshake.step(core, handshake::Input::Deadline),
+            Timer::Discover => self.connection.handshake.step(core, HandshakeInput::DiscoverTimeout),
+            Timer::Handshake => self.connection.handshake.step(core, HandshakeInput::Deadline),
             Timer::Discovery => self.lists.on_discovery_timeout(core),
             Timer::Reopen => self.link.step(core, link::Input::Timer),
             Timer::Keepalive => {
-                let cheapest = self.lists.cheapest(core);
+                let cheapest = self.lists.smallest_list(core);
                 self.connection.keepalive.on_timer(core, cheapest)
             }
             Timer::Grace => self.link.step_shutdown(core, shutdown::Input::Timer),
@@ -577,25 +545,12 @@ impl Engine {
 
     /// Whether a server that answered `server/discover` answered no list, and another connection may have the legacy era.
     fn is_silent(&self) -> bool {
-        let core = &self.core;
-        let may_be_legacy = matches!(core.options.eras, Eras::Auto | Eras::LegacyFirst);
-        core.stage() == Stage::Discovery
-            && core.is_modern()
-            && may_be_legacy
-            && !core.was_ready
-            && !core.fell_back
-            && self.lists.has_no_answer()
+        handshake::may_fall_back(&self.core) && self.lists.has_no_answer()
     }
 
     /// The server answered no list: `initialize` is sent on a new connection, once.
     fn fall_back(&mut self, within: Duration) -> Signals {
-        let core = &mut self.core;
-        let message = format!("{} answered `server/discover`, and no list within {within:?}", core.server_name());
-        let detail = format!("no list was answered within {within:?}; `initialize` follows on a new connection");
-        core.quirk(QuirkKind::ModernSilent, None, Some(method::DISCOVER), detail);
-        core.known_era = Some(KnownEra::new(ProtocolVersion::NEWEST_LEGACY));
-        core.modern_failure = Some(Box::new(Failure { kind: FailureKind::ListFailed, message: message.into() }));
-        core.fell_back = true;
+        handshake::fall_back(&mut self.core, within);
         self.end_connection(false);
         self.link.step(&mut self.core, link::Input::Replace)
     }
@@ -603,7 +558,7 @@ impl Engine {
     fn receive(&mut self, bytes: &[u8]) {
         if self.link.takes_messages() {
             let decoded = self.decode(bytes);
-            self.on_decoded(decoded, bytes);
+            self.on_decoded(decoded, bytes, None);
         }
     }
 
@@ -612,11 +567,12 @@ impl Engine {
         jsonrpc::decode_with_spans(bytes, self.core.options.limits.message, &mut self.core.spans)
     }
 
-    pub(super) fn on_decoded(&mut self, decoded: Result<Decoded<'_>, Noise>, bytes: &[u8]) {
-        self.connection.keepalive.hear(&self.core);
+    /// Takes what was read. `exchange` is the request in whose HTTP exchange it came.
+    pub(super) fn on_decoded(&mut self, decoded: Result<Decoded<'_>, Noise>, bytes: &[u8], exchange: Option<u64>) {
+        self.connection.keepalive.on_message(&self.core);
         match decoded {
             Ok(Decoded::Blank) => {}
-            Ok(Decoded::One(message)) => self.on_message(message),
+            Ok(Decoded::One(message)) => self.on_message(message, exchange),
             Ok(Decoded::Batch(messages)) => {
                 let batches = self.core.version() == Some(ProtocolVersion::V2025_03_26);
                 if !batches {
@@ -625,7 +581,7 @@ impl Engine {
                 }
                 for message in messages {
                     match message {
-                        Ok(message) => self.on_message(message),
+                        Ok(message) => self.on_message(message, exchange),
                         Err(noise) => record_noise(&mut self.core, &noise, bytes),
                     }
                 }
@@ -635,7 +591,7 @@ impl Engine {
         self.core.spans = Spans::default();
     }
 
-    fn on_message(&mut self, message: Message<'_>) {
+    fn on_message(&mut self, message: Message<'_>, exchange: Option<u64>) {
         // A message that ended the connection also ended the rest of its batch.
         if !self.link.takes_messages() {
             return;
@@ -644,7 +600,8 @@ impl Engine {
         match body {
             Body::Request { id, method, params } => {
                 record_deviations(&mut self.core, deviations, &method);
-                let signals = self.server_requests.on_request(&mut self.core, id, &method, params);
+                let of = exchange.and_then(|id| self.core.handle_of(id));
+                let signals = self.server_requests.on_request(&mut self.core, id, &method, params, of);
                 self.act(signals);
             }
             Body::Notification { method, params } => {
@@ -652,17 +609,21 @@ impl Engine {
                 let signals = self.on_notification(&method, params);
                 self.act(signals);
             }
-            Body::Result { id, result } => self.on_response(id, deviations, Ok(result)),
-            Body::Error { id, error } => self.on_response(id, deviations, Err(error)),
+            Body::Result { id, result } => self.on_response(id, exchange, deviations, Ok(result)),
+            Body::Error { id, error } => self.on_response(id, exchange, deviations, Err(error)),
         }
     }
 
-    fn on_response(&mut self, id: ResponseId, deviations: Deviations, response: Result<&RawValue, ErrorObject>) {
+    fn on_response(
+        &mut self,
+        id: ResponseId,
+        exchange: Option<u64>,
+        deviations: Deviations,
+        response: Result<&RawValue, ErrorObject>,
+    ) {
         let core = &mut self.core;
-        let exchange = core.exchange.map(core::num::NonZero::get);
         let (named, id) = core.requests.classify_response(id, exchange);
-        let body = if response.is_ok() { ResponseBody::Result } else { ResponseBody::Error };
-        let quirk = match request::match_response(named, body) {
+        let quirk = match request::match_response(named, response.is_err()) {
             Match::Named | Match::Exchange => None,
             Match::NamedAs(kind) => Some((kind, "the id came back in another type")),
             Match::OnlyAs(kind) => {
@@ -692,11 +653,11 @@ impl Engine {
                 core.quirk(kind, None, Some(&method), detail);
             }
         }
-        let carrier = match core.wire {
-            Wire::Pipe => Carrier::Pipe,
-            Wire::Http => Carrier::HttpSuccess,
+        let via = match core.wire {
+            Wire::Pipe => Via::Pipe,
+            Wire::Http => Via::HttpSuccess,
         };
-        let renewed = detect_era_change(core, id, carrier, response.as_ref().err());
+        let renewed = detect_era_change(core, id, via, response.as_ref().err());
         if renewed.is_empty() || !calls::on_version_refused(core, id) {
             self.answer(id, response.map_err(RequestError::Server));
         }
@@ -732,7 +693,7 @@ impl Engine {
                 Signals::NONE
             }
             Purpose::Keepalive(_) => {
-                let cheapest = self.lists.cheapest(core);
+                let cheapest = self.lists.smallest_list(core);
                 self.connection.keepalive.on_response(core, response.err().as_ref(), cheapest)
             }
             Purpose::Rediscover => {
@@ -778,23 +739,8 @@ impl Engine {
     fn on_notification(&mut self, method: &str, params: Option<&RawValue>) -> Signals {
         let core = &mut self.core;
         let request = request_of(core, &self.subscriptions, method, params);
-        let notification = classify(core, method, request);
-        let foreign = match notification {
-            // A client that does not listen asked for none.
-            Notification::ListChanged | Notification::ResourceUpdated => {
-                self.subscriptions.is_foreign(core, params, !core.options.listen)
-            }
-            Notification::CallTask | Notification::BusyTask | Notification::OtherTask => {
-                self.subscriptions.is_foreign(core, params, false)
-            }
-            Notification::Cancelled
-            | Notification::StreamCancelled
-            | Notification::Progress
-            | Notification::ElicitationComplete
-            | Notification::Acknowledged
-            | Notification::Other => false,
-        };
-        match notification::decide(notification, foreign, phase(core)) {
+        let is_foreign = |unasked| self.subscriptions.is_foreign(core, params, unasked);
+        match route(core, method, request, is_foreign) {
             Route::Cancel => self.on_cancelled(params),
             Route::EndStream => {
                 if let Some(id) = request {
@@ -813,7 +759,7 @@ impl Engine {
             Route::Stream => return self.subscriptions.on_acknowledged(core, params),
             Route::Refresh => {
                 let mut signals = Signals::NONE;
-                for family in families(method) {
+                for family in families_of_change(method) {
                     signals.extend(self.lists.on_changed(core, *family));
                 }
                 return signals;
@@ -849,44 +795,6 @@ fn request_of(core: &Core, streams: &Subscriptions, method: &str, params: Option
         method::TASKS => calls::id_of_call(core, params?),
         method::CANCELLED => streams.stream_of_wire_id(core, Json::from(params?).member("requestId")?.text()),
         _ => None,
-    }
-}
-
-fn classify(core: &Core, method: &str, request: Option<u64>) -> Notification {
-    match method {
-        method::CANCELLED if request.is_some() => Notification::StreamCancelled,
-        method::CANCELLED => Notification::Cancelled,
-        method::PROGRESS if request.is_some() => Notification::Progress,
-        method::ELICITATION_COMPLETE if core.options.capabilities.elicitation_url => Notification::ElicitationComplete,
-        method::ACKNOWLEDGED => Notification::Acknowledged,
-        method::TOOLS_LIST_CHANGED | method::PROMPTS_LIST_CHANGED | method::RESOURCES_LIST_CHANGED => {
-            Notification::ListChanged
-        }
-        method::RESOURCE_UPDATED => Notification::ResourceUpdated,
-        method::TASKS => match request {
-            Some(id) if core.requests.is_task_quiet(id) => Notification::CallTask,
-            Some(_) => Notification::BusyTask,
-            None => Notification::OtherTask,
-        },
-        _ => Notification::Other,
-    }
-}
-
-const fn phase(core: &Core) -> Phase {
-    match core.stage() {
-        Stage::Down | Stage::Opening | Stage::Handshake | Stage::Closing | Stage::Closed => Phase::Handshake,
-        Stage::Discovery => Phase::Discovery,
-        Stage::Ready => Phase::Ready,
-    }
-}
-
-/// The families whose lists a notification says to have changed.
-fn families(method: &str) -> &'static [Family] {
-    match method {
-        method::TOOLS_LIST_CHANGED => &[Family::Tools],
-        method::PROMPTS_LIST_CHANGED => &[Family::Prompts],
-        method::RESOURCES_LIST_CHANGED => &[Family::Resources, Family::ResourceTemplates],
-        _ => &[],
     }
 }
 
@@ -959,6 +867,7 @@ impl Engine {
         self.core.advance(now);
         let signals = self.link.step(&mut self.core, link::Input::Open);
         self.act(signals);
+        self.write_requests();
         Ok(())
     }
 
@@ -973,7 +882,7 @@ impl Engine {
     }
 
     /// Closes the connection of a client that is not used. [`open`](Self::open) opens another one.
-    pub(crate) fn rest(&mut self, now: Time) {
+    pub(crate) fn shut_down_unused(&mut self, now: Time) {
         self.core.advance(now);
         self.end_connection(false);
         let signals = self.link.suspend(&mut self.core);
@@ -1100,7 +1009,7 @@ impl Engine {
             return Err(core.not_advertised(family.list_method(), family.capability().as_str()));
         }
         core.advance(now);
-        let signals = self.lists.demand(core, family);
+        let signals = self.lists.refresh_on_command(core, family);
         self.connection.freshness.on_use(&mut self.core);
         self.act(signals);
         self.write_requests();

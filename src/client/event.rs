@@ -176,7 +176,7 @@ pub enum Event {
     /// The server sent a notification that this crate does not know.
     Notification {
         /// The method.
-        method: Box<str>,
+        method: Cow<'static, str>,
         /// The parameters, raw.
         #[cfg_attr(
             feature = "serde",
@@ -191,7 +191,8 @@ pub enum Event {
     /// A deviation of the server from the protocol was tolerated. It is reported once for its kind and method; invalid
     /// and duplicate items are reported again at the end of a list in which they differ from the last report.
     Quirk(Quirk),
-    /// The connection is lost, or unusable.
+    /// The connection is lost, or unusable. What that ends is reported before: requests that may have run
+    /// ([`Finished`](Self::Finished)), and those that are sent again ([`Resending`](Self::Resending)).
     Down {
         /// Why.
         failure: Failure,

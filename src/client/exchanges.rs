@@ -3,19 +3,19 @@
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
-use core::num::NonZero;
 
 use serde_json::value::RawValue;
 
-use super::core::{Signal, Signals};
-use super::handshake::{Carrier, detect_era_change};
+use super::core::{BindingState, Signal, Signals};
+use super::handshake::{Via, detect_era_change};
 use super::request::{Block, Purpose};
 use super::{
-    Challenge, Engine, Event, FailureKind, Outcome, Outgoing, Output, RequestError, RequestId, ResendReason, calls,
+    Challenge, Engine, Event, FailureKind, Outcome, Outgoing, Output, RequestError, RequestId, ResendReason,
+    ShutdownStep, StartId, calls,
 };
 use crate::Time;
 use crate::jsonrpc::{Decoded, ErrorObject, Noise};
-use crate::machine::http_refusal::{Access, Authority, Authorization, Refused, authorization};
+use crate::machine::http_response::refusal::{Access, Authority, Authorization, Refused, authorization};
 use crate::machine::request::State;
 use crate::machine::{QuirkKind, link, request};
 use crate::text::excerpt;
@@ -46,6 +46,10 @@ pub(crate) enum Report<'a> {
     CallAuthorized { id: u64 },
     /// The token or nonce that the handshake lacked has arrived: the client connects again.
     ConnectionAuthorized,
+    /// A message was dropped before it was sent.
+    Unsent,
+    /// A message with this method, or a response, was dropped, because the server did not accept those before it.
+    Undelivered { method: Option<&'a str> },
 }
 
 /// A request that the server refused for lack of authorization: with 401, or with 403 an authorized one.
@@ -65,7 +69,7 @@ pub(crate) struct Unauthorized<'a> {
 
 /// What a binding needs to know of a request.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Carried<'a> {
+pub(crate) struct RequestInfo<'a> {
     /// The embedder's id, if it is the embedder's request. Only such a one has the other members, apart from the task.
     pub(crate) of: Option<RequestId>,
     pub(crate) params: Option<&'a RawValue>,
@@ -77,6 +81,15 @@ pub(crate) struct Carried<'a> {
     pub(crate) is_expired_again: bool,
 }
 
+/// Why a request is sent again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Again {
+    /// It was redirected, and keeps its id.
+    Redirected,
+    /// The server refused it for now.
+    Refused,
+}
+
 /// What the binding queues, reports and asks.
 impl Engine {
     /// Adds the server's address, without its secrets, to its name in messages, unless the name is an address.
@@ -84,40 +97,61 @@ impl Engine {
         self.core.locate(address);
     }
 
-    /// Replaces the texts of the server that the engine keeps: the last errors of lists, and why a connection was lost.
+    /// Changes the texts of the server that the engine keeps, the last errors of lists and why a connection was lost, and
+    /// the events after the first `seen`. Returns how many there were.
     #[cfg(feature = "oauth")]
-    pub(crate) fn amend_texts(&mut self, amend: impl Fn(&mut Box<str>)) {
-        self.lists.last_errors().chain(self.link.last_error()).for_each(amend);
-    }
-
-    /// Takes the next output that an HTTP binding has to carry out now. Events wait to be polled, after `amend`. A message
-    /// counts as sent after [`Self::handed_over`].
-    pub(crate) fn next_output(&mut self, amend: impl Fn(&mut Event)) -> Option<Output> {
+    pub(crate) fn amend(&mut self, seen: u64, event: impl Fn(&mut Event), text: impl Fn(&mut Box<str>)) -> u64 {
+        self.lists.last_errors().chain(self.link.last_error()).for_each(text);
         let quirks = &mut self.core.quirks;
-        self.core.outbox.carry(|event| {
-            amend(event);
-            if let Event::Quirk(quirk) = event {
+        self.core.outbox.amend(seen, |it| {
+            event(it);
+            if let Event::Quirk(quirk) = it {
                 quirks.change(quirk.kind, quirk.method.as_deref(), &quirk.detail);
             }
-        })
+        });
+        self.core.outbox.events()
     }
 
-    /// Queues an action of an HTTP binding.
-    pub(crate) fn queue_action(&mut self, action: Output) {
-        self.core.outbox.insert(action);
+    /// Takes the next output. A message counts as sent after [`Self::handed_over`].
+    pub(crate) fn next_output(&mut self) -> Option<Output> {
+        let output = self.core.outbox.pop()?;
+        self.core.outbox.trim();
+        Some(output)
     }
 
-    /// Withdraws an action that was not polled. Returns whether there is one.
-    pub(crate) fn withdraw_action(&mut self, is_it: impl Fn(&Output) -> bool) -> bool {
-        self.core.outbox.withdraw_action(is_it)
+    /// Queues an exchange that is to begin, or to be dropped.
+    pub(crate) fn queue(&mut self, action: Output) {
+        self.core.outbox.push_action(action);
+    }
+
+    /// Queues an exchange that is to begin before everything that waits to be polled, but for others like it: its message
+    /// was polled before, and had to wait.
+    pub(crate) fn queue_start_first(&mut self, number: StartId) {
+        self.core.outbox.push_start_first(number);
+    }
+
+    /// Withdraws exchanges that do not begin.
+    pub(crate) fn withdraw_starts(&mut self, is_over: impl Fn(StartId) -> bool) {
+        self.core.outbox.withdraw(|output| matches!(output, Output::Start(number) if is_over(*number)));
+    }
+
+    /// The session moved, and its exchanges have ended.
+    #[cfg(feature = "snapshot")]
+    pub(crate) fn withdraw_drops(&mut self) {
+        self.core.outbox.withdraw(|output| matches!(output, Output::Drop(_)));
+    }
+
+    /// The step of the shutdown that is in progress.
+    pub(crate) const fn shutdown(&self) -> Option<ShutdownStep> {
+        self.link.shutdown()
     }
 
     /// The embedder polled a request of the connection, which carries this message: it counts as sent.
     pub(crate) fn handed_over(&mut self, message: Option<&Outgoing>) {
         if let Some(id) = message.and_then(Outgoing::id) {
-            self.core.requests.hand(id);
+            self.core.requests.mark_sent(id);
         }
-        self.link.see();
+        self.link.mark_polled();
     }
 
     /// Restarts the timeout of engine requests that were not polled yet.
@@ -129,15 +163,10 @@ impl Engine {
         }
     }
 
-    /// Whether there is an output to carry out, or a request that stopped waiting for its response.
-    pub(crate) fn has_reports(&self) -> bool {
-        self.core.outbox.has_uncarried() || self.core.requests.has_settled()
-    }
-
     /// The next request that stopped waiting for its response, for whatever reason, and was not sent again.
     pub(crate) fn next_ended(&mut self) -> Option<u64> {
         loop {
-            let id = self.core.requests.next_settled()?;
+            let id = self.core.requests.next_ended()?;
             let open = self.core.requests.get(id);
             if open.is_none_or(|open| !matches!(open.phase, State::Written | State::Sent)) {
                 return Some(id);
@@ -145,22 +174,11 @@ impl Engine {
         }
     }
 
-    /// Stops or resumes sending tool calls.
-    pub(crate) fn hold_tools(&mut self, hold: bool) {
-        if core::mem::replace(&mut self.core.binding.holds_tools, hold) && !hold {
+    /// Takes the state of the binding.
+    pub(crate) fn set_binding(&mut self, state: BindingState) {
+        if core::mem::replace(&mut self.core.binding, state).holds_tools && !state.holds_tools {
             self.write_requests();
         }
-    }
-
-    /// Counts a message that was dropped before it was sent.
-    pub(crate) fn count_undelivered(&mut self) {
-        self.core.stats.undelivered = self.core.stats.undelivered.saturating_add(1);
-    }
-
-    /// Sets how many responses and notifications were polled and are not delivered yet, and their bytes. They count
-    /// towards the limits on output.
-    pub(crate) fn set_undelivered(&mut self, count: usize, bytes: usize) {
-        self.core.binding.undelivered = (count, bytes);
     }
 
     /// Whether a request waits for its response.
@@ -178,40 +196,36 @@ impl Engine {
         calls::repeat(&mut self.core, id)
     }
 
-    /// Encodes a request again that the server refused for now, with a new id: ids are never reused on a connection.
-    /// `None` if the request does not wait for its response any more.
-    pub(crate) fn restart(&mut self, id: u64) -> Option<Outgoing> {
+    /// Encodes a request that is sent again. `None` if it does not wait for its response any more.
+    pub(crate) fn encode_again(&mut self, id: u64, again: Again) -> Option<Outgoing> {
         if !self.core.is_sent(id) {
             return None;
         }
+        let id = match again {
+            Again::Redirected => id,
+            Again::Refused => self.restart(id)?,
+        };
+        self.core.requests.get(id).map(|open| self.core.encode_request(id, &open.purpose))
+    }
+
+    /// Gives a request a new id: ids are never reused on a connection.
+    fn restart(&mut self, id: u64) -> Option<u64> {
         let new = self.core.requests.rename(id);
         self.core.requests.step(new, request::Input::Restarted);
         calls::report_resend(&mut self.core, new, Some(ResendReason::Busy));
         self.connection.handshake.rename(id, new);
-        self.connection.keepalive.rename(id, new);
         self.subscriptions.rename(id, new);
         let open = self.core.requests.get(new)?;
         if let Purpose::List { family, .. } = &open.purpose {
             self.lists.rename(*family, id, new);
         }
-        Some(self.core.encode_request(new, &open.purpose))
-    }
-
-    /// Encodes a request again that waits for its response, with the same id. `None` if it does not wait any more.
-    pub(crate) fn encode_again(&self, id: u64) -> Option<Outgoing> {
-        let open = self.core.requests.get(id).filter(|open| open.phase == request::State::Sent)?;
-        Some(self.core.encode_request(id, &open.purpose))
-    }
-
-    /// Whether the last handshake was completed, even if its connection is lost.
-    pub(crate) const fn has_agreed(&self) -> bool {
-        self.core.agreed.is_some()
+        Some(new)
     }
 
     /// What is known of a request that an exchange carries.
-    pub(crate) fn carried(&self, id: u64) -> Carried<'_> {
+    pub(crate) fn request_info(&self, id: u64) -> RequestInfo<'_> {
         match self.core.requests.get(id).map(|open| &open.purpose) {
-            Some(Purpose::Call(call)) => Carried {
+            Some(Purpose::Call(call)) => RequestInfo {
                 of: Some(call.handle),
                 params: call.request.params.as_deref(),
                 task: call.task.as_ref().map(|task| &*task.id),
@@ -219,7 +233,7 @@ impl Engine {
                 is_expired_again: calls::is_expired_again(call),
             },
             Some(Purpose::CancelTask(task) | Purpose::PollTask(task)) => {
-                Carried { task: Some(task), ..Carried::default() }
+                RequestInfo { task: Some(task), ..RequestInfo::default() }
             }
             Some(
                 Purpose::Discover(_)
@@ -232,7 +246,7 @@ impl Engine {
                 | Purpose::Subscribe(_)
                 | Purpose::Unsubscribe(_),
             )
-            | None => Carried::default(),
+            | None => RequestInfo::default(),
         }
     }
 
@@ -243,13 +257,11 @@ impl Engine {
 }
 
 impl Engine {
-    /// Takes the message that came in the exchange of the request of this id, and was read by [`Self::decode`]. A message
-    /// that answers nothing by its own id answers that request.
-    pub(crate) fn handle_exchange(&mut self, id: u64, decoded: Result<Decoded<'_>, Noise>, bytes: &[u8]) {
+    /// Takes a message that was read by [`Self::decode`], and the request in whose exchange it came, if any. A message that
+    /// answers nothing by its own id answers that request.
+    pub(crate) fn handle_exchange(&mut self, id: Option<u64>, decoded: Result<Decoded<'_>, Noise>, bytes: &[u8]) {
         if self.link.takes_messages() {
-            self.core.exchange = NonZero::new(id);
-            self.on_decoded(decoded, bytes);
-            self.core.exchange = None;
+            self.on_decoded(decoded, bytes, id);
             self.write_requests();
         }
     }
@@ -273,6 +285,8 @@ impl Engine {
                 calls::unblock_one(&mut self.core, id, Block::Authorization, request::Input::Admitted);
             }
             Report::ConnectionAuthorized => self.admit_connection(),
+            Report::Unsent => self.core.stats.undelivered = self.core.stats.undelivered.saturating_add(1),
+            Report::Undelivered { method } => self.core.drop_undelivered(method),
         }
         self.write_requests();
     }
@@ -295,7 +309,7 @@ impl Engine {
             let signals = calls::block(&mut self.core, id, Block::Headers, outcome);
             self.act(signals);
         } else {
-            let renewed = detect_era_change(&mut self.core, id, Carrier::HttpError, Some(&error));
+            let renewed = detect_era_change(&mut self.core, id, Via::HttpError, Some(&error));
             if renewed.is_empty() || !unprocessed || !calls::on_version_refused(&mut self.core, id) {
                 self.answer(id, Err(RequestError::Server(error)));
             }

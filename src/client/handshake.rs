@@ -3,17 +3,16 @@
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
+use core::time::Duration;
 use serde_json::value::RawValue;
 
-use super::core::{Core, Signal, Signals, Timer};
+use super::core::{Core, FallBack, Loss, Signal, Signals, Stage, Timer};
 use super::request::Purpose;
-use super::{Eras, FailureKind, KnownEra, Options, Output, RequestError, Server};
+use super::{Eras, Failure as ClientFailure, FailureKind, KnownEra, Options, Output, RequestError, Server};
 use crate::Time;
 use crate::jsonrpc::{ErrorObject, Json};
-use crate::machine::handshake::{
-    self, About, Allowed, Effect, Failure, Input, Known, Refusal, Request, State, Status, Version,
-};
-use crate::machine::{QuirkKind, Verdict, link};
+use crate::machine::handshake::{self, About, Effect, Failure, Input, Phase, State};
+use crate::machine::{QuirkKind, Verdict, Wire, link};
 use crate::protocol::{Capability, Era, ProtocolVersion, error_code, method};
 use crate::text::excerpt;
 
@@ -27,7 +26,7 @@ const RESENDS: u8 = 2;
 const RENEWED: u8 = 3;
 
 /// A handshake, which belongs to one connection.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 #[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Handshake {
     state: State,
@@ -45,25 +44,10 @@ pub(super) struct Handshake {
     broken: u8,
 }
 
-impl Default for Handshake {
-    fn default() -> Self {
-        Self {
-            state: State::IDLE,
-            opened_at: Time::ZERO,
-            discover_sent_at: Time::ZERO,
-            request: None,
-            tried: Tried::default(),
-            evidence: None,
-            last_error: None,
-            broken: 0,
-        }
-    }
-}
-
 impl Handshake {
     /// The handshake of a connection that is opened because the one before closed on `server/discover`.
     pub(super) fn reopening() -> Self {
-        Self { state: State::REOPENING, ..Self::default() }
+        Self { state: State { phase: Phase::Reopening, ..State::default() }, ..Self::default() }
     }
 
     /// The request that the handshake waits for has a new id.
@@ -85,18 +69,15 @@ impl Handshake {
         self.opened_at = core.now;
         core.is_bare = core.options.capabilities.is_empty();
         core.arm(Timer::Handshake, core.options.timeouts.handshake);
-        let allowed = match core.options.eras {
-            Eras::Auto => Allowed::Both,
-            Eras::LegacyFirst => Allowed::BothLegacyFirst,
-            Eras::LegacyOnly => Allowed::Legacy,
-            Eras::ModernOnly(_) => Allowed::Modern,
+        let was_legacy = core.known_era.is_some_and(|known| known.era() == Era::Legacy);
+        let input = match (core.options.eras, core.wire) {
+            (Eras::LegacyOnly, _) => Input::StartLegacy,
+            (Eras::ModernOnly(_), _) => Input::StartModern,
+            (Eras::LegacyFirst, _) => Input::StartLegacyFirst,
+            (Eras::Auto, _) if was_legacy => Input::StartLegacyFirst,
+            (Eras::Auto, Wire::Pipe) => Input::StartDiscover,
+            (Eras::Auto, Wire::Http) => Input::StartDiscoverHttp,
         };
-        let known = match core.known_era.map(KnownEra::era) {
-            Some(Era::Legacy) => Known::Legacy,
-            Some(Era::Modern) => Known::Modern,
-            None => Known::Unknown,
-        };
-        let input = handshake::start(allowed, known, core.wire);
         self.step(core, input)
     }
 
@@ -264,9 +245,11 @@ impl Handshake {
                 let data = error.server().and_then(|error| error.data.as_deref());
                 let versions = data.and_then(|data| Json::from(data).member("supported"));
                 let common = versions.map(|versions| common(self.tried, &core.options, versions)).unwrap_or_default();
-                match refusal(&error, common) {
-                    Refusal::Handshake(input) => self.step(core, input),
-                    Refusal::Initialize(about) => self.offer_next(core, about, common.legacy),
+                let is_modern = error.code() == Some(error_code::UNSUPPORTED_PROTOCOL_VERSION);
+                match common.legacy {
+                    Some(_) => self.offer_next(core, About::VersionNamed, common.legacy),
+                    None if is_modern || common.modern.is_some() => self.step(core, Input::RefusedByModern),
+                    None => self.offer_next(core, about(&error), None),
                 }
             }
         }
@@ -275,16 +258,14 @@ impl Handshake {
     /// `server/discover` or `initialize` was refused with an HTTP status.
     pub(super) fn on_status(&mut self, core: &mut Core, purpose: &Purpose, status: u16, error: Box<str>) -> Signals {
         self.last_error = Some(error);
-        let status = match status {
-            200..300 => Status::Success,
-            400 | 404 | 405 => Status::NotUnderstood,
-            500.. => Status::ServerError,
-            _ => Status::Other,
-        };
-        let request = if matches!(purpose, Purpose::Discover(_)) { Request::Discover } else { Request::Initialize };
-        match handshake::refuse(request, status) {
-            Refusal::Handshake(input) => self.step(core, input),
-            Refusal::Initialize(about) => self.offer_next(core, about, None),
+        let discovers = matches!(purpose, Purpose::Discover(_));
+        match status {
+            500.. if discovers => self.step(core, Input::ServerFault),
+            _ if discovers => self.step(core, Input::NotModern),
+            200..300 => self.step(core, Input::Malformed),
+            // A server that does not know the version answers so.
+            400 | 404 | 405 => self.offer_next(core, About::Version, None),
+            _ => self.offer_next(core, About::Other, None),
         }
     }
 
@@ -376,20 +357,52 @@ impl Handshake {
     }
 }
 
+/// Whether `initialize` may follow on another connection, if a modern server answers no list.
+pub(super) fn may_fall_back(core: &Core) -> bool {
+    core.stage() == Stage::Discovery
+        && core.is_modern()
+        && matches!(core.options.eras, Eras::Auto | Eras::LegacyFirst)
+        && !core.was_ready
+        && matches!(core.fall_back, FallBack::Possible)
+}
+
+/// The server answered no list: `initialize` follows on another connection, once.
+pub(super) fn fall_back(core: &mut Core, within: Duration) {
+    let message = format!("{} answered `server/discover`, and no list within {within:?}", core.server_name());
+    let detail = format!("no list was answered within {within:?}; `initialize` follows on a new connection");
+    core.quirk(QuirkKind::ModernSilent, None, Some(method::DISCOVER), detail);
+    core.known_era = Some(KnownEra::new(ProtocolVersion::NEWEST_LEGACY));
+    core.fall_back =
+        FallBack::Tried(Box::new(ClientFailure { kind: FailureKind::ListFailed, message: message.into() }));
+}
+
+/// If the connection after the fall-back is lost too, the failure before it is reported: it says more.
+pub(super) fn report_first_failure(core: &mut Core, loss: &mut Loss) {
+    if let FallBack::Tried(_) = core.fall_back
+        && let FallBack::Tried(first) = core::mem::replace(&mut core.fall_back, FallBack::Over)
+        && !matches!(loss.kind, FailureKind::Unauthorized | FailureKind::Forbidden)
+    {
+        core.known_era = None;
+        (loss.kind, loss.message) = (first.kind, first.message);
+    }
+}
+
 /// Takes the response to a request. Returns the loss of the connection if it shows that the server changed its era or
 /// version, as a server behind a gateway may.
-pub(super) fn detect_era_change(core: &mut Core, id: u64, carrier: Carrier, error: Option<&ErrorObject>) -> Signals {
+pub(super) fn detect_era_change(core: &mut Core, id: u64, via: Via, error: Option<&ErrorObject>) -> Signals {
     if !core.is_ready() {
         return Signals::NONE;
     }
-    let before = core.doubts;
-    core.doubts = match error.filter(|_| carrier != Carrier::HttpSuccess).map(|error| shown_by(core, id, error)) {
+    let before = core.outdated_responses;
+    core.outdated_responses = match error.filter(|_| via != Via::HttpSuccess).map(|error| shown_by(core, id, error)) {
         Some(Shown::OtherEra) => RENEWED,
         Some(Shown::MethodNotFound) => RENEWED.min(before.saturating_add(1)),
         Some(Shown::Nothing) | None => 0,
     };
     // There is one new handshake until a response shows that it helped.
-    let Some(error) = error.filter(|_| core.doubts == RENEWED && before < RENEWED) else { return Signals::NONE };
+    let Some(error) = error.filter(|_| core.outdated_responses == RENEWED && before < RENEWED) else {
+        return Signals::NONE;
+    };
     let error = excerpt(&format!("{error}")).into_owned();
     let detail = format!("a response that shows another era or version ({error}); a new handshake follows");
     core.quirk(QuirkKind::EraChanged, None, None, detail);
@@ -400,7 +413,7 @@ pub(super) fn detect_era_change(core: &mut Core, id: u64, carrier: Carrier, erro
 
 /// How the message came whose response shows an era.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Carrier {
+pub(super) enum Via {
     Pipe,
     HttpSuccess,
     HttpError,
@@ -521,27 +534,21 @@ fn common(tried: Tried, options: &Options, versions: Json<'_>) -> Common {
     common
 }
 
-/// What a refusal of `initialize` means.
-fn refusal(error: &RequestError, common: Common) -> Refusal {
-    if common.legacy.is_some() {
-        return Refusal::Initialize(About::VersionNamed);
-    }
-    if common.modern.is_some() || error.code() == Some(error_code::UNSUPPORTED_PROTOCOL_VERSION) {
-        return Refusal::Handshake(Input::RefusedByModern);
-    }
+/// What a refusal of `initialize` that names no version is about.
+fn about(error: &RequestError) -> About {
     let message = error.server().map_or(String::new(), |error| error.message.to_ascii_lowercase());
     let invalid = error.code() == Some(error_code::INVALID_PARAMS);
     let capabilities = ["capabilit", "elicitation", "sampling", "roots", "extensions", "experimental"]
         .iter()
         .any(|word| message.contains(word));
     let version = message.contains("version");
-    Refusal::Initialize(match (version, capabilities, invalid) {
+    match (version, capabilities, invalid) {
         (true, true, _) => About::VersionAndCapabilities,
         (true, false, _) => About::Version,
         (false, _, true) => About::Params,
         (false, true, false) => About::Capabilities,
         (false, false, false) => About::Other,
-    })
+    }
 }
 
 fn named(common: Common, versions: Json<'_>) -> Answer {
@@ -557,16 +564,15 @@ fn initialized(options: &Options, result: &RawValue) -> Answer {
     let text = format!("it answered with version {}", excerpt(&version));
     let below = |known: &ProtocolVersion| known.era() == Era::Legacy && known.as_str() < &*version;
     let known = version.parse::<ProtocolVersion>().ok();
-    let usable = known.or_else(|| ProtocolVersion::ALL.iter().copied().rev().find(below));
-    let class = match (known.map(ProtocolVersion::era), usable) {
-        (Some(Era::Legacy), _) => Version::Legacy,
-        (Some(Era::Modern), _) => Version::Modern,
-        (None, Some(_)) => Version::Later,
-        (None, None) => Version::Unknown,
+    let (input, version) = match known.map(ProtocolVersion::era) {
+        Some(Era::Legacy) => (Input::Accepted, known),
+        Some(Era::Modern) => (Input::RefusedByModern, None),
+        None => match ProtocolVersion::ALL.iter().copied().rev().find(below) {
+            Some(nearest) if options.tolerance.nearest_version => (Input::AcceptedNearest, Some(nearest)),
+            _ => (Input::VersionUnknown, None),
+        },
     };
-    let input = handshake::accept(class, options.tolerance.nearest_version);
-    let usable = usable.filter(|_| matches!(input, Input::Accepted | Input::AcceptedNearest));
-    let server = usable.map(|version| Box::new(Server::read(version, result)));
+    let server = version.map(|version| Box::new(Server::read(version, result)));
     Answer { server, ..Answer::new(input, text) }
 }
 
@@ -602,7 +608,7 @@ fn record_shape(core: &mut Core, server: &Server) {
         Era::Legacy => method::INITIALIZE,
         Era::Modern => method::DISCOVER,
     };
-    if server.capabilities.is_none() {
+    if server.declared.is_none() {
         let detail = "the answer has no `capabilities`; every family is asked";
         core.quirk(QuirkKind::InitializeShape, None, Some(method), detail);
     }
@@ -616,7 +622,7 @@ fn record_shape(core: &mut Core, server: &Server) {
         core.quirk(QuirkKind::InitializeShape, None, Some(method), "`instructions` is not a string");
     }
     let mut odd = String::new();
-    if let Some(capabilities) = &server.capabilities {
+    if let Some(capabilities) = server.capabilities() {
         capabilities.odd_shapes(|name, value| {
             let separator = if odd.is_empty() { "" } else { ", " };
             odd.push_str(&format!("{separator}`{name}` is {}", excerpt(value)));

@@ -7,21 +7,20 @@ use super::core::{Core, SHORTEST, Signals, Timer};
 use super::request::Purpose;
 use super::{FailureKind, Keepalive as KeepaliveOptions, KeepaliveMethod, RequestError};
 use crate::Time;
-use crate::machine::keepalive::{self, Asked, Clock, Effect, Heard, Input, Lists, Misses, Pings, Preferred, State};
+use crate::machine::keepalive::{self, Asked, Effect, Input, Pings, State};
 use crate::machine::{QuirkKind, Verdict, gate, link, request};
-use crate::protocol::{Era, Family, error_code, method};
+use crate::protocol::{Family, error_code, method};
 
 /// After so many connections in a row that closed on a `ping`, it is not sent again.
 const PING_EXITS: u8 = 2;
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 #[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Keepalive {
     state: State,
     /// When the last message of the server came.
     heard: Time,
-    /// The keepalive request in flight.
-    request: Option<u64>,
+    /// Since when the response to the keepalive request is awaited: anew after a jump of the clock.
     sent: Time,
     /// Timeouts in a row.
     misses: u32,
@@ -29,22 +28,17 @@ pub(super) struct Keepalive {
     missed: Time,
 }
 
-impl Default for Keepalive {
-    fn default() -> Self {
-        Self { state: State::Off, heard: Time::ZERO, request: None, sent: Time::ZERO, misses: 0, missed: Time::ZERO }
-    }
-}
-
 impl Keepalive {
     /// A message was received.
-    pub(super) fn hear(&mut self, core: &Core) {
+    pub(super) fn on_message(&mut self, core: &Core) {
         self.heard = core.now;
     }
 
     /// The server closed the connection. If it did so on a `ping` twice in a row, none is sent again.
     pub(super) fn on_closed(&self, core: &mut Core) {
         let is_last = |id| core.is_sent(id) && core.requests.is_newest(id);
-        let on_ping = self.state == State::Pinging && self.heard <= self.sent && self.request.is_some_and(is_last);
+        let on_ping =
+            self.state == State::Pinging && self.heard <= self.sent && core.requests.keepalive().is_some_and(is_last);
         core.ping_exits = if on_ping { core.ping_exits.saturating_add(1) } else { 0 };
         if core.ping_exits >= PING_EXITS && core.pings != Pings::Silent {
             core.pings = Pings::Silent;
@@ -54,22 +48,19 @@ impl Keepalive {
         }
     }
 
-    /// The keepalive request has a new id.
-    pub(super) fn rename(&mut self, id: u64, new: u64) {
-        if self.request == Some(id) {
-            self.request = Some(new);
-        }
-    }
-
     /// The client is ready. `cheapest` is the smallest list that worked.
     pub(super) fn start(&mut self, core: &mut Core, cheapest: Option<Family>) -> Signals {
         *self = Self { heard: core.now, ..Self::default() };
         let Some(options) = core.options.keepalive else { return Signals::NONE };
-        let era = core.era().unwrap_or(Era::Legacy);
-        if era == Era::Modern && !options.discover {
-            return Signals::NONE;
-        }
-        self.step(core, keepalive::start(era, core.pings, preferred(core), lists(core, cheapest)), cheapest)
+        let input = match core.pings {
+            _ if core.is_modern() && !options.discover => return Signals::NONE,
+            _ if core.is_modern() => Input::StartDiscover,
+            Pings::Silent if cheapest.is_none() => Input::StartPassive,
+            Pings::Silent => Input::StartList,
+            Pings::Unknown | Pings::Answered if prefers_tools(core, options) => Input::StartList,
+            Pings::Unknown | Pings::Answered => Input::StartPing,
+        };
+        self.step(core, input, cheapest)
     }
 
     fn step(&mut self, core: &mut Core, input: Input, cheapest: Option<Family>) -> Signals {
@@ -87,14 +78,13 @@ impl Keepalive {
                     let due = if due > core.now { due } else { core.after(options.interval) };
                     core.timers.set(Timer::Keepalive, Some(due));
                 }
-                Effect::Ping => self.send(core, method::PING),
+                Effect::Ping => send(core, method::PING),
                 Effect::List => {
-                    let wants_tools = preferred(core) == Preferred::Tools && lists(core, cheapest) == Lists::Tools;
-                    if let Some(family) = if wants_tools { Some(Family::Tools) } else { cheapest } {
-                        self.send(core, family.list_method());
+                    if let Some(family) = if prefers_tools(core, options) { Some(Family::Tools) } else { cheapest } {
+                        send(core, family.list_method());
                     }
                 }
-                Effect::Discover => self.send(core, method::DISCOVER),
+                Effect::Discover => send(core, method::DISCOVER),
                 Effect::Await => {
                     self.sent = core.now;
                     core.arm(Timer::Keepalive, options.timeout);
@@ -104,7 +94,7 @@ impl Keepalive {
                 Effect::KnowAnswered => (core.pings, core.ping_exits) = (Pings::Answered, 0),
                 Effect::KnowSilent => core.pings = Pings::Silent,
                 Effect::GiveUp => {
-                    if let Some(id) = self.request.take() {
+                    if let Some(id) = core.requests.keepalive() {
                         core.end_request(id, request::Input::TimedOut, "no response in time");
                     }
                 }
@@ -118,10 +108,6 @@ impl Keepalive {
             }
         }
         Signals::NONE
-    }
-
-    fn send(&mut self, core: &mut Core, method: &'static str) {
-        self.request = Some(core.requests.insert(Purpose::Keepalive(method), None));
     }
 
     pub(super) fn on_timer(&mut self, core: &mut Core, cheapest: Option<Family>) -> Signals {
@@ -150,11 +136,8 @@ impl Keepalive {
     /// The keepalive request timed out.
     fn classify_timeout(&self, core: &Core, options: KeepaliveOptions, asked: Asked) -> Input {
         let jumped = core.now.since(self.sent) >= options.timeout.max(SHORTEST).saturating_mul(2);
-        let clock = if jumped { Clock::Jumped } else { Clock::Steady };
-        let heard = if self.heard > self.sent { Heard::Something } else { Heard::Nothing };
         let reached = self.misses_so_far().saturating_add(1) >= options.threshold;
-        let misses = if reached { Misses::Many } else { Misses::Few };
-        keepalive::judge(clock, heard, asked, misses, core.pings)
+        keepalive::judge(jumped, self.heard > self.sent, asked, reached, core.pings)
     }
 
     /// Timeouts in a row before this one: a message since the last one begins a new row.
@@ -169,7 +152,6 @@ impl Keepalive {
         error: Option<&RequestError>,
         cheapest: Option<Family>,
     ) -> Signals {
-        self.request = None;
         let unknown = error.is_some_and(|error| error.code() == Some(error_code::METHOD_NOT_FOUND));
         let input = match (unknown, self.state == State::Pinging && cheapest.is_some()) {
             (false, _) => Input::Answered,
@@ -180,20 +162,13 @@ impl Keepalive {
     }
 }
 
-fn preferred(core: &Core) -> Preferred {
-    match core.options.keepalive.unwrap_or_default().method {
-        KeepaliveMethod::Ping => Preferred::Ping,
-        KeepaliveMethod::ToolsList => Preferred::Tools,
-    }
+fn send(core: &mut Core, method: &'static str) {
+    core.requests.insert(Purpose::Keepalive(method), None);
 }
 
-/// Which lists worked.
-fn lists(core: &Core, cheapest: Option<Family>) -> Lists {
-    match cheapest {
-        Some(_) if core.gate(gate::Use::Keepalive, Family::Tools).is_allowed() => Lists::Tools,
-        Some(_) => Lists::Others,
-        None => Lists::None,
-    }
+/// Whether the options want the list of tools to be requested, and it worked.
+fn prefers_tools(core: &Core, options: KeepaliveOptions) -> bool {
+    options.method == KeepaliveMethod::ToolsList && core.gate(gate::Use::Keepalive, Family::Tools).is_allowed()
 }
 
 /// The description of a deviation.

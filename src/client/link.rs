@@ -17,7 +17,7 @@ use crate::text::excerpt;
 /// How many sessions in a row may expire before a call is answered.
 const EXPIRIES: u32 = 3;
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 #[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Link {
     state: State,
@@ -35,22 +35,6 @@ pub(super) struct Link {
     ready_since: Time,
     /// Why the last connection was lost.
     loss: Option<Loss>,
-}
-
-impl Default for Link {
-    fn default() -> Self {
-        Self {
-            state: State::IDLE,
-            shutdown: shutdown::State::Idle,
-            connection: ConnectionId::default(),
-            losses: 0,
-            trying_since: Time::ZERO,
-            expiries: 0,
-            is_healthy: false,
-            ready_since: Time::ZERO,
-            loss: None,
-        }
-    }
 }
 
 impl Link {
@@ -89,6 +73,16 @@ impl Link {
         self.state.phase == Phase::Ready && core.now.since(self.ready_since) >= interval
     }
 
+    /// The step of the shutdown that is in progress.
+    pub(super) const fn shutdown(&self) -> Option<ShutdownStep> {
+        match self.shutdown {
+            shutdown::State::Idle => None,
+            shutdown::State::InputClosed | shutdown::State::Unopened => Some(ShutdownStep::CloseInput),
+            shutdown::State::Terminated => Some(ShutdownStep::Terminate),
+            shutdown::State::Killed => Some(ShutdownStep::Kill),
+        }
+    }
+
     /// The embedder closes the client.
     pub(super) fn close(&mut self, core: &mut Core) -> Signals {
         self.loss = None;
@@ -102,7 +96,7 @@ impl Link {
     }
 
     /// The embedder polled something of the connection.
-    pub(super) fn see(&mut self) {
+    pub(super) fn mark_polled(&mut self) {
         self.state = link::step(self.state, Input::Seen).next;
     }
 
@@ -117,6 +111,9 @@ impl Link {
                 Effect::Open => {
                     self.open(core);
                     signals.push(Signal::Opening);
+                    if core.opens_at_once() {
+                        signals.extend(self.step(core, Input::Opened));
+                    }
                 }
                 Effect::Handshake => signals.push(Signal::Opened),
                 Effect::Announce => {
@@ -140,11 +137,11 @@ impl Link {
                 }
                 Effect::Backoff => {
                     let wait = self.backoff(core);
-                    // A wait of zero cannot loop: opening the transport takes time.
+                    // A wait of zero cannot loop: a loss needs an input or a deadline.
                     core.timers.set(Timer::Reopen, Some(core.now + wait));
                 }
                 Effect::Park => {
-                    let park = core.options.reconnect.unwrap_or_default().park;
+                    let park = core.options.reconnect.unwrap_or_default().parked_backoff;
                     core.arm(Timer::Reopen, park);
                 }
                 Effect::Finish => {
@@ -166,9 +163,11 @@ impl Link {
         let mut signals = Signals::NONE;
         for effect in row.effects {
             match effect {
-                shutdown::Effect::CloseInput => core.outbox.push(Output::Shutdown(ShutdownStep::CloseInput)),
-                shutdown::Effect::Terminate => core.outbox.push(Output::Shutdown(ShutdownStep::Terminate)),
-                shutdown::Effect::Kill => core.outbox.push(Output::Shutdown(ShutdownStep::Kill)),
+                shutdown::Effect::CloseInput | shutdown::Effect::Terminate | shutdown::Effect::Kill => {
+                    if let Some(step) = self.shutdown().filter(|_| core.wire == Wire::Pipe) {
+                        core.outbox.push(Output::Shutdown(step));
+                    }
+                }
                 shutdown::Effect::Arm => core.arm(Timer::Grace, core.options.timeouts.grace),
                 shutdown::Effect::Done => {
                     core.timers.set(Timer::Grace, None);
@@ -214,8 +213,7 @@ impl Link {
 
     /// The transport ended.
     fn on_end(&mut self, core: &mut Core, end: link::End, kind: FailureKind, message: Box<str>, why: &str) -> Signals {
-        let handshake = if core.agreed.is_some() { link::Handshake::Done } else { link::Handshake::Open };
-        match link::end(self.state.phase, self.state.note, end, core.wire, handshake) {
+        match link::end(self.state.phase, self.state.note, end, core.wire, core.agreed.is_some()) {
             link::Meaning::Loss => {
                 let transport = match end {
                     link::End::OpenFailed | link::End::Closed | link::End::Moved => link::Transport::Closed,
@@ -271,15 +269,15 @@ impl Link {
             None => link::Attempts::Never,
             // A server that is started beside the client may not listen yet.
             Some(reconnect)
-                if reconnect.first > 1
+                if reconnect.first_attempts > 1
                     && loss.kind == FailureKind::Connect
                     && !core.was_ready
                     && core.now.since(self.trying_since) < connect =>
             {
                 link::Attempts::Left
             }
-            Some(reconnect) if core.was_ready && losses > reconnect.budget => link::Attempts::UsedUp,
-            Some(reconnect) if !core.was_ready && losses >= reconnect.first => link::Attempts::UsedUp,
+            Some(reconnect) if core.was_ready && losses > reconnect.max_losses => link::Attempts::UsedUp,
+            Some(reconnect) if !core.was_ready && losses >= reconnect.first_attempts => link::Attempts::UsedUp,
             Some(_) => link::Attempts::Left,
         };
         let cause = match loss.kind {
@@ -311,7 +309,7 @@ impl Link {
         let next = match self.state.phase {
             Phase::Opening => Recovery::Reopen { at: Some(core.now) },
             Phase::Waiting | Phase::Draining => Recovery::Reopen { at: core.timers.get(Timer::Reopen) },
-            Phase::Retiring => parked(core.now + core.options.reconnect.unwrap_or_default().park),
+            Phase::Retiring => parked(core.now + core.options.reconnect.unwrap_or_default().parked_backoff),
             Phase::Parked => parked(core.timers.get(Timer::Reopen).unwrap_or(core.now)),
             Phase::Idle
             | Phase::Connecting
@@ -369,16 +367,24 @@ impl Link {
         core.outbox.withdraw_transport();
         core.agreed = None;
         self.connection = self.connection.next();
-        core.arm(Timer::Open, core.options.timeouts.open);
         if let Some(connect) = core.options.timeouts.connect {
             core.arm(Timer::Connect, connect);
         }
-        core.outbox.push(Output::Open(self.connection));
+        if !core.opens_at_once() {
+            core.arm(Timer::Open, core.options.timeouts.open);
+        }
+        if core.wire == Wire::Pipe {
+            core.outbox.push(Output::Open(self.connection));
+        }
     }
 
     fn backoff(&self, core: &mut Core) -> Duration {
         let reconnect = core.options.reconnect.unwrap_or_default();
-        let wait = crate::time::backoff(reconnect.initial, self.losses.saturating_sub(1).min(20), reconnect.max);
+        let wait = crate::time::backoff(
+            reconnect.initial_backoff,
+            self.losses.saturating_sub(1).min(20),
+            reconnect.max_backoff,
+        );
         // Between half of the wait and all of it, so that many clients do not reconnect at the same time.
         let micros = u64::try_from(wait.as_micros()).unwrap_or(u64::MAX);
         let jittered = micros.saturating_sub(core.rng.u64(0..=micros / 2));

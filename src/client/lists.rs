@@ -2,25 +2,23 @@
 
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
-use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::{String, ToString};
 use core::mem::discriminant;
 use core::time::Duration;
-use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::core::{Core, LONGEST_WAIT, Signal, Signals, Stage, Timer, Watch, declaration};
 use super::outcome::class_of;
 use super::request::Purpose;
 use super::result_type::of_page;
-use super::{Event, FailureKind, ListErrors, Output, RefreshOutcome, Wire};
+use super::{Event, FailureKind, FamilyStatus, ListErrors, Output, RefreshOutcome, Wire};
 use crate::Time;
 use crate::catalog::{Bounds, Builder, Difference, Flaws, Items, List, PageReport};
-use crate::collections::hash;
+use crate::collections::{LeastSet, hash};
 use crate::jsonrpc::{ErrorObject, Json};
 use crate::machine::lists::discovery::{self, Effect, State};
-use crate::machine::lists::error::{self, Absence, Class, Held, List as Need};
+use crate::machine::lists::error::{self, Absence, Class, Held};
 use crate::machine::lists::paging::{self, Cursor, Limit, Next};
 use crate::machine::lists::refresh::{self, Phase, Why};
 use crate::machine::server::result::Content;
@@ -41,33 +39,16 @@ const RESENDS: u8 = 2;
 const UNCHANGED: u8 = 2;
 
 /// What is known of the list of one family.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 #[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 struct Slot {
     connection: Connection,
-    status: FamilyStatus,
     pages: usize,
     stale: bool,
     fresh_until: Option<Time>,
-    #[cfg_attr(feature = "snapshot", serde(default))]
     scope: CacheScope,
     last_listed: Option<Time>,
     last_error: Option<Box<str>>,
-}
-
-impl Default for Slot {
-    fn default() -> Self {
-        Self {
-            connection: Connection::default(),
-            status: FamilyStatus::NotRequested,
-            pages: 0,
-            stale: false,
-            fresh_until: None,
-            scope: CacheScope::Private,
-            last_listed: None,
-            last_error: None,
-        }
-    }
 }
 
 /// What belongs to one connection: each one begins anew.
@@ -115,39 +96,6 @@ impl Connection {
     }
 }
 
-/// The state of a family's list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
-pub enum FamilyStatus {
-    /// The list was not requested yet.
-    NotRequested,
-    /// The whole list is known.
-    Listed,
-    /// The server did not declare the capability, and the list was not requested.
-    NotAdvertised,
-    /// The server declared the capability, but does not have the method.
-    Absent,
-    /// A limit or an error ended the list; the pages before it are kept.
-    Partial,
-    /// The list failed, and no items are kept.
-    Failed,
-}
-
-impl FamilyStatus {
-    /// The status' stable name, in kebab case.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::NotRequested => "not-requested",
-            Self::Listed => "listed",
-            Self::NotAdvertised => "not-advertised",
-            Self::Absent => "absent",
-            Self::Partial => "partial",
-            Self::Failed => "failed",
-        }
-    }
-}
-
 /// The state of a family, without its items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -176,7 +124,7 @@ pub struct FamilyReport {
 #[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 struct Listing {
     /// The hashes of the cursors so far. A collision only ends the server's own list early.
-    seen: BTreeSet<u64>,
+    seen: LeastSet<u64>,
     items: Builder,
     /// Items that were left out, or that lost a member.
     invalid: Flaws,
@@ -190,7 +138,6 @@ struct Listing {
     /// Until when all pages are fresh; `None` if the server did not say of each one.
     fresh_until: Option<Time>,
     /// Who may use the list.
-    #[cfg_attr(feature = "snapshot", serde(default))]
     scope: CacheScope,
     /// The whole list, once the last page of a refresh was received.
     #[cfg_attr(feature = "snapshot", serde(with = "crate::catalog::form::optional_list"))]
@@ -218,7 +165,7 @@ impl<'a> Page<'a> {
         let bounds = Bounds { items: limits.items, bytes: limits.list_bytes, mirror };
         let (mut items, mut next, mut kind, mut ttl, mut scope) = (None, None, None, None, None);
         let spans = core::mem::take(&mut core.spans);
-        Json::from(result).scan().skipping(spans).each_member(|name, value| match name {
+        Json::from(result).scan().with(spans).each_member(|name, value| match name {
             "nextCursor" => next = value.value(),
             "resultType" => kind = value.value(),
             "cacheScope" => scope = value.value().and_then(Json::as_string),
@@ -281,15 +228,6 @@ enum End {
     Failed(Class),
 }
 
-impl From<ListErrors> for error::Policy {
-    fn from(policy: ListErrors) -> Self {
-        match policy {
-            ListErrors::Fail => Self::Fail,
-            ListErrors::Degrade => Self::Degrade,
-        }
-    }
-}
-
 /// Why a list failed.
 pub(super) enum ListFailure<'a> {
     /// The server's error.
@@ -308,10 +246,10 @@ impl Lists {
         Ok(())
     }
 
-    pub(super) fn report(&self, family: Family, watched: bool) -> FamilyReport {
+    pub(super) fn report(&self, core: &Core, family: Family, watched: bool) -> FamilyReport {
         let slot = self.slots.get(family);
         FamilyReport {
-            status: slot.status,
+            status: *core.families.get(family),
             pages: slot.pages,
             stale: slot.stale,
             watched,
@@ -340,7 +278,7 @@ impl Lists {
     }
 
     /// The smallest list that worked.
-    pub(super) fn cheapest(&self, core: &Core) -> Option<Family> {
+    pub(super) fn smallest_list(&self, core: &Core) -> Option<Family> {
         let allowed = |family| core.gate(gate::Use::Keepalive, family).is_allowed();
         let listed = self.slots.iter().filter(|(family, _)| allowed(*family));
         listed.min_by_key(|(family, slot)| (slot.pages, core.catalog.list(*family).len())).map(|(family, _)| family)
@@ -392,7 +330,9 @@ impl Lists {
             if first { until } else { listing.fresh_until.zip(until).map(|(sooner, until)| sooner.min(until)) };
         listing.scope = if first { page.scope } else { listing.scope.and(page.scope) };
         let text = page.cursor.map(Json::text);
-        let again = text.is_some_and(|cursor| !listing.seen.insert(hash(cursor.as_bytes())));
+        let named = text.map(|cursor| hash(cursor.as_bytes()));
+        let again = named.is_some_and(|cursor| listing.seen.has(&cursor));
+        named.into_iter().for_each(|cursor| listing.seen.insert(cursor));
         let cursor = match (text, again) {
             (None, _) => Cursor::None,
             (Some(_), false) => Cursor::New,
@@ -488,7 +428,7 @@ impl Lists {
             State::NotRequested | State::Listing | State::ListingStale => None,
         };
         if let Some(status) = status {
-            self.set_status(core, family, status);
+            *core.families.get_mut(family) = status;
         }
         let mut signals = Signals::NONE;
         for effect in row.effects {
@@ -521,8 +461,8 @@ impl Lists {
     fn classify_failure(&self, core: &mut Core, family: Family, class: Class) -> discovery::Input {
         let tolerance = core.options.tolerance;
         let declared = declaration(core.server.as_ref().and_then(|server| server.declares(family)));
-        let need = if family == Family::Tools && !tolerance.tools_absent { Need::Required } else { Need::Optional };
-        match error::absence(declared, class, need) {
+        // A server has to have tools, unless the embedder tolerates that it has none.
+        match error::absence(declared, class, family == Family::Tools && !tolerance.tools_absent) {
             Absence::Absent => discovery::Input::Absent,
             Absence::AbsentAs(kind) => {
                 let error = self.error(family).unwrap_or_default();
@@ -532,7 +472,7 @@ impl Lists {
                 core.quirk(kind, Some(family), Some(method), detail);
                 discovery::Input::Absent
             }
-            Absence::Failed => error::cost(tolerance.list_errors.into(), self.held(core, family)),
+            Absence::Failed => error::cost(tolerance.list_errors == ListErrors::Degrade, self.held(core, family)),
         }
     }
 
@@ -540,7 +480,7 @@ impl Lists {
     fn held(&self, core: &Core, family: Family) -> Held {
         let slot = self.slots.get(family);
         let pages = slot.connection.listing.as_ref().is_some_and(|listing| !listing.items.is_empty());
-        let former = matches!(slot.status, FamilyStatus::Listed | FamilyStatus::Partial);
+        let former = matches!(core.families.get(family), FamilyStatus::Listed | FamilyStatus::Partial);
         match (core.was_ready, former, pages) {
             (false, _, false) => Held::FirstNothing,
             (false, _, true) => Held::FirstPages,
@@ -548,17 +488,6 @@ impl Lists {
             (true, false, false) => Held::LaterNothing,
             (true, false, true) => Held::LaterPages,
         }
-    }
-
-    fn set_status(&mut self, core: &mut Core, family: Family, status: FamilyStatus) {
-        self.slots.get_mut(family).status = status;
-        *core.known.get_mut(family) = match status {
-            FamilyStatus::NotRequested | FamilyStatus::NotAdvertised => gate::Known::NotRequested,
-            FamilyStatus::Listed => gate::Known::Listed,
-            FamilyStatus::Partial => gate::Known::Partial,
-            FamilyStatus::Absent => gate::Known::Absent,
-            FamilyStatus::Failed => gate::Known::Failed,
-        };
     }
 
     /// Removes the items of a family.
@@ -671,14 +600,14 @@ impl Lists {
     }
 
     /// Requests a family's list again, even if it is fresh.
-    pub(super) fn want(&mut self, core: &mut Core, family: Family) -> Signals {
+    pub(super) fn request_again(&mut self, core: &mut Core, family: Family) -> Signals {
         self.step_discovery(core, family, discovery::Input::Wanted)
     }
 
     /// The embedder requests a family's list again. The outcome is reported, of a list that is requested from now on.
-    pub(super) fn demand(&mut self, core: &mut Core, family: Family) -> Signals {
+    pub(super) fn refresh_on_command(&mut self, core: &mut Core, family: Family) -> Signals {
         self.slots.get_mut(family).connection.awaited_next = true;
-        self.want(core, family)
+        self.request_again(core, family)
     }
 
     /// The connection ended: the items stay.
@@ -768,7 +697,7 @@ impl Lists {
 
     fn refreshed(&mut self, core: &mut Core, family: Family, status: FamilyStatus) -> Signals {
         self.slots.get_mut(family).connection.failures = 0;
-        self.set_status(core, family, status);
+        *core.families.get_mut(family) = status;
         self.commit(core, family);
         core.release_memory();
         Signals::schemas(family, true)
@@ -787,7 +716,7 @@ fn report_refresh(core: &mut Core, family: Family, outcome: RefreshOutcome) {
         | Output::Open(_)
         | Output::Shutdown(_)
         | Output::Abort(_)
-        | Output::Exchange(_)
+        | Output::Start(_)
         | Output::Drop(_) => false,
     });
     if !is_queued {

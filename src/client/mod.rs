@@ -1,6 +1,6 @@
 //! A client of one MCP server: inputs are messages and time, outputs are actions.
 
-#![cfg_attr(not(feature = "http"), allow(dead_code, reason = "only an HTTP binding has exchanges"))]
+#![cfg_attr(not(feature = "http"), allow(dead_code, unreachable_pub, reason = "only an HTTP binding has exchanges"))]
 
 mod action;
 mod binding;
@@ -25,6 +25,8 @@ mod server;
 mod server_requests;
 mod subscriptions;
 
+#[cfg(feature = "http")]
+pub use action::ExchangeId;
 pub use action::{Action, ConnectionId, OpenFailure, Outgoing, ShutdownStep, Transport, WireId};
 pub use binding::{Binding, Client, Messages};
 pub use engine::Engine;
@@ -32,7 +34,7 @@ pub use event::{
     Cause, Event, Failure, FailureKind, InputRequest, LogLevel, Progress, Quirk, Recovery, RequestId, ServerMethod,
     ServerRequestId, Stats, Task, TaskStatus,
 };
-pub use lists::{FamilyReport, FamilyStatus};
+pub use lists::FamilyReport;
 pub use options::{
     Eras, Keepalive, KeepaliveMethod, KnownEra, Limits, ListErrors, Options, Reconnect, SamplingPolicy, Timeouts,
     Tolerance,
@@ -41,14 +43,16 @@ pub use outcome::{Challenge, CommandError, Outcome, RefreshOutcome, RequestError
 #[cfg(feature = "http")]
 pub(crate) use request::AUTHORIZATIONS;
 pub use request::{Reference, Request, TraceContext};
-pub use server::{Server, ServerInfo};
+pub use server::{FamilyStatus, Server, ServerInfo};
 
 pub(crate) use crate::machine::Wire;
 pub(crate) use action::Output;
+#[cfg(feature = "http")]
+pub(crate) use action::StartId;
 #[cfg(feature = "snapshot")]
 pub(crate) use binding::{ClientState, Persist};
 pub(crate) use binding::{Operate, poll_pipe};
 #[cfg(feature = "http")]
-pub(crate) use core::Stage;
+pub(crate) use core::{BindingState, Stage};
 #[cfg(feature = "http")]
-pub(crate) use exchanges::{Carried, Report, Unauthorized};
+pub(crate) use exchanges::{Again, Report, RequestInfo, Unauthorized};

@@ -1,21 +1,22 @@
-//! Component: notifications that are reported to the embedder, those held until the client is ready, and the severity of
-//! the server's log messages, whose state is in the core.
+//! Component: notifications: what follows from each, those that are reported to the embedder or held until the client is
+//! ready, and the severity of the server's log messages, whose state is in the core.
 
-use alloc::borrow::ToOwned;
+use alloc::borrow::{Cow, ToOwned};
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::vec::Vec;
 use serde_json::value::RawValue;
 
-use super::core::Core;
+use super::core::{Core, Stage};
 use super::outcome::class_of;
 use super::request::Purpose;
 use super::{CommandError, Event, LogLevel, Progress, RequestError};
 use crate::Time;
 use crate::jsonrpc::Json;
 use crate::machine::lists::error::Class;
+use crate::machine::server::notification::{self, Notification as Kind, Phase, Route};
 use crate::machine::{QuirkKind, gate};
-use crate::protocol::{Capability, method};
+use crate::protocol::{Capability, Family, method};
 
 /// Maximum bytes of held notifications.
 const HELD_BYTES: usize = 1 << 20;
@@ -74,6 +75,57 @@ fn size_of(method: &str, params: Option<&RawValue>) -> usize {
     method.len().saturating_add(params.map_or(0, |params| params.get().len()))
 }
 
+/// What follows from a notification. `request`: the open request that it is about. `is_foreign`: whether it belongs to
+/// another listen stream, or to none where the argument says that none was asked for.
+pub(super) fn route(core: &Core, method: &str, request: Option<u64>, is_foreign: impl Fn(bool) -> bool) -> Route {
+    let kind = classify(core, method, request);
+    let foreign = match kind {
+        // A client that does not listen asked for none.
+        Kind::ListChanged | Kind::ResourceUpdated => is_foreign(!core.options.listen),
+        Kind::CallTask | Kind::BusyTask | Kind::OtherTask => is_foreign(false),
+        Kind::Cancelled
+        | Kind::StreamCancelled
+        | Kind::Progress
+        | Kind::ElicitationComplete
+        | Kind::Acknowledged
+        | Kind::Other => false,
+    };
+    let phase = match core.stage() {
+        Stage::Down | Stage::Opening | Stage::Handshake | Stage::Closing | Stage::Closed => Phase::Handshake,
+        Stage::Discovery => Phase::Discovery,
+        Stage::Ready => Phase::Ready,
+    };
+    notification::decide(kind, foreign, phase)
+}
+
+fn classify(core: &Core, method: &str, request: Option<u64>) -> Kind {
+    match method {
+        method::CANCELLED if request.is_some() => Kind::StreamCancelled,
+        method::CANCELLED => Kind::Cancelled,
+        method::PROGRESS if request.is_some() => Kind::Progress,
+        method::ELICITATION_COMPLETE if core.options.capabilities.elicitation_url => Kind::ElicitationComplete,
+        method::ACKNOWLEDGED => Kind::Acknowledged,
+        method::TOOLS_LIST_CHANGED | method::PROMPTS_LIST_CHANGED | method::RESOURCES_LIST_CHANGED => Kind::ListChanged,
+        method::RESOURCE_UPDATED => Kind::ResourceUpdated,
+        method::TASKS => match request {
+            Some(id) if core.requests.is_task_quiet(id) => Kind::CallTask,
+            Some(_) => Kind::BusyTask,
+            None => Kind::OtherTask,
+        },
+        _ => Kind::Other,
+    }
+}
+
+/// The families whose lists a notification says to have changed.
+pub(super) fn families_of_change(method: &str) -> &'static [Family] {
+    match method {
+        method::TOOLS_LIST_CHANGED => &[Family::Tools],
+        method::PROMPTS_LIST_CHANGED => &[Family::Prompts],
+        method::RESOURCES_LIST_CHANGED => &[Family::Resources, Family::ResourceTemplates],
+        _ => &[],
+    }
+}
+
 /// The open request that asked for progress and is named by `notifications/progress`.
 #[inline]
 pub(super) fn id_of_progress(core: &Core, params: &RawValue) -> Option<u64> {
@@ -96,8 +148,9 @@ pub(super) fn on_progress(core: &mut Core, id: u64, params: &RawValue) {
 
 /// Reports a notification to the embedder.
 pub(super) fn report(core: &mut Core, method: &str, params: Option<&RawValue>) {
-    let is_limited = matches!(method, method::MESSAGE | method::PROGRESS);
-    if core.is_full() || is_limited && !core.admits_notification() {
+    // A server may send many of these.
+    let limited = [method::PROGRESS, method::MESSAGE].into_iter().find(|limited| *limited == method);
+    if core.is_full() || limited.is_some() && !core.admits_notification() {
         return core.leave_out();
     }
     let event = match method {
@@ -105,7 +158,10 @@ pub(super) fn report(core: &mut Core, method: &str, params: Option<&RawValue>) {
         method::MESSAGE => log_message(params),
         _ => None,
     };
-    let other = || Event::Notification { method: method.into(), params: params.map(ToOwned::to_owned) };
+    let other = || {
+        let method = limited.map_or_else(|| Cow::Owned(method.to_owned()), Cow::Borrowed);
+        Event::Notification { method, params: params.map(ToOwned::to_owned) }
+    };
     core.event(event.unwrap_or_else(other));
 }
 

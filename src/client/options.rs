@@ -15,7 +15,7 @@ use crate::text::shown;
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Options {
-    /// The server's name in messages for people. Over HTTP its address follows the name. If the name is an address, its
+    /// The server's name in messages for people: `the server`, unless it is set. A host of several servers sets it. Over HTTP its address follows the name. If the name is an address, its
     /// user information and query are neither shown nor serialized.
     #[cfg_attr(feature = "serde", serde(serialize_with = "serialize_server"))]
     pub server: Box<str>,
@@ -456,29 +456,29 @@ pub enum KeepaliveMethod {
 #[non_exhaustive]
 pub struct Reconnect {
     /// The first wait, approximately; each further one is twice as long. 500 ms.
-    pub initial: Duration,
+    pub initial_backoff: Duration,
     /// The longest wait. 60 s.
-    pub max: Duration,
+    pub max_backoff: Duration,
     /// Attempts to get ready for the first time, until the client parks; 0 counts as 1. A command that cannot be started,
     /// a refused authorization and versions without a common one park it at once. If this is more than one, a server that
     /// cannot be reached ([`OpenFailure::Connect`](crate::OpenFailure::Connect)) is tried for as long as
     /// [`Timeouts::connect`], or [`Timeouts::open`] without it. 3.
-    pub first: u32,
+    pub first_attempts: u32,
     /// Lost connections in a row, after the client was ready once, until it parks. A connection that lasted a keepalive
     /// interval, or answered a request, resets the count. 5.
-    pub budget: u32,
+    pub max_losses: u32,
     /// Between the attempts of a parked client. 5 min.
-    pub park: Duration,
+    pub parked_backoff: Duration,
 }
 
 impl Default for Reconnect {
     fn default() -> Self {
         Self {
-            initial: Duration::from_millis(500),
-            max: Duration::from_secs(60),
-            first: 3,
-            budget: 5,
-            park: Duration::from_secs(300),
+            initial_backoff: Duration::from_millis(500),
+            max_backoff: Duration::from_secs(60),
+            first_attempts: 3,
+            max_losses: 5,
+            parked_backoff: Duration::from_secs(300),
         }
     }
 }

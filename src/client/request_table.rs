@@ -1,7 +1,7 @@
 //! The open requests: their states, deadlines and queues, and which of them a response belongs to.
 
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -39,7 +39,7 @@ pub(super) struct RequestTable {
     renamed: BTreeMap<RequestId, u64>,
     /// `None` while no call runs as a task.
     tasks: Option<Box<Tasks>>,
-    settled: Settled,
+    ended: Ended,
     /// The newest id when the server last sent a request on a pipe, which does not say what it is for.
     asked: u64,
 }
@@ -62,9 +62,9 @@ impl OpenRequest {
 }
 
 impl RequestTable {
-    /// An empty table. With `tracks`, [`Self::next_settled`] returns the requests that do not wait any more.
+    /// An empty table. With `tracks`, [`Self::next_ended`] returns the requests that do not wait any more.
     pub(super) fn new(tracks: bool) -> Self {
-        Self { settled: Settled { tracked: tracks, ..Settled::default() }, ..Self::default() }
+        Self { ended: Ended { tracked: tracks, ..Ended::default() }, ..Self::default() }
     }
 
     /// Opens an engine request.
@@ -196,7 +196,7 @@ impl RequestTable {
     }
 
     /// The server acknowledged the listen stream of this request.
-    pub(super) fn agree(&mut self, id: u64) {
+    pub(super) fn mark_acknowledged(&mut self, id: u64) {
         self.set_deadline(id, None);
         if let Some(open) = self.open.get_mut(id) {
             self.flight.remove(id, open.count());
@@ -223,7 +223,7 @@ impl RequestTable {
     }
 
     /// The embedder polled a request.
-    pub(super) fn hand(&mut self, id: u64) {
+    pub(super) fn mark_sent(&mut self, id: u64) {
         self.change(id, |open| {
             // A request that is sent on, because it was redirected, is sent already.
             if let Purpose::Call(Call { attempts, task: None, .. }) = &mut open.purpose
@@ -248,7 +248,7 @@ impl RequestTable {
         self.flight.remove(id, count);
         self.flight.add(id, count.in_phase(&open.purpose, open.phase));
         if is_on_wire(before) && !is_on_wire(open.phase) {
-            self.settled.add(id);
+            self.ended.add(id);
         }
     }
 
@@ -269,7 +269,7 @@ impl RequestTable {
     pub(super) fn remove(&mut self, id: u64) -> Option<OpenRequest> {
         let open = self.open.remove(id)?;
         if is_on_wire(open.phase) {
-            self.settled.add(id);
+            self.ended.add(id);
         }
         self.deadlines.remove(id, open.due());
         if open.phase == State::Queued {
@@ -297,6 +297,11 @@ impl RequestTable {
         let is_it =
             |open: &OpenRequest| matches!(open.purpose, Purpose::List { family: listed, .. } if listed == family);
         self.open.iter().find(|(_, open)| is_it(open)).map(|(id, _)| id)
+    }
+
+    /// The open keepalive request.
+    pub(super) fn keepalive(&self) -> Option<u64> {
+        self.open.iter().find(|(_, open)| matches!(open.purpose, Purpose::Keepalive(_))).map(|(id, _)| id)
     }
 
     /// The open engine requests.
@@ -385,14 +390,9 @@ impl RequestTable {
         self.deadlines.resume(now, self.ids.last());
     }
 
-    #[cfg(feature = "http")]
-    pub(super) const fn has_settled(&self) -> bool {
-        self.settled.next.is_some()
-    }
-
     /// Takes the id of a request that does not wait for a response any more.
-    pub(super) fn next_settled(&mut self) -> Option<u64> {
-        self.settled.take()
+    pub(super) fn next_ended(&mut self) -> Option<u64> {
+        self.ended.take()
     }
 
     /// The request with this token, if it waits for its response and asked for progress.
@@ -462,7 +462,7 @@ impl RequestTable {
     }
 
     fn classify_foreign(&self, exchange: Option<u64>) -> (request::Id, u64) {
-        match (exchange.filter(|id| self.is_sent(*id)), self.flight.only()) {
+        match (exchange.filter(|id| self.is_sent(*id)), self.flight.only_sent()) {
             (Some(id), _) => (request::Id::ForeignInExchange, id),
             (None, Some(id)) => (request::Id::ForeignOneWaits, id),
             (None, None) => (request::Id::Foreign, 0),
@@ -564,7 +564,8 @@ struct Ids {
     /// The ids of unsent requests of an earlier connection, in order.
     carried: Box<[u64]>,
     /// The ids of requests that are over, and whose responses may still come.
-    abandoned: BTreeSet<u64>,
+    /// Sorted.
+    abandoned: Vec<u64>,
 }
 
 impl Ids {
@@ -578,7 +579,7 @@ impl Ids {
     #[cfg(feature = "snapshot")]
     fn is_bounded(&self) -> bool {
         let newest = self.carried.last().max(self.abandoned.last());
-        self.abandoned.len() <= ABANDONED && newest.is_none_or(|id| *id <= self.last)
+        self.abandoned.len() <= ABANDONED && self.abandoned.is_sorted() && newest.is_none_or(|id| *id <= self.last)
     }
 
     #[inline]
@@ -594,28 +595,35 @@ impl Ids {
 
     #[inline]
     fn is_abandoned(&self, id: u64) -> bool {
-        self.abandoned.contains(&id)
+        self.abandoned.binary_search(&id).is_ok()
     }
 
     /// The request is over, and its response may still come.
     #[inline]
     fn abandon(&mut self, id: u64) {
-        self.abandoned.insert(id);
+        if let Err(place) = self.abandoned.binary_search(&id) {
+            self.abandoned.insert(place, id);
+        }
         if self.abandoned.len() > ABANDONED {
-            self.abandoned.pop_first();
+            self.abandoned.remove(0);
         }
     }
 
     /// The late response came.
     #[inline]
     fn forget(&mut self, id: u64) {
-        self.abandoned.remove(&id);
+        if let Ok(place) = self.abandoned.binary_search(&id) {
+            self.abandoned.remove(place);
+        }
+        if self.abandoned.is_empty() {
+            self.abandoned = Vec::new();
+        }
     }
 
     /// The connection ended; these requests go to the next one.
     #[inline]
     fn end_connection(&mut self, carried: Vec<u64>) {
-        self.abandoned.clear();
+        self.abandoned = Vec::new();
         self.carried = carried.into();
         self.first = self.last.saturating_add(1);
     }
@@ -717,7 +725,7 @@ struct Count {
     /// It runs as a task, in whatever phase.
     runs: bool,
     /// It is in flight: the server is expected to respond soon.
-    flies: bool,
+    in_flight: bool,
     /// A response would end it.
     waits: bool,
 }
@@ -726,24 +734,24 @@ impl Count {
     #[inline]
     const fn of(purpose: &Purpose, phase: State) -> Self {
         let runs = matches!(purpose, Purpose::Call(call) if call.task.is_some());
-        Self { tool: purpose.is_tool_call(), runs, flies: false, waits: false }.in_phase(purpose, phase)
+        Self { tool: purpose.is_tool_call(), runs, in_flight: false, waits: false }.in_phase(purpose, phase)
     }
 
     /// What the request counts as in another phase.
     #[inline]
     const fn in_phase(self, purpose: &Purpose, phase: State) -> Self {
-        let (flies, waits) =
+        let (in_flight, waits) =
             if let Purpose::Listen { agreed, .. } = purpose { (false, !*agreed) } else { (true, true) };
         let (written, sent) = (matches!(phase, State::Written), matches!(phase, State::Sent));
-        Self { flies: flies && (written || sent), waits: waits && sent, ..self }
+        Self { in_flight: in_flight && (written || sent), waits: waits && sent, ..self }
     }
 }
 
 impl Flight {
     #[inline]
     fn add(&mut self, id: u64, count: Count) {
-        self.requests = self.requests.saturating_add(u32::from(count.flies));
-        self.tools = self.tools.saturating_add(u32::from(count.flies && count.tool || count.runs));
+        self.requests = self.requests.saturating_add(u32::from(count.in_flight));
+        self.tools = self.tools.saturating_add(u32::from(count.in_flight && count.tool || count.runs));
         if count.waits {
             self.waiting = self.waiting.saturating_add(1);
             self.waiting_ids ^= id;
@@ -752,8 +760,8 @@ impl Flight {
 
     #[inline]
     fn remove(&mut self, id: u64, count: Count) {
-        self.requests = self.requests.saturating_sub(u32::from(count.flies));
-        self.tools = self.tools.saturating_sub(u32::from(count.flies && count.tool || count.runs));
+        self.requests = self.requests.saturating_sub(u32::from(count.in_flight));
+        self.tools = self.tools.saturating_sub(u32::from(count.in_flight && count.tool || count.runs));
         if count.waits {
             self.waiting = self.waiting.saturating_sub(1);
             self.waiting_ids ^= id;
@@ -773,7 +781,7 @@ impl Flight {
 
     /// The request that waits for a response, if there is exactly one.
     #[inline]
-    const fn only(&self) -> Option<u64> {
+    const fn only_sent(&self) -> Option<u64> {
         if self.waiting == 1 { Some(self.waiting_ids) } else { None }
     }
 }
@@ -985,14 +993,14 @@ impl Tasks {
 /// than one, which needs no allocation.
 #[derive(Clone, Debug, Default)]
 #[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
-struct Settled {
+struct Ended {
     /// There is a binding that takes them.
     tracked: bool,
     next: Option<u64>,
     more: Vec<u64>,
 }
 
-impl Settled {
+impl Ended {
     /// A request does not wait for a response any more.
     #[inline]
     fn add(&mut self, id: u64) {

@@ -4,14 +4,16 @@ use alloc::borrow::{Cow, ToOwned};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::time::Duration;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::core::Core;
 use super::request::Purpose;
 use crate::Time;
 use crate::jsonrpc::Json;
+use crate::machine::gate;
 use crate::protocol::content::Icon;
-use crate::protocol::{Capability, Era, Family, ProtocolVersion, ServerCapabilities};
+use crate::protocol::{Capability, Declared, Era, Family, ProtocolVersion, ServerCapabilities};
 
 /// A server's response to `initialize` or `server/discover`.
 #[derive(Clone, Debug)]
@@ -23,8 +25,7 @@ pub struct Server {
     pub name: Option<Box<str>>,
     /// The server's version, for people.
     pub server_version: Option<Box<str>>,
-    /// The server's capabilities; `None` if it sent none.
-    pub capabilities: Option<ServerCapabilities>,
+    pub(super) declared: Option<Declared>,
     /// Instructions of the server's author to the model.
     pub instructions: Option<Box<str>>,
     /// The whole result, byte for byte.
@@ -51,12 +52,19 @@ pub struct ServerInfo<'a> {
     pub raw: &'a RawValue,
 }
 
-/// The server's description of itself in a result of `initialize` or `server/discover`.
-fn info(version: ProtocolVersion, raw: &RawValue) -> Option<Json<'_>> {
-    let json = Json::from(raw);
+/// The member of a result of `initialize` or `server/discover` that has the server's description of itself.
+const fn place_of_info(version: ProtocolVersion) -> &'static str {
     match version.era() {
-        Era::Legacy => json.member("serverInfo"),
-        Era::Modern => json.member("_meta").and_then(|meta| meta.member("io.modelcontextprotocol/serverInfo")),
+        Era::Legacy => "serverInfo",
+        Era::Modern => "_meta",
+    }
+}
+
+/// The server's description of itself in that member.
+fn info(version: ProtocolVersion, place: Json<'_>) -> Option<Json<'_>> {
+    match version.era() {
+        Era::Legacy => Some(place),
+        Era::Modern => place.member("io.modelcontextprotocol/serverInfo"),
     }
 }
 
@@ -66,6 +74,12 @@ impl Server {
         self.version.era()
     }
 
+    /// The server's capabilities; `None` if it sent none.
+    pub fn capabilities(&self) -> Option<ServerCapabilities<'_>> {
+        let json = Json::from(&*self.raw).member("capabilities");
+        json.zip(self.declared).map(|(json, declared)| ServerCapabilities::new(json, declared))
+    }
+
     /// Whether the family's capability is declared; `None` if the server sent no capabilities.
     pub fn declares(&self, family: Family) -> Option<bool> {
         self.has(family.capability())
@@ -73,7 +87,8 @@ impl Server {
 
     /// The server's description of itself, if it sent one.
     pub fn info(&self) -> Option<ServerInfo<'_>> {
-        let info = info(self.version, &self.raw).filter(|info| info.is_object())?;
+        let place = Json::from(&*self.raw).member(place_of_info(self.version))?;
+        let info = info(self.version, place).filter(|info| info.is_object())?;
         let string = |name| info.member(name).and_then(Json::as_string);
         Some(ServerInfo {
             name: string("name"),
@@ -87,22 +102,28 @@ impl Server {
     }
 
     pub(super) fn has(&self, capability: Capability) -> Option<bool> {
-        self.capabilities.as_ref().map(|capabilities| capabilities.has(capability))
+        self.declared.map(|declared| declared.has(capability))
     }
 
     /// Reads the result of `initialize` or `server/discover`.
     pub(super) fn read(version: ProtocolVersion, raw: &RawValue) -> Self {
-        let json = Json::from(raw);
-        let info = info(version, raw);
-        let string = |of: Option<Json<'_>>| of.and_then(Json::as_string).map(Box::from);
-        Self {
-            version,
-            name: string(info.and_then(|info| info.member("name"))),
-            server_version: string(info.and_then(|info| info.member("version"))),
-            capabilities: json.member("capabilities").and_then(ServerCapabilities::read),
-            instructions: string(json.member("instructions")),
-            raw: raw.to_owned(),
+        let string = |value: Json<'_>| value.as_string().map(Box::from);
+        let (mut about, mut declared, mut instructions) = (None, None, None);
+        Json::from(raw).members(|name, value| match name {
+            "capabilities" => declared = Declared::read(value),
+            "instructions" => instructions = string(value),
+            _ if name == place_of_info(version) => about = Some(value),
+            _ => {}
+        });
+        let (mut name, mut server_version) = (None, None);
+        if let Some(info) = about.and_then(|about| info(version, about)) {
+            info.members(|member, value| match member {
+                "name" => name = string(value),
+                "version" => server_version = string(value),
+                _ => {}
+            });
         }
+        Self { version, name, server_version, declared, instructions, raw: raw.to_owned() }
     }
 }
 
@@ -192,4 +213,48 @@ fn supports(result: &RawValue, version: ProtocolVersion) -> bool {
     let versions = Json::from(result).member("supportedVersions").and_then(|versions| versions.elements(VERSIONS));
     let mut versions = versions.map(|versions| versions.kept).unwrap_or_default().into_iter();
     versions.any(|known| known.as_string().as_deref() == Some(version.as_str()))
+}
+
+/// The state of a family's list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum FamilyStatus {
+    /// The list was not requested yet.
+    NotRequested,
+    /// The whole list is known.
+    Listed,
+    /// The server did not declare the capability, and the list was not requested.
+    NotAdvertised,
+    /// The server declared the capability, but does not have the method.
+    Absent,
+    /// A limit or an error ended the list; the pages before it are kept.
+    Partial,
+    /// The list failed, and no items are kept.
+    Failed,
+}
+
+impl FamilyStatus {
+    /// The status' stable name, in kebab case.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::NotRequested => "not-requested",
+            Self::Listed => "listed",
+            Self::NotAdvertised => "not-advertised",
+            Self::Absent => "absent",
+            Self::Partial => "partial",
+            Self::Failed => "failed",
+        }
+    }
+
+    /// What the gate knows of the list.
+    pub(super) const fn known(self) -> gate::Known {
+        match self {
+            Self::NotRequested | Self::NotAdvertised => gate::Known::NotRequested,
+            Self::Listed => gate::Known::Listed,
+            Self::Partial => gate::Known::Partial,
+            Self::Absent => gate::Known::Absent,
+            Self::Failed => gate::Known::Failed,
+        }
+    }
 }

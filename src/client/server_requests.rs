@@ -3,18 +3,19 @@
 
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use serde_json::value::RawValue;
 
 use super::core::{Backlog, Core, Signals};
-use super::inputs::{Asking, Defaults, REJECTED, Reaction, judge};
+use super::inputs::{Asking, REJECTED, Reaction, judge};
 use super::{CommandError, Event, FailureKind, Outgoing, Output, RequestId, ServerMethod, ServerRequestId, Wire};
+use crate::collections::{LeastSet, Series};
 use crate::jsonrpc::{ErrorObject, Json, Object, PeerId};
 use crate::machine::link;
-use crate::protocol::{Root, method};
+use crate::protocol::{Defaults, Root, method};
 use crate::text::excerpt;
 use crate::{Time, jsonrpc};
 
@@ -56,8 +57,8 @@ pub(super) struct ServerRequests {
 #[derive(Clone, Debug, Default)]
 #[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 struct Table {
-    open: BTreeMap<u64, Open>,
-    deadlines: BTreeSet<(Time, u64)>,
+    open: Series<Open>,
+    deadlines: LeastSet<(Time, u64)>,
     by_peer_id: BTreeSet<(Box<str>, u64)>,
     bytes: usize,
 }
@@ -71,7 +72,7 @@ impl Table {
     }
 
     fn remove(&mut self, id: u64) -> Option<Open> {
-        let request = self.open.remove(&id)?;
+        let request = self.open.remove(id)?;
         self.deadlines.remove(&(request.deadline, id));
         self.by_peer_id.remove(&(request.id.get().into(), id));
         self.bytes = self.bytes.saturating_sub(request.bytes());
@@ -94,12 +95,12 @@ impl ServerRequests {
     pub(super) fn check(&self, limits: &super::Limits) -> Result<(), crate::snapshot::SnapshotError> {
         let Some(table) = &self.open else { return Ok(()) };
         let mut expected = Table::default();
-        for (id, request) in &table.open {
-            expected.insert(*id, request.clone());
+        for (id, request) in table.open.iter() {
+            expected.insert(id, request.clone());
         }
         let same = (&table.deadlines, &table.by_peer_id, table.bytes)
             == (&expected.deadlines, &expected.by_peer_id, expected.bytes);
-        if !same || table.open.keys().next_back().is_some_and(|id| *id > self.last) {
+        if !same || table.open.iter().next_back().is_some_and(|(id, _)| id > self.last) {
             return Err(crate::snapshot::invalid("its server requests contradict each other"));
         }
         crate::snapshot::within("server_requests", table.open.len(), limits.server_requests)
@@ -146,18 +147,19 @@ impl ServerRequests {
         Ok(())
     }
 
-    /// Takes a server request. In the legacy era each gets a response, either at once or from the embedder.
+    /// Takes a server request. In the legacy era each gets a response, either at once or from the embedder. `of` is the
+    /// embedder's request in whose HTTP exchange it came.
     pub(super) fn on_request(
         &mut self,
         core: &mut Core,
         id: PeerId,
         method: &str,
         params: Option<&RawValue>,
+        of: Option<RequestId>,
     ) -> Signals {
         if core.wire == Wire::Pipe && method != method::PING {
             core.requests.mark_asked();
         }
-        let of = core.exchange.and_then(|id| core.handle_of(id.get()));
         let defaults = match method {
             method::ELICITATION if core.options.form_defaults => Defaults::read(params),
             _ => Defaults::default(),
@@ -251,9 +253,10 @@ impl ServerRequests {
     /// The connection ends: the embedder need not respond any more. If the server is still there, it gets an error
     /// response.
     pub(super) fn end(&mut self, core: &mut Core, gone: bool) {
-        for (id, request) in self.open.take().into_iter().flat_map(|table| table.open) {
+        let ended = self.open.take();
+        for (id, request) in ended.iter().flat_map(|table| table.open.iter()) {
             if !gone {
-                cancel(core, &request);
+                cancel(core, request);
             }
             core.event(Event::ServerRequestEnded { id: ServerRequestId(id), reason: None });
         }

@@ -1,7 +1,7 @@
 //! Component: what the server announces, changes of its lists and of resources.
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::vec::Vec;
 use serde_json::value::RawValue;
@@ -12,7 +12,7 @@ use super::{CommandError, Event, RequestError};
 use crate::Time;
 use crate::jsonrpc::{Json, Object};
 use crate::machine::listen::resource::{self, State};
-use crate::machine::listen::stream::{self, Asked, End, Stream};
+use crate::machine::listen::stream::{self, Asked};
 use crate::machine::listen::subscribe::{self, Occasion, Step, Transport};
 use crate::machine::{Verdict, gate, request};
 use crate::protocol::{Era, Family, PerFamily, method};
@@ -30,8 +30,9 @@ pub(super) struct Subscriptions {
 #[derive(Clone, Debug, Default)]
 #[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 struct Connection {
-    state: stream::State,
-    /// The request of a stream that the server has not acknowledged yet.
+    /// The stream that was requested last.
+    last: Asked,
+    /// Its request, if the server has not acknowledged it yet.
     asked: Option<u64>,
     /// The request of the acknowledged stream.
     open: Option<u64>,
@@ -39,6 +40,12 @@ struct Connection {
     failures: u32,
     /// The families whose changes the stream announces.
     announced: PerFamily<bool>,
+}
+
+impl Connection {
+    fn state(&self) -> stream::State {
+        stream::State { asked: self.last, open: self.open.is_some() }
+    }
 }
 
 /// The members of a filter for lists, each with a family.
@@ -120,7 +127,7 @@ impl Subscriptions {
             Some(Era::Legacy) if core.is_ready() => Transport::Requests,
             Some(Era::Legacy) => Transport::None,
             Some(Era::Modern) if !core.options.listen => Transport::NotListening,
-            Some(Era::Modern) if self.connection.state.asked == Asked::Refused => Transport::RefusedStream,
+            Some(Era::Modern) if self.connection.last == Asked::Refused => Transport::RefusedStream,
             Some(Era::Modern) => Transport::Stream,
         }
     }
@@ -134,7 +141,7 @@ impl Subscriptions {
     pub(super) fn watches(&self, core: &Core, family: Family) -> bool {
         let Some(server) = core.server.as_deref() else { return false };
         match server.era() {
-            Era::Legacy => server.capabilities.as_ref().is_some_and(|it| it.list_changed(family.capability())),
+            Era::Legacy => server.declared.is_some_and(|it| it.list_changed(family.capability())),
             Era::Modern => *self.connection.announced.get(family),
         }
     }
@@ -233,8 +240,8 @@ impl Subscriptions {
 
     fn step(&mut self, core: &mut Core, input: stream::Input, agreed: Option<Json<'_>>) -> Signals {
         use stream::Effect;
-        let row = stream::step(self.connection.state, input);
-        self.connection.state = row.next;
+        let row = stream::step(self.connection.state(), input);
+        self.connection.last = row.next.asked;
         if let Verdict::Quirk(kind) = row.verdict {
             let (server, method) = (core.server_name(), method::LISTEN);
             let detail = format!("{server} declares that it announces changes, but refuses `{method}`");
@@ -314,7 +321,7 @@ impl Subscriptions {
     /// The server acknowledged the requested stream, or a part of it.
     fn adopt(&mut self, core: &mut Core, agreed: Option<Json<'_>>) -> Signals {
         let Some(id) = self.connection.asked.take() else { return Signals::NONE };
-        core.requests.agree(id);
+        core.requests.mark_acknowledged(id);
         (self.connection.open, self.connection.opened_at) = (Some(id), core.now);
         // Without a list of what is accepted, everything counts as accepted.
         let says = |name: &str| agreed.is_none_or(|agreed| agreed.member(name).is_some_and(|it| it.text() == "true"));
@@ -335,14 +342,11 @@ impl Subscriptions {
         let limit = core.options.limits.subscriptions;
         let uris = agreed.map(|agreed| agreed.member("resourceSubscriptions").and_then(|uris| uris.elements(limit)));
         let uris: Option<Vec<_>> = uris.map(|uris| uris.map_or(Vec::new(), |uris| uris.kept));
-        let mut agreed: Option<Vec<_>> = uris.map(|uris| uris.into_iter().filter_map(Json::as_string).collect());
-        if let Some(agreed) = &mut agreed {
-            agreed.sort_unstable();
-        }
+        let agreed: Option<BTreeSet<_>> = uris.map(|uris| uris.into_iter().filter_map(Json::as_string).collect());
         for uri in self.uris() {
             let input = match &agreed {
                 None => Input::StreamAccepted,
-                Some(agreed) if agreed.binary_search_by(|it| (**it).cmp(&uri)).is_ok() => Input::Accepted,
+                Some(agreed) if agreed.contains(&*uri) => Input::Accepted,
                 Some(_) => Input::LeftOut,
             };
             self.step_resource(core, &uri, input, None);
@@ -375,11 +379,17 @@ impl Subscriptions {
     /// The stream is over: its request was answered, or its exchange ended.
     pub(super) fn on_ended(&mut self, core: &mut Core, id: u64, error: Option<&RequestError>) -> Signals {
         // Other streams were dropped, and their responses are late.
-        let stream = if self.connection.open == Some(id) { Stream::Open } else { Stream::Requested };
-        let end = if error.is_some() { End::Error } else { End::Other };
-        let capabilities = core.server.as_ref().is_some_and(|server| server.capabilities.is_some());
+        let input = if self.connection.open == Some(id) {
+            stream::Input::Ended
+        } else if error.is_none() {
+            stream::Input::Failed
+        } else if core.server.as_ref().is_some_and(|server| server.declared.is_some()) {
+            stream::Input::Refused
+        } else {
+            stream::Input::Absent
+        };
         self.connection.asked = self.connection.asked.filter(|asked| *asked != id);
-        self.step(core, stream::ended(stream, end, capabilities), None)
+        self.step(core, input, None)
     }
 
     /// Whether a notification names a stream that is not the client's, or no stream although it has to (`needs_name`). In the
@@ -437,7 +447,7 @@ fn subscription_id(params: Json<'_>) -> Option<Option<u64>> {
 }
 
 fn lets_subscribe(core: &Core) -> bool {
-    let capabilities = core.server.as_ref().and_then(|server| server.capabilities.as_ref());
+    let capabilities = core.server.as_ref().and_then(|server| server.declared);
     core.gate_capability(gate::Use::Listen, capabilities.map(|capabilities| capabilities.subscribe()))
 }
 

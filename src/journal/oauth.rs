@@ -103,6 +103,8 @@ pub enum OAuthReport {
     Authorize,
     /// [`OAuthInput::Cancel`].
     Cancel,
+    /// [`OAuthInput::NotShown`].
+    NotShown(#[serde(serialize_with = "head::shown")] Box<str>),
     /// [`OAuthInput::SignOut`].
     SignOut,
 }
@@ -129,6 +131,7 @@ impl From<OAuthInput<'_>> for OAuthReport {
             OAuthInput::Clock { unix } => Self::Clock { unix },
             OAuthInput::Authorize => Self::Authorize,
             OAuthInput::Cancel => Self::Cancel,
+            OAuthInput::NotShown(why) => Self::NotShown(why.into()),
             OAuthInput::SignOut => Self::SignOut,
         }
     }
@@ -159,6 +162,7 @@ impl OAuthReport {
             Self::Clock { unix } => OAuthInput::Clock { unix: *unix },
             Self::Authorize => OAuthInput::Authorize,
             Self::Cancel => OAuthInput::Cancel,
+            Self::NotShown(why) => OAuthInput::NotShown(why),
             Self::SignOut => OAuthInput::SignOut,
         }
     }
@@ -178,6 +182,7 @@ impl OAuthReport {
             | Self::Clock { .. }
             | Self::Authorize
             | Self::Cancel
+            | Self::NotShown(_)
             | Self::SignOut => Part::Other,
         }
     }
@@ -232,6 +237,7 @@ pub(super) fn shown(authorization: Option<&Authorization>, input: &Input, secret
         | OAuthReport::Clock { .. }
         | OAuthReport::Authorize
         | OAuthReport::Cancel
+        | OAuthReport::NotShown(_)
         | OAuthReport::SignOut => return json(input),
     };
     json(&Input::OAuth(report))

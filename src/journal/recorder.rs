@@ -1,5 +1,7 @@
 //! The recorder: holds inputs back until no secret can continue in the next one, and writes the lines.
 
+use alloc::borrow::ToOwned;
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::format;
 use alloc::string::String;
@@ -11,19 +13,29 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::hub::Masks;
-use super::input::{Part, StreamKey, Subject};
+use super::input::{ApplyError, Input, Part, StreamKey, Subject};
 use super::secrets::{Found, Scanner, Secrets, masked, merged};
 use super::{
     BindingForm, End, FORMAT, Header, JournalBinding, JournalLimits, Recordable, SecretError, close, command_result,
     json,
 };
+#[cfg(feature = "http")]
+use crate::Http;
+#[cfg(feature = "http")]
+use crate::binding::http::{Broken, ExchangeId};
 use crate::host::hub::{Hub, HubOptions};
-use crate::{Client, Options, Time};
+use crate::jsonrpc::ErrorObject;
+use crate::protocol::{Family, Root};
+use crate::{
+    Client, CommandError, ConnectionId, Lines, LogLevel, Messages, Options, Request, RequestId, ServerRequestId, Time,
+    Transport,
+};
 
 /// A client or a hub whose inputs and outputs are recorded.
 ///
-/// It takes the place of the client or hub: inputs and commands go through [`apply`](Self::apply), actions come from
-/// [`poll`](Self::poll), and the getters are those of the client or hub, which does what it would do without it.
+/// It takes the place of the client or hub, which does what it would do without it: it has the inputs and commands of a
+/// client. Those of a hub go through [`apply`](Self::apply). Actions come from [`poll`](Self::poll), and the getters are those
+/// of the client or hub.
 #[derive(Debug)]
 pub struct Recorder<R: Recordable> {
     subject: R,
@@ -44,6 +56,14 @@ impl<B: JournalBinding> Recorder<Client<B>> {
         let authorization = binding.authorization(&mut secrets);
         let header = header(binding.form(), &*options, seed, authorization.as_deref());
         Self::begin(Client::new(binding, options, seed), header, secrets, limits)
+    }
+}
+
+/// A recorder whose journal is empty, of a client that was not new: a journal begins with a new one.
+impl<B: JournalBinding> From<Client<B>> for Recorder<Client<B>> {
+    fn from(client: Client<B>) -> Self {
+        let nothing = JournalLimits { entries: 0, ..JournalLimits::default() };
+        Self::begin(client, String::new(), Secrets::default(), nothing)
     }
 }
 
@@ -77,7 +97,7 @@ impl<R: Recordable> Recorder<R> {
     /// A chunk that ends with the beginning of a secret, and the lines after it, are held back until it is known whether
     /// the secret goes on: until the next chunk of the stream, its end, or the end of the journal. Limits count them.
     ///
-    /// Not found are parts of a secret, and other encodings of it: base64 with line breaks, or within base64. Where a text
+    /// Not found are parts of a secret, but for its first eight bytes or more before an ellipsis, and other encodings of it: base64 with line breaks, or within base64. Where a text
     /// in base64 has other bytes next to the secret, the characters that share bits with both stay: at most four bits of
     /// its first and of its last byte. A secret that is a word of the format, such as `connection`, makes the journal
     /// unreadable.
@@ -202,6 +222,225 @@ impl<R: Recordable> Recorder<R> {
     }
 }
 
+/// The commands of the client, recorded: each is that of [`Client`], and has its errors.
+impl<B: JournalBinding> Recorder<Client<B>> {
+    fn command(&mut self, now: Time, input: Input) -> Result<Option<RequestId>, CommandError> {
+        self.apply(now, input).map_err(|error| match error {
+            ApplyError::Command(error) => error,
+            // Every binding has the commands.
+            ApplyError::OtherBinding { .. } => CommandError::Closed,
+            #[cfg(feature = "oauth")]
+            ApplyError::NoAuthorization | ApplyError::OtherRedirect => CommandError::Closed,
+        })
+    }
+
+    /// [`Client::open`].
+    ///
+    /// # Errors
+    /// Those of the client.
+    pub fn open(&mut self, now: Time) -> Result<(), CommandError> {
+        self.command(now, Input::Open).map(drop)
+    }
+
+    /// [`Client::close`].
+    ///
+    /// # Errors
+    /// Those of the client.
+    pub fn close(&mut self, now: Time) -> Result<(), CommandError> {
+        self.command(now, Input::Close).map(drop)
+    }
+
+    /// [`Client::request`].
+    ///
+    /// # Errors
+    /// Those of the client.
+    pub fn request(&mut self, now: Time, request: Request) -> Result<RequestId, CommandError> {
+        let given = self.command(now, Input::Request(request))?;
+        given.ok_or(CommandError::Closed)
+    }
+
+    /// [`Client::cancel`].
+    ///
+    /// # Errors
+    /// Those of the client.
+    pub fn cancel(&mut self, now: Time, request: RequestId) -> Result<(), CommandError> {
+        self.command(now, Input::Cancel { request, reason: None }).map(drop)
+    }
+
+    /// [`Client::cancel_with_reason`].
+    ///
+    /// # Errors
+    /// Those of the client.
+    pub fn cancel_with_reason(&mut self, now: Time, request: RequestId, reason: &str) -> Result<(), CommandError> {
+        self.command(now, Input::Cancel { request, reason: Some(reason.into()) }).map(drop)
+    }
+
+    /// [`Client::notify`].
+    ///
+    /// # Errors
+    /// Those of the client.
+    pub fn notify(
+        &mut self,
+        now: Time,
+        method: impl Into<Box<str>>,
+        params: Option<&RawValue>,
+    ) -> Result<(), CommandError> {
+        self.command(now, Input::Notify { method: method.into(), params: params.map(ToOwned::to_owned) }).map(drop)
+    }
+
+    /// [`Client::provide`].
+    ///
+    /// # Errors
+    /// Those of the client.
+    pub fn provide<'a>(
+        &mut self,
+        now: Time,
+        request: RequestId,
+        responses: impl IntoIterator<Item = (&'a str, &'a RawValue)>,
+    ) -> Result<(), CommandError> {
+        let responses = responses.into_iter().map(|(key, response)| (key.into(), response.to_owned())).collect();
+        self.command(now, Input::Provide { request, responses }).map(drop)
+    }
+
+    /// [`Client::decline`].
+    ///
+    /// # Errors
+    /// Those of the client.
+    pub fn decline(&mut self, now: Time, request: RequestId) -> Result<(), CommandError> {
+        self.command(now, Input::Decline { request }).map(drop)
+    }
+
+    /// [`Client::respond`].
+    ///
+    /// # Errors
+    /// Those of the client.
+    pub fn respond(
+        &mut self,
+        now: Time,
+        request: ServerRequestId,
+        response: Result<&RawValue, ErrorObject>,
+    ) -> Result<(), CommandError> {
+        self.command(now, Input::Respond { request, response: response.map(ToOwned::to_owned) }).map(drop)
+    }
+
+    /// [`Client::authorized`].
+    ///
+    /// # Errors
+    /// Those of the client.
+    pub fn authorized(&mut self, now: Time) -> Result<(), CommandError> {
+        self.command(now, Input::Authorized).map(drop)
+    }
+
+    /// [`Client::subscribe`].
+    ///
+    /// # Errors
+    /// Those of the client.
+    pub fn subscribe(&mut self, now: Time, uri: &str) -> Result<(), CommandError> {
+        self.command(now, Input::Subscribe { uri: uri.into() }).map(drop)
+    }
+
+    /// [`Client::unsubscribe`].
+    ///
+    /// # Errors
+    /// Those of the client.
+    pub fn unsubscribe(&mut self, now: Time, uri: &str) -> Result<(), CommandError> {
+        self.command(now, Input::Unsubscribe { uri: uri.into() }).map(drop)
+    }
+
+    /// [`Client::set_log_level`].
+    ///
+    /// # Errors
+    /// Those of the client.
+    pub fn set_log_level(&mut self, now: Time, level: LogLevel) -> Result<(), CommandError> {
+        self.command(now, Input::SetLogLevel { level }).map(drop)
+    }
+
+    /// [`Client::set_roots`].
+    ///
+    /// # Errors
+    /// Those of the client.
+    pub fn set_roots(&mut self, now: Time, roots: Vec<Root>) -> Result<(), CommandError> {
+        self.command(now, Input::SetRoots { roots }).map(drop)
+    }
+
+    /// [`Client::refresh`].
+    ///
+    /// # Errors
+    /// Those of the client.
+    pub fn refresh(&mut self, now: Time, family: Family) -> Result<(), CommandError> {
+        self.command(now, Input::Refresh { family }).map(drop)
+    }
+
+    /// [`Client::handle_timeout`].
+    pub fn handle_timeout(&mut self, now: Time) {
+        self.give(now, Input::Timeout);
+    }
+
+    /// Applies an input, which the binding has.
+    fn give(&mut self, now: Time, input: Input) {
+        let _ = self.apply(now, input);
+    }
+}
+
+impl Recorder<Client<Messages>> {
+    /// `handle_message` of the client.
+    pub fn handle_message(&mut self, now: Time, connection: ConnectionId, bytes: &[u8]) {
+        self.give(now, Input::Message { connection, bytes: bytes.into() });
+    }
+
+    /// `handle_transport` of the client.
+    pub fn handle_transport(&mut self, now: Time, connection: ConnectionId, event: Transport<'_>) {
+        self.give(now, Input::Transport { connection, event: event.into() });
+    }
+}
+
+impl Recorder<Client<Lines>> {
+    /// `handle_bytes` of the client.
+    pub fn handle_bytes(&mut self, now: Time, connection: ConnectionId, bytes: &[u8]) {
+        self.give(now, Input::Bytes { connection, bytes: bytes.into() });
+    }
+
+    /// `handle_transport` of the client.
+    pub fn handle_transport(&mut self, now: Time, connection: ConnectionId, event: Transport<'_>) {
+        self.give(now, Input::Transport { connection, event: event.into() });
+    }
+}
+
+#[cfg(feature = "http")]
+impl Recorder<Client<Http>> {
+    /// `handle_oauth` of the client.
+    #[cfg(feature = "oauth")]
+    pub fn handle_oauth(&mut self, now: Time, input: crate::binding::oauth::OAuthInput<'_>) -> bool {
+        self.apply(now, input.into()).is_ok()
+    }
+
+    /// `handle_head` of the client.
+    pub fn handle_head(
+        &mut self,
+        now: Time,
+        exchange: ExchangeId,
+        status: http::StatusCode,
+        headers: &http::HeaderMap,
+    ) {
+        self.give(now, Input::Head { exchange, status, headers: headers.clone() });
+    }
+
+    /// `handle_body` of the client.
+    pub fn handle_body(&mut self, now: Time, exchange: ExchangeId, chunk: &[u8]) {
+        self.give(now, Input::Body { exchange, bytes: chunk.into() });
+    }
+
+    /// `handle_end` of the client.
+    pub fn handle_end(&mut self, now: Time, exchange: ExchangeId) {
+        self.give(now, Input::End { exchange });
+    }
+
+    /// `handle_failure` of the client.
+    pub fn handle_failure(&mut self, now: Time, exchange: ExchangeId, broken: Broken, why: &str) {
+        self.give(now, Input::Failure { exchange, broken, why: why.into() });
+    }
+}
+
 impl<R: Recordable> Deref for Recorder<R> {
     type Target = R;
 
@@ -289,7 +528,7 @@ impl<R: Subject> Held<R> {
             self.bytes = self.bytes.saturating_add(bytes.len());
         }
         stream.chunks.push(self.first.saturating_add(self.entries.len() as u64));
-        let is_settled = stream.scanner.is_settled();
+        let is_settled = stream.scanner.is_settled(secrets);
         self.entries.push_back(Entry::Chunk { at, base, input });
         if is_settled {
             self.write_chunks(secrets, key);

@@ -12,7 +12,7 @@ use super::{
 };
 #[cfg(feature = "http")]
 use crate::Http;
-use crate::host::hub::Hub;
+use crate::host::hub::{Hub, HubOptions};
 use crate::{Client, Lines, Messages, Options, Time};
 
 /// Bytes of a value that are shown before and after a difference.
@@ -54,24 +54,42 @@ impl<'a> Replay<'a> {
     /// [`JournalError::NotAJournal`], [`JournalError::Format`], [`JournalError::NoHttp`], [`JournalError::Limit`],
     /// [`JournalError::Changed`] and [`JournalError::CutOff`], for the first line.
     pub fn new(journal: &'a [u8], limits: JournalLimits) -> Result<Self, JournalError> {
+        Self::with_options(journal, limits, |_| {})
+    }
+
+    /// As [`new`](Self::new), with options that differ from the recorded ones: those of the client, or of a hub's sessions
+    /// ([`HubOptions::session`]). The replay ends at the first output that they make different.
+    ///
+    /// # Errors
+    /// As of [`new`](Self::new).
+    pub fn with_options(
+        journal: &'a [u8],
+        limits: JournalLimits,
+        change: impl FnOnce(&mut Options),
+    ) -> Result<Self, JournalError> {
         let (Header { binding, options, seed, authorization, .. }, lines) = Reader::new(journal, limits)?;
         #[cfg(not(feature = "http"))]
         let _ = authorization;
-        let client = || options_of::<Options>(options);
         Ok(match binding {
-            BindingForm::Messages => {
-                Self::Messages(Box::new(Player::new(Client::new(Messages::new(), client()?, seed), lines)))
+            BindingForm::Messages => Self::Messages(Box::new(Player::new(
+                Client::new(Messages::new(), options_of(options, change)?, seed),
+                lines,
+            ))),
+            BindingForm::Lines => {
+                Self::Lines(Box::new(Player::new(Client::new(Lines::new(), options_of(options, change)?, seed), lines)))
             }
-            BindingForm::Lines => Self::Lines(Box::new(Player::new(Client::new(Lines::new(), client()?, seed), lines))),
             #[cfg(feature = "http")]
             BindingForm::Http { url } => {
                 let http = Http::new(&url).map_err(|why| not_a_journal(&why))?;
                 let http = authorized(http, authorization)?;
-                Self::Http(Box::new(Player::new(Client::new(http, client()?, seed), lines)))
+                Self::Http(Box::new(Player::new(Client::new(http, options_of(options, change)?, seed), lines)))
             }
             #[cfg(not(feature = "http"))]
             BindingForm::Http { .. } => return Err(JournalError::NoHttp),
-            BindingForm::Hub => Self::Hub(Box::new(Player::new(Hub::new(options_of(options)?, seed), lines))),
+            BindingForm::Hub => {
+                let options = options_of(options, |options: &mut HubOptions| change(&mut options.session))?;
+                Self::Hub(Box::new(Player::new(Hub::new(options, seed), lines)))
+            }
         })
     }
 
@@ -223,8 +241,10 @@ fn authorized(http: Http, authorization: Option<&RawValue>) -> Result<Http, Jour
     if authorization.is_none() { Ok(http) } else { Err(JournalError::NoOAuth) }
 }
 
-fn options_of<'a, T: Deserialize<'a>>(options: &'a RawValue) -> Result<T, JournalError> {
-    serde_json::from_str(options.get()).map_err(|error| not_a_journal(&error))
+fn options_of<'a, T: Deserialize<'a>>(options: &'a RawValue, change: impl FnOnce(&mut T)) -> Result<T, JournalError> {
+    let mut options = serde_json::from_str(options.get()).map_err(|error| not_a_journal(&error))?;
+    change(&mut options);
+    Ok(options)
 }
 
 fn not_a_journal(why: &impl ToString) -> JournalError {

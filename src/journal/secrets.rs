@@ -2,7 +2,7 @@
 //! within JSON strings and percent-encoding.
 
 use alloc::boxed::Box;
-use alloc::collections::VecDeque;
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -10,12 +10,15 @@ use core::cmp::Reverse;
 use core::fmt::{self, Debug, Formatter};
 
 use crate::encodings::{encodings, forms, is_part_of_mask, mask};
+use crate::text::RECOGNIZED;
 
 /// The numbers of masks of named secrets have two digits.
 const FIRST: u64 = 10;
 const MOST: u64 = 90;
 const SHORTEST: usize = 8;
 const LONGEST: usize = 16 << 10;
+/// `…` in UTF-8.
+const ELLIPSIS: [u8; 3] = [0xe2, 0x80, 0xa6];
 /// A longer one is no client's secret, which HTTP Basic has in other forms.
 const LONGEST_ID: usize = 4 << 10;
 
@@ -184,7 +187,7 @@ impl Secrets {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.patterns.0.iter().all(Vec::is_empty)
+        self.patterns.by_beginning.is_empty()
     }
 
     /// A value of a line, with masks in place of secrets.
@@ -266,9 +269,21 @@ pub(super) fn merged(mut found: Vec<Found>) -> Vec<Found> {
 /// How many levels of JSON strings are read. A message has up to three, and a line of a journal may have it as a string.
 const LEVELS: usize = 5;
 
-/// Each secret in each encoding, by its first byte, in the order of the numbers.
+/// How many bytes of a pattern are looked up at once, so that the cost of a text does not depend on the number of secrets
+/// unless they begin alike. No pattern is shorter.
+const BEGINNING: usize = 3;
+
+/// Each secret in each encoding.
 #[derive(Default)]
-struct Patterns(Vec<Vec<Arc<Pattern>>>);
+struct Patterns {
+    /// By their first bytes, in the order of the numbers.
+    by_beginning: BTreeMap<u32, Vec<Arc<Pattern>>>,
+    /// A bit for each hash of their first bytes, which most texts do not have.
+    hashes: Vec<u64>,
+}
+
+/// Words of bits.
+const HASHES: usize = 256;
 
 /// A text that is looked for.
 #[derive(Debug)]
@@ -284,6 +299,7 @@ struct Pattern {
 }
 
 /// Where a pattern was found, in bytes since the scanner began.
+#[derive(Clone)]
 pub(super) struct Found {
     start: u64,
     pub(super) end: u64,
@@ -303,13 +319,18 @@ pub(super) struct Scanner {
 
 #[derive(Clone, Default)]
 struct Level {
-    /// The patterns that the text ends with the beginning of, by their numbers, and how many bytes of each. A pattern
-    /// that is forgotten stays until it is not continued.
+    /// The patterns that the text ends with the beginning of, of `BEGINNING` bytes at least, by their numbers, and how many
+    /// bytes of each. A pattern that is forgotten stays until it is not continued.
     begun: Vec<(Arc<Pattern>, usize)>,
     /// Where the last bytes of the text began: as many as the longest match needs.
     starts: VecDeque<u64>,
+    /// The last bytes of the text.
+    last: u32,
     /// An escape sequence that is not complete.
     escape: Vec<Unit>,
+    /// The beginnings of secrets that end where an ellipsis may begin, and how many of its bytes were read.
+    cut: Vec<Found>,
+    ellipsis: usize,
 }
 
 /// A byte of a level's text, and where it comes from.
@@ -322,21 +343,59 @@ struct Unit {
 
 impl Patterns {
     fn add(&mut self, pattern: Pattern) {
-        let Some(first) = pattern.text.first().copied().map(usize::from) else { return };
-        self.0.resize_with(256, Vec::new);
-        if let Some(patterns) = self.0.get_mut(first) {
-            patterns.push(Arc::new(pattern));
+        if let Some(beginning) = pattern.text.first_chunk::<BEGINNING>() {
+            let beginning = beginning.iter().fold(0, |last, byte| next(last, *byte));
+            self.by_beginning.entry(beginning).or_default().push(Arc::new(pattern));
+            self.note(beginning);
+        }
+    }
+
+    fn note(&mut self, beginning: u32) {
+        self.hashes.resize(HASHES, 0);
+        let (word, bit) = hash(beginning);
+        if let Some(bits) = self.hashes.get_mut(word) {
+            *bits |= bit;
         }
     }
 
     /// Removes those of a secret.
     fn forget(&mut self, secret: u64) {
-        self.0.iter_mut().for_each(|patterns| patterns.retain(|pattern| pattern.of != secret));
+        self.by_beginning.retain(|_, patterns| {
+            patterns.retain(|pattern| pattern.of != secret);
+            !patterns.is_empty()
+        });
+        self.hashes.clear();
+        let left: Vec<_> = self.by_beginning.keys().copied().collect();
+        left.into_iter().for_each(|beginning| self.note(beginning));
     }
 
-    fn with_first(&self, byte: u8) -> &[Arc<Pattern>] {
-        self.0.get(usize::from(byte)).map(Vec::as_slice).unwrap_or_default()
+    fn with_beginning(&self, beginning: u32) -> &[Arc<Pattern>] {
+        let (word, bit) = hash(beginning);
+        if self.hashes.get(word).is_none_or(|bits| bits & bit == 0) {
+            return &[];
+        }
+        self.by_beginning.get(&beginning).map(Vec::as_slice).unwrap_or_default()
     }
+
+    /// Whether one begins with the last bytes of a text, fewer than `BEGINNING`.
+    fn may_begin(&self, last: u32, bytes: usize) -> bool {
+        (1..=bytes.min(BEGINNING.saturating_sub(1))).any(|length| {
+            let (known, others) = (length.saturating_mul(8), BEGINNING.saturating_sub(length).saturating_mul(8));
+            let first = (last & !(u32::MAX << known)) << others;
+            self.by_beginning.range(first..=first | !(u32::MAX << others)).next().is_some()
+        })
+    }
+}
+
+/// The last bytes of a text after one more.
+fn next(last: u32, byte: u8) -> u32 {
+    (last << 8 | u32::from(byte)) & !(u32::MAX << (BEGINNING * 8))
+}
+
+/// The word and the bit of the first bytes of a pattern.
+fn hash(beginning: u32) -> (usize, u64) {
+    let hash = beginning.wrapping_mul(0x9e37_79b1) >> 18;
+    (usize::try_from(hash >> 6).unwrap_or_default(), 1 << (hash & 63))
 }
 
 impl Pattern {
@@ -383,9 +442,12 @@ impl Scanner {
     }
 
     /// Whether no pattern can begin in the bytes read so far and end in those that follow.
-    pub(super) fn is_settled(&self) -> bool {
-        let levels = self.levels.iter().chain(self.encoded.iter().flatten());
-        levels.into_iter().all(|level| level.escape.is_empty() && level.begun.is_empty())
+    pub(super) fn is_settled(&self, secrets: &Secrets) -> bool {
+        let mut levels = self.levels.iter().chain(self.encoded.iter().flatten());
+        levels.all(|level| {
+            let may_begin = secrets.patterns.may_begin(level.last, level.starts.len());
+            level.escape.is_empty() && level.begun.is_empty() && level.cut.is_empty() && !may_begin
+        })
     }
 
     /// Reads bytes, and reports the patterns that end in them.
@@ -454,16 +516,24 @@ fn read_encoded(
 
 impl Level {
     fn read(&mut self, patterns: &Patterns, unit: Unit, found: &mut Vec<Found>) {
-        let first = patterns.with_first(unit.byte);
-        if self.begun.is_empty() && first.is_empty() {
-            self.starts.clear();
-            return;
-        }
         // What begins within an escape sequence is replaced with all of it: the rest would be another one.
         let start = self.escape.first().map_or(unit.start, |escape| escape.start.min(unit.start));
         self.starts.push_back(start);
-        let (starts, mut longest) = (&self.starts, 0);
+        self.last = next(self.last, unit.byte);
+        // In a message that is too long for an event, an ellipsis replaces the rest of a secret.
+        let is_cut = unit.byte == ELLIPSIS[0];
+        let goes_on = ELLIPSIS.get(self.ellipsis) == Some(&unit.byte);
+        self.ellipsis = if goes_on { self.ellipsis.saturating_add(1) } else { usize::from(is_cut) };
+        if self.ellipsis < 2 {
+            self.cut.clear();
+        }
+        let (starts, cut, mut longest) = (&self.starts, &mut self.cut, BEGINNING.saturating_sub(1));
         self.begun.retain_mut(|(pattern, matched)| {
+            if is_cut && *matched >= RECOGNIZED {
+                let begin = starts.len().checked_sub(matched.saturating_add(1)).and_then(|first| starts.get(first));
+                let begin = begin.copied().unwrap_or(start);
+                cut.push(Found { start: begin, end: start, pattern: Arc::clone(pattern) });
+            }
             *matched = pattern.step(*matched, unit.byte);
             longest = longest.max(*matched);
             if *matched == pattern.text.len() {
@@ -478,12 +548,17 @@ impl Level {
                 }
                 *matched = before(&pattern.fallback, *matched);
             }
-            *matched > 0
+            // A shorter beginning is found again when it is long enough.
+            *matched >= BEGINNING
         });
+        if self.ellipsis == ELLIPSIS.len() {
+            found.append(&mut self.cut);
+        }
+        let first = if self.starts.len() >= BEGINNING { patterns.with_beginning(self.last) } else { &[] };
         for pattern in first {
             if let Err(at) = self.begun.binary_search_by_key(&pattern.number, |(begun, _)| begun.number) {
-                self.begun.insert(at, (Arc::clone(pattern), 1));
-                longest = longest.max(1);
+                self.begun.insert(at, (Arc::clone(pattern), BEGINNING));
+                longest = longest.max(BEGINNING);
             }
         }
         while self.starts.len() > longest {

@@ -41,11 +41,6 @@ impl<'a> Json<'a> {
         has_backslash(self.0.as_bytes())
     }
 
-    /// Whether the text contains one of these bytes.
-    pub(crate) fn has_either(self, one: u8, other: u8) -> bool {
-        has_either(self.0.as_bytes(), one, other)
-    }
-
     pub(crate) fn is_null(self) -> bool {
         self.0 == "null"
     }
@@ -58,7 +53,7 @@ impl<'a> Json<'a> {
     pub(crate) fn as_string(self) -> Option<Cow<'a, str>> {
         let inner = self.0.strip_prefix('"')?.strip_suffix('"')?;
         if has_backslash(inner.as_bytes()) {
-            return serde_json::from_str::<String>(self.0).ok().map(Cow::Owned);
+            return unescaped(inner).map(Cow::Owned);
         }
         Some(Cow::Borrowed(inner))
     }
@@ -69,10 +64,8 @@ impl<'a> Json<'a> {
         if let Ok(integer) = self.0.parse() {
             return Some(integer);
         }
-        let number: f64 = self.0.parse().ok()?;
-        #[expect(clippy::cast_possible_truncation, reason = "what it cuts is seen")]
-        let integer = number as i64;
-        (integer as f64 == number && integer < i64::MAX).then_some(integer)
+        let Decimal { is_negative, whole, has_fraction: false } = Decimal::read(self.0)? else { return None };
+        if is_negative { 0i64.checked_sub_unsigned(whole?) } else { i64::try_from(whole?).ok() }
     }
 
     pub(crate) fn raw(self) -> &'a RawValue {
@@ -88,6 +81,84 @@ impl<'a> From<&'a RawValue> for Json<'a> {
     fn from(raw: &'a RawValue) -> Self {
         Self(raw.get())
     }
+}
+
+/// A JSON number, exactly. Floating-point numbers would be inexact, and their tables are 20 KB of a small program.
+pub(crate) struct Decimal {
+    pub(crate) is_negative: bool,
+    /// The part before the decimal point; `None` if that is above [`u64::MAX`].
+    pub(crate) whole: Option<u64>,
+    pub(crate) has_fraction: bool,
+}
+
+impl Decimal {
+    /// Reads the text of a number; `None` if it is none.
+    pub(crate) fn read(text: &str) -> Option<Self> {
+        let (is_negative, number) = text.strip_prefix('-').map_or((false, text), |number| (true, number));
+        let (digits, exponent) = number.split_once(['e', 'E']).unwrap_or((number, "0"));
+        let (whole, fraction) = digits.split_once('.').unwrap_or((digits, "0"));
+        let exponent = match exponent.parse::<i32>() {
+            Ok(exponent) => i64::from(exponent),
+            // Further than the digits of any text reach.
+            Err(_) if exponent.starts_with('-') => i64::MIN,
+            Err(_) => i64::MAX,
+        };
+        if whole.is_empty() || fraction.is_empty() {
+            return None;
+        }
+        let point = i64::try_from(whole.len()).ok()?.saturating_add(exponent);
+        let (mut value, mut has_fraction, mut at) = (Some(0u64), false, 0i64);
+        for digit in whole.bytes().chain(fraction.bytes()) {
+            let digit = digit.checked_sub(b'0').filter(|digit| *digit <= 9)?;
+            if at < point {
+                value = value.and_then(|value| value.checked_mul(10)?.checked_add(digit.into()));
+            } else {
+                has_fraction |= digit != 0;
+            }
+            at = at.saturating_add(1);
+        }
+        while at < point && value.is_some_and(|value| value != 0) {
+            value = value.and_then(|value| value.checked_mul(10));
+            at = at.saturating_add(1);
+        }
+        Some(Self { is_negative, whole: value, has_fraction })
+    }
+}
+
+/// The text of a string with its escape sequences decoded; `None` if half of a surrogate pair is no character.
+fn unescaped(text: &str) -> Option<String> {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((plain, escape)) = rest.split_once('\\') {
+        out.push_str(plain);
+        let mut chars = escape.chars();
+        let escaped = chars.next()?;
+        rest = chars.as_str();
+        out.push(match escaped {
+            'b' => '\u{8}',
+            'f' => '\u{c}',
+            'n' => '\n',
+            'r' => '\r',
+            't' => '\t',
+            'u' => {
+                let (first, after) = unit(rest)?;
+                let second = after.strip_prefix("\\u").filter(|_| matches!(first, 0xd800..0xdc00)).and_then(unit);
+                rest = second.map_or(after, |(_, after)| after);
+                let units = iter::once(first).chain(second.map(|(second, _)| second));
+                char::decode_utf16(units).next()?.ok()?
+            }
+            '"' | '\\' | '/' => escaped,
+            _ => return None,
+        });
+    }
+    out.push_str(rest);
+    Some(out)
+}
+
+/// The four hexadecimal digits at the beginning of a text.
+fn unit(text: &str) -> Option<(u16, &str)> {
+    let (digits, after) = text.split_at_checked(4).filter(|(digits, _)| !digits.starts_with('+'))?;
+    Some((u16::from_str_radix(digits, 16).ok()?, after))
 }
 
 /// The serialized form of texts that have to be JSON.
@@ -193,8 +264,8 @@ impl<'a> Scan<'a> {
         Self { text, rest: text.as_bytes(), ahead: Ahead::NONE }
     }
 
-    /// Skips these values of the text without reading them.
-    pub(crate) fn skipping(self, spans: Spans) -> Self {
+    /// Takes these members of the text without reading them.
+    pub(crate) fn with(self, spans: Spans) -> Self {
         Self { ahead: Ahead::new(spans), ..self }
     }
 
@@ -222,10 +293,20 @@ impl<'a> Scan<'a> {
 
     /// Takes the next value.
     pub(crate) fn value(&mut self) -> Option<Json<'a>> {
+        let known = self.ahead.after_value(self.rest);
         let start = self.next_place();
-        let known = if self.ahead.is_empty() { None } else { self.ahead.after(self.rest) };
         self.rest = known.unwrap_or_else(|| after_value(self.rest));
         self.since(start)
+    }
+
+    /// Passes the next value.
+    fn skip(&mut self) {
+        self.rest = self.ahead.after_value(self.rest).unwrap_or_else(|| after_value(skip_between(self.rest)));
+    }
+
+    /// The first byte of the next value, which is not taken.
+    pub(crate) fn first(&self) -> u8 {
+        skip_between(self.rest).first().copied().unwrap_or_default()
     }
 
     /// Takes the opening bracket of the next value if it is this one. Then call [`name`](Self::name) inside an object,
@@ -271,7 +352,7 @@ impl<'a> Scan<'a> {
     /// Like `members`, with the names as written, including names that are not valid strings.
     pub(super) fn raw_members(&mut self, mut each: impl FnMut(Json<'a>, Json<'a>)) -> Option<Json<'a>> {
         self.each_raw_member(|name, _, scan| {
-            if let Some(value) = scan.value() {
+            if let (Some(name), Some(value)) = (scan.since(name), scan.value()) {
                 each(name, value);
             }
         })
@@ -281,38 +362,39 @@ impl<'a> Scan<'a> {
     pub(crate) fn each_member(&mut self, mut each: impl FnMut(&str, &mut Self)) -> Option<Json<'a>> {
         self.each_raw_member(|name, escaped, scan| {
             if escaped {
-                if let Some(name) = name.as_string() {
+                if let Some(name) = scan.since(name).and_then(Json::as_string) {
                     each(&name, scan);
                 }
-            } else if let Some(name) = name.text().get(1..name.text().len().wrapping_sub(1)) {
+            } else if let Some(name) = scan.text.get(name.wrapping_add(1)..scan.place().wrapping_sub(1)) {
                 each(name, scan);
             }
         })
     }
 
-    /// Also passes to `each` whether the name has escapes.
+    /// Passes where a name begins, and whether it has escapes. The scan is at the name's end.
     #[inline]
-    fn each_raw_member(&mut self, mut each: impl FnMut(Json<'a>, bool, &mut Self)) -> Option<Json<'a>> {
+    fn each_raw_member(&mut self, mut each: impl FnMut(usize, bool, &mut Self)) -> Option<Json<'a>> {
         let start = self.next_place();
         let [b'{', rest @ ..] = self.rest else { return self.value() };
         self.rest = rest;
         loop {
-            let name_start = self.next_place();
+            let name = self.next_place();
             let [quote, rest @ ..] = self.rest else { return None };
             self.rest = rest;
             if *quote != b'"' {
                 return self.since(start);
             }
             let mut escaped = false;
-            self.rest = after_known_string(rest, |rest| {
-                escaped = true;
-                rest.get(1..)
+            self.rest = self.ahead.after_name(rest).unwrap_or_else(|| {
+                after_known_string(rest, |rest| {
+                    escaped = true;
+                    rest.get(1..)
+                })
             });
             let name_end = self.place();
-            let name = self.since(name_start)?;
             each(name, escaped, self);
             if self.place() == name_end {
-                self.value()?;
+                self.skip();
             }
         }
     }
@@ -366,8 +448,8 @@ impl<'a> Scan<'a> {
 /// Whether a member of this name may follow. The search for the pair of letters at the first capital, which is rare, takes
 /// less than a scan of the members. A letter may also be written as an escape with `\u`.
 fn may_repeat(rest: &[u8], name: &str) -> bool {
-    let rare = name.as_bytes().windows(2).find(|pair| pair.last().is_some_and(u8::is_ascii_uppercase));
-    let rare = rare.and_then(<[u8]>::first_chunk);
+    let capital = name.bytes().skip(1).position(|byte| byte.is_ascii_uppercase());
+    let rare = capital.and_then(|before| name.as_bytes().get(before..)?.first_chunk());
     rare.is_none_or(|rare| has_either_pair(rest, *rare, *b"\\u"))
 }
 
@@ -424,70 +506,82 @@ fn after_nested(mut bytes: &[u8]) -> &[u8] {
     bytes
 }
 
-const fn after_scalar(mut bytes: &[u8]) -> &[u8] {
-    while let [b'-'..=b'9', rest @ ..] = bytes {
-        bytes = rest;
+const fn after_scalar(bytes: &[u8]) -> &[u8] {
+    match bytes {
+        [b't', b'r', b'u', b'e', rest @ ..]
+        | [b'n', b'u', b'l', b'l', rest @ ..]
+        | [b'f', b'a', b'l', b's', b'e', rest @ ..] => rest,
+        _ => match after_digits(bytes) {
+            [b'e' | b'E', b'+', rest @ ..] | [b'e' | b'E', rest @ ..] => after_digits(rest),
+            rest => rest,
+        },
     }
-    while let [byte, rest @ ..] = bytes
-        && !matches!(byte, b',' | b'}' | b']' | b' ' | b'\t' | b'\r' | b'\n')
-    {
+}
+
+/// The bytes after digits, signs and points.
+const fn after_digits(mut bytes: &[u8]) -> &[u8] {
+    while let [b'-'..=b'9', rest @ ..] = bytes {
         bytes = rest;
     }
     bytes
 }
 
-/// Where the long nested values at one depth of a message are, so that a scan skips them without a second reading.
+/// Where the members of the objects at one depth of a message are, so that a scan takes them without a second reading.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Spans(Vec<Span>);
 
-/// The inside of an object or array, from after its opening bracket to after its closing one.
+/// A member whose name has no escapes.
 #[derive(Clone, Copy, Debug)]
 struct Span {
-    /// The address of its first byte. A scan of the same bytes meets it again.
-    start: usize,
-    len: usize,
+    /// The address of the name's first byte. A scan of the same bytes meets it again.
+    name: usize,
+    /// Bytes up to the end of the name, its closing quote included.
+    name_len: usize,
+    /// Bytes from there to the end of the value.
+    value_len: usize,
 }
 
-/// Bytes of a message from which on spans are recorded: shorter ones are scanned faster than memory is allocated.
+/// Bytes of a message from which on members are recorded: shorter ones are scanned faster than memory is allocated.
 pub(super) const LONG: usize = 4 << 10;
 
-/// Bytes of a value from which on it is recorded, so that spans take less memory than the message.
-const SHORTEST: usize = 32;
-
 impl Spans {
-    /// The depth of the members of a list's items: envelope, result, list, item, member.
-    const DEPTH: usize = 5;
+    /// The depth of a list's items: envelope, result, list, item.
+    const DEPTH: usize = 4;
+    /// A message has no more members recorded than one in so many bytes, so that they take less memory than the message.
+    const SHORTEST: usize = 48;
+    /// For how many members there is room at first.
+    const FIRST: usize = 64;
 }
 
 fn address(bytes: &[u8]) -> usize {
     bytes.as_ptr() as usize
 }
 
-/// What the validation of a message does at the brackets of nested values.
-pub(super) trait Brackets {
-    /// A bracket was opened before `inside`, with room for so many levels in it.
-    fn open(&mut self, inside: &[u8], room: usize);
+/// What the validation of a message does at the members of nested objects.
+pub(super) trait Members {
+    /// A member's name, which has no escapes, and what follows it. `room`: how many levels remain inside its object.
+    fn name(&mut self, name: &[u8], after: &[u8], room: usize);
 
-    /// The bracket with so much room in it was closed before `after`.
-    fn close(&mut self, after: &[u8], room: usize);
+    /// A value ended before `after`. `room`: how many levels remain inside what it is in.
+    fn value(&mut self, after: &[u8], room: usize);
 
-    /// How many values were closed and noted.
+    /// How many members were recorded.
     fn len(&self) -> usize;
 
-    /// Forgets the values after the first `len`.
+    /// Forgets the members after the first `len`.
     fn truncate(&mut self, len: usize);
 }
 
-/// Notes nothing.
+/// Records nothing.
 #[derive(Debug)]
 pub(super) struct Unrecorded;
 
-impl Brackets for Unrecorded {
+impl Members for Unrecorded {
     #[inline(always)]
-    fn open(&mut self, _: &[u8], _: usize) {}
+    fn name(&mut self, _: &[u8], _: &[u8], _: usize) {}
 
     #[inline(always)]
-    fn close(&mut self, _: &[u8], _: usize) {}
+    fn value(&mut self, _: &[u8], _: usize) {}
 
     fn len(&self) -> usize {
         0
@@ -499,17 +593,20 @@ impl Brackets for Unrecorded {
 /// Records spans.
 #[derive(Debug)]
 pub(super) struct SpanRecorder {
-    /// The levels that remain inside a value to record.
+    /// The levels that remain inside an object whose members are recorded.
     room: usize,
-    start: usize,
+    /// The maximum number of members.
+    most: usize,
+    /// The member whose value is validated.
+    open: Option<Span>,
     found: Vec<Span>,
 }
 
 impl SpanRecorder {
-    /// For a message of this length, which may nest `limit` levels deep, if its spans are worth recording.
+    /// For a message of this length, which may nest `limit` levels deep, if its members are worth recording.
     pub(super) fn of(len: usize, limit: usize) -> Option<Self> {
         let room = if len < LONG { None } else { limit.checked_sub(Spans::DEPTH) };
-        room.map(|room| Self { room, start: 0, found: Vec::new() })
+        room.map(|room| Self { room, most: len / Spans::SHORTEST, open: None, found: Vec::new() })
     }
 
     pub(super) fn finish(self) -> Spans {
@@ -517,21 +614,26 @@ impl SpanRecorder {
     }
 }
 
-impl Brackets for SpanRecorder {
+impl Members for SpanRecorder {
     #[inline(always)]
-    fn open(&mut self, inside: &[u8], room: usize) {
+    fn name(&mut self, name: &[u8], after: &[u8], room: usize) {
         if room == self.room {
-            self.start = address(inside);
+            let name_len = name.len().wrapping_sub(after.len());
+            self.open = Some(Span { name: address(name), name_len, value_len: 0 });
         }
     }
 
     #[inline(always)]
-    fn close(&mut self, after: &[u8], room: usize) {
-        if room == self.room {
-            let len = address(after).wrapping_sub(self.start);
-            if len >= SHORTEST {
-                self.found.push(Span { start: self.start, len });
+    fn value(&mut self, after: &[u8], room: usize) {
+        if room == self.room
+            && let Some(open) = self.open.take()
+            && self.found.len() < self.most
+        {
+            let value_len = address(after).wrapping_sub(open.name).wrapping_sub(open.name_len);
+            if self.found.is_empty() {
+                self.found.reserve(Spans::FIRST);
             }
+            self.found.push(Span { value_len, ..open });
         }
     }
 
@@ -541,10 +643,11 @@ impl Brackets for SpanRecorder {
 
     fn truncate(&mut self, len: usize) {
         self.found.truncate(len);
+        self.open = None;
     }
 }
 
-/// The spans that a scan has not passed yet.
+/// The spans of a text, of which a scan has passed some.
 #[derive(Debug)]
 pub(super) struct Ahead {
     spans: Vec<Span>,
@@ -558,21 +661,30 @@ impl Ahead {
         Self { spans: spans.0, next: 0 }
     }
 
+    #[cfg(test)]
     pub(super) const fn is_empty(&self) -> bool {
         self.spans.is_empty()
     }
 
-    /// The bytes after the value that `bytes` begins with, if it was recorded.
-    pub(super) fn after<'a>(&mut self, bytes: &'a [u8]) -> Option<&'a [u8]> {
-        let [b'{' | b'[', inside @ ..] = bytes else { return None };
-        let here = address(inside);
-        while let Some(span) = self.spans.get(self.next).filter(|span| span.start <= here) {
+    /// The bytes after the name that `bytes` begins with, if its member was recorded.
+    #[inline]
+    fn after_name<'a>(&mut self, bytes: &'a [u8]) -> Option<&'a [u8]> {
+        let here = address(bytes);
+        while let Some(span) = self.spans.get(self.next).filter(|span| span.name <= here) {
             self.next = self.next.saturating_add(1);
-            if span.start == here {
-                return inside.get(span.len..);
+            if span.name == here {
+                return bytes.get(span.name_len..);
             }
         }
         None
+    }
+
+    /// The bytes after the value of the last member, if `bytes` begins after its name.
+    #[inline]
+    fn after_value<'a>(&self, bytes: &'a [u8]) -> Option<&'a [u8]> {
+        let span = self.spans.get(self.next.checked_sub(1)?)?;
+        let is_next = span.name.wrapping_add(span.name_len) == address(bytes);
+        if is_next { bytes.get(span.value_len..) } else { None }
     }
 }
 
@@ -669,7 +781,7 @@ pub(crate) fn has_either_pair(mut bytes: &[u8], one: [u8; 2], other: [u8; 2]) ->
 }
 
 /// Whether text contains one of two bytes.
-fn has_either(bytes: &[u8], one: u8, other: u8) -> bool {
+pub(crate) fn has_either(bytes: &[u8], one: u8, other: u8) -> bool {
     let is_it = |byte: &u8| (*byte == one) | (*byte == other);
     // The loop over a block has no exit, so that the compiler vectorizes it.
     let in_block = |block: &[u8; 32]| block.iter().fold(0, |found, byte| found | u8::from(is_it(byte))) != 0;
@@ -749,8 +861,19 @@ mod tests {
             ("2e3", Some(2000)),
             ("-2.5E+1", Some(-25)),
             ("9223372036854775807", Some(i64::MAX)),
+            ("-9223372036854775808", Some(i64::MIN)),
+            ("9007199254740993.0", Some(9_007_199_254_740_993)),
+            ("1200e-2", Some(12)),
+            ("0e99999999999999999999", Some(0)),
+            ("-0.0", Some(0)),
             ("1.5", None),
             ("1e-3", None),
+            ("1.", None),
+            (".5", None),
+            ("1201e-2", None),
+            ("1e-99999999999999999999", None),
+            ("2.00000000000000000000001", None),
+            ("-9223372036854775809", None),
             ("9223372036854775808", None),
             ("1e400", None),
             ("\"7\"", None),
@@ -762,6 +885,28 @@ mod tests {
         // A string without its quotes may be what the parser of floats takes.
         for text in ["inf", "NaN", "-infinity", ""] {
             assert_eq!(Json::trusted(text).as_integer(), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn escape_sequences_stand_for_their_characters() {
+        for text in [
+            r#""\"\\\/\b\f\n\r\t é""#,
+            r#""a\u0041\u00e9\u4E16b\u0000""#,
+            r#""\ud83d\ude00 \uD83D\uDE00\n""#,
+            r#""\ud83d""#,
+            r#""\ud83dx""#,
+            r#""\ud83d\n""#,
+            r#""\ud83d\u0041""#,
+            r#""\ude00""#,
+            r#""\ud83d\ud83d\ude00""#,
+        ] {
+            let expected = serde_json::from_str::<String>(text).ok();
+            assert_eq!(Json::trusted(text).as_string().map(Cow::into_owned), expected, "{text}");
+        }
+        // Text that is not JSON is processed.
+        for text in [r#""\""#, r#""\u12""#, r#""\uzzzz""#, r#""\ud83d\u""#, r#""\uaé""#] {
+            Json::trusted(text).as_string();
         }
     }
 

@@ -15,4 +15,4 @@ pub(crate) use encode::digits;
 pub use encode::{Object, error, notification, request, result, string};
 #[cfg(feature = "snapshot")]
 pub(crate) use json::form;
-pub(crate) use json::{Json, Scan, Spans, has_either_pair};
+pub(crate) use json::{Decimal, Json, Scan, Spans, has_either, has_either_pair};

@@ -27,20 +27,18 @@ values! {
     /// What the server's capabilities say. `Unknown`: the server did not send them.
     Declaration { Declared, Undeclared, Unknown }
 
-    /// The embedder's policy for capabilities that are not declared.
-    Policy { Strict, Lenient }
-
     /// What is known of the family's list. For a capability with several families: the first of these values that one
     /// of them has.
     Known { Listed, Partial, Failed, Absent, NotRequested }
 }
 
 decision_table! {
-    /// What may be sent to a server or accepted from it, by the capabilities that it declared.
-    "gate" decide(purpose: Use, declared: Declaration, policy: Policy, known: Known) -> Decision;
+    /// What may be sent to a server or accepted from it, by the capabilities that it declared. `lenient`: the embedder
+    /// tolerates that they are not declared.
+    "gate" decide(purpose: Use, declared: Declaration, lenient: bool, known: Known) -> Decision;
     (Discover)    (Declared|Unknown)   (_)       (_)                              => Allow;
-    (Discover)    (Undeclared)         (Strict)  (_)                              => Withhold;
-    (Discover)    (Undeclared)         (Lenient) (_)                              => Allow;
+    (Discover)    (Undeclared)         (false)   (_)                              => Withhold;
+    (Discover)    (Undeclared)         (true)    (_)                              => Allow;
     (Listed)      (Declared|Unknown)   (_)       (_)                              => Allow;
     (Listed)      (Undeclared)         (_)       (_)                              => AllowAs(QuirkKind::UndeclaredFamily);
     (Refresh)     (_)                  (_)       (Listed|Partial|Failed)          => Allow;
@@ -52,8 +50,8 @@ decision_table! {
     (Call)        (Undeclared)         (_)       (Listed|Partial)                 => Allow;
     (Call)        (Undeclared)         (_)       (Failed|Absent|NotRequested)     => Withhold;
     (ListChanged) (Declared|Unknown)   (_)       (_)                              => Allow;
-    (ListChanged) (Undeclared)         (Strict)  (_)                              => WithholdAs(QuirkKind::UndeclaredListChanged);
-    (ListChanged) (Undeclared)         (Lenient) (_)                              => Allow;
+    (ListChanged) (Undeclared)         (false)   (_)                              => WithholdAs(QuirkKind::UndeclaredListChanged);
+    (ListChanged) (Undeclared)         (true)    (_)                              => Allow;
     (Listen)      (Declared|Unknown)   (_)       (_)                              => Allow;
     (Listen)      (Undeclared)         (_)       (_)                              => Withhold;
     (SetLevel)    (Declared)           (_)       (_)                              => Allow;

@@ -2,11 +2,12 @@
 //! 2025-11-25, "Lifecycle").
 
 use super::QuirkKind;
-use super::Wire;
 use super::table::{decision_table, product, state_table, values};
 
 values! {
+    #[derive(Default)]
     Phase {
+        #[default]
         Idle,
         /// `server/discover` is in flight; `initialize` may follow.
         Discovering,
@@ -30,8 +31,10 @@ values! {
     }
 
     /// What is known while `initialize` is in flight.
+    #[derive(Default)]
     Basis {
         /// Only the legacy era is allowed, or possible.
+        #[default]
         None,
         /// It was sent first; `server/discover` may follow.
         First,
@@ -144,13 +147,9 @@ pub(crate) enum Effect {
     Fail(Failure),
 }
 
-product! { State { phase: Phase, basis: Basis } }
-
-impl State {
-    /// A handshake that did not start.
-    pub(crate) const IDLE: Self = Self { phase: Phase::Idle, basis: Basis::None };
-    /// The handshake starts on a new transport, after the one before closed on `server/discover`.
-    pub(crate) const REOPENING: Self = Self { phase: Phase::Reopening, basis: Basis::None };
+product! {
+    #[derive(Default)]
+    State { phase: Phase, basis: Basis }
 }
 
 state_table! {
@@ -215,26 +214,6 @@ state_table! {
 }
 
 values! {
-    /// The eras that the options allow.
-    Allowed { Both, BothLegacyFirst, Legacy, Modern }
-
-    /// The era that the server had before.
-    Known { Legacy, Modern, Unknown }
-
-    /// A response to `initialize`, by its version. `Later`: unknown, and a known one is older.
-    Version { Legacy, Modern, Later, Unknown }
-
-    /// The request that was refused with an HTTP status.
-    Request { Discover, Initialize }
-
-    Status {
-        Success,
-        /// 400, 404 or 405, as of a server that does not know the request or the version.
-        NotUnderstood,
-        ServerError,
-        Other,
-    }
-
     /// What a refusal of `initialize` is about.
     About {
         /// The server names a legacy version that was not tried.
@@ -246,44 +225,6 @@ values! {
         Params,
         Other,
     }
-}
-
-decision_table! {
-    /// How a handshake starts.
-    "handshake_start" start(allowed: Allowed, known: Known, wire: Wire) -> Input;
-    (Both)            (Legacy)         (_)    => StartLegacyFirst;
-    (Both)            (Modern|Unknown) (Pipe) => StartDiscover;
-    (Both)            (Modern|Unknown) (Http) => StartDiscoverHttp;
-    (BothLegacyFirst) (_)              (_)    => StartLegacyFirst;
-    (Legacy)          (_)              (_)    => StartLegacy;
-    (Modern)          (_)              (_)    => StartModern;
-}
-
-decision_table! {
-    /// What the version in a response to `initialize` means. `nearest`: the options allow the nearest older version.
-    "handshake_version" accept(version: Version, nearest: bool) -> Input;
-    (Legacy)  (_)     => Accepted;
-    (Modern)  (_)     => RefusedByModern;
-    (Later)   (true)  => AcceptedNearest;
-    (Later)   (false) => VersionUnknown;
-    (Unknown) (_)     => VersionUnknown;
-}
-
-/// What a refusal with an HTTP status means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
-    Handshake(Input),
-    Initialize(About),
-}
-
-decision_table! {
-    /// What a refusal of the handshake with an HTTP status means.
-    "handshake_status" refuse(request: Request, status: Status) -> Refusal;
-    (Discover)   (ServerError)                 => Handshake(Input::ServerFault);
-    (Discover)   (Success|NotUnderstood|Other) => Handshake(Input::NotModern);
-    (Initialize) (Success)                     => Handshake(Input::Malformed);
-    (Initialize) (NotUnderstood)               => Initialize(About::Version);
-    (Initialize) (ServerError|Other)           => Initialize(About::Other);
 }
 
 decision_table! {

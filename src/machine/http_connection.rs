@@ -10,7 +10,7 @@ pub(crate) mod phase {
             Idle,
             /// The connection and the handshake are in progress.
             Opening,
-            /// `notifications/initialized` was sent and not accepted yet. Only responses to server requests are sent.
+            /// `notifications/initialized` is not accepted yet. Beside it, only responses to server requests are sent.
             Accepting,
             /// Tool calls wait for the GET stream, on which the server may send requests during them.
             AwaitingStream,
@@ -25,9 +25,9 @@ pub(crate) mod phase {
         Input {
             /// The engine wants a connection.
             Connect,
-            /// The first message after a handshake of the modern era is sent.
+            /// The handshake is complete, in the modern era.
             Established,
-            /// `notifications/initialized` is sent.
+            /// The handshake is complete, in the legacy era: `notifications/initialized` is sent when it is polled.
             InitializedSent,
             /// The POST of `notifications/initialized` broke before its response, for the first time.
             InitializedBroke,
@@ -39,8 +39,6 @@ pub(crate) mod phase {
             AcceptedSse,
             /// The GET stream is open, is refused or failed, or the wait for it is over.
             StreamDecided,
-            /// The engine lost or closed the connection.
-            Lost,
             /// A lost connection is to be shut down. Another one may follow.
             Retire,
             /// The client closes, and responses to server requests are not delivered yet.
@@ -66,8 +64,6 @@ pub(crate) mod phase {
             StartStream,
             /// Stop the wait for the GET stream.
             StopWait,
-            /// Drop every exchange and every queued message. While the client closes, responses to server requests stay.
-            Clear,
             /// Drop the queued messages, and send the DELETE of the session.
             Delete,
             /// Drop everything, and report that the connection is closed.
@@ -76,12 +72,14 @@ pub(crate) mod phase {
     }
 
     state_table! {
-        /// What may be sent, and how the connection ends (specification 2025-11-25, "Streamable HTTP").
+        /// What may be sent, and how the connection ends (specification 2025-11-25, "Streamable HTTP"). After a loss, another
+        /// connection begins as `Idle`.
         "http" step: State, Input, Effect;
         (Idle)           (Connect)                => (Opening);
-        (Idle)           (Retire|CloseNothing)    => stay [ReportClosed];
+        // At the maximum of `Time` a grace period ends at once: the engine is a step ahead.
+        (Idle)           (Retire|CloseNothing|Overdue) => stay [ReportClosed];
         (Idle)           (CloseOwing)             => (Ending);
-        (Idle)           (CloseSession)           => (Deleting) [Delete];
+        (Idle)           (CloseSession|OverdueSession) => (Deleting) [Delete];
         (Opening)        (Established)            => (Live);
         (Opening)        (InitializedSent)        => (Accepting);
         // The notification may arrive twice. A server may refuse every request without it.
@@ -90,19 +88,17 @@ pub(crate) mod phase {
         (Accepting)      (Accepted)               => (AwaitingStream) [StartStream];
         (Accepting)      (AcceptedSse)            => (Live);
         (AwaitingStream) (StreamDecided)          => (Live) [StopWait];
-        (Opening|Accepting|AwaitingStream|Live) (Lost) => (Idle) [Clear];
         (Ending)         (CloseSession|OverdueSession) => (Deleting) [Delete];
         (Ending)         (CloseNothing|Overdue)   => (Idle) [ReportClosed];
         (Deleting)       (Deleted|OverdueSession|Overdue) => (Idle) [ReportClosed];
 
-        (Idle)           (Established|InitializedSent|InitializedBroke|InitializedBrokeAgain|Accepted|AcceptedSse|StreamDecided|Lost|OverdueSession|Overdue|Deleted) => ignore;
+        (Idle)           (Established|InitializedSent|InitializedBroke|InitializedBrokeAgain|Accepted|AcceptedSse|StreamDecided|Deleted) => ignore;
         (Opening)        (Connect|InitializedBroke|InitializedBrokeAgain|Accepted|AcceptedSse|StreamDecided|Retire|CloseOwing|CloseSession|CloseNothing|OverdueSession|Overdue|Deleted) => ignore;
-        // It is sent again after a redirect or a 429.
         (Accepting)      (InitializedSent|Connect|Established|StreamDecided|Retire|CloseOwing|CloseSession|CloseNothing|OverdueSession|Overdue|Deleted) => ignore;
         (AwaitingStream) (Connect|Established|InitializedSent|InitializedBroke|InitializedBrokeAgain|Accepted|AcceptedSse|Retire|CloseOwing|CloseSession|CloseNothing|OverdueSession|Overdue|Deleted) => ignore;
         (Live)           (Connect|Established|InitializedSent|InitializedBroke|InitializedBrokeAgain|Accepted|AcceptedSse|StreamDecided|Retire|CloseOwing|CloseSession|CloseNothing|OverdueSession|Overdue|Deleted) => ignore;
-        (Ending)         (CloseOwing|Connect|Established|InitializedSent|InitializedBroke|InitializedBrokeAgain|Accepted|AcceptedSse|StreamDecided|Lost|Retire|Deleted) => ignore;
-        (Deleting)       (Connect|Established|InitializedSent|InitializedBroke|InitializedBrokeAgain|Accepted|AcceptedSse|StreamDecided|Lost|Retire|CloseOwing|CloseSession|CloseNothing) => ignore;
+        (Ending)         (CloseOwing|Connect|Established|InitializedSent|InitializedBroke|InitializedBrokeAgain|Accepted|AcceptedSse|StreamDecided|Retire|Deleted) => ignore;
+        (Deleting)       (Connect|Established|InitializedSent|InitializedBroke|InitializedBrokeAgain|Accepted|AcceptedSse|StreamDecided|Retire|CloseOwing|CloseSession|CloseNothing) => ignore;
     }
 
     impl State {
@@ -130,8 +126,6 @@ pub(crate) mod sse {
             Fallback,
             /// As [`Streamable`](Self::Streamable), and on this connection there was no HTTP+SSE stream.
             Absent,
-            /// The server had HTTP+SSE on the last connection. There is none now.
-            Known,
             /// The GET of the HTTP+SSE stream is in flight, and the stream named no endpoint yet.
             Connecting,
             /// The HTTP+SSE stream named the endpoint for messages.
@@ -139,15 +133,15 @@ pub(crate) mod sse {
         }
 
         Input {
-            /// The engine wants a connection.
-            Connect,
+            /// The engine wants a connection, and the server had HTTP+SSE when it was last connected.
+            ConnectSse,
             /// `initialize` was refused by 400, 404 or 405 without a JSON-RPC error.
             RefusedAsSse,
             /// The stream names the endpoint for messages.
             Endpoint,
             /// The stream names an endpoint of another origin.
             EndpointElsewhere,
-            /// The stream brings a message.
+            /// The stream brings a message before it named the endpoint.
             Message,
             /// The GET was refused.
             Refused,
@@ -157,11 +151,12 @@ pub(crate) mod sse {
             Broke,
             /// The GET did not reach the server.
             Unreached,
-            /// The connection is gone.
-            Lost,
         }
 
         Effect {
+            /// The server has HTTP+SSE: the next connection begins with it.
+            Remember,
+            Forget,
             ReportOpened,
             /// Send the GET of the stream.
             Get,
@@ -171,8 +166,6 @@ pub(crate) mod sse {
             SendAgain,
             /// The refusal of `initialize` is its response.
             Refuse,
-            /// Hand the message to the engine.
-            Deliver,
             ReportViolation,
             ReportUnreached,
             ReportClosed,
@@ -184,39 +177,33 @@ pub(crate) mod sse {
         /// endpoint for messages to it (specification 2025-11-25, "Transports", Backwards Compatibility; 2024-11-05,
         /// "HTTP with SSE").
         "http_sse" step: State, Input, Effect;
-        (Streamable) (Connect)           => stay [ReportOpened];
+        (Streamable) (ConnectSse)        => (Connecting) [Get];
         (Streamable) (RefusedAsSse)      => (Fallback) [Get];
-        (Fallback)   (Endpoint)          => (Ready) [SendAgain];
+        (Fallback)   (Endpoint)          => (Ready) [Remember SendAgain];
         (Fallback)   (EndpointElsewhere) => (Streamable) [ReportViolation];
         (Fallback)   (Message)           => (Absent) [Drop Refuse];
         (Fallback)   (Refused|Ended)     => (Absent) [Refuse];
         (Fallback)   (Broke)             => (Streamable) [ReportClosed];
         (Fallback)   (Unreached)         => (Streamable) [ReportUnreached];
-        (Fallback|Absent) (Lost)         => (Streamable);
         (Absent)     (RefusedAsSse)      => stay [Refuse];
-        (Known)      (Connect)           => (Connecting) [Get];
         (Connecting) (Endpoint)          => (Ready) [ReportOpened];
-        (Connecting) (EndpointElsewhere) => (Known) [ReportViolation];
-        // The server has another transport on this connection.
-        (Connecting) (Message)           => (Streamable) [Drop ReportClosed];
-        (Connecting) (Refused)           => (Streamable) [ReportClosed];
-        (Connecting) (Ended|Broke)       => (Known) [ReportClosed];
-        (Connecting) (Unreached)         => (Known) [ReportUnreached];
-        (Connecting) (Lost)              => (Known);
+        (Connecting) (EndpointElsewhere) => (Streamable) [ReportViolation];
+        // The server has another transport now.
+        (Connecting) (Message)           => (Streamable) [Forget Drop ReportClosed];
+        (Connecting) (Refused)           => (Streamable) [Forget ReportClosed];
+        (Connecting) (Ended|Broke)       => (Streamable) [ReportClosed];
+        (Connecting) (Unreached)         => (Streamable) [ReportUnreached];
         (Ready)      (RefusedAsSse)      => stay [Refuse];
         // Messages go to the new endpoint from now on.
         (Ready)      (Endpoint)          => stay;
-        (Ready)      (EndpointElsewhere) => (Known) [ReportViolation];
-        (Ready)      (Message)           => stay [Deliver];
-        (Ready)      (Ended|Broke)       => (Known) [ReportClosed];
-        (Ready)      (Lost)              => (Known);
+        (Ready)      (EndpointElsewhere) => (Streamable) [ReportViolation];
+        (Ready)      (Ended|Broke)       => (Streamable) [ReportClosed];
 
-        (Streamable) (Endpoint|EndpointElsewhere|Message|Refused|Ended|Broke|Unreached|Lost)              => ignore;
-        (Fallback)   (Connect|RefusedAsSse)                                                               => ignore;
-        (Absent)     (Connect|Endpoint|EndpointElsewhere|Message|Refused|Ended|Broke|Unreached)           => ignore;
-        (Known)      (RefusedAsSse|Endpoint|EndpointElsewhere|Message|Refused|Ended|Broke|Unreached|Lost) => ignore;
-        (Connecting) (Connect|RefusedAsSse)                                                               => ignore;
-        (Ready)      (Connect|Refused|Unreached)                                                          => ignore;
+        (Streamable) (Endpoint|EndpointElsewhere|Message|Refused|Ended|Broke|Unreached)                  => ignore;
+        (Fallback)   (ConnectSse|RefusedAsSse)                                                   => ignore;
+        (Absent)     (ConnectSse|Endpoint|EndpointElsewhere|Message|Refused|Ended|Broke|Unreached) => ignore;
+        (Connecting) (ConnectSse|RefusedAsSse)                                                   => ignore;
+        (Ready)      (ConnectSse|Message|Refused|Unreached)                                              => ignore;
     }
 }
 
@@ -264,8 +251,6 @@ pub(crate) mod get_stream {
             Timer,
             /// There is a token.
             Authorized,
-            /// The session is over, and with it its exchanges and timers.
-            Stop,
         }
 
         Effect {
@@ -303,57 +288,12 @@ pub(crate) mod get_stream {
         (Waiting)            (Timer)        => (Asking) [Get];
         (WaitingAgain)       (Timer)        => (AskingAgain) [Get];
         (AwaitingToken)      (Authorized)   => (Asking) [Reset Get];
-        (Asking|Waiting|Open|WaitingAgain|AskingAgain|Refused|AwaitingToken) (Stop) => (Idle) [Reset];
 
-        (Idle)                 (Opened|NotOffered|Unauthorized|NotFound|OtherAnswer|NoStream|Broke|Timer|Authorized|Stop) => ignore;
+        (Idle)                 (Opened|NotOffered|Unauthorized|NotFound|OtherAnswer|NoStream|Broke|Timer|Authorized) => ignore;
         (Asking|AskingAgain)   (Start|Timer|Authorized) => ignore;
         (Waiting|WaitingAgain) (Start|Opened|NotOffered|Unauthorized|NotFound|OtherAnswer|NoStream|Broke|Authorized) => ignore;
         (Open)                 (Start|Opened|NotOffered|Unauthorized|NotFound|OtherAnswer|Timer|Authorized) => ignore;
         (Refused)              (Start|Opened|NotOffered|Unauthorized|NotFound|OtherAnswer|NoStream|Broke|Timer|Authorized) => ignore;
         (AwaitingToken)        (Start|Opened|NotOffered|Unauthorized|NotFound|OtherAnswer|NoStream|Broke|Timer) => ignore;
-    }
-}
-
-/// Whether a message is sent now.
-pub(crate) mod send {
-    use super::super::table::{decision_table, values};
-
-    values! {
-        /// A message: `notifications/initialized` is the one without which the handshake does not end.
-        Message { Request, Initialized, Notification, Response }
-
-        /// Whether the limits allow another exchange of a message without a response.
-        Room {
-            Free,
-            /// As many exchanges as [`Limits::in_flight`](crate::Limits::in_flight) carry such messages, or another message
-            /// waits already.
-            Taken,
-            /// As above, and as many messages wait as [`Limits::output`](crate::Limits::output) allows.
-            Full,
-        }
-
-        Decision {
-            Send,
-            /// It waits until `notifications/initialized` is accepted.
-            Hold,
-            /// It waits for room.
-            Queue,
-            /// It is dropped: there is no room for it to wait.
-            Drop,
-        }
-    }
-
-    decision_table! {
-        /// Whether a message is sent over HTTP now, or waits. `accepting`: whether `notifications/initialized` was sent and
-        /// not accepted yet.
-        "http_send" decide(message: Message, accepting: bool, room: Room) -> Decision;
-        (Initialized)  (_)     (_)          => Send;
-        (Request)      (false) (_)          => Send;
-        (Notification) (false) (Free)       => Send;
-        (Notification) (false) (Taken)      => Queue;
-        (Notification) (false) (Full)       => Drop;
-        (Request|Notification) (true) (_)   => Hold;
-        (Response)     (_)     (Free)       => Send;
-        (Response)     (_)     (Taken|Full) => Queue;
     }
 }

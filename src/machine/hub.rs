@@ -82,12 +82,12 @@ pub(crate) mod server {
             Called,
             /// A call needs its lists, and no request.
             Listed,
+            /// Its session did something, or something was reported to it.
+            Contacted,
             /// The embedder restores saved lists.
             Restored,
             /// There is room for it to start.
             Room,
-            /// The embedder polled one of its actions, or reported an input for it.
-            Polled,
             Ready,
             /// Its catalogue changed.
             Changed,
@@ -159,7 +159,7 @@ pub(crate) mod server {
         (Idle)         (_)     (Restored)              => stay;
         (Idle)         (_)     (Ended)                 => (Failed) (false) [Withdraw ReportFailed];
         (Idle)         (_)     (Removed|Close)         => (Closed) (_) [Forget];
-        (Idle)         (_)     (Room|Polled|Ready|Changed|IdleTimeout|Down|Parked|Unauthorized|Authorized) => ignore;
+        (Idle)         (_)     (Contacted|Room|Ready|Changed|IdleTimeout|Down|Parked|Unauthorized|Authorized) => ignore;
 
         (Queued)       (false) (Started|Called|Listed) => (_) (true) [Create];
         (Queued)       (false) (Room)                  => (Starting) (_) [Create Open];
@@ -171,9 +171,9 @@ pub(crate) mod server {
         (Queued)       (true)  (Removed)               => (Closing) (_) [StartNext Shut];
         (Queued)       (true)  (Close)                 => (Closing) (_) [Shut];
         (Queued)       (true)  (Started|Called|Listed) => ignore;
-        (Queued)       (_)     (Wanted|Polled|Ready|Changed|IdleTimeout|Down|Parked|Ended|Unauthorized|Authorized) => ignore;
+        (Queued)       (_)     (Contacted|Wanted|Ready|Changed|IdleTimeout|Down|Parked|Ended|Unauthorized|Authorized) => ignore;
 
-        (Starting)     (false) (Started|Called|Listed|Polled) => (_) (true);
+        (Starting)     (false) (Started|Called|Listed|Contacted) => (_) (true);
         (Starting)     (false) (Restored)              => (Idle) (_) [Discard];
         (Starting)     (false) (Removed)               => (Closed) (_) [Discard StartNext Forget];
         (Starting)     (false) (Close)                 => (Closed) (_) [Discard Forget];
@@ -185,7 +185,7 @@ pub(crate) mod server {
         (Starting)     (true)  (Restored)              => misuse;
         (Starting)     (true)  (Removed)               => (Closing) (_) [StartNext Shut];
         (Starting)     (true)  (Close)                 => (Closing) (_) [Shut];
-        (Starting)     (true)  (Wanted|Started|Called|Listed|Room|Polled|Changed|IdleTimeout|Unauthorized|Authorized) => ignore;
+        (Starting)     (true)  (Wanted|Started|Called|Listed|Contacted|Room|Changed|IdleTimeout|Unauthorized|Authorized) => ignore;
 
         (Ready)        (_)     (Listed)                => stay [AnswerLists];
         (Ready)        (_)     (Changed)               => stay [Offer];
@@ -194,10 +194,10 @@ pub(crate) mod server {
         (Ready)        (_)     (Down)                  => (Reconnecting) (_);
         (Ready)        (_)     (Parked)                => (Parked) (_) [RefuseCalls];
         (Ready)        (_)     (Ended)                 => (Failed) (false) [Withdraw ReportFailed];
-        (Ready)        (_)     (Wanted|Started|Called|Room|Polled|Ready|Unauthorized|Authorized) => ignore;
+        (Ready)        (_)     (Wanted|Started|Called|Contacted|Room|Ready|Unauthorized|Authorized) => ignore;
 
         (Suspended)    (_)     (Started|Called|Listed) => (Queued) (_);
-        (Suspended)    (_)     (Wanted|Room|Polled|Ready|Changed|IdleTimeout|Down|Parked|Ended|Unauthorized|Authorized) => ignore;
+        (Suspended)    (_)     (Contacted|Wanted|Room|Ready|Changed|IdleTimeout|Down|Parked|Ended|Unauthorized|Authorized) => ignore;
 
         (Reconnecting) (_)     (Wanted|Started)        => stay [Open];
         (Parked)       (_)     (Wanted|Started|Called) => stay [Open];
@@ -209,7 +209,7 @@ pub(crate) mod server {
         (Reconnecting|Parked) (_) (Parked)             => (Parked) (_) [RefuseCalls];
         (Reconnecting|Parked) (_) (Ended)              => (Failed) (false) [Withdraw ReportFailed];
         (Reconnecting) (_)     (Called|Down)           => ignore;
-        (Reconnecting|Parked) (_) (Room|Polled|IdleTimeout|Unauthorized|Authorized) => ignore;
+        (Reconnecting|Parked) (_) (Contacted|Room|IdleTimeout|Unauthorized|Authorized) => ignore;
 
         (Ready|Suspended|Reconnecting|Parked) (_) (Restored) => misuse;
         (Ready|Suspended|Reconnecting|Parked) (_) (Removed)  => (Closing) (_) [StartNext Shut];
@@ -222,11 +222,80 @@ pub(crate) mod server {
         (Failed|Unauthorized) (_) (Removed|Close)      => (Closed) (_) [Forget];
         (Failed)       (_)     (Authorized)            => ignore;
         (Unauthorized) (_)     (Unauthorized)          => ignore;
-        (Failed|Unauthorized) (_) (Wanted|Room|Polled|Ready|Changed|IdleTimeout|Down|Parked|Ended) => ignore;
+        (Failed|Unauthorized) (_) (Contacted|Wanted|Room|Ready|Changed|IdleTimeout|Down|Parked|Ended) => ignore;
 
         (Closing)      (_)     (Ended)                 => (Closed) (_) [Forget];
-        (Closing)      (_)     (Wanted|Started|Called|Listed|Restored|Room|Polled|Ready|Changed|IdleTimeout|Down|Parked) => ignore;
+        (Closing)      (_)     (Wanted|Started|Called|Listed|Contacted|Restored|Room|Ready|Changed|IdleTimeout|Down|Parked) => ignore;
         (Closing)      (_)     (Unauthorized|Authorized|Removed|Close) => ignore;
         (Closed)       (_)     (_)                     => ignore;
+    }
+}
+
+pub(crate) mod breaker {
+    //! Whether a hub sends calls to a server: after several failures in a row, calls are refused for some time.
+
+    use crate::machine::table::{state_table, values};
+
+    values! {
+        /// Whether calls are allowed.
+        #[derive(Default)]
+        State {
+            /// Calls are allowed.
+            #[default]
+            Closed,
+            /// Calls are refused until the cooldown ends.
+            Open,
+            /// The cooldown ended: one trial call is allowed.
+            HalfOpen,
+            /// A trial call is in flight; other calls are refused.
+            Trying,
+        }
+
+        Input {
+            /// A call is to be made.
+            Call,
+            /// The server answered a call, with a result or an error.
+            Answered,
+            /// A call failed, and fewer calls in a row failed than the limit.
+            Failed,
+            /// A call failed and reached the limit of failures in a row; or the client has no connection for a long time.
+            FailedAgain,
+            /// A call ended without a sign of whether the server works.
+            Undecided,
+            /// The cooldown is over.
+            Cooled,
+            /// The embedder, or a new connection, allows calls again.
+            Reset,
+        }
+
+        Effect {
+            /// Count the failure.
+            Count,
+            /// Forget the failures.
+            Clear,
+            StartCooldown,
+        }
+    }
+
+    state_table! {
+        /// Whether calls to a server of a hub are allowed.
+        "breaker" step: State, Input, Effect;
+        (Closed)               (Call)                         => stay;
+        (Closed)               (Answered|Reset)               => stay [Clear];
+        (Closed)               (Failed)                       => stay [Count];
+        (Closed)               (FailedAgain)                  => (Open) [StartCooldown];
+        (Closed)               (Undecided|Cooled)             => ignore;
+        (Open)                 (Call)                         => misuse;
+        // A call that was made before the cooldown is answered.
+        (Open)                 (Answered|Reset)               => (Closed) [Clear];
+        (Open)                 (Cooled)                       => (HalfOpen);
+        (Open)                 (Failed|FailedAgain|Undecided) => ignore;
+        (HalfOpen)             (Call)                         => (Trying);
+        (HalfOpen|Trying)      (Answered|Reset)               => (Closed) [Clear];
+        (HalfOpen|Trying)      (Failed|FailedAgain)           => (Open) [StartCooldown];
+        (HalfOpen)             (Undecided|Cooled)             => ignore;
+        (Trying)               (Call)                         => misuse;
+        (Trying)               (Undecided)                    => (HalfOpen);
+        (Trying)               (Cooled)                       => ignore;
     }
 }

@@ -1,11 +1,12 @@
 //! The keepalive: detects a server that does not respond, and does not mistake one without `ping` for it.
 
 use super::table::{decision_table, state_table, values};
-use crate::protocol::Era;
 
 values! {
+    #[derive(Default)]
     State {
         /// Nothing is sent on this connection.
+        #[default]
         Off,
         PingDue,
         Pinging,
@@ -74,9 +75,6 @@ values! {
         Dead,
     }
 
-    /// What the options want to be sent.
-    Preferred { Ping, Tools }
-
     /// What is known of responses to `ping`.
     #[derive(Default)]
     Pings {
@@ -86,31 +84,8 @@ values! {
         Silent,
     }
 
-    /// Which lists worked.
-    Lists { Tools, Others, None }
-
-    /// Whether the timeout came much later than it was due.
-    Clock { Steady, Jumped }
-
-    /// Whether a message came since the request was sent.
-    Heard { Something, Nothing }
-
     /// What was requested.
     Asked { PingThenList, Ping, Confirmation, Last }
-
-    /// Timeouts in a row, this one included: fewer than the threshold, or as many.
-    Misses { Few, Many }
-}
-
-decision_table! {
-    /// How the keepalive of a connection starts.
-    "keepalive_start" start(era: Era, pings: Pings, preferred: Preferred, lists: Lists) -> Input;
-    (Modern) (_)                (_)     (_)            => StartDiscover;
-    (Legacy) (Unknown|Answered) (Ping)  (_)            => StartPing;
-    (Legacy) (Unknown|Answered) (Tools) (Others|None)  => StartPing;
-    (Legacy) (Unknown|Answered) (Tools) (Tools)        => StartList;
-    (Legacy) (Silent)           (_)     (Tools|Others) => StartList;
-    (Legacy) (Silent)           (_)     (None)         => StartPassive;
 }
 
 state_table! {
@@ -158,17 +133,18 @@ state_table! {
 }
 
 decision_table! {
-    /// What a timeout of a keepalive request means.
-    "keepalive_timeout" judge(clock: Clock, heard: Heard, asked: Asked, misses: Misses, pings: Pings) -> Input;
-    (Jumped) (_)         (_)                      (_)    (_)               => Jumped;
-    (Steady) (Something) (PingThenList)           (_)    (_)               => PassedOverThenList;
-    (Steady) (Something) (Ping|Confirmation|Last) (_)    (_)               => PassedOverThenPassive;
-    (Steady) (Nothing)   (PingThenList)           (Few)  (_)               => Missed;
-    (Steady) (Nothing)   (PingThenList)           (Many) (_)               => SilentThenList;
-    (Steady) (Nothing)   (Ping)                   (Few)  (_)               => Missed;
-    (Steady) (Nothing)   (Ping)                   (Many) (Unknown)         => SilentAlways;
-    (Steady) (Nothing)   (Ping)                   (Many) (Answered|Silent) => Silent;
-    (Steady) (Nothing)   (Confirmation)           (_)    (_)               => Silent;
-    (Steady) (Nothing)   (Last)                   (Few)  (_)               => Missed;
-    (Steady) (Nothing)   (Last)                   (Many) (_)               => Silent;
+    /// What a timeout of a keepalive request means. `jumped`: it came much later than it was due, as after a jump of the
+    /// clock. `heard`: a message came since the request was sent. `many`: with this one, as many in a row as the threshold.
+    "keepalive_timeout" judge(jumped: bool, heard: bool, asked: Asked, many: bool, pings: Pings) -> Input;
+    (true)  (_)     (_)                      (_)     (_)               => Jumped;
+    (false) (true)  (PingThenList)           (_)     (_)               => PassedOverThenList;
+    (false) (true)  (Ping|Confirmation|Last) (_)     (_)               => PassedOverThenPassive;
+    (false) (false) (PingThenList)           (false) (_)               => Missed;
+    (false) (false) (PingThenList)           (true)  (_)               => SilentThenList;
+    (false) (false) (Ping)                   (false) (_)               => Missed;
+    (false) (false) (Ping)                   (true)  (Unknown)         => SilentAlways;
+    (false) (false) (Ping)                   (true)  (Answered|Silent) => Silent;
+    (false) (false) (Confirmation)           (_)     (_)               => Silent;
+    (false) (false) (Last)                   (false) (_)               => Missed;
+    (false) (false) (Last)                   (true)  (_)               => Silent;
 }

@@ -4,7 +4,9 @@ use super::Wire;
 use super::table::{decision_table, product, state_table, values};
 
 values! {
+    #[derive(Default)]
     Phase {
+        #[default]
         Idle,
         /// The transport is being opened.
         Opening,
@@ -30,7 +32,9 @@ values! {
     }
 
     /// What else is known of the phase.
+    #[derive(Default)]
     Note {
+        #[default]
         None,
         /// Opening or connecting: the embedder has not polled anything of the connection.
         Unseen,
@@ -123,8 +127,6 @@ values! {
     /// How a transport ended.
     End { OpenFailed, Closed, Violated, Moved }
 
-    Handshake { Open, Done }
-
     /// What the end of a transport means.
     Meaning {
         /// The connection is lost.
@@ -137,11 +139,9 @@ values! {
     }
 }
 
-product! { State { phase: Phase, note: Note } }
-
-impl State {
-    /// A client that was not opened.
-    pub(crate) const IDLE: Self = Self { phase: Phase::Idle, note: Note::None };
+product! {
+    #[derive(Default)]
+    State { phase: Phase, note: Note }
 }
 
 state_table! {
@@ -219,15 +219,15 @@ decision_table! {
 }
 
 decision_table! {
-    /// What the end of a transport means.
-    "transport_end" end(phase: Phase, note: Note, end: End, wire: Wire, handshake: Handshake) -> Meaning;
+    /// What the end of a transport means. `agreed`: the handshake is done.
+    "transport_end" end(phase: Phase, note: Note, end: End, wire: Wire, agreed: bool) -> Meaning;
     // The process that restored the session opens the transport.
     (Opening)          (Unseen) (Moved)                      (_)    (_)    => Nothing;
     (Opening)          (_)      (OpenFailed|Closed|Violated|Moved) (_) (_) => Loss;
     (Connecting|Ready) (_)      (Violated|Moved)             (_)    (_)    => Loss;
     (Connecting|Ready) (_)      (OpenFailed)                 (Http) (_)    => Loss;
     (Connecting|Ready) (_)      (OpenFailed)                 (Pipe) (_)    => Nothing;
-    (Connecting)       (_)      (Closed)                     (Pipe) (Open) => Handshake;
+    (Connecting)       (_)      (Closed)                     (Pipe) (false) => Handshake;
     (Connecting|Ready) (_)      (Closed)                     (_)    (_)    => Loss;
     (Draining|Retiring|Suspending|Resuming|Closing) (_) (OpenFailed|Closed|Moved) (_) (_) => Shutdown;
     (Draining|Retiring|Suspending|Resuming|Closing) (_) (Violated) (_) (_) => Nothing;
@@ -239,7 +239,9 @@ pub(crate) mod shutdown {
     use crate::machine::table::{state_table, values};
 
     values! {
+        #[derive(Default)]
         State {
+            #[default]
             Idle,
             /// The input of an open transport is closed.
             InputClosed,

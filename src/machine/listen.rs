@@ -3,7 +3,7 @@
 /// The stream on which a modern server announces changes (specification 2026-07-28, "Subscriptions"): requested,
 /// acknowledged, and requested again if it breaks or if other changes are subscribed to.
 pub(crate) mod stream {
-    use crate::machine::table::{decision_table, product, state_table, values};
+    use crate::machine::table::{product, state_table, values};
 
     values! {
         /// The stream that was requested last.
@@ -59,17 +59,10 @@ pub(crate) mod stream {
             Arm,
             Disarm,
         }
-
-        /// The stream that ended.
-        Stream { Requested, Open }
-
-        /// How a stream ended: by an error in response, or by a result, a cancellation or the end of its exchange.
-        End { Error, Other }
     }
 
     product! {
         /// `open`: the server acknowledged a stream, which continues.
-        #[derive(Default)]
         State { asked: Asked, open: bool }
     }
 
@@ -105,15 +98,6 @@ pub(crate) mod stream {
         (Waiting)    (_)     (Unwanted) => (No)      (_)     [Disarm];
         (Waiting)    (_)     (Wanted|Agreed|Ended|Failed|Refused|Absent|Silent) => ignore;
         (Refused)    (_)     (Wanted|Unwanted|Agreed|Ended|Failed|Refused|Absent|Silent|Timer) => ignore;
-    }
-
-    decision_table! {
-        /// The input when a stream ended. `capabilities`: the server sent its capabilities.
-        "listen_stream::ended" ended(stream: Stream, end: End, capabilities: bool) -> Input;
-        (Open)      (_)     (_)     => Ended;
-        (Requested) (Other) (_)     => Failed;
-        (Requested) (Error) (true)  => Refused;
-        (Requested) (Error) (false) => Absent;
     }
 }
 

@@ -273,12 +273,6 @@ pub(crate) mod error {
             Other,
         }
 
-        /// Whether a server has to have the list: that of tools, unless the embedder tolerates that it is absent.
-        List { Required, Optional }
-
-        /// The embedder's policy for a failed list: the connection fails, or only the family.
-        Policy { Fail, Degrade }
-
         /// What the client holds of the list.
         Held {
             /// The client was never ready, and has no items.
@@ -303,22 +297,22 @@ pub(crate) mod error {
     }
 
     decision_table! {
-        /// Whether a family is absent whose list failed.
-        "list_error::absence" absence(declared: Declaration, class: Class, list: List) -> Absence;
+        /// Whether a family is absent whose list failed. `required`: the server has to have the list.
+        "list_error::absence" absence(declared: Declaration, class: Class, required: bool) -> Absence;
         (Undeclared)       (_)                           (_)        => Absent;
-        (Declared)         (MethodNotFound)              (Optional) => AbsentAs(QuirkKind::MethodNotFound);
-        (Declared)         (SaysNotFound)                (Optional) => AbsentAs(QuirkKind::MethodNotFoundText);
-        (Unknown)          (MethodNotFound|SaysNotFound) (Optional) => Absent;
-        (Declared|Unknown) (MethodNotFound|SaysNotFound) (Required) => Failed;
+        (Declared)         (MethodNotFound)              (false)    => AbsentAs(QuirkKind::MethodNotFound);
+        (Declared)         (SaysNotFound)                (false)    => AbsentAs(QuirkKind::MethodNotFoundText);
+        (Unknown)          (MethodNotFound|SaysNotFound) (false)    => Absent;
+        (Declared|Unknown) (MethodNotFound|SaysNotFound) (true)     => Failed;
         (Declared|Unknown) (Other)                       (_)        => Failed;
     }
 
     decision_table! {
-        /// What a failed list affects.
-        "list_error::cost" cost(policy: Policy, held: Held) -> Input;
-        (Fail)    (FirstNothing|FirstPages) => ErrorFatal;
-        (Degrade) (FirstNothing)            => ErrorList;
-        (Degrade) (FirstPages)              => ErrorPartial;
+        /// What a failed list affects. `degrade`: only the family, by the embedder's policy.
+        "list_error::cost" cost(degrade: bool, held: Held) -> Input;
+        (false)   (FirstNothing|FirstPages) => ErrorFatal;
+        (true)    (FirstNothing)            => ErrorList;
+        (true)    (FirstPages)              => ErrorPartial;
         (_)       (LaterNothing)            => ErrorList;
         (_)       (LaterPages)              => ErrorPartial;
         (_)       (Former)                  => ErrorStale;

@@ -4,14 +4,10 @@
 //! Payloads are classified before, and ids, deadlines and cursors are updated after. [`table`] has the macros; the
 //! page `guide::tables` of the documentation shows every table.
 
-pub(crate) mod breaker;
 pub(crate) mod gate;
 pub(crate) mod handshake;
 #[cfg(feature = "http")]
 pub(crate) mod http_connection;
-#[cfg(feature = "http")]
-#[cfg_attr(not(feature = "oauth"), allow(dead_code, reason = "without OAuth the embedder authorizes the client"))]
-pub(crate) mod http_refusal;
 #[cfg(feature = "http")]
 pub(crate) mod http_response;
 pub(crate) mod hub;

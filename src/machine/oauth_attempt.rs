@@ -115,7 +115,7 @@ values! {
         /// Start the wait before the next request.
         Pause,
         /// The URL need not be shown any more.
-        Unbrowse,
+        EndBrowse,
         ReportIssued,
         ReportRefused,
         ReportFailed,
@@ -146,7 +146,7 @@ state_table! {
     (Planning|Token)          (Refused)      => (Idle) [ReportRefused];
     (Registering)             (Registered)   => (Planning) [Plan];
     (Queued)                  (Show)         => (User) [Browse];
-    (User)                    (Code)         => (Planning) [Unbrowse Plan];
+    (User)                    (Code)         => (Planning) [EndBrowse Plan];
     (Exchanging)              (Exchanged)    => (Planning) [Plan];
     (Exchanging|Token)        (Retry)        => (Pausing) [Pause];
     (Signing)                 (Signed)       => (Token) [RequestToken];
@@ -154,10 +154,10 @@ state_table! {
     (Token)                   (Renew)        => (Planning) [Plan];
     (Token)                   (Unregistered) => (Planning) [DropClient Plan];
     (Pausing)                 (Paused)       => (Planning) [Plan];
-    (User)                    (Fail)         => (Idle) [Unbrowse ReportFailed];
+    (User)                    (Fail)         => (Idle) [EndBrowse ReportFailed];
     (Resource|Server|Assumed|Waiting|Planning|Registering|Queued|Exchanging|Signing|Token)
         (Fail) => (Idle) [ReportFailed];
-    (User)                    (Stop)         => (Idle) [Unbrowse];
+    (User)                    (Stop)         => (Idle) [EndBrowse];
     (Resource|Server|Assumed|Waiting|Registering|Queued|Exchanging|Signing|Token|Pausing) (Stop) => (Idle);
     (Resource|Server|Assumed|Waiting|Planning|Registering|Queued|User|Exchanging|Signing|Token|Pausing)
         (Begin|BeginKnown) => ignore;
@@ -231,13 +231,7 @@ decision_table! {
 }
 
 values! {
-    /// The registrations that the embedder configured: none, one for this authorization server, only others.
-    Configured { Nothing, Fits, Elsewhere }
-
-    /// The way of registration that the authorization server offers, and the embedder too.
-    Offer { Nothing, Document, Dynamic }
-
-    /// The client that is used.
+    /// The client that is used (specification 2026-07-28, "Client Registration").
     Client {
         /// The one that the embedder configured.
         Configured,
@@ -252,19 +246,6 @@ values! {
         /// None: there is no way to register one.
         Nothing,
     }
-}
-
-#[rustfmt::skip]
-decision_table! {
-    /// Which client is used (specification 2026-07-28, "Client Registration"). `held`: the credentials were issued to one
-    /// that is registered at this authorization server, and whose secret has not expired.
-    "oauth_client" client(configured: Configured, held: bool, offer: Offer) -> Client;
-    (Fits)      (_)     (_)        => Configured;
-    (Elsewhere) (_)     (_)        => Elsewhere;
-    (Nothing)   (true)  (_)        => Held;
-    (Nothing)   (false) (Nothing)  => Nothing;
-    (Nothing)   (false) (Document) => Document;
-    (Nothing)   (false) (Dynamic)  => Dynamic;
 }
 
 values! {
@@ -301,24 +282,6 @@ decision_table! {
     (User|Direct) (Configured|Held|Document) (_) (Held)             (true)  (_)     => Sign;
     (Direct)  (Configured|Held|Document) (_)     (Missing|Withheld) (_)     (_)     => Exchange;
     (Direct)  (Dynamic|Elsewhere|Nothing) (_)    (_)                (_)     (_)     => Fail;
-}
-
-values! {
-    /// `iss` in the response to the authorization request.
-    Iss { Missing, Same, Other }
-}
-
-#[rustfmt::skip]
-decision_table! {
-    /// What the response to the authorization request means (RFC 9207, section 2.4). With a wrong `iss`, its error is not
-    /// shown. `advertised`: the metadata has `authorization_response_iss_parameter_supported`.
-    "oauth_redirect" redirect(advertised: bool, iss: Iss, has_code: bool) -> Input;
-    (_)     (Other)   (_)     => Fail;
-    (true)  (Missing) (_)     => Fail;
-    (false) (Missing) (true)  => Code;
-    (false) (Missing) (false) => Fail;
-    (_)     (Same)    (true)  => Code;
-    (_)     (Same)    (false) => Fail;
 }
 
 values! {

@@ -8,8 +8,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt::{Debug, Write};
 
+pub(crate) use super::table::Values;
 use super::{Row, Verdict};
-use crate::protocol::Era;
 
 /// Maximum number of states in one matrix.
 const COLUMNS: usize = 4;
@@ -17,32 +17,8 @@ const COLUMNS: usize = 4;
 /// The cell of an input that a state ignores.
 const IGNORED: &str = "–";
 
-/// All values of a type that a table has as a state, an input or a column. The first state is where a machine starts.
-pub(crate) trait Values: Copy + Debug {
-    /// Whether values are combinations, of which some cannot be reached.
-    const IS_PRODUCT: bool = false;
-
-    fn all() -> Vec<Self>;
-}
-
-impl Values for bool {
-    fn all() -> Vec<Self> {
-        vec![false, true]
-    }
-}
-
-impl Values for Era {
-    fn all() -> Vec<Self> {
-        vec![Self::Legacy, Self::Modern]
-    }
-}
-
 pub(crate) fn printed<T: Debug>(values: &[T]) -> Vec<String> {
     values.iter().map(|value| alloc::format!("{value:?}")).collect()
-}
-
-pub(crate) fn value_at<T: Values>(index: Option<&usize>) -> T {
-    T::all()[*index.unwrap()]
 }
 
 /// What the guide shows of a table, and which rows tests have to take.

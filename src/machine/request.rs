@@ -2,7 +2,7 @@
 //! an id names, whether a request may run twice, and how it is cancelled.
 
 use super::table::{decision_table, state_table, values};
-use super::{QuirkKind, Wire, task};
+use super::{QuirkKind, Wire};
 use crate::protocol::Era;
 
 values! {
@@ -207,31 +207,6 @@ decision_table! {
 }
 
 values! {
-    Broken { Exchange, Connection }
-
-    /// Whether a request is the call itself, or one about its task.
-    About { Call, Task }
-}
-
-/// What the loss of a request means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lost {
-    Request(Input),
-    Task(task::Input),
-}
-
-decision_table! {
-    /// What the loss of a request means. `twice`: it may run twice.
-    "replay_lost" lose(broken: Broken, sent: bool, about: About, twice: bool) -> Lost;
-    (Exchange)   (false) (_)    (_)     => Request(Input::NotRun);
-    (Connection) (false) (_)    (_)     => Request(Input::Lost);
-    (Exchange)   (true)  (Task) (_)     => Task(task::Input::Broken);
-    (Connection) (true)  (Task) (_)     => Request(Input::LostTask);
-    (_)          (true)  (Call) (true)  => Request(Input::LostReplayable);
-    (_)          (true)  (Call) (false) => Request(Input::Lost);
-}
-
-values! {
     /// What the id of a response names.
     Id {
         /// A request that waits for its response.
@@ -249,8 +224,6 @@ values! {
         /// No request of this connection.
         Foreign,
     }
-
-    Body { Result, Error }
 }
 
 /// The request that a response belongs to.
@@ -269,17 +242,17 @@ pub(crate) enum Match {
 
 decision_table! {
     /// The request that a response belongs to, by the response's id.
-    "response" match_response(id: Id, body: Body) -> Match;
+    "response" match_response(id: Id, is_error: bool) -> Match;
     (Waiting)           (_)      => Named;
     (WaitingLoose)      (_)      => NamedAs(QuirkKind::IdType);
     (Abandoned)         (_)      => Late;
     (Ended)             (_)      => NoneAs(QuirkKind::UnknownId);
-    (ForeignInExchange) (Error)  => Exchange;
-    (ForeignInExchange) (Result) => NoneAs(QuirkKind::UnknownId);
-    (ForeignOneWaits)   (Error)  => OnlyAs(QuirkKind::IdNull);
-    (ForeignOneWaits)   (Result) => NoneAs(QuirkKind::UnknownId);
-    (Foreign)           (Error)  => NoneAs(QuirkKind::IdNull);
-    (Foreign)           (Result) => NoneAs(QuirkKind::UnknownId);
+    (ForeignInExchange) (true)   => Exchange;
+    (ForeignInExchange) (false)  => NoneAs(QuirkKind::UnknownId);
+    (ForeignOneWaits)   (true)   => OnlyAs(QuirkKind::IdNull);
+    (ForeignOneWaits)   (false)  => NoneAs(QuirkKind::UnknownId);
+    (Foreign)           (true)   => NoneAs(QuirkKind::IdNull);
+    (Foreign)           (false)  => NoneAs(QuirkKind::UnknownId);
 }
 
 values! {

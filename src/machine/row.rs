@@ -44,13 +44,13 @@ pub enum Wire {
     Http,
 }
 
-#[cfg(test)]
+#[cfg(any(test, feature = "rows"))]
 impl Wire {
     pub(crate) const ALL: &'static [Self] = &[Self::Pipe, Self::Http];
 }
 
-#[cfg(test)]
-impl super::page::Values for Wire {
+#[cfg(any(test, feature = "rows"))]
+impl super::table::Values for Wire {
     fn all() -> alloc::vec::Vec<Self> {
         Self::ALL.to_vec()
     }

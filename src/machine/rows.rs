@@ -1,37 +1,93 @@
-//! Which rows of the tables a run takes, for `.ci/rows`.
+//! Which rows of the tables a run takes, for `.ci/rows`, and what a run does with another row, for `.ci/flips`.
 
 use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::String;
+use alloc::vec::Vec;
 use core::fmt::Debug;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::{Mutex, OnceLock};
 
-/// The rows that were taken so far, and the file to which each is written once.
+use super::table::Values;
+use super::{Row, Verdict};
+
+/// The rows that were taken so far, and the file to which each is written once for each test.
 struct Taken {
     seen: Mutex<BTreeSet<String>>,
     file: File,
 }
 
-/// Records a row in the folder that `MCP_ROWS` names, in one file per process. Without `MCP_ROWS`, it does nothing.
-pub(super) fn taken(table: &str, row: &[&dyn Debug]) {
+/// Records the row of a state table. Another row, if `MCP_FLIP` names this one: none instead of one that changes something,
+/// and what the input causes in another state instead of one that changes nothing.
+pub(super) fn step<S: Values + PartialEq, I: Values, E: PartialEq>(
+    table: &str,
+    row: fn(S, I) -> Row<S, E>,
+    state: S,
+    input: I,
+) -> Option<Row<S, E>> {
+    let acts = |row: &Row<S, E>| match row.verdict {
+        Verdict::Advance => row.next != state || !row.effects.is_empty(),
+        Verdict::Quirk(_) => true,
+        Verdict::Ignore | Verdict::Reject => false,
+    };
+    flipped(table, &[&state, &input], || {
+        if acts(&row(state, input)) {
+            return Some(Row::ignore(state));
+        }
+        S::all().into_iter().map(|state| row(state, input)).find(acts)
+    })
+}
+
+/// Records the row of a decision table. Another decision, if `MCP_FLIP` names this row.
+pub(super) fn decide<D: Debug>(
+    table: &str,
+    columns: &[&dyn Debug],
+    decided: &D,
+    sizes: &[usize],
+    at: fn(&[usize]) -> Option<D>,
+) -> Option<D> {
+    flipped(table, columns, || {
+        let decided = format!("{decided:?}");
+        let index = |number: usize| -> Vec<usize> {
+            let mut number = number;
+            let mut digit = |size: &usize| {
+                let digit = number.checked_rem(*size).unwrap_or_default();
+                number = number.checked_div(*size).unwrap_or_default();
+                digit
+            };
+            sizes.iter().map(&mut digit).collect()
+        };
+        let mut all = (0..sizes.iter().product()).filter_map(|number| at(&index(number)));
+        all.find(|other| format!("{other:?}") != decided)
+    })
+}
+
+/// Records a row in the folder that `MCP_ROWS` names, in one file per process: the test, the table, and the inputs; `-` stands
+/// for the test if there is no other row. Without `MCP_ROWS`, it records nothing. Returns the other row if `MCP_FLIP` names
+/// this one.
+fn flipped<T>(table: &str, inputs: &[&dyn Debug], other: impl Fn() -> Option<T>) -> Option<T> {
     static TAKEN: OnceLock<Option<Taken>> = OnceLock::new();
-    let open = || {
+    static FLIP: OnceLock<Option<String>> = OnceLock::new();
+    let taken = TAKEN.get_or_init(|| {
         let path = PathBuf::from(std::env::var_os("MCP_ROWS")?).join(format!("{}.taken", std::process::id()));
         let file = OpenOptions::new().create(true).append(true).open(path).ok()?;
         Some(Taken { seen: Mutex::default(), file })
-    };
-    let Some(taken) = TAKEN.get_or_init(open) else { return };
-    let line = line(table, row);
-    let Ok(mut seen) = taken.seen.lock() else { return };
-    if seen.insert(line.clone()) {
-        let _ = writeln!(&taken.file, "{line}");
+    });
+    let flip = FLIP.get_or_init(|| std::env::var("MCP_FLIP").ok());
+    if taken.is_none() && flip.is_none() {
+        return None;
     }
-}
-
-/// A row as it is written: the table, and its inputs.
-fn line(table: &str, row: &[&dyn Debug]) -> String {
-    row.iter().fold(String::from(table), |line, part| format!("{line}\t{part:?}"))
+    let row = inputs.iter().fold(String::from(table), |row, input| format!("{row}\t{input:?}"));
+    if let Some(taken) = taken
+        && let Ok(mut seen) = taken.seen.lock()
+    {
+        let line = format!("{}\t{row}", std::thread::current().name().unwrap_or_default());
+        if !seen.contains(&line) {
+            let _ = if other().is_some() { writeln!(&taken.file, "{line}") } else { writeln!(&taken.file, "-\t{row}") };
+            seen.insert(line);
+        }
+    }
+    if flip.as_deref() == Some(&*row) { other() } else { None }
 }

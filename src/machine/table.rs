@@ -86,6 +86,34 @@ impl<S, E: 'static> Row<S, E> {
     }
 }
 
+/// All values of a type that a table has as a state, an input or a column. The first state is where a machine starts.
+#[cfg(any(test, feature = "rows"))]
+pub(crate) trait Values: Copy + core::fmt::Debug {
+    /// Whether values are combinations, of which some cannot be reached.
+    #[cfg(test)]
+    const IS_PRODUCT: bool = false;
+
+    fn all() -> alloc::vec::Vec<Self>;
+
+    fn at(index: usize) -> Option<Self> {
+        Self::all().get(index).copied()
+    }
+}
+
+#[cfg(any(test, feature = "rows"))]
+impl Values for bool {
+    fn all() -> alloc::vec::Vec<Self> {
+        alloc::vec![false, true]
+    }
+}
+
+#[cfg(any(test, feature = "rows"))]
+impl Values for crate::protocol::Era {
+    fn all() -> alloc::vec::Vec<Self> {
+        alloc::vec![Self::Legacy, Self::Modern]
+    }
+}
+
 /// Enums without data: the values of a state, an input, an effect or a column.
 macro_rules! values {
     ($($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $value:ident),* $(,)? })*) => {$(
@@ -99,13 +127,13 @@ macro_rules! values {
         )]
         pub(crate) enum $name { $($(#[$doc])* $value),* }
 
-        #[cfg(test)]
+        #[cfg(any(test, feature = "rows"))]
         impl $name {
             pub(crate) const ALL: &'static [Self] = &[$(Self::$value),*];
         }
 
-        #[cfg(test)]
-        impl $crate::machine::page::Values for $name {
+        #[cfg(any(test, feature = "rows"))]
+        impl $crate::machine::table::Values for $name {
             fn all() -> alloc::vec::Vec<Self> {
                 Self::ALL.to_vec()
             }
@@ -133,8 +161,9 @@ macro_rules! product {
             }
         }
 
-        #[cfg(test)]
-        impl $crate::machine::page::Values for $name {
+        #[cfg(any(test, feature = "rows"))]
+        impl $crate::machine::table::Values for $name {
+            #[cfg(test)]
             const IS_PRODUCT: bool = true;
 
             fn all() -> alloc::vec::Vec<Self> {
@@ -147,14 +176,14 @@ macro_rules! product {
 }
 
 /// Pushes a value of each combination of the parts.
-#[cfg(test)]
+#[cfg(any(test, feature = "rows"))]
 macro_rules! each_combination {
     ($all:ident, $name:ident; $($part:ident: $Part:ident),+) => {
         $crate::machine::table::each_combination!(@ $all, $name, [$($part)+]; $($part: $Part),+)
     };
     (@ $all:ident, $name:ident, [$($part:ident)+];) => { $all.push($name { $($part),+ }) };
     (@ $all:ident, $name:ident, $parts:tt; $first:ident: $First:ident $(, $part:ident: $Part:ident)*) => {
-        for $first in <$First as $crate::machine::page::Values>::all() {
+        for $first in <$First as $crate::machine::table::Values>::all() {
             $crate::machine::table::each_combination!(@ $all, $name, $parts; $($part: $Part),*);
         }
     };
@@ -263,7 +292,9 @@ macro_rules! state_table {
         #[inline]
         pub(crate) fn $step(state: $S, input: $I) -> $crate::machine::Row<$S, $E> {
             #[cfg(feature = "rows")]
-            $crate::machine::rows::taken($name, &[&state, &input]);
+            if let Some(row) = $crate::machine::rows::step($name, $step::row, state, input) {
+                return row;
+            }
             $step::row(state, input)
         }
     };
@@ -314,18 +345,29 @@ macro_rules! decision_table {
                 }
             }
 
+            /// The decision for a value of each column, by index.
+            #[cfg(any(test, feature = "rows"))]
+            pub(crate) fn at(index: &[usize]) -> Option<$Out> {
+                let mut index = index.iter();
+                $(let $column = <$Column as $crate::machine::table::Values>::at(*index.next()?)?;)+
+                Some(row($($column),+))
+            }
+
+            /// The number of values of each column.
+            #[cfg(feature = "rows")]
+            pub(crate) fn sizes() -> alloc::vec::Vec<usize> {
+                alloc::vec![$(<$Column as $crate::machine::table::Values>::all().len()),+]
+            }
+
             #[cfg(test)]
             pub(crate) fn table() -> $crate::machine::page::DecisionTable {
-                use $crate::machine::page::{DecisionTable, Values, printed, value_at};
+                use $crate::machine::page::{DecisionTable, printed};
+                use $crate::machine::table::Values;
                 DecisionTable {
                     name: $name,
                     text: concat!($($doc, "\n"),*),
                     columns: alloc::vec![$((stringify!($column), printed(&<$Column as Values>::all()))),+],
-                    decide: |at| {
-                        let mut at = at.iter();
-                        $(let $column = value_at::<$Column>(at.next());)+
-                        alloc::format!("{:?}", row($($column),+))
-                    },
+                    decide: |index| at(index).map_or_else(alloc::string::String::new, |it| alloc::format!("{it:?}")),
                 }
             }
         }
@@ -333,9 +375,12 @@ macro_rules! decision_table {
         /// The decision, recorded with the feature `rows`.
         #[inline]
         pub(crate) fn $decide($($column: $Column),+) -> $Out {
+            let decided = $decide::row($($column),+);
             #[cfg(feature = "rows")]
-            $crate::machine::rows::taken($name, &[$(&$column),+]);
-            $decide::row($($column),+)
+            if let Some(other) = $crate::machine::rows::decide($name, &[$(&$column),+], &decided, &$decide::sizes(), $decide::at) {
+                return other;
+            }
+            decided
         }
     };
 }
@@ -347,7 +392,7 @@ macro_rules! decided {
     ($Out:ident; $value:ident $(($($data:tt)*))?) => { $Out::$value $(($($data)*))? };
 }
 
-#[cfg(test)]
+#[cfg(any(test, feature = "rows"))]
 pub(crate) use each_combination;
 pub(crate) use {
     cell, decided, decision_pattern, decision_table, next_state, outcome, product, state_pattern, state_table, value,

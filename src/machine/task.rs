@@ -1,8 +1,7 @@
 //! A call that the server runs as a task (specification of the extension `io.modelcontextprotocol/tasks`; 2025-11-25,
 //! "Tasks").
 
-use super::table::{decision_table, state_table, values};
-use crate::protocol::Era;
+use super::table::{state_table, values};
 
 values! {
     State {
@@ -76,22 +75,6 @@ values! {
         /// End the call, because a task that had ended has not.
         EndReopened,
     }
-
-    /// The status that the server reports.
-    Status { Working, InputRequired, Completed, Failed, Cancelled }
-
-    /// What is beside a reported status.
-    Report {
-        /// Nothing: the server works on the task.
-        Working,
-        /// Nothing: its result has to be requested.
-        ResultWaits,
-        /// The inputs that it requires.
-        Inputs,
-        Result,
-        Error,
-        Cancelled,
-    }
 }
 
 state_table! {
@@ -140,24 +123,4 @@ state_table! {
     (Fetching) (Updated|Invalid)              => ignore;
     (Over)     (Working|InputWanted|InputKnown|InputPending|ResultWaits|Outcome|EndedWithoutOutcome|Due) => ignore;
     (Over)     (InputGiven|Updated|Fetched|Refused|Invalid|Broken|Abandoned) => ignore;
-}
-
-decision_table! {
-    /// The input when the server creates a task with a status. In 2025-11-25, a request has the outcome.
-    "task::created" created(era: Era, status: Status) -> Input;
-    (_)      (Working)                                  => Working;
-    (Legacy) (InputRequired|Completed|Failed|Cancelled) => ResultWaits;
-    (Modern) (InputRequired)                            => InputPending;
-    (Modern) (Completed|Failed|Cancelled)               => EndedWithoutOutcome;
-}
-
-decision_table! {
-    /// What is beside a status that the server reports of a task that it created earlier.
-    "task::reported" reported(era: Era, status: Status) -> Report;
-    (_)      (Working)                                  => Working;
-    (Legacy) (InputRequired|Completed|Failed|Cancelled) => ResultWaits;
-    (Modern) (InputRequired)                            => Inputs;
-    (Modern) (Completed)                                => Result;
-    (Modern) (Failed)                                   => Error;
-    (Modern) (Cancelled)                                => Cancelled;
 }

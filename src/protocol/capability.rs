@@ -83,27 +83,44 @@ impl Capability {
     }
 }
 
-/// The server's declared capabilities: raw JSON with typed accessors.
-#[derive(Clone, Debug)]
-pub struct ServerCapabilities {
-    raw: Box<RawValue>,
-    /// One bit per declared capability, because each request checks one.
-    declared: u16,
+/// The capabilities that a server declares: a bit for each, because every request checks one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Declared {
+    has: u16,
+    list_changed: u16,
+    subscribe: bool,
 }
 
-impl ServerCapabilities {
+impl Declared {
+    pub(crate) const fn has(self, capability: Capability) -> bool {
+        self.has & capability.bit() != 0
+    }
+
+    /// Whether the server announces changes to the capability's lists.
+    pub(crate) const fn list_changed(self, capability: Capability) -> bool {
+        self.list_changed & capability.bit() != 0
+    }
+
+    /// Whether the server supports subscriptions to single resources.
+    pub(crate) const fn subscribe(self) -> bool {
+        self.subscribe
+    }
+
     /// Reads the capabilities of a result; `None` if they are not an object.
     pub(crate) fn read(json: Json<'_>) -> Option<Self> {
-        let mut declared = 0;
-        let mut set = |capability: Capability, is_declared: bool| {
-            let bit = capability.bit();
-            declared = if is_declared { declared | bit } else { declared & !bit };
+        let mut declared = Self { has: 0, list_changed: 0, subscribe: false };
+        let set = |bits: u16, capability: Capability, is_set: bool| {
+            if is_set { bits | capability.bit() } else { bits & !capability.bit() }
         };
         json.members(|name, value| {
+            let option = |name| value.member(name).is_some_and(|value| value.text() == "true");
             if let Some(capability) = Capability::MEMBERS.into_iter().find(|capability| capability.as_str() == name) {
-                set(capability, declares(value));
+                declared.has = set(declared.has, capability, declares(value));
+                declared.list_changed = set(declared.list_changed, capability, option("listChanged"));
             }
+            let mut set = |capability, is_declared| declared.has = set(declared.has, capability, is_declared);
             match name {
+                "resources" => declared.subscribe = option("subscribe"),
                 "tasks" => {
                     let has = |name| value.member(name).is_some_and(declares);
                     set(Capability::TaskList, has("list"));
@@ -124,28 +141,42 @@ impl ServerCapabilities {
                 _ => {}
             }
         });
-        json.is_object().then(|| Self { raw: json.to_raw(), declared })
+        json.is_object().then_some(declared)
+    }
+}
+
+/// The server's declared capabilities: a view of its JSON.
+#[derive(Clone, Copy, Debug)]
+pub struct ServerCapabilities<'a> {
+    json: Json<'a>,
+    declared: Declared,
+}
+
+impl<'a> ServerCapabilities<'a> {
+    /// These capabilities, which declare those.
+    pub(crate) const fn new(json: Json<'a>, declared: Declared) -> Self {
+        Self { json, declared }
     }
 
     /// The capabilities as the server wrote them.
-    pub fn raw(&self) -> &RawValue {
-        &self.raw
+    pub fn raw(&self) -> &'a RawValue {
+        self.json.raw()
     }
 
     /// Whether the server declares the capability. `null` and `false` do not declare it; any other value does, without
     /// options if it is not an object.
     pub fn has(&self, capability: Capability) -> bool {
-        self.declared & capability.bit() != 0
+        self.declared.has(capability)
     }
 
     /// Whether the server announces changes to the capability's lists (`listChanged`).
     pub fn list_changed(&self, capability: Capability) -> bool {
-        self.option(capability, "listChanged")
+        self.declared.list_changed(capability)
     }
 
     /// Whether the server supports subscriptions to single resources (`resources.subscribe`).
     pub fn subscribe(&self) -> bool {
-        self.option(Capability::Resources, "subscribe")
+        self.declared.subscribe()
     }
 
     /// Whether calls of tools can run as tasks (`tasks.requests.tools.call`, 2025-11-25).
@@ -154,40 +185,29 @@ impl ServerCapabilities {
     }
 
     /// The settings of an extension that the server declares; `None` if it does not.
-    pub fn extension(&self, id: &ExtensionId) -> Option<&RawValue> {
-        let settings = self.json().member("extensions").and_then(|extensions| extensions.member(id.as_str()));
+    pub fn extension(&self, id: &ExtensionId) -> Option<&'a RawValue> {
+        let settings = self.json.member("extensions").and_then(|extensions| extensions.member(id.as_str()));
         settings.filter(|settings| declares(*settings)).map(Json::raw)
     }
 
     /// The settings of an experimental capability that the server declares; `None` if it does not.
-    pub fn experimental(&self, name: &str) -> Option<&RawValue> {
-        let settings = self.json().member("experimental").and_then(|experimental| experimental.member(name));
+    pub fn experimental(&self, name: &str) -> Option<&'a RawValue> {
+        let settings = self.json.member("experimental").and_then(|experimental| experimental.member(name));
         settings.filter(|settings| declares(*settings)).map(Json::raw)
     }
 
     fn has_path(&self, path: &[&str]) -> bool {
         let mut names = path.iter();
-        names.try_fold(self.json(), |value, name| value.member(name)).is_some_and(declares)
+        names.try_fold(self.json, |value, name| value.member(name)).is_some_and(declares)
     }
 
     /// Calls `each` with the name and value of every capability that is not an object.
     pub(crate) fn odd_shapes(&self, mut each: impl FnMut(&str, &str)) {
-        self.json().members(|name, value| {
+        self.json.members(|name, value| {
             if !value.is_object() {
                 each(name, value.text());
             }
         });
-    }
-
-    fn option(&self, capability: Capability, name: &str) -> bool {
-        self.json()
-            .member(capability.as_str())
-            .and_then(|value| value.member(name))
-            .is_some_and(|value| value.text() == "true")
-    }
-
-    fn json(&self) -> Json<'_> {
-        Json::from(&*self.raw)
     }
 }
 

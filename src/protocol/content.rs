@@ -13,6 +13,7 @@ use alloc::vec::Vec;
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
+pub use super::form::FormError;
 use crate::jsonrpc::{Json, Object};
 
 /// A member that is a string.
@@ -568,6 +569,9 @@ pub struct Elicitation<'a> {
     pub kind: ElicitationKind<'a>,
     /// The form has more than [`MAX_VALUES`] fields and choices; those beyond are in `raw` only.
     pub is_cut_off: bool,
+    /// Whether the client adds the defaults of fields that an answer leaves out. Set it as
+    /// [`Options::form_defaults`](crate::Options::form_defaults) is, which is on by default.
+    pub form_defaults: bool,
     /// The parameters, byte for byte.
     pub raw: &'a RawValue,
 }
@@ -633,7 +637,8 @@ impl<'a> Elicitation<'a> {
             Some("url") => string(json, "url").map_or(ElicitationKind::Other, ElicitationKind::Url),
             Some(_) => ElicitationKind::Other,
         };
-        Self { message: string(json, "message").unwrap_or_default(), kind, is_cut_off: room.is_over, raw }
+        let message = string(json, "message").unwrap_or_default();
+        Self { message, kind, is_cut_off: room.is_over, form_defaults: true, raw }
     }
 
     /// The answer of a user who filled the form in.

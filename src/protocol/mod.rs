@@ -3,11 +3,14 @@
 mod capability;
 mod client;
 pub mod content;
+mod form;
 pub mod method;
 
+pub(crate) use capability::Declared;
 pub use capability::{Capability, Extension, ExtensionId, ExtensionIdError, ServerCapabilities};
 pub(crate) use client::write_roots;
 pub use client::{ClientCapabilities, Implementation, Root};
+pub(crate) use form::{Defaults, accepts};
 
 use core::fmt;
 use core::str::FromStr;

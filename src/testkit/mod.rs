@@ -12,7 +12,7 @@
 //! - [`strategy`] generates what a host is told to do, what happens to its server, and messages of servers.
 //!   [`Sim::play`] plays it.
 //!
-//! [The guide](crate::guide::testing) tests a complete host with them, in a property of 24 lines.
+//! [The guide](crate::guide::testing) tests a complete host with them, in a property of 25 lines.
 //!
 //! ```
 //! use std::time::Duration;

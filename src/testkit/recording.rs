@@ -351,7 +351,7 @@ fn hub_action(action: HubAction) -> Option<(SessionHandle, Sent)> {
     } else {
         #[cfg(feature = "http")]
         if let HubAction::Request { session, request } = action {
-            return Some((session, Sent::Exchange(request)));
+            return Some((session, Sent::Exchange(*request)));
         }
         None
     }

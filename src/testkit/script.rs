@@ -152,13 +152,13 @@ impl<K: PartialEq> Scripts<K> {
     }
 
     /// The next reply to a request that is of these kinds: scripts are used up in the order in which they were added.
-    pub(super) fn once(&mut self, is_of: impl Fn(&K) -> bool) -> Option<Reply> {
+    pub(super) fn next_reply(&mut self, is_of: impl Fn(&K) -> bool) -> Option<Reply> {
         let mut scripts = self.scripts.iter_mut().filter(|(on, ..)| is_of(on));
         scripts.find_map(|(_, replies, _)| replies.pop_front())
     }
 
     /// What is always replied to a request that is of these kinds.
-    pub(super) fn standing(&self, is_of: impl Fn(&K) -> bool) -> Option<Reply> {
+    pub(super) fn default_reply(&self, is_of: impl Fn(&K) -> bool) -> Option<Reply> {
         self.scripts.iter().filter(|(on, ..)| is_of(on)).find_map(|(.., always)| always.clone())
     }
 

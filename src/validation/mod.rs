@@ -3,8 +3,8 @@
 //!
 //! A [`Validator`] does the checks: `JsonSchema` of the feature `validate`, or one of your own.
 //! [`Tool::check_result`](crate::catalog::Tool::check_result) checks a result, and
-//! [`Engine::check_form`](crate::Engine::check_form) a response before it is given to the client. The client itself
-//! checks nothing: a server whose results do not match its schemas works all the same.
+//! [`Elicitation::check`](crate::protocol::content::Elicitation::check) an answer before it is given to the client. The
+//! client itself checks nothing: a server whose results do not match its schemas works all the same.
 
 #[cfg(feature = "validate")]
 mod json_schema;

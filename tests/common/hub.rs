@@ -338,6 +338,7 @@ impl Rig {
                     if !self.started.contains(&session) {
                         self.opened(session);
                     }
+                    let request = *request;
                     let message = serde_json::from_slice(request.request.body()).unwrap_or(Value::Null);
                     self.requests.push((session, request.exchange, request.request));
                     self.exchange = Some(request.exchange);
@@ -350,7 +351,7 @@ impl Rig {
                 #[cfg(feature = "oauth")]
                 HubAction::OAuth { session, action } => {
                     let name = self.name_of(session);
-                    self.oauth.push_back((session, name, action));
+                    self.oauth.push_back((session, name, *action));
                 }
                 HubAction::Event(event) => self.record(event),
                 other => panic!("an unknown action: {other:?}"),
@@ -422,7 +423,7 @@ impl Rig {
                     assert!(self.exposed.contains(&**name), "{name} was not there");
                 }
             }
-            HubEvent::Resting { session, server } => {
+            HubEvent::IdleShutdown { session, server } => {
                 assert_eq!(self.name_of(*session), **server);
                 self.log.push(format!("{server}: rests"));
             }

@@ -288,6 +288,33 @@ impl Server {
     }
 }
 
+/// The JSON with one value in it replaced, for each value and each of its `others`.
+pub fn changed(value: &Value, others: fn(&Value) -> Vec<Value>) -> Vec<Value> {
+    let mut all = others(value);
+    match value {
+        Value::Array(elements) => {
+            for (at, element) in elements.iter().enumerate() {
+                all.extend(changed(element, others).into_iter().map(|other| {
+                    let mut whole = elements.clone();
+                    whole[at] = other;
+                    Value::Array(whole)
+                }));
+            }
+        }
+        Value::Object(members) => {
+            for (name, member) in members {
+                all.extend(changed(member, others).into_iter().map(|other| {
+                    let mut whole = members.clone();
+                    whole[name] = other;
+                    Value::Object(whole)
+                }));
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+    all
+}
+
 /// Options without reconnects and keepalive.
 pub fn options() -> Options {
     let mut options = Options::new("test-host", "1.0.0");
@@ -315,7 +342,7 @@ pub fn millis(number: u64) -> Duration {
     Duration::from_millis(number)
 }
 
-pub fn seconds(number: u64) -> Duration {
+pub const fn seconds(number: u64) -> Duration {
     Duration::from_secs(number)
 }
 

@@ -1,12 +1,19 @@
 """Runs the examples of examples/embed with drivers/tests/server.py, and compares the tools that each lists: embed.py TARGET."""
 
+import base64
 import gzip
+import http.server
 import os
 import pathlib
 import shutil
 import socket
 import subprocess
 import sys
+import threading
+import time
+import urllib.parse
+
+from oauth.chromium import Driver
 
 ROOT = pathlib.Path(__file__).parents[2]
 EMBED = ROOT / "examples" / "embed"
@@ -30,13 +37,47 @@ def listed(command, **how):
     return ran.stdout.splitlines() if ran.returncode == 0 else [f"status {ran.returncode}"]
 
 
-def over_http(module):
+def over_http(run):
     server = subprocess.Popen([*SERVER, "http"], stdout=subprocess.PIPE, text=True)
     try:
-        url = f"http://127.0.0.1:{server.stdout.readline().strip()}/mcp"
-        return listed(["node", EMBED / "wasm" / "host.mjs", module, url, "x-key:hush"])
+        return run(f"http://127.0.0.1:{server.stdout.readline().strip()}/mcp")
     finally:
         server.kill()
+
+
+def in_chromium(module, url):
+    """The page comes from another origin than the server's."""
+
+    class Handler(http.server.SimpleHTTPRequestHandler):
+        extensions_map = {".mjs": "text/javascript", ".html": "text/html", ".wasm": "application/wasm"}
+
+        def log_message(self, *_):
+            pass
+
+        def translate_path(self, path):
+            name = path.split("?")[0].strip("/")
+            return str(module if name == module.name else EMBED / "wasm" / name)
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as pages:
+        threading.Thread(target=pages.serve_forever, daemon=True).start()
+        query = urllib.parse.urlencode({"module": module.name, "server": url, "header": "x-key:hush"})
+        page = f"http://127.0.0.1:{pages.server_port}/page.html?{query}"
+        driver = Driver()
+        ask = lambda script: driver.send("/execute/sync", {"script": f"return {script}", "args": []})
+        try:
+            driver.send("/url", {"url": page})
+            for _ in range(PATIENCE * 10):
+                state = ask("document.getElementById('state').textContent")
+                if state != "Connecting …":
+                    break
+                time.sleep(0.1)
+            if "SCREENSHOT" in os.environ:
+                driver.send("/window/rect", {"width": 400, "height": 800})
+                pathlib.Path(os.environ["SCREENSHOT"]).write_bytes(base64.b64decode(driver.send("/screenshot")))
+            return ask("[...document.querySelectorAll('#tools code')].map((code) => code.textContent)") or [state]
+        finally:
+            driver.close()
+            pages.shutdown()
 
 
 def over_a_serial_line(image):
@@ -69,13 +110,17 @@ def size(module):
 def main(target):
     expected, failed, debug = tools(), False, target / "debug"
     module = target / "embed/wasm32-unknown-unknown/release/mcp_proto_embed_wasm.wasm"
+    wasm = [EMBED / "wasm/lib.rs", EMBED / "wasm/client.mjs"]
+    in_node = lambda url: listed(["node", EMBED / "wasm/node.mjs", module, url, "x-key:hush"])
+    in_browser = lambda url: in_chromium(module, url)
     image = target / "embed/thumbv7m-none-eabi/release/embed-bare"
     runs = [
         ("std", [EMBED / "std.rs"], None, lambda: listed([debug / "embed-std", *SERVER])),
         ("tokio", [EMBED / "tokio.rs"], None, lambda: listed([debug / "embed-tokio", *SERVER])),
         ("smol", [EMBED / "smol.rs"], None, lambda: listed([debug / "embed-smol", *SERVER])),
         (f"mio, {MANY} servers", [EMBED / "mio.rs"], None, lambda: listed([debug / "embed-mio", str(MANY), *SERVER])),
-        ("wasm in Node.js", [EMBED / "wasm/lib.rs", EMBED / "wasm/host.mjs"], "node", lambda: over_http(module)),
+        ("wasm in Node.js", [*wasm, EMBED / "wasm/node.mjs"], "node", lambda: over_http(in_node)),
+        ("wasm in Chromium", [*wasm, EMBED / "wasm/page.html"], "chromedriver", lambda: over_http(in_browser)),
         ("no_std in qemu", [EMBED / "bare/main.rs"], "qemu-system-arm", lambda: over_a_serial_line(image)),
     ]
     for name, files, program, run in runs:

@@ -25,8 +25,8 @@ def is_taken(row, taken):
 
 def main(all_rows, *taken_files):
     taken = collections.defaultdict(set)
-    for row in itertools.chain.from_iterable(map(read, taken_files)):
-        taken[row[0]].add(row)
+    for _test, *row in itertools.chain.from_iterable(map(read, taken_files)):
+        taken[row[0]].add(tuple(row))
     rows = read(all_rows)
     missed = [row for row in rows if not is_taken(row, taken)]
     count, total = collections.Counter(), collections.Counter(row[0] for row in rows)

@@ -179,21 +179,27 @@ fn items_have_icons_and_resources_have_annotations() {
 fn client_and_server_info_have_all_members() {
     let mut options = legacy();
     let mut icon = Icon::new("https://x/i.png");
-    (icon.mime_type, icon.sizes, icon.theme) = (Some("image/png".into()), vec!["any".into()], Some(Theme::Light));
+    (icon.mime_type, icon.sizes, icon.theme) =
+        (Some("image/png".into()), vec!["16x16".into(), "any".into()], Some(Theme::Light));
     options.client = Implementation::new("host", "2");
     options.client.title = Some("Host".into());
     options.client.description = Some("a host".into());
     options.client.website_url = Some("https://x/".into());
-    options.client.icons = vec![icon.clone()];
+    let icons = [icon, Icon::new("https://x/j.png")];
+    options.client.icons = icons.to_vec();
+    let written = json!([
+        {"src": "https://x/i.png", "mimeType": "image/png", "sizes": ["16x16", "any"], "theme": "light"},
+        {"src": "https://x/j.png"},
+    ]);
     let theirs = json!({"name": "s", "title": "S", "version": "3", "description": "a server", "websiteUrl": "https://y/",
-        "icons": [{"src": "https://x/i.png", "mimeType": "image/png", "sizes": ["any"], "theme": "light"}]});
+        "icons": written});
     let info = theirs.clone();
     let mut server = Server::legacy(json!({})).on("initialize", move |params| {
         Ok(json!({"protocolVersion": params["protocolVersion"], "capabilities": {}, "serverInfo": info}))
     });
     let host = Host::connect(options, &mut server);
     let ours = json!({"name": "host", "title": "Host", "version": "2", "description": "a host", "websiteUrl": "https://x/",
-        "icons": [{"src": "https://x/i.png", "mimeType": "image/png", "sizes": ["any"], "theme": "light"}]});
+        "icons": written});
     assert_eq!(host.transcript[0].1["params"]["clientInfo"], ours);
     let server = host.session.server().unwrap().info().unwrap();
     assert_eq!(server.raw.get(), theirs.to_string());
@@ -202,7 +208,7 @@ fn client_and_server_info_have_all_members() {
         (Some("s"), Some("S"), Some("3"))
     );
     assert_eq!((server.description.as_deref(), server.website_url.as_deref()), (Some("a server"), Some("https://y/")));
-    assert_eq!(server.icons, [icon]);
+    assert_eq!(server.icons, icons);
 }
 
 #[test]

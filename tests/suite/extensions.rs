@@ -64,7 +64,7 @@ fn the_declared_extensions_of_a_server_can_be_read() {
         "experimental": {"trial": {"x": 2}, "none": null},
     });
     let host = Host::connect(legacy(), &mut Server::legacy(capabilities));
-    let server = host.session.server().unwrap().capabilities.as_ref().unwrap();
+    let server = host.session.server().unwrap().capabilities().unwrap();
     assert_eq!(server.extension(&id("com.acme/a")).unwrap().get(), r#"{"v":1}"#);
     assert!(server.extension(&id("com.acme/off")).is_none() && server.extension(&id("com.acme/b")).is_none());
     assert_eq!(server.experimental("trial").unwrap().get(), r#"{"x":2}"#);

@@ -186,7 +186,7 @@ fn without_reconnects_the_first_failure_closes_the_client() {
 fn the_number_of_attempts_is_an_option() {
     for first in [0, 1, 5] {
         let mut options = reconnecting(legacy());
-        options.reconnect.as_mut().unwrap().first = first;
+        options.reconnect.as_mut().unwrap().first_attempts = first;
         let mut host = opening(options);
         for _ in 1..first {
             End::RefusesHandshake.end_connection(&mut host);

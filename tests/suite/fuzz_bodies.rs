@@ -93,6 +93,17 @@ fn snapshots_of_the_corpus() {
     over_the_corpus("snapshot", bodies::snapshot);
 }
 
+/// All orders of a few operations: two, or as many as `EXPLORED` says.
+#[test]
+fn every_order_of_operations() {
+    let depth = std::env::var("EXPLORED").ok().map(|depth| depth.parse().unwrap());
+    let explored = bodies::explored(depth.unwrap_or(2));
+    println!("{explored}");
+    if depth.is_none() && cfg!(feature = "oauth") {
+        insta::assert_snapshot!(explored);
+    }
+}
+
 /// Runs a body over one input of the corpus.
 fn over_one(body: Body, name: &str) {
     twice(body, &std::fs::read(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(name)).unwrap());

@@ -8,14 +8,15 @@ use mcp_proto::journal::{
     self, End, HubAccepted, HubInput, Input, JournalError, JournalLimits, Played, Recorder, Replay, SecretError,
     TransportEvent, replay,
 };
-use mcp_proto::testkit::{self, FakeServer, FakeTool, Link, Sim};
+use mcp_proto::testkit::{self, FakeServer, FakeTool, Link, On, Reply, Sim};
 use mcp_proto::{Action, Client, ConnectionId, Event, Http, Lines, Options, Outcome, RawValue, Request, Time};
 use serde_json::{Value, json};
 
 use crate::common::{millis, seconds};
 
 /// Each has characters that another encoding changes.
-const SECRETS: [&str; 4] = ["s3c\"r\\öße/1", "plain-token-0123456789", "8812345678", "line\none\ttwo"];
+const SECRETS: [&str; 5] =
+    ["s3c\"r\\öße/1", "plain-token-0123456789", "8812345678", "line\none\ttwo", "sm\u{1f600}le-0123456789"];
 
 const LIMITS: fn() -> JournalLimits = JournalLimits::default;
 
@@ -100,8 +101,14 @@ fn call(secret: &str) -> Request {
 }
 
 /// Each secret in a result, one in an error.
-const RESPONSES: [(&str, bool); 5] =
-    [(SECRETS[0], true), (SECRETS[1], true), (SECRETS[2], true), (SECRETS[3], true), (SECRETS[0], false)];
+const RESPONSES: [(&str, bool); 6] = [
+    (SECRETS[0], true),
+    (SECRETS[1], true),
+    (SECRETS[2], true),
+    (SECRETS[3], true),
+    (SECRETS[4], true),
+    (SECRETS[0], false),
+];
 
 /// A session over stdio with one call, whose response is cut at a byte.
 fn over_lines(secret: &str, result: bool, cut: usize) -> (String, Outcome) {
@@ -228,6 +235,46 @@ fn secrets_are_in_no_byte_of_a_journal_over_http_wherever_bodies_are_cut() {
             let journal = over_http(secret, result, cut);
             assert_hidden(secret, &journal, &what);
             replay(journal.as_bytes(), LIMITS()).unwrap_or_else(|error| panic!("{what}: {error}"));
+        }
+    }
+}
+
+/// Of a long message, an event has the beginning, which may end within a secret.
+#[test]
+fn a_secret_that_an_ellipsis_cuts_is_hidden() {
+    for (secret, before_it) in [
+        ("plain-token-0123456789", " "),
+        ("plain-token-0123456789", "/"),
+        ("p@ssw0rd!2024", "="),
+        ("€uro-secret–key", " "),
+    ] {
+        for filled in 150..210 {
+            let text = format!("{}{before_it}{secret} and more", "x".repeat(filled));
+            let server =
+                FakeServer::legacy().tool(FakeTool::new("a")).script(On::tool("a"), [Reply::status(400, &text)]);
+            let mut sim = Sim::new(7).with_server("s", server, Link::default());
+            let binding = Http::new("http://localhost/").unwrap();
+            let mut client = Recorder::new(binding, Options::new("host", "1"), 7, LIMITS());
+            client.hide(secret).unwrap();
+            let node = sim.add("s", testkit::Collector::new(client));
+            sim.tell(node, |now, client| client.apply(now, Input::Open)).unwrap().unwrap();
+            sim.run_for(seconds(5)).unwrap();
+            let call = Input::Request(Request::call_tool("a", None));
+            sim.tell(node, |now, client| client.apply(now, call)).unwrap().unwrap();
+            sim.run_for(seconds(5)).unwrap();
+            let journal = sim.tell(node, |_, client| {
+                client.end();
+                client.take()
+            });
+            let journal = journal.unwrap();
+            for (end, _) in secret.char_indices().skip(1) {
+                let cut = format!("x{before_it}{}…", &secret[..end]);
+                assert!(!journal.contains(&cut), "{cut} is in {journal}");
+            }
+            // A mask has as many bytes as its secret, but a message is cut after so many characters.
+            if secret.is_ascii() {
+                replay(journal.as_bytes(), LIMITS()).unwrap_or_else(|error| panic!("{secret}, {filled}: {error}"));
+            }
         }
     }
 }

@@ -855,3 +855,36 @@ fn messages_do_not_quote_the_file_or_auth() {
         assert!(!format!("{config:?}").contains("hush"), "{config:?}");
     }
 }
+
+/// VS Code writes `servers`, Zed `context_servers`: a program that reads such a file has no servers, and no reason why.
+#[test]
+fn a_file_with_the_key_of_another_program_is_an_error_that_names_it() {
+    for key in ["servers", "context_servers"] {
+        let read =
+            |text: &str| serde_json::from_str::<Document>(text).map(|it| it.0).map_err(|error| error.to_string());
+        let error = read(&format!(r#"{{"{key}": {{"a": {{"command": "x"}}}}}}"#)).unwrap_err();
+        assert!(error.contains(&format!("`{key}`")) && error.contains("`mcpServers`"), "{error}");
+        let both = format!(r#"{{"{key}": {{}}, "mcpServers": {{"a": {{"command": "x"}}}}}}"#);
+        assert_eq!(read(&both).unwrap().servers.len(), 1);
+    }
+}
+
+#[test]
+fn a_variable_that_is_set_twice_is_a_warning_and_the_last_value_counts() {
+    let twice = json(r#"{"mcpServers": {"a": {"command": "x", "env": {"A": "1", "B": "2", "A": "3"}}}}"#);
+    assert_eq!(warnings(&twice).len(), 1, "{:?}", warnings(&twice));
+    assert!(matches!(&twice.warnings[0].oddity, Oddity::Twice), "{:?}", twice.warnings);
+    let entry = &twice.servers["a"];
+    assert_eq!(stdio(entry).env.get("A").map(|it| &**it), Some("3"));
+}
+
+#[test]
+fn a_difference_is_empty_only_if_nothing_was_added_removed_or_changed() {
+    let read = |keys: &str| json(&format!(r#"{{"mcpServers": {{{keys}}}}}"#));
+    let (one, other, none) = (read(r#""a": {"command": "x"}"#), read(r#""a": {"command": "y"}"#), read(""));
+    for (before, after, is_empty) in
+        [(&one, &one, true), (&none, &one, false), (&one, &none, false), (&one, &other, false)]
+    {
+        assert_eq!(Changes::between(before, after).is_empty(), is_empty);
+    }
+}

@@ -418,6 +418,41 @@ fn an_unknown_name_does_not_resolve() {
 /// Servers and their tools, with names that are likely to collide.
 type Fleet = BTreeMap<String, BTreeSet<Target>>;
 
+#[test]
+fn names_are_equal_if_their_style_reserved_names_overrides_and_tools_are() {
+    let names = |style, reserved: &[&str], tools: &[&str]| {
+        let mut names = Names::new(style);
+        names.reserve(reserved.iter().copied());
+        names.update([("a", targets(tools))]);
+        names
+    };
+    let one = names(Style::MCP, &[], &["x"]);
+    assert_eq!(one, names(Style::MCP, &[], &["x"]));
+    let others = [
+        names(Style::MCP_DOUBLE, &[], &["x"]),
+        names(Style::MCP, &["mine"], &["x"]),
+        names(Style::MCP, &[], &["y"]),
+        names(Style::MCP, &[], &["x", "y"]),
+    ];
+    for other in others {
+        assert_ne!(one, other);
+    }
+    let mut overridden = names(Style::MCP, &[], &["x"]);
+    overridden.set_overrides("b", [("x", "y")]);
+    assert_ne!(one, overridden);
+}
+
+/// Whichever comes first.
+#[test]
+fn a_server_whose_name_needs_no_change_keeps_the_plain_names() {
+    for changed in ["a.b", "a~b"] {
+        let mut names = Names::new(Style::MCP);
+        names.update([("a_b", targets(&["x"])), (changed, targets(&["x"]))]);
+        assert_eq!(name(&names, "a_b", "x"), "mcp_a_b_x");
+        assert_eq!(name(&names, changed, "x"), suffixed("mcp_a_b_x", changed, "x"));
+    }
+}
+
 fn word() -> impl Strategy<Value = String> {
     let piece = prop::sample::select(vec!["a", "b", "_", "-", ".", "é", "漢", " ", "mcp_", "__"]);
     let short = prop::collection::vec(piece, 0..4).prop_map(|pieces| pieces.concat());

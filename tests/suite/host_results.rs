@@ -139,7 +139,7 @@ fn a_hub_bounds_the_results_of_a_server_as_its_entry_says() {
         rig.serve();
         let ended = rig.events.iter().find_map(|event| match event {
             HubEvent::Finished { call: ended, outcome: Outcome::Result(result), left_out, .. } if *ended == call => {
-                Some((result.get().to_owned(), left_out.map(|left_out| left_out.max_bytes)))
+                Some((result.get().to_owned(), left_out.as_ref().map(|left_out| left_out.max_bytes)))
             }
             _ => None,
         });

@@ -1543,7 +1543,7 @@ fn a_saved_toolset_survives_json() {
     rig.hub.restore(rig.now, "a", read).unwrap();
     rig.collect();
     let report = rig.hub.servers().next().unwrap();
-    assert_eq!((report.instructions, report.stands_in), (Some("Use \"x\" first."), Some(7)));
+    assert_eq!((report.instructions, report.saved_at), (Some("Use \"x\" first."), Some(7)));
     assert_eq!((report.state, report.session.is_none()), (Some(State::Idle), true));
 }
 
@@ -1634,7 +1634,7 @@ fn restored_servers_offer_their_tools_without_a_session() {
     assert_eq!(opened, ["s07: open"]);
     let reported: Vec<_> = rig.log.iter().filter(|line| line.contains(" mcp_")).collect();
     assert_eq!(reported, ["s07 - mcp_s07_s07", "s07 + mcp_s07_new"]);
-    assert!(rig.hub.servers().find(|report| report.name == "s07").unwrap().stands_in.is_none());
+    assert!(rig.hub.servers().find(|report| report.name == "s07").unwrap().saved_at.is_none());
 }
 
 #[test]
@@ -2151,4 +2151,17 @@ fn an_unchanged_list_read_again_is_still_stored_once() {
     let places: Vec<_> = places.map(str::as_ptr).collect();
     assert_eq!(places[0], places[1]);
     assert_eq!(rig.hub.toolset("a").unwrap().tools[0].input_schema.get().as_ptr(), places[0]);
+}
+
+#[test]
+fn a_listing_has_every_item_in_the_order_of_the_server() {
+    let mut rig = rig().peer("a", full(&["x"], &["2", "1"], &["q", "p"])).up(&["a"]);
+    for (utility, member, name, expected) in [
+        ("mcp_a_list_resources", "resources", "uri", ["r:2", "r:1"]),
+        ("mcp_a_list_prompts", "prompts", "name", ["q", "p"]),
+    ] {
+        let list: Value = serde_json::from_str(&rig.outcome_of(utility, json!({}))).unwrap();
+        let items = list[member].as_array().unwrap();
+        assert_eq!(items.iter().map(|item| item[name].as_str().unwrap()).collect::<Vec<_>>(), expected);
+    }
 }

@@ -236,3 +236,22 @@ fn the_replay_of_a_hub_names_a_changed_line() {
     assert!(matches!(replay(cut.as_bytes(), LIMITS()), Err(JournalError::CutOff { .. })));
     assert_eq!(FakeServer::from_journal(journal.as_bytes(), LIMITS()).map(drop), Err(JournalError::OfHub));
 }
+
+#[test]
+fn a_client_secret_and_an_unknown_kind_of_authorization_are_masked() {
+    let configuration: Configuration = serde_json::from_value(json!({
+        "known": {
+            "url": "https://a.example/mcp",
+            "auth": "oauth",
+            "oauth": {"client_id": "app", "client_secret": "hush-client", "issuer": "https://as.example"},
+        },
+        "other": {"url": "https://b.example/mcp", "auth": "hush-word"},
+    }))
+    .unwrap();
+    assert_eq!(configuration.errors, []);
+    let (mut sim, node) = world();
+    apply(&mut sim, node, HubInput::Configure(configuration)).unwrap();
+    let journal = text(&mut sim, node);
+    assert!(!journal.contains("hush") && journal.matches("redacted").count() >= 2, "{journal}");
+    assert!(replay(journal.as_bytes(), LIMITS()).is_ok());
+}

@@ -452,7 +452,7 @@ impl World {
         for report in self.rig.hub.servers().filter(|_| self.is_open && !self.rig.is_closing()) {
             let rests = match report.state {
                 None => !report.entry.enabled,
-                Some(State::Idle) => report.stands_in.is_some(),
+                Some(State::Idle) => report.saved_at.is_some(),
                 Some(State::Suspended) => report.session.is_some_and(|session| !session.is_ready()),
                 Some(State::Ready) => report.session.is_some_and(mcp_proto::Engine::is_ready),
                 Some(State::Failed) => report.failure.is_some(),

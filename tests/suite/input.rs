@@ -414,3 +414,45 @@ fn undeclared_input_is_declined() {
         assert!(required_input(&host).is_empty());
     }
 }
+
+/// What the client writes itself takes the place of what the embedder gave under the same name, where it writes it.
+#[test]
+fn given_members_stay_unless_the_client_writes_them() {
+    let given = json!({"name": "plain", "inputResponses": {"x": 1}, "requestState": "mine", "task": {"ttl": 1}});
+    for modern in [false, true] {
+        let mut host = ready(asking(), modern);
+        let request = Request::new("tools/call").params(raw(&given));
+        let id = host.session.request(host.now, request).unwrap();
+        host.collect();
+        let first = host.take_one();
+        for (name, value) in given.as_object().unwrap() {
+            assert_eq!(&first["params"][name], value, "{name} {modern}");
+        }
+        if modern {
+            answer(&mut host, &first, &required(json!({"who": elicitation()}), Some(STATE)));
+            let accept = raw(&json!({"action": "decline"}));
+            host.session.provide(host.now, id, [("who", &*accept)]).unwrap();
+            host.collect();
+            let retry = host.take_one();
+            assert_eq!(retry["params"]["inputResponses"], json!({"who": {"action": "decline"}}));
+            assert_eq!((&retry["params"]["requestState"], &retry["params"]["task"]), (&json!(STATE), &given["task"]));
+        }
+    }
+}
+
+#[test]
+fn a_form_without_defaults_is_answered_as_the_user_did() {
+    let mut options = asking();
+    options.form_defaults = false;
+    let mut host = ready(options, true);
+    let (id, first) = call(&mut host, "plain");
+    let mut form = elicitation();
+    form["params"]["requestedSchema"] =
+        json!({"type": "object", "properties": {"age": {"type": "integer", "default": 30}}});
+    answer(&mut host, &first, &required(json!({"who": form}), None));
+    let accept = raw(&json!({"action": "accept", "content": {}}));
+    host.session.provide(host.now, id, [("who", &*accept)]).unwrap();
+    host.collect();
+    let responses = json!({"who": {"action": "accept", "content": {}}});
+    assert_eq!(host.take_one()["params"]["inputResponses"], responses);
+}

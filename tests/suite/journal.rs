@@ -93,6 +93,20 @@ fn journal() -> String {
 }
 
 #[test]
+fn the_recorder_of_a_client_that_is_not_new_has_an_empty_journal() {
+    let mut client = Client::new(Lines::new(), options(), 7);
+    client.open(Time::ZERO).unwrap();
+    let mut recorder = Recorder::from(client);
+    let Some(Action::Open(connection)) = recorder.poll() else { panic!() };
+    recorder.close(Time::ZERO).unwrap();
+    recorder.end();
+    assert_eq!(recorder.take(), "");
+    let (client, journal) = recorder.finish();
+    assert!(journal.is_empty());
+    assert_eq!(client.connection(), connection);
+}
+
+#[test]
 fn a_session_over_stdio_replays_to_the_same_bytes() {
     let (client, outcomes) = session(LIMITS());
     assert!(matches!(&outcomes[..], [Outcome::Result(_)]), "{outcomes:?}");
@@ -154,6 +168,20 @@ fn a_difference_shows_the_recorded_and_the_actual_output() {
     let JournalError::Differs { expected, got, .. } = &error else { panic!("{error}") };
     assert!(expected.contains("echo") && got.contains("ecco") || expected.contains("ecco") && got.contains("echo"));
     assert!(expected.len() < 250 && got.len() < 250);
+}
+
+#[test]
+fn a_replay_with_other_options_names_the_first_output_that_they_change() {
+    let journal = journal();
+    let with = |change: &dyn Fn(&mut Options)| {
+        Replay::with_options(journal.as_bytes(), LIMITS(), |options| change(options)).unwrap().finish()
+    };
+    assert!(with(&|options| options.limits.queued = 7).is_ok(), "an option that changes no output");
+    let error = with(&|options| options.client.version = "2".into()).unwrap_err();
+    let JournalError::Differs { line, expected, got, .. } = error else { panic!("{error}") };
+    assert!(line > 1, "{line}");
+    assert!(expected.contains(r#""name":"journal","version":"1""#), "{expected}");
+    assert!(got.contains(r#""name":"journal","version":"2""#), "{got}");
 }
 
 #[test]
@@ -257,7 +285,15 @@ fn a_recorder_stops_at_a_limit_says_so_and_does_not_change_the_client() {
         assert!(journal.lines().count() <= entries);
         let end = if dropped > 0 { End::Limit } else { End::Finished };
         assert_eq!(replay(journal.as_bytes(), limits).unwrap().end, Some(end));
+        limits.entries = journal.lines().count() - 1;
+        let (line, limit) = (journal.lines().count(), limits.entries);
+        let error = replay(journal.as_bytes(), limits).unwrap_err();
+        assert_eq!(error, JournalError::Limit { line, what: "entries", limit });
     }
+    let mut limits = LIMITS();
+    limits.line = journal().lines().map(str::len).max().unwrap() - 1;
+    let (client, _) = session(limits);
+    assert!(client.dropped() > 0, "the longest line has no room");
     let mut limits = LIMITS();
     limits.bytes = 4_000;
     let (client, _) = session(limits);
@@ -468,22 +504,62 @@ const VALUES: [&[u8]; 10] = [
     b"?b#c",
 ];
 
-/// A recorded client behaves like one that is not, and its journal replays to the same bytes.
-fn check<B: JournalBinding + Clone>(binding: B, inputs: &[(u64, Input, u8)])
-where
-    B::Action: std::fmt::Debug + PartialEq,
+/// Gives an input to a recorder by the method of the client, if every binding has it. Returns whether it has.
+fn give<B: JournalBinding>(client: &mut Recorder<Client<B>>, now: Time, input: Input) -> bool {
+    // What is refused is in the journal.
+    _ = match input {
+        Input::Open => client.open(now),
+        Input::Close => client.close(now),
+        Input::Request(request) => client.request(now, request).map(drop),
+        Input::Cancel { request, reason: None } => client.cancel(now, request),
+        Input::Cancel { request, reason: Some(reason) } => client.cancel_with_reason(now, request, &reason),
+        Input::Notify { method, params } => client.notify(now, method.into_string(), params.as_deref()),
+        Input::Provide { request, responses } => {
+            client.provide(now, request, responses.iter().map(|(key, response)| (&**key, &**response)))
+        }
+        Input::Decline { request } => client.decline(now, request),
+        Input::Respond { request, response } => client.respond(now, request, response.as_deref().map_err(Clone::clone)),
+        Input::Authorized => client.authorized(now),
+        Input::Subscribe { uri } => client.subscribe(now, &uri),
+        Input::Unsubscribe { uri } => client.unsubscribe(now, &uri),
+        Input::SetLogLevel { level } => client.set_log_level(now, level),
+        Input::SetRoots { roots } => client.set_roots(now, roots),
+        Input::Refresh { family } => client.refresh(now, family),
+        Input::Timeout => {
+            client.handle_timeout(now);
+            Ok(())
+        }
+        _ => return false,
+    };
+    true
+}
+
+/// A recorded client behaves like one that is not, and its journal replays to the same bytes, whether inputs are values or
+/// calls. `own` gives an input that is the binding's own.
+fn check<B: JournalBinding + Clone>(
+    binding: B,
+    inputs: &[(u64, Input, u8)],
+    own: impl Fn(&mut Recorder<Client<B>>, Time, &Input) -> bool,
+) where
+    B::Action: Clone + std::fmt::Debug + PartialEq,
 {
+    let mut called = Recorder::new(binding.clone(), options(), 7, LIMITS());
     let mut plain = Client::new(binding.clone(), options(), 7);
     let mut client = Recorder::new(binding, options(), 7, LIMITS());
     let mut now = Time::ZERO;
     for (step, input, polls) in inputs {
         now = now + Duration::from_millis(*step);
         assert_eq!(client.apply(now, input.clone()), plain.apply(now, input.clone()));
+        if !own(&mut called, now, input) && !give(&mut called, now, input.clone()) {
+            _ = called.apply(now, input.clone());
+        }
         for _ in 0..*polls {
-            assert_eq!(client.poll(), plain.poll());
+            let action = plain.poll();
+            assert_eq!((client.poll(), called.poll()), (action.clone(), action));
         }
     }
     let (_, journal) = client.finish();
+    assert_eq!(called.finish().1, journal);
     let replayed = replay(journal.as_bytes(), LIMITS()).unwrap_or_else(|error| panic!("{error}\n{journal}"));
     assert_eq!(replayed.inputs, inputs.len());
 }
@@ -495,17 +571,46 @@ fn inputs() -> impl Strategy<Value = Vec<(u64, Input, u8)>> {
 proptest! {
     #[test]
     fn recordings_of_messages_replay_to_the_same_bytes(inputs in inputs()) {
-        check(Messages::new(), &inputs);
+        check(Messages::new(), &inputs, |client, now, input| match input {
+            Input::Message { connection, bytes } => {
+                client.handle_message(now, *connection, bytes);
+                true
+            }
+            Input::Transport { connection, event } => {
+                client.handle_transport(now, *connection, event.as_transport());
+                true
+            }
+            _ => false,
+        });
     }
 
     #[test]
     fn recordings_of_lines_replay_to_the_same_bytes(inputs in inputs()) {
-        check(Lines::new(), &inputs);
+        check(Lines::new(), &inputs, |client, now, input| match input {
+            Input::Bytes { connection, bytes } => {
+                client.handle_bytes(now, *connection, bytes);
+                true
+            }
+            Input::Transport { connection, event } => {
+                client.handle_transport(now, *connection, event.as_transport());
+                true
+            }
+            _ => false,
+        });
     }
 
     #[test]
     fn recordings_of_http_replay_to_the_same_bytes(inputs in inputs()) {
-        check(Http::new("https://ada:hush@localhost/mcp?a@b").unwrap(), &inputs);
+        check(Http::new("https://ada:hush@localhost/mcp?a@b").unwrap(), &inputs, |client, now, input| {
+            match input {
+                Input::Head { exchange, status, headers } => client.handle_head(now, *exchange, *status, headers),
+                Input::Body { exchange, bytes } => client.handle_body(now, *exchange, bytes),
+                Input::End { exchange } => client.handle_end(now, *exchange),
+                Input::Failure { exchange, broken, why } => client.handle_failure(now, *exchange, *broken, why),
+                _ => return false,
+            }
+            true
+        });
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use crate::validation::host;
 use mcp_proto::RawValue;
+use mcp_proto::protocol::content::Elicitation;
 use mcp_proto::validation::{JsonSchema, ValidationError, ValidationLimit, Validator};
 use serde_json::{Map, Value, json};
 
@@ -55,15 +56,19 @@ fn responses_to_forms_are_checked_against_their_schema() {
     let schema = json!({"type": "object", "required": ["age"], "properties": {
         "age": {"type": "integer", "minimum": 0}, "color": {"type": "string", "enum": ["red", "blue"], "default": "red"}
     }});
-    let host = host(&json!({}));
     let params = raw(&json!({"message": "?", "requestedSchema": schema}));
-    let found = |content: Value| {
-        let response = raw(&json!({"action": "accept", "content": content}));
-        host.session.check_form(&JsonSchema::default(), Some(&params), &response)
-    };
+    let asked = Elicitation::read(&params);
+    let found = |content: Value| asked.check(&JsonSchema::default(), &content);
     assert_eq!(found(json!({"age": 3})), Ok(()));
-    for wrong in [json!({}), json!({"age": -1}), json!({"age": "3"}), json!({"age": 3, "color": "green"})] {
-        assert!(found(wrong).unwrap_err().is_violation());
+    for (wrong, field) in [
+        (json!({}), "age"),
+        (json!({"age": -1}), "age"),
+        (json!({"age": "3"}), "age"),
+        (json!({"age": 3, "color": "green"}), "color"),
+    ] {
+        let error = found(wrong).unwrap_err();
+        assert_eq!(error.field(), Some(field), "{error}");
+        assert!(error.is_violation());
     }
 }
 
@@ -560,4 +565,46 @@ fn a_large_value_is_checked_and_its_violation_is_small() {
     items.push(json!({"n": "1"}));
     let found = check(&schema, &json!(items)).unwrap_err();
     assert!(found.is_violation() && found.to_string().len() < 300, "{found}");
+}
+
+/// `$dynamicRef` leads to the outermost anchor of its name. One in the schema extends the dialect, whose references to
+/// itself are then compiled anew at each place.
+#[test]
+fn a_schema_that_extends_its_dialect_exceeds_a_limit() {
+    let extension = |anchor: &str| json!({"$ref": LATEST, "$defs": {"extension": {"$dynamicAnchor": anchor}}});
+    assert_eq!(limit(&extension("meta"), &json!({})), ValidationLimit::Subschemas);
+    assert_eq!(check(&extension("other"), &json!({})), Ok(()));
+}
+
+#[test]
+fn names_are_checked_beside_a_keyword_for_unevaluated_members() {
+    let schema = json!({
+        "allOf": [{"propertyNames": {"maxLength": 3}, "properties": {"abc": true, "abcd": true}}],
+        "unevaluatedProperties": false,
+    });
+    assert_eq!(check(&schema, &json!({"abc": 1})), Ok(()));
+    assert!(check(&schema, &json!({"abcd": 1})).unwrap_err().is_violation(), "the name is too long");
+    assert!(check(&schema, &json!({"x": 1})).unwrap_err().is_violation(), "nothing evaluated it");
+}
+
+#[test]
+fn dynamic_references_to_many_anchors_exceed_a_limit() {
+    let schema = |references: usize, anchors: usize| {
+        let anchor = |at: usize| (format!("a{at}"), json!({"$id": format!("urn:{at}"), "$dynamicAnchor": "x"}));
+        json!({
+            "anyOf": vec![json!({"$dynamicRef": "#x"}); references],
+            "$dynamicAnchor": "x",
+            "$defs": (0..anchors).map(anchor).collect::<Map<String, Value>>(),
+        })
+    };
+    assert_eq!(limit(&schema(200, 200), &json!(1)), ValidationLimit::Subschemas);
+}
+
+#[test]
+fn a_long_name_of_a_dialect_is_shortened_between_characters() {
+    for before in ["", "x"] {
+        let error = check(&json!({"$schema": format!("{before}{}", "é".repeat(1000))}), &json!(1)).unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains(&"é".repeat(100)) && text.contains('…') && text.len() < 400, "{text}");
+    }
 }

@@ -122,7 +122,7 @@ fn ping_exits_twice_in_a_row_are_one_step_down_the_ladder() {
 fn ping_exits_count_only_in_a_row_and_as_the_last_thing_that_was_sent() {
     let mut options = legacy();
     let mut reconnect = Reconnect::default();
-    (reconnect.max, reconnect.budget) = (Duration::from_secs(1), 100);
+    (reconnect.max_backoff, reconnect.max_losses) = (Duration::from_secs(1), 100);
     options.reconnect = Some(reconnect);
     let mut server = listing();
     // An answered `ping`, another loss, and a request after the `ping` begin a new row.

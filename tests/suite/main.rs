@@ -33,10 +33,11 @@ mod approval;
 mod calls;
 mod cancellation;
 mod catalog;
+#[cfg(all(feature = "http", feature = "snapshot"))]
+mod changed_snapshots;
 mod connect_timeout;
 mod content;
 mod envelope;
-mod explore;
 mod extensions;
 mod first_connection;
 mod freshness;
@@ -69,14 +70,14 @@ mod http_replay;
 mod hub;
 #[cfg(feature = "http")]
 mod hub_deadlines;
+#[cfg(feature = "http")]
+mod hub_idle;
 #[cfg(all(feature = "http", feature = "journal"))]
 mod hub_journal;
 #[cfg(feature = "http")]
 mod hub_laws;
 #[cfg(all(feature = "http", feature = "journal"))]
 mod hub_playback;
-#[cfg(feature = "http")]
-mod hub_rest;
 #[cfg(feature = "http")]
 mod hub_saved;
 mod input;
@@ -112,6 +113,8 @@ mod sampling;
 mod secrets;
 mod seeds;
 mod sim_steps;
+#[cfg(all(feature = "http", feature = "snapshot"))]
+mod simulated;
 #[cfg(feature = "skills")]
 mod skills;
 #[cfg(all(feature = "http", feature = "snapshot"))]

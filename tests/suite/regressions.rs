@@ -49,7 +49,7 @@ fn saturated_deadlines_fire_once_per_call() {
 fn timeouts_of_zero_fire_once_per_call() {
     let mut options = reconnecting();
     (options.timeouts.open, options.timeouts.grace) = (Duration::ZERO, Duration::ZERO);
-    options.reconnect.as_mut().unwrap().initial = Duration::ZERO;
+    options.reconnect.as_mut().unwrap().initial_backoff = Duration::ZERO;
     let mut host = Host::connect(options, &mut Server::modern(json!({})));
     host.close_transport();
     host.session.handle_timeout(host.now);

@@ -756,7 +756,7 @@ fn assert_doubling(waits: &[Duration], first: u64, longest: u64) {
 /// Options with this number of attempts at the first connection.
 fn with_first_attempts(attempts: u32) -> Options {
     let mut options = reconnecting();
-    options.reconnect.as_mut().unwrap().first = attempts;
+    options.reconnect.as_mut().unwrap().first_attempts = attempts;
     options
 }
 
@@ -779,7 +779,7 @@ fn the_reconnect_delay_doubles_with_jitter_until_the_session_parks() {
 #[test]
 fn the_reconnect_delay_is_limited() {
     let mut options = with_first_attempts(41);
-    options.reconnect.as_mut().unwrap().max = millis(4000);
+    options.reconnect.as_mut().unwrap().max_backoff = millis(4000);
     let waits = waits(options, unreachable);
     assert_eq!(waits.len(), 40);
     assert_doubling(&waits[..12], 500, 4000);

@@ -82,3 +82,20 @@ fn roots_are_not_changed_while_too_much_waits_to_be_polled() {
     assert_eq!(listed(&mut host), json!([{"uri": "file:///7"}]));
     host.session.set_roots(host.now, uri(8)).unwrap();
 }
+
+/// A server that refuses capabilities gets no notifications that depend on them.
+#[test]
+fn roots_that_a_server_refused_to_be_told_of_are_not_notified() {
+    let mut server = Server::legacy(json!({})).on("initialize", |params| {
+        if params["capabilities"] == json!({}) {
+            Ok(json!({"protocolVersion": params["protocolVersion"], "capabilities": {}, "serverInfo": {"name": "s"}}))
+        } else {
+            Err(json!({"code": -32602, "message": "Invalid request parameters"}))
+        }
+    });
+    let mut host = Host::connect(with_roots(legacy()), &mut server);
+    assert!(host.is_ready());
+    host.take_sent();
+    set(&mut host, "file:///b").unwrap();
+    assert_eq!(host.take_methods(), [""; 0]);
+}

@@ -48,7 +48,7 @@ fn params(host: &mut Host, given: &str) -> String {
 #[test]
 fn more_tokens_than_the_cap_are_replaced_by_the_cap() {
     let mut host = with(|policy| policy.max_tokens = Some(100));
-    for kept in [r#"{"maxTokens":100}"#, r#"{"maxTokens": 1}"#, r#"{"messages":[]}"#, "[1]"] {
+    for kept in [r#"{"maxTokens":100}"#, r#"{"maxTokens": 1}"#, r#"{"maxTokens":-1}"#, r#"{"messages":[]}"#, "[1]"] {
         assert_eq!(params(&mut host, kept), kept);
     }
     for over in ["101", "1e300", "100.5", "\"many\"", "null"] {
@@ -191,6 +191,13 @@ fn rounds_with_tools_are_counted() {
     let single = json!({"role": "assistant", "content": {"type": "tool_use", "id": "2"}});
     let refused = ask(&mut host, json!({"messages": [used, result("1"), single, result("2")]})).unwrap_err();
     assert_eq!(refused, "refused by the client's policy: 2 rounds with tools, and at most 1 are allowed");
+
+    // Of more messages than are looked at, nobody knows how many use a tool.
+    let mut host = with(|policy| policy.tool_rounds = Some(u32::MAX));
+    let used = json!({"role": "assistant", "content": {"type": "tool_use"}});
+    ask(&mut host, json!({"messages": vec![used.clone(); 9_999]})).unwrap();
+    let refused = ask(&mut host, json!({"messages": vec![used; 10_000]})).unwrap_err();
+    assert!(refused.contains("10000 rounds with tools"), "{refused}");
 }
 
 #[test]
@@ -291,4 +298,17 @@ fn a_result_that_is_refused_as_a_whole_does_not_count() {
     assert!(!require(&mut host, &["1"]));
     host.wait(Duration::from_secs(60));
     assert!(require(&mut host, &["1", "2", "3"]));
+}
+
+#[test]
+fn a_tool_result_without_an_id_is_the_result_of_no_tool_use() {
+    let mut options = legacy();
+    (options.capabilities.sampling, options.capabilities.sampling_tools) = (true, true);
+    let mut host = Host::connect(options, &mut Server::legacy(json!({})));
+    host.take_sent();
+    let used = message("assistant", &[("tool_use", "1")]);
+    let result = json!({"role": "user", "content": [{"type": "tool_result", "content": []}]});
+    let params = json!({"messages": [used, result, {"role": "assistant", "content": []}], "tools": []});
+    host.receive(json!({"jsonrpc": "2.0", "id": "s", "method": "sampling/createMessage", "params": params}));
+    assert_eq!(host.take_one()["error"]["message"], "Tool result missing in request");
 }

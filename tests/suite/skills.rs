@@ -344,3 +344,36 @@ fn the_texts_of_a_frontmatter_are_bounded_with_each_alias() {
     assert!(verified(10).contains("`x` differs"), "{}", verified(10));
     assert!(verified(90).contains("not YAML"), "{}", verified(90));
 }
+
+#[test]
+fn a_name_has_1_to_64_lower_case_letters_digits_and_hyphens() {
+    let named = |name: &str| {
+        let mut entry = entry();
+        entry["uri"] = json!(format!("skill://acme/{name}/SKILL.md"));
+        entry["frontmatter"]["name"] = json!(name);
+        entry["resources"] = json!("dynamic");
+        let result =
+            skills::read(entry["uri"].as_str().unwrap(), &raw(&json!({"skill": entry})), SkillLimits::default());
+        result.err().map(|error| error.to_string())
+    };
+    let long = "a".repeat(64);
+    for name in ["p", "pdf-2", "2", &long] {
+        assert_eq!(named(name), named("pdf"), "{name}");
+    }
+    for name in [&format!("{long}a"), "p_f", "-pdf", "pdf-"] {
+        assert!(named(name).unwrap().contains("lower-case"), "{name}");
+    }
+}
+
+/// Writers of YAML and JSON write one number in different ways.
+#[test]
+fn numbers_in_a_frontmatter_are_compared_by_their_value() {
+    for (number, is_same) in [("2", true), ("2.0", true), ("2.5", false)] {
+        let markdown = MARKDOWN.replace("level: 2", &format!("level: {number}"));
+        let mut entry = entry();
+        entry["frontmatter"]["metadata"]["level"] = json!(2);
+        entry["resources"][0] = file(URI, &markdown);
+        let verified = read(&entry).unwrap().verify(URI, &contents(URI, &markdown)).is_ok();
+        assert_eq!(verified, is_same, "{number}");
+    }
+}

@@ -109,7 +109,7 @@ fn a_state_of_a_hundred_megabytes_is_refused_by_its_checksum() {
 }
 
 /// The document with another state, and the checksum of that.
-fn with_state(text: &str, state: &str) -> String {
+pub(crate) fn with_state(text: &str, state: &str) -> String {
     let mut document: Value = serde_json::from_str(text).unwrap();
     let mut hasher = SipHasher13::new();
     for text in [document["version"].as_str().unwrap(), document["kind"].as_str().unwrap(), state] {

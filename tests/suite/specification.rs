@@ -80,6 +80,7 @@ fn each_requirement_has_a_test_or_a_reason() {
 fn each_situation_of_an_authorization_has_a_test_that_exists() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut tests = BTreeSet::new();
+    tests_in(&root.join("src"), &mut tests);
     tests_in(&root.join("tests"), &mut tests);
     let rows = AUTHORIZATION.lines().filter_map(|line| line.strip_prefix("| ")?.strip_suffix(" |")?.split_once(" | "));
     let mut count = 0;

@@ -454,7 +454,8 @@ fn replaced((items, id): Decoded) -> Decoded {
 
 fn config() -> ProptestConfig {
     let path = Box::new(FileFailurePersistence::Direct("proptest-regressions/sse.txt"));
-    ProptestConfig { cases: 1000, failure_persistence: Some(path), ..ProptestConfig::default() }
+    let default = ProptestConfig::default();
+    ProptestConfig { cases: default.cases.saturating_mul(4), failure_persistence: Some(path), ..default }
 }
 
 proptest! {

@@ -956,7 +956,9 @@ fn a_legacy_task_that_requires_input_sends_its_requests_while_its_result_is_requ
     host.receive(json!({"jsonrpc": "2.0", "id": "e", "method": "elicitation/create", "params": params}));
     let Some(Event::ServerRequest { id: ask, .. }) = host.events.last() else { panic!("not requested") };
     let ask = *ask;
-    let answer = raw(&json!({"action": "decline", "_meta": {"own": 1}}));
+    // The task that it names is the server's.
+    let other = json!({"taskId": "t-2"});
+    let answer = raw(&json!({"action": "decline", "_meta": {"own": 1, "io.modelcontextprotocol/related-task": other}}));
     host.session.respond(host.now, ask, Ok(&answer)).unwrap();
     host.collect();
     let mut meta = related.clone();

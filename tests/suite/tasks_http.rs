@@ -126,3 +126,20 @@ fn the_request_for_the_result_of_a_legacy_task_whose_exchange_breaks_is_sent_aga
     reply(&mut web, &fetch, json!({"content": []}));
     assert_eq!(web.outcome(call), "Result");
 }
+
+/// It only asks, so it is sent again as often as the deadline allows, unlike the call.
+#[test]
+fn a_poll_that_is_refused_for_now_is_sent_again() {
+    let mut web = modern();
+    let call = start(&mut web, "working");
+    web.wait(seconds(2));
+    for _ in 0..3 {
+        let poll = web.take_named("tasks/get");
+        web.reply(&poll, Reply::text(503, "busy").with("retry-after", "1"));
+        assert_eq!(web.take_names(), [""; 0]);
+        web.wait(seconds(5));
+    }
+    let poll = web.take_named("tasks/get");
+    reply(&mut web, &poll, task("completed", json!({"resultType": "complete", "result": {"content": []}})));
+    assert_eq!((&*web.outcome(call), web.count("tools/call")), ("Result", 1));
+}

@@ -579,7 +579,7 @@ fn capability_shape_true_or_array_is_advertised_without_options() {
             assert_lost(&host, &[], FamilyStatus::Listed);
             assert_eq!(host.quirk_methods(QuirkKind::CapabilityShape), [handshake_method(era)]);
             assert_eq!(host.quirks(), [QuirkKind::CapabilityShape]);
-            let declared: &ServerCapabilities = host.session.server().unwrap().capabilities.as_ref().unwrap();
+            let declared: ServerCapabilities<'_> = host.session.server().unwrap().capabilities().unwrap();
             for capability in [Capability::Tools, Capability::Prompts, Capability::Resources] {
                 assert!(declared.has(capability) && !declared.list_changed(capability));
             }
@@ -984,5 +984,76 @@ fn duplicate_item_of_an_invalid_item_is_kept() {
         let host = with_tools(era, json!([{"name": "a", "inputSchema": "bad"}, {"name": "a", "inputSchema": {}}]));
         assert_eq!(host.keys(Family::Tools), ["a"]);
         assert_eq!(host.quirks(), [QuirkKind::InvalidItem]);
+    });
+}
+
+/// The list of prompts ends with its second page, with its first one, or does not exist; or it is whole.
+fn with_prompts(server: Server, era: Era, status: FamilyStatus) -> Server {
+    let page = list(era, Family::Prompts, json!([item(Family::Prompts)]));
+    server.on("prompts/list", move |params| match status {
+        FamilyStatus::Listed => Ok(page.clone()),
+        FamilyStatus::Partial if params.get("cursor").is_none() => {
+            let mut page = page.clone();
+            page["nextCursor"] = "2".into();
+            Ok(page)
+        }
+        FamilyStatus::Absent => Err(json!({"code": -32601, "message": "Method not found"})),
+        _ => Err(json!({"code": -32603, "message": "INTERNAL_ERROR"})),
+    })
+}
+
+/// hermes-agent #44550, codebase-memory-mcp #1185
+#[test]
+fn a_request_is_sent_where_its_capability_is_declared_or_its_list_has_items() {
+    use FamilyStatus::{Absent, Failed, Listed, Partial};
+    both(|era| {
+        let servers: [fn(Era) -> Server; 3] = [
+            |era| server_with_all_families(era, everything()),
+            |era| server_with_all_families(era, json!({})),
+            server_without_capabilities,
+        ];
+        for (at, fresh) in servers.into_iter().enumerate() {
+            for status in [Listed, Partial, Failed, Absent] {
+                let mut server = with_prompts(fresh(era), era, status);
+                let mut options = requesting_undeclared(era);
+                (options.tolerance.list_errors, options.reconnect) = (ListErrors::Degrade, Some(Reconnect::default()));
+                let mut host = Host::connect(options, &mut server);
+                // A list that is not declared, and fails, is absent.
+                let expected = if at == 1 && status != Listed { Absent } else { status };
+                assert_eq!(host.status(Family::Prompts), expected, "{at} {status:?}");
+                let sent = host.session.request(host.now, Request::get_prompt("p", [])).is_ok();
+                assert_eq!(sent, at != 1 || status == Listed, "{at} {status:?}");
+                let refreshed = host.session.refresh(host.now, Family::Prompts).is_ok();
+                assert_eq!(refreshed, expected != Absent, "{at} {status:?}");
+                // No server declares that it announces changes. Who declares nothing may.
+                let listens = |it: &Value| it["params"]["notifications"]["promptsListChanged"] == true;
+                let wanted = at == 2 && era == Era::Modern;
+                assert_eq!(server.messages().any(listens), wanted, "{at} {status:?}");
+                // The next connection requests the list again.
+                host.serve(&mut server);
+                let before = server.received("prompts/list");
+                host.close_transport();
+                host.wait(Duration::from_secs(1));
+                host.transport(mcp_proto::Transport::Opened);
+                host.serve(&mut server);
+                assert!(server.received("prompts/list") > before, "{at} {status:?}");
+            }
+        }
+    });
+}
+
+/// A capability that is not a family's.
+#[test]
+fn a_completion_is_requested_where_its_capability_is_declared_or_unknown() {
+    both(|era| {
+        for (mut server, sent) in [
+            (server(era, json!({"completions": {}})), true),
+            (server(era, json!({})), false),
+            (server_without_capabilities(era), true),
+        ] {
+            let mut host = Host::connect(options_for(era), &mut server);
+            let request = Request::complete(mcp_proto::Reference::Prompt("p"), "name", "x");
+            assert_eq!(host.session.request(host.now, request).is_ok(), sent);
+        }
     });
 }

@@ -5,7 +5,7 @@ use crate::web::{Exchange, LAST_ID, Reply, SESSION, Site, URL, VERSION, Web, mod
 use mcp_proto::binding::http::Broken;
 use mcp_proto::{
     Cause, Era, Eras, Event, FailureKind, Family, FamilyStatus, ListErrors, Options, Outcome, ProtocolVersion,
-    QuirkKind, Reconnect, Request, RequestError, RequestId,
+    QuirkKind, Reconnect, Recovery, Request, RequestError, RequestId,
 };
 use serde_json::{Value, json};
 
@@ -2393,4 +2393,116 @@ fn a_server_without_sessions_or_streams_works() {
     web.serve(&mut site);
     assert!(was_answered(&web, request) && web.quirks().is_empty());
     assert!(web.log.iter().all(|exchange| exchange.header(SESSION).is_none()));
+}
+
+/// kody #2159
+#[test]
+fn modern_silent_over_http_lists_that_never_come_are_followed_by_initialize_once() {
+    let mut options = options();
+    options.timeouts.connect = Some(seconds(10));
+    let mut web = Web::open(options);
+    let mut silent = modern_site();
+    let discover = web.take_named("server/discover");
+    let reply = silent.reply(&discover);
+    web.reply(&discover, reply);
+    let list = web.take().into_iter().find(|exchange| exchange.is("tools/list")).unwrap();
+    web.wait(seconds(9));
+    assert!(web.is_open(&list) && web.quirks().is_empty(), "{:?}", web.quirks());
+    web.wait(seconds(1));
+    assert!(!web.is_open(&list), "what belonged to the connection is dropped");
+    assert_eq!(web.quirks(), [QuirkKind::ModernSilent]);
+    let mut legacy = site();
+    web.serve(&mut legacy);
+    assert!(web.is_ready(), "{:?}", web.failure());
+    assert_eq!((web.count("server/discover"), web.count("initialize")), (1, 1));
+    assert_eq!(era(&web), Some(Era::Legacy));
+    assert_eq!(web.call("a").1.header(SESSION), Some("session-1"));
+}
+
+/// A server that starts beside the client, as in any compose file.
+#[test]
+fn nobody_listens_yet_over_http_the_server_is_tried_until_it_listens_or_the_time_to_connect_is_over() {
+    for listens_after in [Some(seconds(20)), None] {
+        let mut web = Web::open(reconnecting(legacy()));
+        let mut down = 0;
+        let end = web.now + seconds(60);
+        while listens_after.is_none_or(|after| web.now < mcp_proto::Time::ZERO + after) && web.now < end {
+            let initialize = web.take_named("initialize");
+            web.fail(&initialize, Broken::Unreachable);
+            down += 1;
+            let next = web.events.iter().rev().find_map(|event| match event {
+                Event::Down { failure, next } => Some((failure.kind, *next)),
+                _ => None,
+            });
+            let (kind, next) = next.unwrap();
+            assert_eq!(kind, FailureKind::Connect);
+            match next {
+                Recovery::Reopen { at } => web.wait(at.unwrap() - web.now),
+                other => {
+                    assert!(listens_after.is_none() && matches!(other, Recovery::Parked { .. }), "{other:?}");
+                    break;
+                }
+            }
+        }
+        assert!((5..=12).contains(&down), "{down}");
+        match listens_after {
+            Some(_) => {
+                web.serve(&mut site());
+                assert!(web.is_ready(), "{:?}", web.failure());
+            }
+            None => assert!(web.now.since(mcp_proto::Time::ZERO) >= seconds(59), "{:?}", web.now),
+        }
+    }
+    // Without reconnects the failure is reported at once.
+    let mut web = Web::open(legacy());
+    let initialize = web.take_named("initialize");
+    web.fail(&initialize, Broken::Unreachable);
+    assert_eq!(web.failure().unwrap().kind, FailureKind::Connect);
+}
+
+/// A visible id names a session; one without characters names none, and the client sends none.
+#[test]
+fn an_empty_session_id_is_none() {
+    let named = |id: &'static str| {
+        let server = Server::legacy(json!({"tools": {}})).result("tools/list", tools(&["a"]));
+        let mut site = Site::of(server, false).map_replies(move |exchange, reply| {
+            if exchange.is("initialize") { reply.with(SESSION, id) } else { reply }
+        });
+        let web = Web::connect(legacy(), &mut site);
+        assert!(web.is_ready());
+        web.last("tools/list").header(SESSION).map(str::to_owned)
+    };
+    assert_eq!((named("s-1").as_deref(), named(""), named("a b")), (Some("s-1"), None, None));
+}
+
+/// The stream of HTTP with SSE ends regularly after the line of a response.
+#[test]
+fn sse_unfinished_counts_on_the_stream_of_http_with_sse() {
+    let (mut web, stream, _) = open_over_sse();
+    let (request, post) = web.call("a");
+    web.reply(&post, Reply::text(202, "Accepted"));
+    web.body(&stream, format!("data: {}\n", post.result(json!({"content": []}))));
+    web.end(&stream);
+    assert!(was_answered(&web, request));
+    assert_eq!(web.quirks(), [QuirkKind::SseUnfinished]);
+}
+
+/// A server that answers methods that it does not know with 404 costs a session for each of the last sixteen methods, and not
+/// for each request.
+#[test]
+fn methods_that_are_answered_with_404_renew_the_session_once_each() {
+    let mut site = site().rule(|exchange| exchange.name().starts_with("x/").then(|| Reply::status(404)));
+    let mut web = ready(&mut site);
+    let mut renewed = |web: &mut Web, number: usize| {
+        let before = web.count("initialize");
+        web.request(Request::new(format!("x/{number}")));
+        web.serve(&mut site);
+        assert!(web.is_ready());
+        web.count("initialize") - before
+    };
+    assert_eq!((renewed(&mut web, 0), renewed(&mut web, 0)), (1, 0));
+    for number in 1..=16 {
+        assert_eq!(renewed(&mut web, number), 1, "{number}");
+    }
+    assert_eq!((renewed(&mut web, 16), renewed(&mut web, 1), renewed(&mut web, 0)), (0, 0, 1));
 }

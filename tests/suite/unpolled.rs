@@ -8,7 +8,7 @@ use mcp_proto::{
 };
 use serde_json::json;
 
-use crate::common::{Host, Server, legacy, reconnecting, seconds, tools};
+use crate::common::{Deliver, Host, Server, legacy, reconnecting, seconds, tools};
 use crate::web::{Reply, Web, site, tool};
 
 fn pipe(options: Options) -> Host {
@@ -219,4 +219,34 @@ fn over_http_roots_are_not_changed_while_too_many_messages_are_not_delivered() {
     assert_eq!(set(&mut web), Err(CommandError::TooManyRequests { limit: 8 }));
     web.serve(&mut site);
     assert_eq!(set(&mut web), Ok(()));
+}
+
+#[test]
+fn progress_and_tasks_beyond_the_limit_are_counted_and_left_out() {
+    let mut options = crate::common::options();
+    options.limits.output = 3;
+    options.timeouts.progress_interval = Duration::ZERO;
+    options.capabilities.tasks = true;
+    let tasks = json!({"tools": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}});
+    let mut host = Host::connect(options, &mut Server::modern(tasks).result("tools/list", tools(&["a"])));
+    host.take_sent();
+    host.session.request(host.now, Request::call_tool("a", None).progress(true)).unwrap();
+    host.collect();
+    let call = host.take_one();
+    let token = call["params"]["_meta"]["progressToken"].clone();
+    for number in 0..10 {
+        let params = json!({"progressToken": token, "progress": number});
+        let message = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params});
+        host.session.deliver(host.now, message.to_string().as_bytes());
+    }
+    let left_out = host.session.stats().left_out;
+    assert!(left_out > 0);
+    let task = json!({"resultType": "task", "taskId": "t", "status": "working", "createdAt": "2026-01-01T00:00:00Z",
+        "lastUpdatedAt": "2026-01-01T00:00:00Z", "ttlMs": 60000, "pollIntervalMs": 2000});
+    let created = json!({"jsonrpc": "2.0", "id": call["id"], "result": task});
+    host.session.deliver(host.now, created.to_string().as_bytes());
+    assert_eq!(host.session.stats().left_out, left_out + 1);
+    host.collect();
+    let reported = host.events.iter().filter(|event| matches!(event, Event::Progress { .. } | Event::Task { .. }));
+    assert_eq!(reported.count() as u64, 10 - left_out);
 }

@@ -1,6 +1,6 @@
 //! Elicitation at a URL, in both eras.
 
-use crate::common::{Host, Server, legacy, options, tools};
+use crate::common::{Deliver, Host, Server, legacy, options, tools};
 use mcp_proto::{CommandError, Event, InputRequest, Options, Outcome, QuirkKind, Request, RequestError, RequestId};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -238,4 +238,23 @@ fn a_modern_server_requires_a_url_as_input() {
     host.session.provide(host.now, id, [("k", &*raw(r#"{"action":"accept"}"#))]).unwrap();
     host.collect();
     assert_eq!(host.take_one()["params"]["inputResponses"], json!({"k": {"action": "accept"}}));
+}
+
+#[test]
+fn a_completion_that_does_not_fit_is_left_out() {
+    let mut options = with_urls(legacy());
+    options.limits.output = 2;
+    let mut host = ready(options, false);
+    let (_, sent) = call(&mut host);
+    refuse(&mut host, &sent, json!([elicitation("a")]));
+    for _ in 0..4 {
+        let log = br#"{"jsonrpc":"2.0","method":"notifications/x"}"#;
+        host.session.deliver(host.now, log);
+    }
+    let left_out = host.session.stats().left_out;
+    let done = br#"{"jsonrpc":"2.0","method":"notifications/elicitation/complete","params":{"elicitationId":"a"}}"#;
+    host.session.deliver(host.now, done);
+    assert_eq!(host.session.stats().left_out, left_out + 1);
+    host.collect();
+    assert_eq!(completed(&host), []);
 }

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 
 use crate::common::{Host, Server, legacy};
 use mcp_proto::RawValue;
+use mcp_proto::protocol::content::{Elicitation, FormError};
 use mcp_proto::validation::{ValidationError, Validator, Violation};
 use serde_json::{Value, json};
 
@@ -63,48 +64,74 @@ fn a_result_without_structured_content_violates_its_schema() {
 fn a_failed_result_and_a_tool_without_an_output_schema_are_not_checked() {
     let validator = Fake::default();
     assert_eq!(check("structured", &json!({"content": [], "isError": true}), &validator), Ok(()));
+    let failed = json!({"content": [], "isError": true, "structuredContent": {"why": 7}});
+    assert_eq!(check("structured", &failed, &validator), Ok(()));
     let wrong = json!({"content": [], "structuredContent": "wrong"});
     assert_eq!(check("plain", &wrong, &validator), Ok(()));
     assert!(validator.asked.borrow().is_empty());
 }
 
-fn form(response: &Value, defaults: bool, validator: &Fake) -> Result<(), ValidationError> {
-    let mut options = legacy();
-    options.form_defaults = defaults;
-    let host = Host::new(options);
-    let schema = json!({"type": "object", "properties": {"age": {"type": "integer", "default": 30}}});
+fn form(content: &Value, defaults: bool, validator: &Fake) -> Result<(), FormError> {
+    let properties = json!({"age": {"type": "integer", "default": 30}, "name": {"type": "string"}});
+    let schema = json!({"type": "object", "properties": properties, "required": ["age"]});
     let params = raw(&json!({"message": "?", "requestedSchema": schema}));
-    host.session.check_form(validator, Some(&params), &raw(response))
+    let mut asked = Elicitation::read(&params);
+    asked.form_defaults = defaults;
+    asked.check(validator, content)
 }
 
 #[test]
-fn a_response_to_a_form_is_checked_as_it_is_sent() {
-    for (defaults, sent) in [(true, r#"{"name":"Ann","age":30}"#), (false, r#"{"name":"Ann"}"#)] {
-        let validator = Fake::default();
-        let response = json!({"action": "accept", "content": {"name": "Ann"}});
-        assert_eq!(form(&response, defaults, &validator), Ok(()));
-        assert_eq!(validator.asked.borrow()[0].1, sent);
+fn the_content_of_a_form_is_checked_as_it_is_sent() {
+    let validator = Fake::default();
+    assert_eq!(form(&json!({"name": "Ann"}), true, &validator), Ok(()));
+    assert_eq!(form(&json!({"name": "Ann", "age": 3}), false, &validator), Ok(()));
+    assert_eq!(form(&json!({}), true, &validator), Ok(()));
+    let sent: Vec<_> = validator.asked.take().into_iter().map(|(_, instance)| instance).collect();
+    assert_eq!(sent, [r#"{"name":"Ann","age":30}"#, r#"{"name":"Ann","age":3}"#, r#"{"age":30}"#]);
+}
+
+#[test]
+fn an_error_names_the_field_of_a_form() {
+    let validator = Fake::default();
+    let error = form(&json!({"name": "Ann"}), false, &validator).unwrap_err();
+    assert_eq!(
+        (error.to_string(), error.field(), error.is_violation()),
+        ("`age` is required".into(), Some("age"), true)
+    );
+    assert!(validator.asked.borrow().is_empty());
+    let error = form(&json!({"name": "wrong"}), true, &validator).unwrap_err();
+    assert_eq!((error.to_string(), error.field(), error.is_violation()), ("`a`: it is wrong".into(), Some("a"), true));
+}
+
+#[test]
+fn a_pointer_into_a_field_names_the_field() {
+    for (pointer, field) in [("", None), ("/a", Some("a")), ("/a~1b~0c/0", Some("a/b~c")), ("/", Some("")), ("a", None)]
+    {
+        let error = FormError::from(ValidationError::Instance(Violation::new(pointer, "it is wrong")));
+        assert_eq!(error.field(), field);
+        assert!(error.is_violation());
     }
-    let response = json!({"action": "accept", "content": {"name": "wrong"}});
-    assert!(form(&response, true, &Fake::default()).unwrap_err().is_violation());
+    let error = FormError::from(ValidationError::dialect("urn:a"));
+    assert!(error.field().is_none() && !error.is_violation());
 }
 
 #[test]
-fn an_accepted_form_without_content_is_checked_as_an_empty_one() {
-    let validator = Fake::default();
-    assert_eq!(form(&json!({"action": "accept"}), false, &validator), Ok(()));
-    assert_eq!(validator.asked.borrow()[0].1, "{}");
+fn content_that_has_no_form_in_json_is_an_error() {
+    let params = raw(&json!({"message": "?", "requestedSchema": {"type": "object"}}));
+    let content = std::collections::BTreeMap::from([(vec![1], 2)]);
+    let error = Elicitation::read(&params).check(&Fake::default(), &content).unwrap_err();
+    assert!(matches!(error, FormError::Content { .. }) && error.is_violation(), "{error:?}");
 }
 
 #[test]
-fn a_response_that_does_not_accept_the_form_is_not_checked() {
+fn what_is_no_form_matches() {
     let validator = Fake::default();
-    assert_eq!(form(&json!({"action": "decline", "content": {"a": "wrong"}}), true, &validator), Ok(()));
-    let host = Host::new(legacy());
-    let accept = raw(&json!({"action": "accept", "content": {"a": "wrong"}}));
-    let url = raw(&json!({"mode": "url", "url": "https://a.example", "requestedSchema": {}}));
-    for params in [None, Some(&*url)] {
-        assert_eq!(host.session.check_form(&validator, params, &accept), Ok(()));
+    for params in [
+        json!({"mode": "url", "url": "https://a.example", "requestedSchema": {}}),
+        json!({"mode": "other", "requestedSchema": {}}),
+        json!({"message": "?"}),
+    ] {
+        assert_eq!(Elicitation::read(&raw(&params)).check(&validator, &json!({"a": "wrong"})), Ok(()));
     }
     assert!(validator.asked.borrow().is_empty());
 }

@@ -26,6 +26,9 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::common::changed;
 
 /// A deserialized value equals the original, and serializes to the same text.
 fn returns<T: Serialize + DeserializeOwned + PartialEq + Debug>(value: &T) {
@@ -33,6 +36,21 @@ fn returns<T: Serialize + DeserializeOwned + PartialEq + Debug>(value: &T) {
     let read: T = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
     assert_eq!(&read, value, "{text}");
     assert_eq!(serde_json::to_string(&read).unwrap(), text);
+}
+
+/// What a value is replaced by.
+fn others(value: &Value) -> Vec<Value> {
+    let others = [json!("x"), json!(7), json!(true), json!(null), json!({"x": 1})];
+    others.into_iter().filter(|other| other != value).collect()
+}
+
+/// Values whose serialized forms differ in one place are unequal; a change that is no value of the type is none.
+fn is_unequal_to_each_change<T: Serialize + DeserializeOwned + PartialEq + Debug>(value: &T) {
+    let form = serde_json::to_value(value).unwrap();
+    let value: T = serde_json::from_value(form.clone()).unwrap();
+    for other in changed(&form, others).into_iter().filter_map(|other| serde_json::from_value::<T>(other).ok()) {
+        assert_eq!(other == value, serde_json::to_value(&other).unwrap() == form, "{other:?}\n{value:?}");
+    }
 }
 
 fn raw(json: &str) -> Box<RawValue> {
@@ -44,7 +62,7 @@ fn text() -> impl Strategy<Value = Box<str>> {
 }
 
 /// JSON whose bytes a conversion would change.
-fn json() -> impl Strategy<Value = Box<RawValue>> {
+fn any_json() -> impl Strategy<Value = Box<RawValue>> {
     select(&["null", "1.50", "{ \"b\" : [1e2],\n\"a\":\"\\u00e9\" }", "[]", "\"\"", "18446744073709551616"][..])
         .prop_map(raw)
 }
@@ -66,7 +84,7 @@ fn time() -> impl Strategy<Value = Time> {
 }
 
 fn error_object() -> impl Strategy<Value = ErrorObject> {
-    (any::<i64>(), text(), option::of(json())).prop_map(|(code, message, data)| {
+    (any::<i64>(), text(), option::of(any_json())).prop_map(|(code, message, data)| {
         let mut error = ErrorObject::new(code, message);
         error.data = data;
         error
@@ -75,14 +93,14 @@ fn error_object() -> impl Strategy<Value = ErrorObject> {
 
 fn outcome() -> impl Strategy<Value = Outcome> {
     prop_oneof![
-        json().prop_map(Outcome::Result),
+        any_json().prop_map(Outcome::Result),
         error_object().prop_map(|error| Outcome::Error(RequestError::Server(error))),
         (any::<u16>(), text()).prop_map(|(status, message)| Outcome::Error(RequestError::Status { status, message })),
         text().prop_map(|why| Outcome::Error(RequestError::Invalid(why))),
         text().prop_map(|message| Outcome::Error(RequestError::Task(TaskError::Failed { message }))),
         select(vec![TaskError::OtherTask, TaskError::Reopened])
             .prop_map(|error| Outcome::Error(RequestError::Task(error))),
-        json().prop_map(Outcome::InputRequired),
+        any_json().prop_map(Outcome::InputRequired),
         select(vec![
             Outcome::NotAdvertised,
             Outcome::TimedOut(TimeBound::Timeout),
@@ -150,7 +168,7 @@ fn server_method() -> impl Strategy<Value = ServerMethod> {
 }
 
 fn event() -> impl Strategy<Value = Event> {
-    let input = (text(), server_method(), option::of(json()))
+    let input = (text(), server_method(), option::of(any_json()))
         .prop_map(|(key, method, params)| InputRequest::new(key, method, params));
     let challenge = (text(), vec((text(), text()), 0..3)).prop_map(|(scheme, params)| Challenge::new(scheme, params));
     let server_request = any::<u64>().prop_map(ServerRequestId::from_u64);
@@ -181,23 +199,24 @@ fn event() -> impl Strategy<Value = Event> {
                 Event::Unauthorized { request, forbidden, why, challenges: challenges.into() }
             }
         ),
-        (server_request.clone(), server_method(), option::of(json()))
+        (server_request.clone(), server_method(), option::of(any_json()))
             .prop_map(|(id, method, params)| Event::ServerRequest { id, method, params }),
         (server_request, prop::option::of(text())).prop_map(|(id, reason)| Event::ServerRequestEnded { id, reason }),
         (request_id(), object())
             .prop_map(|(request, params)| Event::Progress { request, progress: Progress::new(params) }),
         (text(), option::of(request_id())).prop_map(|(id, request)| Event::ElicitationComplete { id, request }),
-        (request_id(), json()).prop_map(|(request, task)| Event::Task { request, task: Task::new(task) }),
+        (request_id(), any_json()).prop_map(|(request, task)| Event::Task { request, task: Task::new(task) }),
         (text(), proptest::result::maybe_err(Just(()), text()))
             .prop_map(|(uri, outcome)| Event::Subscription { uri, outcome }),
         text().prop_map(|uri| Event::ResourceUpdated { uri }),
-        (select(levels.to_vec()), option::of(text()), json()).prop_map(|(level, logger, data)| Event::Log {
+        (select(levels.to_vec()), option::of(text()), any_json()).prop_map(|(level, logger, data)| Event::Log {
             level,
             logger,
             data
         }),
         text().prop_map(|why| Event::LogLevelFailed { error: RequestError::Invalid(why) }),
-        (text(), option::of(json())).prop_map(|(method, params)| Event::Notification { method, params }),
+        (text(), option::of(any_json()))
+            .prop_map(|(method, params)| Event::Notification { method: String::from(method).into(), params }),
         quirk().prop_map(Event::Quirk),
         (failure(), recovery).prop_map(|(failure, next)| Event::Down { failure, next }),
         Just(Event::Closed { cause: Cause::Requested }),
@@ -277,7 +296,7 @@ fn hub_event() -> impl Strategy<Value = HubEvent> {
             failure,
             again
         }),
-        (server(), session()).prop_map(|(server, session)| HubEvent::Resting { server, session }),
+        (server(), session()).prop_map(|(server, session)| HubEvent::IdleShutdown { server, session }),
         (server(), difference()).prop_map(|(server, difference)| HubEvent::ToolsetChanged {
             server,
             difference,
@@ -286,7 +305,7 @@ fn hub_event() -> impl Strategy<Value = HubEvent> {
         (call, server(), outcome(), any::<u32>()).prop_map(|(call, server, outcome, attempts)| {
             let mut omission = Omission::default();
             omission.text_bytes = 7;
-            let left_out = (attempts % 2 == 0).then_some(omission);
+            let left_out = (attempts % 2 == 0).then(|| Box::new(omission));
             HubEvent::Finished { call, server, outcome, left_out, attempts }
         }),
         Just(HubEvent::Closed),
@@ -298,7 +317,8 @@ fn hub_action() -> impl Strategy<Value = HubAction> {
         (session(), connection()).prop_map(|(session, connection)| HubAction::Open { session, connection }),
         (session(), outgoing()).prop_map(|(session, message)| HubAction::Send { session, message }),
         (session(), step()).prop_map(|(session, how)| HubAction::Shutdown { session, how }),
-        (session(), http_request()).prop_map(|(session, request)| HubAction::Request { session, request }),
+        (session(), http_request())
+            .prop_map(|(session, request)| HubAction::Request { session, request: Box::new(request) }),
         (session(), exchange()).prop_map(|(session, exchange)| HubAction::Drop { session, exchange }),
         hub_event().prop_map(HubAction::Event),
     ]
@@ -312,8 +332,8 @@ fn request() -> impl Strategy<Value = Request> {
         trace
     });
     let times = (option::of(duration()), option::of(duration()));
-    (any::<String>(), option::of(json()), times, any::<bool>(), option::of(any::<bool>()), option::of(trace)).prop_map(
-        |(method, params, (timeout, max), progress, replay, trace)| {
+    (any::<String>(), option::of(any_json()), times, any::<bool>(), option::of(any::<bool>()), option::of(trace))
+        .prop_map(|(method, params, (timeout, max), progress, replay, trace)| {
             let mut request = Request::new(method);
             if let Some(params) = params {
                 request = request.params(params);
@@ -331,8 +351,7 @@ fn request() -> impl Strategy<Value = Request> {
                 request = request.replay(allowed);
             }
             request.progress(progress)
-        },
-    )
+        })
 }
 
 fn options() -> impl Strategy<Value = Options> {
@@ -424,6 +443,22 @@ proptest! {
     fn values_that_differ_in_one_byte_are_unequal(one in event(), other in event()) {
         let text = |event: &Event| serde_json::to_string(event).unwrap();
         assert_eq!(one == other, text(&one) == text(&other));
+    }
+}
+
+proptest! {
+    // Each case compares hundreds of values.
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// A member that is compared with itself, or not at all, is noticed.
+    #[test]
+    fn values_that_differ_in_one_member_are_unequal(
+        event in event(), request in request(), options in options(), event_of_hub in hub_event(),
+    ) {
+        is_unequal_to_each_change(&event);
+        is_unequal_to_each_change(&request);
+        is_unequal_to_each_change(&options);
+        is_unequal_to_each_change(&event_of_hub);
     }
 }
 
@@ -556,4 +591,19 @@ fn refusals_survive_serialization() {
     returns(&CallError::Arguments { name: "n".into(), expected: "a JSON object".into() });
     returns(&CallError::CoolingDown { server: "s".into(), why: "w".into(), until: Some(Time::from_millis(1)) });
     returns(&CallError::Session { server: "s".into(), error });
+}
+
+#[test]
+fn a_body_is_text_or_hexadecimal() {
+    let request = |body: Value| {
+        let form = json!({
+            "exchange": 1, "of": null, "method": "POST", "uri": "https://a.b/", "headers": [], "body": body,
+        });
+        serde_json::from_value::<HttpRequest>(form).map(|it| it.request.into_body())
+    };
+    assert_eq!(request(json!("{}")).unwrap(), b"{}");
+    assert_eq!(request(json!({"hex": "00fF"})).unwrap(), [0, 255]);
+    for wrong in [json!({"hex": "0"}), json!({"hex": "0x"}), json!({"base64": "00"}), json!({}), json!(7)] {
+        assert!(request(wrong.clone()).is_err(), "{wrong}");
+    }
 }

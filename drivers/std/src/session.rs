@@ -23,7 +23,7 @@ use crate::{Piece, Process, Program};
 /// that handles each event.
 ///
 /// The getters are those of [`Engine`]; further commands are those of [`client`](Self::client), with the time of
-/// [`now`](Self::now).
+/// [`now`](Self::now), which is taken first: `let now = session.now(); session.client().cancel(now, request)?`.
 ///
 /// ```no_run
 /// use mcp_proto::{Event, Options, Request};
@@ -62,7 +62,8 @@ impl Session {
     /// Opens a client, and waits until it is ready.
     ///
     /// # Errors
-    /// Why it cannot connect: it closed, or [`Reconnect::first`](mcp_proto::Reconnect::first) attempts failed.
+    /// Why it cannot connect: it closed, or as many attempts failed as
+    /// [`Reconnect::first_attempts`](mcp_proto::Reconnect::first_attempts) allows.
     pub fn connect(program: Program, options: Options) -> Result<Self, Failure> {
         let mut session = Self::open(program, options);
         while let Some(event) = session.next_event(None) {

@@ -17,7 +17,19 @@ pub(crate) trait Cancel: Send + Sync {
     fn cancel(&self, call: CallId);
 }
 
-/// A call in flight: a future of its result. When it is dropped before, the call is cancelled, and the server told so.
+/// A call in flight: a future of its result. The call runs whether or not it is awaited. When it is dropped before, the
+/// call is cancelled, and the server told so.
+///
+/// ```no_run
+/// # async fn example(session: mcp_proto_tokio::Session) -> Result<(), Box<dyn std::error::Error>> {
+/// let call = session.start_tool("export", &serde_json::json!({"year": 2026}))?;
+/// let mut progress = call.progress();
+/// while let Some(step) = progress.next().await {
+///     println!("{:?} of {:?}", step.progress(), step.total());
+/// }
+/// println!("{}", call.await?.text());
+/// # Ok(()) }
+/// ```
 pub struct Call {
     session: Arc<dyn Cancel>,
     id: CallId,

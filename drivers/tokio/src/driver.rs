@@ -31,11 +31,15 @@ pub(crate) trait Machine: Send + 'static {
     fn poll(&mut self) -> Option<Step<Self::Event>>;
     fn deadline(&self) -> Option<Time>;
     fn handle_timeout(&mut self, now: Time);
+    /// Whether it is ready without another event: it goes on from a snapshot.
+    fn is_ready(&self) -> bool;
     fn is_closed(&self) -> bool;
     fn close(&mut self, now: Time);
     fn input(&mut self, now: Time, session: SessionHandle, input: Input<'_>);
     /// The name of a session's server.
     fn server(&self, session: SessionHandle) -> Box<str>;
+    /// [`Options::form_defaults`](mcp_proto::Options::form_defaults) of a session.
+    fn form_defaults(&self, session: SessionHandle) -> bool;
     fn program(&self, session: SessionHandle) -> Option<Program>;
     /// The embedder's headers of each request to a session's server.
     #[cfg(feature = "http")]
@@ -133,6 +137,10 @@ pub enum StartError {
     #[cfg(feature = "oauth")]
     #[error(transparent)]
     Entropy(io::Error),
+    /// The snapshot cannot be restored.
+    #[cfg(feature = "snapshot")]
+    #[error(transparent)]
+    Snapshot(#[from] mcp_proto::SnapshotError),
 }
 
 /// The connection of a session over stdio.
@@ -179,6 +187,8 @@ pub(crate) struct Shared<M: Machine> {
     core: Mutex<Core<M>>,
     pub(crate) wiring: Wiring,
     start: Instant,
+    /// The client's time at the start.
+    epoch: Time,
     pub(crate) runtime: Runtime,
     wake: Notify,
     status: watch::Sender<Status>,
@@ -188,9 +198,10 @@ pub(crate) struct Shared<M: Machine> {
 pub(crate) struct Handle<M: Machine>(Arc<Shared<M>>);
 
 impl<M: Machine> Handle<M> {
-    /// Drives a client, in the context of a runtime.
-    pub(crate) fn start(machine: M, wiring: Wiring) -> Result<Arc<Self>, StartError> {
+    /// Drives a client, in the context of a runtime. Its time begins at `epoch`.
+    pub(crate) fn start(machine: M, wiring: Wiring, epoch: Time) -> Result<Arc<Self>, StartError> {
         let runtime = Runtime::try_current().map_err(|_| StartError::NoRuntime)?;
+        let status = if machine.is_ready() { Status::Ready } else { Status::Connecting };
         let shared = Arc::new(Shared {
             core: Mutex::new(Core {
                 machine,
@@ -208,9 +219,10 @@ impl<M: Machine> Handle<M> {
             }),
             wiring,
             start: Instant::now(),
+            epoch,
             runtime,
             wake: Notify::new(),
-            status: watch::Sender::new(Status::Connecting),
+            status: watch::Sender::new(status),
         });
         shared.runtime.spawn(Arc::clone(&shared).run());
         Ok(Arc::new(Self(shared)))
@@ -230,6 +242,19 @@ impl<M: Machine> Handle<M> {
     /// Reads something.
     pub(crate) fn read<T>(&self, read: impl FnOnce(&M) -> T) -> T {
         read(&self.0.lock().machine)
+    }
+
+    /// Cancels the calls, and takes the client: this one, which is closed, is left.
+    #[cfg(feature = "snapshot")]
+    pub(crate) fn take(&self, mut closed: M) -> M {
+        let mut core = self.0.lock();
+        let calls: Vec<_> = core.calls.keys().copied().collect();
+        calls.into_iter().for_each(|call| core.machine.cancel(self.0.now(), call));
+        self.0.act(&mut core);
+        closed.close(self.0.now());
+        let machine = std::mem::replace(&mut core.machine, closed);
+        self.0.act(&mut core);
+        machine
     }
 
     /// Starts a call.
@@ -311,11 +336,11 @@ impl<M: Machine> Shared<M> {
     }
 
     pub(crate) fn now(&self) -> Time {
-        Time::from_epoch(self.start.elapsed())
+        Time::from_epoch(self.epoch.since(Time::ZERO).saturating_add(self.start.elapsed()))
     }
 
     /// Gives an input, and carries out what follows.
-    fn input<T>(self: &Arc<Self>, input: impl FnOnce(&mut M, Time) -> T) -> T {
+    pub(crate) fn input<T>(self: &Arc<Self>, input: impl FnOnce(&mut M, Time) -> T) -> T {
         let mut core = self.lock();
         let result = input(&mut core.machine, self.now());
         self.act(&mut core);
@@ -335,7 +360,7 @@ impl<M: Machine> Shared<M> {
             if is_closed {
                 return self.finish().await;
             }
-            let due = deadline.and_then(|due| self.start.checked_add(due.since(Time::ZERO)));
+            let due = deadline.and_then(|due| self.start.checked_add(due.since(self.epoch)));
             tokio::select! {
                 () = sleep_until(due.unwrap_or(self.start)), if due.is_some() => {
                     self.input(|machine, now| machine.handle_timeout(now));
@@ -405,6 +430,8 @@ impl<M: Machine> Shared<M> {
                 Step::Event(event) => self.event(core, event),
             }
         }
+        #[cfg(feature = "oauth")]
+        core.sign_ins.close_unused_listeners();
         let deadline = core.machine.deadline();
         let is_earlier = deadline.is_some_and(|deadline| core.armed.is_none_or(|armed| deadline < armed));
         if is_earlier || core.machine.is_closed() {
@@ -564,8 +591,8 @@ impl<M: Machine> Shared<M> {
                 }
             }
             Sorted::Asked(session, id, method, params) => {
-                let server = core.machine.server(session);
-                let answer = self.answer(Ask { server, method, params });
+                let (server, form_defaults) = (core.machine.server(session), core.machine.form_defaults(session));
+                let answer = self.answer(Ask { server, method, params, form_defaults });
                 let question = (session, Question::Server(id));
                 self.question(core, question, |shared| async move {
                     let answer = answer.await;
@@ -576,10 +603,10 @@ impl<M: Machine> Shared<M> {
             }
             Sorted::AskEnded(session, id) => forget(core, (session, Question::Server(id))),
             Sorted::InputRequired(session, request, inputs) => {
-                let server = core.machine.server(session);
+                let (server, form_defaults) = (core.machine.server(session), core.machine.form_defaults(session));
                 let asks = inputs.into_iter().map(|input| {
                     let InputRequest { key, method, params, .. } = input;
-                    (key, self.answer(Ask { server: server.clone(), method, params }))
+                    (key, self.answer(Ask { server: server.clone(), method, params, form_defaults }))
                 });
                 let asks: Vec<_> = asks.collect();
                 let question = (session, Question::Input(request));

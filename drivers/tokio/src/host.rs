@@ -6,9 +6,8 @@ use std::sync::Arc;
 
 use mcp_proto::host::hub::HubOptions;
 use mcp_proto::jsonrpc::ErrorObject;
-use mcp_proto::protocol::content::Elicitation;
+use mcp_proto::protocol::content::{Elicitation, Sampling};
 use mcp_proto::{ClientCapabilities, Options, RawValue, ServerMethod};
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 #[cfg(feature = "http")]
@@ -26,7 +25,7 @@ use crate::HttpClient;
 /// use serde_json::json;
 ///
 /// let host = Host::new(Options::new("my-host", "1.0")).elicitation(|ask| async move {
-///     println!("{} asks: {:?}", ask.server, ask.params);
+///     println!("{} asks: {}", ask.server, ask.elicitation().message);
 ///     Elicited::Accept(json!({"name": "Ada"}))
 /// });
 /// ```
@@ -44,6 +43,8 @@ pub(crate) struct Wiring {
     pub(crate) http: std::sync::OnceLock<HttpClient>,
     #[cfg(feature = "oauth")]
     pub(crate) oauth: Option<crate::OAuth>,
+    #[cfg(feature = "journal")]
+    pub(crate) journal: Option<mcp_proto::journal::JournalLimits>,
 }
 
 type Answer = Pin<Box<dyn Future<Output = Result<Box<RawValue>, ErrorObject>> + Send>>;
@@ -53,22 +54,32 @@ pub(crate) type Handler = Arc<dyn Fn(Ask) -> Answer + Send + Sync>;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Ask {
-    /// The server's name in its options or in the configuration.
+    /// The server's name in its options ([`Options::server`]) or in the configuration.
     pub server: Box<str>,
     /// What is asked for.
     pub method: ServerMethod,
-    /// The parameters, as the server wrote them: [`Elicitation::read`] and
-    /// [`Sampling::read`](mcp_proto::protocol::content::Sampling::read) have views.
+    /// The parameters, as the server wrote them.
     pub params: Option<Box<RawValue>>,
+    /// [`Options::form_defaults`] of the session.
+    pub(crate) form_defaults: bool,
 }
 
 impl Ask {
-    /// The parameters as a value.
-    ///
-    /// # Errors
-    /// They are not of this type.
-    pub fn params<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
-        serde_json::from_str(self.params.as_ref().map_or("{}", |params| params.get()))
+    /// What the user is asked for, to show it, and to check what the user filled in
+    /// ([`Elicitation::check`]).
+    pub fn elicitation(&self) -> Elicitation<'_> {
+        let mut asked = Elicitation::read(self.params());
+        asked.form_defaults = self.form_defaults;
+        asked
+    }
+
+    /// What the model is asked for.
+    pub fn sampling(&self) -> Sampling<'_> {
+        Sampling::read(self.params())
+    }
+
+    fn params(&self) -> &RawValue {
+        self.params.as_deref().unwrap_or(RawValue::NULL)
     }
 }
 
@@ -102,6 +113,38 @@ impl<O: HostOptions> Host<O> {
 
     /// Has elicitations answered by a function, and declares that capability. For elicitations at a URL, set
     /// [`ClientCapabilities::elicitation_url`] of the options, too.
+    ///
+    /// The handler checks a form before it answers, and asks the user again for a field that is wrong. The validator is the
+    /// one of the feature `validate` of `mcp-proto`, or any other:
+    ///
+    /// ```
+    /// use mcp_proto::Options;
+    /// use mcp_proto::protocol::content::Elicitation;
+    /// use mcp_proto::validation::Validator;
+    /// use mcp_proto_tokio::{Elicited, Host};
+    /// # use serde_json::{Value, json};
+    /// # async fn fill_in(asked: &Elicitation<'_>, wrong: Option<&str>) -> Option<Value> { Some(json!({})) }
+    ///
+    /// fn host(validator: impl Validator + Clone + Send + Sync + 'static) -> Host<Options> {
+    ///     Host::new(Options::new("my-host", "1.0")).elicitation(move |ask| {
+    ///         let validator = validator.clone();
+    ///         async move {
+    ///             let asked = ask.elicitation();
+    ///             let mut wrong = None;
+    ///             loop {
+    ///                 let Some(content) = fill_in(&asked, wrong.as_deref()).await else {
+    ///                     return Elicited::Decline;
+    ///                 };
+    ///                 match asked.check(&validator, &content) {
+    ///                     Err(error) if error.is_violation() => wrong = Some(error.to_string()),
+    ///                     // The form itself may be at fault, and the server decides.
+    ///                     Ok(()) | Err(_) => return Elicited::Accept(content),
+    ///                 }
+    ///             }
+    ///         }
+    ///     })
+    /// }
+    /// ```
     #[must_use]
     pub fn elicitation<F>(mut self, handler: impl Fn(Ask) -> F + Send + Sync + 'static) -> Self
     where
@@ -116,17 +159,28 @@ impl<O: HostOptions> Host<O> {
     }
 
     /// Has requests for completions by the host's model answered by a function, and declares that capability. The answer
-    /// is a `CreateMessageResult`.
+    /// is a `CreateMessageResult`: that of [`Sampling::answer`], or any of that form. An error declines.
+    ///
+    /// ```
+    /// use mcp_proto::Options;
+    /// use mcp_proto::jsonrpc::ErrorObject;
+    /// use mcp_proto::protocol::content::Sampling;
+    /// use mcp_proto_tokio::Host;
+    ///
+    /// let host = Host::new(Options::new("my-host", "1.0")).sampling(|ask| async move {
+    ///     match ask.sampling().messages.as_slice() {
+    ///         [] => Err(ErrorObject::new(-1, "the user declined")),
+    ///         messages => Ok(Sampling::answer("my-model", &format!("{} messages", messages.len()))),
+    ///     }
+    /// });
+    /// ```
     #[must_use]
     pub fn sampling<F>(mut self, handler: impl Fn(Ask) -> F + Send + Sync + 'static) -> Self
     where
-        F: Future<Output = Result<Value, ErrorObject>> + Send + 'static,
+        F: Future<Output = Result<Box<RawValue>, ErrorObject>> + Send + 'static,
     {
         self.options.declare(|capabilities| capabilities.sampling = true);
-        self.wiring.sampling = Some(Arc::new(move |ask| {
-            let answer = handler(ask);
-            Box::pin(async move { serde_json::value::to_raw_value(&answer.await?).map_err(internal) })
-        }));
+        self.wiring.sampling = Some(Arc::new(move |ask| Box::pin(handler(ask))));
         self
     }
 
@@ -144,6 +198,17 @@ impl<O: HostOptions> Host<O> {
     #[must_use]
     pub fn oauth(mut self, oauth: crate::OAuth) -> Self {
         self.wiring.oauth = Some(oauth);
+        self
+    }
+}
+
+#[cfg(feature = "journal")]
+impl Host<Options> {
+    /// Records the session ([guide](https://docs.rs/mcp-proto/latest/mcp_proto/guide/recording/)):
+    /// [`Session::journal`](crate::Session::journal) has the lines.
+    #[must_use]
+    pub const fn record(mut self, limits: mcp_proto::journal::JournalLimits) -> Self {
+        self.wiring.journal = Some(limits);
         self
     }
 }

@@ -34,9 +34,14 @@ use crate::session;
 ///
 /// let Document(configuration) = serde_json::from_str(&std::fs::read_to_string("mcp.json")?)?;
 /// let configuration = configuration.expand(|name| std::env::var(name).ok().map(Into::into));
+/// // Entries that cannot be used: they are no servers of the hub.
+/// configuration.errors.iter().for_each(|error| eprintln!("{error}"));
 /// let hub = Hub::start(configuration, HubOptions::new(Options::new("my-host", "1.0")))?;
 /// hub.settled().await;
-/// hub.inspect(|hub| hub.functions().for_each(|(server, function)| println!("{server}: {}", function.name)));
+/// hub.inspect(|hub| {
+///     hub.servers().filter_map(|server| server.failure).for_each(|failure| eprintln!("{}", failure.message));
+///     hub.functions().for_each(|(server, function)| println!("{server}: {}", function.name));
+/// });
 /// println!("{}", hub.call("mcp_github_create_issue", &json!({"title": "A bug"})).await?.text());
 /// hub.close().await;
 /// # Ok(()) }
@@ -55,7 +60,7 @@ impl Hub {
         let machine = hub::Hub::new(options, crate::seed());
         #[cfg(feature = "oauth")]
         let (machine, loopback) = sign_in(machine, wiring.oauth.as_ref())?;
-        let hub = Self(Handle::start(machine, wiring)?);
+        let hub = Self(Handle::start(machine, wiring, Time::ZERO)?);
         #[cfg(feature = "oauth")]
         loopback.into_iter().for_each(|loopback| hub.0.listen(loopback));
         hub.0.command(|hub, now| {
@@ -176,11 +181,11 @@ impl Machine for hub::Hub {
                 HubAction::Send { session, message } => Step::Send(session, message),
                 HubAction::Shutdown { session, how } => Step::Shutdown(session, how),
                 #[cfg(feature = "http")]
-                HubAction::Request { session, request } => Step::Request(session, request),
+                HubAction::Request { session, request } => Step::Request(session, *request),
                 #[cfg(feature = "http")]
                 HubAction::Drop { session, exchange } => Step::Drop(session, exchange),
                 #[cfg(feature = "oauth")]
-                HubAction::OAuth { session, action } => Step::OAuth(session, action),
+                HubAction::OAuth { session, action } => Step::OAuth(session, *action),
                 HubAction::Event(event) => Step::Event(event),
                 _ => continue,
             });
@@ -193,6 +198,10 @@ impl Machine for hub::Hub {
 
     fn handle_timeout(&mut self, now: Time) {
         Self::handle_timeout(self, now);
+    }
+
+    fn is_ready(&self) -> bool {
+        false
     }
 
     fn is_closed(&self) -> bool {
@@ -220,6 +229,10 @@ impl Machine for hub::Hub {
 
     fn server(&self, session: SessionHandle) -> Box<str> {
         Self::server(self, session).unwrap_or_default().into()
+    }
+
+    fn form_defaults(&self, session: SessionHandle) -> bool {
+        self.session(session).is_some_and(|engine| engine.options().form_defaults)
     }
 
     fn program(&self, session: SessionHandle) -> Option<Program> {

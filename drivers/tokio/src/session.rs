@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use crate::call::Call;
 use crate::driver::{Handle, Input, Machine, Sorted, StartError, Status, Step};
-use crate::host::Host;
+use crate::host::{Host, Wiring};
 use crate::queue::Reports;
 
 /// Where a server is: a [`Program`] to start, or a `Remote` one over HTTP (feature `http`).
@@ -78,9 +78,56 @@ pub(crate) struct AnyClient {
 }
 
 enum Transported {
-    Lines(Box<Client<Lines>>),
+    Lines(Box<Driven<Lines>>),
     #[cfg(feature = "http")]
-    Http(Box<Client<mcp_proto::Http>>),
+    Http(Box<Driven<mcp_proto::Http>>),
+}
+
+/// A client that may be recorded.
+#[cfg(feature = "journal")]
+type Driven<B> = mcp_proto::journal::Recorder<Client<B>>;
+#[cfg(not(feature = "journal"))]
+type Driven<B> = Client<B>;
+
+#[cfg(not(feature = "journal"))]
+use mcp_proto::Binding as AnyBinding;
+#[cfg(feature = "journal")]
+use mcp_proto::journal::JournalBinding as AnyBinding;
+
+/// What a session goes on from.
+#[cfg(feature = "snapshot")]
+type Saved<'a> = &'a mcp_proto::Snapshot;
+#[cfg(not(feature = "snapshot"))]
+type Saved<'a> = std::convert::Infallible;
+
+/// Creates a client, or restores it.
+#[cfg_attr(not(feature = "journal"), allow(clippy::useless_conversion, reason = "`Driven` may be another type"))]
+fn create<B: AnyBinding>(
+    binding: B,
+    options: Options,
+    wiring: &Wiring,
+    saved: Option<Saved<'_>>,
+) -> Result<Box<Driven<B>>, StartError> {
+    Ok(Box::new(match saved {
+        #[cfg(feature = "snapshot")]
+        Some(saved) => Client::from_snapshot(binding, options, saved, mcp_proto::Moved::WithoutTransport)?.into(),
+        #[cfg(not(feature = "snapshot"))]
+        Some(never) => match never {},
+        None => new(binding, options, wiring),
+    }))
+}
+
+#[cfg(feature = "journal")]
+fn new<B: AnyBinding>(binding: B, options: Options, wiring: &Wiring) -> Driven<B> {
+    match wiring.journal {
+        Some(limits) => Driven::new(binding, options, crate::seed(), limits),
+        None => Client::new(binding, options, crate::seed()).into(),
+    }
+}
+
+#[cfg(not(feature = "journal"))]
+fn new<B: AnyBinding>(binding: B, options: Options, _: &Wiring) -> Driven<B> {
+    Client::new(binding, options, crate::seed())
 }
 
 /// Runs this with the client, whatever its transport is.
@@ -103,12 +150,36 @@ impl Session {
     /// # Errors
     /// There is no runtime, or the options of a sign-in do not fit the server.
     pub fn start(endpoint: impl Into<Endpoint>, host: impl Into<Host<Options>>) -> Result<Self, StartError> {
-        let (endpoint, Host { options, wiring }) = (endpoint.into(), host.into());
-        let seed = crate::seed();
+        Self::begin(endpoint.into(), host.into(), None, Time::ZERO)
+    }
+
+    /// Goes on with a session that was suspended, maybe in another process or on another machine, with the same endpoint
+    /// and options ([guide](https://docs.rs/mcp-proto/latest/mcp_proto/guide/moving/)). Over HTTP it is the same session of
+    /// the server's, if the snapshot has its [`Secrets`](mcp_proto::Secrets); a program is started again. It cannot be
+    /// recorded.
+    ///
+    /// # Errors
+    /// As of [`start`](Self::start) and [`Client::from_snapshot`].
+    #[cfg(feature = "snapshot")]
+    pub fn restore(
+        endpoint: impl Into<Endpoint>,
+        host: impl Into<Host<Options>>,
+        snapshot: &mcp_proto::Snapshot,
+    ) -> Result<Self, StartError> {
+        Self::begin(endpoint.into(), host.into(), Some(snapshot), snapshot.time())
+    }
+
+    fn begin(
+        endpoint: Endpoint,
+        host: Host<Options>,
+        saved: Option<Saved<'_>>,
+        epoch: Time,
+    ) -> Result<Self, StartError> {
+        let Host { options, wiring } = host;
         #[cfg(feature = "oauth")]
         let mut loopback = None;
         let client = match &endpoint {
-            Endpoint::Program(_) => Transported::Lines(Box::new(Client::new(Lines::new(), options, seed))),
+            Endpoint::Program(_) => Transported::Lines(create(Lines::new(), options, &wiring, saved)?),
             #[cfg(feature = "http")]
             Endpoint::Remote(remote) => {
                 let http = remote.http.clone();
@@ -121,13 +192,13 @@ impl Session {
                     }
                     None => http,
                 };
-                Transported::Http(Box::new(Client::new(http, options, seed)))
+                Transported::Http(create(http, options, &wiring, saved)?)
             }
         };
-        let handle = Handle::start(AnyClient { client, endpoint }, wiring)?;
+        let handle = Handle::start(AnyClient { client, endpoint }, wiring, epoch)?;
         #[cfg(feature = "oauth")]
         loopback.into_iter().for_each(|loopback| handle.listen(loopback));
-        // A new client can be opened.
+        // A new client can be opened, and one that was saved while it waited or was parked. Any other is open.
         let _ = handle.command(|client, now| with!(client, client => client.open(now)));
         Ok(Self(handle))
     }
@@ -135,10 +206,11 @@ impl Session {
     /// Opens a client, and waits until it is ready.
     ///
     /// # Errors
-    /// Why it cannot connect: it closed, or [`Reconnect::first`](mcp_proto::Reconnect::first) attempts failed, which to a
-    /// server that nobody listens at lasts [`Timeouts::connect`](mcp_proto::Timeouts::connect), or a minute; or the sign-in
-    /// failed. A [`StartError`] is a failure to connect. A host that offers to sign in again uses [`start`](Self::start)
-    /// and [`ready`](Self::ready).
+    /// Why it cannot connect: it closed; or as many attempts failed as
+    /// [`Reconnect::first_attempts`](mcp_proto::Reconnect::first_attempts) allows, which to a server that nobody listens at
+    /// takes [`Timeouts::connect`](mcp_proto::Timeouts::connect), or a minute, and the last backoff; or the sign-in failed.
+    /// A [`StartError`] is a failure to connect. A host that offers to sign in again uses [`start`](Self::start) and
+    /// [`ready`](Self::ready).
     pub async fn connect(endpoint: impl Into<Endpoint>, host: impl Into<Host<Options>>) -> Result<Self, Failure> {
         let session = Self::start(endpoint, host);
         let session = session.map_err(|error| Failure::new(FailureKind::Connect, error.to_string()))?;
@@ -317,6 +389,47 @@ impl Session {
         is_taken
     }
 
+    /// The lines of the journal that were not taken yet, of a session that is recorded
+    /// ([`Host::record`]). Take and write them as often as you like: the client keeps those that were not taken, within its
+    /// limits. After [`close`](Self::close) the last one is among them.
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// use mcp_proto::Options;
+    /// use mcp_proto::journal::{JournalLimits, replay};
+    /// use mcp_proto_tokio::{Host, Program, Session};
+    ///
+    /// let host = Host::new(Options::new("my-host", "1.0")).record(JournalLimits::default());
+    /// let session = Session::connect(Program::new("weather-server"), host).await?;
+    /// session.hide("the user's key")?; // a secret in arguments, which the journal must not have
+    /// session.call_tool("weather", &serde_json::json!({"key": "the user's key"})).await?;
+    /// session.close().await;
+    /// let journal = session.journal();
+    /// println!("{} actions, all as recorded", replay(journal.as_bytes(), JournalLimits::default())?.actions);
+    /// # Ok(()) }
+    /// ```
+    #[cfg(feature = "journal")]
+    pub fn journal(&self) -> String {
+        self.command(|client, _| {
+            with!(client, client => {
+                if client.is_closed() {
+                    client.end();
+                }
+                client.take()
+            })
+        })
+    }
+
+    /// Names a secret that the journal must not have, from now on: of arguments, or that a server is known to send. The
+    /// program, its environment and the headers of a `Remote` never reach the client.
+    ///
+    /// # Errors
+    /// As of [`Recorder::hide`](mcp_proto::journal::Recorder::hide).
+    #[cfg(feature = "journal")]
+    pub fn hide(&self, secret: &str) -> Result<(), mcp_proto::journal::SecretError> {
+        self.command(|client, _| with!(client, client => client.hide(secret)))
+    }
+
     fn command<T>(&self, command: impl FnOnce(&mut AnyClient, Time) -> T) -> T {
         self.0.command(command)
     }
@@ -326,6 +439,40 @@ impl Session {
     pub async fn close(&self) {
         self.0.command(|client, now| client.close(now));
         self.closed().await;
+    }
+
+    /// Ends the session here, so that [`restore`](Self::restore) goes on with it elsewhere, and returns it: this client is
+    /// closed, and its processes end, but a session over HTTP stays open at its server. Before, wait for calls in flight and
+    /// for what the server asks for: calls are cancelled, of which a server over HTTP may not be told, and what the server
+    /// asked for is not answered. Take the journal of a recorded session before, too.
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// use mcp_proto::{Options, Secrets, Snapshot};
+    /// use mcp_proto_tokio::{Program, Session};
+    ///
+    /// let (program, options) = (Program::new("weather-server"), || Options::new("my-host", "1.0"));
+    /// let session = Session::connect(program.clone(), options()).await?;
+    /// let saved = serde_json::to_string(&session.suspend(Secrets::Included).await)?;
+    ///
+    /// // In another process:
+    /// let snapshot: Snapshot = serde_json::from_str(&saved)?;
+    /// let session = Session::restore(program, options(), &snapshot)?;
+    /// session.ready().await?;
+    /// # Ok(()) }
+    /// ```
+    #[cfg(feature = "snapshot")]
+    pub async fn suspend(&self, secrets: mcp_proto::Secrets) -> mcp_proto::Snapshot {
+        let client = new(Lines::new(), Options::new("", ""), &Wiring::default());
+        let endpoint = self.0.read(|client| client.endpoint.clone());
+        let closed = AnyClient { client: Transported::Lines(Box::new(client)), endpoint };
+        let taken = self.0.take(closed);
+        self.closed().await;
+        match &taken.client {
+            Transported::Lines(client) => client.snapshot(secrets),
+            #[cfg(feature = "http")]
+            Transported::Http(client) => client.snapshot(secrets),
+        }
     }
 
     /// Waits until it is closed, and its processes have ended. Returns the failure, if it did not close on request.
@@ -452,6 +599,10 @@ impl Machine for AnyClient {
         with!(self, client => client.handle_timeout(now));
     }
 
+    fn is_ready(&self) -> bool {
+        self.engine().is_ready()
+    }
+
     fn is_closed(&self) -> bool {
         match &self.client {
             Transported::Lines(client) => client.is_closed(),
@@ -488,6 +639,10 @@ impl Machine for AnyClient {
 
     fn server(&self, _: SessionHandle) -> Box<str> {
         self.engine().server_name().into()
+    }
+
+    fn form_defaults(&self, _: SessionHandle) -> bool {
+        self.engine().options().form_defaults
     }
 
     fn program(&self, _: SessionHandle) -> Option<Program> {

@@ -17,7 +17,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/server.py");
 
 struct Server {
-    _process: Process,
+    #[cfg_attr(not(feature = "snapshot"), expect(dead_code, reason = "it ends when it is dropped"))]
+    process: Process,
     output: mpsc::Receiver<Piece>,
     url: String,
 }
@@ -29,7 +30,7 @@ impl Server {
             let sender = sender.clone();
             async move { drop(sender.send(piece).await) }
         });
-        let mut server = Self { _process: process.unwrap(), output, url: String::new() };
+        let mut server = Self { process: process.unwrap(), output, url: String::new() };
         server.url = format!("http://127.0.0.1:{}/mcp", server.line().await);
         server
     }
@@ -68,6 +69,49 @@ async fn a_session_over_http_is_ended_at_the_server() {
     assert!(progress.next().await.is_some());
     session.close().await;
     assert_eq!(server.line().await, "deleted one");
+}
+
+#[cfg(feature = "snapshot")]
+#[tokio::test]
+async fn a_suspended_session_over_http_goes_on_without_a_handshake() {
+    use mcp_proto::{Outcome, Secrets, ShutdownStep, Snapshot};
+    use mcp_proto_tokio::Status;
+
+    let mut server = Server::start().await;
+    let session = Session::connect(server.remote(), options()).await.unwrap();
+    let waiting = session.start_tool("wait", &json!({})).unwrap();
+    let saved = serde_json::to_string(&session.suspend(Secrets::Included).await).unwrap();
+    assert_eq!(session.status(), Status::Closed(None));
+    assert!(matches!(waiting.await.unwrap_err().kind, CallErrorKind::Ended(Outcome::Cancelled)));
+    assert!(session.call_tool("echo", &json!({})).await.is_err());
+
+    let snapshot: Snapshot = serde_json::from_str(&saved).unwrap();
+    let session = Session::restore(server.remote(), options(), &snapshot).unwrap();
+    assert_eq!(session.status(), Status::Ready);
+    assert_eq!(session.call_tool("echo", &json!({"message": "hi"})).await.unwrap().text(), "hi");
+    session.close().await;
+    server.process.shut_down(ShutdownStep::Kill);
+    let mut lines = Vec::new();
+    while let Some(Piece::Output(bytes)) = timeout(PATIENCE, server.output.recv()).await.unwrap() {
+        lines.extend(bytes);
+    }
+    assert_eq!(String::from_utf8(lines).unwrap(), "deleted one\n");
+}
+
+#[cfg(feature = "journal")]
+#[tokio::test]
+async fn a_session_over_http_is_recorded() {
+    use mcp_proto::journal::{JournalLimits, replay};
+
+    let server = Server::start().await;
+    let host = Host::new(options()).record(JournalLimits::default());
+    let session = Session::connect(server.remote(), host).await.unwrap();
+    session.call_tool("echo", &json!({"message": "hi"})).await.unwrap();
+    session.close().await;
+    let journal = session.journal();
+    assert!(journal.contains(r#""method":"tools/call""#) || journal.contains(r#"\"tools/call\""#), "{journal}");
+    assert!(!journal.contains("hush"));
+    replay(journal.as_bytes(), JournalLimits::default()).unwrap();
 }
 
 #[tokio::test]

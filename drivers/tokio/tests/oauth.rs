@@ -5,7 +5,8 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::pin::pin;
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -17,16 +18,23 @@ use mcp_proto::testkit::{Endpoint, FakeAuthorizationServer, Reply};
 use mcp_proto::{FailureKind, Options, Time};
 use mcp_proto_tokio::{FileStore, Host, Hub, OAuth, Program, Remote, Session, StartError};
 use serde_json::{Value, json};
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::task::yield_now;
 use tokio::time::timeout;
 
 /// Long enough for a machine that is busy.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Reports a request, and lets it go on.
+type Gate = (UnboundedSender<()>, mpsc::Receiver<()>);
 
 /// An MCP server that demands tokens, and its authorization server, at one port.
 #[derive(Clone)]
 struct Servers {
     origin: String,
     authorization: Arc<Mutex<FakeAuthorizationServer>>,
+    /// The next token request is reported, and waits.
+    gate: Arc<Mutex<Option<Gate>>>,
 }
 
 impl Servers {
@@ -34,7 +42,7 @@ impl Servers {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let origin = format!("http://{}", listener.local_addr().unwrap());
         let authorization = FakeAuthorizationServer::new(&origin).marked("hush").protects(&format!("{origin}/mcp"));
-        let servers = Self { origin, authorization: Arc::new(Mutex::new(authorization)) };
+        let servers = Self { origin, authorization: Arc::new(Mutex::new(authorization)), gate: Arc::default() };
         let own = servers.clone();
         thread::spawn(move || {
             for stream in listener.incoming() {
@@ -63,6 +71,11 @@ impl Servers {
         }
         let mut body = vec![0; length];
         reader.read_exact(&mut body).unwrap();
+        let gate = if words[1] == "/token" { self.gate.lock().unwrap().take() } else { None };
+        if let Some((came, goes_on)) = gate {
+            came.send(()).unwrap();
+            goes_on.recv().unwrap();
+        }
         let response = self.answer(&request.body(body).unwrap());
         let mut head = format!("HTTP/1.1 {}\r\n", response.status());
         for (name, value) in response.headers().iter().filter(|(name, _)| *name != "content-length") {
@@ -190,7 +203,7 @@ async fn a_user_who_refuses_is_a_failure_that_says_so() {
 #[tokio::test]
 async fn a_redirect_that_comes_to_the_host_is_given_by_hand() {
     let servers = Servers::start();
-    let (sender, mut opened) = tokio::sync::mpsc::unbounded_channel();
+    let (sender, mut opened) = unbounded_channel();
     let oauth = OAuth::new(OAuthOptions::new("test", "org.example.host:/callback"), move |url| {
         sender.send(url.as_str().to_owned()).unwrap();
     });
@@ -206,21 +219,108 @@ async fn a_redirect_that_comes_to_the_host_is_given_by_hand() {
 #[tokio::test]
 async fn a_session_closes_while_the_user_is_asked() {
     let servers = Servers::start();
-    let (sender, mut opened) = tokio::sync::mpsc::unbounded_channel();
+    let (sender, mut opened) = unbounded_channel();
     let oauth =
         OAuth::new(OAuthOptions::new("test", ""), move |url| sender.send(url.redirect_uri().to_owned()).unwrap());
     let host = Host::new(Options::new("test", "1.0")).oauth(oauth);
     let session = Session::start(Remote::new(&servers.url()).unwrap(), host).unwrap();
     let redirect = timeout(PATIENCE, opened.recv()).await.unwrap().unwrap();
     timeout(PATIENCE, session.close()).await.unwrap();
-    let address = redirect.strip_prefix("http://").unwrap().split('/').next().unwrap();
-    // The task that listens ends at its next turn.
-    let closed = async {
-        while TcpStream::connect(address).is_ok() {
-            tokio::task::yield_now().await
+    timeout(PATIENCE, unheard(&redirect)).await.unwrap();
+}
+
+/// Waits until nothing listens at the port of a redirect URI: the task that does ends at its next turn.
+async fn unheard(redirect_uri: &str) {
+    let address = redirect_uri.strip_prefix("http://").unwrap().split('/').next().unwrap();
+    while TcpStream::connect(address).is_ok() {
+        yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_redirect_is_listened_for_until_the_sign_in_ends_and_again_at_the_next_one() {
+    for redirect_uri in ["", "http://127.0.0.1:PORT/back"] {
+        let servers = Servers::start();
+        let (sender, mut opened) = unbounded_channel();
+        let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let options = OAuthOptions::new("test", redirect_uri.replace("PORT", &free.to_string()));
+        let oauth = OAuth::new(options, move |url| {
+            sender.send((url.redirect_uri().to_owned(), url.as_str().to_owned())).unwrap();
+        });
+        let mut events = oauth.events();
+        let host = Host::new(Options::new("test", "1.0")).oauth(oauth);
+        let session = Session::start(Remote::new(&servers.url()).unwrap(), host).unwrap();
+        for input in [OAuthInput::Cancel, OAuthInput::Authorize] {
+            // One sign-in that comes to its end, and one that does not.
+            let (redirect_uri, url) = timeout(PATIENCE, opened.recv()).await.unwrap().unwrap();
+            let redirect = servers.browse(&url);
+            let is_answered = matches!(input, OAuthInput::Authorize);
+            if is_answered {
+                let page = tokio::task::spawn_blocking(move || visit(&redirect));
+                assert!(page.await.unwrap().starts_with("HTTP/1.1 200"));
+            } else {
+                session.handle_oauth(input);
+            }
+            let (_, event) = timeout(PATIENCE, events.next()).await.unwrap().unwrap();
+            assert_eq!(matches!(event, OAuthEvent::Authorized(_)), is_answered, "{event:?}");
+            timeout(PATIENCE, unheard(&redirect_uri)).await.unwrap();
+            if !is_answered {
+                session.handle_oauth(OAuthInput::Authorize);
+            }
         }
-    };
-    timeout(PATIENCE, closed).await.unwrap();
+        timeout(PATIENCE, session.ready()).await.unwrap().unwrap();
+        servers.check();
+    }
+}
+
+#[tokio::test]
+async fn a_redirect_port_that_is_taken_is_a_failure_that_says_so() {
+    let servers = Servers::start();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let redirect_uri = format!("http://{}/callback", taken.local_addr().unwrap());
+    let own = servers.clone();
+    let oauth = OAuth::new(OAuthOptions::new("test", redirect_uri.as_str()), move |url| {
+        assert!(visit(&own.browse(url.as_str())).starts_with("HTTP/1.1 200"));
+    });
+    let mut events = oauth.events();
+    let host = Host::new(Options::new("test", "1.0")).oauth(oauth);
+    let session = Session::start(Remote::new(&servers.url()).unwrap(), host).unwrap();
+    let failure = timeout(PATIENCE, session.ready()).await.unwrap().unwrap_err();
+    assert_eq!(failure.kind, FailureKind::Unauthorized);
+    let why = format!("no redirect can be received at {redirect_uri}: ");
+    assert!(failure.message.contains(&why), "{failure}");
+    let (_, event) = events.next().await.unwrap();
+    assert!(matches!(&event, OAuthEvent::Failed(error) if error.reason.contains(&why)), "{event:?}");
+    // The browser was not opened: nobody would be there.
+    assert_eq!(servers.received(&Endpoint::Authorization), 0);
+    drop(taken);
+    session.handle_oauth(OAuthInput::Authorize);
+    timeout(PATIENCE, session.ready()).await.unwrap().unwrap();
+    servers.check();
+}
+
+#[tokio::test]
+async fn a_session_that_closes_awaits_the_refresh_in_flight_and_stores_its_token() {
+    let (servers, file) = (Servers::start(), file("refresh"));
+    let session = servers.connect(servers.oauth().store(FileStore::new(&file).unwrap())).await;
+    let (came, mut coming) = unbounded_channel();
+    let (go_on, goes_on) = mpsc::channel();
+    *servers.gate.lock().unwrap() = Some((came, goes_on));
+    servers.authorization.lock().unwrap().expire_tokens();
+    let call = session.start_tool("echo", &json!({})).unwrap();
+    timeout(PATIENCE, coming.recv()).await.unwrap().unwrap();
+    let mut closing = pin!(session.close());
+    tokio::select! {
+        biased;
+        () = &mut closing => panic!("it is closed, and the rotated refresh token is lost"),
+        outcome = call => assert!(outcome.is_err()),
+    }
+    assert!(std::fs::read_to_string(&file).unwrap().contains("rt1-hush"));
+    go_on.send(()).unwrap();
+    timeout(PATIENCE, closing).await.unwrap();
+    assert!(std::fs::read_to_string(&file).unwrap().contains("rt2-hush"));
+    assert_eq!(servers.received(&Endpoint::Refresh), 1);
+    servers.check();
 }
 
 #[tokio::test]

@@ -7,10 +7,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use mcp_proto::jsonrpc::ErrorObject;
-use mcp_proto::{Event, FailureKind, Options, Outcome, Request, ServerMethod, ShutdownStep};
+use mcp_proto::validation::{ValidationError, Validator};
+use mcp_proto::{Event, FailureKind, Options, Outcome, RawValue, Request, ServerMethod, ShutdownStep};
 use mcp_proto_tokio::{CallErrorKind, Elicited, Host, Piece, Process, Program, Session, Status};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
@@ -158,19 +159,89 @@ async fn a_call_that_is_dropped_is_cancelled() {
 async fn requests_of_the_server_are_answered_by_handlers() {
     let host = Host::new(options())
         .elicitation(|ask| async move {
-            let message = ask.params::<Value>().unwrap()["message"].to_string();
             sleep(Duration::from_millis(10)).await;
-            Elicited::Accept(json!({"name": format!("{message} {}", ask.server)}))
+            Elicited::Accept(json!({"name": format!("{} {}", ask.elicitation().message, ask.server)}))
         })
         .sampling(|ask| async move {
             assert_eq!(ask.method, ServerMethod::Sampling);
+            assert_eq!(ask.sampling().max_tokens, Some(9));
             Err(ErrorObject::new(-1, "there is no model"))
         });
     let session = Session::connect(server(), host).await.unwrap();
     let answer = session.call_tool("ask", &json!({})).await.unwrap().text();
-    assert_eq!(answer, r#"{"action": "accept", "content": {"name": "\"who?\" docs"}}"#);
+    assert_eq!(answer, r#"{"action": "accept", "content": {"name": "who? docs"}}"#);
     let answer = session.call_tool("sample", &json!({})).await.unwrap().text();
     assert!(answer.contains("there is no model"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_handler_checks_a_form_before_it_answers() {
+    let host = Host::new(options()).elicitation(|ask| async move {
+        let (asked, mut content) = (ask.elicitation(), json!({}));
+        loop {
+            match asked.check(&Anything, &content) {
+                Ok(()) => return Elicited::Accept(content),
+                Err(error) => content = json!({error.field().unwrap(): error.to_string()}),
+            }
+        }
+    });
+    let session = Session::connect(server(), host).await.unwrap();
+    let answer = session.call_tool("ask", &json!({})).await.unwrap().text();
+    assert_eq!(answer, r#"{"action": "accept", "content": {"name": "`name` is required"}}"#);
+}
+
+/// A validator that finds nothing.
+struct Anything;
+
+impl Validator for Anything {
+    fn validate(&self, _: &RawValue, _: &RawValue) -> Result<(), ValidationError> {
+        Ok(())
+    }
+}
+
+#[cfg(feature = "journal")]
+#[tokio::test]
+async fn a_session_is_recorded_without_the_secrets_that_were_named() {
+    use mcp_proto::journal::{JournalLimits, replay};
+
+    let host = Host::new(options()).record(JournalLimits::default());
+    let session = Session::connect(server(), host).await.unwrap();
+    let first = session.journal();
+    session.hide("a secret word").unwrap();
+    session.call_tool("echo", &json!({"message": "a secret word"})).await.unwrap();
+    session.close().await;
+    let journal = [first, session.journal()].concat();
+    assert!(journal.contains("tools/call") && !journal.contains("a secret word"), "{journal}");
+    assert!(session.journal().is_empty());
+    let replayed = replay(journal.as_bytes(), JournalLimits::default()).unwrap();
+    assert!(replayed.actions > 5, "{replayed:?}");
+
+    let session = connect().await;
+    session.close().await;
+    assert!(session.journal().is_empty());
+}
+
+#[cfg(feature = "snapshot")]
+#[tokio::test]
+async fn a_suspended_session_starts_its_program_again() {
+    use mcp_proto::Secrets;
+
+    let session = connect().await;
+    let first = pid(&session).await;
+    let snapshot = session.suspend(Secrets::Included).await;
+    assert!(!is_alive(first));
+    assert_eq!(session.status(), Status::Closed(None));
+    let session = Session::restore(server(), options(), &snapshot).unwrap();
+    assert!(session.catalog().tool("echo").is_some());
+    timeout(PATIENCE, session.ready()).await.unwrap().unwrap();
+    assert_ne!(pid(&session).await, first);
+    session.close().await;
+
+    let parked = Session::start(Program::new("/nonexistent/server"), options()).unwrap();
+    parked.ready().await.unwrap_err();
+    let snapshot = parked.suspend(Secrets::Included).await;
+    let session = Session::restore(server(), options(), &snapshot).unwrap();
+    timeout(PATIENCE, session.ready()).await.unwrap().unwrap();
 }
 
 #[tokio::test]

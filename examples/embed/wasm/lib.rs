@@ -1,12 +1,11 @@
-//! WebAssembly: a client over HTTP, for `host.mjs`, which has the clock, the timers and `fetch`. A text goes in through a
+//! WebAssembly: a client over HTTP, for `client.mjs`, which has the clock, the timers and `fetch`. A text goes in through a
 //! buffer that the host asks for first, and comes out at `output`.
-
-use std::cell::RefCell;
 
 use http::{HeaderName, HeaderValue, StatusCode};
 use mcp_proto::binding::http::{Broken, ExchangeId, HttpAction};
 use mcp_proto::{Cause, Client, Event, Http, Options, Time};
-use serde_json::{Value, json};
+use serde_json::to_vec;
+use std::cell::RefCell;
 
 #[derive(Default)]
 struct State {
@@ -44,7 +43,7 @@ extern "C" fn open(now: u64, seed: u64) -> bool {
     })
 }
 
-/// The length of the next action, a JSON text at `output`; 0 if there is none.
+/// The length of the next action, a JSON array at `output`, its name first; 0 if there is none.
 #[unsafe(no_mangle)]
 extern "C" fn poll(now: u64) -> usize {
     STATE.with_borrow_mut(|State { client, output, .. }| {
@@ -52,22 +51,23 @@ extern "C" fn poll(now: u64) -> usize {
         let Some(action) = client.poll() else { return 0 };
         let action = match action {
             HttpAction::Request(it) => {
-                let headers = it.request.headers().iter();
-                let headers: Vec<_> = headers.map(|(name, value)| [name.as_str(), value.to_str().unwrap_or_default()]).collect();
-                let body = String::from_utf8_lossy(it.request.body());
-                let (method, url) = (it.request.method().as_str(), it.request.uri().to_string());
-                json!({"exchange": it.exchange.as_u64(), "method": method, "url": url, "headers": headers, "body": body})
+                let (head, body) = it.request.into_parts();
+                let headers = head.headers.iter();
+                let headers: Vec<_> =
+                    headers.map(|(name, it)| [name.as_str(), it.to_str().unwrap_or_default()]).collect();
+                let (url, body) = (head.uri.to_string(), String::from_utf8_lossy(&body));
+                to_vec(&("request", it.exchange.as_u64(), head.method.as_str(), url, headers, body))
             }
-            HttpAction::Drop(exchange) => json!({"drop": exchange.as_u64()}),
+            HttpAction::Drop(exchange) => to_vec(&("drop", exchange.as_u64())),
             HttpAction::Event(Event::Ready) => {
                 let tools: Vec<_> = client.catalog().tools().map(|tool| tool.name.to_string()).collect();
                 let _ = client.close(Time::from_millis(now));
-                json!({"tools": tools})
+                to_vec(&("tools", tools))
             }
-            HttpAction::Event(Event::Closed { cause: Cause::Failed(failure) }) => json!({"failed": failure.to_string()}),
-            _ => Value::Object(serde_json::Map::new()),
+            HttpAction::Event(Event::Closed { cause: Cause::Failed(why) }) => to_vec(&("failed", why.to_string())),
+            _ => to_vec(&["other"]),
         };
-        *output = action.to_string().into_bytes();
+        *output = action.unwrap_or_default();
         output.len()
     })
 }

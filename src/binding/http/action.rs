@@ -2,7 +2,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use crate::binding::address::Address;
-use crate::client::{Event, RequestId};
+use crate::client::{Event, ExchangeId, RequestId};
 
 /// What the embedder is to do next.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,23 +79,6 @@ impl fmt::Debug for HttpRequest {
             .field("uri", &Address(request.uri().clone()))
             .field("headers", &request.headers().keys().collect::<Vec<_>>())
             .finish_non_exhaustive()
-    }
-}
-
-/// An exchange of a client: a request and its response.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct ExchangeId(pub(super) u64);
-
-impl ExchangeId {
-    /// The exchange with this number.
-    pub const fn from_u64(id: u64) -> Self {
-        Self(id)
-    }
-
-    /// The exchange as a number. A client counts its exchanges.
-    pub const fn as_u64(self) -> u64 {
-        self.0
     }
 }
 

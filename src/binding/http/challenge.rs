@@ -145,6 +145,8 @@ mod tests {
             (r#"Bearer scope=, error="e""#, "Bearer error=<e>;"),
             (r#"Bearer error="e", scope="#, "Bearer error=<e> scope=<>;"),
             (r#"Bearer scope="a, error"#, "Bearer scope=<a, error>;"),
+            (r#"Negotiate YII="#, "Negotiate;"),
+            (r#"Negotiate YII= "#, "Negotiate;"),
             ("", ""),
             (" , ,", ""),
             ("=", ""),

@@ -3,100 +3,111 @@
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
-use alloc::format;
 use alloc::vec::Vec;
 use core::time::Duration;
 
 use http::{HeaderMap, HeaderValue, StatusCode, Uri};
 
-use super::action::{Broken, ExchangeId, HttpAction, HttpRequest};
+use super::action::{Broken, HttpAction, HttpRequest};
 use super::exchange::{Carrier, Due, Exchange, ExchangeKind, Exchanges, Paused, Queue, Reply, Timer, Timers};
 use super::request::{self, Common, SESSION_ID};
 use super::tokens::{Sent, Tokens};
 use crate::Time;
 use crate::binding::address::{Address, UrlError, parse};
 use crate::client::{
-    Binding, Client, ConnectionId, Engine, OpenFailure, Operate, Outgoing, Output, Report, ShutdownStep, Stage,
-    Transport, Wire,
+    Again, Binding, BindingState, Client, ConnectionId, Engine, ExchangeId, OpenFailure, Operate, Outgoing, Output,
+    Report, ShutdownStep, Stage, StartId, Transport, Wire,
 };
-use crate::machine::http_connection::send::{self, Decision, Message, Room};
 use crate::machine::http_connection::{get_stream, phase, sse};
 use crate::machine::http_response::End;
-use crate::machine::{QuirkKind, Row, Verdict};
+use crate::machine::{Row, Verdict};
 use crate::protocol::{Era, method};
 use crate::text::shown_in;
 
-/// Declares the parts of [`Http`], their initial values, and their saved state.
-macro_rules! parts {
-    ($($(#[$doc:meta])* $part:ident: $type:ty = $first:expr),* $(,)?) => {
-        /// Streamable HTTP, in both eras, and HTTP+SSE.
-        ///
-        /// The embedder executes requests with an HTTP client that follows no redirects, and reports the results by
-        /// [`handle_head`](crate::Client::<Http>::handle_head), [`handle_body`](crate::Client::<Http>::handle_body),
-        /// [`handle_end`](crate::Client::<Http>::handle_end) and
-        /// [`handle_failure`](crate::Client::<Http>::handle_failure). Exchanges run concurrently; a stream may last as
-        /// long as the client, so no exchange has a time limit but the client's own.
-        #[derive(Clone, Debug)]
-        pub struct Http {
-            /// Where the server is.
-            pub(super) url: Address,
-            $($(#[$doc])* pub(super) $part: $type,)*
-            pub(super) tokens: Tokens,
-        }
-
-        impl Http {
-            /// A server at this URL, which was checked.
-            pub(crate) fn at(url: Uri) -> Self {
-                Self { url: Address(url), $($part: $first,)* tokens: Tokens::default() }
-            }
-        }
-
-        /// The saved state of the binding. Without secrets it has no URL: that of the new binding is used.
-        #[cfg(feature = "snapshot")]
-        #[derive(Debug, serde::Serialize, serde::Deserialize)]
-        pub struct State {
-            pub(super) url: Option<Address>,
-            $(pub(super) $part: $type,)*
-        }
-
-        #[cfg(feature = "snapshot")]
-        impl Http {
-            /// The saved state, with this URL.
-            pub(super) fn into_state(self, url: Option<Address>) -> State {
-                State { url, $($part: self.$part,)* }
-            }
-
-            /// The binding with its saved state; a URL that was not saved is that of the binding.
-            pub(super) fn with_state(self, state: State) -> Self {
-                Self { url: state.url.unwrap_or(self.url), $($part: state.$part,)* tokens: self.tokens }
-            }
-        }
-    };
+/// Streamable HTTP, in both eras, and HTTP+SSE.
+///
+/// The embedder executes requests with an HTTP client that follows no redirects, and reports the results by
+/// [`handle_head`](crate::Client::<Http>::handle_head), [`handle_body`](crate::Client::<Http>::handle_body),
+/// [`handle_end`](crate::Client::<Http>::handle_end) and [`handle_failure`](crate::Client::<Http>::handle_failure).
+/// Exchanges run concurrently; a stream may last as long as the client, so no exchange has a time limit but the client's
+/// own.
+#[derive(Clone, Debug)]
+pub struct Http {
+    /// Where the server is.
+    pub(super) url: Address,
+    pub(super) server: KnownServer,
+    pub(super) connection: Connection,
+    pub(super) exchanges: Exchanges,
+    pub(super) queue: Queue,
+    pub(super) timers: Timers,
+    pub(super) tokens: Tokens,
 }
 
-parts! {
-    /// The connection that the exchanges belong to.
-    connection: ConnectionId = ConnectionId::default(),
-    phase: phase::State = phase::State::Idle,
-    /// A request did not reach the server, and no response began since.
-    unreached: bool = false,
-    /// `notifications/initialized` was sent again on this connection, because its first POST broke.
-    repeated: bool = false,
+/// What is known of the server, whatever becomes of a connection.
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
+pub(super) struct KnownServer {
+    pub(super) session: Session,
+    /// It had HTTP+SSE when it was last connected.
+    has_sse: bool,
     /// A connection ended because the POST of `notifications/initialized` broke twice. The server may have taken it, so the
     /// next connection goes on without a response.
-    doubted: bool = false,
-    /// The exchange of `notifications/initialized`.
-    initialized: Option<ExchangeId> = None,
-    /// `notifications/initialized`, while it waits to be sent again, and for how long.
-    initialized_again: Option<Box<(Outgoing, Duration)>> = None,
+    doubted: bool,
+}
+
+/// A connection. A loss replaces it.
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
+pub(super) struct Connection {
+    /// The engine's id of it.
+    id: ConnectionId,
+    pub(super) phase: phase::State,
+    /// The step of the engine's shutdown that was carried out.
+    shutdown: Option<ShutdownStep>,
+    /// A request did not reach the server, and no response began since.
+    pub(super) unreached: bool,
+    pub(super) initialized: Initialized,
+    /// `notifications/initialized` was sent again, because its first POST broke.
+    repeated: bool,
     /// The wait of tool calls for the GET stream.
-    stream_wait: Option<Timer> = None,
-    session: Session = Session::default(),
-    sse: Sse = Sse::default(),
-    get_stream: GetStream = GetStream::default(),
-    exchanges: Exchanges = Exchanges::default(),
-    queue: Queue = Queue::default(),
-    timers: Timers = Timers::default(),
+    stream_wait: Option<Timer>,
+    pub(super) sse: Sse,
+    pub(super) get_stream: GetStream,
+}
+
+impl Connection {
+    fn new(id: ConnectionId) -> Self {
+        Self {
+            id,
+            phase: phase::State::Idle,
+            shutdown: None,
+            unreached: false,
+            initialized: Initialized::Unsent,
+            repeated: false,
+            stream_wait: None,
+            sse: Sse { state: sse::State::Streamable, endpoint: None, refused: None },
+            get_stream: GetStream::new(get_stream::State::Idle),
+        }
+    }
+}
+
+/// `notifications/initialized`.
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
+pub(super) enum Initialized {
+    #[default]
+    Unsent,
+    /// The last exchange that carries it.
+    Sent(ExchangeId),
+    /// It waits to be sent again, for this long.
+    Waiting(Box<(Outgoing, Duration)>),
+}
+
+impl Initialized {
+    /// Whether this exchange carries it.
+    pub(super) fn is_in(&self, exchange: ExchangeId) -> bool {
+        matches!(self, Self::Sent(id) if *id == exchange)
+    }
 }
 
 impl Http {
@@ -104,6 +115,19 @@ impl Http {
     #[cfg(feature = "journal")]
     pub(crate) fn redacted_url(&self) -> alloc::string::String {
         super::serialize::address(&self.url)
+    }
+
+    /// A server at this URL, which was checked.
+    pub(crate) fn at(url: Uri) -> Self {
+        Self {
+            url: Address(url),
+            server: KnownServer::default(),
+            connection: Connection::new(ConnectionId::default()),
+            exchanges: Exchanges::default(),
+            queue: Queue::default(),
+            timers: Timers::default(),
+            tokens: Tokens::default(),
+        }
     }
 
     /// A server at this URL. User information and the query are kept, and never shown.
@@ -144,11 +168,6 @@ impl Http {
         if let Some(authorization) = self.tokens.get_mut() {
             authorization.show(now);
         }
-    }
-
-    /// Whether credentials are being obtained, refreshed or stored.
-    pub(crate) fn is_authorizing(&self) -> bool {
-        self.tokens.is_busy()
     }
 }
 
@@ -194,6 +213,8 @@ const METHODS: usize = 16;
 pub(super) struct Session {
     #[cfg_attr(feature = "snapshot", serde(with = "super::snapshot::optional_header"))]
     id: Option<HeaderValue>,
+    /// The handshake in which the server gave the id is done, and the server is a legacy one.
+    is_agreed: bool,
     /// The previous session, which the server may still know.
     #[cfg_attr(feature = "snapshot", serde(with = "super::snapshot::optional_header"))]
     former: Option<HeaderValue>,
@@ -216,6 +237,7 @@ impl Session {
 
     /// A new connection: the session becomes the previous one.
     pub(super) fn renew(&mut self) {
+        self.is_agreed = false;
         if let Some(former) = self.id.take() {
             self.former = Some(former);
         }
@@ -229,7 +251,18 @@ impl Session {
 
     /// `initialize` is sent: a session id from an earlier one on this connection is invalid.
     pub(super) fn reset(&mut self) {
-        self.id = None;
+        (self.id, self.is_agreed) = (None, false);
+    }
+
+    /// The handshake with a legacy server is done.
+    const fn agree(&mut self) {
+        self.is_agreed = true;
+    }
+
+    /// Whether there is a session to end. A modern server has none, even if it sent a session id before it was
+    /// recognized as modern, and there is none before `initialize` was answered.
+    const fn is_agreed(&self) -> bool {
+        self.is_agreed && self.id.is_some()
     }
 
     /// Takes the id from the response to `initialize`.
@@ -282,13 +315,11 @@ pub(super) struct GetStream {
     barren: u32,
 }
 
-impl Default for GetStream {
-    fn default() -> Self {
-        Self { state: get_stream::State::Idle, last_id: Vec::new(), retry: None, barren: 0 }
-    }
-}
-
 impl GetStream {
+    const fn new(state: get_stream::State) -> Self {
+        Self { state, last_id: Vec::new(), retry: None, barren: 0 }
+    }
+
     pub(super) fn step(&mut self, input: get_stream::Input) -> Row<get_stream::State, get_stream::Effect> {
         let row = get_stream::step(self.state, input);
         self.state = row.next;
@@ -297,7 +328,7 @@ impl GetStream {
 
     /// What follows is another stream.
     pub(super) fn reset(&mut self) {
-        *self = Self { state: self.state, ..Self::default() };
+        *self = Self::new(self.state);
     }
 
     /// The id of the last event, where it named one.
@@ -340,12 +371,6 @@ pub(super) struct Sse {
     state: sse::State,
     endpoint: Option<Address>,
     refused: Option<Box<Refused>>,
-}
-
-impl Default for Sse {
-    fn default() -> Self {
-        Self { state: sse::State::Streamable, endpoint: None, refused: None }
-    }
 }
 
 impl Sse {
@@ -392,8 +417,8 @@ impl Http {
 
     /// Steps the table of the phases; `why` says how the connection ends.
     fn step_because(&mut self, engine: &mut Engine, input: phase::Input, why: &str) {
-        let row = phase::step(self.phase, input);
-        self.phase = row.next;
+        let row = phase::step(self.connection.phase, input);
+        self.connection.phase = row.next;
         for effect in row.effects {
             match effect {
                 phase::Effect::SendInitialized => self.post_initialized(engine),
@@ -403,21 +428,20 @@ impl Http {
                     self.step(engine, phase::Input::StreamDecided);
                 }
                 phase::Effect::StartStream => {
-                    self.stream_wait = Some(self.timers.arm(engine.now() + STREAM_WAIT, Due::StreamLate));
+                    self.connection.stream_wait = Some(self.timers.arm(engine.now() + STREAM_WAIT, Due::StreamLate));
                     self.stream_step(engine, get_stream::Input::Start);
                 }
                 phase::Effect::StopWait => {
-                    if let Some(timer) = self.stream_wait.take() {
+                    if let Some(timer) = self.connection.stream_wait.take() {
                         self.timers.disarm(timer);
                     }
                 }
-                phase::Effect::Clear => self.clear(engine),
                 phase::Effect::Delete => {
                     for timer in self.queue.clear(|_| false) {
                         self.timers.disarm(timer);
                     }
-                    if let Some(session) = self.session.id().cloned() {
-                        self.delete(engine, ExchangeKind::Delete(session));
+                    if let Some(session) = self.server.session.id().cloned() {
+                        self.run(engine, ExchangeKind::Delete(session), 0);
                     }
                 }
                 phase::Effect::ReportClosed => {
@@ -429,29 +453,29 @@ impl Http {
                 }
             }
         }
-        engine.hold_tools(self.phase.holds_calls());
     }
 
-    /// Steps the table of the transport. `why` is the text that is reported, `message` is the received message.
-    pub(super) fn sse_step(&mut self, engine: &mut Engine, input: sse::Input, why: &str, message: &[u8]) {
+    /// Steps the table of the transport. `why` is the text that is reported.
+    pub(super) fn sse_step(&mut self, engine: &mut Engine, input: sse::Input, why: &str) {
         let now = engine.now();
-        for effect in self.sse.step(input).effects {
+        for effect in self.connection.sse.step(input).effects {
             match effect {
+                sse::Effect::Remember => self.server.has_sse = true,
+                sse::Effect::Forget => self.server.has_sse = false,
                 sse::Effect::ReportOpened => engine.handle_transport(now, Transport::Opened),
-                sse::Effect::Get => self.get(engine, ExchangeKind::Sse, 0),
+                sse::Effect::Get => self.run(engine, ExchangeKind::Sse, 0),
                 sse::Effect::Drop => self.drop_first(engine, |purpose| matches!(purpose, ExchangeKind::Sse)),
                 sse::Effect::SendAgain => {
-                    if let Some(refused) = self.sse.take_refused() {
+                    if let Some(refused) = self.connection.sse.take_refused() {
                         self.post_again(engine, refused.id);
                     }
                 }
                 sse::Effect::Refuse => {
-                    if let Some(refused) = self.sse.take_refused() {
+                    if let Some(refused) = self.connection.sse.take_refused() {
                         let (id, status, why) = (refused.id, refused.status, &*refused.text);
                         engine.handle_report(Report::Refused { id, status, why });
                     }
                 }
-                sse::Effect::Deliver => engine.handle_message(now, message),
                 sse::Effect::ReportViolation => {
                     engine.handle_transport(now, Transport::ProtocolViolation { why });
                 }
@@ -464,19 +488,19 @@ impl Http {
     }
 
     pub(super) fn stream_step(&mut self, engine: &mut Engine, input: get_stream::Input) {
-        let row = self.get_stream.step(input);
+        let row = self.connection.get_stream.step(input);
         if let Verdict::Quirk(kind) = row.verdict {
             let detail = "the GET of a stream was refused with another status than 405, or answered with no stream";
             engine.transport_quirk(kind, None, detail);
         }
         for effect in row.effects {
             match effect {
-                get_stream::Effect::Get => self.get(engine, ExchangeKind::Stream, 0),
+                get_stream::Effect::Get => self.run(engine, ExchangeKind::Stream, 0),
                 get_stream::Effect::Drop => self.drop_first(engine, |purpose| matches!(purpose, ExchangeKind::Stream)),
                 get_stream::Effect::Arm => {
-                    self.timers.arm(engine.now() + self.get_stream.wait(), Due::GetStream);
+                    self.timers.arm(engine.now() + self.connection.get_stream.wait(), Due::GetStream);
                 }
-                get_stream::Effect::Reset => self.get_stream.reset(),
+                get_stream::Effect::Reset => self.connection.get_stream.reset(),
                 get_stream::Effect::CountRefusal => {
                     if let Some(waiting) = self.tokens.waiting() {
                         waiting.stream = waiting.stream.saturating_add(1);
@@ -500,22 +524,23 @@ impl Http {
 
     /// `notifications/initialized` was accepted, or counts as such.
     pub(super) fn accept_initialized(&mut self, engine: &mut Engine) {
-        (self.repeated, self.doubted) = (false, false);
+        (self.connection.repeated, self.server.doubted) = (false, false);
         self.go_live(engine);
     }
 
     fn go_live(&mut self, engine: &mut Engine) {
         if self.is_current(engine) {
-            self.step(engine, if self.sse.is_ready() { phase::Input::AcceptedSse } else { phase::Input::Accepted });
+            let is_sse = self.connection.sse.is_ready();
+            self.step(engine, if is_sse { phase::Input::AcceptedSse } else { phase::Input::Accepted });
         }
     }
 
     /// The POST of `notifications/initialized` broke before a response.
     pub(super) fn initialized_broke(&mut self, engine: &mut Engine, why: &str) {
-        match (core::mem::replace(&mut self.repeated, true), self.doubted) {
+        match (core::mem::replace(&mut self.connection.repeated, true), self.server.doubted) {
             (false, _) => self.step(engine, phase::Input::InitializedBroke),
             (true, false) => {
-                self.doubted = true;
+                self.server.doubted = true;
                 self.step_because(engine, phase::Input::InitializedBrokeAgain, why);
             }
             (true, true) => self.go_live(engine),
@@ -524,19 +549,11 @@ impl Http {
 
     /// The connection ended.
     pub(super) fn lose(&mut self, engine: &mut Engine) {
-        self.step(engine, phase::Input::Lost);
-        self.sse_step(engine, sse::Input::Lost, "", b"");
-        self.stream_step(engine, get_stream::Input::Stop);
-        self.repeated = false;
-        (self.initialized, self.initialized_again, self.stream_wait) = (None, None, None);
+        self.connection = Connection::new(self.connection.id);
         if let Some(waiting) = self.tokens.waiting() {
             waiting.forget();
         }
-        self.sse.take_refused();
-    }
-
-    /// Drops everything of the connection, except responses that are outstanding while the client closes.
-    fn clear(&mut self, engine: &mut Engine) {
+        // While the client closes, outstanding responses are still delivered.
         let closing = engine.stage() == Stage::Closing;
         self.timers.clear();
         self.queue.clear(|message| closing && is_response(message)).for_each(drop);
@@ -546,9 +563,16 @@ impl Http {
     }
 
     fn drop_exchanges(&mut self, engine: &mut Engine, keep: impl Fn(&Engine, &ExchangeKind) -> bool) {
+        let starts = self.exchanges.starts().filter(|(_, it)| !keep(engine, &it.purpose));
+        let withdrawn: Vec<_> = starts.map(|(number, _)| number).collect();
+        for number in &withdrawn {
+            self.withdraw(*number);
+        }
+        if !withdrawn.is_empty() {
+            engine.withdraw_starts(|number| self.exchanges.start(number).is_none());
+        }
         let dropped = self.exchanges.iter().filter(|(_, it)| !keep(engine, &it.purpose));
-        let dropped: alloc::vec::Vec<ExchangeId> = dropped.map(|(id, _)| id).collect();
-        for id in dropped {
+        for id in dropped.map(|(id, _)| id).collect::<Vec<_>>() {
             self.drop_exchange(engine, id);
         }
     }
@@ -565,18 +589,10 @@ pub(super) fn is_response(message: &Outgoing) -> bool {
     message.id().is_none() && message.method().is_none()
 }
 
-/// A notification or a response is dropped, because the server did not accept the messages before it.
-pub(super) fn refuse_undelivered(engine: &mut Engine, method: Option<&str>) {
-    engine.count_undelivered();
-    let what = if method.is_some() { "a notification" } else { "a response" };
-    let detail = format!("{what} was dropped, because the server did not accept the messages before it");
-    engine.transport_quirk(QuirkKind::Undelivered, method, detail);
-}
-
 impl Http {
     /// Whether the exchanges belong to the engine's current connection.
     pub(super) fn is_current(&self, engine: &Engine) -> bool {
-        engine.stage().has_transport() && engine.connection() == self.connection
+        engine.stage().has_transport() && engine.connection() == self.connection.id
     }
 
     /// Whether an exchange continues while the client closes: the DELETE, and outstanding responses.
@@ -590,40 +606,45 @@ impl Http {
         }
     }
 
-    /// Posts a message. If it has no response, a timer that starts with the poll drops its exchange.
-    pub(super) fn post(&mut self, engine: &mut Engine, message: Outgoing, redirects: u8) -> ExchangeId {
-        let url = self.sse.endpoint().unwrap_or(&self.url).clone();
-        let initialized = message.method() == Some(method::INITIALIZED);
+    /// Posts a message again, or one that waited. Returns what begins when it is polled.
+    pub(super) fn post(&mut self, engine: &mut Engine, message: Outgoing, redirects: u8) -> Option<&mut Exchange> {
+        let number = self.enter(message, redirects);
+        engine.queue(Output::Start(number));
+        self.exchanges.start_mut(number)
+    }
+
+    /// A message enters an exchange.
+    fn enter(&mut self, message: Outgoing, redirects: u8) -> StartId {
+        let url = self.connection.sse.endpoint().unwrap_or(&self.url).clone();
         if message.id().is_none() {
             self.queue.enter(&message);
         }
-        let id = self.begin(engine, ExchangeKind::Message(message), url, redirects);
-        if initialized {
-            self.initialized = Some(id);
+        if message.method() == Some(method::INITIALIZED) {
+            self.connection.initialized = Initialized::Unsent;
         }
-        id
+        self.add(ExchangeKind::Message(message), url, redirects)
     }
 
-    /// Posts a message that waited for an exchange: its timeout then drops its exchange.
+    /// Posts a message that waited for an exchange: its timeout then ends its exchange.
     fn post_waiting(&mut self, engine: &mut Engine, timer: Timer, message: Outgoing) {
-        let id = self.post(engine, message, 0);
-        self.timers.set(timer, Due::Release(id));
-        if let Some(it) = self.exchanges.get_mut(id) {
+        let number = self.enter(message, 0);
+        engine.queue_start_first(number);
+        self.timers.set(timer, Due::Withdraw(number));
+        if let Some(it) = self.exchanges.start_mut(number) {
             it.release = Some(timer);
         }
     }
 
     /// Posts a message again after a wait that the server asked for.
     fn post_after(&mut self, engine: &mut Engine, message: Outgoing, waited: Duration) {
-        let exchange = self.post(engine, message, 0);
-        if let Some(it) = self.exchanges.get_mut(exchange) {
+        if let Some(it) = self.post(engine, message, 0) {
             it.waited = waited;
         }
     }
 
     /// Posts `notifications/initialized` again.
     pub(super) fn post_initialized(&mut self, engine: &mut Engine) {
-        if let Some(again) = self.initialized_again.take() {
+        if let Initialized::Waiting(again) = core::mem::take(&mut self.connection.initialized) {
             let (message, waited) = *again;
             self.post_after(engine, message, waited);
         }
@@ -639,110 +660,110 @@ impl Http {
     /// Gives a request a new id, with which it is sent again.
     pub(super) fn restart(&mut self, engine: &mut Engine, request: u64) -> Option<Outgoing> {
         self.exchanges.forget(request);
-        engine.restart(request)
+        engine.encode_again(request, Again::Refused)
     }
 
-    /// Requests a stream.
-    pub(super) fn get(&mut self, engine: &mut Engine, purpose: ExchangeKind, redirects: u8) {
-        self.begin(engine, purpose, self.url.clone(), redirects);
+    /// Requests a stream, or ends a session.
+    pub(super) fn run(&mut self, engine: &mut Engine, purpose: ExchangeKind, redirects: u8) {
+        let number = self.add(purpose, self.url.clone(), redirects);
+        engine.queue(Output::Start(number));
     }
 
-    /// Ends a session of the server.
-    pub(super) fn delete(&mut self, engine: &mut Engine, purpose: ExchangeKind) {
-        self.begin(engine, purpose, self.url.clone(), 0);
-    }
-
-    fn begin(&mut self, engine: &mut Engine, purpose: ExchangeKind, url: Address, redirects: u8) -> ExchangeId {
-        let it = Exchange {
+    /// Adds an exchange that begins when it is polled.
+    fn add(&mut self, purpose: ExchangeKind, url: Address, redirects: u8) -> StartId {
+        self.exchanges.add(Exchange {
             purpose,
             url,
             redirects,
             waited: Duration::ZERO,
             status: 0,
-            reply: Reply::Unsent,
+            reply: Reply::Nothing,
             sent: Sent::default(),
             release: None,
-        };
-        let exchange = self.exchanges.insert(it);
-        engine.queue_action(Output::Exchange(exchange.0));
-        exchange
+        })
     }
 
-    /// The request of an exchange is polled: it counts as sent from here on.
-    pub(super) fn hand_over(&mut self, engine: &mut Engine, exchange: ExchangeId) -> Option<HttpRequest> {
-        let it = self.exchanges.hand_over(exchange)?;
-        let is_opening = |message: &Outgoing| message.method() == Some(method::INITIALIZE);
-        let opening = matches!(&it.purpose, ExchangeKind::Message(message) if is_opening(message));
+    /// The request of an exchange is polled, and counts as sent. If it has no response, a timer drops the exchange.
+    fn begin(&mut self, engine: &mut Engine, number: StartId) -> Option<HttpRequest> {
+        let (exchange, it) = self.exchanges.begin(number)?;
+        let is = |message: &Outgoing, name| message.method() == Some(name);
+        let opening = matches!(&it.purpose, ExchangeKind::Message(message) if is(message, method::INITIALIZE));
         if opening {
             // Requests polled before it belong to the previous session.
-            self.session.reset();
+            self.server.session.reset();
         }
-        let session = self.session.id();
+        let session = self.server.session.id();
         let version = || engine.server().map(|server| server.version);
         let agreed = || Common { session, version: version().filter(|_| engine.stage().is_established()) };
         let (of, mut request) = match &mut it.purpose {
             ExchangeKind::Message(message) => {
                 let session = session.filter(|_| !message.is_modern() && !opening);
                 let common = Common { session, version: message.version().filter(|_| !opening) };
-                let about = message.id().map(|id| engine.carried(id)).unwrap_or_default();
+                let about = message.id().map(|id| engine.request_info(id)).unwrap_or_default();
                 let request = request::post(&it.url, message, common, about, engine.catalog());
-                if message.id().is_none() && it.release.is_none() {
-                    let due = engine.now() + engine.options().timeouts.request;
-                    it.release = Some(self.timers.arm(due, Due::Release(exchange)));
+                if message.id().is_none() {
+                    let release = Due::Release(exchange);
+                    match it.release {
+                        Some(timer) => self.timers.set(timer, release),
+                        None => {
+                            let due = engine.now() + engine.options().timeouts.request;
+                            it.release = Some(self.timers.arm(due, release));
+                        }
+                    }
+                }
+                if is(message, method::INITIALIZED) {
+                    self.connection.initialized = Initialized::Sent(exchange);
                 }
                 (message.of(), request)
             }
             ExchangeKind::Resume(id, broken) => {
-                (engine.carried(*id).of, request::get(&it.url, agreed(), Some(&broken.last_id)))
+                (engine.request_info(*id).of, request::get(&it.url, agreed(), Some(&broken.last_id)))
             }
-            ExchangeKind::Stream => (None, request::get(&it.url, agreed(), self.get_stream.last_id())),
+            ExchangeKind::Stream => (None, request::get(&it.url, agreed(), self.connection.get_stream.last_id())),
             ExchangeKind::Sse => (None, request::get(&it.url, agreed(), None)),
             ExchangeKind::DeleteFormer(_, session) | ExchangeKind::Delete(session) => {
                 (None, request::delete(&it.url, Common { session: Some(session), version: version() }))
             }
         };
-        self.tokens.present(exchange, request.headers_mut(), &mut it.sent);
+        self.tokens.present(number, request.headers_mut(), &mut it.sent);
         let message = if let ExchangeKind::Message(message) = &it.purpose { Some(message) } else { None };
         engine.handed_over(message);
         Some(HttpRequest { exchange, of, request })
     }
 
+    /// Removes an exchange that does not begin.
+    fn withdraw(&mut self, number: StartId) -> Option<Box<Exchange>> {
+        let it = self.exchanges.withdraw(number)?;
+        self.tokens.forget(number);
+        self.on_removed(&it);
+        Some(it)
+    }
+
     /// Removes an exchange that has ended.
-    pub(super) fn take(&mut self, engine: &mut Engine, id: ExchangeId) -> Option<Box<Exchange>> {
+    fn take(&mut self, id: ExchangeId) -> Option<Box<Exchange>> {
         let it = self.exchanges.remove(id)?;
-        self.tokens.forget(id);
+        self.on_removed(&it);
+        Some(it)
+    }
+
+    /// Removes an exchange that has ended, on this connection.
+    pub(super) fn take_ended(&mut self, id: ExchangeId) -> Option<(Box<Exchange>, ConnectionId)> {
+        self.take(id).map(|it| (it, self.connection.id))
+    }
+
+    fn on_removed(&mut self, it: &Exchange) {
         if let Some(timer) = it.release {
             self.timers.disarm(timer);
         }
         if let Some(message) = it.purpose.one_way() {
             self.queue.leave(message);
         }
-        match it.reply {
-            Reply::Unsent => {
-                engine.withdraw_action(|action| matches!(action, Output::Exchange(exchange) if *exchange == id.0));
-            }
-            Reply::Nothing
-            | Reply::Begun(_)
-            | Reply::Json(_)
-            | Reply::Events(_)
-            | Reply::Refusal(_)
-            | Reply::Ignored => {}
-        }
-        Some(it)
     }
 
-    /// Ends an exchange: an unpolled request is withdrawn, any other exchange is dropped.
+    /// Ends an exchange that is not needed.
     pub(super) fn drop_exchange(&mut self, engine: &mut Engine, id: ExchangeId) -> Option<Box<Exchange>> {
-        let it = self.take(engine, id)?;
-        match it.reply {
-            Reply::Unsent => {}
-            Reply::Nothing
-            | Reply::Begun(_)
-            | Reply::Json(_)
-            | Reply::Events(_)
-            | Reply::Refusal(_)
-            | Reply::Ignored => engine.queue_action(Output::Drop(id.0)),
-        }
+        let it = self.take(id)?;
+        engine.queue(Output::Drop(id));
         Some(it)
     }
 
@@ -762,19 +783,20 @@ impl Http {
         }
     }
 
-    /// Ends the exchange or timer of a request.
-    fn drop_carrier(&mut self, engine: &mut Engine, request: u64) {
-        match self.exchanges.carrier(request) {
-            Some(Carrier::Exchange(exchange)) => {
-                let exchange = *exchange;
-                self.drop_exchange(engine, exchange);
+    /// Ends what carries a request, unless that is an exchange in flight, which is returned.
+    fn end_carrier(&mut self, request: u64) -> Option<ExchangeId> {
+        match self.exchanges.carrier(request)? {
+            Carrier::Exchange(exchange) => return Some(*exchange),
+            Carrier::Start(number) => {
+                let number = *number;
+                self.withdraw(number);
             }
-            Some(Carrier::Timer(timer, _)) => {
+            Carrier::Timer(timer, _) => {
                 self.timers.disarm(*timer);
                 self.exchanges.forget(request);
             }
-            None => {}
         }
+        None
     }
 
     /// A request waits without an exchange.
@@ -785,14 +807,15 @@ impl Http {
 }
 
 impl Http {
-    /// Exchanges that waited for the token or a proof are sent; those whose proofs were not signed are over.
+    /// Exchanges that waited for the token or a proof begin when they are polled again; those whose proofs were not signed
+    /// are over.
     pub(super) fn send_ready(&mut self, engine: &mut Engine) {
-        while let Some((id, is_ready)) = self.tokens.next_ready() {
-            if self.exchanges.get(id).is_none_or(|it| !matches!(it.reply, Reply::Unsent)) {
-                self.tokens.forget(id);
+        while let Some((number, is_ready)) = self.tokens.next_ready() {
+            if self.exchanges.start(number).is_none() {
+                self.tokens.forget(number);
             } else if is_ready {
-                engine.queue_action(Output::Exchange(id.0));
-            } else if let Some(it) = self.take(engine, id) {
+                engine.queue(Output::Start(number));
+            } else if let Some(it) = self.withdraw(number) {
                 let why = "the proof of possession was not signed";
                 match it.purpose.request() {
                     Some(request) => engine.handle_report(Report::Unproved { id: request, why }),
@@ -802,136 +825,107 @@ impl Http {
         }
     }
 
-    /// Whether an exchange can be sent, and does not wait for the record of the store or for its proof.
-    pub(super) fn ready_to_send(&mut self, engine: &Engine, id: ExchangeId) -> bool {
-        let Some(it) = self.exchanges.get(id) else { return false };
+    /// Whether an exchange can begin, and does not wait for the record of the store or for its proof.
+    fn is_ready(&mut self, engine: &Engine, number: StartId) -> bool {
+        let Some(it) = self.exchanges.start(number) else { return false };
         let method = match &it.purpose {
             ExchangeKind::Message(_) => "POST",
             ExchangeKind::Stream | ExchangeKind::Resume(..) | ExchangeKind::Sse => "GET",
             ExchangeKind::DeleteFormer(..) | ExchangeKind::Delete(_) => "DELETE",
         };
-        self.tokens.prepare(engine.now(), id, method, &it.url)
+        self.tokens.prepare(engine.now(), number, method, &it.url)
     }
 }
 
 impl Http {
-    /// Carries out the engine's outputs. Events wait to be polled.
-    pub(super) fn drain(&mut self, engine: &mut Engine) {
-        if self.has_work(engine) {
-            loop {
-                self.tidy(engine);
-                if self.send_next(engine) {
-                    continue;
-                }
-                match engine.next_output(|event| self.tokens.mask(event)) {
-                    Some(output) => self.execute(engine, output),
-                    None if self.end_if_owing_nothing(engine) => {}
-                    None => break,
-                }
+    /// Follows the engine: what ended is dropped, a new connection begins, the shutdown goes on, and what waited is sent.
+    pub(super) fn follow(&mut self, engine: &mut Engine) {
+        loop {
+            if !self.is_current(engine) && self.follow_connection(engine) {
+                continue;
             }
-            self.tokens.mask_texts(engine);
+            while let Some(request) = engine.next_ended() {
+                self.on_request_end(engine, request);
+            }
+            if self.connection.phase == phase::State::Opening && engine.stage().is_established() {
+                self.establish(engine);
+            }
+            if !self.send_next(engine) {
+                break;
+            }
         }
-        let (count, bytes) = self.queue.undelivered();
-        engine.set_undelivered(count, bytes);
+        self.publish(engine);
     }
 
-    /// Whether there may be something to carry out. After most of what is received of a response there is not.
-    fn has_work(&self, engine: &Engine) -> bool {
-        engine.has_reports() || !self.queue.is_empty() || self.phase == phase::State::Ending || self.has_lost(engine)
-    }
-
-    /// Whether the connection ended whose exchanges these are.
-    fn has_lost(&self, engine: &Engine) -> bool {
-        self.phase.is_connected() && !self.is_current(engine)
-    }
-
-    /// Ends the exchanges of a connection that ended, or of requests that ended.
-    fn tidy(&mut self, engine: &mut Engine) {
-        if self.has_lost(engine) {
+    /// Follows the engine to another connection, or through the shutdown. Returns whether there may be more to do.
+    fn follow_connection(&mut self, engine: &mut Engine) -> bool {
+        if self.connection.phase.is_connected() {
             self.lose(engine);
         }
-        while let Some(request) = engine.next_ended() {
-            self.on_request_end(engine, request);
+        if engine.stage().has_transport() {
+            self.open(engine);
+            true
+        } else if engine.shutdown() != self.connection.shutdown {
+            self.shut_down(engine);
+            true
+        } else {
+            self.end_if_owing_nothing(engine)
         }
+    }
+
+    /// The handshake is done: in the legacy era, `notifications/initialized` is the first message that follows.
+    fn establish(&mut self, engine: &mut Engine) {
+        if engine.server().is_some_and(|server| server.era() == Era::Modern) {
+            self.step(engine, phase::Input::Established);
+        } else {
+            self.server.session.agree();
+            self.step(engine, phase::Input::InitializedSent);
+        }
+    }
+
+    /// Tells the engine what it needs to know of the connection.
+    fn publish(&self, engine: &mut Engine) {
+        engine.set_binding(BindingState {
+            opens_stream: self.server.has_sse,
+            holds_tools: self.connection.phase.holds_calls(),
+            is_full: self.queue.is_full(&engine.options().limits),
+            undelivered: self.queue.undelivered(),
+        });
     }
 
     /// A request ended, and its exchange is not needed; the server has a short time to end it.
-    fn on_request_end(&mut self, engine: &mut Engine, request: u64) {
-        match self.exchanges.carrier(request) {
-            Some(Carrier::Exchange(id)) => {
-                let id = *id;
-                match self.exchanges.get(id).map(|it| &it.reply) {
-                    Some(Reply::Unsent) => self.drop_carrier(engine, request),
-                    Some(
-                        Reply::Nothing
-                        | Reply::Begun(_)
-                        | Reply::Json(_)
-                        | Reply::Events(_)
-                        | Reply::Refusal(_)
-                        | Reply::Ignored,
-                    )
-                    | None => self.linger(engine, id),
-                }
-            }
-            Some(Carrier::Timer(..)) => self.drop_carrier(engine, request),
-            None => self.queue.retract(request),
+    fn on_request_end(&mut self, engine: &Engine, request: u64) {
+        self.queue.retract(request);
+        if let Some(exchange) = self.end_carrier(request) {
+            self.linger(engine, exchange);
         }
     }
 
-    fn execute(&mut self, engine: &mut Engine, output: Output) {
-        match output {
-            Output::Send(message) => self.send(engine, message),
-            Output::Abort(request) => self.drop_carrier(engine, request),
-            Output::Open(connection) => self.open(engine, connection),
-            Output::Shutdown(step) => self.shut_down(engine, step),
-            // They wait to be polled.
-            Output::Event(_) | Output::Exchange(_) | Output::Drop(_) => {}
-        }
-    }
-
-    fn open(&mut self, engine: &mut Engine, connection: ConnectionId) {
-        self.connection = connection;
-        self.session.renew();
+    fn open(&mut self, engine: &mut Engine) {
+        self.connection = Connection::new(engine.connection());
+        self.server.session.renew();
         self.step(engine, phase::Input::Connect);
-        self.sse_step(engine, sse::Input::Connect, "", b"");
+        if self.server.has_sse {
+            self.sse_step(engine, sse::Input::ConnectSse, "");
+        }
     }
 
-    /// Takes a message of the engine.
-    fn send(&mut self, engine: &mut Engine, message: Outgoing) {
-        let kind = match (message.id(), message.method()) {
-            (Some(_), _) => Message::Request,
-            (None, Some(method::INITIALIZED)) => Message::Initialized,
-            (None, Some(_)) => Message::Notification,
-            (None, None) => Message::Response,
-        };
-        match send::decide(kind, self.phase == phase::State::Accepting, self.room(engine)) {
-            Decision::Send => {
-                let established = message.is_modern() && message.method() != Some(method::DISCOVER);
-                self.post(engine, message, 0);
-                if kind == Message::Initialized {
-                    self.step(engine, phase::Input::InitializedSent);
-                } else if established && self.phase == phase::State::Opening {
-                    self.step(engine, phase::Input::Established);
-                }
+    /// A message enters an exchange, unless it has to wait.
+    fn send(&mut self, engine: &Engine, message: Outgoing) -> Option<StartId> {
+        let is_accepting = self.connection.phase == phase::State::Accepting;
+        match (message.id(), message.method()) {
+            (None, Some(method::INITIALIZED)) => Some(self.enter(message, 0)),
+            // The server first has to accept `notifications/initialized`.
+            (_, Some(_)) if is_accepting => {
+                self.queue.hold(message);
+                None
             }
-            Decision::Hold => self.queue.hold(message),
-            Decision::Queue => {
+            (None, _) if self.queue.is_waiting() || !self.has_exchange(engine) => {
                 let timer = self.timers.arm(engine.now() + engine.options().timeouts.request, Due::GiveUp);
                 self.queue.wait(timer, message);
+                None
             }
-            Decision::Drop => refuse_undelivered(engine, message.method()),
-        }
-    }
-
-    fn room(&self, engine: &Engine) -> Room {
-        let limits = &engine.options().limits;
-        let (waiting, bytes) = self.queue.waiting();
-        if waiting == 0 && self.has_exchange(engine) {
-            Room::Free
-        } else if waiting >= limits.output || bytes >= limits.output_bytes {
-            Room::Full
-        } else {
-            Room::Taken
+            _ => Some(self.enter(message, 0)),
         }
     }
 
@@ -940,18 +934,22 @@ impl Http {
         self.queue.in_exchange() < engine.options().limits.in_flight.max(1)
     }
 
-    /// Sends the next queued message that may be sent.
+    /// Sends the next message that waited and may be sent.
     fn send_next(&mut self, engine: &mut Engine) -> bool {
-        if self.queue.is_waiting() && self.has_exchange(engine) {
-            if let Some((timer, message)) = self.queue.next_waiting() {
-                self.post_waiting(engine, timer, message);
-            }
+        // If its time is over, its timer gives it up.
+        if self.queue.front().is_some_and(|(due, _)| due > engine.now())
+            && self.has_exchange(engine)
+            && let Some((timer, message)) = self.queue.next_waiting()
+        {
+            self.post_waiting(engine, timer, message);
             return true;
         }
-        if self.phase != phase::State::Accepting
+        if self.connection.phase != phase::State::Accepting
             && let Some(message) = self.queue.next_held()
         {
-            self.send(engine, message);
+            if let Some(number) = self.send(engine, message) {
+                engine.queue_start_first(number);
+            }
             return true;
         }
         false
@@ -959,40 +957,39 @@ impl Http {
 
     /// Shuts the connection down: first the outstanding responses, then the DELETE, each for as long as a step may
     /// take.
-    fn shut_down(&mut self, engine: &mut Engine, step: ShutdownStep) {
+    fn shut_down(&mut self, engine: &mut Engine) {
+        self.connection.shutdown = engine.shutdown();
+        let Some(step) = self.connection.shutdown else { return };
         let input = match step {
             _ if engine.stage() != Stage::Closing => phase::Input::Retire,
             ShutdownStep::CloseInput => self.close_input(engine),
-            ShutdownStep::Terminate if self.has_session(engine) => phase::Input::OverdueSession,
+            ShutdownStep::Terminate if self.server.session.is_agreed() => phase::Input::OverdueSession,
             ShutdownStep::Terminate | ShutdownStep::Kill => phase::Input::Overdue,
         };
         self.step(engine, input);
     }
 
     fn close_input(&self, engine: &Engine) -> phase::Input {
-        if self.owes(engine) {
+        if self.has_outstanding_responses(engine) {
             phase::Input::CloseOwing
-        } else if self.has_session(engine) {
+        } else if self.server.session.is_agreed() {
             phase::Input::CloseSession
         } else {
             phase::Input::CloseNothing
         }
     }
 
-    fn owes(&self, engine: &Engine) -> bool {
-        self.queue.is_waiting() || self.exchanges.iter().any(|(_, it)| Self::is_owed(engine, &it.purpose))
-    }
-
-    /// Whether there is a session to end. A modern server has none, even if it sent a session id before it was
-    /// recognized as modern, and there is none before `initialize` was answered.
-    fn has_session(&self, engine: &Engine) -> bool {
-        let legacy = engine.server().is_some_and(|server| server.era() == Era::Legacy);
-        legacy && engine.has_agreed() && self.session.id().is_some()
+    fn has_outstanding_responses(&self, engine: &Engine) -> bool {
+        let is_unsent = |output: &Output| matches!(output, Output::Send(message) if is_response(message));
+        self.queue.is_waiting()
+            || self.exchanges.starts().any(|(_, it)| Self::is_owed(engine, &it.purpose))
+            || self.exchanges.iter().any(|(_, it)| Self::is_owed(engine, &it.purpose))
+            || engine.pending().any(is_unsent)
     }
 
     /// While the client closes: after the last outstanding response, the rest follows.
     fn end_if_owing_nothing(&mut self, engine: &mut Engine) -> bool {
-        if self.phase != phase::State::Ending || self.owes(engine) {
+        if self.connection.phase != phase::State::Ending || self.has_outstanding_responses(engine) {
             return false;
         }
         let input = self.close_input(engine);
@@ -1011,36 +1008,37 @@ impl Operate for Http {
         engine.locate(&self.url.shown());
     }
 
-    fn settle(&mut self, engine: &mut Engine) {
+    fn follow_up(&mut self, engine: &mut Engine) {
         self.send_ready(engine);
-        self.drain(engine);
+        self.follow(engine);
         if engine.stage() == Stage::Closed {
             self.tokens.close();
         }
         // A result may cause another one: each is about other tokens.
         while self.send_authorized(engine) || self.on_verdict(engine) {
-            self.drain(engine);
+            self.follow(engine);
         }
+        self.tokens.mask(engine);
     }
 
     fn handle_timeout(&mut self, engine: &mut Engine, now: Time) {
         // Messages held for a response to `initialized` that never arrives get their full time from here on.
-        let late = |it: &Exchange| match it.release {
-            Some((due, _)) => due <= now,
-            // It was not polled yet.
-            None => true,
+        let late = |it: &Exchange| it.release.is_none_or(|(due, _)| due <= now);
+        let is_late = match self.connection.initialized {
+            Initialized::Unsent => true,
+            Initialized::Sent(id) => self.exchanges.get(id).is_some_and(late),
+            Initialized::Waiting(_) => false,
         };
-        let is_late = self.initialized.and_then(|id| self.exchanges.get(id)).is_some_and(late);
-        if self.phase == phase::State::Accepting && is_late {
+        if self.connection.phase == phase::State::Accepting && is_late {
             engine.renew_unsent(now);
         }
         self.tokens.handle_timeout(now);
         engine.handle_timeout(now);
-        self.settle(engine);
+        self.follow_up(engine);
         let (now, last) = (engine.now(), self.timers.last());
         while let Some((timer, due)) = self.timers.take(now, last) {
             self.on_timer(engine, timer, due);
-            self.settle(engine);
+            self.follow_up(engine);
         }
     }
 
@@ -1052,37 +1050,48 @@ impl Operate for Http {
             return Some(action);
         }
         loop {
-            match engine.poll() {
-                Some(Output::Exchange(exchange)) => {
-                    let exchange = ExchangeId(exchange);
-                    if self.ready_to_send(engine, exchange)
-                        && let Some(request) = self.hand_over(engine, exchange)
-                    {
-                        return Some(HttpAction::Request(request));
+            let Some(output) = engine.next_output() else { return self.tokens.poll() };
+            let start = match output {
+                Output::Event(event) => return Some(HttpAction::Event(event)),
+                Output::Drop(exchange) => return Some(HttpAction::Drop(exchange)),
+                Output::Abort(request) => match self.end_carrier(request) {
+                    Some(exchange) => {
+                        self.take(exchange);
+                        return Some(HttpAction::Drop(exchange));
                     }
+                    None => None,
+                },
+                Output::Start(number) => Some(number),
+                Output::Send(message) => {
+                    let is_one_way = message.id().is_none();
+                    let start = self.send(engine, message);
+                    if is_one_way {
+                        self.publish(engine);
+                    }
+                    start
                 }
-                Some(Output::Drop(exchange)) => return Some(HttpAction::Drop(ExchangeId(exchange))),
-                Some(Output::Event(event)) => return Some(HttpAction::Event(event)),
-                // They were carried out.
-                Some(Output::Open(_) | Output::Send(_) | Output::Abort(_) | Output::Shutdown(_)) => {}
-                None => return self.tokens.poll(),
+                // Only pipes are opened and shut down.
+                Output::Open(_) | Output::Shutdown(_) => None,
+            };
+            if let Some(number) = start
+                && self.is_ready(engine, number)
+                && let Some(request) = self.begin(engine, number)
+            {
+                return Some(HttpAction::Request(request));
             }
         }
-    }
-
-    fn deadline(&self, engine: &Engine) -> Option<Time> {
-        if engine.pending().next().is_some() || self.tokens.has_actions() {
-            return Some(engine.now());
-        }
-        self.next_timer(engine)
     }
 
     fn next_timer(&self, engine: &Engine) -> Option<Time> {
         Time::earliest([engine.next_timer(), self.timers.next(), self.tokens.deadline()])
     }
 
-    fn is_settled(&self) -> bool {
-        !self.tokens.has_actions() && !self.tokens.is_busy()
+    fn has_action(&self) -> bool {
+        self.tokens.has_actions()
+    }
+
+    fn is_authorizing(&self) -> bool {
+        self.tokens.is_busy()
     }
 }
 
@@ -1091,75 +1100,61 @@ impl Client<Http> {
     /// far as that can be said at once: `false` for a redirect of another attempt, and without an authorization.
     #[cfg(feature = "oauth")]
     pub fn handle_oauth(&mut self, now: Time, input: crate::binding::oauth::OAuthInput<'_>) -> bool {
-        self.binding.handle_due(&mut self.engine, now);
+        self.begin_input(now);
         let is_ours = self.binding.tokens.handle(self.engine.now(), input);
-        self.binding.settle(&mut self.engine);
+        self.binding.follow_up(&mut self.engine);
         is_ours
     }
 
     /// Takes the head of a response.
     pub fn handle_head(&mut self, now: Time, exchange: ExchangeId, status: StatusCode, headers: &HeaderMap) {
-        self.binding.handle_due(&mut self.engine, now);
+        self.begin_input(now);
         self.binding.head(&mut self.engine, exchange, status, headers);
-        self.binding.settle(&mut self.engine);
+        self.binding.follow_up(&mut self.engine);
     }
 
     /// Takes a chunk of any size of a response's body.
     pub fn handle_body(&mut self, now: Time, exchange: ExchangeId, chunk: &[u8]) {
-        self.binding.handle_due(&mut self.engine, now);
+        self.begin_input(now);
         self.binding.body(&mut self.engine, exchange, chunk);
-        self.binding.settle(&mut self.engine);
+        self.binding.follow_up(&mut self.engine);
     }
 
     /// Takes the end of a response.
     pub fn handle_end(&mut self, now: Time, exchange: ExchangeId) {
-        self.binding.on_end(&mut self.engine, now, exchange, None, "");
+        self.end(now, exchange, None, "");
     }
 
     /// Takes the failure of an exchange, at any time before its end. An exchange whose head arrived has reached the
     /// server, whatever the failure.
     pub fn handle_failure(&mut self, now: Time, exchange: ExchangeId, broken: Broken, why: &str) {
-        self.binding.on_end(&mut self.engine, now, exchange, Some(broken), &shown_in(why));
+        self.end(now, exchange, Some(broken), &shown_in(why));
+    }
+
+    /// An exchange ended: it is not dropped, whatever is due.
+    fn end(&mut self, now: Time, exchange: ExchangeId, failure: Option<Broken>, why: &str) {
+        let ended = self.binding.take_ended(exchange);
+        self.begin_input(now);
+        if let Some(ended) = ended {
+            self.binding.on_end(&mut self.engine, ended, failure, why);
+        }
     }
 }
 
 impl Http {
-    /// Whether an action of the authorization waits, which is polled after all others.
-    pub(crate) fn has_oauth_action(&self) -> bool {
-        self.tokens.has_actions()
-    }
-
-    /// Handles due deadlines before an input at this time. Deadlines due at the previous input were handled then.
-    fn handle_due(&mut self, engine: &mut Engine, now: Time) {
-        let is_due = |at: Option<Time>| at.is_some_and(|at| at <= now);
-        if now <= engine.served() {
-            return;
-        }
-        if is_due(self.next_timer(engine)) {
-            self.handle_timeout(engine, now);
-        } else {
-            engine.handle_timeout(now);
-        }
-    }
-
-    /// An exchange ended: it is not dropped, whatever is due.
+    /// An exchange ended that was removed, on this connection.
     pub(super) fn on_end(
         &mut self,
         engine: &mut Engine,
-        now: Time,
-        id: ExchangeId,
+        (it, connection): (Box<Exchange>, ConnectionId),
         failure: Option<Broken>,
         why: &str,
     ) {
-        let (it, connection) = (self.take(engine, id), self.connection);
-        self.handle_due(engine, now);
-        if let Some(it) = it {
-            let current = self.is_current(engine) && self.connection == connection;
-            if current || Self::is_owed(engine, &it.purpose) {
-                self.ended(engine, it, failure, why);
-            }
+        let current = self.is_current(engine) && self.connection.id == connection;
+        if current || Self::is_owed(engine, &it.purpose) {
+            self.ended(engine, it, failure, why);
         }
-        self.settle(engine);
+        self.follow_up(engine);
     }
 
     fn on_timer(&mut self, engine: &mut Engine, timer: Timer, due: Due) {
@@ -1167,7 +1162,7 @@ impl Http {
             Due::SendInitialized => self.post_initialized(engine),
             Due::Continue(request) => match self.exchanges.resume(request) {
                 Some(Paused::Resume(broken)) if engine.is_sent(request) => {
-                    self.get(engine, ExchangeKind::Resume(request, broken), 0);
+                    self.run(engine, ExchangeKind::Resume(request, broken), 0);
                 }
                 Some(Paused::Resend(waited)) => {
                     if let Some(message) = self.restart(engine, request) {
@@ -1179,24 +1174,20 @@ impl Http {
             Due::GetStream => self.stream_step(engine, get_stream::Input::Timer),
             Due::StreamLate => self.step(engine, phase::Input::StreamDecided),
             Due::Release(id) => {
-                if self.initialized == Some(id) {
+                if self.connection.initialized.is_in(id) {
                     self.accept_initialized(engine);
                 }
-                if let Some(it) = self.exchanges.get(id)
-                    && it.purpose.one_way().is_some()
-                {
-                    // A message that was polled may have arrived.
-                    if matches!(it.reply, Reply::Unsent) {
-                        engine.count_undelivered();
-                    }
-                }
                 self.drop_exchange(engine, id);
+            }
+            Due::Withdraw(number) => {
+                self.withdraw(number);
+                engine.handle_report(Report::Unsent);
             }
             Due::GiveUp => {
                 if self.queue.front() == Some(timer)
                     && let Some((_, message)) = self.queue.next_waiting()
                 {
-                    refuse_undelivered(engine, message.method());
+                    engine.handle_report(Report::Undelivered { method: message.method() });
                 }
             }
         }

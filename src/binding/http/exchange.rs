@@ -7,13 +7,12 @@ use core::time::Duration;
 
 use http::HeaderValue;
 
-use super::action::ExchangeId;
 use super::refusal::Refusal;
 use super::response::{Events, Kind};
 use super::tokens::Sent;
 use crate::Time;
 use crate::binding::address::Address;
-use crate::client::Outgoing;
+use crate::client::{ExchangeId, Limits, Outgoing, StartId};
 use crate::collections::{Series, trim};
 use crate::machine::http_response::Received;
 
@@ -80,8 +79,6 @@ pub(super) struct Exchange {
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(super) enum Reply {
-    /// The request was not polled yet.
-    Unsent,
     /// Nothing.
     Nothing,
     /// A success status; whether JSON or a stream follows is not known yet.
@@ -127,14 +124,14 @@ impl Reply {
             Self::Json(body) => body.len(),
             Self::Events(events) => events.decoder.buffered(),
             Self::Refusal(refusal) => refusal.body.len(),
-            Self::Unsent | Self::Nothing | Self::Begun(_) | Self::Ignored => 0,
+            Self::Nothing | Self::Begun(_) | Self::Ignored => 0,
         }
     }
 
     /// What was received, at the end of the exchange.
     pub(super) fn received(&self) -> Received {
         match self {
-            Self::Unsent | Self::Nothing => Received::Nothing,
+            Self::Nothing => Received::Nothing,
             Self::Begun(Some(Kind::Events)) => Received::EmptyStream,
             Self::Begun(Some(Kind::Json) | None) => Received::Empty,
             Self::Json(_) => Received::Json,
@@ -150,16 +147,20 @@ impl Reply {
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(super) enum Carrier {
+    /// An exchange that begins when it is polled.
+    Start(StartId),
     /// An exchange.
     Exchange(ExchangeId),
     /// A timer: there is no exchange until it fires.
     Timer(Timer, Paused),
 }
 
-/// The exchanges by their ids.
+/// The exchanges that begin when they are polled, by numbers, and those in flight, by their ids.
 #[derive(Clone, Debug, Default)]
 #[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Exchanges {
+    starts: Series<Box<Exchange>>,
+    last_start: u64,
     in_flight: Series<Box<Exchange>>,
     /// By the JSON-RPC ids of their requests.
     carriers: Series<Carrier>,
@@ -169,19 +170,56 @@ pub(super) struct Exchanges {
 }
 
 impl Exchanges {
-    pub(super) fn insert(&mut self, exchange: Exchange) -> ExchangeId {
+    /// Adds an exchange that begins when it is polled. Returns its number.
+    pub(super) fn add(&mut self, exchange: Exchange) -> StartId {
+        self.last_start = self.last_start.saturating_add(1);
+        let number = StartId(self.last_start);
+        if let Some(request) = exchange.purpose.request() {
+            self.carry(request, Carrier::Start(number));
+        }
+        self.starts.insert(self.last_start, Box::new(exchange));
+        number
+    }
+
+    pub(super) fn start(&self, number: StartId) -> Option<&Exchange> {
+        self.starts.get(number.0).map(|exchange| &**exchange)
+    }
+
+    pub(super) fn start_mut(&mut self, number: StartId) -> Option<&mut Exchange> {
+        self.starts.get_mut(number.0).map(|exchange| &mut **exchange)
+    }
+
+    /// What begins when it is polled, in order.
+    pub(super) fn starts(&self) -> impl Iterator<Item = (StartId, &Exchange)> {
+        self.starts.iter().map(|(number, exchange)| (StartId(number), &**exchange))
+    }
+
+    /// An exchange does not begin.
+    pub(super) fn withdraw(&mut self, number: StartId) -> Option<Box<Exchange>> {
+        let exchange = self.starts.remove(number.0)?;
+        if let Some(request) = exchange.purpose.request()
+            && matches!(self.carriers.get(request), Some(Carrier::Start(carrier)) if *carrier == number)
+        {
+            self.carriers.remove(request);
+        }
+        Some(exchange)
+    }
+
+    /// The request of an exchange is polled.
+    pub(super) fn begin(&mut self, number: StartId) -> Option<(ExchangeId, &mut Exchange)> {
+        let exchange = self.starts.remove(number.0)?;
         self.last = self.last.saturating_add(1);
-        let id = ExchangeId(self.last);
+        let id = ExchangeId::from_u64(self.last);
         if let Some(request) = exchange.purpose.request() {
             self.carry(request, Carrier::Exchange(id));
         }
-        self.in_flight.insert(id.0, Box::new(exchange));
-        id
+        self.in_flight.insert(id.as_u64(), exchange);
+        self.get_mut(id).map(|exchange| (id, exchange))
     }
 
     /// Removes an exchange, which then no longer carries its request.
     pub(super) fn remove(&mut self, id: ExchangeId) -> Option<Box<Exchange>> {
-        let exchange = self.in_flight.remove(id.0)?;
+        let exchange = self.in_flight.remove(id.as_u64())?;
         self.buffered = self.buffered.saturating_sub(exchange.reply.buffered());
         if let Some(request) = exchange.purpose.request()
             && matches!(self.carriers.get(request), Some(Carrier::Exchange(carrier)) if *carrier == id)
@@ -192,27 +230,30 @@ impl Exchanges {
     }
 
     pub(super) fn get(&self, id: ExchangeId) -> Option<&Exchange> {
-        self.in_flight.get(id.0).map(|exchange| &**exchange)
+        self.in_flight.get(id.as_u64()).map(|exchange| &**exchange)
     }
 
     /// The size of the response must not change, except by [`Self::grown`].
     pub(super) fn get_mut(&mut self, id: ExchangeId) -> Option<&mut Exchange> {
-        self.in_flight.get_mut(id.0).map(|exchange| &mut **exchange)
+        self.in_flight.get_mut(id.as_u64()).map(|exchange| &mut **exchange)
     }
 
     #[cfg(feature = "snapshot")]
-    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Exchange> {
-        self.in_flight.values_mut().map(|exchange| &mut **exchange)
+    pub(super) fn all_mut(&mut self) -> impl Iterator<Item = &mut Exchange> {
+        self.starts.values_mut().chain(self.in_flight.values_mut()).map(|exchange| &mut **exchange)
     }
 
-    /// Whether each exchange carries its request, and no id is beyond the newest one.
+    /// Whether each exchange carries its request, and no id or number is beyond the newest one.
     #[cfg(feature = "snapshot")]
     pub(super) fn is_consistent(&self) -> bool {
         let carried = self.carriers.iter().all(|(request, carrier)| match carrier {
+            Carrier::Start(number) => self.start(*number).is_some_and(|it| it.purpose.request() == Some(request)),
             Carrier::Exchange(id) => self.get(*id).is_some_and(|it| it.purpose.request() == Some(request)),
             Carrier::Timer(..) => true,
         });
-        carried && self.in_flight.iter().next_back().is_none_or(|(id, _)| id <= self.last)
+        carried
+            && self.starts.iter().next_back().is_none_or(|(number, _)| number <= self.last_start)
+            && self.in_flight.iter().next_back().is_none_or(|(id, _)| id <= self.last)
     }
 
     /// The buffered bytes of an exchange changed from `before` to `after`.
@@ -224,29 +265,22 @@ impl Exchanges {
         self.buffered
     }
 
-    /// The request of an exchange is polled.
-    pub(super) fn hand_over(&mut self, id: ExchangeId) -> Option<&mut Exchange> {
-        let exchange = self.get_mut(id)?;
-        exchange.reply = Reply::Nothing;
-        Some(exchange)
-    }
-
     pub(super) fn set_reply(&mut self, id: ExchangeId, reply: Reply) -> Option<&mut Exchange> {
-        let exchange = self.in_flight.get_mut(id.0)?;
+        let exchange = self.in_flight.get_mut(id.as_u64())?;
         let (before, after) = (exchange.reply.buffered(), reply.buffered());
         self.buffered = self.buffered.saturating_sub(before).saturating_add(after);
         exchange.reply = reply;
         Some(exchange)
     }
 
-    /// The first exchange that is for this.
+    /// The first exchange in flight that is for this.
     pub(super) fn find(&self, is_it: impl Fn(&ExchangeKind) -> bool) -> Option<ExchangeId> {
         self.iter().find(|(_, exchange)| is_it(&exchange.purpose)).map(|(id, _)| id)
     }
 
-    /// The exchanges in the order in which they began.
+    /// The exchanges in flight, in the order in which they began.
     pub(super) fn iter(&self) -> impl Iterator<Item = (ExchangeId, &Exchange)> {
-        self.in_flight.iter().map(|(id, exchange)| (ExchangeId(id), &**exchange))
+        self.in_flight.iter().map(|(id, exchange)| (ExchangeId::from_u64(id), &**exchange))
     }
 
     pub(super) fn carrier(&self, request: u64) -> Option<&Carrier> {
@@ -266,13 +300,13 @@ impl Exchanges {
     pub(super) fn resume(&mut self, request: u64) -> Option<Paused> {
         match self.forget(request)? {
             Carrier::Timer(_, paused) => Some(paused),
-            Carrier::Exchange(_) => None,
+            Carrier::Start(_) | Carrier::Exchange(_) => None,
         }
     }
 
     /// No request waits for a timer any more.
     pub(super) fn forget_paused(&mut self) {
-        self.carriers.retain(|carrier| matches!(carrier, Carrier::Exchange(_)));
+        self.carriers.retain(|carrier| !matches!(carrier, Carrier::Timer(..)));
     }
 
     /// Nothing carries a request any more.
@@ -335,12 +369,9 @@ impl Queue {
         !self.waiting.is_empty()
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.held.is_empty() && self.waiting.is_empty()
-    }
-
-    pub(super) fn waiting(&self) -> (usize, usize) {
-        (self.waiting.len(), self.waiting_bytes)
+    /// Whether as many messages wait as may.
+    pub(super) fn is_full(&self, limits: &Limits) -> bool {
+        self.waiting.len() >= limits.output || self.waiting_bytes >= limits.output_bytes
     }
 
     /// Drops all messages except the queued ones to `keep`. Returns the timers of the others.
@@ -401,6 +432,8 @@ pub(super) enum Due {
     GetStream,
     /// Stop the wait for the GET stream.
     StreamLate,
+    /// Withdraw a message that waited for an exchange, and was not polled.
+    Withdraw(StartId),
     /// Drop an exchange that is not needed.
     Release(ExchangeId),
     /// Drop the oldest message that waits for an exchange.

@@ -18,7 +18,8 @@ mod tokens;
 
 pub use crate::binding::address::UrlError;
 pub(crate) use crate::binding::address::parse;
-pub use action::{Broken, ExchangeId, HttpAction, HttpRequest};
+pub use crate::client::ExchangeId;
+pub use action::{Broken, HttpAction, HttpRequest};
 pub use connection::Http;
 #[cfg(feature = "serde")]
 pub use serialize::WithSecrets;

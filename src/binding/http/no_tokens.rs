@@ -6,12 +6,12 @@ use alloc::boxed::Box;
 use http::header::HeaderMap;
 use http::{StatusCode, Uri};
 
-use super::action::{ExchangeId, HttpAction};
+use super::action::HttpAction;
 use super::refusal::{Refusal, Waiting};
 use crate::Time;
-use crate::client::{Engine, Event};
-use crate::machine::http_refusal::Authority;
-use crate::machine::http_refusal::challenge::Step;
+use crate::client::{Engine, StartId};
+use crate::machine::http_response::refusal::Authority;
+use crate::machine::http_response::refusal::challenge::Step;
 
 /// The credentials that a request was sent with.
 #[derive(Clone, Copy, Debug, Default)]
@@ -46,17 +46,17 @@ impl Tokens {
         None
     }
 
-    pub(super) const fn prepare(&mut self, _: Time, _: ExchangeId, _: &str, _: &Uri) -> bool {
+    pub(super) const fn prepare(&mut self, _: Time, _: StartId, _: &str, _: &Uri) -> bool {
         true
     }
 
-    pub(super) const fn present(&mut self, _: ExchangeId, _: &mut HeaderMap, _: &mut Sent) {}
+    pub(super) const fn present(&mut self, _: StartId, _: &mut HeaderMap, _: &mut Sent) {}
 
-    pub(super) const fn next_ready(&mut self) -> Option<(ExchangeId, bool)> {
+    pub(super) const fn next_ready(&mut self) -> Option<(StartId, bool)> {
         None
     }
 
-    pub(super) fn forget(&mut self, _: ExchangeId) {}
+    pub(super) fn forget(&mut self, _: StartId) {}
 
     pub(super) fn on_head(&mut self, _: Time, _: Sent, _: StatusCode, _: &HeaderMap) {}
 
@@ -75,9 +75,7 @@ impl Tokens {
         Cow::Borrowed(text)
     }
 
-    pub(super) const fn mask(&self, _: &mut Event) {}
-
-    pub(super) const fn mask_texts(&self, _: &mut Engine) {}
+    pub(super) const fn mask(&mut self, _: &mut Engine) {}
 
     pub(super) const fn waiting(&mut self) -> Option<&mut Waiting> {
         None

@@ -8,8 +8,8 @@ use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 
 use crate::catalog::{Catalog, mirrored};
-use crate::client::{Carried, Outgoing};
-use crate::jsonrpc::Json;
+use crate::client::{Outgoing, RequestInfo};
+use crate::jsonrpc::{Decimal, Json};
 use crate::protocol::{Family, ProtocolVersion, method};
 
 pub(super) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -44,7 +44,7 @@ pub(super) fn post(
     url: &Uri,
     message: &mut Outgoing,
     common: Common<'_>,
-    about: Carried<'_>,
+    about: RequestInfo<'_>,
     catalog: &Catalog,
 ) -> http::Request<Vec<u8>> {
     // A request is encoded again if it has to be sent again; anything else is copied for that.
@@ -85,7 +85,7 @@ pub(super) fn delete(url: &Uri, common: Common<'_>) -> http::Request<Vec<u8>> {
 }
 
 /// Repeats parts of the body (specification 2026-07-28, "Streamable HTTP", Request Metadata).
-fn mirror(headers: &mut HeaderMap, message: &Outgoing, about: Carried<'_>, catalog: &Catalog) {
+fn mirror(headers: &mut HeaderMap, message: &Outgoing, about: RequestInfo<'_>, catalog: &Catalog) {
     let Some(method) = message.method() else { return };
     let value = if method == method::TOOLS_CALL {
         Ok(HeaderValue::from_static(method::TOOLS_CALL))
@@ -129,13 +129,14 @@ fn text_of(value: Json<'_>) -> Option<Cow<'_, str>> {
 /// A number in decimal notation; `None` for an integer beyond 2^53 - 1 (specification 2026-07-28, "Tools", Header
 /// Parameters). A number with a fraction stays as it is, for the server to refuse: only integers are repeated.
 fn decimal(number: &str) -> Option<Cow<'_, str>> {
-    const SAFE: f64 = 9_007_199_254_740_991.0;
-    let value = number.parse::<f64>().ok().filter(|value| value.is_finite())?;
-    if value.fract() != 0.0 {
-        return Some(Cow::Borrowed(number));
-    }
+    const SAFE: u64 = 9_007_199_254_740_991;
+    let Decimal { is_negative, whole, has_fraction } = Decimal::read(number)?;
+    let whole = whole.filter(|whole| has_fraction || *whole <= SAFE)?;
     let is_plain = number.bytes().all(|byte| byte == b'-' || byte.is_ascii_digit()) && number != "-0";
-    (value.abs() <= SAFE).then(|| if is_plain { Cow::Borrowed(number) } else { Cow::Owned(format!("{}", value + 0.0)) })
+    Some(match is_plain || has_fraction {
+        true => Cow::Borrowed(number),
+        false => Cow::Owned(format!("{}{whole}", if is_negative && whole != 0 { "-" } else { "" })),
+    })
 }
 
 /// A value as a valid header value (specification 2026-07-28, "Streamable HTTP", Value Encoding).
@@ -192,6 +193,9 @@ mod tests {
             ("-9007199254740993", None),
             ("1e400", None),
             ("1.5", Some("1.5")),
+            ("1e-400", Some("1e-400")),
+            ("9007199254740993.5", Some("9007199254740993.5")),
+            ("18446744073709551616.5", None),
         ] {
             assert_eq!(text_of(Json::trusted(number)).as_deref(), header, "{number}");
         }

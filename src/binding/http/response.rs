@@ -10,9 +10,10 @@ use core::time::Duration;
 use http::header::{CONTENT_TYPE, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, StatusCode};
 
-use super::action::{Broken, ExchangeId};
+use super::action::Broken;
 use super::connection::{
-    EXCERPT, Http, LONGEST_RETRY_AFTER, LONGEST_STREAM_RETRY, REDIRECTS, REFUSAL_BYTES, RETRY, Refused, SHORTEST_RETRY,
+    EXCERPT, Http, Initialized, LONGEST_RETRY_AFTER, LONGEST_STREAM_RETRY, REDIRECTS, REFUSAL_BYTES, RETRY, Refused,
+    SHORTEST_RETRY,
 };
 use super::exchange::{Due, Exchange, ExchangeKind, Paused, Reply, ResumePoint};
 use super::refusal::{
@@ -22,12 +23,14 @@ use super::refusal::{
 use super::tokens::Sent;
 use crate::binding::address::same_origin;
 use crate::binding::sse::{Decoder, Sse as Item, keep};
-use crate::client::{AUTHORIZATIONS, Engine, OpenFailure, Outgoing, Report, Transport, Unauthorized};
+use crate::client::{
+    AUTHORIZATIONS, Again, Engine, ExchangeId, OpenFailure, Outgoing, Report, Transport, Unauthorized,
+};
 use crate::jsonrpc::{Decoded, ErrorObject, MessageLimits, Noise};
 use crate::machine::QuirkKind;
 use crate::machine::http_connection::{get_stream, phase, sse};
-use crate::machine::http_refusal::challenge::Step;
-use crate::machine::http_refusal::{Authority, Authorization};
+use crate::machine::http_response::refusal::challenge::Step;
+use crate::machine::http_response::refusal::{Authority, Authorization};
 use crate::machine::http_response::{
     self, AtEnd, Body, End, Expiry, First, HttpStatus, Outcome, Post, Purpose, Reading, Received, Redirect, Redirected,
     Session, Source, Target,
@@ -96,7 +99,7 @@ impl Http {
         self.tokens.on_head(engine.now(), it.sent, status, headers);
         let over = it.purpose.request().is_some_and(|request| !engine.is_sent(request));
         let purpose = self.purpose(engine, &it.purpose);
-        self.unreached = false;
+        self.connection.unreached = false;
         if status.is_success() {
             self.good_head(id, headers);
         }
@@ -106,7 +109,7 @@ impl Http {
         let has = |name| !status.is_success() && headers.contains_key(name);
         let class = status_class(status, has(RETRY_AFTER), has(WWW_AUTHENTICATE));
         let labelled = Kind::labelled(headers);
-        let reply = match http_response::head(purpose, self.sse.is_ready(), class) {
+        let reply = match http_response::head(purpose, self.connection.sse.is_ready(), class) {
             Reading::Any => Reply::Begun(labelled),
             Reading::Events => Reply::Begun(Some(Kind::Events)),
             Reading::Delivered => return self.delivered(engine, id, status),
@@ -144,7 +147,7 @@ impl Http {
             ExchangeKind::Message(_) => Purpose::OneWay,
             ExchangeKind::Resume(..) => Purpose::Resume,
             ExchangeKind::Stream => Purpose::GetStream,
-            ExchangeKind::Sse if self.sse.state() == sse::State::Fallback => Purpose::Fallback,
+            ExchangeKind::Sse if self.connection.sse.state() == sse::State::Fallback => Purpose::Fallback,
             ExchangeKind::Sse => Purpose::Sse,
             ExchangeKind::DeleteFormer(..) => Purpose::DeleteFormer,
             ExchangeKind::Delete(_) => Purpose::Delete,
@@ -161,8 +164,8 @@ impl Http {
     fn good_head(&mut self, id: ExchangeId, headers: &HeaderMap) {
         let Some(Exchange { purpose: ExchangeKind::Message(message), .. }) = self.exchanges.get(id) else { return };
         match message.method() {
-            Some(method::INITIALIZE) => self.session.open(headers),
-            Some(method) => self.session.remove_not_found(method),
+            Some(method::INITIALIZE) => self.server.session.open(headers),
+            Some(method) => self.server.session.remove_not_found(method),
             None => {}
         }
     }
@@ -170,7 +173,7 @@ impl Http {
     /// A notification or a response was accepted, and its room is wanted for others.
     fn delivered(&mut self, engine: &mut Engine, id: ExchangeId, status: StatusCode) {
         self.begin_reply(id, status, Reply::Ignored);
-        if self.initialized == Some(id) {
+        if self.connection.initialized.is_in(id) {
             self.accept_initialized(engine);
         }
         if self.is_current(engine) {
@@ -214,10 +217,6 @@ impl Http {
                     Reply::Events(Box::new(Events { decoder, retry: None, sure }))
                 }
             };
-            if quirk.is_some() {
-                // The body may lead to actions that are not the engine's.
-                self.drain(engine);
-            }
         }
         let Some(it) = self.exchanges.get_mut(id) else { return };
         let mut overflow = false;
@@ -227,7 +226,7 @@ impl Http {
                 keep(&mut refusal.body, chunk, limit.min(REFUSAL_BYTES).min(room));
             }
             Reply::Events(_) => return self.events(engine, id, chunk, room),
-            Reply::Unsent | Reply::Nothing | Reply::Begun(_) | Reply::Ignored => {}
+            Reply::Nothing | Reply::Begun(_) | Reply::Ignored => {}
         }
         let after = it.reply.buffered();
         self.exchanges.grown(before, after);
@@ -240,7 +239,6 @@ impl Http {
         if it.purpose.request().is_some_and(|request| !engine.is_sent(request)) {
             if let ExchangeKind::Resume(..) = it.purpose {
                 // A server may hold a resumed stream open for ever.
-                self.drain(engine);
                 self.drop_exchange(engine, id);
                 return;
             }
@@ -262,7 +260,7 @@ impl Http {
             Item::Event(event) | Item::TooLong(event) => {
                 // What the last one leads to is done by the caller.
                 if core::mem::replace(&mut any, true) {
-                    self.drain(engine);
+                    self.follow(engine);
                 }
                 // Does nothing if the exchange ended with the event before.
                 self.event(engine, id, event.name, event.data);
@@ -273,7 +271,7 @@ impl Http {
         events.retry = retry;
         events.sure |= any;
         if let ExchangeKind::Stream = it.purpose {
-            self.get_stream.read(any, events.decoder.last_id(), retry);
+            self.connection.get_stream.read(any, events.decoder.last_id(), retry);
         }
         let buffered = events.decoder.buffered();
         it.reply = Reply::Events(events);
@@ -287,12 +285,12 @@ impl Http {
         if let (ExchangeKind::Sse, b"endpoint") = (&it.purpose, name) {
             match same_origin(&self.url, data) {
                 Ok(target) => {
-                    self.sse.set_endpoint(target);
-                    self.sse_step(engine, sse::Input::Endpoint, "", b"");
+                    self.connection.sse.set_endpoint(target);
+                    self.sse_step(engine, sse::Input::Endpoint, "");
                 }
                 Err(shown) => {
                     let why = format!("the server's stream names the endpoint `{shown}`, which is another origin");
-                    self.sse_step(engine, sse::Input::EndpointElsewhere, &why, b"");
+                    self.sse_step(engine, sse::Input::EndpointElsewhere, &why);
                 }
             }
             return;
@@ -312,8 +310,8 @@ impl Http {
         match &it.purpose {
             ExchangeKind::Message(message) => {
                 let Some(request) = message.id() else { return };
-                let Some(error) = self.concerned(engine, message, &decoded, data.len()) else {
-                    return engine.handle_exchange(request, decoded, data);
+                let Some(error) = self.transport_error(engine, message, &decoded, data.len()) else {
+                    return engine.handle_exchange(Some(request), decoded, data);
                 };
                 if let Some(it) = self.drop_exchange(engine, id)
                     && let ExchangeKind::Message(message) = it.purpose
@@ -321,9 +319,11 @@ impl Http {
                     self.on_transport_error(engine, &message, &error);
                 }
             }
-            ExchangeKind::Resume(request, _) => engine.handle_exchange(*request, decoded, data),
-            ExchangeKind::Stream => engine.handle_message(engine.now(), data),
-            ExchangeKind::Sse => self.sse_step(engine, sse::Input::Message, "the stream names no endpoint", data),
+            ExchangeKind::Resume(request, _) => engine.handle_exchange(Some(*request), decoded, data),
+            ExchangeKind::Sse if !self.connection.sse.is_ready() => {
+                self.sse_step(engine, sse::Input::Message, "the stream names no endpoint");
+            }
+            ExchangeKind::Stream | ExchangeKind::Sse => engine.handle_exchange(None, decoded, data),
             ExchangeKind::DeleteFormer(..) | ExchangeKind::Delete(_) => {}
         }
     }
@@ -340,9 +340,11 @@ impl Http {
         event_quirk(engine, QuirkKind::SseUnfinished, &it.purpose, "no blank line ends the last event".into());
         match &it.purpose {
             ExchangeKind::Message(message) => return !self.take_answer(engine, message, decoded, &data),
-            ExchangeKind::Resume(request, _) => engine.handle_exchange(*request, decoded, &data),
-            ExchangeKind::Stream => engine.handle_message(engine.now(), &data),
-            ExchangeKind::Sse => self.sse_step(engine, sse::Input::Message, "the stream names no endpoint", &data),
+            ExchangeKind::Resume(request, _) => engine.handle_exchange(Some(*request), decoded, &data),
+            ExchangeKind::Sse if !self.connection.sse.is_ready() => {
+                self.sse_step(engine, sse::Input::Message, "the stream names no endpoint");
+            }
+            ExchangeKind::Stream | ExchangeKind::Sse => engine.handle_exchange(None, decoded, &data),
             ExchangeKind::DeleteFormer(..) | ExchangeKind::Delete(_) => {}
         }
         false
@@ -350,7 +352,7 @@ impl Http {
 
     /// There is no room to keep more of a response beside those of others.
     fn overflow(&mut self, engine: &mut Engine, id: ExchangeId) {
-        self.drain(engine);
+        self.follow(engine);
         let Some(it) = self.drop_exchange(engine, id) else { return };
         let limit = engine.options().limits.buffered;
         let why = format!("incomplete responses exceed {limit} bytes in total");
@@ -372,7 +374,7 @@ impl Http {
                 (Err(why), Target::Elsewhere)
             }
         };
-        let decision = http_response::redirect(what, self.sse.is_ready(), class);
+        let decision = http_response::redirect(what, self.connection.sse.is_ready(), class);
         if decision == Redirect::Refuse {
             let refusal = Refusal::new(status, headers, &it.url);
             return self.begin_reply(id, status, Reply::Refusal(Box::new(refusal)));
@@ -385,12 +387,12 @@ impl Http {
                 self.post_on(engine, purpose, again);
             }
             (Redirect::PostToEndpoint, Ok(target)) => {
-                self.sse.set_endpoint(target);
+                self.connection.sse.set_endpoint(target);
                 self.post_on(engine, purpose, again);
             }
             (Redirect::Get, Ok(target)) => {
                 self.url = target;
-                self.get(engine, purpose, again);
+                self.run(engine, purpose, again);
             }
             (Redirect::NoStream, _) => self.stream_decided(engine, get_stream::Input::NoStream),
             (Redirect::Violation | Redirect::Post | Redirect::PostToEndpoint | Redirect::Get, Err(why)) => {
@@ -408,7 +410,7 @@ impl Http {
     fn redirected(&self, engine: &Engine, purpose: &ExchangeKind) -> Option<Redirected> {
         match purpose {
             ExchangeKind::Message(message) => {
-                let is_call = message.id().is_some_and(|id| engine.carried(id).of.is_some());
+                let is_call = message.id().is_some_and(|id| engine.request_info(id).of.is_some());
                 Some(if is_call { Redirected::Call } else { Redirected::Message })
             }
             ExchangeKind::Stream => Some(Redirected::GetStream),
@@ -421,7 +423,7 @@ impl Http {
     fn post_on(&mut self, engine: &mut Engine, purpose: ExchangeKind, redirects: u8) {
         let ExchangeKind::Message(message) = purpose else { return };
         let message = match message.id() {
-            Some(id) => engine.encode_again(id),
+            Some(id) => engine.encode_again(id, Again::Redirected),
             None => Some(message),
         };
         if let Some(message) = message {
@@ -483,7 +485,7 @@ impl Http {
         let (request, status) = (it.purpose.request(), it.status);
         match http_response::end(purpose, end, received) {
             AtEnd::Nothing => {}
-            AtEnd::Judge => self.judged(engine, it, end),
+            AtEnd::Judge => self.on_complete(engine, it, end),
             AtEnd::Unreached => self.unreached(engine, purpose, request, why.unwrap_or_default()),
             AtEnd::Resume => self.resume_broken(engine, it, why),
             AtEnd::ResumeLater => self.resume_later(engine, it),
@@ -498,7 +500,7 @@ impl Http {
             }
             AtEnd::InitializedBroke => {
                 if let ExchangeKind::Message(message) = it.purpose {
-                    self.initialized_again = Some(Box::new((message, it.waited)));
+                    self.connection.initialized = Initialized::Waiting(Box::new((message, it.waited)));
                 }
                 self.initialized_broke(engine, why.unwrap_or(lost_reason(received)));
             }
@@ -512,31 +514,31 @@ impl Http {
             }
             AtEnd::GetStreamBroke => self.stream_decided(engine, get_stream::Input::Broke),
             AtEnd::SseRefused => {
-                self.sse_step(engine, sse::Input::Refused, &format!("HTTP {status}"), b"");
+                self.sse_step(engine, sse::Input::Refused, &format!("HTTP {status}"));
             }
             AtEnd::SseEnded => {
-                self.sse_step(engine, sse::Input::Ended, why.unwrap_or("the stream of events ended"), b"");
+                self.sse_step(engine, sse::Input::Ended, why.unwrap_or("the stream of events ended"));
             }
-            AtEnd::SseBroke => self.sse_step(engine, sse::Input::Broke, why.unwrap_or_default(), b""),
-            AtEnd::SseUnreached => self.sse_step(engine, sse::Input::Unreached, why.unwrap_or_default(), b""),
+            AtEnd::SseBroke => self.sse_step(engine, sse::Input::Broke, why.unwrap_or_default()),
+            AtEnd::SseUnreached => self.sse_step(engine, sse::Input::Unreached, why.unwrap_or_default()),
             AtEnd::SendAgain => {
                 if let ExchangeKind::DeleteFormer(id, _) = it.purpose {
                     self.post_again(engine, id);
                 }
             }
             AtEnd::Deleted => {
-                self.session.reset();
+                self.server.session.reset();
                 self.step(engine, phase::Input::Deleted);
             }
         }
     }
 
-    fn judged(&mut self, engine: &mut Engine, it: Box<Exchange>, end: End) {
+    fn on_complete(&mut self, engine: &mut Engine, it: Box<Exchange>, end: End) {
         let Exchange { purpose: ExchangeKind::Message(message), reply, status, sent, waited, .. } = *it else { return };
         match reply {
             Reply::Json(body) => self.answered(engine, &message, status, &body),
             Reply::Refusal(refusal) => self.refused(engine, message, (sent, waited), &refusal, end == End::Broke),
-            Reply::Unsent | Reply::Nothing | Reply::Begun(_) | Reply::Events(_) | Reply::Ignored => {}
+            Reply::Nothing | Reply::Begun(_) | Reply::Events(_) | Reply::Ignored => {}
         }
     }
 
@@ -550,7 +552,7 @@ impl Http {
     fn received(&self, reply: &Reply) -> Received {
         let received = reply.received();
         // Without a session id, no session can expire.
-        if received == Received::NotFound && self.session.id().is_none() { Received::Refusal } else { received }
+        if received == Received::NotFound && self.server.session.id().is_none() { Received::Refusal } else { received }
     }
 
     /// The stream of a request broke. That of a legacy server is resumed from the last event id, after the last `retry` time
@@ -585,8 +587,8 @@ impl Http {
     fn unreached(&mut self, engine: &mut Engine, purpose: Purpose, request: Option<u64>, why: &str) {
         let is_required = !engine.stage().is_established() || purpose == Purpose::Initialized;
         let has_responses = self.exchanges.iter().any(|(_, it)| it.status != 0);
-        let ends = is_required || !has_responses || self.unreached;
-        self.unreached = !ends;
+        let ends = is_required || !has_responses || self.connection.unreached;
+        self.connection.unreached = !ends;
         if let Some(id) = request.filter(|_| !is_required) {
             engine.handle_report(Report::Lost { id, sent: false, why });
         }
@@ -638,16 +640,16 @@ impl Http {
         body: &[u8],
     ) -> bool {
         let Some(id) = message.id() else { return false };
-        if let Some(error) = self.concerned(engine, message, &decoded, body.len()) {
+        if let Some(error) = self.transport_error(engine, message, &decoded, body.len()) {
             self.on_transport_error(engine, message, &error);
             return false;
         }
-        engine.handle_exchange(id, decoded, body);
+        engine.handle_exchange(Some(id), decoded, body);
         true
     }
 
     /// The error in a body with a success status, if it concerns the transport and not the engine.
-    fn concerned(
+    fn transport_error(
         &self,
         engine: &Engine,
         message: &Outgoing,
@@ -655,7 +657,7 @@ impl Http {
         length: usize,
     ) -> Option<ErrorObject> {
         let error = message.id().and_then(|id| error_to(id, decoded)).filter(|_| length <= REFUSAL_BYTES)?;
-        match self.judge(engine, message, error) {
+        match self.meaning_of_error(engine, message, error) {
             (Expiry::No, Outcome::EndFormerAs(_)) => Some(error.clone()),
             (Expiry::No, _) => None,
             (
@@ -666,7 +668,7 @@ impl Http {
     }
 
     /// What an error with a success status means.
-    fn judge(&self, engine: &Engine, message: &Outgoing, error: &ErrorObject) -> (Expiry, Outcome) {
+    fn meaning_of_error(&self, engine: &Engine, message: &Outgoing, error: &ErrorObject) -> (Expiry, Outcome) {
         let names_session = is_known_expiry(error);
         let session = self.session_of(engine, message, HttpStatus::Success);
         let post = self.post_of(engine, message, &error.message);
@@ -679,7 +681,7 @@ impl Http {
 
     /// Takes an error with a success status that concerns the transport.
     fn on_transport_error(&mut self, engine: &mut Engine, message: &Outgoing, error: &ErrorObject) {
-        match self.judge(engine, message, error) {
+        match self.meaning_of_error(engine, message, error) {
             (Expiry::No, Outcome::EndFormerAs(kind)) => self.end_former(engine, kind, message),
             (Expiry::AnsweredAs(kind), _) => {
                 expiry_quirk(engine, kind, message, StatusCode::OK);
@@ -718,7 +720,7 @@ impl Http {
             Expiry::Unprocessed | Expiry::AnsweredAs(_) => return engine.handle_report(Report::Expired { id }),
             Expiry::UnprocessedByStatus => {
                 if let (Some(method), Some(_)) = (message.method(), id) {
-                    self.session.add_not_found(method);
+                    self.server.session.add_not_found(method);
                 }
                 return engine.handle_report(Report::Expired { id });
             }
@@ -741,8 +743,12 @@ impl Http {
             Outcome::RenewHeaders => take_refusal(engine, id, error, refusal.status, true),
             Outcome::RefusedAsSse => {
                 if let Some(id) = id {
-                    self.sse.refuse(Refused { id, status: refusal.status.as_u16(), text: refusal_text(refusal, said) });
-                    self.sse_step(engine, sse::Input::RefusedAsSse, "", b"");
+                    self.connection.sse.refuse(Refused {
+                        id,
+                        status: refusal.status.as_u16(),
+                        text: refusal_text(refusal, said),
+                    });
+                    self.sse_step(engine, sse::Input::RefusedAsSse, "");
                 }
             }
             Outcome::Received => self.accept_initialized(engine),
@@ -753,15 +759,15 @@ impl Http {
     /// The session in which a message was sent.
     fn session_of(&self, engine: &Engine, message: &Outgoing, status: HttpStatus) -> Session {
         let method = message.method();
-        if self.session.id().is_none() || message.is_modern() || method == Some(method::INITIALIZE) {
+        if self.server.session.id().is_none() || message.is_modern() || method == Some(method::INITIALIZE) {
             return Session::None;
         }
         let is_renewed = match method {
             _ if status == HttpStatus::Unchallenged => engine.has_expired(),
-            Some(method) if status == HttpStatus::NotFound => self.session.is_not_found(method),
+            Some(method) if status == HttpStatus::NotFound => self.server.session.is_not_found(method),
             Some(_) | None => false,
         };
-        if message.id().is_some_and(|id| engine.carried(id).is_expired_again) {
+        if message.id().is_some_and(|id| engine.request_info(id).is_expired_again) {
             Session::Resent
         } else if is_renewed {
             Session::Renewed
@@ -772,7 +778,7 @@ impl Http {
 
     fn post_of(&self, engine: &Engine, message: &Outgoing, said: &str) -> Post {
         match (message.id(), message.method()) {
-            (Some(_), Some(method::INITIALIZE)) if self.session.has_former() && is_initialized(said) => {
+            (Some(_), Some(method::INITIALIZE)) if self.server.session.has_former() && is_initialized(said) => {
                 Post::InitializeAgain
             }
             (Some(_), Some(method::INITIALIZE)) => Post::Initialize,
@@ -790,17 +796,17 @@ impl Http {
             Some(id) => self.pause(engine, id, wait, Paused::Resend(wait)),
             None => {
                 self.timers.arm(engine.now() + wait, Due::SendInitialized);
-                self.initialized_again = Some(Box::new((message, wait)));
+                self.connection.initialized = Initialized::Waiting(Box::new((message, wait)));
             }
         }
     }
 
     /// `initialize` was refused because of the previous session, which is ended first.
     fn end_former(&mut self, engine: &mut Engine, kind: QuirkKind, message: &Outgoing) {
-        let (Some(former), Some(id)) = (self.session.take_former(), message.id()) else { return };
+        let (Some(former), Some(id)) = (self.server.session.take_former(), message.id()) else { return };
         let detail = "a new `initialize` was refused for the session before, which was ended first then";
         engine.transport_quirk(kind, Some(method::INITIALIZE), detail);
-        self.delete(engine, ExchangeKind::DeleteFormer(id, former));
+        self.run(engine, ExchangeKind::DeleteFormer(id, former), 0);
     }
 }
 
@@ -839,7 +845,7 @@ impl Http {
         refusal: &Refusal,
         why: &str,
     ) {
-        let again = self.again(engine, id, sent);
+        let again = self.may_wait_again(engine, id, sent);
         let is_modern = is_modern(engine);
         let (authority, reason, step) = self.tokens.authority(engine.now(), is_modern, sent, refusal, again);
         let forbidden = refusal.status == StatusCode::FORBIDDEN;
@@ -868,7 +874,9 @@ impl Http {
             // The next handshake is another operation.
             Held::Connection if authority != Authority::Client => waiting.handshake = 0,
             Held::Stream if authority != Authority::Client => {}
-            Held::Message(..) if !is_ready && waiting.messages.len() >= limit => engine.count_undelivered(),
+            Held::Message(..) if !is_ready && waiting.messages.len() >= limit => {
+                engine.handle_report(Report::Unsent);
+            }
             Held::Call(_) | Held::Request(..) | Held::Message(..) | Held::Stream | Held::Connection => {
                 if is_ready {
                     waiting.send_again(refused);
@@ -882,8 +890,8 @@ impl Http {
     }
 
     /// Whether what was refused may wait for authorization once more.
-    fn again(&mut self, engine: &Engine, id: Option<u64>, sent: Sent) -> bool {
-        let call = id.map(|id| engine.carried(id)).filter(|it| it.of.is_some()).map(|it| it.refusals);
+    fn may_wait_again(&mut self, engine: &Engine, id: Option<u64>, sent: Sent) -> bool {
+        let call = id.map(|id| engine.request_info(id)).filter(|it| it.of.is_some()).map(|it| it.refusals);
         let handshake = self.tokens.waiting().map(|waiting| waiting.handshake).unwrap_or_default();
         call.unwrap_or_else(|| sent.refused.max(handshake)) < AUTHORIZATIONS
     }
@@ -929,8 +937,7 @@ impl Http {
 
     /// Posts a message again after this many refusals.
     fn post_held(&mut self, engine: &mut Engine, message: Outgoing, used: u8) {
-        let exchange = self.post(engine, message, 0);
-        if let Some(it) = self.exchanges.get_mut(exchange) {
+        if let Some(it) = self.post(engine, message, 0) {
             it.sent.refused = used;
         }
     }
@@ -958,7 +965,7 @@ impl Http {
                 for (id, _) in requests {
                     no_answer(engine, Some(id), StatusCode::UNAUTHORIZED.as_u16(), &why);
                 }
-                messages.iter().for_each(|_| engine.count_undelivered());
+                messages.iter().for_each(|_| engine.handle_report(Report::Unsent));
                 engine.handle_report(Report::Denied { why: &why });
             }
         }

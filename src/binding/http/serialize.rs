@@ -19,11 +19,11 @@ use http::{HeaderName, HeaderValue, Method, Uri};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::action::{ExchangeId, HttpRequest};
+use super::action::HttpRequest;
 use super::request::SESSION_ID;
 #[cfg(feature = "journal")]
 use crate::binding::address::ascii;
-use crate::client::RequestId;
+use crate::client::{ExchangeId, RequestId};
 use crate::form::Bytes;
 
 /// Replaces a secret. It is valid wherever a secret is: in a header, in user information, in a query.
@@ -223,6 +223,9 @@ mod tests {
             ("messages", "messages"),
             ("?session=hush", "?redacted"),
             ("messages?session=hush#hush", "messages?redacted"),
+            ("messages?", "messages"),
+            ("https://ada:hush@example.com", "https://redacted@example.com/"),
+            ("https://ada:hush@example.com:8080/mcp?key=hush", "https://redacted@example.com:8080/mcp?redacted"),
             ("//ada:hush@example.com/", "redacted"),
             ("https://ada:hu?hush@example.com/mcp", "redacted"),
         ] {

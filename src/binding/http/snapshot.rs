@@ -6,10 +6,10 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 use super::action::Broken;
-use super::connection::{Http, State};
-use super::exchange::{Exchanges, Reply};
+use super::connection::{Connection, Http, KnownServer};
+use super::exchange::{Exchanges, Queue, Reply, Timers};
 use crate::binding::address::Address;
-use crate::client::{Engine, Operate, Output, Persist};
+use crate::client::{Engine, Operate, Output, Persist, StartId};
 use crate::jsonrpc::MessageLimits;
 use crate::machine::http_connection::phase;
 use crate::snapshot::{Secrets, SnapshotError, invalid, within};
@@ -83,6 +83,17 @@ impl<'de> Deserialize<'de> for Address {
     }
 }
 
+/// The saved state of the binding. Without secrets it has no URL: that of the new binding is used.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct State {
+    url: Option<Address>,
+    server: KnownServer,
+    connection: Connection,
+    exchanges: Exchanges,
+    queue: Queue,
+    timers: Timers,
+}
+
 const WHY: &str = "the session moved to another process without its exchanges";
 
 impl Persist for Http {
@@ -91,57 +102,56 @@ impl Persist for Http {
 
     fn forget_secrets(&mut self, engine: &mut Engine) {
         self.lose_transport(engine, Secrets::Excluded);
-        self.session.forget();
+        self.server.session.forget();
     }
 
     fn state(&self, secrets: Secrets) -> impl Serialize {
-        let mut saved = self.clone();
-        let url = (secrets == Secrets::Included).then(|| self.url.clone());
+        let Self { url, server, connection, mut exchanges, queue, timers, tokens: _ } = self.clone();
+        let url = Some(url).filter(|_| secrets == Secrets::Included);
         if url.is_none() {
-            saved.exchanges.set_address(&Address::default());
+            exchanges.set_address(&Address::default());
         }
-        saved.into_state(url)
+        State { url, server, connection, exchanges, queue, timers }
     }
 
-    fn restore(mut self, engine: &mut Engine, mut state: State) -> Result<Self, SnapshotError> {
+    fn restore(mut self, engine: &mut Engine, state: State) -> Result<Self, SnapshotError> {
         self.attach(engine);
+        let State { url, server, connection, mut exchanges, queue, timers } = state;
         let limits = &engine.options().limits;
-        state.exchanges.check(limits.message.bytes.saturating_add(MessageLimits::SLACK).saturating_add(1))?;
-        within("buffered", state.exchanges.buffered(), limits.buffered)?;
-        if !state.timers.is_sorted() || !state.queue.is_counted() {
+        exchanges.check(limits.message.bytes.saturating_add(MessageLimits::SLACK).saturating_add(1))?;
+        within("buffered", exchanges.buffered(), limits.buffered)?;
+        if !timers.is_sorted() || !queue.is_counted() {
             return Err(invalid("the timers or the messages of its connection are counted wrongly"));
         }
-        if state.url.is_none() {
-            state.exchanges.set_address(&self.url);
+        if url.is_none() {
+            exchanges.set_address(&self.url);
         }
         // What waited for the token or a proof is prepared anew.
-        let as_exchange = |output: &Output| if let Output::Exchange(id) = output { Some(*id) } else { None };
-        let queued: BTreeSet<u64> = engine.pending().filter_map(as_exchange).collect();
-        for (id, it) in state.exchanges.iter() {
-            if matches!(it.reply, Reply::Unsent) && !queued.contains(&id.0) {
-                engine.queue_action(Output::Exchange(id.0));
-            }
+        let as_start = |output: &Output| if let Output::Start(number) = output { Some(*number) } else { None };
+        let queued: BTreeSet<StartId> = engine.pending().filter_map(as_start).collect();
+        for (number, _) in exchanges.starts().filter(|(number, _)| !queued.contains(number)) {
+            engine.queue(Output::Start(number));
         }
-        Ok(self.with_state(state))
+        Ok(Self { url: url.unwrap_or(self.url), server, connection, exchanges, queue, timers, tokens: self.tokens })
     }
 
     fn lose_transport(&mut self, engine: &mut Engine, secrets: Secrets) {
         match secrets {
             Secrets::Included => {
-                let polled = self.exchanges.iter().filter(|(_, it)| !matches!(it.reply, Reply::Unsent));
-                let polled: Vec<_> = polled.map(|(id, _)| id).collect();
-                for id in polled {
-                    self.on_end(engine, engine.now(), id, Some(Broken::Midway), WHY);
+                for id in self.exchanges.iter().map(|(id, _)| id).collect::<Vec<_>>() {
+                    if let Some(ended) = self.take_ended(id) {
+                        self.on_end(engine, ended, Some(Broken::Midway), WHY);
+                    }
                 }
             }
             Secrets::Excluded => {
                 self.step(engine, phase::Input::Overdue);
                 engine.lose_transport();
-                self.settle(engine);
+                self.follow_up(engine);
             }
         }
         // The exchanges have ended.
-        while engine.withdraw_action(|action| matches!(action, Output::Drop(_))) {}
+        engine.withdraw_drops();
     }
 }
 
@@ -149,7 +159,7 @@ impl Exchanges {
     /// Checks the consistency. `limit` is the size of a message and somewhat more.
     fn check(&mut self, limit: usize) -> Result<(), SnapshotError> {
         let mut buffered = 0_usize;
-        for it in self.iter_mut() {
+        for it in self.all_mut() {
             buffered = buffered.saturating_add(it.reply.buffered());
             match &mut it.reply {
                 Reply::Json(body) => within("message", body.len(), limit)?,
@@ -157,7 +167,7 @@ impl Exchanges {
                     within("message", events.decoder.data_len(), limit)?;
                     events.decoder.set_limit(limit);
                 }
-                Reply::Refusal(_) | Reply::Unsent | Reply::Nothing | Reply::Begun(_) | Reply::Ignored => {}
+                Reply::Refusal(_) | Reply::Nothing | Reply::Begun(_) | Reply::Ignored => {}
             }
         }
         if buffered == self.buffered() && self.is_consistent() {
@@ -168,7 +178,7 @@ impl Exchanges {
     }
 
     fn set_address(&mut self, url: &Address) {
-        for it in self.iter_mut() {
+        for it in self.all_mut() {
             it.url = url.clone();
         }
     }

@@ -11,13 +11,13 @@ use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::{StatusCode, Uri};
 use serde_json::value::RawValue;
 
-use super::action::{ExchangeId, HttpAction};
+use super::action::HttpAction;
 use super::refusal::{Refusal, Waiting};
 use crate::Time;
 use crate::binding::oauth::{Authorization, Credential, Denied, OAuthInput, Presented, Proved, SignId};
-use crate::client::{Cause, Engine, Event, Outcome, RefreshOutcome, RequestError, TaskError};
-use crate::machine::http_refusal::Authority;
-use crate::machine::http_refusal::challenge::Step;
+use crate::client::{Cause, Engine, Event, Outcome, RefreshOutcome, RequestError, StartId, TaskError};
+use crate::machine::http_response::refusal::Authority;
+use crate::machine::http_response::refusal::challenge::Step;
 
 /// What a request was sent with.
 #[derive(Clone, Copy, Debug, Default)]
@@ -37,12 +37,14 @@ pub(super) struct Tokens {
 struct Joined {
     authorization: Authorization,
     /// Exchanges that wait for the record of the store.
-    loading: VecDeque<ExchangeId>,
+    loading: VecDeque<StartId>,
     /// Exchanges whose proofs are being signed.
-    signing: BTreeMap<SignId, ExchangeId>,
+    signing: BTreeMap<SignId, StartId>,
     /// What exchanges present that were not polled yet.
-    ready: BTreeMap<ExchangeId, (Presented, Vec<(HeaderName, HeaderValue)>)>,
+    ready: BTreeMap<StartId, (Presented, Vec<(HeaderName, HeaderValue)>)>,
     waiting: Waiting,
+    /// The number of events whose secrets are masked.
+    masked: u64,
 }
 
 impl Tokens {
@@ -53,6 +55,7 @@ impl Tokens {
             signing: BTreeMap::new(),
             ready: BTreeMap::new(),
             waiting: Waiting::default(),
+            masked: 0,
         }));
     }
 
@@ -100,7 +103,7 @@ impl Tokens {
 
     /// Prepares what an exchange presents. Returns whether it can be sent: not before the record of the store is loaded,
     /// and its proof signed.
-    pub(super) fn prepare(&mut self, now: Time, exchange: ExchangeId, method: &str, url: &Uri) -> bool {
+    pub(super) fn prepare(&mut self, now: Time, exchange: StartId, method: &str, url: &Uri) -> bool {
         let Some(joined) = &mut self.joined else { return true };
         if let Some((presented, _)) = joined.ready.get(&exchange) {
             if joined.authorization.is_current(*presented) {
@@ -126,7 +129,7 @@ impl Tokens {
     }
 
     /// Adds what was prepared to a request that is handed over.
-    pub(super) fn present(&mut self, exchange: ExchangeId, headers: &mut HeaderMap, sent: &mut Sent) {
+    pub(super) fn present(&mut self, exchange: StartId, headers: &mut HeaderMap, sent: &mut Sent) {
         if let Some((presented, prepared)) = self.joined.as_mut().and_then(|joined| joined.ready.remove(&exchange)) {
             headers.extend(prepared);
             sent.presented = Some(presented);
@@ -135,7 +138,7 @@ impl Tokens {
 
     /// The next exchange that waited: for the record, which was loaded, or for its proof, which the embedder signed, or did
     /// not. Says whether it can be sent.
-    pub(super) fn next_ready(&mut self) -> Option<(ExchangeId, bool)> {
+    pub(super) fn next_ready(&mut self) -> Option<(StartId, bool)> {
         let joined = self.joined.as_mut()?;
         if !joined.authorization.holds_requests()
             && let Some(exchange) = joined.loading.pop_front()
@@ -156,7 +159,7 @@ impl Tokens {
     }
 
     /// An exchange is over, and presents nothing any more.
-    pub(super) fn forget(&mut self, exchange: ExchangeId) {
+    pub(super) fn forget(&mut self, exchange: StartId) {
         if let Some(joined) = &mut self.joined {
             joined.ready.remove(&exchange);
         }
@@ -202,18 +205,12 @@ impl Tokens {
         }
     }
 
-    /// Hides the secrets where the server repeats them in an event.
-    pub(super) fn mask(&self, event: &mut Event) {
-        if let Some(authorization) = self.get() {
-            mask(authorization, event);
-        }
-    }
-
-    /// Hides the secrets in the texts of the server that the engine keeps.
-    pub(super) fn mask_texts(&self, engine: &mut Engine) {
-        if let Some(authorization) = self.get() {
-            engine.amend_texts(|text| hide(authorization, text));
-        }
+    /// Hides the secrets where the server repeats them: in events, and in its texts that the engine keeps.
+    pub(super) fn mask(&mut self, engine: &mut Engine) {
+        let Some(joined) = &mut self.joined else { return };
+        let authorization = &joined.authorization;
+        joined.masked =
+            engine.amend(joined.masked, |event| mask(authorization, event), |text| hide(authorization, text));
     }
 
     /// What waits for a token, if the client authorizes itself.

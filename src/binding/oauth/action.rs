@@ -24,7 +24,7 @@ pub enum OAuthAction {
     /// [`handle_redirect`](super::Authorization::handle_redirect).
     Browse(AuthorizationUrl),
     /// The URL need not be shown any more: the user authorized, or the attempt ended.
-    Unbrowse,
+    EndBrowse,
     /// Do something with the store of credentials.
     Store(StoreAction),
     /// Sign a JWT, and report the signature by
@@ -430,6 +430,8 @@ pub enum OAuthInput<'a> {
     Authorize,
     /// The user gave up the sign-in that is in progress. Credentials stay.
     Cancel,
+    /// The URL cannot be shown to the user, or its redirect cannot be received, and why: the attempt fails for this reason.
+    NotShown(&'a str),
     /// The credentials are given up: removed from the store, and revoked if the authorization server supports it.
     SignOut,
 }
@@ -449,6 +451,7 @@ impl fmt::Debug for OAuthInput<'_> {
             Self::Clock { .. } => "Clock",
             Self::Authorize => "Authorize",
             Self::Cancel => "Cancel",
+            Self::NotShown(_) => "NotShown",
             Self::SignOut => "SignOut",
         })
     }

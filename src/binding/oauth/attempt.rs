@@ -43,6 +43,8 @@ struct Run {
     exchange: Option<Exchange>,
     /// How often all places of metadata were requested.
     walks: u32,
+    /// The end of the search for metadata. What follows it is bounded by the deadlines of its few requests.
+    search_until: Time,
 }
 
 /// The state of an attempt, with its data.
@@ -52,7 +54,8 @@ enum Phase {
     Begin,
     Resource(Walk),
     Server(Search),
-    Waiting(Time),
+    /// Until then, after an outage at this stage.
+    Waiting(Time, Stage, Option<Box<str>>),
     Obtaining(Box<Obtaining>),
 }
 
@@ -152,7 +155,7 @@ impl Attempt {
             Some(Phase::Resource(_)) => State::Resource,
             Some(Phase::Server(search)) if search.is_assumed => State::Assumed,
             Some(Phase::Server(_)) => State::Server,
-            Some(Phase::Waiting(_)) => State::Waiting,
+            Some(Phase::Waiting(..)) => State::Waiting,
             Some(Phase::Obtaining(it)) => it.state(),
         }
     }
@@ -182,12 +185,14 @@ impl Attempt {
 
     pub(super) fn deadline(&self) -> Option<Time> {
         let run = self.run.as_ref()?;
-        Time::earliest([run.exchange.as_ref().map(|exchange| exchange.deadline), run.phase.deadline()])
+        let search = run.is_searching().then_some(run.search_until);
+        Time::earliest([run.exchange.as_ref().map(|exchange| exchange.deadline), run.phase.deadline(), search])
     }
 
     /// Begins an attempt.
     pub(super) fn begin(&mut self, core: &mut Core, task: Task) -> Option<End> {
-        self.run = Some(Box::new(Run { task, phase: Phase::Begin, exchange: None, walks: 0 }));
+        let search_until = core.now + core.options.timeouts.metadata;
+        self.run = Some(Box::new(Run { task, phase: Phase::Begin, exchange: None, walks: 0, search_until }));
         match self.metadata.take() {
             Some(metadata) => self.step(core, (Input::BeginKnown, Payload::Metadata(metadata))),
             None => self.step(core, (Input::Begin, Payload::Nothing)),
@@ -230,6 +235,18 @@ impl Attempt {
         }
         run.abandon(core);
         self.step(core, failure(stage, why))
+    }
+
+    /// Ends the attempt of a client that is closed, unless a request is in flight that uses up what it has: a refresh token
+    /// or a code. Its response is awaited, and it is not sent again.
+    pub(super) fn close(&mut self, core: &mut Core, why: &str) -> Option<End> {
+        let run = self.run.as_ref()?;
+        if matches!(&run.phase, Phase::Obtaining(it) if it.has_code() || matches!(it.step, Step::Token(_))) {
+            return None;
+        }
+        let stage = run.stage();
+        self.stop(core);
+        Some(End::Failed(OAuthError::new(stage, why)))
     }
 
     /// Ends the attempt, which is not required any more.
@@ -302,6 +319,11 @@ impl Attempt {
     /// The time of the current wait is over.
     pub(super) fn handle_timeout(&mut self, core: &mut Core) -> Option<End> {
         let run = self.run.as_mut()?;
+        if run.is_searching() && run.search_until <= core.now {
+            run.abandon(core);
+            let next = run.overdue(core);
+            return self.step(core, next);
+        }
         if let Some(exchange) = run.exchange.take_if(|exchange| exchange.deadline <= core.now) {
             core.drop_exchange(exchange.id);
             return self.broke(core, "there was no response in time");
@@ -326,7 +348,7 @@ impl Phase {
     fn walk(&mut self) -> Option<&mut Walk> {
         match self {
             Self::Resource(walk) | Self::Server(Search { walk, .. }) => Some(walk),
-            Self::Begin | Self::Waiting(_) | Self::Obtaining(_) => None,
+            Self::Begin | Self::Waiting(..) | Self::Obtaining(_) => None,
         }
     }
 
@@ -334,7 +356,7 @@ impl Phase {
     fn deadline(&self) -> Option<Time> {
         match self {
             Self::Begin | Self::Resource(_) | Self::Server(_) => None,
-            Self::Waiting(until) => Some(*until),
+            Self::Waiting(until, ..) => Some(*until),
             Self::Obtaining(it) => it.deadline(),
         }
     }
@@ -343,10 +365,28 @@ impl Phase {
 impl Run {
     fn stage(&self) -> Stage {
         match &self.phase {
-            Phase::Begin | Phase::Resource(_) | Phase::Waiting(_) => Stage::ResourceMetadata,
+            Phase::Begin | Phase::Resource(_) => Stage::ResourceMetadata,
             Phase::Server(_) => Stage::ServerMetadata,
+            Phase::Waiting(_, stage, _) => *stage,
             Phase::Obtaining(it) => it.stage(self.task.goal),
         }
+    }
+
+    /// Whether metadata is requested, or will be after a wait.
+    const fn is_searching(&self) -> bool {
+        matches!(self.phase, Phase::Resource(_) | Phase::Server(_) | Phase::Waiting(..))
+    }
+
+    /// The search for metadata takes too long.
+    fn overdue(&self, core: &Core) -> Next {
+        let limit = core.options.timeouts.metadata.as_secs();
+        let outage = match &self.phase {
+            Phase::Waiting(.., outage) | Phase::Resource(Walk { outage, .. }) => outage,
+            Phase::Server(Search { walk, .. }) => &walk.outage,
+            Phase::Begin | Phase::Obtaining(_) => &None,
+        };
+        let why = outage.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+        failure(self.stage(), format!("the metadata was not found within {limit} s{why}"))
     }
 
     /// The response is not read any more.
@@ -386,7 +426,7 @@ impl Run {
             Effect::DropClient => self.phase.obtaining()?.drop_client(),
             Effect::Enqueue => self.phase.obtaining()?.enqueue(received()),
             Effect::Browse => return self.phase.obtaining()?.browse(core, &self.task, received()),
-            Effect::Unbrowse => core.outbox.push_back(OAuthAction::Unbrowse),
+            Effect::EndBrowse => core.outbox.push_back(OAuthAction::EndBrowse),
             Effect::Exchange => self.exchange = self.phase.obtaining()?.exchange_identity(core, &self.task),
             Effect::Sign => return self.phase.obtaining()?.sign(core, received()),
             Effect::RequestToken => {
@@ -488,7 +528,7 @@ impl Run {
                 Fallback::Place
             }
             Phase::Server(Search { is_assumed: true, .. }) => Fallback::Conventions,
-            Phase::Begin | Phase::Resource(_) | Phase::Server(_) | Phase::Waiting(_) | Phase::Obtaining(_) => {
+            Phase::Begin | Phase::Resource(_) | Phase::Server(_) | Phase::Waiting(..) | Phase::Obtaining(_) => {
                 Fallback::Nothing
             }
         }
@@ -566,10 +606,8 @@ impl Run {
         let read = if let Phase::Server(search) = &self.phase {
             search.read(core, &exchange.body).map(|server| Payload::Server(Box::new(server)))
         } else {
-            Resource::read(&exchange.body, &core.server, &core.options).map(|mut resource| {
-                resource.scopes.take_if(|scopes| self.hider(core).finds_in(scopes));
-                Payload::Resource(resource)
-            })
+            let read = Resource::read(&exchange.body, &core.server, &core.options);
+            read.and_then(|resource| self.without_secrets(core, resource)).map(Payload::Resource)
         };
         Some(match read {
             Ok(Payload::Resource(resource)) if self.may_be_outdated(&resource) => {
@@ -581,6 +619,21 @@ impl Run {
             Err(Unfit::NoMetadata(why)) => self.unusable(core, is_modern, &format!("at `{place}`, {why}")),
             Err(Unfit::Refused(why)) => self.refused(core, &why),
         })
+    }
+
+    /// The metadata, unless what would be shown, and sent elsewhere, repeats a secret. What the embedder named is its own.
+    fn without_secrets(&self, core: &Core, mut resource: Resource) -> Result<Resource, Unfit> {
+        let hider = self.hider(core);
+        let is_named =
+            |issuer: &str| core.options.tolerance.issuer.as_deref() == Some(issuer) || self.is_own(core, issuer);
+        resource.scopes.take_if(|scopes| hider.finds_in(scopes));
+        if resource.issuers.iter().any(|issuer| !is_named(issuer) && hider.finds_in(issuer)) {
+            return Err(Unfit::Refused("its `authorization_servers` repeat a secret".into()));
+        }
+        if *resource.resource != *core.server.text() && hider.finds_in(&resource.resource) {
+            return Err(Unfit::Refused("its `resource` repeats a secret".into()));
+        }
+        Ok(resource)
     }
 
     /// Whether metadata names other authorization servers than the one that issued the credentials, and a place before it,
@@ -619,7 +672,10 @@ impl Run {
         let until = core.now + wait + jitter;
         match self.phase.obtaining() {
             Some(it) => it.step = Step::Pausing(until),
-            None => self.phase = Phase::Waiting(until),
+            None => {
+                let outage = self.phase.walk().and_then(|walk| walk.outage.take());
+                self.phase = Phase::Waiting(until, self.stage(), outage);
+            }
         }
     }
 

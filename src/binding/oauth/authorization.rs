@@ -28,7 +28,7 @@ use super::proof::{self, Credential, Presented, Proofs, Proved, nonce_in, proof_
 use super::secret::Entropy;
 use crate::Time;
 use crate::client::Challenge;
-use crate::machine::http_refusal::challenge::{Progress, Step, Token, insufficient_scope, unauthorized};
+use crate::machine::http_response::refusal::challenge::{Progress, Step, Token, insufficient_scope, unauthorized};
 use crate::machine::oauth_attempt::{self, Goal};
 use crate::machine::oauth_credentials::{Input, State};
 
@@ -233,8 +233,12 @@ impl Authorization {
     /// The user gave up the sign-in that is in progress: the attempt fails, and requests that wait for it end. Credentials
     /// stay. Nothing happens if no user is asked, or if the user authorized already.
     pub fn cancel(&mut self, now: Time) {
+        self.give_up(now, "the sign-in was cancelled");
+    }
+
+    fn give_up(&mut self, now: Time, why: &str) {
         self.advance(now);
-        let end = self.attempt.cancel(&mut self.core, Stage::Authorization, "the sign-in was cancelled");
+        let end = self.attempt.cancel(&mut self.core, Stage::Authorization, why);
         self.ended(end);
     }
 
@@ -317,6 +321,7 @@ impl Authorization {
             OAuthInput::Loaded { id, record } => self.handle_loaded(now, id, record),
             OAuthInput::Saved { id, saved } => self.handle_saved(now, id, saved),
             OAuthInput::Cancel => self.cancel(now),
+            OAuthInput::NotShown(why) => self.give_up(now, &excerpt(&crate::text::shown_in(why))),
             OAuthInput::Clock { unix } => self.handle_clock(now, unix),
             OAuthInput::Authorize => self.authorize(now),
             OAuthInput::SignOut => self.sign_out(now),
@@ -772,8 +777,7 @@ impl Authorization {
     /// The client is closed, so that nothing waits for the user any more, and no token is renewed.
     pub(crate) fn close(&mut self) {
         self.credentials.close();
-        // A refresh is not interrupted, and neither is the exchange of a code: what they sent is used up.
-        let end = self.attempt.cancel(&mut self.core, Stage::Authorization, "the client was closed");
+        let end = self.attempt.close(&mut self.core, "the client was closed");
         self.ended(end);
     }
 

@@ -191,7 +191,7 @@ impl Core {
             OAuthAction::Request(request) => request.exchange == id,
             OAuthAction::Drop(_)
             | OAuthAction::Browse(_)
-            | OAuthAction::Unbrowse
+            | OAuthAction::EndBrowse
             | OAuthAction::Store(_)
             | OAuthAction::Sign(_)
             | OAuthAction::Event(_) => false,

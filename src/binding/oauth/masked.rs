@@ -171,7 +171,7 @@ enum Action<'a> {
         url: String,
         redirect_uri: &'a str,
     },
-    Unbrowse,
+    EndBrowse,
     Acquire(StoreId),
     Load(StoreId),
     Save {
@@ -200,7 +200,7 @@ impl<'a> Action<'a> {
                 let url = format!("{place}?{}", parameters(query, mask));
                 Self::Browse { url, redirect_uri: &shown.redirect_uri }
             }
-            OAuthAction::Unbrowse => Self::Unbrowse,
+            OAuthAction::EndBrowse => Self::EndBrowse,
             OAuthAction::Store(StoreAction::Acquire(id)) => Self::Acquire(*id),
             OAuthAction::Store(StoreAction::Load(id)) => Self::Load(*id),
             OAuthAction::Store(StoreAction::Save { id, record: stored, replaces }) => {

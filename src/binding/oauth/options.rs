@@ -422,6 +422,8 @@ pub enum RefreshScopes {
 pub struct OAuthTimeouts {
     /// For a response. 30 s.
     pub request: Duration,
+    /// For the search for metadata: all its requests, and the waits between them. 2 min.
+    pub metadata: Duration,
     /// For the user. 10 min.
     pub user: Duration,
     /// For the store, the lock included, and for a signature. 60 s.
@@ -435,6 +437,7 @@ impl Default for OAuthTimeouts {
     fn default() -> Self {
         Self {
             request: Duration::from_secs(30),
+            metadata: Duration::from_secs(120),
             user: Duration::from_secs(600),
             store: Duration::from_secs(60),
             cooldown: Duration::from_secs(10),

@@ -237,7 +237,7 @@ fn zone(host: &str) -> Zone {
         // `127.1`, `0x7f000001` and `2130706433` are addresses to many resolvers.
         Err(_) => {
             let last = host.rsplit('.').next().unwrap_or_default();
-            let is_number = !last.is_empty() && last.bytes().all(|byte| byte.is_ascii_digit());
+            let is_number = last.bytes().all(|byte| byte.is_ascii_digit());
             if is_number || last.starts_with("0x") || host.starts_with('[') { Zone::Private } else { Zone::Public }
         }
     }
@@ -332,6 +332,7 @@ mod tests {
             assert_eq!(Place::parse(text), None, "{text}");
         }
         assert_eq!(Place::parse(&format!("https://example.com/{}", "x".repeat(LONGEST))), None);
+        assert_eq!(place("https://example.com").resolve("x".repeat(LONGEST + 1).as_bytes()), None);
     }
 
     #[test]
@@ -370,6 +371,7 @@ mod tests {
             ("127.1", Zone::Private),
             ("2130706433", Zone::Private),
             ("0x7f000001", Zone::Private),
+            ("[v1.a]", Zone::Private),
             ("[fd00::1]", Zone::Private),
             ("[fe80::1]", Zone::Private),
             ("8.8.8.8", Zone::Public),
@@ -426,6 +428,18 @@ mod tests {
             ("https://example.com:444/a/mcp", false),
         ] {
             assert_eq!(place(resource).covers(&server), covers, "{resource}");
+        }
+    }
+
+    #[test]
+    fn only_redirects_to_loopback_addresses_get_another_port() {
+        for (registered, present, expected) in [
+            ("http://127.0.0.1:1/cb", "http://127.0.0.1:2/cb", "http://127.0.0.1:2/cb"),
+            ("https://a.b/cb", "http://127.0.0.1:2/cb", "https://a.b/cb"),
+            ("http://127.0.0.1:1/cb", "https://a.b:2/cb", "http://127.0.0.1:1/cb"),
+            ("http://127.0.0.1:1/cb", "http://127.0.0.1/cb", "http://127.0.0.1:1/cb"),
+        ] {
+            assert_eq!(&*with_port_of(registered, present), expected);
         }
     }
 }

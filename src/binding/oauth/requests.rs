@@ -29,7 +29,7 @@ use super::secret::{Hider, challenge_of};
 use crate::Time;
 use crate::encodings::percent_encode;
 use crate::jsonrpc::{Json, Object, string};
-use crate::machine::oauth_attempt::{self, Client, Code, Configured, Failure, Goal, Input, Iss, Offer, State};
+use crate::machine::oauth_attempt::{self, Client, Code, Failure, Goal, Input, State};
 
 pub(super) const FORM: &str = "application/x-www-form-urlencoded";
 const ASSERTION_TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
@@ -229,11 +229,6 @@ impl Obtaining {
     pub(super) fn plan(&self, core: &mut Core, task: &Task) -> Next {
         let server = &self.metadata.server;
         let configured = self.configured(core);
-        let class = match configured {
-            Some(_) => Configured::Fits,
-            None if core.options.registered.is_empty() => Configured::Nothing,
-            None => Configured::Elsewhere,
-        };
         let held = self.held.as_ref().filter(|(asked, _)| *asked == server.asked).map(|(_, client)| client);
         let offer = offer(core, server);
         // A client that was registered for another redirect is registered again, where that is possible.
@@ -242,14 +237,17 @@ impl Obtaining {
         };
         let is_valid = |client: &ClientRecord| client.secret_expires.is_none_or(|at| at > core.unix());
         let usable = held.filter(|client| is_valid(client) && is_redirected(client));
-        let choice = oauth_attempt::client(class, usable.is_some(), offer);
-        let client = match choice {
-            Client::Configured => configured.map(|client| configured_client(core, server, client)),
+        let (choice, client) = match (configured, usable) {
+            (Some(client), _) => (Client::Configured, Some(configured_client(core, server, client))),
+            (None, _) if !core.options.registered.is_empty() => (Client::Elsewhere, None),
             // A refresh has no redirect, and keeps the client as it is registered.
-            Client::Held if task.goal == Goal::Refresh => usable.cloned(),
-            Client::Held => usable.map(|client| held_client(core, client)),
-            Client::Document => core.options.client_metadata_url.as_deref().map(|url| document_client(core, url)),
-            Client::Dynamic | Client::Elsewhere | Client::Nothing => None,
+            (None, Some(client)) if task.goal == Goal::Refresh => (Client::Held, Some(client.clone())),
+            (None, Some(client)) => (Client::Held, Some(held_client(core, client))),
+            (None, None) => match offer {
+                Offer::Document(url) => (Client::Document, Some(document_client(core, url))),
+                Offer::Dynamic => (Client::Dynamic, None),
+                Offer::Nothing => (Client::Nothing, None),
+            },
         };
         let is_owner = match (task.goal, &self.held) {
             (Goal::Refresh, Some(_)) => {
@@ -647,20 +645,18 @@ impl Obtaining {
     pub(super) fn redirected(&self, core: &Core, redirect: &str) -> Option<Next> {
         let query = self.own_query(redirect)?;
         let server = &self.metadata.server;
-        let iss = match param(query, "iss") {
-            Ok(None) => Iss::Missing,
-            Ok(Some(iss)) if **iss == *server.issuer => Iss::Same,
-            Ok(Some(_)) | Err(()) => Iss::Other,
+        // RFC 9207, section 2.4.
+        let is_trusted = match param(query, "iss") {
+            Ok(None) => !(server.sends_iss || core.options.tolerance.require_iss),
+            Ok(Some(iss)) => **iss == *server.issuer,
+            Err(()) => false,
         };
-        let advertised = server.sends_iss || core.options.tolerance.require_iss;
         let text = |name| param(query, name).ok().flatten().filter(|value| !value.is_empty());
         let error = text("error");
         let code = text("code").filter(|_| error.is_none());
-        let input = oauth_attempt::redirect(advertised, iss, code.is_some());
-        if let (Input::Code, Some(code)) = (input, code) {
+        if let Some(code) = code.filter(|_| is_trusted) {
             return Some((Input::Code, Payload::Grant(Secret::new(String::from(code.as_str())))));
         }
-        let is_trusted = iss == Iss::Same || iss == Iss::Missing && !advertised;
         let why = match (is_trusted, error) {
             (false, _) => "the response to the authorization request names no or another issuer: it is discarded, \
                            because it may be from another authorization server"
@@ -835,9 +831,20 @@ impl Form {
     }
 }
 
-fn offer(core: &Core, server: &Server) -> Offer {
-    if server.has_client_documents && core.options.client_metadata_url.is_some() {
-        Offer::Document
+/// The way of registration that the authorization server offers, and the embedder too.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Offer<'a> {
+    Nothing,
+    /// By a client ID metadata document at this URL.
+    Document(&'a str),
+    Dynamic,
+}
+
+fn offer<'a>(core: &'a Core, server: &Server) -> Offer<'a> {
+    if server.has_client_documents
+        && let Some(url) = core.options.client_metadata_url.as_deref()
+    {
+        Offer::Document(url)
     } else if server.registration_endpoint.is_some() && core.options.flow == Flow::User {
         Offer::Dynamic
     } else {

@@ -22,8 +22,9 @@ const SHORTEST: usize = 6;
 pub(super) const HIDDEN: &str = "[hidden]";
 
 /// A secret: a token, a client secret, a code. Its `Debug` shows nothing, comparisons take constant time, and its own memory
-/// is overwritten when it is dropped. Copies that are needed on the way are not: what a response or a record was read
-/// from, and the request or the header that it is sent in.
+/// is overwritten when it is dropped, which `zeroize` does. No test observes freed memory: that takes unsafe code, which this
+/// crate forbids. Copies that are needed on the way are not overwritten: what a response or a record was read from, and the
+/// request or the header that it is sent in.
 #[derive(Clone)]
 pub struct Secret(Zeroizing<String>);
 
@@ -170,7 +171,7 @@ const LONGEST_BEGINNING: usize = 64;
 
 impl Drop for Hider {
     fn drop(&mut self) {
-        self.nodes.iter_mut().for_each(|node| node.byte.zeroize());
+        self.overwrite();
     }
 }
 
@@ -190,6 +191,12 @@ impl Hider {
         }
         hider.connect();
         hider
+    }
+
+    /// Overwrites what is in its own memory. What `Zeroizing` holds overwrites itself.
+    fn overwrite(&mut self) {
+        self.nodes.iter_mut().for_each(|node| node.byte.zeroize());
+        self.first.zeroize();
     }
 
     fn node(&self, at: u32) -> Node {
@@ -370,6 +377,22 @@ mod tests {
     use alloc::format;
 
     use super::*;
+
+    /// What is in freed memory cannot be seen without unsafe code. That it is overwritten is shown by the types, and by the
+    /// function that their `drop` calls.
+    #[test]
+    fn what_holds_a_secret_overwrites_it_when_it_is_dropped() {
+        fn overwrites<T: zeroize::ZeroizeOnDrop>(_: &T) {}
+        let (Secret(text), Entropy { seed, .. }) = (Secret::new("secret-token"), Entropy::new([7; 32]));
+        overwrites(&text);
+        overwrites(&seed);
+        let long = Secret::new("secret-token".repeat(9));
+        let mut hider = Hider::new([&long]);
+        hider.rests.iter().for_each(|(_, rest)| overwrites(rest));
+        assert!(hider.nodes.len() > LONGEST_BEGINNING && !hider.rests.is_empty());
+        hider.overwrite();
+        assert!(hider.nodes.iter().all(|node| node.byte == 0) && hider.first.iter().all(|child| *child == 0));
+    }
 
     #[test]
     fn the_challenge_is_that_of_the_example_in_rfc_7636() {

@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 use serde_json::value::RawValue;
 
 use super::core::{Core, Signal, Signals};
-use super::inputs::{Asking, Reaction, accepts, fill_required, judge};
+use super::inputs::{Asking, Reaction, fill_required, judge};
 use super::request::{AUTHORIZATIONS, Block, Blocked, Call, InputRounds, Purpose};
 use super::request_table::OpenRequest;
 use super::{
@@ -23,10 +23,10 @@ use super::{
 };
 use crate::Time;
 use crate::jsonrpc::{ErrorObject, Json, Object};
-use crate::machine::request::{About, Broken, Carrier, Effect, Effects, Input, Lost, ReplayPolicy, State};
+use crate::machine::request::{Carrier, Effect, Effects, Input, ReplayPolicy, State};
 use crate::machine::server::result::Content;
 use crate::machine::{self, QuirkKind, request};
-use crate::protocol::{error_code, method};
+use crate::protocol::{accepts, error_code, method};
 use crate::text::excerpt;
 
 /// How often a request is sent again for each reason, so that it ends: after a loss, if it may run twice; because its
@@ -220,9 +220,14 @@ pub(super) fn unblock_one(core: &mut Core, id: u64, by: Block, input: Input) {
 /// The connection is lost: requests that may run twice are queued again, unsent ones stay queued, the others end.
 pub(super) fn on_connection_lost(core: &mut Core) {
     for id in core.requests.calls() {
-        // What was not sent did not run.
-        let sent = core.is_sent(id);
-        on_lost(core, id, Broken::Connection, sent);
+        let input = if !core.is_sent(id) {
+            Input::Lost
+        } else if core.requests.runs_as_task(id) {
+            Input::LostTask
+        } else {
+            lost_input(core, id)
+        };
+        step(core, id, input);
         if task::is_asked(core, id) {
             // A poll that was on its way ended with the connection.
             task::on_lost(core, id, machine::task::Input::Broken);
@@ -237,15 +242,9 @@ pub(super) fn end(core: &mut Core) {
     }
 }
 
-/// The response to a request is lost. `sent`: the request may have reached the server.
-fn on_lost(core: &mut Core, id: u64, broken: Broken, sent: bool) {
-    let about = if core.requests.runs_as_task(id) { About::Task } else { About::Call };
-    // Whether a call may run twice matters only if it was sent.
-    let twice = sent && about == About::Call && may_replay(core, id);
-    match request::lose(broken, sent, about, twice) {
-        Lost::Request(input) => step(core, id, input),
-        Lost::Task(input) => task::on_lost(core, id, input),
-    }
+/// The input when the response to a sent request is lost.
+fn lost_input(core: &Core, id: u64) -> Input {
+    if may_replay(core, id) { Input::LostReplayable } else { Input::Lost }
 }
 
 /// Whether a sent request may run twice.
@@ -296,7 +295,14 @@ fn effects_of(core: &Core, request: &Request) -> Effects {
 
 /// The exchange of a request broke. `sent`: the request may have reached the server.
 pub(super) fn on_exchange_lost(core: &mut Core, id: u64, sent: bool) {
-    on_lost(core, id, Broken::Exchange, sent);
+    if !sent {
+        step(core, id, Input::NotRun);
+    } else if core.requests.runs_as_task(id) {
+        task::on_lost(core, id, machine::task::Input::Broken);
+    } else {
+        let input = lost_input(core, id);
+        step(core, id, input);
+    }
 }
 
 /// Whether the request was sent again for an expired session or a refused version before.

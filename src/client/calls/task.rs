@@ -16,8 +16,7 @@ use super::{Class, ask, on_invalid, set_input, step, step_to, task_round};
 use crate::jsonrpc::{ErrorObject, Json, Object};
 use crate::machine::request;
 use crate::machine::server::result::Content;
-use crate::machine::task::{self, Effect, Input, Report, State, Status};
-use crate::protocol::Era;
+use crate::machine::task::{self, Effect, Input, State};
 use crate::text::excerpt;
 
 /// The shortest wait between two polls.
@@ -103,19 +102,15 @@ pub(super) fn on_created(core: &mut Core, id: u64, json: Json<'_>) -> Signals {
         *it = Some(Box::new(CallTask::new((*task).into(), State::Created, id)));
     });
     report_status(core, id, status, report);
-    let input = task::created(core.era().unwrap_or(Era::Legacy), classify(status));
+    let input = match status {
+        TaskStatus::Working => Input::Working,
+        // In 2025-11-25, a request has the outcome.
+        _ if !core.is_modern() => Input::ResultWaits,
+        TaskStatus::InputRequired => Input::InputPending,
+        TaskStatus::Completed | TaskStatus::Failed | TaskStatus::Cancelled => Input::EndedWithoutOutcome,
+    };
     apply(core, id, Change::of(input));
     Signals::one(Signal::TaskCreated)
-}
-
-const fn classify(status: TaskStatus) -> Status {
-    match status {
-        TaskStatus::Working => Status::Working,
-        TaskStatus::InputRequired => Status::InputRequired,
-        TaskStatus::Completed => Status::Completed,
-        TaskStatus::Failed => Status::Failed,
-        TaskStatus::Cancelled => Status::Cancelled,
-    }
 }
 
 /// Takes the response to a request about a task.
@@ -193,22 +188,22 @@ fn read_status(core: &Core, id: u64, result: &RawValue) -> Change {
         return Change::invalid("the server sent a task without a known status");
     };
     let message = || report.message().as_deref().map(excerpt).unwrap_or_default().into();
-    let change = match task::reported(core.era().unwrap_or(Era::Legacy), classify(status)) {
-        Report::Working => Change::of(Input::Working),
-        Report::ResultWaits => Change::of(Input::ResultWaits),
-        Report::Inputs => read_inputs(core, id, task, result),
-        Report::Result => match json.member("result").filter(|result| result.is_object()) {
+    let change = match status {
+        TaskStatus::Working => Change::of(Input::Working),
+        _ if !core.is_modern() => Change::of(Input::ResultWaits),
+        TaskStatus::InputRequired => read_inputs(core, id, task, result),
+        TaskStatus::Completed => match json.member("result").filter(|result| result.is_object()) {
             Some(result) => Change::with(Input::Outcome, Outcome::Result(result.to_raw())),
             None => Change::invalid("the task is completed, and has no result"),
         },
-        Report::Error => {
+        TaskStatus::Failed => {
             let error = match json.member("error").filter(|error| error.is_object()).map(ErrorObject::read) {
                 Some(error) => RequestError::Server(error),
                 None => RequestError::Task(TaskError::Failed { message: message() }),
             };
             Change::with(Input::Outcome, Outcome::Error(error))
         }
-        Report::Cancelled => {
+        TaskStatus::Cancelled => {
             let error = RequestError::Task(TaskError::Cancelled { message: message() });
             Change::with(Input::Outcome, Outcome::Error(error))
         }

@@ -53,7 +53,7 @@ pub struct Entry {
     ///
     /// A server is used by calls, and by other commands for its session. It is not closed while a request is in flight, a
     /// task runs, a server request waits for a response, or a resource has a subscription. See
-    /// [`HubEvent::Resting`](crate::host::hub::HubEvent::Resting).
+    /// [`HubEvent::IdleShutdown`](crate::host::hub::HubEvent::IdleShutdown).
     pub idle_timeout: Option<Duration>,
     /// How old the connection may be until it is closed, under the same conditions as by `idle_timeout`. `None` or zero:
     /// however old. It has no effect on a server with a URL.

@@ -77,7 +77,7 @@ impl Reader<'_> {
 
     fn any_entry(&mut self, value: &Value) -> Option<Entry> {
         let Value::Map(members) = value else {
-            return self.wrong(None, Problem::NotAMap { found: value.kind() });
+            return self.report_problem(None, Problem::NotAMap { found: value.kind() });
         };
         let members = self.members(members, "", ENTRY);
         let endpoint = self.endpoint(&members);
@@ -115,8 +115,8 @@ impl Reader<'_> {
         let auth = auth.map(|word| if &*word == "oauth" { Auth::OAuth } else { Auth::Other(word) });
         let oauth = self.oauth(members);
         let (foreign, needs): (&[&str], _) = match (has_command, has_url) {
-            (false, false) => return self.wrong(None, Problem::NoEndpoint),
-            (true, true) => return self.wrong(None, Problem::TwoEndpoints),
+            (false, false) => return self.report_problem(None, Problem::NoEndpoint),
+            (true, true) => return self.report_problem(None, Problem::TwoEndpoints),
             (true, false) => (&["headers", "auth", "oauth"], "url"),
             (false, true) => (&PROGRAM, "command"),
         };
@@ -168,10 +168,10 @@ impl Reader<'_> {
         }
         if oauth.client_id.is_some() && oauth.issuer.is_none() {
             if oauth.client_secret.is_some() {
-                return self.wrong(Some("oauth.client_secret"), Problem::NoIssuer);
+                return self.report_problem(Some("oauth.client_secret"), Problem::NoIssuer);
             }
             if oauth.grant == OAuthGrant::ClientCredentials {
-                return self.wrong(Some("oauth.grant"), Problem::NoIssuer);
+                return self.report_problem(Some("oauth.grant"), Problem::NoIssuer);
             }
         }
         Some(oauth)
@@ -338,7 +338,7 @@ impl Reader<'_> {
         match &*word {
             "true" | "yes" | "on" | "1" => Some(true),
             "false" | "no" | "off" | "0" => Some(false),
-            _ => self.wrong(Some(key), Problem::NotBoolean { found: excerpt(&word) }),
+            _ => self.report_problem(Some(key), Problem::NotBoolean { found: excerpt(&word) }),
         }
     }
 
@@ -355,7 +355,7 @@ impl Reader<'_> {
                 Duration::from_secs(seconds.as_secs())
             }
             Some(seconds) => seconds,
-            None => self.wrong(Some(&key), Problem::NotSeconds { found: excerpt(text) }).unwrap_or(default),
+            None => self.report_problem(Some(&key), Problem::NotSeconds { found: excerpt(text) }).unwrap_or(default),
         }
     }
 
@@ -365,14 +365,14 @@ impl Reader<'_> {
             return self.kind(&key, value, "a whole number").unwrap_or(default);
         };
         let count = text.trim().parse().ok().and_then(|count: u64| count.try_into().ok());
-        count.or_else(|| self.wrong(Some(&key), Problem::NotCount { found: excerpt(text) })).unwrap_or(default)
+        count.or_else(|| self.report_problem(Some(&key), Problem::NotCount { found: excerpt(text) })).unwrap_or(default)
     }
 
     /// A string that is not empty.
     fn text(&mut self, members: &Members<'_>, key: &str, expected: &'static str) -> Option<Box<str>> {
         let (key, value) = members.get(key)?;
         match value {
-            Value::Text(text) if text.trim().is_empty() => self.wrong(Some(&key), Problem::Empty { expected }),
+            Value::Text(text) if text.trim().is_empty() => self.report_problem(Some(&key), Problem::Empty { expected }),
             Value::Text(text) => Some(text.clone()),
             Value::Null | Value::Bool(_) | Value::Number { .. } | Value::List(_) | Value::Map(_) => {
                 self.kind(&key, value, expected)
@@ -431,10 +431,10 @@ impl Reader<'_> {
     }
 
     fn kind<T>(&mut self, key: &str, value: &Value, expected: &'static str) -> Option<T> {
-        self.wrong(Some(key), Problem::Kind { found: value.kind(), expected })
+        self.report_problem(Some(key), Problem::Kind { found: value.kind(), expected })
     }
 
-    fn wrong<T>(&mut self, key: Option<&str>, problem: Problem) -> Option<T> {
+    fn report_problem<T>(&mut self, key: Option<&str>, problem: Problem) -> Option<T> {
         self.errors.push(Error { server: Arc::clone(self.server), key: key.map(Box::from), problem });
         None
     }

@@ -13,7 +13,7 @@ use crate::binding::http::{Http, HttpAction};
 use crate::binding::oauth::{Authorization, BrowserUse};
 #[cfg(feature = "snapshot")]
 use crate::client::ClientState;
-use crate::client::{Action, Client, Engine, Event, Failure, FailureKind, KnownEra, Options, Output, Wire};
+use crate::client::{Action, Client, Engine, Event, Failure, FailureKind, KnownEra, Operate, Options, Output, Wire};
 use crate::host::config::{Endpoint, Entry};
 #[cfg(feature = "snapshot")]
 use crate::snapshot::{Moved, Secrets, SnapshotError};
@@ -105,17 +105,14 @@ impl Connection {
             | Output::Send(_)
             | Output::Abort(_)
             | Output::Shutdown(_)
-            | Output::Exchange(_)
+            | Output::Start(_)
             | Output::Drop(_) => None,
         });
         events.into_iter().nth(before)
     }
 
     pub(super) fn tail(&self) -> Tail {
-        #[cfg(feature = "http")]
-        if let Self::Http(session) = self
-            && session.binding.has_oauth_action()
-        {
+        if any!(self, session => session.binding.has_action()) {
             return Tail::Action;
         }
         match self.pending().next_back() {
@@ -141,11 +138,11 @@ impl Connection {
             },
             #[cfg(feature = "http")]
             Self::Http(it) => match it.poll()? {
-                HttpAction::Request(request) => HubAction::Request { session, request },
+                HttpAction::Request(request) => HubAction::Request { session, request: Box::new(request) },
                 HttpAction::Drop(exchange) => HubAction::Drop { session, exchange },
                 HttpAction::Event(event) => HubAction::Event(report(event)),
                 #[cfg(feature = "oauth")]
-                HttpAction::OAuth(action) => HubAction::OAuth { session, action },
+                HttpAction::OAuth(action) => HubAction::OAuth { session, action: Box::new(action) },
             },
         })
     }
@@ -155,17 +152,9 @@ impl Connection {
         any!(self, client => client.run(command))
     }
 
-    pub(super) fn deadline(&self) -> Option<Time> {
-        any!(self, session => session.deadline())
-    }
-
     /// Whether credentials are being refreshed or stored, which is completed even if the session is closed.
     pub(super) fn is_authorizing(&self) -> bool {
-        match self {
-            Self::Lines(_) => false,
-            #[cfg(feature = "http")]
-            Self::Http(session) => session.binding.is_authorizing(),
-        }
+        any!(self, session => session.binding.is_authorizing())
     }
 
     /// The next deadline, whatever waits to be polled.

@@ -185,7 +185,7 @@ pub enum HubAction {
         /// The session: [`Hub::entry`](super::Hub::entry) has the headers.
         session: SessionHandle,
         /// The request.
-        request: HttpRequest,
+        request: Box<HttpRequest>,
     },
     /// Drop an HTTP exchange (feature `http`).
     #[cfg(feature = "http")]
@@ -203,7 +203,7 @@ pub enum HubAction {
         /// The session: [`Hub::entry`](super::Hub::entry) has the server's settings.
         session: SessionHandle,
         /// What to do.
-        action: crate::binding::oauth::OAuthAction,
+        action: Box<crate::binding::oauth::OAuthAction>,
     },
     /// An event for the embedder.
     Event(HubEvent),
@@ -243,7 +243,7 @@ pub enum HubEvent {
     },
     /// A server was not used for the `idle_timeout` of its entry, or its connection is older than `max_lifetime`: the
     /// connection is closed, and its functions stay. The next call or request opens it again, and waits for that.
-    Resting {
+    IdleShutdown {
         /// The session.
         session: SessionHandle,
         /// The server.
@@ -268,7 +268,7 @@ pub enum HubEvent {
         /// server's entry ([`ToolPolicy::max_result_bytes`](crate::host::config::ToolPolicy::max_result_bytes)).
         outcome: Outcome,
         /// What was left out of the result, if it was longer.
-        left_out: Option<Omission>,
+        left_out: Option<Box<Omission>>,
         /// How often the request was sent; 0 if the hub answered from the session's lists.
         attempts: u32,
     },

@@ -43,9 +43,9 @@
 //! `resourceTemplates`, `list_prompts` one with `prompts`, each item byte for byte ([`CallId::utility`] says which it
 //! is). After several failed calls in a row, calls to a server are refused for some time ([`Breaker`]).
 //!
-//! # Rest
+//! # Idle programs
 //! A program that nothing used for the `idle_timeout` of its entry, or that is older than `max_lifetime`, is stopped as
-//! soon as nothing is in flight ([`HubEvent::Resting`]). Its functions stay. A call of one, a request, a subscription or
+//! soon as nothing is in flight ([`HubEvent::IdleShutdown`]). Its functions stay. A call of one, a request, a subscription or
 //! [`Hub::start`] starts it again, in the same session: the call waits for that within its timeout, and is sent once. This
 //! is no failure, so that there is no wait before it is started. Both keys have no effect on servers with a URL.
 //!
@@ -105,7 +105,7 @@ use crate::client::{
 use crate::collections::ByName;
 use crate::jsonrpc::{ErrorObject, Json};
 use crate::machine::Verdict;
-use crate::machine::breaker::Input as BreakerInput;
+use crate::machine::hub::breaker::Input as BreakerInput;
 use crate::machine::hub::server::{Input, Phase};
 use crate::machine::hub::whole;
 use crate::machine::table::refuses;
@@ -566,7 +566,7 @@ impl Hub {
         session: SessionHandle,
         request: Request,
     ) -> Result<RequestId, HubCommandError> {
-        self.command_as(Input::Called, now, session, |session, now| session.request(now, request))
+        self.command_as(Some(Input::Called), now, session, |session, now| session.request(now, request))
     }
 
     /// Cancels a request ([`Client::cancel`](crate::Client::cancel)).
@@ -638,7 +638,7 @@ impl Hub {
     /// # Errors
     /// As of [`request`](Self::request).
     pub fn subscribe(&mut self, now: Time, session: SessionHandle, uri: &str) -> Result<(), HubCommandError> {
-        self.command_as(Input::Called, now, session, |session, now| session.subscribe(now, uri))
+        self.command_as(Some(Input::Called), now, session, |session, now| session.subscribe(now, uri))
     }
 
     /// Unsubscribes from a resource ([`Client::unsubscribe`](crate::Client::unsubscribe)).
@@ -695,13 +695,13 @@ impl Hub {
         handle: SessionHandle,
         give: impl FnOnce(&mut Engine, Time) -> Result<T, CommandError>,
     ) -> Result<T, HubCommandError> {
-        self.command_as(Input::Polled, now, handle, give)
+        self.command_as(None, now, handle, give)
     }
 
-    /// Runs a command of a session, which is this input of its table.
+    /// Runs a command of a session, which may be an input of its table.
     fn command_as<T>(
         &mut self,
-        input: Input,
+        input: Option<Input>,
         now: Time,
         handle: SessionHandle,
         give: impl FnOnce(&mut Engine, Time) -> Result<T, CommandError>,
@@ -713,9 +713,12 @@ impl Hub {
         let given = session.run(|engine| give(engine, now));
         let given = given.map_err(|error| HubCommandError::Session { server: Arc::clone(&server.name), error })?;
         server.note_use(now);
+        server.note_contact();
+        self.queue.touch(handle, &mut server.pending);
         self.now = now;
-        self.step(handle, input);
-        self.touch(handle);
+        if let Some(input) = input {
+            self.step(handle, input);
+        }
         self.settle();
         Ok(given)
     }
@@ -743,7 +746,7 @@ impl Hub {
                 handle,
                 state: server.map(|server| server.state.phase.into()),
                 refused_until: server.and_then(|server| server.breaker.refused_until()),
-                stands_in: server.and_then(Server::saved_at),
+                saved_at: server.and_then(Server::saved_at),
                 failure: server
                     .filter(|server| server.state.phase != Phase::Ready)
                     .and_then(|server| server.failure.as_ref()),
@@ -995,7 +998,7 @@ pub struct ServerReport<'a> {
     /// The state of its session; `None` if it is disabled.
     pub state: Option<ServerState>,
     /// When its lists were saved, in seconds since 1970, while saved lists are used.
-    pub stands_in: Option<u64>,
+    pub saved_at: Option<u64>,
     /// Until when calls to it are refused, because calls failed.
     pub refused_until: Option<Time>,
     /// Its last failure, while it is not up.

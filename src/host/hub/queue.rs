@@ -50,7 +50,7 @@ impl Pending {
     }
 
     /// The hub processes the session now.
-    pub(super) const fn untouch(&mut self) {
+    pub(super) const fn mark_processed(&mut self) {
         self.touched = false;
     }
 

@@ -11,7 +11,7 @@ use super::Hub;
 use super::connection::{Connection, Place, Tail};
 use super::event::{CallId, CallKind, HubAction, HubEvent, HubOptions, RenamedTool, SessionHandle};
 use super::queue::Turn;
-use super::server::{Content, Lifetime, Offer, Origin, Server, end_of, listing, rename};
+use super::server::{Content, End, Lifetime, Offer, Origin, Server, end_of, listing, rename};
 use super::sharing::Sharing;
 use crate::Time;
 #[cfg(feature = "oauth")]
@@ -23,7 +23,7 @@ use crate::host::Saved;
 use crate::host::config::{Configuration, Entry, ToolPolicy};
 use crate::host::names::Target;
 use crate::host::results::{Bounded, MIN_BYTES};
-use crate::machine::breaker::{End, Input as BreakerInput};
+use crate::machine::hub::breaker::Input as BreakerInput;
 use crate::machine::hub::server::{self, Effect, Input, Phase, State};
 use crate::machine::hub::whole;
 use crate::machine::table::refuses;
@@ -72,15 +72,12 @@ impl Hub {
         (current != handle).then_some(current)
     }
 
-    /// Opens the connection of a session.
-    fn open_session(&mut self, handle: SessionHandle) {
-        let Some(server) = self.servers.get_mut(&handle) else { return };
-        if let Some(session) = &mut server.connection {
-            // It refuses if its connection is being opened already.
-            let now = self.now;
-            let _ = session.run(|engine| engine.open(now));
-            self.queue.touch(handle, &mut server.pending);
-        }
+    /// Gives an input to the connection of a session, if it has one, which may have new outputs then.
+    fn tell<T>(&mut self, handle: SessionHandle, input: impl FnOnce(&mut Connection) -> T) -> Option<T> {
+        let server = self.servers.get_mut(&handle)?;
+        let result = input(server.connection.as_mut()?);
+        self.queue.touch(handle, &mut server.pending);
+        Some(result)
     }
 
     /// Reports that a session failed.
@@ -147,13 +144,9 @@ impl Hub {
 
     /// The embedder can authorize a session's requests.
     pub(super) fn authorize(&mut self, handle: SessionHandle) {
-        let Some(server) = self.servers.get_mut(&handle) else { return };
-        if let Some(session) = &mut server.connection {
-            // A closed session needs no authorization.
-            let now = self.now;
-            let _ = session.run(|engine| engine.authorized(now));
-            self.queue.touch(handle, &mut server.pending);
-        }
+        let now = self.now;
+        // A closed session needs no authorization.
+        self.tell(handle, |session| session.run(|engine| engine.authorized(now)));
     }
 
     /// Whether a server's table refuses a command.
@@ -399,7 +392,7 @@ impl Hub {
             server.lifetime = entry.and_then(|entry| Lifetime::start(entry, self.now)).map(Box::new);
             self.note_present(handle, true);
         } else if enters(Phase::Closing) {
-            self.starts.depart(&server.name);
+            self.starts.remove(&server.name);
         } else if leaves(Phase::Closing) && self.starts.free(&server.name) {
             let next = self.next(handle).filter(|next| self.starts.is_behind(*next));
             next.into_iter().for_each(|next| self.enqueue(next));
@@ -430,7 +423,8 @@ impl Hub {
                 }
                 self.join_authorization(handle);
             }
-            Effect::Open => self.open_session(handle),
+            // It refuses if its connection is being opened already.
+            Effect::Open => _ = self.tell(handle, |session| session.run(|engine| engine.open(now))),
             Effect::Discard => {
                 server.connection = None;
                 self.queue.drop_turns(handle, &mut server.pending);
@@ -445,11 +439,8 @@ impl Hub {
                 self.end_list_calls(handle, false);
             }
             Effect::Suspend => {
-                if let Some(session) = &mut server.connection {
-                    session.run(|engine| engine.rest(now));
-                    self.queue.report(HubEvent::Resting { session: handle, server: Arc::clone(&server.name) });
-                    self.queue.touch(handle, &mut server.pending);
-                }
+                self.queue.report(HubEvent::IdleShutdown { session: handle, server: Arc::clone(&server.name) });
+                self.tell(handle, |session| session.run(|engine| engine.shut_down_unused(now)));
             }
             Effect::AnswerLists => self.end_list_calls(handle, true),
             Effect::RefuseCalls => self.breaker_step(handle, BreakerInput::FailedAgain),
@@ -469,11 +460,8 @@ impl Hub {
                 }
             }
             Effect::Shut => {
-                if let Some(session) = &mut server.connection {
-                    // A closed session has reported it, or will.
-                    let _ = session.run(|engine| engine.close(now));
-                    self.queue.touch(handle, &mut server.pending);
-                }
+                // A closed session has reported it, or will.
+                self.tell(handle, |session| session.run(|engine| engine.close(now)));
                 self.end_list_calls(handle, false);
             }
             Effect::Forget => {
@@ -537,7 +525,7 @@ impl Hub {
         }
         // `poll` only takes from a queue: what is idle for too long by now is shut down at the next input.
         let idle_until = server.idle_until().map(|at| at.max(self.now + SHORTEST));
-        let deadline = server.connection.as_ref().and_then(Connection::deadline);
+        let deadline = server.connection.as_ref().and_then(Connection::next_timer);
         let deadline = Time::earliest([deadline, idle_until]);
         self.queue.set_deadline(handle, &mut server.pending, deadline);
     }
@@ -586,27 +574,25 @@ impl Hub {
     fn lend_browser(&mut self) {
         let now = self.now;
         let Some(handle) = self.browser.dequeue() else { return };
-        let Some(server) = self.servers.get_mut(&handle) else { return };
-        if let Some(connection) = &mut server.connection {
-            connection.show_browser(now);
-        }
-        self.queue.touch(handle, &mut server.pending);
+        self.tell(handle, |session| session.show_browser(now));
     }
 
     /// Processes new events of a session, and adds its turns.
     fn process_events(&mut self, handle: SessionHandle) {
         if let Some(server) = self.servers.get_mut(&handle) {
-            server.pending.untouch();
+            server.pending.mark_processed();
         }
         while let Some(server) = self.servers.get_mut(&handle) {
             let Some(connection) = &server.connection else { return };
             let Some(event) = connection.event_after(server.pending.processed_events()) else { break };
             let event = classify(event);
             self.queue.push_event(handle, &mut server.pending);
-            self.react(handle, event);
+            self.on_event(handle, event);
         }
         #[cfg(feature = "oauth")]
-        self.note_browser(handle);
+        if self.oauth.is_some() {
+            self.note_browser(handle);
+        }
         let Some(server) = self.servers.get_mut(&handle) else { return };
         let Some(connection) = &server.connection else { return };
         match connection.tail() {
@@ -622,22 +608,17 @@ impl Hub {
         self.queue.bring_forward(handle, &mut server.pending, connection.next_timer());
     }
 
-    fn react(&mut self, handle: SessionHandle, event: SessionEvent) {
+    fn on_event(&mut self, handle: SessionHandle, event: SessionEvent) {
         match event {
-            SessionEvent::Ready => self.step(handle, Input::Ready),
-            SessionEvent::Changed => self.step(handle, Input::Changed),
+            SessionEvent::Input(input, failure) => {
+                if let (Input::Down | Input::Parked, Some(failure)) = (input, &failure) {
+                    self.note_failure(handle, failure);
+                }
+                self.step_failed(handle, input, failure.as_ref());
+            }
             SessionEvent::Responding => self.breaker_step(handle, BreakerInput::Answered),
             SessionEvent::RequestEnded(request, end) => self.request_ended(handle, request, end),
-            SessionEvent::Down(failure) => {
-                self.note_failure(handle, &failure);
-                self.step_failed(handle, Input::Down, Some(&failure));
-            }
-            SessionEvent::Parked(failure) => {
-                self.note_failure(handle, &failure);
-                self.step_failed(handle, Input::Parked, Some(&failure));
-            }
             SessionEvent::Ending(failure) => self.note_failure(handle, &failure),
-            SessionEvent::Ended(failure) => self.step_failed(handle, Input::Ended, Some(&failure)),
             SessionEvent::Refused(failure) => {
                 self.step_failed(handle, Input::Ended, Some(&failure));
                 self.step(handle, Input::Unauthorized);
@@ -705,10 +686,9 @@ impl Hub {
         // The session handles its own: a response that is complete ends its exchange before a deadline does.
         let now = self.handle_due_except(now, Some(handle));
         self.now = now;
-        self.servers.get(&handle).filter(|server| server.connection.is_some())?;
-        self.step(handle, Input::Polled);
         let server = self.servers.get_mut(&handle)?;
         let given = give(server.connection.as_mut()?, now);
+        server.note_contact();
         self.queue.touch(handle, &mut server.pending);
         self.settle();
         Some(given)
@@ -735,8 +715,8 @@ impl Hub {
                 continue;
             }
             self.queue.touch(handle, &mut server.pending);
-            self.step(handle, Input::Polled);
-            if let Some(connection) = self.servers.get_mut(&handle).and_then(|server| server.connection.as_mut()) {
+            server.note_contact();
+            if let Some(connection) = &mut server.connection {
                 connection.handle_timeout(now);
             }
         }
@@ -765,34 +745,30 @@ impl Hub {
     /// Takes the next output of a session in its turn, which ends as soon as nothing of it is left.
     fn take_output(&mut self, handle: SessionHandle, is_through_event: bool) -> Option<HubAction> {
         let Self { servers, queue, configuration, .. } = self;
-        let polled = servers.get_mut(&handle).and_then(|server| {
-            let Server { name, state, connection, calls, pending, .. } = server;
-            let connection = connection.as_mut()?;
-            if !is_through_event && connection.is_event_next() {
-                return None;
-            }
-            let report = |event| report(handle, name, calls, configuration, event);
-            let action = connection.poll(handle, report)?;
-            let is_event = matches!(action, HubAction::Event(_));
+        let (mut action, mut is_last) = (None, true);
+        if let Some(server) = servers.get_mut(&handle)
+            && let Some(connection) = &mut server.connection
+            && (is_through_event || !connection.is_event_next())
+        {
+            let Server { name, calls, .. } = server;
+            action = connection.poll(handle, |event| report(handle, name, calls, configuration, event));
             // A session that is closed is known until the next poll, for the embedder to look up what its last action needs.
-            let is_last = match is_through_event {
-                true => is_event,
-                false => state.phase != Phase::Closed && connection.tail() == Tail::Empty,
+            is_last = match &action {
+                None => true,
+                Some(action) if is_through_event => matches!(action, HubAction::Event(_)),
+                Some(_) => server.state.phase != Phase::Closed && connection.tail() == Tail::Empty,
             };
-            if !(is_last && pending.is_last_turn()) {
-                queue.bring_forward(handle, pending, connection.next_timer());
+            if !(is_last && server.pending.is_last_turn()) {
+                queue.bring_forward(handle, &mut server.pending, connection.next_timer());
             }
-            Some((action, is_last))
-        });
-        let Some((action, is_last)) = polled else {
-            self.end_turn(handle);
-            return None;
-        };
-        self.step(handle, Input::Polled);
+            if action.is_some() {
+                server.note_contact();
+            }
+        }
         if is_last {
             self.end_turn(handle);
         }
-        Some(action)
+        action
     }
 
     /// Ends the first turn.
@@ -826,7 +802,7 @@ fn report(
         && let Some(entry) = configuration.servers.get(&**name)
         && let Bounded { result: Cow::Owned(bounded), left_out: omission, .. } = entry.tools.bound(result)
     {
-        (*result, left_out) = (bounded, omission);
+        (*result, left_out) = (bounded, omission.map(Box::new));
     }
     let call = CallId { session, kind: CallKind::Request(request, utility) };
     HubEvent::Finished { call, server, outcome, left_out, attempts }
@@ -920,7 +896,7 @@ impl Starts {
         is_over
     }
 
-    pub(super) fn depart(&mut self, server: &Arc<str>) {
+    pub(super) fn remove(&mut self, server: &Arc<str>) {
         let count = self.closing.entry(Arc::clone(server)).or_default();
         *count = count.saturating_add(1);
     }
@@ -942,18 +918,13 @@ const SHORTEST: Duration = Duration::from_millis(1);
 
 /// An event of a session, classified.
 enum SessionEvent {
-    Ready,
-    Changed,
+    /// An input of the server's table, and the failure that it is about.
+    Input(Input, Option<Failure>),
     /// The server responds during a call.
     Responding,
     RequestEnded(RequestId, End),
-    /// It reconnects.
-    Down(Failure),
-    /// It reconnects after a long interval.
-    Parked(Failure),
     /// It does not reconnect; its end follows.
     Ending(Failure),
-    Ended(Failure),
     /// It ended because the server refused authorization.
     Refused(Failure),
     Other,
@@ -961,11 +932,12 @@ enum SessionEvent {
 
 /// Classifies an event of a session.
 fn classify(event: &Event) -> SessionEvent {
+    let failed = |input, failure: &Failure| SessionEvent::Input(input, Some(failure.clone()));
     match event {
-        Event::Ready => SessionEvent::Ready,
-        Event::CatalogChanged { .. } => SessionEvent::Changed,
-        Event::Down { failure, next: Recovery::Reopen { .. } } => SessionEvent::Down(failure.clone()),
-        Event::Down { failure, next: Recovery::Parked { .. } } => SessionEvent::Parked(failure.clone()),
+        Event::Ready => SessionEvent::Input(Input::Ready, None),
+        Event::CatalogChanged { .. } => SessionEvent::Input(Input::Changed, None),
+        Event::Down { failure, next: Recovery::Reopen { .. } } => failed(Input::Down, failure),
+        Event::Down { failure, next: Recovery::Parked { .. } } => failed(Input::Parked, failure),
         Event::Down { failure, next: Recovery::Close } => SessionEvent::Ending(failure.clone()),
         Event::Closed { cause: Cause::Failed(failure) } => match failure.kind {
             FailureKind::Unauthorized | FailureKind::Forbidden => SessionEvent::Refused(failure.clone()),
@@ -977,10 +949,11 @@ fn classify(event: &Event) -> SessionEvent {
             | FailureKind::Protocol
             | FailureKind::Overrun
             | FailureKind::ListFailed
-            | FailureKind::Closed => SessionEvent::Ended(failure.clone()),
+            | FailureKind::Closed => failed(Input::Ended, failure),
         },
         Event::Closed { cause: Cause::Requested } => {
-            SessionEvent::Ended(Failure { kind: FailureKind::Closed, message: "the host closed the session".into() })
+            let message = "the host closed the session".into();
+            failed(Input::Ended, &Failure { kind: FailureKind::Closed, message })
         }
         Event::Finished { request, outcome, .. } => SessionEvent::RequestEnded(*request, end_of(outcome)),
         Event::InputRequired { .. } | Event::Progress { .. } | Event::Task { .. } | Event::ServerRequest { .. } => {

@@ -21,7 +21,7 @@ use crate::host::names::{Names, Target};
 use crate::host::saved::fresh_until;
 use crate::host::{Saved, Utility, toolset};
 use crate::jsonrpc::{Json, Object};
-use crate::machine::breaker::{Effect, End, Input, State, judge, step};
+use crate::machine::hub::breaker::{Effect, Input, State, step};
 use crate::machine::hub::server::{self, Phase};
 use crate::machine::table::refuses;
 use crate::protocol::{CacheScope, Family, PerFamily};
@@ -76,6 +76,11 @@ impl Server {
         if let Some(lifetime) = &mut self.lifetime {
             lifetime.touch(now);
         }
+    }
+
+    /// An action of its session was polled, or the embedder reported an input of the session.
+    pub(super) fn note_contact(&mut self) {
+        self.state = server::step(self.state, server::Input::Contacted).next;
     }
 
     /// When it is shut down if it is not used until then; `None` if that is not limited, or it is in use.
@@ -377,7 +382,7 @@ impl Lifetime {
 }
 
 /// The breaker of one server.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 #[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct CallBreaker {
     state: State,
@@ -385,12 +390,6 @@ pub(super) struct CallBreaker {
     failures: u32,
     /// The end of the cooldown.
     refused_until: Time,
-}
-
-impl Default for CallBreaker {
-    fn default() -> Self {
-        Self { state: State::Closed, failures: 0, refused_until: Time::ZERO }
-    }
 }
 
 impl CallBreaker {
@@ -415,7 +414,7 @@ impl CallBreaker {
     }
 
     pub(super) fn step(&mut self, options: Breaker, now: Time, input: Input) {
-        self.cool(now);
+        self.cool_down(now);
         let row = step(self.state, input);
         self.state = row.next;
         for effect in row.effects {
@@ -432,16 +431,34 @@ impl CallBreaker {
 
     /// Takes the end of a call.
     pub(super) fn call_ended(&mut self, options: Breaker, now: Time, end: End, is_up: bool) {
-        let is_limit = self.failures.saturating_add(1) >= options.failures;
-        let input = judge(end, is_up, is_limit);
+        let input = match end {
+            End::Answered => Input::Answered,
+            End::NotSent => Input::Undecided,
+            // The call may not have reached the server.
+            End::TimedOut if !is_up => Input::Undecided,
+            End::TimedOut | End::Failed if self.failures.saturating_add(1) < options.failures => Input::Failed,
+            End::TimedOut | End::Failed => Input::FailedAgain,
+        };
         self.step(options, now, input);
     }
 
-    fn cool(&mut self, now: Time) {
-        if now >= self.refused_until {
+    fn cool_down(&mut self, now: Time) {
+        if self.refused_until().is_some_and(|until| now >= until) {
             self.state = step(self.state, Input::Cooled).next;
         }
     }
+}
+
+/// How a call ended.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum End {
+    /// The server answered with a result or an error, or requires input.
+    Answered,
+    TimedOut,
+    /// The response is invalid, or the connection broke during the call.
+    Failed,
+    /// The call was not sent, or the embedder cancelled it.
+    NotSent,
 }
 
 /// Classifies the end of a call.

@@ -66,7 +66,7 @@ impl Sharing {
             Some(_) => list,
             None => {
                 self.lists.insert(key, Arc::clone(&list));
-                self.sweep();
+                self.drop_unused();
                 list
             }
         }
@@ -94,7 +94,7 @@ impl Sharing {
         let overrides = policy.overrides.clone();
         let chosen = Arc::new(Chosen { key: key.clone(), tools: tools.cloned(), targets, overrides });
         self.choices.insert(key, Arc::clone(&chosen));
-        self.sweep();
+        self.drop_unused();
         chosen
     }
 
@@ -123,7 +123,7 @@ impl Sharing {
         }
         let options = Arc::new(entry.options(&all.server, all.clone()));
         self.options.insert(key, Arc::clone(&options));
-        self.sweep();
+        self.drop_unused();
         options
     }
 
@@ -131,7 +131,7 @@ impl Sharing {
         self.lists.len().saturating_add(self.choices.len()).saturating_add(self.options.len())
     }
 
-    fn sweep(&mut self) {
+    fn drop_unused(&mut self) {
         if self.len() <= self.room.max(FEW) {
             return;
         }

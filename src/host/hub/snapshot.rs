@@ -304,14 +304,11 @@ impl Hub {
     /// The sessions moved without their transports, which is an input to each.
     fn lose_transports(&mut self, secrets: Secrets) {
         for handle in self.servers.handles() {
-            if self.servers.get(&handle).is_none_or(|server| server.connection.is_none()) {
-                continue;
-            }
-            self.step(handle, server::Input::Polled);
             if let Some(server) = self.servers.get_mut(&handle)
                 && let Some(connection) = &mut server.connection
             {
                 connection.lose_transport(secrets);
+                server.note_contact();
                 self.queue.touch(handle, &mut server.pending);
             }
         }

@@ -275,7 +275,7 @@ impl ToolSets {
             None => {
                 let set = Arc::new(ToolSet::new(targets, style, hash));
                 self.known.insert(hash, Arc::downgrade(&set));
-                self.sweep();
+                self.drop_unused();
                 set
             }
         }
@@ -291,7 +291,7 @@ impl ToolSets {
     }
 
     /// Removes sets that copies of these names used last.
-    fn sweep(&mut self) {
+    fn drop_unused(&mut self) {
         if self.known.len() > self.room.max(FEW) {
             self.known.retain(|_, set| set.strong_count() > 0);
             self.room = self.known.len().saturating_mul(2);

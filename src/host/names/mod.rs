@@ -415,8 +415,8 @@ impl Names {
             return None;
         }
         let name = name.strip_prefix(self.style.prefix)?;
-        name.match_indices('_').find_map(|(at, _)| {
-            let (server, rest) = name.split_at_checked(at)?;
+        let places = (0..).zip(name.bytes()).filter(|(_, byte)| *byte == b'_');
+        places.filter_map(|(at, _)| name.split_at_checked(at)).find_map(|(server, rest)| {
             let tool = rest.strip_prefix(self.style.between)?;
             let of = |server: &str| {
                 let (server, given) = self.servers.entry(server)?;

@@ -108,7 +108,7 @@ impl Page {
     }
 
     /// Half of the response, and the end of the connection.
-    fn torn(mut self) -> Vec<ServerOutput> {
+    fn cut_off(mut self) -> Vec<ServerOutput> {
         self.body.truncate(self.body.len() / 2);
         let mut outputs = self.outputs();
         outputs.pop();
@@ -130,10 +130,11 @@ impl FakeAuthorizationServer {
         let is_exact = |it: &Endpoint| received.endpoint.as_ref() == Some(it);
         let is_of = |it: &Endpoint| received.is_of(it);
         let scripts = &mut self.scripts;
-        let once = scripts.once(is_url).or_else(|| scripts.once(is_exact)).or_else(|| scripts.once(is_of));
+        let once =
+            scripts.next_reply(is_url).or_else(|| scripts.next_reply(is_exact)).or_else(|| scripts.next_reply(is_of));
         let scripts = &self.scripts;
-        let standing = scripts.standing(is_url).or_else(|| scripts.standing(is_exact));
-        let standing = standing.or_else(|| scripts.standing(is_of)).unwrap_or(Reply::Normal);
+        let standing = scripts.default_reply(is_url).or_else(|| scripts.default_reply(is_exact));
+        let standing = standing.or_else(|| scripts.default_reply(is_of)).unwrap_or(Reply::Normal);
         match once {
             Some(reply @ (Reply::With(_) | Reply::Result(_))) => (reply.clone(), reply),
             Some(reply) => (reply, standing),
@@ -185,7 +186,7 @@ impl FakeAuthorizationServer {
         let outputs = match reply {
             Reply::Silent => Vec::new(),
             Reply::Dies => vec![ServerOutput::Break],
-            Reply::Torn => page.torn(),
+            Reply::Torn => page.cut_off(),
             Reply::Normal
             | Reply::Late(_)
             | Reply::Twice

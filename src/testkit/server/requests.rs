@@ -171,7 +171,7 @@ impl FakeServer {
     /// Takes a request of an open session or of the modern era.
     fn execute(&mut self, asked: Asked<'_>) {
         let is_of = |on: &On| on.matches(asked.method(), asked.subject());
-        let reply = self.scripts.once(is_of).or_else(|| self.scripts.standing(is_of));
+        let reply = self.scripts.next_reply(is_of).or_else(|| self.scripts.default_reply(is_of));
         match reply.unwrap_or(Reply::Normal) {
             Reply::DiesFirst => self.finish(asked, Reply::Normal, Some(Turn::of(Answer::Break))),
             Reply::Error { code, message } => self.answer_with(asked, Err(error(code, &message))),

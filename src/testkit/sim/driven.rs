@@ -265,11 +265,11 @@ fn hub_step(action: HubAction) -> Step<HubEvent> {
         HubAction::Send { session, message } => Step::Write(Some(session), message.line().to_vec()),
         HubAction::Shutdown { session, how } => Step::Shutdown(Some(session), how),
         #[cfg(feature = "http")]
-        HubAction::Request { session, request } => Step::Request(Some(session), Box::new(request)),
+        HubAction::Request { session, request } => Step::Request(Some(session), request),
         #[cfg(feature = "http")]
         HubAction::Drop { session, exchange } => Step::Drop(Port::Exchange(Some(session), exchange)),
         #[cfg(feature = "oauth")]
-        HubAction::OAuth { session, action } => Step::OAuth(Some(session), Box::new(action)),
+        HubAction::OAuth { session, action } => Step::OAuth(Some(session), action),
         HubAction::Event(event) => Step::Event(event),
     }
 }

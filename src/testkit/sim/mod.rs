@@ -296,7 +296,7 @@ impl<E: Embedder> Sim<E> {
     fn add_node(&mut self, server: Option<usize>, embedder: E) -> NodeId {
         let node = self.nodes.len();
         self.nodes.push(Node { embedder, server, due: None, is_dirty: false });
-        self.soil(node);
+        self.mark_changed(node);
         NodeId(node)
     }
 
@@ -339,7 +339,7 @@ impl<E: Embedder> Sim<E> {
     }
 
     /// Marks a client whose actions are to be taken.
-    fn soil(&mut self, index: usize) {
+    fn mark_changed(&mut self, index: usize) {
         if let Some(node) = self.nodes.get_mut(index)
             && !core::mem::replace(&mut node.is_dirty, true)
         {
@@ -400,7 +400,7 @@ impl<E: Embedder> Sim<E> {
     pub fn tell<T>(&mut self, node: NodeId, command: impl FnOnce(Time, &mut E) -> T) -> Option<T> {
         let embedder = &mut self.nodes.get_mut(node.0)?.embedder;
         let result = command(self.now, embedder);
-        self.soil(node.0);
+        self.mark_changed(node.0);
         Some(result)
     }
 
@@ -634,7 +634,7 @@ impl<E: Embedder> Sim<E> {
         if let Some(node) = self.nodes.get_mut(index) {
             node.embedder.driven().input(self.now, port, input);
         }
-        self.soil(index);
+        self.mark_changed(index);
     }
 
     /// Something arrives.
@@ -738,7 +738,7 @@ impl<E: Embedder> Sim<E> {
             }
             self.set_timer(Actor::Node(index), before, None);
         }
-        self.soil(index);
+        self.mark_changed(index);
     }
 }
 
@@ -767,7 +767,7 @@ impl<E: Embedder> Sim<E> {
                     wire.redirect_uri = Some(url.redirect_uri().into());
                 }
             }
-            OAuthAction::Unbrowse => self.abandon_port(index, Port::Browser(session)),
+            OAuthAction::EndBrowse => self.abandon_port(index, Port::Browser(session)),
             OAuthAction::Store(_) | OAuthAction::Sign(_) | OAuthAction::Event(_) => {}
         }
         if let Some(node) = self.nodes.get_mut(index) {

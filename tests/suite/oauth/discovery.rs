@@ -570,6 +570,43 @@ fn of_several_authorization_servers_the_first_with_metadata_counts_or_the_named_
     }
 }
 
+/// Four authorization servers have three places each. Each place takes almost as long as a request may take.
+#[test]
+fn the_search_for_metadata_ends_in_time_however_long_each_place_takes() {
+    let issuers: Vec<_> = (0..4).map(|at| format!("https://as{at}.example/tenant")).collect();
+    for (is_named, stage) in [(true, Stage::ServerMetadata), (false, Stage::ResourceMetadata)] {
+        for status in [503, 404] {
+            let mut rig = Rig::new();
+            rig.site.json(RESOURCE, json!({"resource": SERVER, "authorization_servers": issuers}));
+            rig.refuse(&[]).unwrap();
+            if is_named {
+                rig.run_to("/.well-known/oauth-authorization-server/tenant");
+            }
+            let start = rig.now;
+            while rig.events.is_empty() {
+                let due = rig.auth.deadline().expect("an attempt ends").since(rig.now).as_secs();
+                rig.wait(due.clamp(1, 29));
+                if !rig.sent.is_empty() {
+                    rig.answer(if is_named { status } else { 503 }, "");
+                }
+            }
+            assert_eq!(rig.now.since(start).as_secs(), 120, "{:?}", rig.log);
+            rig.assert_failed(stage, "the metadata was not found within 120 s");
+        }
+    }
+}
+
+#[test]
+fn the_time_of_the_user_does_not_count_for_the_search() {
+    let mut rig = Rig::new();
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    rig.wait(500);
+    rig.consent();
+    rig.run();
+    rig.assert_authorized();
+}
+
 #[test]
 fn an_authorization_server_without_metadata_ends_the_attempt() {
     let rig = discover(&[], |site| site.remove(METADATA));
@@ -600,6 +637,44 @@ fn endpoints_that_are_missing_or_not_https_are_refused() {
         site.json(METADATA, metadata_with(json!({"registration_endpoint": "http://10.0.0.1/"})));
     });
     rig.assert_failed(Stage::ServerMetadata, "registration_endpoint");
+}
+
+/// The MCP server knows the token, and would have it sent elsewhere and shown as the issuer of the next one.
+#[test]
+fn metadata_that_repeats_a_token_is_refused() {
+    for (repeated, why) in [
+        (json!({"authorization_servers": [ISSUER, "https://as.example/at1-hush"]}), "`authorization_servers`"),
+        (json!({"authorization_servers": ["https://at1-hush.example"]}), "`authorization_servers`"),
+        (json!({"authorization_servers": ["https://as.example/YXQxLWh1c2g"]}), "`authorization_servers`"),
+        (json!({"resource": format!("{SERVER}?at1-hush")}), "`resource`"),
+    ] {
+        for place in [RESOURCE, "https://mcp.example/prm"] {
+            let mut rig = Rig::new();
+            rig.authorize();
+            let mut resource = json!({"resource": SERVER, "authorization_servers": [ISSUER]});
+            resource.as_object_mut().unwrap().extend(repeated.as_object().unwrap().clone());
+            rig.site.json(place, resource);
+            // No refresh token is left, so that the user is asked again.
+            rig.site.tokens.push_back((400, r#"{"error":"invalid_grant"}"#.into()));
+            rig.refuse(&[("resource_metadata", place)]).unwrap();
+            rig.run();
+            assert!(rig.browse.is_none() && rig.log.iter().all(|sent| !sent.contains("hush")), "{:?}", rig.log);
+            rig.assert_failed(Stage::ResourceMetadata, &format!("its {why} repeat"));
+        }
+    }
+}
+
+#[test]
+fn an_issuer_that_the_embedder_named_may_look_like_its_secret() {
+    let mut rig = Rig::with(|options| options.registered.push(client_with("as.example")));
+    rig.authorize();
+    let mut rig = Rig::with(|options| {
+        options.tolerance.issuer = Some(ISSUER.into());
+        let mut client = RegisteredClient::new("app");
+        client.secret = Some(Secret::new("as.example"));
+        options.registered.push(client);
+    });
+    rig.authorize();
 }
 
 const SAID: &str = "https://said.example";

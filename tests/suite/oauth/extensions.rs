@@ -303,3 +303,69 @@ fn a_key_in_memory_has_to_be_the_one_that_tokens_are_bound_to() {
     let error = Authorization::new(SERVER, options, [1; 32], Time::ZERO, Duration::ZERO).unwrap_err();
     assert_eq!(error, OAuthConfigError::DpopKey);
 }
+
+/// An outage of the identity provider is repeated, and what it refuses is no refusal of the authorization server.
+#[test]
+fn an_identity_provider_that_is_unavailable_is_asked_again() {
+    let mut rig = exchanging();
+    rig.answer(503, r#"{"error":"temporarily_unavailable"}"#);
+    rig.wait(10);
+    rig.run_to("idp.example/token");
+    rig.answer(200, &grant());
+    rig.run();
+    rig.assert_authorized();
+}
+
+#[test]
+fn offline_access_is_requested_only_where_a_user_consents() {
+    let scopes = json!({"scopes_supported": ["a", "offline_access"]});
+    let offline = |options: &mut OAuthOptions| options.offline_access = true;
+    let mut rig = Rig::with(offline);
+    rig.site.json(METADATA, metadata_with(scopes.clone()));
+    rig.refuse(&[("scope", "a")]).unwrap();
+    rig.run();
+    assert_eq!(rig.shown("scope"), "a offline_access");
+    let mut rig = Rig::with(|options| {
+        offline(options);
+        options.flow = Flow::ClientCredentials;
+        options.registered.push(client_with("s-hush"));
+    });
+    rig.site.json(METADATA, metadata_with(scopes));
+    rig.refuse(&[("scope", "a")]).unwrap();
+    rig.run_to("/token");
+    assert_eq!(rig.sent[0].form("scope").unwrap(), "a");
+}
+
+#[test]
+fn a_server_that_requires_proofs_gets_them_whatever_the_authorization_server_says() {
+    let proofs = |required: bool| {
+        let mut rig = Rig::with(|options| options.dpop = Some(PublicKey::from_coordinates([1; 32], [2; 32])));
+        rig.site.json(
+            RESOURCE,
+            json!({"resource": SERVER, "authorization_servers": [ISSUER], "dpop_bound_access_tokens_required": required}),
+        );
+        rig.refuse(&[]).unwrap();
+        rig.run();
+        rig.consent();
+        sign(&mut rig)
+    };
+    assert_eq!(proofs(true), [SignKey::Proof]);
+    assert_eq!(proofs(false), []);
+}
+
+#[test]
+fn a_nonce_without_characters_or_with_too_many_is_none() {
+    for (nonce, is_used) in [("n1", true), ("", false), (&*"n".repeat(10_000), false)] {
+        let mut rig = bound();
+        sign(&mut rig);
+        let id = rig.sent.pop_front().unwrap().id;
+        let headers = HeaderMap::from_iter([("dpop-nonce".parse().unwrap(), nonce.parse().unwrap())]);
+        rig.auth.handle_head(rig.now, id, StatusCode::BAD_REQUEST, &headers);
+        rig.auth.handle_body(rig.now, id, br#"{"error":"use_dpop_nonce"}"#);
+        rig.auth.handle_end(rig.now, id);
+        rig.pump();
+        sign(&mut rig);
+        let again = rig.sent.front().map(|sent| claims(sent.headers["dpop"].to_str().unwrap())["nonce"] == nonce);
+        assert_eq!(again.unwrap_or(false), is_used);
+    }
+}

@@ -126,7 +126,7 @@ impl Many {
                     self.shown.push((session, url.as_str().to_owned()));
                     self.asked.push(name);
                 }
-                OAuthAction::Unbrowse => self.shown.retain(|(of, _)| *of != session),
+                OAuthAction::EndBrowse => self.shown.retain(|(of, _)| *of != session),
                 OAuthAction::Store(action) => self.store.push_back((session, action)),
                 OAuthAction::Event(event) => self.events.push((name, event)),
                 other => panic!("{other:?}"),
@@ -268,6 +268,18 @@ fn a_server_that_gives_up_while_it_waits_for_the_browser_does_not_get_it() {
 }
 
 #[test]
+fn a_sign_in_that_is_cancelled_while_it_waits_for_the_browser_fails_and_does_not_get_it() {
+    let mut it = Many::open(&["a", "b", "c"], oauth(|_| {}));
+    let session = it.session("b");
+    it.input(session, OAuthInput::Cancel);
+    it.serve();
+    let failed = it.events.iter().filter(|(_, event)| matches!(event, OAuthEvent::Failed(_)));
+    assert_eq!(failed.map(|(name, _)| &**name).collect::<Vec<_>>(), ["b"]);
+    it.consent();
+    assert_eq!(it.asked, ["a", "c"]);
+}
+
+#[test]
 fn a_server_that_is_removed_releases_the_browser_and_its_place_in_the_queue() {
     let mut it = Many::open(&["a", "b", "c"], oauth(|_| {}));
     it.rig.configure(configuration(entries(&["c"])));
@@ -286,8 +298,10 @@ fn a_hub_that_is_closed_does_not_wait_for_the_user() {
     while let Some(action) = it.rig.hub.poll() {
         use mcp_proto::host::hub::HubAction;
         match action {
-            HubAction::OAuth { action: OAuthAction::Unbrowse, .. } => it.shown.clear(),
-            HubAction::OAuth { action, .. } => assert!(!matches!(action, OAuthAction::Browse(_))),
+            HubAction::OAuth { action, .. } => match *action {
+                OAuthAction::EndBrowse => it.shown.clear(),
+                action => assert!(!matches!(action, OAuthAction::Browse(_))),
+            },
             action => closed |= matches!(action, HubAction::Event(HubEvent::Closed)),
         }
     }

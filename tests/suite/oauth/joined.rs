@@ -115,7 +115,7 @@ impl Joined {
                 }
                 OAuthAction::Drop(id) => self.sent.retain(|sent| sent.id != id),
                 OAuthAction::Browse(url) => self.browse = Some(url.as_str().to_owned()),
-                OAuthAction::Unbrowse => self.browse = None,
+                OAuthAction::EndBrowse => self.browse = None,
                 OAuthAction::Sign(request) => self.signs.push_back(request),
                 OAuthAction::Store(action) => self.store.push_back(action),
                 OAuthAction::Event(event) => self.events.push(event),
@@ -410,6 +410,16 @@ fn calls_that_wait_end_when_the_user_closes_the_page() {
 }
 
 #[test]
+fn calls_that_wait_end_when_the_url_cannot_be_shown_and_say_why() {
+    let mut it = Joined::ready(modern_site());
+    let (call, exchange) = it.call();
+    forbid(&mut it, &exchange, "write");
+    it.input(OAuthInput::NotShown("the port is taken: http://ada:hush@127.0.0.1:1/?hush"));
+    it.assert_refused(call, 403, "the port is taken: http://…@127.0.0.1:1/?…");
+    assert!(it.browse.is_none() && it.web.is_ready());
+}
+
+#[test]
 fn a_client_that_is_closed_does_not_wait_for_metadata() {
     let mut it = Joined::new(modern_site());
     it.web.serve(&mut it.site);
@@ -456,6 +466,40 @@ fn a_client_is_closed_when_a_refresh_in_progress_is_complete() {
     assert!(it.web.cause().is_some() && !it.web.session.is_closed());
     it.issue();
     assert!(it.web.session.is_closed());
+}
+
+#[test]
+fn a_client_that_is_closed_sends_no_refresh_and_none_again() {
+    let close = |it: &mut Joined| {
+        it.web.session.close(it.web.now).unwrap();
+        it.web.collect();
+        it.take();
+    };
+    for (ending, status) in [("oauth-protected-resource/mcp", None), ("/token", Some(503)), ("/token", None)] {
+        let mut it = Joined::ready(modern_site());
+        it.revoke();
+        it.ask();
+        it.web.serve(&mut it.site);
+        it.take();
+        while !it.sent.front().expect("a request is in flight").url.ends_with(ending) {
+            it.issue();
+        }
+        if let Some(status) = status {
+            // It would be sent again after a wait.
+            it.answer(status, "");
+        }
+        close(&mut it);
+        if (ending, status) == ("/token", None) {
+            assert!(!it.web.session.is_closed(), "what is in flight is awaited");
+            it.answer(503, "");
+            it.web.collect();
+            it.take();
+        }
+        assert!(it.web.session.is_closed() && it.sent.is_empty(), "{ending} {status:?}");
+        let sent = it.log.len();
+        it.wait(72_000);
+        assert_eq!((it.log.len(), it.web.session.deadline()), (sent, None));
+    }
 }
 
 #[test]

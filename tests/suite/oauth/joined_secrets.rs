@@ -1,10 +1,39 @@
 //! Where the token of a client goes, and where a server that repeats it is not quoted.
 
+use std::fs;
+use std::path::Path;
+
 use mcp_proto::Outcome;
 
 use crate::web::{Reply, modern_site};
 
 use super::joined::{Joined, MCP};
+
+/// How long a comparison takes cannot be measured reliably, so the sources are read: what `expose` gives is compared nowhere,
+/// and a secret in one place.
+#[test]
+fn secrets_are_compared_in_one_place_and_in_constant_time() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/binding/oauth");
+    let (mut exposed, mut constant) = (0, Vec::new());
+    for file in fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()) {
+        let source = fs::read_to_string(&file).unwrap();
+        let source = source.split("#[cfg(test)]\nmod tests").next().unwrap();
+        let code: Vec<_> = source.lines().map(str::trim).filter(|line| !line.starts_with("//")).collect();
+        for statement in code.join(" ").split([';', '{', '}']) {
+            if statement.contains("expose()") {
+                exposed += 1;
+                let comparisons = ["==", "!=", ".eq(", ".ne(", ".cmp(", "matches!", "contains(", "_with("];
+                let compared = comparisons.iter().find(|comparison| statement.contains(**comparison));
+                assert_eq!(compared, None, "{}: {statement}", file.display());
+            }
+            if statement.contains("ct_eq(") {
+                constant.push(statement.trim().to_owned());
+            }
+        }
+    }
+    assert!(exposed > 20, "the sources are not found");
+    assert_eq!(constant, ["self.0.as_bytes().ct_eq(other.as_bytes()).into()"]);
+}
 
 #[test]
 fn a_token_goes_to_no_other_origin() {

@@ -24,6 +24,9 @@ mod steps;
 mod store;
 mod tokens;
 
+#[cfg(feature = "snapshot")]
+pub(crate) use simulated::program::signing_in;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
@@ -204,7 +207,7 @@ impl Rig {
                     assert!(!format!("{url:?}").contains("state="));
                     self.browse = Some(url.as_str().to_owned());
                 }
-                OAuthAction::Unbrowse => self.browse = None,
+                OAuthAction::EndBrowse => self.browse = None,
                 OAuthAction::Store(StoreAction::Release) => self.store.log.push("release"),
                 OAuthAction::Store(StoreAction::Remove) => {
                     self.store.log.push("remove");

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use mcp_proto::binding::http::{ExchangeId, HttpAction};
 use mcp_proto::binding::oauth::{
-    ClientAuth, Flow, IdentityProvider, OAuthExchangeId, OAuthInput, PublicKey, Secret, SignId, StoreId,
+    ClientAuth, Flow, GrantKind, IdentityProvider, OAuthExchangeId, OAuthInput, PublicKey, Secret, SignId, StoreId,
 };
 use mcp_proto::host::hub::SessionHandle;
 use mcp_proto::journal::{
@@ -96,9 +96,19 @@ fn options(change: impl FnOnce(&mut OAuthOptions)) -> OAuthOptions {
 }
 
 fn world(server: FakeServer, issuer: FakeAuthorizationServer, options: OAuthOptions) -> (Sim<Host>, NodeId) {
+    world_with(server, issuer, options, None)
+}
+
+/// As [`world`], with this record in the store.
+fn world_with(
+    server: FakeServer,
+    issuer: FakeAuthorizationServer,
+    options: OAuthOptions,
+    record: Option<Vec<u8>>,
+) -> (Sim<Host>, NodeId) {
     let sim = Sim::new(7).with_server("s", server, Link::new(Duration::from_millis(20)));
     let mut sim = sim.with_authorization_server("as", issuer, Link::new(Duration::from_millis(20)).piece(37));
-    let node = sim.add("s", Host::new(Time::ZERO, options, &Store::default()));
+    let node = sim.add("s", Host::new(Time::ZERO, options, &Rc::new(RefCell::new(record))));
     sim.tell(node, |now, host| host.client.apply(now, Input::Open)).unwrap().unwrap();
     (sim, node)
 }
@@ -438,6 +448,39 @@ fn members_that_are_no_secrets_are_recorded_without_objects() {
     sim.run_for(seconds(20)).unwrap();
     let journal = checked(&mut sim, node);
     assert!(!journal.contains("hush-"), "{}", line_with(&journal, "hush-"));
+}
+
+/// It stays one of another server in the journal, though no query is shown: else the replay would use it.
+#[test]
+fn a_record_of_another_server_or_of_another_query_is_recorded_as_such() {
+    let (mut sim, node) = world(server(), issuer(), options(|_| {}));
+    sim.run_for(seconds(60)).unwrap();
+    let stored = sim.tell(node, |_, host| host.store.borrow().clone()).unwrap().expect("a record");
+    let place = URL.split('?').next().unwrap();
+    for (of, is_used) in [
+        (URL.to_owned(), true),
+        (place.to_owned(), false),
+        (format!("{place}?key=hush-of-another"), false),
+        ("https://other.example/mcp?key=hush-of-another".to_owned(), false),
+    ] {
+        let mut record: Value = serde_json::from_slice(&stored).unwrap();
+        record["server"] = json!(of);
+        let (mut sim, node) = world_with(server(), issuer(), options(|_| {}), Some(record.to_string().into_bytes()));
+        sim.run_for(seconds(5)).unwrap();
+        let of_store = |event: &OAuthEvent| matches!(event, OAuthEvent::Authorized(it) if it.kind == GrantKind::Stored);
+        assert_eq!(sim.tell(node, |_, host| host.oauth.iter().any(of_store)).unwrap(), is_used, "{of}");
+        assert!(!checked(&mut sim, node).contains("hush-"));
+    }
+}
+
+#[test]
+fn a_form_without_a_token_is_recorded_as_one() {
+    for body in ["other=1", "access_token=&token_type=Bearer"] {
+        let token = Reply::status(200, body);
+        let (mut sim, node) = world(server(), issuer().script(Endpoint::Token, [token]), options(|_| {}));
+        sim.run_for(seconds(60)).unwrap();
+        checked(&mut sim, node);
+    }
 }
 
 #[test]

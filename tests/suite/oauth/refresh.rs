@@ -186,6 +186,9 @@ fn a_refresh_that_fails_for_another_reason_is_tried_three_times() {
         (200, "<html>"),
         (500, r#"{"error":"server_error"}"#),
         (400, r#"{"error":"temporarily_unavailable"}"#),
+        // A proxy says it of every request that it refuses.
+        (503, r#"{"error":"unknown_error"}"#),
+        (429, r#"{"error":"too_many_requests"}"#),
     ] {
         let mut rig = refreshing();
         for _ in 0..3 {
@@ -570,4 +573,18 @@ fn tokens_that_are_refused_soon_after_each_refresh_are_refreshed_later() {
     rig.pump();
     assert!(matches!(rig.events.last(), Some(OAuthEvent::Failed(_))));
     assert!(rig.auth.deadline().is_none() && rig.log.is_empty());
+}
+
+/// The official Python SDK answers so to a client that it does not know; elsewhere it is one that may not do this.
+#[test]
+fn an_unauthorized_client_is_not_known_only_with_a_401() {
+    for (status, stage) in [(401, Stage::Registration), (400, Stage::Refresh)] {
+        let mut rig = Rig::registered();
+        rig.authorize();
+        rig.wait(600);
+        rig.refuse(&[]).unwrap();
+        rig.run_to("/token");
+        rig.answer(status, r#"{"error":"unauthorized_client"}"#);
+        rig.assert_failed(stage, "unauthorized_client");
+    }
 }

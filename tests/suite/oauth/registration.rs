@@ -537,3 +537,32 @@ fn an_assertion_of_the_embedder_is_exchanged() {
     rig.run();
     rig.assert_authorized();
 }
+
+#[test]
+fn a_secret_whose_method_a_registration_does_not_say_is_used_as_it_was_asked_for() {
+    for (method, in_body) in [("client_secret_post", true), ("client_secret_basic", false)] {
+        let mut rig = Rig::new();
+        rig.site.json(METADATA, metadata_with(json!({"token_endpoint_auth_methods_supported": [method]})));
+        rig.site.put("https://as.example/register", 201, r#"{"client_id":"dyn","client_secret":"s-hush"}"#);
+        rig.refuse(&[]).unwrap();
+        rig.run();
+        rig.consent();
+        let sent = &rig.sent[0];
+        assert_eq!(sent.form("client_secret").is_some(), in_body, "{method}");
+        assert_eq!(sent.headers.contains_key("authorization"), !in_body, "{method}");
+    }
+}
+
+/// Scopes of blanks are none: nothing would be left of those that are requested.
+#[test]
+fn blank_scopes_of_a_registration_or_a_challenge_count_as_none() {
+    let mut rig = Rig::new();
+    rig.site.put("https://as.example/register", 201, r#"{"client_id":"dyn","scope":"  "}"#);
+    rig.refuse(&[("scope", "a b")]).unwrap();
+    rig.run();
+    assert_eq!(rig.shown("scope"), "a b");
+    let mut rig = Rig::new();
+    rig.refuse(&[("scope", " ")]).unwrap();
+    rig.run();
+    assert_eq!(rig.shown_if("scope"), None);
+}

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use mcp_proto::binding::oauth::{
-    ClientAuth, Flow, IdentityProvider, OAuthInput, PublicKey, RefreshScopes, Secret, SignKey,
+    ClientAuth, Flow, IdentityProvider, OAuthConfigError, OAuthInput, PublicKey, RefreshScopes, Secret, SignKey,
 };
 use mcp_proto::host::config::Configuration;
 use mcp_proto::host::hub::{Hub, HubOAuth, HubOptions, SessionHandle};
@@ -25,10 +25,9 @@ const OTHER: &str = "https://as2.example";
 type Store = Rc<RefCell<Option<Vec<u8>>>>;
 
 /// A program that stores records, and signs with keys that nobody verifies.
-struct Host {
+pub(crate) struct Host {
     client: Client<Http>,
     store: Store,
-    /// Whether another process holds the lock of the store.
     events: Vec<Event>,
     oauth: Vec<OAuthEvent>,
     shown: Vec<String>,
@@ -41,11 +40,7 @@ impl Host {
 
     /// A process that starts at this time.
     fn at(now: Time, options: OAuthOptions, store: &Store) -> Self {
-        let unix = Duration::from_secs(EPOCH) + now.since(Time::ZERO);
-        let entropy = u8::try_from(now.as_millis() % 251).unwrap() + 1;
-        let auth = Authorization::new(URL, options, [entropy; 32], now, unix).unwrap();
-        let http = Http::new(URL).unwrap().with_oauth(auth);
-        let client = Client::new(http, Options::new("suite", "1.0"), 1);
+        let client = Client::new(http(now, options), Options::new("suite", "1.0"), 1);
         Self { client, store: Rc::clone(store), events: vec![], oauth: vec![], shown: vec![] }
     }
 
@@ -63,6 +58,12 @@ impl Host {
         });
         failure.unwrap_or_default()
     }
+}
+
+fn http(now: Time, options: OAuthOptions) -> Http {
+    let unix = Duration::from_secs(EPOCH) + now.since(Time::ZERO);
+    let entropy = u8::try_from(now.as_millis() % 251).unwrap() + 1;
+    Http::new(URL).unwrap().with_oauth(Authorization::new(URL, options, [entropy; 32], now, unix).unwrap())
 }
 
 impl Embedder for Host {
@@ -779,8 +780,10 @@ enum Step {
     Move(usize),
     /// It names this one, which claims to be the other.
     Claim(usize),
-    /// The MCP server has no metadata, or it has it again.
+    /// The metadata of the MCP server is absent or has an outage, or it is there again.
     Metadata(Option<u16>),
+    /// So it is with one place of the metadata of an authorization server.
+    Place(usize, usize, Option<u16>),
     SignOut,
     Authorize,
     /// Another process continues with the store.
@@ -788,6 +791,63 @@ enum Step {
 }
 
 const NAMES: [&str; 3] = ["as", "as2", "s"];
+
+/// The authorization servers; the last one is where the conventions of 2025-03-26 lead.
+const ISSUERS: [(&str, &str); 3] = [("as", ISSUER), ("as2", OTHER), ("origin", "https://mcp.example")];
+
+/// Its metadata says that it is the first authorization server.
+const ALIAS: &str = "https://alias.example";
+
+/// The embedder's client.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Kind {
+    Dynamic,
+    /// One with a secret.
+    Registered,
+    /// One with a secret whose issuer is not named.
+    Unnamed,
+    /// One with a secret at each authorization server.
+    RegisteredTwice,
+    /// As `Registered`, where the alias may say that it is the first authorization server.
+    Trusting,
+    /// As `Registered`, without a user.
+    Credentials,
+    /// An assertion.
+    Assertion,
+}
+
+/// What has an outage at most and is never absent, so that the conventions of 2025-03-26 do not apply.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Never {
+    /// The metadata of the MCP server.
+    Resource,
+    /// The metadata of an authorization server at its origin, which has an outage from the beginning to the end.
+    Origin([u16; 2]),
+    Nothing,
+}
+
+fn never() -> impl Strategy<Value = Never> {
+    let outages = prop::sample::select(vec![[503, 404], [404, 429], [503, 503]]);
+    prop_oneof![Just(Never::Resource), outages.prop_map(Never::Origin), Just(Never::Nothing)]
+}
+
+fn kind() -> impl Strategy<Value = Kind> {
+    prop::sample::select(vec![
+        Kind::Dynamic,
+        Kind::Registered,
+        Kind::Unnamed,
+        Kind::RegisteredTwice,
+        Kind::Trusting,
+        Kind::Credentials,
+        Kind::Assertion,
+    ])
+}
+
+/// A place of the metadata of an authorization server.
+fn place(server: usize, place: usize) -> Endpoint {
+    let name = ["oauth-authorization-server", "openid-configuration"][place];
+    Endpoint::url(&format!("{}/.well-known/{name}", ISSUERS[server].1))
+}
 
 pub(super) fn endpoint() -> impl Strategy<Value = Endpoint> {
     prop::sample::select(vec![
@@ -805,8 +865,12 @@ pub(super) fn endpoint() -> impl Strategy<Value = Endpoint> {
 }
 
 pub(super) fn reply() -> impl Strategy<Value = Reply> {
-    let others =
-        [json!({"issuer": OTHER}), json!({"authorization_servers": [OTHER, ISSUER]}), json!({"resource": OTHER})];
+    let others = [
+        json!({"issuer": OTHER}),
+        json!({"authorization_servers": [OTHER, ISSUER]}),
+        json!({"authorization_servers": [ALIAS]}),
+        json!({"resource": OTHER}),
+    ];
     let redirects = [json!({"iss": OTHER}), json!({"iss": null}), json!({"state": "x"}), json!({"code": null})];
     let tokens = [
         json!({"expires_in": 40}),
@@ -829,6 +893,24 @@ pub(super) fn reply() -> impl Strategy<Value = Reply> {
     ]
 }
 
+/// `None` if the metadata is there.
+fn status() -> impl Strategy<Value = Option<u16>> {
+    prop::sample::select(vec![None, Some(404), Some(429), Some(503)])
+}
+
+impl Step {
+    /// Whether it may happen in a run.
+    fn is_of(&self, never: Never) -> bool {
+        let is_resource = |endpoint: &Endpoint| matches!(endpoint, Endpoint::ResourceMetadata | Endpoint::Url(_));
+        match (self, never) {
+            (Self::Script(_, endpoint, _), Never::Resource) => !is_resource(endpoint),
+            (Self::Metadata(status), Never::Resource) => *status != Some(404),
+            (Self::Place(at, ..), Never::Origin(_)) => *at != 2,
+            _ => true,
+        }
+    }
+}
+
 fn step() -> impl Strategy<Value = Step> {
     let fault = prop_oneof![
         (1_u64..60).prop_map(|time| Fault::Unreachable(seconds(time))),
@@ -846,30 +928,32 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (0_usize..2).prop_map(Step::Revoke),
         2 => (0_usize..2).prop_map(Step::Move),
         2 => (0_usize..2).prop_map(Step::Claim),
-        2 => prop::sample::select(vec![None, Some(404), Some(429), Some(503)]).prop_map(Step::Metadata),
+        2 => status().prop_map(Step::Metadata),
+        3 => (0..ISSUERS.len(), 0_usize..2, status()).prop_map(|(at, place, status)| Step::Place(at, place, status)),
         1 => Just(Step::SignOut),
         2 => Just(Step::Authorize),
         2 => Just(Step::Restart),
     ]
 }
 
-/// What the embedder configured: no client, one client, one at each server, one without a user, an assertion.
-fn configured(kind: usize) -> OAuthOptions {
+/// What the embedder configured.
+fn configured(kind: Kind) -> OAuthOptions {
     let secret = |id: &str, issuer: &str| {
         let mut client = registered(id, Some(&format!("{id}-secret")), None);
-        client.issuer = Some(issuer.into());
+        client.issuer = Some(issuer.into()).filter(|_| kind != Kind::Unnamed);
         client
     };
     options(|options| {
         options.stored = true;
         options.registered = match kind {
-            0 => vec![],
-            2 => vec![secret("one", ISSUER), secret("two", OTHER)],
+            Kind::Dynamic => vec![],
+            Kind::RegisteredTwice => vec![secret("one", ISSUER), secret("two", OTHER)],
             _ => vec![secret("one", ISSUER)],
         };
         match kind {
-            3 => options.flow = Flow::ClientCredentials,
-            4 => options.flow = Flow::JwtBearer(Secret::new("an-assertion")),
+            Kind::Trusting => options.tolerance.trusted_issuers.push((ALIAS.into(), ISSUER.into())),
+            Kind::Credentials => options.flow = Flow::ClientCredentials,
+            Kind::Assertion => options.flow = Flow::JwtBearer(Secret::new("an-assertion")),
             _ => {}
         }
     })
@@ -884,20 +968,36 @@ fn name_issuer(sim: &mut Sim<Host>, at: usize) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 192, ..ProptestConfig::default() })]
 
     #[test]
     fn no_secret_leaves_its_issuer_whatever_fails(
         steps in prop::collection::vec(step(), 1..40),
         opens: prop::sample::Index,
-        kind in 0_usize..5,
+        kind in kind(),
+        never in never(),
+        first in 0_usize..2,
         seed: u64,
     ) {
+        if let Err(wrong) = Authorization::new(URL, configured(kind), [1; 32], Time::ZERO, Duration::ZERO) {
+            prop_assert_eq!((kind, wrong), (Kind::Unnamed, OAuthConfigError::Issuer));
+            return Ok(());
+        }
+        let alias = json!({
+            "issuer": ISSUER, "authorization_endpoint": format!("{ISSUER}/authorize"),
+            "token_endpoint": format!("{ISSUER}/token"), "code_challenge_methods_supported": ["S256"],
+        });
+        let place_of_alias = Endpoint::url(&format!("{ALIAS}/.well-known/oauth-authorization-server"));
         // Each takes the client of the other, without a secret.
         let one = issuer().client_with_secret("one", "one-secret").client("two").accepts("an-assertion");
+        let one = one.always(place_of_alias, Reply::Result(alias));
         let two = FakeAuthorizationServer::new(OTHER).client_with_secret("two", "two-secret").client("one");
-        // The conventions of 2025-03-26 lead here.
-        let origin = FakeAuthorizationServer::new("https://mcp.example").client("one").client("two");
+        let mut origin = FakeAuthorizationServer::new(ISSUERS[2].1).client("one").client("two");
+        if let Never::Origin(statuses) = never {
+            for (at, status) in statuses.into_iter().enumerate() {
+                origin.set_always(place(2, at), Reply::status(status, ""));
+            }
+        }
         let mut sim = Sim::new(seed)
             .with_server("s", FakeServer::legacy().tool(FakeTool::new("a")), Link::default().cuts_per_mille(5))
             .with_authorization_server("origin", origin, Link::default())
@@ -905,12 +1005,14 @@ proptest! {
             .with_authorization_server("as2", two, Link::new(Duration::from_millis(90)));
         let store = Store::default();
         let mut node = sim.add("s", Host::new(configured(kind), &store));
+        name_issuer(&mut sim, first);
         let opens = opens.index(steps.len());
         for (at, step) in steps.into_iter().enumerate() {
             if at == opens {
                 sim.tell(node, |now, host| host.client.open(now).ok());
             }
             match step {
+                step if !step.is_of(never) => {}
                 Step::Script(at, endpoint, replies) => {
                     sim.change_authorization_server(NAMES[at], |issuer| issuer.add_script(endpoint, replies));
                 }
@@ -940,6 +1042,11 @@ proptest! {
                         let reply = reply.clone();
                         sim.change_authorization_server(name, |it| it.set_always(Endpoint::ResourceMetadata, reply));
                     }
+                }
+                Step::Place(at, place, status) => {
+                    let reply = status.map_or(Reply::Normal, |status| Reply::status(status, ""));
+                    let place = self::place(at, place);
+                    sim.change_authorization_server(ISSUERS[at].0, |issuer| issuer.set_always(place, reply));
                 }
                 Step::SignOut => {
                     sim.tell(node, |now, host| host.client.handle_oauth(now, OAuthInput::SignOut));
@@ -974,5 +1081,110 @@ proptest! {
             prop_assert!(noted.is_empty(), "{noted:?}");
         }
         prop_assert_eq!(sim.strays().iter().flat_map(Received::secrets).count(), 0);
+        let is_metadata = |endpoint: &Endpoint| matches!(endpoint, Endpoint::ServerMetadata | Endpoint::OpenIdMetadata);
+        let mut assumed = at(&sim, "origin").requests().filter(|it| !it.endpoint.as_ref().is_some_and(is_metadata));
+        prop_assert!(never == Never::Nothing || assumed.next().is_none(), "an authorization server is assumed in an outage");
+    }
+}
+
+/// A program of the simulation of all transports, in `crate::simulated`.
+#[cfg(feature = "snapshot")]
+pub(crate) mod program {
+    use mcp_proto::{Family, Moved, Secrets};
+
+    use crate::simulated::{Program, SERVERS, options as simulated_options, read_back};
+
+    use super::*;
+
+    /// A program of `crate::simulated` that signs in, and has a store.
+    impl Program for Host {
+        type Call = RequestId;
+
+        /// The user has ten minutes for each page, and pages that break are shown again.
+        const RECOVERS: Duration = seconds(7_200);
+
+        fn prepare(sim: Sim<Self>) -> Sim<Self> {
+            sim.with_authorization_server("as", issuer(), Link::new(Duration::from_millis(20)).piece(100))
+        }
+
+        fn disturb(sim: &mut Sim<Self>, rng: &mut fastrand::Rng) -> Option<&'static str> {
+            let endpoints = [Endpoint::Token, Endpoint::Refresh, Endpoint::Authorization, Endpoint::ServerMetadata];
+            let replies = [
+                ("no tokens: 503", Reply::status(503, "busy")),
+                ("no tokens: torn", Reply::Torn),
+                ("no tokens: dies after", Reply::Dies),
+                ("no tokens: dies before", Reply::DiesFirst),
+                ("no tokens: late", Reply::Late(seconds(rng.u64(..90)))),
+            ];
+            match rng.u8(..4) {
+                0 => sim
+                    .change_authorization_server("as", FakeAuthorizationServer::expire_tokens)
+                    .map(|()| "tokens expire"),
+                1 => sim
+                    .change_authorization_server("as", FakeAuthorizationServer::revoke_tokens)
+                    .map(|()| "tokens revoked"),
+                2 => {
+                    sim.fault("as", Fault::Unreachable(seconds(rng.u64(..60))));
+                    Some("no authorization server")
+                }
+                _ => {
+                    let (what, reply) = rng.choice(replies)?;
+                    let endpoint = rng.choice(endpoints)?;
+                    sim.change_authorization_server("as", |issuer| issuer.add_script(endpoint, [reply])).map(|()| what)
+                }
+            }
+        }
+
+        fn call(&mut self, now: Time, _: &str, tool: &str) -> Option<RequestId> {
+            self.client.request(now, Request::call_tool(tool, None)).ok()
+        }
+
+        fn cancel(&mut self, now: Time, call: RequestId) {
+            let _ = self.client.cancel(now, call);
+        }
+
+        fn refresh(&mut self, now: Time) {
+            let _ = self.client.refresh(now, Family::Tools);
+        }
+
+        fn close(&mut self, now: Time) {
+            let _ = self.client.close(now);
+        }
+
+        fn restore(&mut self, now: Time) {
+            let (snapshot, options) =
+                (read_back(&self.client.snapshot(Secrets::Included)), self.client.options().clone());
+            let http = http(now, stored());
+            self.client = Client::from_snapshot(http, options, &snapshot, Moved::WithoutTransport).unwrap();
+        }
+
+        fn ended(&self) -> Vec<(RequestId, Outcome)> {
+            let ended = self.events.iter().filter_map(|event| match event {
+                Event::Finished { request, outcome, .. } => Some((*request, outcome.clone())),
+                _ => None,
+            });
+            ended.collect()
+        }
+
+        fn is_settled(&self) -> bool {
+            self.client.is_ready() || self.client.is_closed()
+        }
+
+        fn is_closed(&self) -> bool {
+            self.client.is_closed()
+        }
+    }
+
+    fn stored() -> OAuthOptions {
+        options(|options| options.stored = true)
+    }
+
+    /// Adds such a program to a simulation.
+    pub(crate) fn signing_in(sim: &mut Sim<Host>, seed: u64) -> NodeId {
+        let mut host = Host::new(stored(), &Store::default());
+        host.client = Client::new(http(Time::ZERO, stored()), simulated_options(), seed);
+        let node = sim.add(SERVERS[usize::try_from(seed).unwrap() % SERVERS.len()], host);
+        sim.tell(node, |now, host| host.client.open(now)).unwrap().unwrap();
+        node
     }
 }

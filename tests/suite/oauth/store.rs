@@ -689,3 +689,28 @@ fn a_store_that_fails_after_a_failed_attempt_is_the_reason_that_is_told() {
     fail_store(&mut rig, false);
     assert!(rig.failure().reason.contains("store"), "{:?}", rig.failure());
 }
+
+/// The next process renews a secret that expired, and asks for no scope that the client does not have.
+#[test]
+fn the_scopes_of_a_registration_and_the_expiry_of_its_secret_are_stored() {
+    let mut rig = stored();
+    let answer = json!({
+        "client_id": "dyn", "client_secret": "s-hush", "client_secret_expires_at": EPOCH + 300, "scope": "a b",
+    });
+    rig.site.put("https://as.example/register", 201, &answer.to_string());
+    rig.authorize();
+    let record: Value = serde_json::from_slice(rig.store.record.as_deref().unwrap()).unwrap();
+    assert_eq!(record["client"]["secret_expires"], EPOCH + 300);
+    assert_eq!(record["client"]["scopes"], "a b");
+    for (wait, client) in [(0, "dyn"), (600, "dyn2")] {
+        let mut next = sibling(&rig.store);
+        next.site.put("https://as.example/register", 201, r#"{"client_id":"dyn2"}"#);
+        next.pump();
+        next.run();
+        next.wait(wait);
+        next.forbid("b c").unwrap();
+        next.run();
+        assert_eq!(next.shown("client_id"), client);
+        assert_eq!(next.shown("scope"), if wait == 0 { "b" } else { "b c" });
+    }
+}

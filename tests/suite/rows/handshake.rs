@@ -77,6 +77,23 @@ fn initializing_after_silence(options: Options) -> (Host, Value, Value) {
     (host, discover, initialize)
 }
 
+/// `initialize` was sent first.
+fn initializing_first(mut options: Options) -> (Host, Value) {
+    options.eras = Eras::LegacyFirst;
+    let mut host = Host::open(options);
+    let initialize = the_initialize(&mut host);
+    (host, initialize)
+}
+
+/// `initialize` was sent first, and refused; `server/discover` was sent.
+fn discovering_last() -> (Host, Value) {
+    let (mut host, initialize) = initializing_first(options());
+    refuse(&mut host, &initialize, -32600, "no such method");
+    let discover = host.take_one();
+    assert_eq!(discover["method"], "server/discover");
+    (host, discover)
+}
+
 /// As `initializing_after_silence`, and then a modern server answered `server/discover`.
 fn initializing_after_late_result(options: Options) -> (Host, Value) {
     let (mut host, discover, initialize) = initializing_after_silence(options);
@@ -217,6 +234,7 @@ fn modern_only_a_close_on_a_second_discover_opens_no_other_transport() {
 fn an_unknown_version_fails_wherever_initialize_was_sent() {
     for start in [
         || initializing_again(options()),
+        || initializing_first(options()),
         || {
             let (host, _, initialize) = initializing_after_silence(options());
             (host, initialize)
@@ -233,6 +251,7 @@ fn an_unknown_version_fails_wherever_initialize_was_sent() {
 fn an_invalid_response_fails_wherever_initialize_was_sent() {
     for start in [
         || initializing_again(options()),
+        || initializing_first(options()),
         || {
             let (host, _, initialize) = initializing_after_silence(options());
             (host, initialize)
@@ -247,7 +266,17 @@ fn an_invalid_response_fails_wherever_initialize_was_sent() {
 
 #[test]
 fn refused_capabilities_are_left_out_wherever_initialize_was_sent() {
-    for start in [initializing_again, initializing_after_discover, initializing_after_late_error] {
+    let after_silence = |options| {
+        let (host, _, initialize) = initializing_after_silence(options);
+        (host, initialize)
+    };
+    for start in [
+        initializing_again,
+        initializing_first,
+        initializing_after_discover,
+        after_silence,
+        initializing_after_late_error,
+    ] {
         let (mut host, initialize) = start(capable());
         assert_eq!(initialize["params"]["capabilities"], json!({"elicitation": {}}));
         refuse(&mut host, &initialize, -32602, "unknown capability elicitation");
@@ -267,16 +296,89 @@ fn a_refusal_on_the_second_transport_is_final() {
 }
 
 #[test]
-fn initialize_that_is_answered_with_a_modern_version_is_followed_by_discover() {
+fn a_refusal_after_silence_is_final() {
+    let (mut host, _, initialize) = initializing_after_silence(options());
+    refuse(&mut host, &initialize, -32000, "go away");
+    assert_failed(host, FailureKind::HandshakeRejected, &["initialize", "go away"]);
+}
+
+#[test]
+fn a_refused_version_is_followed_by_an_older_one_wherever_initialize_was_sent() {
+    for start in [initializing_again, initializing_first, initializing_after_discover] {
+        let (mut host, initialize) = start(options());
+        refuse(&mut host, &initialize, -32602, "unsupported protocol version");
+        let older = host.take_one();
+        assert_eq!(older["params"]["protocolVersion"], OLD);
+        reply(&mut host, &older, initialized(OLD));
+        assert_eq!(finish(&mut host), Era::Legacy);
+    }
+    let (mut host, _, initialize) = initializing_after_silence(options());
+    refuse(&mut host, &initialize, -32602, "unsupported protocol version");
+    assert_eq!(host.take_one()["params"]["protocolVersion"], OLD);
+}
+
+#[test]
+fn initialize_has_a_deadline_wherever_it_was_sent() {
+    for start in [initializing_first, initializing_after_discover] {
+        let (mut host, _) = start(options());
+        host.wait(seconds(61));
+        assert_failed(host, FailureKind::HandshakeTimeout, &["initialize"]);
+    }
+}
+
+#[test]
+fn the_nearest_version_is_accepted_where_initialize_was_sent_first() {
     let mut options = options();
-    options.eras = Eras::LegacyFirst;
-    let mut host = Host::open(options);
-    let initialize = the_initialize(&mut host);
-    reply(&mut host, &initialize, initialized(MODERN));
-    let discover = host.take_one();
-    assert_eq!(discover["method"], "server/discover");
-    reply(&mut host, &discover, discovered(&[MODERN]));
-    assert_eq!(host.session.server().unwrap().version, ProtocolVersion::NEWEST_MODERN);
+    options.tolerance.nearest_version = true;
+    let (mut host, initialize) = initializing_first(options);
+    reply(&mut host, &initialize, initialized(FUTURE));
+    assert_eq!(host.quirks(), [QuirkKind::VersionUnknown]);
+    assert_eq!(host.take_methods(), ["notifications/initialized", "tools/list"]);
+}
+
+#[test]
+fn a_discover_after_initialize_is_the_last_attempt() {
+    let (mut host, _) = discovering_last();
+    host.wait(seconds(61));
+    assert_failed(host, FailureKind::HandshakeTimeout, &["server/discover"]);
+    let (mut host, discover) = discovering_last();
+    refuse(&mut host, &discover, -32021, "a capability is missing");
+    assert_failed(host, FailureKind::HandshakeRejected, &["a capability is missing"]);
+    let (mut host, discover) = discovering_last();
+    reply(&mut host, &discover, discovered(&[FUTURE]));
+    assert_failed(host, FailureKind::UnsupportedVersion, &[FUTURE]);
+    let (mut host, _) = discovering_last();
+    host.close_transport();
+    assert_failed(host, FailureKind::Closed, &["during the handshake"]);
+}
+
+#[test]
+fn a_discover_after_initialize_is_repeated_with_the_version_that_the_server_names() {
+    let repeated = || {
+        let (mut host, discover) = discovering_last();
+        refuse_with(&mut host, &discover, unsupported(&[MODERN]));
+        let again = host.take_one();
+        assert_eq!(again["method"], "server/discover");
+        (host, again)
+    };
+    let (mut host, again) = repeated();
+    reply(&mut host, &again, discovered(&[MODERN]));
+    assert_eq!(finish(&mut host), Era::Modern);
+    let (mut host, _) = repeated();
+    host.wait(seconds(61));
+    assert_failed(host, FailureKind::HandshakeTimeout, &["server/discover"]);
+}
+
+#[test]
+fn initialize_that_is_answered_with_a_modern_version_is_followed_by_discover() {
+    for start in [initializing_first, initializing_after_discover] {
+        let (mut host, initialize) = start(options());
+        reply(&mut host, &initialize, initialized(MODERN));
+        let discover = host.take_one();
+        assert_eq!(discover["method"], "server/discover");
+        reply(&mut host, &discover, discovered(&[MODERN]));
+        assert_eq!(host.session.server().unwrap().version, ProtocolVersion::NEWEST_MODERN);
+    }
 }
 
 #[test]
@@ -293,6 +395,15 @@ fn after_a_late_modern_result_a_failed_initialize_does_not_matter() {
         assert_eq!(finish(&mut host), Era::Modern);
         assert_eq!(host.quirks(), [QuirkKind::ProbeSilent, QuirkKind::ProbeLate]);
     }
+}
+
+/// A server that does not know `server/discover` is not told that it is given up.
+#[test]
+fn after_silence_an_accepted_initialize_opens_a_legacy_session() {
+    let (mut host, _, initialize) = initializing_after_silence(options());
+    reply(&mut host, &initialize, initialized(LEGACY));
+    assert_eq!(host.methods()[2..], ["notifications/initialized", "tools/list"]);
+    assert_eq!(finish(&mut host), Era::Legacy);
 }
 
 #[test]

@@ -63,7 +63,7 @@ fn sse_again() -> (Web, Exchange, Site) {
     (web, again, site)
 }
 
-// http_initialized
+// `notifications/initialized`
 
 /// The POST of `notifications/initialized` on the next connection.
 fn initialized(web: &mut Web, site: &mut Site) -> Exchange {
@@ -191,7 +191,7 @@ fn a_connection_lost_while_initialized_is_repeated_resets_the_count() {
     assert!(web.is_ready());
 }
 
-// http_send
+// What is sent, and what waits
 
 /// A client over a connection that carries one notification or response at a time.
 fn narrow() -> Web {
@@ -224,14 +224,35 @@ fn a_queued_notification_that_times_out_is_dropped_counted_and_reported() {
 }
 
 #[test]
+fn a_notification_that_waited_is_sent_before_a_newer_one_that_was_not_polled() {
+    let mut web = narrow();
+    for method in ["notifications/a", "notifications/b"] {
+        notify(&mut web, method);
+    }
+    web.collect();
+    let first = web.take_one();
+    notify(&mut web, "notifications/c");
+    web.session.handle_head(web.now, first.id, http::StatusCode::ACCEPTED, &crate::web::header_map::<&str>(&[]));
+    web.session.handle_end(web.now, first.id);
+    web.collect();
+    assert_eq!(web.take_names(), ["notifications/b"]);
+}
+
+#[test]
 fn a_notification_that_is_not_polled_in_time_is_dropped_and_counted() {
     let mut web = narrow();
     notify(&mut web, "notifications/a");
-    web.collect();
     notify(&mut web, "notifications/b");
-    // The first one passes its exchange to the second one, whose time is over, too.
-    web.wait(seconds(60));
+    web.collect();
+    let first = web.take_one();
+    web.now = web.now + seconds(30);
+    // The first one passes its exchange to the second one.
+    web.session.handle_head(web.now, first.id, http::StatusCode::ACCEPTED, &crate::web::header_map::<&str>(&[]));
+    web.session.handle_end(web.now, first.id);
+    web.now = web.now + seconds(30);
+    web.session.handle_timeout(web.now);
     assert_eq!(undelivered(&web), (1, 0));
+    assert!(!std::iter::from_fn(|| web.session.poll()).any(|action| matches!(action, HttpAction::Request(_))));
 }
 
 #[test]
@@ -258,7 +279,7 @@ fn cancellations_beyond_the_queue_limit_are_dropped_counted_and_reported() {
     assert_eq!(undelivered(&web), (1, 1));
 }
 
-// http_reach
+// Servers that are not reached
 
 #[test]
 fn the_second_unreachable_request_in_a_row_ends_the_connection() {
@@ -298,7 +319,7 @@ fn an_unreachable_handshake_after_an_unreachable_request_is_a_failure_to_connect
     assert!(web.is_ready() && web.count("initialize") > 2, "{:?}", web.failure());
 }
 
-// http_read
+// How bodies are read
 
 #[test]
 fn over_http_sse_a_redirect_of_a_message_to_another_origin_ends_the_client() {
@@ -325,7 +346,7 @@ fn events_of_other_types_in_a_resumed_stream_are_ignored() {
     assert!(was_answered(&web, request) && web.was_dropped(&resumed));
 }
 
-// http_sse
+// HTTP+SSE
 
 #[test]
 fn an_endpoint_of_another_origin_ends_the_client_on_a_later_connection_too() {
@@ -411,7 +432,7 @@ fn a_known_sse_server_that_answers_discover_is_modern() {
     assert_eq!(web.session.server().map(|server| server.era()), Some(mcp_proto::Era::Modern));
 }
 
-// http_head
+// Heads of responses
 
 #[test]
 fn over_http_sse_a_response_to_the_server_follows_a_redirect() {
@@ -426,7 +447,7 @@ fn over_http_sse_a_response_to_the_server_follows_a_redirect() {
     assert!(web.is_ready() && web.is_open(&stream));
 }
 
-// http_answer
+// What responses mean
 
 #[test]
 fn already_initialized_ends_the_previous_session_with_any_status() {
@@ -486,7 +507,7 @@ fn an_unauthorized_notification_is_reported_during_the_handshake() {
     assert!(web.events.iter().any(|event| matches!(event, Event::Unauthorized { request: None, forbidden: true, .. })));
 }
 
-// http_end
+// Ends of exchanges
 
 #[test]
 fn over_http_sse_an_accepted_post_that_breaks_is_answered_on_the_stream() {
@@ -544,7 +565,7 @@ fn an_answered_stream_with_a_large_partial_event_is_dropped() {
     assert!(web.take().is_empty());
 }
 
-// http_send
+// What is sent, and what waits
 
 #[test]
 fn cancellations_are_left_out_while_the_message_queue_is_full() {
@@ -636,4 +657,43 @@ fn an_unpolled_client_closes_at_once() {
     web.session.open(web.now).unwrap();
     web.close();
     assert_eq!((web.cause(), web.log.len()), (Some(&Cause::Requested), 0));
+}
+
+/// At the maximum of `Time`, the handshake times out and its grace period ends at once.
+#[test]
+fn at_the_end_of_time_a_response_in_flight_is_dropped_before_the_client_is_closed() {
+    let mut web = Web::open(legacy());
+    let hello = web.take_named("initialize");
+    web.head(&hello, 200, &[("content-type", "text/event-stream")]);
+    web.push(&hello, json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}));
+    let answer = web.take_named("(answer)");
+    web.now = web.now + std::time::Duration::MAX;
+    (0..4).for_each(|_| web.session.handle_timeout(web.now));
+    web.collect();
+    assert!(matches!(web.cause(), Some(Cause::Failed(_))), "{:?}", web.cause());
+    assert!(web.was_dropped(&hello) && web.was_dropped(&answer));
+}
+
+/// As above, in a session: it is ended, too.
+#[test]
+fn at_the_end_of_time_a_session_is_deleted_before_the_client_is_closed() {
+    let (mut web, mut site) = (Web::open(legacy()), site());
+    let hello = web.take_named("initialize");
+    let reply = site.reply(&hello);
+    web.reply(&hello, reply);
+    let initialized = web.take_named("notifications/initialized");
+    web.reply(&initialized, Reply::status(202));
+    web.take();
+    let list = web.last("tools/list");
+    web.head(&list, 200, &[("content-type", "text/event-stream")]);
+    web.push(&list, json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}));
+    let answer = web.take_named("(answer)");
+    web.now = web.now + std::time::Duration::MAX;
+    web.session.handle_timeout(web.now);
+    web.collect();
+    assert_eq!(web.count("DELETE"), 1);
+    (0..4).for_each(|_| web.session.handle_timeout(web.now));
+    web.collect();
+    assert!(matches!(web.cause(), Some(Cause::Failed(_))), "{:?}", web.cause());
+    assert!(web.was_dropped(&list) && web.was_dropped(&answer) && web.was_dropped(&web.last("DELETE")));
 }

@@ -127,6 +127,68 @@ fn a_failed_trial_opens_the_breaker_again_below_the_failure_threshold() {
 }
 
 #[test]
+fn a_start_command_forgets_the_failures_of_a_closed_breaker() {
+    let mut rig = unanswered();
+    for _ in 0..2 {
+        rig.call(CALL);
+    }
+    rig.wait(seconds(TIMEOUT));
+    rig.hub.start(rig.now, "a").unwrap();
+    rig.collect();
+    for _ in 0..2 {
+        rig.call(CALL);
+    }
+    rig.wait(seconds(TIMEOUT));
+    assert!(!is_cooling_down(&mut rig), "two failures in a row");
+}
+
+#[test]
+fn a_cancelled_call_leaves_a_breaker_as_it_is() {
+    let mut rig = unanswered();
+    let call = rig.call(CALL);
+    rig.hub.cancel(rig.now, call).unwrap();
+    rig.collect();
+    (0..2).for_each(|_| assert!(!is_cooling_down(&mut rig), "the breaker is closed"));
+    let (mut rig, call) = cooling_down();
+    rig.hub.cancel(rig.now, call).unwrap();
+    rig.collect();
+    assert!(is_cooling_down(&mut rig), "the breaker is open");
+}
+
+#[test]
+fn a_call_that_fails_during_the_cooldown_does_not_prolong_it() {
+    let mut rig = unanswered();
+    for _ in 0..3 {
+        rig.call(CALL);
+    }
+    rig.wait(seconds(50));
+    let later = rig.call(CALL);
+    rig.wait(seconds(TIMEOUT));
+    assert_eq!((rig.outcome(later), is_cooling_down(&mut rig)), ("TimedOut".into(), true));
+    rig.wait(seconds(10));
+    assert!(!is_cooling_down(&mut rig));
+}
+
+#[test]
+fn an_earlier_call_that_fails_after_the_cooldown_opens_the_breaker_again() {
+    let (mut rig, call) = cooling_down();
+    rig.wait(seconds(900 - 70));
+    assert_eq!(rig.outcome(call), "TimedOut");
+    assert_cools_down_again(&mut rig);
+}
+
+#[test]
+fn a_start_command_allows_calls_beside_a_trial() {
+    let (mut rig, _) = cooling_down();
+    rig.wait(seconds(60));
+    rig.call(CALL);
+    assert!(is_cooling_down(&mut rig), "one trial at a time");
+    rig.hub.start(rig.now, "a").unwrap();
+    rig.collect();
+    (0..2).for_each(|_| assert!(!is_cooling_down(&mut rig)));
+}
+
+#[test]
 fn saved_lists_are_not_offered_for_a_started_server() {
     let saved = Rig::of(legacy())
         .peer("a", with_tools(&["saved"]))
@@ -442,7 +504,7 @@ fn a_call_waits_for_a_session_whose_open_was_not_polled() {
 fn lost(budget: u32, state: State) -> Rig {
     let mut options = legacy();
     let mut reconnect = Reconnect::default();
-    reconnect.budget = budget;
+    reconnect.max_losses = budget;
     options.reconnect = Some(reconnect);
     let mut rig = Rig::of(options).peer("a", server());
     rig.configure(programs(&["a"]));
@@ -597,7 +659,7 @@ fn saved_lists_replace_earlier_lists() {
     rig.hub.restore(rig.now, "a", saved("a", entry())).unwrap();
     rig.collect();
     let report = rig.hub.servers().next().unwrap();
-    assert_eq!((report.state, report.stands_in), (Some(State::Idle), Some(7)));
+    assert_eq!((report.state, report.saved_at), (Some(State::Idle), Some(7)));
 }
 
 #[test]

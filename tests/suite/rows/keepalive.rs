@@ -177,7 +177,7 @@ fn a_clock_that_jumps_while_discover_is_in_flight_is_no_timeout() {
 /// A client without reconnects whose server does not answer: its transport is being shut down.
 fn retiring() -> Host {
     let mut options = kept_alive(reconnecting(legacy()));
-    options.reconnect.as_mut().unwrap().budget = 0;
+    options.reconnect.as_mut().unwrap().max_losses = 0;
     let mut host = ready(options, &mut Server::legacy(json!({})));
     due(&mut host, "ping");
     host.wait(seconds(TIMEOUT));
@@ -193,7 +193,7 @@ fn retiring() -> Host {
 #[test]
 fn a_server_that_does_not_respond_parks_a_client_without_a_reconnect_budget() {
     let mut host = retiring();
-    let park = host.session.options().reconnect.unwrap().park;
+    let park = host.session.options().reconnect.unwrap().parked_backoff;
     let until = host.now + park;
     let Some(Event::Down { failure, next: Recovery::Parked { until: told, .. } }) = host.events.last() else {
         panic!("{:?}", host.events.last())

@@ -43,7 +43,7 @@ fn configure(mut options: Options, case: Case) -> Options {
         Tries::Left => Some(Reconnect::default()),
         Tries::UsedUp => {
             let mut reconnect = Reconnect::default();
-            (reconnect.first, reconnect.budget) = (1, 1);
+            (reconnect.first_attempts, reconnect.max_losses) = (1, 1);
             Some(reconnect)
         }
     };
@@ -181,7 +181,7 @@ fn a_client_that_is_parked_for_lack_of_authorization_reopens_after_its_time_by_c
         let mut refuse = site().first("initialize", 1, |_| Reply::text(401, "who"));
         let mut web = Web::connect(options, &mut refuse);
         match way {
-            "time" => web.wait(Reconnect::default().park + seconds(1)),
+            "time" => web.wait(Reconnect::default().parked_backoff + seconds(1)),
             "open" => web.session.open(web.now).unwrap(),
             _ => web.session.close(web.now).unwrap(),
         }

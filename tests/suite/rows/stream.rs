@@ -1,7 +1,7 @@
 //! Rows of the GET stream of a legacy server when its session ends.
 
 use crate::common::{Steps, legacy, reconnecting, seconds};
-use crate::web::{Site, Web, site};
+use crate::web::{Reply, Site, Web, site};
 
 const GET: &str = "GET";
 
@@ -65,4 +65,37 @@ fn a_refused_get_stream_is_requested_in_the_next_session() {
     web.wait_and_serve(seconds(100), &mut site);
     assert_eq!((web.is_ready(), web.count(GET)), (true, 1), "not requested again before");
     assert_follows(web, site);
+}
+
+/// A stream that was open is requested again: each answer to that request, and whether there is another request later.
+#[test]
+fn a_get_stream_that_was_open_is_requested_again_until_it_is_refused() {
+    let stream = || Reply::stream("").unfinished();
+    for (answer, again) in [
+        (Reply::status(405), false),
+        (Reply::status(501), false),
+        (Reply::json(200, &serde_json::json!({})), true),
+        (Reply::text(400, "not now"), true),
+        (Reply::status(503), true),
+        (stream(), true),
+    ] {
+        let mut site = site();
+        let mut web = Web::connect(legacy(), &mut site);
+        let opened = web.last(GET);
+        web.end(&opened);
+        web.wait(seconds(10));
+        assert_eq!(web.count(GET), 2, "{answer:?}");
+        let asked = web.last(GET);
+        let is_stream = answer.body.is_empty() && answer.status == 200;
+        web.reply(&asked, answer.clone());
+        web.wait(seconds(100));
+        assert_eq!(web.is_open(&asked), is_stream, "{answer:?}");
+        if is_stream {
+            assert_eq!(web.count(GET), 2, "it is open");
+            web.end(&asked);
+            web.wait(seconds(100));
+        }
+        assert_eq!(web.count(GET) > 2, again, "{answer:?}");
+        assert!(web.is_ready(), "{answer:?}");
+    }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
@@ -46,14 +47,13 @@ impl Loopback {
     /// # Errors
     /// The port cannot be had.
     pub fn of(redirect_uri: &str) -> io::Result<Option<Self>> {
-        let uri: Option<http::Uri> = redirect_uri.parse().ok();
-        let Some((uri, port)) = uri.as_ref().and_then(|uri| Some((uri, uri.port_u16()?))) else { return Ok(None) };
-        if uri.scheme_str() != Some("http") {
-            return Ok(None);
-        }
-        let address =
-            if uri.host() == Some("[::1]") { Ipv6Addr::LOCALHOST.into() } else { IpAddr::from(Ipv4Addr::LOCALHOST) };
-        Self::on(&[(address, port).into()], uri.path()).map(Some)
+        let uri = redirect_uri.parse().ok().and_then(|uri: http::Uri| Some((address(&uri)?, uri)));
+        uri.map(|(address, uri)| Self::on(&[address], uri.path())).transpose()
+    }
+
+    /// The port of a redirect URI, if it is one of this machine.
+    pub(super) fn port_of(redirect_uri: &str) -> Option<u16> {
+        Some(address(&redirect_uri.parse().ok()?)?.port())
     }
 
     fn on(addresses: &[SocketAddr], path: &str) -> io::Result<Self> {
@@ -87,6 +87,18 @@ impl Loopback {
     where
         F: Future<Output = bool> + Send + 'static,
     {
+        let (_open, closed) = oneshot::channel();
+        self.run_until(closed, take).await;
+    }
+
+    /// As `run`, until the sender is dropped: then the port is free, and browsers that came before get their answers.
+    pub(super) async fn run_until<F>(
+        self,
+        mut closed: oneshot::Receiver<()>,
+        take: impl Fn(String) -> F + Send + Sync + 'static,
+    ) where
+        F: Future<Output = bool> + Send + 'static,
+    {
         let Ok(listener) = TcpListener::from_std(self.listener) else { return };
         let (path, take) = (self.path, Arc::new(take));
         let mut connections = JoinSet::new();
@@ -101,9 +113,19 @@ impl Loopback {
                     Err(_) => sleep(Duration::from_millis(100)).await,
                 },
                 Some(_) = connections.join_next() => {}
+                _ = &mut closed => break,
             }
         }
+        connections.detach_all();
     }
+}
+
+/// Where a redirect URI leads, if it is one of this machine: `http` with a port.
+fn address(uri: &http::Uri) -> Option<SocketAddr> {
+    let port = uri.port_u16().filter(|_| uri.scheme_str() == Some("http"))?;
+    let address: IpAddr =
+        if uri.host() == Some("[::1]") { Ipv6Addr::LOCALHOST.into() } else { Ipv4Addr::LOCALHOST.into() };
+    Some((address, port).into())
 }
 
 /// Reads a request of a browser, and answers it.
@@ -154,7 +176,7 @@ mod tests {
     use super::*;
 
     /// What a request is answered with.
-    async fn visit(port: u16, request: &str) -> String {
+    async fn visit(port: u16, request: &'static str) -> String {
         let mut browser = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.unwrap();
         browser.write_all(request.as_bytes()).await.unwrap();
         let mut page = String::new();
@@ -185,6 +207,30 @@ mod tests {
             assert_eq!(came.try_recv().ok().as_deref(), redirect, "{request}");
         }
         task.abort();
+    }
+
+    #[tokio::test]
+    async fn when_it_is_closed_its_port_is_free_and_who_came_before_is_answered() {
+        let loopback = Loopback::bind([0]).unwrap();
+        let (port, (open, closed), (sender, mut came)) =
+            (loopback.port(), oneshot::channel(), mpsc::unbounded_channel());
+        let judged = Arc::new(tokio::sync::Notify::new());
+        let judgement = Arc::clone(&judged);
+        let task = spawn(loopback.run_until(closed, move |redirect| {
+            sender.send(redirect).unwrap();
+            let judgement = Arc::clone(&judgement);
+            async move {
+                judgement.notified().await;
+                true
+            }
+        }));
+        let browser = spawn(visit(port, "GET /callback?code=hush HTTP/1.1\r\n\r\n"));
+        came.recv().await.unwrap();
+        drop(open);
+        task.await.unwrap();
+        assert_eq!(Loopback::bind([port]).unwrap().port(), port);
+        judged.notify_one();
+        assert!(browser.await.unwrap().starts_with("HTTP/1.1 200"));
     }
 
     #[tokio::test(start_paused = true)]

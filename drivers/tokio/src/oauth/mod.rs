@@ -6,7 +6,7 @@ mod store;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::future::ready;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime};
 use std::{io, mem};
 
@@ -16,7 +16,8 @@ use mcp_proto::binding::oauth::{
 };
 use mcp_proto::host::hub::SessionHandle;
 use rustls::crypto::ring;
-use tokio::task::AbortHandle;
+use tokio::sync::oneshot;
+use tokio::task::{AbortHandle, JoinHandle};
 
 use crate::HttpPiece;
 use crate::driver::{Core, Machine, Shared, StartError};
@@ -51,9 +52,9 @@ pub struct OAuth {
 
 impl OAuth {
     /// With these options. Where [`redirect_uri`](OAuthOptions::redirect_uri) is empty, a [`Loopback`] receives the
-    /// redirect, at any port that is free. At another loopback address with a port, that port is listened on. A redirect
-    /// that comes to the host otherwise, such as to a scheme of its own, is given by
-    /// [`Session::handle_oauth`](crate::Session::handle_oauth).
+    /// redirect, at any port that is free. At another loopback address with a port, that port is listened on: if it is
+    /// taken, the sign-in fails, and says so. The listener is closed when the sign-in ends. A redirect that comes to the host
+    /// otherwise, such as to a scheme of its own, is given by [`Session::handle_oauth`](crate::Session::handle_oauth).
     ///
     /// `open` opens a URL in the user's browser, as one argument and never through a shell. It may block: it is called in
     /// a thread for that. Of several servers, the redirect goes to the one whose URL was opened last.
@@ -118,19 +119,36 @@ pub fn unix_time() -> Duration {
 pub(crate) struct SignIns {
     exchanges: BTreeMap<(SessionHandle, OAuthExchangeId), AbortHandle>,
     records: BTreeMap<SessionHandle, FileRecord>,
-    /// The session whose URL was opened last.
+    /// The session whose URL was opened last, until its sign-in ends.
     shown: Option<SessionHandle>,
+    /// Whether a sign-in ended, and the listeners are not closed yet.
+    has_ended: bool,
     /// By their ports.
-    listeners: BTreeMap<u16, AbortHandle>,
+    listeners: BTreeMap<u16, Listener>,
     /// The wall clock at the start.
     epoch: Option<Duration>,
+}
+
+/// A listener for redirects.
+struct Listener {
+    /// It is closed when this is dropped.
+    open: Option<oneshot::Sender<()>>,
+    /// It ends when the port is free.
+    task: JoinHandle<()>,
 }
 
 impl SignIns {
     /// Ends what has no result any more.
     pub(crate) fn end(&mut self) {
-        let Self { exchanges, listeners, .. } = mem::take(self);
-        exchanges.values().chain(listeners.values()).for_each(AbortHandle::abort);
+        let Self { exchanges, .. } = mem::take(self);
+        exchanges.values().for_each(AbortHandle::abort);
+    }
+
+    /// Closes the listeners, if a sign-in ended and no other one began.
+    pub(crate) fn close_unused_listeners(&mut self) {
+        if mem::take(&mut self.has_ended) && self.shown.is_none() {
+            self.listeners.values_mut().for_each(|listener| listener.open = None);
+        }
     }
 }
 
@@ -166,14 +184,27 @@ impl<M: Machine> Shared<M> {
             }
             OAuthAction::Browse(url) => {
                 core.sign_ins.shown = Some(session);
-                // Without a listener the host gives the redirect.
-                if let Ok(Some(loopback)) = Loopback::of(url.redirect_uri()) {
-                    self.listen(core, loopback);
-                }
                 let open = Arc::clone(&oauth.open);
-                self.runtime.spawn_blocking(move || open(&url));
+                let port = Loopback::port_of(url.redirect_uri());
+                let former = port.and_then(|port| core.sign_ins.listeners.remove(&port));
+                match (port, former) {
+                    (Some(port), former) if former.as_ref().is_none_or(|former| former.open.is_none()) => {
+                        let former = former.map(|former| former.task);
+                        let (sender, closed) = oneshot::channel();
+                        let task = self.runtime.spawn(Arc::clone(self).show(session, url, former, closed));
+                        core.sign_ins.listeners.insert(port, Listener { open: Some(sender), task });
+                    }
+                    // It listens already, or the host gives the redirect.
+                    (port, former) => {
+                        core.sign_ins.listeners.extend(port.zip(former));
+                        self.runtime.spawn_blocking(move || open(&url));
+                    }
+                }
             }
-            OAuthAction::Unbrowse => drop(core.sign_ins.shown.take_if(|shown| *shown == session)),
+            OAuthAction::EndBrowse => {
+                let ended = core.sign_ins.shown.take_if(|shown| *shown == session);
+                core.sign_ins.has_ended |= ended.is_some();
+            }
             OAuthAction::Store(action) => {
                 let Some(store) = &oauth.store else { return };
                 let machine = &core.machine;
@@ -206,14 +237,47 @@ impl<M: Machine> Shared<M> {
         }
     }
 
-    /// Receives redirects at a port.
+    /// Receives redirects at a port until the first sign-in ends.
     pub(crate) fn listen(self: &Arc<Self>, core: &mut Core<M>, loopback: Loopback) {
-        let (port, shared) = (loopback.port(), Arc::downgrade(self));
-        let run = loopback.run(move |redirect| {
-            let is_ours = shared.upgrade().is_some_and(|shared| shared.take_redirect(&redirect));
-            ready(is_ours)
-        });
-        core.sign_ins.listeners.insert(port, self.runtime.spawn(run).abort_handle());
+        let (port, (sender, closed)) = (loopback.port(), oneshot::channel());
+        let task = self.runtime.spawn(Self::receive(Arc::downgrade(self), loopback, closed));
+        core.sign_ins.listeners.insert(port, Listener { open: Some(sender), task });
+    }
+
+    async fn receive(shared: Weak<Self>, loopback: Loopback, closed: oneshot::Receiver<()>) {
+        let take =
+            move |redirect: String| ready(shared.upgrade().is_some_and(|shared| shared.take_redirect(&redirect)));
+        loopback.run_until(closed, take).await;
+    }
+
+    /// Listens for the redirect, once the listener before has left its port, and opens the URL.
+    async fn show(
+        self: Arc<Self>,
+        session: SessionHandle,
+        url: AuthorizationUrl,
+        former: Option<JoinHandle<()>>,
+        closed: oneshot::Receiver<()>,
+    ) {
+        if let Some(former) = former {
+            let _ = former.await;
+        }
+        let loopback = match Loopback::of(url.redirect_uri()) {
+            Ok(Some(loopback)) => loopback,
+            // It has a port.
+            Ok(None) => return,
+            Err(error) => {
+                let why = format!("no redirect can be received at {}: {error}", url.redirect_uri());
+                self.input(|machine, now| machine.oauth(now, session, OAuthInput::NotShown(&why)));
+                return;
+            }
+        };
+        if let Some(open) = self.wiring.oauth.as_ref().map(|oauth| Arc::clone(&oauth.open)) {
+            self.runtime.spawn_blocking(move || open(&url));
+        }
+        // What listens does not keep the client open.
+        let shared = Arc::downgrade(&self);
+        drop(self);
+        Self::receive(shared, loopback, closed).await;
     }
 
     fn take_redirect(self: &Arc<Self>, redirect: &str) -> bool {

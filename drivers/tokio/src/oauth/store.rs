@@ -24,7 +24,8 @@ const LATER: Duration = Duration::from_millis(100);
 ///
 /// It is readable by its owner alone (mode 0600; on Windows as its folder is), and replaced as a whole: a new file is
 /// written, synchronized and renamed. Processes may share it: each record has a lock, an empty file beside it that stays,
-/// so that a refresh happens once and delays no other server's. A file of something else is not replaced.
+/// so that a refresh happens once and delays no other server's. A file of something else is not replaced. Where the path
+/// is a symbolic link, the file that it leads to is replaced, and the link stays.
 #[derive(Clone, Debug)]
 pub struct FileStore {
     path: Arc<Path>,
@@ -38,7 +39,7 @@ impl FileStore {
     /// # Errors
     /// It cannot be read, or something else than credentials is in it.
     pub fn new(path: impl Into<PathBuf>) -> io::Result<Self> {
-        let store = Self { path: path.into().into() };
+        let store = Self { path: followed(path.into()).into() };
         store.records()?;
         Ok(store)
     }
@@ -253,6 +254,16 @@ async fn blocking<T: Send + 'static>(run: impl FnOnce() -> io::Result<T> + Send 
     spawn_blocking(run).await.unwrap_or_else(|error| Err(io::Error::other(error)))
 }
 
+/// The file that a path leads to through symbolic links; it need not exist.
+fn followed(mut path: PathBuf) -> PathBuf {
+    // What leads nowhere after that many is refused when it is read.
+    for _ in 0..40 {
+        let Ok(target) = fs::read_link(&path) else { break };
+        path = path.parent().unwrap_or(Path::new("")).join(target);
+    }
+    path
+}
+
 /// Writes a new file, and puts it in the place of another one.
 fn replace(temporary: &Path, text: &[u8], path: &Path) -> io::Result<()> {
     let _ = fs::remove_file(temporary);
@@ -371,6 +382,34 @@ mod tests {
         for file in fs::read_dir(path.parent().unwrap()).unwrap().map(Result::unwrap) {
             assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600, "{}", file.path().display());
         }
+    }
+
+    #[cfg(unix)]
+    #[tokio::test(start_paused = true)]
+    async fn a_symbolic_link_stays_and_the_file_that_it_leads_to_is_replaced() {
+        use std::os::unix::fs::symlink;
+
+        let path = path("link");
+        let folder = path.parent().unwrap();
+        let (far, link) = (folder.join("far"), folder.join("link"));
+        fs::create_dir(&far).unwrap();
+        // Over another link, which is relative, to a file that does not exist yet.
+        symlink("far/real.json", &path).unwrap();
+        symlink(&path, &link).unwrap();
+        for generation in 1..3 {
+            let store = FileStore::new(&link).unwrap();
+            assert!(save(&store, A, generation, generation - 1).await.unwrap());
+            assert_eq!(load(&FileStore::new(far.join("real.json")).unwrap(), A).await.unwrap(), Some(text(generation)));
+        }
+        for link in [&path, &link] {
+            assert!(fs::symlink_metadata(link).unwrap().is_symlink());
+        }
+        // Those who use the file and those who use the link have the same lock.
+        let _lock = FileStore::new(&link).unwrap().lock(A).await.unwrap();
+        assert!(timeout(LATER, FileStore::new(far.join("real.json")).unwrap().lock(A)).await.is_err());
+        let own = folder.join("loop");
+        symlink(&own, &own).unwrap();
+        assert!(FileStore::new(&own).is_err());
     }
 
     #[tokio::test(start_paused = true)]

@@ -81,7 +81,7 @@ fn a_program_that_nothing_uses_is_stopped_and_its_functions_stay() {
     assert_eq!(rig.functions(), functions);
     assert!(rig.hub.toolset("a").is_some() && rig.hub.choice("a").is_some());
     let report = rig.hub.servers().next().unwrap();
-    assert!(report.failure.is_none() && report.refused_until.is_none() && report.stands_in.is_none());
+    assert!(report.failure.is_none() && report.refused_until.is_none() && report.saved_at.is_none());
     assert_eq!(rig.hub.deadline(), None, "nothing is due while it rests");
     rig.wait(seconds(100_000));
     assert!(rests(&rig) && rig.take_log().is_empty());

@@ -1,0 +1,251 @@
+//! A gateway to a server over HTTP that outgrows one process: its sessions are in Valkey, any number of gateways share one
+//! port, and when one is killed, the others continue its sessions.
+//!
+//! ```sh
+//! cargo run -p mcp-proto-examples --bin gateway -- 127.0.0.1:7000 redis://127.0.0.1:6379 http://127.0.0.1:3001/mcp
+//! ```
+//!
+//! A user connects to the port, sends lines of JSON, and gets some. The first line names the session. `seen` says that the
+//! user has the outcomes of all calls before that number.
+//!
+//! ```text
+//! > {"session": "ada"}
+//! < {"gateway": 4711}
+//! > {"call": 1, "seen": 1, "tool": "work", "arguments": {"n": 7}}
+//! < {"call": 1, "outcome": {"type": "result", "value": {"content": []}}}
+//! > {"close": true}
+//! ```
+//!
+//! A user whose connection broke connects again, and repeats each call without an outcome under its number. Such a call runs
+//! once at most: its outcome is `unknown` if it may have run and the response was lost.
+//!
+//! It does not authenticate its users. The store has arguments, results and ids of sessions: protect it as those.
+
+#[path = "../http/exchanges.rs"]
+mod exchanges;
+mod store;
+
+use std::error::Error;
+use std::hash::{BuildHasher, RandomState};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use mcp_proto::binding::http::HttpAction;
+use mcp_proto::binding::oauth::Reach;
+use mcp_proto::{Client, Event, Http, Moved, Options, Outcome, RawValue, Request, Secrets, Time};
+use redis::aio::{ConnectionManager, ConnectionManagerConfig};
+use reqwest::header::HeaderMap;
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
+use tokio::net::tcp::OwnedReadHalf;
+use tokio::sync::mpsc::{Receiver, channel};
+use tokio::time::{interval, sleep, timeout};
+
+use self::exchanges::{Clients, Exchange, Exchanges, tell};
+use self::store::{Book, LEASE, Lease, RENEWAL, Saved};
+
+/// Maximum bytes of a line of a user.
+const LINE: u64 = 1 << 20;
+
+#[derive(Deserialize)]
+struct Hello {
+    session: String,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Line {
+    Call { call: u64, seen: u64, tool: String, arguments: serde_json::Map<String, serde_json::Value> },
+    Close { close: bool },
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Answer<'a> {
+    Outcome(&'a Outcome),
+    /// It did not run.
+    Refused(String),
+}
+
+#[derive(Serialize)]
+struct Reply<'a> {
+    call: u64,
+    #[serde(flatten)]
+    answer: Answer<'a>,
+}
+
+/// What the connections of a process share.
+#[derive(Clone)]
+struct Gateway {
+    store: ConnectionManager,
+    clients: Clients,
+    http: Http,
+}
+
+struct Session {
+    client: Client<Http>,
+    book: Book,
+    is_closing: bool,
+}
+
+/// A time that continues in another process.
+fn now() -> Time {
+    Time::from_epoch(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
+}
+
+impl Session {
+    fn new(http: Http, saved: Option<Saved>) -> Result<Self, Box<dyn Error>> {
+        let mut options = Options::new("gateway", "1.0");
+        options.limits.in_flight = 4;
+        let mut book = Book::default();
+        if let Some(saved) = saved {
+            // The exchanges ended with the other process. What it sent may have run, and is not sent again.
+            let moved = Moved::WithoutTransport;
+            let client = Client::from_snapshot(http.clone(), options.clone(), &saved.client, moved)?;
+            if !client.is_closed() {
+                return Ok(Self { client, book: saved.book, is_closing: false });
+            }
+            // The server could not be reached. The calls have ended, and their outcomes are in the book.
+            book = saved.book;
+        }
+        let mut client = Client::new(http, options, RandomState::new().hash_one("seed"));
+        client.open(now())?;
+        Ok(Self { client, book, is_closing: false })
+    }
+
+    /// Takes a line of the user. The reply, if there is one at once, is of what is saved or did not run.
+    fn take(&mut self, line: &[u8]) -> Result<Option<String>, Box<dyn Error>> {
+        let (call, seen, tool, arguments) = match serde_json::from_slice(line)? {
+            Line::Call { call, seen, tool, arguments } => (call, seen, tool, arguments),
+            Line::Close { close } => {
+                self.is_closing = close;
+                self.client.close(now())?;
+                return Ok(None);
+            }
+        };
+        let book = &mut self.book;
+        book.seen = book.seen.max(seen);
+        book.ended = book.ended.split_off(&book.seen);
+        if let Some(outcome) = book.ended.get(&call) {
+            return Ok(Some(reply(call, Answer::Outcome(outcome))?));
+        }
+        if book.open.values().any(|open| *open == call) {
+            return Ok(None);
+        }
+        if call < book.seen {
+            return Ok(Some(reply(call, Answer::Refused("its outcome was seen".into()))?));
+        }
+        let arguments = serde_json::value::to_raw_value(&arguments)?;
+        match self.client.request(now(), Request::call_tool(&tool, Some::<&RawValue>(&arguments))) {
+            Ok(request) => drop(book.open.insert(request, call)),
+            Err(error) => return Ok(Some(reply(call, Answer::Refused(error.to_string()))?)),
+        }
+        Ok(None)
+    }
+}
+
+fn reply(call: u64, answer: Answer<'_>) -> serde_json::Result<String> {
+    serde_json::to_string(&Reply { call, answer }).map(|text| text + "\n")
+}
+
+/// The lines of a user. Their end ends the channel.
+fn lines(user: OwnedReadHalf) -> Receiver<Vec<u8>> {
+    let (sender, lines) = channel(16);
+    tokio::spawn(async move {
+        let mut user = BufReader::new(user).take(LINE);
+        let mut line = Vec::new();
+        while user.read_until(b'\n', &mut line).await.is_ok_and(|_| line.ends_with(b"\n")) {
+            if sender.send(std::mem::take(&mut line)).await.is_err() {
+                return;
+            }
+            user.set_limit(LINE);
+        }
+    });
+    lines
+}
+
+impl Gateway {
+    async fn serve(self, user: TcpStream) -> Result<(), Box<dyn Error>> {
+        let (input, mut user) = user.into_split();
+        let mut lines = lines(input);
+        let Some(line) = lines.recv().await else { return Ok(()) };
+        let Hello { session: name } = serde_json::from_slice(&line)?;
+        let mut lease = Lease::take(self.store.clone(), &name).await?;
+        let mut session = Session::new(self.http.clone(), lease.load().await?)?;
+        let mut exchanges = Exchanges::new(self.clients.clone());
+        let mut renewal = interval(RENEWAL);
+        let mut replies = vec![format!("{{\"gateway\": {}}}\n", std::process::id())];
+        let mut is_due = true;
+        let mut is_gone = false;
+        loop {
+            let mut requests = Vec::new();
+            while let Some(action) = session.client.poll() {
+                match action {
+                    HttpAction::Request(request) => requests.push(request),
+                    HttpAction::Drop(exchange) => exchanges.drop(Exchange::Server(exchange)),
+                    HttpAction::Event(Event::Finished { request, outcome, .. }) => {
+                        if let Some(call) = session.book.open.remove(&request) {
+                            replies.push(reply(call, Answer::Outcome(&outcome))?);
+                            session.book.ended.insert(call, outcome);
+                        }
+                    }
+                    HttpAction::Event(_) | _ => {}
+                }
+            }
+            // What leaves is saved first: a call that is sent as sent, an outcome that is told as told. If this process is
+            // killed in between, the call is unknown, and does not run again. If it was slow, and another one holds the
+            // session by now, nothing leaves.
+            if is_due || !requests.is_empty() || !replies.is_empty() {
+                let saved = Saved { client: session.client.snapshot(Secrets::Included), book: session.book };
+                lease.save(&saved).await?;
+                session.book = saved.book;
+            }
+            for request in requests {
+                exchanges.start(Exchange::Server(request.exchange), Reach::Any, request.request, HeaderMap::new());
+            }
+            // A user who does not read loses the connection, and not the session.
+            let written = timeout(RENEWAL, user.write_all(replies.concat().as_bytes())).await;
+            is_gone = is_gone || !matches!(written, Ok(Ok(())));
+            replies.clear();
+            if session.client.is_closed() || is_gone && session.book.open.is_empty() {
+                return lease.release(session.is_closing).await;
+            }
+            let wait = session.client.deadline().map_or(Duration::MAX, |deadline| deadline.since(now()));
+            is_due = false;
+            tokio::select! {
+                line = lines.recv(), if !is_gone => match line {
+                    Some(line) => replies.extend(session.take(&line)?),
+                    None => is_gone = true,
+                },
+                Some((exchange, piece)) = exchanges.next() => tell(&mut session.client, now(), exchange, &piece),
+                () = sleep(wait) => session.client.handle_timeout(now()),
+                _ = renewal.tick() => is_due = true,
+            }
+        }
+    }
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let args: Vec<_> = std::env::args().skip(1).collect();
+    let [address, store, url] = &args[..] else { return Err("usage: gateway ADDRESS STORE URL".into()) };
+    // After that time, the lease is over.
+    let config = ConnectionManagerConfig::new().set_response_timeout(Some(LEASE));
+    let store = ConnectionManager::new_with_config(redis::Client::open(store.as_str())?, config).await?;
+    let gateway = Gateway { store, clients: exchanges::clients()?, http: Http::new(url)? };
+    let socket = tokio::net::TcpSocket::new_v4()?;
+    // Each process has a socket of its own at the port, and the system gives each connection to one of them.
+    #[cfg(unix)]
+    socket.set_reuseport(true)?;
+    socket.bind(address.parse()?)?;
+    let listener = socket.listen(1024)?;
+    loop {
+        let (user, _) = listener.accept().await?;
+        let gateway = gateway.clone();
+        tokio::spawn(async move {
+            if let Err(error) = gateway.serve(user).await {
+                eprintln!("{error}");
+            }
+        });
+    }
+}

@@ -1,0 +1,95 @@
+"""Writes a page on what is proven: proof.py FOLDER PAGE
+
+FOLDER has, for each script in `PROOFS`, what it printed. A script without figures, or with a failure, fails.
+"""
+import ast, pathlib, re, sys
+
+HEAD = """What is known of the engine beyond its tests, how far it was looked at, and the command that does it. `.ci/proof` writes this
+page from what the commands printed, and fails where one is missing. CONTRIBUTING.md tells how long each takes.
+"""
+
+
+def explored(out):
+    states, starts, depth = re.findall(r"^(\d+) states from (\d+) starts, by orders of (\d+) operations$", out, re.M)[-1]
+    return f"""Every order of {depth} operations (commands, messages, responses, losses, time) is tried from {starts} starts: each phase, in
+both eras, over messages and HTTP, and authorizations. States that differ in ids and times only are one. **{int(states):,} states**,
+and every law of the fuzz targets holds in each: a request ends once, nothing that may have run is sent again, everything
+has a bound, and closing ends the client."""
+
+
+def flipped(out):
+    caught, of = map(int, re.findall(r"^(\d+) of (\d+) flipped rows fail a test$", out, re.M)[-1])
+    missed = re.findall(r"^no test fails: (.*)$", out, re.M)
+    if caught + len(missed) != of:
+        sys.exit(f"flips: {of} rows, {caught} caught, {len(missed)} listed")
+    text = f"""Each cell of a table that a test takes is replaced: one that changes something by none, another by what another state does, a
+decision by another one. For **{caught:,} of {of:,}** a test fails."""
+    if missed:
+        text += " For these none does:\n\n" + "\n".join(f"- `{row}`" for row in sorted(missed))
+    return text
+
+
+def simulated(out):
+    seeds, counts = re.findall(r"^(\d+) seeds: (\{.*?^\})", out, re.M | re.S)[-1]
+    rows = "\n".join(f"| {name} | {count:,} |" for name, count in sorted(ast.literal_eval(counts).items()))
+    return f"""**{int(seeds):,} seeds** of clients over messages, lines and HTTP, with and without a sign-in, and of hubs, with servers of both
+eras, the faults of this table, and restores from snapshots. No call ran twice, each ended once, and once faults stopped
+every client was ready, or closed for a reason.
+
+| What happened | How often |
+|---|--:|
+{rows}"""
+
+
+def covered(out):
+    (regions,) = re.findall(r"^regions by the corpora not reached: (\d+) of (\d+) \((.*) % reached\)", out, re.M)
+    (branches,) = re.findall(r"^branches by the tests not reached: (\d+) of (\d+) \((.*) % reached\)", out, re.M)
+    rows = [("branches, by all tests", branches), ("regions, by the corpora of the fuzz targets alone", regions)]
+    lines = "\n".join(f"| {name} | {part} % | {int(missed):,} of {int(of):,} |" for name, (missed, of, part) in rows)
+    return f"| In `src/` | reached | not reached |\n|---|--:|--:|\n{lines}"
+
+
+def fuzzed(out):
+    runs = list(map(int, re.findall(r"^stat::number_of_executed_units: (\d+)$", out, re.M)))
+    targets = list(pathlib.Path("fuzz/fuzz_targets").glob("*.rs"))
+    if len(runs) < len(targets) or "SUMMARY: libFuzzer" in out:
+        sys.exit(f"fuzz-random: {len(runs)} runs of {len(targets)} targets, or a finding")
+    return f"""**{sum(runs):,} inputs** of {len(targets)} targets in the last run, without a finding. Each earlier finding is in `fuzz/corpus/`."""
+
+
+def interpreted(out):
+    count = re.findall(r"^(\d+) tests ran in Miri$", out, re.M)[-1]
+    return f"""**{count} tests** of what reads the bytes of a server run in an interpreter that sees undefined behaviour. The crate has no
+unsafe code; its dependencies do."""
+
+
+def lowest(out):
+    count = re.findall(r"^(\d+) feature sets compile with the lowest versions$", out, re.M)[-1]
+    return f"**{count} feature sets**: none, each feature alone, all. Each compiles with the lowest versions of its dependencies."
+
+
+PROOFS = [
+    ("explore", "Exploration", explored),
+    ("flips", "Flipped rows", flipped),
+    ("simulate", "Simulation", simulated),
+    ("coverage", "Coverage", covered),
+    ("fuzz-random", "Fuzzing", fuzzed),
+    ("miri", "Miri", interpreted),
+    ("minimal", "Lowest versions", lowest),
+]
+
+
+def main(folder, page):
+    text = HEAD
+    for script, title, describe in PROOFS:
+        out = pathlib.Path(folder, script)
+        if not out.is_file():
+            sys.exit(f"{out} is missing: run .ci/{script} >{out} 2>&1")
+        try:
+            text += f"\n# {title}: `.ci/{script}`\n\n{describe(out.read_text())}\n"
+        except (IndexError, ValueError) as error:
+            sys.exit(f"{out} has no figures: {error}")
+    pathlib.Path(page).write_text(text)
+
+
+main(*sys.argv[1:])

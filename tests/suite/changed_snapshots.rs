@@ -1,0 +1,174 @@
+//! Saved sessions with another state and a valid checksum: each is refused, or works.
+
+use std::collections::BTreeSet;
+
+use mcp_proto::host::hub::{Hub, HubOptions};
+use mcp_proto::{Binding, Client, Http, Messages, Moved, Options, Request, Secrets, Snapshot, SnapshotError, Time};
+use serde_json::{Value, json};
+
+use crate::common::{Deliver, Host, Server, changed, drain, legacy, reconnecting, seconds, tools};
+use crate::rig::{Rig, configuration, programs, with_tools};
+use crate::snapshot::with_state;
+use crate::web::{Reply, Site, URL, Web};
+
+/// What a value of a state is changed to: other elements, numbers and flags.
+fn others(value: &Value) -> Vec<Value> {
+    let mut others = match value {
+        Value::Array(elements) => {
+            let mut others = vec![vec![], [&elements[..], &elements[..]].concat(), elements.clone(), elements.clone()];
+            others[2].reverse();
+            others[3].pop();
+            others.dedup();
+            others.into_iter().map(Value::Array).collect()
+        }
+        Value::Number(number) => {
+            vec![json!(0), json!(1), json!(number.as_u64().and_then(|it| it.checked_add(1))), json!(1_u64 << 40)]
+        }
+        Value::Bool(bool) => vec![json!(!bool)],
+        Value::Null | Value::String(_) | Value::Object(_) => vec![],
+    };
+    others.retain(|other| other != value);
+    others
+}
+
+/// Restores each changed state, and returns the reasons why some are refused.
+fn refusals<T, E: ToString>(
+    snapshot: &Snapshot,
+    restore: impl Fn(&Snapshot) -> Result<T, E>,
+    use_up: impl Fn(T),
+) -> BTreeSet<String> {
+    let document = serde_json::to_string(snapshot).unwrap();
+    let state: Value = serde_json::from_str::<Value>(&document).unwrap()["state"].as_str().unwrap().parse().unwrap();
+    let mut why = BTreeSet::new();
+    for state in changed(&state, others) {
+        let snapshot: Snapshot = serde_json::from_str(&with_state(&document, &state.to_string())).unwrap();
+        match restore(&snapshot) {
+            Ok(restored) => use_up(restored),
+            Err(error) => _ = why.insert(error.to_string()),
+        }
+    }
+    why
+}
+
+fn use_up<B: Binding>(mut client: Client<B>, now: Time) {
+    let _ = client.request(now, Request::call_tool("a", None));
+    drain(|| client.poll());
+    client.handle_timeout(now + seconds(60));
+    drain(|| client.poll());
+    let _ = client.close(now + seconds(60));
+    client.handle_timeout(now + seconds(3600));
+    drain(|| client.poll());
+}
+
+fn server() -> Server {
+    Server::legacy(json!({"tools": {}, "logging": {}}))
+        .result("tools/list", tools(&["a", "b"]))
+        .result("tools/call", json!({"content": []}))
+}
+
+fn options() -> Options {
+    let mut options = reconnecting(legacy());
+    options.parallel_tool_calls = false;
+    options.capabilities.elicitation = true;
+    options.capabilities.roots = Some(vec![]);
+    options
+}
+
+fn has(reasons: &BTreeSet<String>, expected: &[&str]) {
+    for expected in expected {
+        assert!(reasons.iter().any(|reason| reason.contains(expected)), "{expected} is not in {reasons:#?}");
+    }
+}
+
+#[test]
+fn a_changed_state_of_a_client_is_refused_or_works() {
+    let mut host = Host::connect(options(), &mut server());
+    let now = host.now;
+    let call = |host: &mut Host, name: &str| host.session.request(now, Request::call_tool(name, None)).unwrap();
+    let abandoned = call(&mut host, "a");
+    host.collect();
+    host.session.cancel(now, abandoned).unwrap();
+    let _sent = call(&mut host, "b");
+    host.collect();
+    let _queued = [call(&mut host, "a"), call(&mut host, "b")];
+    let ask = json!({"message": "m", "requestedSchema": {"type": "object", "properties": {}}});
+    for message in [
+        json!({"jsonrpc": "2.0", "id": 5, "method": "elicitation/create", "params": ask}),
+        json!({"jsonrpc": "2.0", "id": 6, "method": "elicitation/create", "params": ask}),
+        json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "error", "data": "x"}}),
+        json!({"jsonrpc": "2.0", "id": 7, "method": "ping"}),
+    ] {
+        host.session.deliver(now, message.to_string().as_bytes());
+    }
+    let snapshot = host.session.snapshot(Secrets::Included);
+    for moved in [Moved::WithTransport, Moved::WithoutTransport] {
+        let restore = |snapshot: &Snapshot| Client::from_snapshot(Messages::new(), options(), snapshot, moved);
+        let why = refusals(&snapshot, restore, |client| use_up(client, now));
+        has(
+            &why,
+            &[
+                "its requests contradict each other",
+                "its server requests contradict each other",
+                "its outputs are counted wrongly",
+                "the index of its items is none",
+                "an item is not one of its page",
+            ],
+        );
+    }
+}
+
+#[test]
+fn a_changed_state_over_http_is_refused_or_works() {
+    let mut site = Site::of(server(), true);
+    let mut web = Web::connect(options(), &mut site);
+    let (_, exchange) = web.call("a");
+    web.reply(&exchange, Reply::stream("id: 7\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"x\"}\n\n").unfinished());
+    let _ = web.session.request(web.now, Request::call_tool("b", None)).unwrap();
+    let _ = web.session.request(web.now, Request::new("ping")).unwrap();
+    let snapshot = web.session.snapshot(Secrets::Included);
+    for moved in [Moved::WithTransport, Moved::WithoutTransport] {
+        let restore = |snapshot: &Snapshot| Client::from_snapshot(Http::new(URL).unwrap(), options(), snapshot, moved);
+        let why = refusals(&snapshot, restore, |client| use_up(client, web.now));
+        has(&why, &["the timers or the messages of its connection are counted wrongly"]);
+    }
+}
+
+#[test]
+fn a_changed_state_of_a_hub_is_refused_or_works() {
+    let options = HubOptions::new(options());
+    let mut rig = Rig::new(options.clone()).peer("a", with_tools(&["x"])).peer("b", with_tools(&["y"])).up(&["a", "b"]);
+    rig.get("a").unanswered = Some("tools/call");
+    rig.call("mcp_a_x");
+    rig.hub.configure(rig.now, programs(&["b"])).unwrap();
+    let _ = rig.hub.call(rig.now, "mcp_b_y", None);
+    let snapshot = rig.hub.snapshot(Secrets::Included);
+    let restore =
+        |snapshot: &Snapshot| Hub::from_snapshot(options.clone(), programs(&["b"]), snapshot, Moved::WithTransport);
+    let why = refusals(&snapshot, restore, |mut hub| {
+        drain(|| hub.poll());
+        hub.handle_timeout(rig.now + seconds(60));
+        drain(|| hub.poll());
+        let _ = hub.close(rig.now + seconds(60));
+        hub.handle_timeout(rig.now + seconds(3600));
+        drain(|| hub.poll());
+    });
+    has(&why, &["its servers contradict each other", "its queue contradicts its servers"]);
+}
+
+/// Servers that are not configured any more, or only now, or that are disabled.
+#[test]
+fn a_hub_is_restored_with_the_servers_that_it_had() {
+    let rig = Rig::of(options()).peer("a", with_tools(&["x"])).up(&["a"]);
+    let snapshot = rig.hub.snapshot(Secrets::Included);
+    let restore = |configuration| {
+        Hub::from_snapshot(HubOptions::new(options()), configuration, &snapshot, Moved::WithTransport).map(drop)
+    };
+    assert_eq!(restore(programs(&["a"])), Ok(()));
+    let other = |server: &str| Err(SnapshotError::Configuration { server: server.into() });
+    assert_eq!(restore(programs(&["a", "b"])), other("b"));
+    assert_eq!(restore(programs(&[])), other("a"));
+    assert_eq!(restore(configuration(json!({"a": {"command": "a", "enabled": false}}))), other("a"));
+    let without = rig.hub.snapshot(Secrets::Excluded);
+    let restored = Hub::from_snapshot(HubOptions::new(options()), programs(&["a"]), &without, Moved::WithTransport);
+    assert_eq!(restored.map(drop), Err(SnapshotError::NoSecrets));
+}
