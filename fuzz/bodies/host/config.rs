@@ -73,10 +73,18 @@ fn check_written(read: &Configuration) {
     }
 }
 
-/// A name as shown in a message.
+/// A name as shown in a message: 40 characters. A last word that is cut shows eight bytes at least, or nothing.
 fn excerpt(name: &str) -> String {
-    let short: String = name.chars().take(40).map(|char| if char.is_control() { ' ' } else { char }).collect();
-    if name.chars().count() > 40 { short + "…" } else { short }
+    let mut short: String = name.chars().take(40).map(|char| if char.is_control() { ' ' } else { char }).collect();
+    if name.chars().count() <= 40 {
+        return short;
+    }
+    let separates = |char: char| char.is_whitespace() || "\"'`()[]{}<>=:,;&/?#".contains(char);
+    let word = short.rfind(separates).map_or(0, |at| at + short[at..].chars().next().map_or(0, char::len_utf8));
+    if short.len() - word < 8 {
+        short.truncate(word);
+    }
+    short + "…"
 }
 
 /// Whether the warning is about a value that an entry keeps.
