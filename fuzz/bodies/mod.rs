@@ -5,6 +5,7 @@ mod embedder;
 mod explored;
 mod host;
 mod http;
+pub mod hub;
 mod input;
 mod journal;
 mod message;
@@ -21,6 +22,7 @@ mod snapshot;
 pub use self::explored::explored;
 pub use self::host::host;
 pub use self::http::http;
+pub use self::hub::hub;
 pub use self::journal::journal;
 pub use self::message::message;
 #[cfg(feature = "oauth")]

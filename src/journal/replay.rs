@@ -13,6 +13,7 @@ use super::{
 #[cfg(feature = "http")]
 use crate::Http;
 use crate::host::hub::{Hub, HubOptions};
+use crate::text::excerpt;
 use crate::{Client, Lines, Messages, Options, Time};
 
 /// Bytes of a value that are shown before and after a difference.
@@ -248,7 +249,12 @@ fn options_of<'a, T: Deserialize<'a>>(options: &'a RawValue, change: impl FnOnce
 }
 
 fn not_a_journal(why: &impl ToString) -> JournalError {
-    JournalError::NotAJournal { why: why.to_string().into() }
+    JournalError::NotAJournal { why: brief(why) }
+}
+
+/// A reason may quote the journal.
+fn brief(why: &impl ToString) -> Box<str> {
+    excerpt(&why.to_string()).into()
 }
 
 fn compare(line: usize, recorded: &str, got: &str) -> Result<(), JournalError> {
@@ -298,7 +304,7 @@ pub(crate) enum Kind {
 
 /// A value of a line.
 pub(crate) fn parsed<'a, T: Deserialize<'a>>(line: usize, value: &'a RawValue) -> Result<T, JournalError> {
-    serde_json::from_str(value.get()).map_err(|error| JournalError::Invalid { line, why: error.to_string().into() })
+    serde_json::from_str(value.get()).map_err(|error| JournalError::Invalid { line, why: brief(&error) })
 }
 
 /// Reads the lines of a journal, within limits.
@@ -323,7 +329,7 @@ impl<'a> Reader<'a> {
         }
         let mut reader = Self { rest: journal, number: 0, bytes: 0, limits };
         let Some(line) = reader.line()? else { return Err(JournalError::NotAJournal { why: "it is empty".into() }) };
-        let wrong = |error: serde_json::Error| JournalError::NotAJournal { why: error.to_string().into() };
+        let wrong = |error: serde_json::Error| not_a_journal(&error);
         let Version { journal: found } = serde_json::from_str(line).map_err(wrong)?;
         if found != FORMAT {
             return Err(JournalError::Format { found });
@@ -352,9 +358,8 @@ impl<'a> Reader<'a> {
         let number = self.number;
         let valid = has_valid_sum(line, number);
         let invalid = |why: &str| JournalError::Invalid { line: number, why: why.into() };
-        let entry: Entry<'_> = serde_json::from_str(line).map_err(|error| {
-            if valid { invalid(&error.to_string()) } else { JournalError::Changed { line: number } }
-        })?;
+        let entry: Entry<'_> = serde_json::from_str(line)
+            .map_err(|error| if valid { invalid(&brief(&error)) } else { JournalError::Changed { line: number } })?;
         let at = entry.at;
         let entry = match entry {
             Entry { input: Some(input), result: None, out: None, end: None, .. } => Content::Input(input),

@@ -2,7 +2,7 @@
 
 #[path = "../../fuzz/bodies/mod.rs"]
 #[allow(unreachable_pub, reason = "public in the library of the fuzz targets")]
-mod bodies;
+pub(crate) mod bodies;
 
 use std::path::PathBuf;
 
@@ -60,6 +60,11 @@ fn journals_of_the_corpus() {
 #[test]
 fn host_floor_of_the_corpus() {
     over_the_corpus("host", bodies::host);
+}
+
+#[test]
+fn hubs_of_the_corpus() {
+    over_the_corpus("hub", bodies::hub);
 }
 
 #[cfg(feature = "oauth")]

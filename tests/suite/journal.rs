@@ -235,6 +235,16 @@ fn text_that_is_not_a_journal_is_an_error() {
 }
 
 #[test]
+fn an_error_quotes_a_line_in_a_few_words() {
+    let header = journal().lines().next().unwrap().to_owned();
+    let long = "\u{7f}".repeat(1_000);
+    for text in [format!("\"{long}\"\n"), format!("{header}\n\"{long}\"\n")] {
+        let error = replay(text.as_bytes(), LIMITS()).unwrap_err();
+        assert!(error.to_string().chars().count() < 300, "{error}");
+    }
+}
+
+#[test]
 fn a_line_with_two_contents_or_none_or_after_the_end_is_invalid() {
     let header = journal().split_inclusive('\n').next().unwrap().to_owned();
     for line in [

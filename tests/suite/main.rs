@@ -74,7 +74,7 @@ mod hub_deadlines;
 mod hub_idle;
 #[cfg(all(feature = "http", feature = "journal"))]
 mod hub_journal;
-#[cfg(feature = "http")]
+#[cfg(all(feature = "http", feature = "journal"))]
 mod hub_laws;
 #[cfg(all(feature = "http", feature = "journal"))]
 mod hub_playback;
