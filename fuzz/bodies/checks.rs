@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 
+#[cfg(feature = "template")]
+use mcp_proto::catalog::Variable;
 use mcp_proto::{Engine, Family, Outgoing, Time};
 use serde_json::value::RawValue;
 
@@ -76,6 +78,11 @@ pub(super) fn check_kept(session: &Engine) {
     touch(catalog.prompts().map(|prompt| prompt.arguments.len()));
     touch(catalog.resources().map(|resource| resource.uri.len()));
     touch(catalog.resource_templates().map(|template| template.uri_template.len()));
+    #[cfg(feature = "template")]
+    touch(catalog.resource_templates().map(|template| {
+        let values = template.variables().into_iter().flatten().map(|name| (name, Variable::Text("a/b")));
+        template.expand(values.collect::<Vec<_>>())
+    }));
 }
 
 fn touch(items: impl Iterator<Item = impl Debug>) {

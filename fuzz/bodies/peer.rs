@@ -89,7 +89,7 @@ impl Peer {
             1 => format!(r#"{{"{member}":[]}}"#),
             2 => page(&fresh, &format!(r#""c{count}""#)),
             3 => page(&fresh, r#""c""#),
-            4 => page(&format!(r#"{{"{key}":"same"}}"#), r#""c""#),
+            4 => page(&format!(r#"{{"{key}":"same{{/a*,b:3}}{{?c}}"}}"#), r#""c""#),
             5 => page(&fresh, r#""""#),
             6 => page(&format!(r#"{{"{key}":"a","annotations":{{"readOnlyHint":true}},{MIRRORED}}}"#), "null"),
             7 => page(&fresh, "7"),

@@ -5,6 +5,7 @@ mod names;
 mod schema;
 mod text;
 mod toolset;
+mod views;
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -16,6 +17,7 @@ pub fn host(bytes: &[u8]) -> u64 {
         Some((b'n', steps)) => names::check(steps).hash(&mut print),
         Some((b's', json)) => schema::check(json).hash(&mut print),
         Some((b't', offer)) => toolset::check(offer).hash(&mut print),
+        Some((b'v', lines)) => views::check(lines).hash(&mut print),
         _ => text::check(&String::from_utf8_lossy(bytes)).hash(&mut print),
     }
     print.finish()
