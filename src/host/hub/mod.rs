@@ -503,9 +503,11 @@ impl Hub {
         let id = given.map_err(|error| CallError::Session { server: Arc::clone(&server.name), error })?;
         server.calls.insert(id, target);
         server.connection = created.or(server.connection.take());
+        if let Some(options) = self.options.breaker {
+            server.breaker.called(options, now, id);
+        }
         self.now = now;
         self.touch(handle);
-        self.breaker_step(handle, BreakerInput::Call);
         Ok(CallKind::Request(id, utility))
     }
 

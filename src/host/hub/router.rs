@@ -640,7 +640,7 @@ impl Hub {
         if let Some(options) = self.options.breaker
             && server.calls.has(&request)
         {
-            server.breaker.call_ended(options, self.now, end, server.state.phase == Phase::Ready);
+            server.breaker.call_ended(options, self.now, request, end, server.state.phase == Phase::Ready);
         }
     }
 

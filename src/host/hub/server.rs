@@ -390,6 +390,8 @@ pub(super) struct CallBreaker {
     failures: u32,
     /// The end of the cooldown.
     refused_until: Time,
+    /// The newest call: the trial, while there is one.
+    newest: Option<RequestId>,
 }
 
 impl CallBreaker {
@@ -429,8 +431,13 @@ impl CallBreaker {
         }
     }
 
+    pub(super) fn called(&mut self, options: Breaker, now: Time, call: RequestId) {
+        self.step(options, now, Input::Call);
+        self.newest = Some(call);
+    }
+
     /// Takes the end of a call.
-    pub(super) fn call_ended(&mut self, options: Breaker, now: Time, end: End, is_up: bool) {
+    pub(super) fn call_ended(&mut self, options: Breaker, now: Time, call: RequestId, end: End, is_up: bool) {
         let input = match end {
             End::Answered => Input::Answered,
             End::NotSent => Input::Undecided,
@@ -439,6 +446,10 @@ impl CallBreaker {
             End::TimedOut | End::Failed if self.failures.saturating_add(1) < options.failures => Input::Failed,
             End::TimedOut | End::Failed => Input::FailedAgain,
         };
+        // The end of an earlier call does not end the trial.
+        if matches!(input, Input::Undecided) && self.newest != Some(call) {
+            return;
+        }
         self.step(options, now, input);
     }
 

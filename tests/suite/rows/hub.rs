@@ -156,6 +156,19 @@ fn a_cancelled_call_leaves_a_breaker_as_it_is() {
 }
 
 #[test]
+fn a_cancelled_call_from_before_the_cooldown_does_not_allow_a_second_trial() {
+    let (mut rig, earlier) = cooling_down();
+    rig.wait(seconds(60));
+    let trial = rig.call(CALL);
+    rig.hub.cancel(rig.now, earlier).unwrap();
+    rig.collect();
+    assert!(is_cooling_down(&mut rig), "one trial at a time");
+    rig.hub.cancel(rig.now, trial).unwrap();
+    rig.collect();
+    assert!(!is_cooling_down(&mut rig), "another trial");
+}
+
+#[test]
 fn a_call_that_fails_during_the_cooldown_does_not_prolong_it() {
     let mut rig = unanswered();
     for _ in 0..3 {
