@@ -315,6 +315,19 @@ pub fn changed(value: &Value, others: fn(&Value) -> Vec<Value>) -> Vec<Value> {
     all
 }
 
+/// Calls `each` with every text of at most `most` of these pieces.
+pub fn each_text(pieces: &[&str], most: usize, each: &mut impl FnMut(&str)) {
+    fn extend(text: &mut String, pieces: &[&str], most: usize, each: &mut impl FnMut(&str)) {
+        each(text);
+        for piece in pieces.iter().filter(|_| most > 0) {
+            text.push_str(piece);
+            extend(text, pieces, most - 1, each);
+            text.truncate(text.len() - piece.len());
+        }
+    }
+    extend(&mut String::new(), pieces, most, each);
+}
+
 /// Options without reconnects and keepalive.
 pub fn options() -> Options {
     let mut options = Options::new("test-host", "1.0.0");

@@ -1,6 +1,6 @@
 //! JSON-RPC messages, decoded and encoded.
 
-use crate::common::{Host, Server, legacy};
+use crate::common::{Host, Server, each_text, legacy};
 use mcp_proto::jsonrpc::{
     self, Body, Decoded, Deviations, ErrorObject, Message, MessageLimits, Noise, Object, PeerId, ResponseId, decode,
 };
@@ -509,16 +509,29 @@ proptest! {
         let _ = decode(&bytes, limits());
     }
 
-    /// What `serde_json` rejects is noise, and what it accepts is never called invalid JSON.
     #[test]
     fn text_close_to_json_is_judged_like_serde_json(text in near_json()) {
-        let trimmed = text.trim_start_matches('\u{feff}').trim_matches([' ', '\n']);
-        let valid = serde_json::from_str::<Value>(trimmed).is_ok();
-        match decode(text.as_bytes(), limits()) {
-            Ok(Decoded::Blank) => prop_assert!(trimmed.is_empty()),
-            Ok(_) => prop_assert!(valid, "{}", text),
-            Err(Noise::NotJson) => prop_assert!(!valid, "{}", text),
-            Err(noise) => prop_assert_eq!((noise, valid), (Noise::NotAMessage, true)),
-        }
+        check_like_serde_json(&text);
     }
+}
+
+/// What `serde_json` rejects is noise, and what it accepts is never called invalid JSON.
+fn check_like_serde_json(text: &str) {
+    let trimmed = text.trim_start_matches('\u{feff}').trim_matches([' ', '\n']);
+    let valid = serde_json::from_str::<Value>(trimmed).is_ok();
+    match decode(text.as_bytes(), limits()) {
+        Ok(Decoded::Blank) => assert!(trimmed.is_empty()),
+        Ok(_) => assert!(valid, "{text}"),
+        Err(Noise::NotJson) => assert!(!valid, "{text}"),
+        Err(noise) => assert_eq!((noise, valid), (Noise::NotAMessage, true), "{text}"),
+    }
+}
+
+#[test]
+fn each_short_text_is_judged_like_serde_json() {
+    let pieces = ["{", "}", "[", "]", ",", ":", "\"", "\\", "a", "u00e9", "1", "-", ".", "e", "null", " "];
+    each_text(&pieces, 4, &mut |text| {
+        check_like_serde_json(text);
+        check_like_serde_json(&format!(r#"{{"jsonrpc":"2.0","id":1,"result":{text}}}"#));
+    });
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::common::{Deliver, Server, Steps, legacy, tools};
+use crate::common::{Deliver, Server, Steps, each_text, legacy, tools};
 use mcp_proto::binding::{Line, LineDecoder};
 use mcp_proto::{Action, Client, Event, Options, Outcome, QuirkKind, Reconnect, Request, Time, Transport};
 use proptest::prelude::*;
@@ -88,6 +88,19 @@ proptest! {
         prop_assert_eq!(&actions(|bytes| bytes.chunks(1).collect()), &expected);
         prop_assert_eq!(&actions(|bytes| vec![bytes]), &expected);
     }
+}
+
+#[test]
+fn each_chunking_of_each_short_text_gives_the_same_lines() {
+    each_text(&["a", "\n", "\r"], 6, &mut |text| {
+        let bytes = text.as_bytes();
+        for (limit, mask) in
+            [0, 2, 9].into_iter().flat_map(|limit| (0..1 << bytes.len()).map(move |mask| (limit, mask)))
+        {
+            let cuts = (0..bytes.len()).filter(|at| mask >> at & 1 == 1).collect();
+            assert_eq!(cut(limit, chunked(bytes, cuts)), expected(limit, bytes), "{text:?} {limit} {mask:b}");
+        }
+    });
 }
 
 #[test]

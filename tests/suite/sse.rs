@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::common::each_text;
 use mcp_proto::binding::{Sse, SseDecoder, SseEvent};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -103,6 +104,17 @@ fn decoded(limit: usize, stream: &[u8]) -> Decoded {
         assert_eq!(decode(limit, [head, b"", tail]), whole, "cut at {at}");
     }
     whole
+}
+
+#[test]
+fn each_short_stream_gives_the_events_of_the_standard_wherever_it_is_cut() {
+    each_text(&["data", ":", " ", "\n", "\r", "1", "id", "retry"], 4, &mut |text| {
+        for stream in [text.to_owned(), format!("data:x\n{text}\n\n")] {
+            for limit in [1, LIMIT] {
+                assert_eq!(decoded(limit, stream.as_bytes()), expected(limit, stream.as_bytes()), "{stream:?} {limit}");
+            }
+        }
+    });
 }
 
 /// A message, as an event of the default type.

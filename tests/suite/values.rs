@@ -607,3 +607,20 @@ fn a_body_is_text_or_hexadecimal() {
         assert!(request(wrong.clone()).is_err(), "{wrong}");
     }
 }
+
+#[test]
+fn times_saturate_at_the_first_and_the_last() {
+    let edges = [0, 1, 999, 1_000, 1 << 32, u64::MAX / 1_000, u64::MAX - 2, u64::MAX - 1, u64::MAX];
+    let last = u128::from(u64::MAX - 1);
+    for (one, other) in edges.into_iter().flat_map(|one| edges.map(|other| (one, other))) {
+        let (time, earlier, duration) =
+            (Time::from_micros(one), Time::from_micros(other), Duration::from_micros(other));
+        let micros = u128::from(one).min(last);
+        assert_eq!(u128::from(time.as_micros()), micros);
+        assert_eq!(u128::from((time + duration).as_micros()), (micros + u128::from(other)).min(last), "{one} {other}");
+        let since = micros.saturating_sub(u128::from(other).min(last));
+        assert_eq!((time.since(earlier).as_micros(), (time - earlier).as_micros()), (since, since), "{one} {other}");
+        assert_eq!(u128::from(Time::from_millis(one).as_micros()), (u128::from(one) * 1_000).min(last));
+        assert_eq!(u128::from((time + Duration::MAX).as_micros()), last);
+    }
+}
