@@ -2,7 +2,7 @@
 
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -37,7 +37,7 @@ pub(super) struct Tokens {
 struct Joined {
     authorization: Authorization,
     /// Exchanges that wait for the record of the store.
-    loading: VecDeque<StartId>,
+    loading: BTreeSet<StartId>,
     /// Exchanges whose proofs are being signed.
     signing: BTreeMap<SignId, StartId>,
     /// What exchanges present that were not polled yet.
@@ -51,7 +51,7 @@ impl Tokens {
     pub(super) fn set(&mut self, authorization: Authorization) {
         self.joined = Some(Box::new(Joined {
             authorization,
-            loading: VecDeque::new(),
+            loading: BTreeSet::new(),
             signing: BTreeMap::new(),
             ready: BTreeMap::new(),
             waiting: Waiting::default(),
@@ -114,7 +114,7 @@ impl Tokens {
         match joined.authorization.credential(now, method, url) {
             Credential::Nothing => true,
             Credential::Loading => {
-                joined.loading.push_back(exchange);
+                joined.loading.insert(exchange);
                 false
             }
             Credential::Headers(presented, headers) => {
@@ -141,7 +141,7 @@ impl Tokens {
     pub(super) fn next_ready(&mut self) -> Option<(StartId, bool)> {
         let joined = self.joined.as_mut()?;
         if !joined.authorization.holds_requests()
-            && let Some(exchange) = joined.loading.pop_front()
+            && let Some(exchange) = joined.loading.pop_first()
         {
             return Some((exchange, true));
         }
@@ -158,10 +158,15 @@ impl Tokens {
         }
     }
 
-    /// An exchange is over, and presents nothing any more.
+    /// An exchange is over: it presents nothing any more, and what it waited for is not wanted.
     pub(super) fn forget(&mut self, exchange: StartId) {
-        if let Some(joined) = &mut self.joined {
-            joined.ready.remove(&exchange);
+        let Some(joined) = &mut self.joined else { return };
+        joined.ready.remove(&exchange);
+        joined.loading.remove(&exchange);
+        let proof = joined.signing.iter().find(|(_, signed)| **signed == exchange).map(|(id, _)| *id);
+        if let Some(id) = proof {
+            joined.signing.remove(&id);
+            joined.authorization.drop_proof(id);
         }
     }
 

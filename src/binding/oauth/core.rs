@@ -185,6 +185,11 @@ impl Core {
         Signing::Asked(id)
     }
 
+    /// A signature is not wanted any more. If the request for it was polled, the embedder may give it all the same.
+    pub(super) fn withdraw_sign(&mut self, id: SignId) {
+        self.outbox.retain(|action| !matches!(action, OAuthAction::Sign(request) if request.id == id));
+    }
+
     /// Ends an exchange whose response is not read any more. One that was not polled is not run at all.
     pub(super) fn drop_exchange(&mut self, id: OAuthExchangeId) {
         let queued = self.outbox.iter().position(|action| match action {
