@@ -690,12 +690,18 @@ impl Outbox {
         self.queue.extend(closed);
     }
 
-    /// Adds the start of an exchange before everything else, but for starts that are there already.
+    /// Adds the starts of exchanges before everything else, but for starts that are there already.
     #[cfg(feature = "http")]
-    pub(super) fn push_start_first(&mut self, number: super::StartId) {
+    pub(super) fn push_starts_first(&mut self, numbers: impl IntoIterator<Item = super::StartId>) {
+        let mut numbers = numbers.into_iter().peekable();
+        if numbers.peek().is_none() {
+            return;
+        }
         start(&mut self.queue);
-        let at = self.queue.iter().take_while(|output| matches!(output, Output::Start(_))).count();
-        self.queue.insert(at, Output::Start(number));
+        let first = self.queue.iter().take_while(|output| matches!(output, Output::Start(_))).count();
+        for (at, number) in (first..).zip(numbers) {
+            self.queue.insert(at, Output::Start(number));
+        }
     }
 
     #[inline]

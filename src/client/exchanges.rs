@@ -124,10 +124,10 @@ impl Engine {
         self.core.outbox.push_action(action);
     }
 
-    /// Queues an exchange that is to begin before everything that waits to be polled, but for others like it: its message
-    /// was polled before, and had to wait.
-    pub(crate) fn queue_start_first(&mut self, number: StartId) {
-        self.core.outbox.push_start_first(number);
+    /// Queues exchanges that are to begin before everything that waits to be polled, but for others like them: their
+    /// messages were polled before, and had to wait.
+    pub(crate) fn queue_starts_first(&mut self, numbers: impl IntoIterator<Item = StartId>) {
+        self.core.outbox.push_starts_first(numbers);
     }
 
     /// Withdraws exchanges that do not begin.
