@@ -945,6 +945,16 @@ impl Quirks {
         Some(known)
     }
 
+    /// Replaces a recorded deviation with the same in other words.
+    #[cfg(feature = "oauth")]
+    pub(super) fn amend(&mut self, recorded: &Quirk, amended: &Quirk) {
+        if recorded != amended
+            && let Some(known) = self.0.iter_mut().find(|known| is(known, recorded.kind, recorded.method.as_deref()))
+        {
+            known.clone_from(amended);
+        }
+    }
+
     /// Releases memory that is not needed.
     pub(super) fn release(&mut self) {
         self.0.shrink_to_fit();

@@ -104,9 +104,10 @@ impl Engine {
         self.lists.last_errors().chain(self.link.last_error()).for_each(text);
         let quirks = &mut self.core.quirks;
         self.core.outbox.amend(seen, |it| {
+            let recorded = if let Event::Quirk(quirk) = it { Some(quirk.clone()) } else { None };
             event(it);
-            if let Event::Quirk(quirk) = it {
-                quirks.change(quirk.kind, quirk.method.as_deref(), &quirk.detail);
+            if let (Some(recorded), Event::Quirk(amended)) = (recorded, it) {
+                quirks.amend(&recorded, amended);
             }
         });
         self.core.outbox.events()

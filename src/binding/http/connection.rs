@@ -201,9 +201,6 @@ pub(super) const REDIRECTS: u8 = 5;
 /// Buffered bytes of a refusal's body.
 pub(super) const REFUSAL_BYTES: usize = 64 << 10;
 
-/// Bytes of an invalid body that are quoted.
-pub(super) const EXCERPT: usize = 200;
-
 /// Methods that are remembered for a 404.
 const METHODS: usize = 16;
 
