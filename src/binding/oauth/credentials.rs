@@ -302,7 +302,7 @@ impl Credentials {
             match effect {
                 lock::Effect::Request => self.wait(core, Answer::Acquired, StoreAction::Acquire),
                 lock::Effect::Begin => next = Some(Input::Acquired),
-                lock::Effect::Release => _ = core.store(|_| StoreAction::Release),
+                lock::Effect::Release => core.release_lock(),
             }
         }
         next
