@@ -12,6 +12,14 @@ pub(crate) fn excerpt(text: &str) -> Cow<'_, str> {
     cut(text, EXCERPT)
 }
 
+/// The beginning of bytes that are shown as text, without white space around it, as of [`excerpt`].
+pub(crate) fn excerpt_of(bytes: &[u8]) -> String {
+    let bytes = bytes.trim_ascii();
+    // Each character has four bytes at most: a text that is cut here is longer than an excerpt, and ends as one does.
+    let longest = EXCERPT.saturating_add(1).saturating_mul(4);
+    excerpt(&String::from_utf8_lossy(bytes.get(..longest).unwrap_or(bytes))).into_owned()
+}
+
 /// A secret that is cut is recognized by this many bytes of its beginning.
 pub(crate) const RECOGNIZED: usize = 8;
 
@@ -114,6 +122,16 @@ mod tests {
         let text = "ä".repeat(EXCERPT);
         assert_eq!(excerpt(&text), text);
         assert_eq!(excerpt(&format!("{text}b")), format!("{text}…"));
+    }
+
+    #[test]
+    fn an_excerpt_of_bytes_ends_as_one_of_a_text_however_many_bytes_its_characters_have() {
+        for text in ["a", "ä", "\u{1f600}"].map(|it| it.repeat(EXCERPT)) {
+            let blank = " ".repeat(8 * EXCERPT);
+            assert_eq!(excerpt_of(format!("{blank}{text}\r\n").as_bytes()), text);
+            assert_eq!(excerpt_of(format!("{blank}{text}b").as_bytes()), excerpt(&format!("{text}b")));
+        }
+        assert_eq!(excerpt_of(&[0xff; 4 * EXCERPT]), format!("{}…", "\u{fffd}".repeat(EXCERPT)));
     }
 
     #[test]

@@ -690,12 +690,18 @@ impl Outbox {
         self.queue.extend(closed);
     }
 
-    /// Adds the start of an exchange before everything else, but for starts that are there already.
+    /// Adds the starts of exchanges before everything else, but for starts that are there already.
     #[cfg(feature = "http")]
-    pub(super) fn push_start_first(&mut self, number: super::StartId) {
+    pub(super) fn push_starts_first(&mut self, numbers: impl IntoIterator<Item = super::StartId>) {
+        let mut numbers = numbers.into_iter().peekable();
+        if numbers.peek().is_none() {
+            return;
+        }
         start(&mut self.queue);
-        let at = self.queue.iter().take_while(|output| matches!(output, Output::Start(_))).count();
-        self.queue.insert(at, Output::Start(number));
+        let first = self.queue.iter().take_while(|output| matches!(output, Output::Start(_))).count();
+        for (at, number) in (first..).zip(numbers) {
+            self.queue.insert(at, Output::Start(number));
+        }
     }
 
     #[inline]
@@ -937,6 +943,16 @@ impl Quirks {
         }
         known.detail = Box::from(detail);
         Some(known)
+    }
+
+    /// Replaces a recorded deviation with the same in other words.
+    #[cfg(feature = "oauth")]
+    pub(super) fn amend(&mut self, recorded: &Quirk, amended: &Quirk) {
+        if recorded != amended
+            && let Some(known) = self.0.iter_mut().find(|known| is(known, recorded.kind, recorded.method.as_deref()))
+        {
+            known.clone_from(amended);
+        }
     }
 
     /// Releases memory that is not needed.

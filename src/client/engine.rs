@@ -37,7 +37,7 @@ use crate::machine::request::Match;
 use crate::machine::server::notification::Route;
 use crate::machine::{QuirkKind, gate, link, request};
 use crate::protocol::{CacheScope, Family, ProtocolVersion, Root, method};
-use crate::text::{EXCERPT, excerpt};
+use crate::text::excerpt_of;
 
 /// The part of a [`Client`](crate::Client) that does not depend on its binding. A client dereferences to it: these are
 /// its getters.
@@ -717,9 +717,7 @@ impl Engine {
 }
 
 fn record_noise(core: &mut Core, noise: &Noise, bytes: &[u8]) {
-    let start = bytes.get(..bytes.len().min(EXCERPT.saturating_mul(4))).unwrap_or(bytes);
-    let text = String::from_utf8_lossy(start);
-    let detail = format!("{noise}: {}", excerpt(text.trim()));
+    let detail = format!("{noise}: {}", excerpt_of(bytes));
     core.quirk(QuirkKind::Noise, None, None, detail);
 }
 

@@ -104,9 +104,10 @@ impl Engine {
         self.lists.last_errors().chain(self.link.last_error()).for_each(text);
         let quirks = &mut self.core.quirks;
         self.core.outbox.amend(seen, |it| {
+            let recorded = if let Event::Quirk(quirk) = it { Some(quirk.clone()) } else { None };
             event(it);
-            if let Event::Quirk(quirk) = it {
-                quirks.change(quirk.kind, quirk.method.as_deref(), &quirk.detail);
+            if let (Some(recorded), Event::Quirk(amended)) = (recorded, it) {
+                quirks.amend(&recorded, amended);
             }
         });
         self.core.outbox.events()
@@ -124,10 +125,10 @@ impl Engine {
         self.core.outbox.push_action(action);
     }
 
-    /// Queues an exchange that is to begin before everything that waits to be polled, but for others like it: its message
-    /// was polled before, and had to wait.
-    pub(crate) fn queue_start_first(&mut self, number: StartId) {
-        self.core.outbox.push_start_first(number);
+    /// Queues exchanges that are to begin before everything that waits to be polled, but for others like them: their
+    /// messages were polled before, and had to wait.
+    pub(crate) fn queue_starts_first(&mut self, numbers: impl IntoIterator<Item = StartId>) {
+        self.core.outbox.push_starts_first(numbers);
     }
 
     /// Withdraws exchanges that do not begin.

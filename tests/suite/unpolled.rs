@@ -9,7 +9,7 @@ use mcp_proto::{
 use serde_json::json;
 
 use crate::common::{Deliver, Host, Server, legacy, reconnecting, seconds, tools};
-use crate::web::{Reply, Web, site, tool};
+use crate::web::{Reply, Site, Web, site, tool};
 
 fn pipe(options: Options) -> Host {
     let mut server = Server::legacy(json!({"tools": {}, "logging": {}})).result("tools/list", tools(&["a"]));
@@ -73,6 +73,31 @@ fn initialized_does_not_time_out_before_it_was_polled() {
     web.collect();
     let names = web.take_names();
     assert!(names.contains(&"notifications/initialized".to_string()), "{names:?}");
+}
+
+#[test]
+fn notifications_that_wait_for_initialized_count_towards_the_limits_on_output() {
+    let mut options = legacy();
+    options.limits.output = 100;
+    let mut web = Web::open(options);
+    let mut site = Site::legacy(json!({}));
+    let initialize = web.take_named("initialize");
+    let reply = site.reply(&initialize);
+    web.reply(&initialize, reply);
+    let initialized = web.take_named("notifications/initialized");
+    assert!(web.is_ready());
+    let mut notified = 0;
+    while web.session.notify(web.now, "notifications/x", None).is_ok() {
+        notified += 1;
+        assert!(notified < 1000, "it does not end");
+        web.collect();
+    }
+    assert!((90..=100).contains(&notified), "{notified}");
+    assert!(web.take().is_empty());
+    web.reply(&initialized, Reply::status(202));
+    web.serve(&mut site);
+    assert_eq!(web.count("notifications/x"), notified);
+    web.session.notify(web.now, "notifications/x", None).unwrap();
 }
 
 #[test]

@@ -188,7 +188,7 @@ impl Session {
                     Some(oauth) => {
                         let options;
                         (options, loopback) = oauth.prepare()?;
-                        http.with_oauth(authorization(&remote.url, options)?)
+                        http.with_oauth(authorization(&remote.url, options, epoch)?)
                     }
                     None => http,
                 };
@@ -500,16 +500,17 @@ impl AnyClient {
     }
 }
 
-/// What a client signs in with.
+/// What a client signs in with, whose time is `now`.
 #[cfg(feature = "oauth")]
 fn authorization(
     url: &str,
     options: mcp_proto::binding::oauth::OAuthOptions,
+    now: Time,
 ) -> Result<mcp_proto::binding::oauth::Authorization, StartError> {
     use mcp_proto::binding::oauth::Authorization;
 
     let entropy = crate::entropy().map_err(StartError::Entropy)?;
-    Ok(Authorization::new(url, options, entropy, Time::ZERO, crate::unix_time())?)
+    Ok(Authorization::new(url, options, entropy, now, crate::unix_time())?)
 }
 
 /// Whom an event of a session is for.

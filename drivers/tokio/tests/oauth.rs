@@ -323,6 +323,27 @@ async fn a_session_that_closes_awaits_the_refresh_in_flight_and_stores_its_token
     servers.check();
 }
 
+/// Its time continues, and a stored token lives as long as before.
+#[cfg(feature = "snapshot")]
+#[tokio::test]
+async fn a_session_that_is_restored_late_knows_what_time_it_is() {
+    use mcp_proto::{Client, Http, Secrets};
+
+    let (servers, file) = (Servers::start(), file("restored"));
+    let store = FileStore::new(&file).unwrap();
+    servers.connect(servers.oauth().store(store.clone())).await.close().await;
+    let mut saved = Client::new(Http::new(&servers.url()).unwrap(), Options::new("test", "1.0"), 0);
+    saved.handle_timeout(Time::from_epoch(Duration::from_secs(30 * 86_400)));
+    let nobody = OAuth::new(OAuthOptions::new("test", ""), |url| panic!("{url:?}")).store(store);
+    let host = Host::new(Options::new("test", "1.0")).oauth(nobody);
+    let snapshot = saved.snapshot(Secrets::Included);
+    let session = Session::restore(Remote::new(&servers.url()).unwrap(), host, &snapshot).unwrap();
+    timeout(PATIENCE, session.ready()).await.unwrap().unwrap();
+    assert_eq!((servers.received(&Endpoint::Token), servers.received(&Endpoint::Refresh)), (1, 0));
+    session.close().await;
+    servers.check();
+}
+
 #[tokio::test]
 async fn a_hub_signs_in_at_the_servers_whose_entries_say_so() {
     let (servers, file) = (Servers::start(), file("hub"));

@@ -201,9 +201,6 @@ pub(super) const REDIRECTS: u8 = 5;
 /// Buffered bytes of a refusal's body.
 pub(super) const REFUSAL_BYTES: usize = 64 << 10;
 
-/// Bytes of an invalid body that are quoted.
-pub(super) const EXCERPT: usize = 200;
-
 /// Methods that are remembered for a 404.
 const METHODS: usize = 16;
 
@@ -628,7 +625,7 @@ impl Http {
     /// Posts a message that waited for an exchange: its timeout then ends its exchange.
     fn post_waiting(&mut self, engine: &mut Engine, timer: Timer, message: Outgoing) {
         let number = self.enter(message, 0);
-        engine.queue_start_first(number);
+        engine.queue_starts_first([number]);
         self.timers.set(timer, Due::Withdraw(number));
         if let Some(it) = self.exchanges.start_mut(number) {
             it.release = Some(timer);
@@ -944,15 +941,14 @@ impl Http {
             self.post_waiting(engine, timer, message);
             return true;
         }
-        if self.connection.phase != phase::State::Accepting
-            && let Some(message) = self.queue.next_held()
-        {
-            if let Some(number) = self.send(engine, message) {
-                engine.queue_start_first(number);
-            }
-            return true;
+        if self.connection.phase == phase::State::Accepting {
+            return false;
         }
-        false
+        let held = self.queue.take_held();
+        let any = !held.is_empty();
+        let starts: Vec<_> = held.into_iter().filter_map(|message| self.send(engine, message)).collect();
+        engine.queue_starts_first(starts);
+        any
     }
 
     /// Shuts the connection down: first the outstanding responses, then the DELETE, each for as long as a step may

@@ -321,6 +321,9 @@ impl Exchanges {
 pub(super) struct Queue {
     /// They wait until `notifications/initialized` is accepted.
     held: VecDeque<Outgoing>,
+    /// Notifications among these, and their bytes.
+    held_notifications: usize,
+    held_bytes: usize,
     /// Queued notifications and responses, each with its timeout.
     waiting: VecDeque<(Timer, Outgoing)>,
     /// Bytes of these.
@@ -332,13 +335,16 @@ pub(super) struct Queue {
 
 impl Queue {
     pub(super) fn hold(&mut self, message: Outgoing) {
+        if message.id().is_none() {
+            self.held_notifications = self.held_notifications.saturating_add(1);
+            self.held_bytes = self.held_bytes.saturating_add(message.line().len());
+        }
         self.held.push_back(message);
     }
 
-    pub(super) fn next_held(&mut self) -> Option<Outgoing> {
-        let next = self.held.pop_front()?;
-        release(&mut self.held);
-        Some(next)
+    pub(super) fn take_held(&mut self) -> VecDeque<Outgoing> {
+        (self.held_notifications, self.held_bytes) = (0, 0);
+        core::mem::take(&mut self.held)
     }
 
     /// Removes a held request.
@@ -376,7 +382,7 @@ impl Queue {
 
     /// Drops all messages except the queued ones to `keep`. Returns the timers of the others.
     pub(super) fn clear(&mut self, keep: impl Fn(&Outgoing) -> bool) -> impl Iterator<Item = Timer> {
-        self.held = VecDeque::new();
+        self.take_held();
         let (kept, dropped): (VecDeque<_>, VecDeque<_>) =
             core::mem::take(&mut self.waiting).into_iter().partition(|(_, message)| keep(message));
         self.waiting = kept;
@@ -394,7 +400,9 @@ impl Queue {
     /// Whether the byte count matches the messages.
     #[cfg(feature = "snapshot")]
     pub(super) fn is_counted(&self) -> bool {
+        let lengths = self.held.iter().filter(|message| message.id().is_none()).map(|message| message.line().len());
         self.waiting.iter().map(|(_, message)| message.line().len()).sum::<usize>() == self.waiting_bytes
+            && (lengths.clone().count(), lengths.sum()) == (self.held_notifications, self.held_bytes)
     }
 
     /// A notification or a response enters an exchange.
@@ -415,8 +423,8 @@ impl Queue {
 
     /// Notifications and responses that are not delivered yet, and their bytes.
     pub(super) fn undelivered(&self) -> (usize, usize) {
-        let count = self.in_exchange.saturating_add(self.waiting.len());
-        (count, self.in_exchange_bytes.saturating_add(self.waiting_bytes))
+        let count = self.in_exchange.saturating_add(self.waiting.len()).saturating_add(self.held_notifications);
+        (count, self.in_exchange_bytes.saturating_add(self.waiting_bytes).saturating_add(self.held_bytes))
     }
 }
 

@@ -1,7 +1,9 @@
 //! Responses with an error status: what they say, and what waits for the token that they demand.
 
+use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -34,6 +36,8 @@ pub(super) struct Refusal {
     pub(super) length: Option<usize>,
     #[cfg_attr(feature = "snapshot", serde(with = "crate::form::bytes"))]
     pub(super) body: Vec<u8>,
+    /// More of the body came than is kept, or it broke off.
+    pub(super) goes_on: bool,
 }
 
 impl Refusal {
@@ -72,7 +76,13 @@ impl Refusal {
         let challenges = challenges_in(headers);
         let location = headers.get(LOCATION).and_then(|location| resolve(url, location.as_bytes()));
         let length = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.trim().parse().ok());
-        Self { status, retry_after, challenges, location, length, body: Vec::new() }
+        Self { status, retry_after, challenges, location, length, body: Vec::new(), goes_on: false }
+    }
+
+    /// The body as a text. Where it goes on, a secret that is cut there is recognized by the ellipsis.
+    pub(super) fn text(&self) -> Cow<'_, str> {
+        let text = String::from_utf8_lossy(&self.body);
+        if self.goes_on { format!("{}…", text.trim_end_matches('\u{fffd}')).into() } else { text }
     }
 }
 

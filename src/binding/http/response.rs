@@ -12,7 +12,7 @@ use http::{HeaderMap, StatusCode};
 
 use super::action::Broken;
 use super::connection::{
-    EXCERPT, Http, Initialized, LONGEST_RETRY_AFTER, LONGEST_STREAM_RETRY, REDIRECTS, REFUSAL_BYTES, RETRY, Refused,
+    Http, Initialized, LONGEST_RETRY_AFTER, LONGEST_STREAM_RETRY, REDIRECTS, REFUSAL_BYTES, RETRY, Refused,
     SHORTEST_RETRY,
 };
 use super::exchange::{Due, Exchange, ExchangeKind, Paused, Reply, ResumePoint};
@@ -36,6 +36,7 @@ use crate::machine::http_response::{
     Session, Source, Target,
 };
 use crate::protocol::{Era, method};
+use crate::text::excerpt_of;
 
 /// The kind of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -223,7 +224,7 @@ impl Http {
         match &mut it.reply {
             Reply::Json(kept) => overflow = !keep(kept, chunk, limit.min(room)) && room < limit,
             Reply::Refusal(refusal) => {
-                keep(&mut refusal.body, chunk, limit.min(REFUSAL_BYTES).min(room));
+                refusal.goes_on |= !keep(&mut refusal.body, chunk, limit.min(REFUSAL_BYTES).min(room));
             }
             Reply::Events(_) => return self.events(engine, id, chunk, room),
             Reply::Nothing | Reply::Begun(_) | Reply::Ignored => {}
@@ -507,8 +508,7 @@ impl Http {
             AtEnd::Expire => engine.handle_report(Report::Expired { id: None }),
             AtEnd::Authorize => {
                 if let Reply::Refusal(refusal) = &it.reply {
-                    let text = String::from_utf8_lossy(&refusal.body);
-                    let text = self.tokens.without_secrets(&text).into_owned();
+                    let text = self.tokens.without_secrets(&refusal.text()).into_owned();
                     self.authorize(engine, None, None, it.sent, refusal, &text);
                 }
             }
@@ -537,7 +537,10 @@ impl Http {
         let Exchange { purpose: ExchangeKind::Message(message), reply, status, sent, waited, .. } = *it else { return };
         match reply {
             Reply::Json(body) => self.answered(engine, &message, status, &body),
-            Reply::Refusal(refusal) => self.refused(engine, message, (sent, waited), &refusal, end == End::Broke),
+            Reply::Refusal(mut refusal) => {
+                refusal.goes_on |= end == End::Broke;
+                self.refused(engine, message, (sent, waited), &refusal, end == End::Broke);
+            }
             Reply::Nothing | Reply::Begun(_) | Reply::Events(_) | Reply::Ignored => {}
         }
     }
@@ -624,8 +627,7 @@ impl Http {
         let decoded = engine.decode(body);
         let is_taken = self.take_answer(engine, message, decoded, body);
         if is_taken && engine.is_sent(id) {
-            let excerpt = String::from_utf8_lossy(body.get(..body.len().min(EXCERPT)).unwrap_or(body));
-            let why = format!("the body does not answer the request: {}", excerpt.trim());
+            let why = format!("the body does not answer the request: {}", excerpt_of(body));
             no_answer(engine, Some(id), status, &why);
         }
     }
@@ -708,7 +710,7 @@ impl Http {
         let runs = class == HttpStatus::Paused && id.is_some_and(|id| !engine.repeat(id));
         let status = if runs { HttpStatus::Unavailable } else { class };
         let error = error_in(&refusal.body);
-        let text = String::from_utf8_lossy(&refusal.body);
+        let text = refusal.text();
         let said = error.as_ref().map_or(&*text, |error| &error.message);
         let said = &*self.tokens.without_secrets(said);
         let session = self.session_of(engine, &message, status);

@@ -2,7 +2,7 @@
 
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -37,7 +37,7 @@ pub(super) struct Tokens {
 struct Joined {
     authorization: Authorization,
     /// Exchanges that wait for the record of the store.
-    loading: VecDeque<StartId>,
+    loading: BTreeSet<StartId>,
     /// Exchanges whose proofs are being signed.
     signing: BTreeMap<SignId, StartId>,
     /// What exchanges present that were not polled yet.
@@ -51,7 +51,7 @@ impl Tokens {
     pub(super) fn set(&mut self, authorization: Authorization) {
         self.joined = Some(Box::new(Joined {
             authorization,
-            loading: VecDeque::new(),
+            loading: BTreeSet::new(),
             signing: BTreeMap::new(),
             ready: BTreeMap::new(),
             waiting: Waiting::default(),
@@ -114,7 +114,7 @@ impl Tokens {
         match joined.authorization.credential(now, method, url) {
             Credential::Nothing => true,
             Credential::Loading => {
-                joined.loading.push_back(exchange);
+                joined.loading.insert(exchange);
                 false
             }
             Credential::Headers(presented, headers) => {
@@ -141,7 +141,7 @@ impl Tokens {
     pub(super) fn next_ready(&mut self) -> Option<(StartId, bool)> {
         let joined = self.joined.as_mut()?;
         if !joined.authorization.holds_requests()
-            && let Some(exchange) = joined.loading.pop_front()
+            && let Some(exchange) = joined.loading.pop_first()
         {
             return Some((exchange, true));
         }
@@ -158,10 +158,15 @@ impl Tokens {
         }
     }
 
-    /// An exchange is over, and presents nothing any more.
+    /// An exchange is over: it presents nothing any more, and what it waited for is not wanted.
     pub(super) fn forget(&mut self, exchange: StartId) {
-        if let Some(joined) = &mut self.joined {
-            joined.ready.remove(&exchange);
+        let Some(joined) = &mut self.joined else { return };
+        joined.ready.remove(&exchange);
+        joined.loading.remove(&exchange);
+        let proof = joined.signing.iter().find(|(_, signed)| **signed == exchange).map(|(id, _)| *id);
+        if let Some(id) = proof {
+            joined.signing.remove(&id);
+            joined.authorization.drop_proof(id);
         }
     }
 
@@ -234,13 +239,19 @@ pub(super) fn mask(authorization: &Authorization, event: &mut Event) {
             mask_error(authorization, error);
         }
         Event::Down { failure, .. } | Event::Closed { cause: Cause::Failed(failure) } => hide(&mut failure.message),
-        Event::Quirk(quirk) => hide(&mut quirk.detail),
+        Event::Quirk(quirk) => {
+            hide(&mut quirk.detail);
+            quirk.method.iter_mut().for_each(hide);
+        }
         Event::Refreshed { outcome: RefreshOutcome::Failed(why), .. }
         | Event::Subscription { outcome: Err(why), .. }
         | Event::ServerRequestEnded { reason: Some(why), .. } => hide(why),
         Event::Unauthorized { why, challenges, .. } => {
             hide(why);
-            challenges.iter_mut().flat_map(|challenge| &mut challenge.params).for_each(|(_, value)| hide(value));
+            for challenge in challenges {
+                hide(&mut challenge.scheme);
+                challenge.params.iter_mut().flat_map(|(name, value)| [name, value]).for_each(hide);
+            }
         }
         Event::Finished { .. }
         | Event::Closed { .. }
@@ -261,12 +272,23 @@ pub(super) fn mask(authorization: &Authorization, event: &mut Event) {
     }
 }
 
-/// Masks the secrets in a text.
+/// Masks the secrets in a text. One with a secret in an escape sequence of JSON, of which a part may be quoted, is not shown.
 pub(super) fn hide(authorization: &Authorization, text: &mut Box<str>) {
     let hidden = authorization.without_secrets(text);
-    if *hidden != **text {
+    if has_escaped(authorization, &hidden) {
+        *text = "[hidden]".into();
+    } else if *hidden != **text {
         *text = hidden.into_owned().into();
     }
+}
+
+/// Whether a text has a secret in which characters are escaped as in JSON.
+fn has_escaped(authorization: &Authorization, text: &str) -> bool {
+    if !text.contains('\\') {
+        return false;
+    }
+    let plain = unescaped(text);
+    *authorization.without_secrets(&plain) != *plain
 }
 
 fn mask_error(authorization: &Authorization, error: &mut RequestError) {
@@ -289,8 +311,7 @@ fn mask_error(authorization: &Authorization, error: &mut RequestError) {
 /// Masks the secrets in JSON, also those with escape sequences.
 fn mask_json(authorization: &Authorization, json: &mut Box<RawValue>) {
     let masked = authorization.without_secrets(json.get());
-    let plain = unescaped(&masked);
-    let has_escaped = *authorization.without_secrets(&plain) != *plain;
+    let has_escaped = has_escaped(authorization, &masked);
     let masked = if has_escaped { String::from("\"[hidden]\"") } else { masked.into_owned() };
     if masked != json.get()
         && let Ok(masked) = RawValue::from_string(masked)
@@ -307,11 +328,14 @@ fn unescaped(text: &str) -> String {
         out.push_str(before);
         let mut chars = after.chars();
         rest = match chars.next() {
-            Some('u') => {
-                let code = after.get(1..5).and_then(|hex| u32::from_str_radix(hex, 16).ok());
-                out.extend(code.and_then(char::from_u32));
-                after.get(5..).unwrap_or_default()
-            }
+            Some('u') => match after.get(1..5).and_then(|hex| u32::from_str_radix(hex, 16).ok()) {
+                Some(code) => {
+                    out.extend(char::from_u32(code));
+                    after.get(5..).unwrap_or_default()
+                }
+                // It is cut.
+                None => chars.as_str().trim_start_matches(|digit: char| digit.is_ascii_hexdigit()),
+            },
             Some(other) => {
                 out.push(other);
                 chars.as_str()
@@ -329,9 +353,14 @@ mod tests {
 
     #[test]
     fn escapes_stand_for_their_characters() {
-        for (text, plain) in
-            [(r"a\/b\u0041\u005a", "a/bAZ"), (r"\u00", ""), (r"\ud800x", "x"), (r"end\", "end"), (r"\u\u0041", "")]
-        {
+        for (text, plain) in [
+            (r"a\/b\u0041\u005a", "a/bAZ"),
+            (r"\u00", ""),
+            (r"a\u00…", "a…"),
+            (r"\ud800x", "x"),
+            (r"end\", "end"),
+            (r"\u\u0041", "A"),
+        ] {
             assert!(unescaped(text).starts_with(plain), "{text}");
         }
     }

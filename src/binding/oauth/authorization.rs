@@ -510,6 +510,13 @@ impl Authorization {
         self.proofs.done.push((id, proved));
     }
 
+    /// A proof is not wanted any more.
+    pub(crate) fn drop_proof(&mut self, id: SignId) {
+        self.proofs.signing.remove(&id);
+        self.proofs.done.retain(|(done, _)| *done != id);
+        self.core.withdraw_sign(id);
+    }
+
     /// The proofs that are not signed in time are given up.
     fn expire_proofs(&mut self) {
         while let Some((id, (.., deadline))) = self.proofs.signing.first_key_value()

@@ -110,8 +110,8 @@ impl Core {
         self.last_id
     }
 
-    /// Adds an event. One that follows another of its kind replaces it, so that refusals that are not polled do not add
-    /// up.
+    /// Adds an event. Of events that follow each other the last one of each kind stays, so that refusals that are not
+    /// polled do not add up.
     pub(super) fn event(&mut self, event: OAuthEvent) {
         match &event {
             OAuthEvent::Authorized(_) => self.verdict = Some(Ok(())),
@@ -121,20 +121,40 @@ impl Core {
             | OAuthEvent::NotStored
             | OAuthEvent::NotRevoked(_) => {}
         }
-        if let Some(OAuthAction::Event(last)) = self.outbox.back_mut()
-            && !matches!(event, OAuthEvent::NotRevoked(_))
-            && core::mem::discriminant(last) == core::mem::discriminant(&event)
-        {
-            *last = event;
-            return;
-        }
         self.outbox.push_back(OAuthAction::Event(event));
+        self.merge_events(self.outbox.len());
+    }
+
+    /// Merges the events before and from this place on.
+    fn merge_events(&mut self, place: usize) {
+        let before = self.outbox.iter().take(place).rev().take_while(|action| is_event(action)).count();
+        let after = self.outbox.iter().skip(place).take_while(|action| is_event(action)).count();
+        let mut known = Vec::new();
+        for at in (place.saturating_sub(before)..place.saturating_add(after)).rev() {
+            let Some(OAuthAction::Event(event)) = self.outbox.get(at) else { continue };
+            let kind = core::mem::discriminant(event);
+            if !known.contains(&kind) {
+                known.push(kind);
+            } else if !matches!(event, OAuthEvent::NotRevoked(_)) {
+                self.outbox.remove(at);
+            }
+        }
     }
 
     pub(super) fn store(&mut self, action: impl FnOnce(StoreId) -> StoreAction) -> StoreId {
         let id = StoreId(self.next_id());
         self.outbox.push_back(OAuthAction::Store(action(id)));
         id
+    }
+
+    /// Releases the lock of the store, unless it is released already by an action that was not polled.
+    pub(super) fn release_lock(&mut self) {
+        let is_acquire = |action: &OAuthAction| matches!(action, OAuthAction::Store(StoreAction::Acquire(_)));
+        let is_release = |action: &OAuthAction| matches!(action, OAuthAction::Store(StoreAction::Release));
+        let last = self.outbox.iter().rev().find(|action| is_acquire(action) || is_release(action));
+        if !last.is_some_and(is_release) {
+            self.store(|_| StoreAction::Release);
+        }
     }
 
     pub(super) fn get(&mut self, place: &Place) -> Exchange {
@@ -185,6 +205,11 @@ impl Core {
         Signing::Asked(id)
     }
 
+    /// A signature is not wanted any more. If the request for it was polled, the embedder may give it all the same.
+    pub(super) fn withdraw_sign(&mut self, id: SignId) {
+        self.outbox.retain(|action| !matches!(action, OAuthAction::Sign(request) if request.id == id));
+    }
+
     /// Ends an exchange whose response is not read any more. One that was not polled is not run at all.
     pub(super) fn drop_exchange(&mut self, id: OAuthExchangeId) {
         let queued = self.outbox.iter().position(|action| match action {
@@ -197,10 +222,17 @@ impl Core {
             | OAuthAction::Event(_) => false,
         });
         match queued {
-            Some(at) => drop(self.outbox.remove(at)),
+            Some(at) => {
+                self.outbox.remove(at);
+                self.merge_events(at);
+            }
             None => self.outbox.push_back(OAuthAction::Drop(id)),
         }
     }
+}
+
+const fn is_event(action: &OAuthAction) -> bool {
+    matches!(action, OAuthAction::Event(_))
 }
 
 /// A signature, or the request for it.

@@ -302,7 +302,7 @@ impl Credentials {
             match effect {
                 lock::Effect::Request => self.wait(core, Answer::Acquired, StoreAction::Acquire),
                 lock::Effect::Begin => next = Some(Input::Acquired),
-                lock::Effect::Release => _ = core.store(|_| StoreAction::Release),
+                lock::Effect::Release => core.release_lock(),
             }
         }
         next
@@ -816,7 +816,12 @@ impl Revocation {
         let Some(endpoint) = endpoint.filter(|place| place.check(core.zone).is_ok()) else { return false };
         let mut client = record.client;
         // What signs an assertion is in the options.
-        let configured = core.options.registered.iter().find(|configured| configured.id == client.id);
+        let options = &core.options;
+        let is_own = |own: &str| options.tolerance.is_configured(own, &record.asked, &record.issuer);
+        let is_same = |configured: &&RegisteredClient| {
+            configured.id == client.id && options.issuer_of(configured).is_none_or(is_own)
+        };
+        let configured = options.registered.iter().find(is_same);
         if let Some(auth) = configured.and_then(|configured| configured.auth.clone()) {
             client.auth = auth;
         }

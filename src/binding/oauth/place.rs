@@ -118,7 +118,7 @@ impl Place {
     pub(super) fn covers(&self, server: &Self) -> bool {
         let (own, other) = (self.path().trim_end_matches('/'), server.path().trim_end_matches('/'));
         self.is_same_origin(server)
-            && other.strip_prefix(own).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+            && other.strip_prefix(own).is_some_and(|rest| rest.is_empty() || rest.starts_with('/') && !leads_up(rest))
     }
 
     /// The places of protected-resource metadata (RFC 9728, section 3.1).
@@ -182,6 +182,14 @@ impl Place {
             Reach::Any
         }
     }
+}
+
+/// Whether a server may read a path as one with `..`: some decode separators before they resolve it, or drop what follows
+/// a semicolon.
+fn leads_up(path: &str) -> bool {
+    let path =
+        path.to_ascii_lowercase().replace("%2e", ".").replace("%2f", "/").replace("%5c", "/").replace("%3b", ";");
+    path.split('/').any(|segment| segment.split(';').next() == Some(".."))
 }
 
 impl fmt::Display for Place {
@@ -428,6 +436,23 @@ mod tests {
             ("https://example.com:444/a/mcp", false),
         ] {
             assert_eq!(place(resource).covers(&server), covers, "{resource}");
+        }
+    }
+
+    #[test]
+    fn a_resource_covers_no_path_that_may_lead_above_it() {
+        for (path, covers) in [
+            ("/mcp/%2e%2E", false),
+            ("/mcp/..%2fother", false),
+            ("/mcp/a%2F..%5cother", false),
+            ("/mcp/..;a/other", false),
+            ("/mcp/%2e.%3Ba", false),
+            ("/mcp/...", true),
+            ("/mcp/a..b/%2e/c%2fd;..", true),
+        ] {
+            let server = place(&format!("https://example.com{path}"));
+            assert_eq!(place("https://example.com/mcp").covers(&server), covers, "{path}");
+            assert!(server.covers(&server), "{path}");
         }
     }
 

@@ -60,6 +60,29 @@ fn each_request_has_a_proof_of_its_own() {
 }
 
 #[test]
+fn nothing_is_kept_of_calls_that_are_cancelled_before_their_proofs_are_signed() {
+    let mut it = ready();
+    let length = |it: &Joined| format!("{:?}", it.web.session).len();
+    let (before, mut first) = (length(&it), None);
+    for _ in 0..100 {
+        let call = it.web.request(mcp_proto::Request::call_tool("a", None));
+        it.take();
+        first = first.or(it.signs.pop_front());
+        it.web.session.cancel(it.web.now, call).unwrap();
+        it.web.collect();
+    }
+    assert!(length(&it) < before + 200, "{before} {}", length(&it));
+    // A signature that is late changes nothing, and the next call is sent.
+    it.web.request(mcp_proto::Request::call_tool("a", None));
+    it.take();
+    let late = first.expect("a proof is to be signed").id;
+    it.input(OAuthInput::Signature { id: late, signature: b"signature" });
+    assert!(it.web.take().is_empty());
+    sign(&mut it);
+    it.web.take_named("tools/call");
+}
+
+#[test]
 fn a_proof_of_a_request_follows_the_wall_clock() {
     let mut it = ready();
     it.input(OAuthInput::Clock { unix: Duration::from_secs(EPOCH + 20_000) });

@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use mcp_proto::Outcome;
+use mcp_proto::binding::http::Broken;
+use mcp_proto::{Event, Outcome};
 
 use crate::web::{Reply, modern_site};
 
@@ -53,6 +54,66 @@ fn a_token_that_the_server_repeats_in_a_body_that_is_no_response_is_not_shown() 
     assert_eq!(it.web.outcome(call), "Error");
     assert!(!format!("{:?}", it.web.events).contains("hush"));
     assert!(!format!("{:?}", it.web.session.quirks()).contains("hush"));
+}
+
+/// What is quoted of a body may end within the token: at a number of bytes, or where no more is read.
+#[test]
+fn a_token_that_is_cut_at_the_end_of_what_is_quoted_is_not_shown() {
+    let (wide, blank) = ("é".repeat(96), |length: usize| " ".repeat(length - "at1-hus".len()));
+    let shown = |body: &str, change: fn(Reply) -> Reply| {
+        let mut it = Joined::ready(modern_site());
+        let (call, exchange) = it.call();
+        it.web.reply(&exchange, change(Reply::text(200, body)));
+        if it.web.is_open(&exchange) {
+            it.web.fail(&exchange, Broken::Midway);
+        }
+        assert_ne!(it.web.outcome(call), "open");
+        format!("{:?} {:?}", it.web.events, it.web.session.quirks())
+    };
+    for shown in [
+        shown(&format!("\"{wide}at1-hush"), |reply| reply.with("content-type", "application/json")),
+        shown(&format!("data: {}at1-hush\n\n", blank(800)), |reply| reply.with("content-type", "text/event-stream")),
+        shown(&format!("{}at1-hush", blank(64 << 10)), |reply| Reply { status: 400, ..reply }),
+        shown("no at1-hus", |reply| Reply { status: 400, ends: false, ..reply }),
+        // Libraries escape characters in JSON that need not be.
+        shown(r#"{"message":"no at1\u002dhush"}"#, |reply| Reply { status: 400, ..reply }),
+        shown(&format!(r#"{{"message":"{}\u0061t1\u002Dhush"}}"#, "x".repeat(172)), |reply| Reply {
+            status: 400,
+            ..reply
+        }),
+    ] {
+        assert!(!shown.contains("at1-hus") && !shown.contains("t1\\\\u002"), "{shown}");
+    }
+}
+
+#[test]
+fn a_token_that_the_server_repeats_as_a_name_is_not_shown() {
+    for challenge in ["Basic at1-hush=x", "at1-hush a=b", "Bearer at1-hush=x"] {
+        let mut it = Joined::ready(modern_site());
+        let (call, exchange) = it.call();
+        it.web.reply(&exchange, Reply::text(403, "no").with("www-authenticate", challenge));
+        it.take();
+        assert_eq!(it.web.outcome(call), "Error");
+        assert!(it.web.events.iter().any(|event| matches!(event, Event::Unauthorized { .. })));
+        assert!(!format!("{:?}", it.web.events).contains("hush"), "{challenge}");
+    }
+    let mut it = Joined::ready(modern_site());
+    let (_, exchange) = it.call();
+    it.web.reply(&exchange, Reply::stream("data: {\"method\":\"notifications/at1-hush\",\"id\":null}\n\n"));
+    let quirks: Vec<_> = it.web.events.iter().filter(|event| matches!(event, Event::Quirk(_))).collect();
+    assert!(!quirks.is_empty() && !format!("{quirks:?}").contains("hush"), "{quirks:?}");
+    assert!(!format!("{:?}", it.web.session.quirks()).contains("hush"));
+}
+
+#[test]
+fn a_token_goes_to_no_path_that_a_server_may_read_as_one_above_its_resource() {
+    for path in ["/mcp/..%2fother", "/mcp/..%5Cother", "/mcp/x/..;a/..;/other"] {
+        let mut it = Joined::ready(modern_site());
+        let (_, exchange) = it.call();
+        it.web.reply(&exchange, Reply::text(307, "").with("location", path));
+        let last = it.web.last("tools/call");
+        assert!(last.url().ends_with(path) && last.header("authorization").is_none(), "{path}");
+    }
 }
 
 #[test]

@@ -252,6 +252,24 @@ fn a_token_that_was_not_revoked_is_reported() {
     }
 }
 
+/// The same client may be registered with several authorization servers, each with other credentials.
+#[test]
+fn a_revocation_is_not_authenticated_by_what_belongs_to_another_issuer() {
+    let mut rig = revocable(Rig::with(|options| {
+        options.stored = true;
+        let mut other = client();
+        other.issuer = Some("https://other.example".into());
+        other.auth = Some(ClientAuth::PrivateKeyJwt { algorithm: "ES256".into(), key_id: None });
+        options.registered.extend([other, client_with("s-hush")]);
+    }));
+    rig.authorize();
+    rig.auth.sign_out(rig.now);
+    rig.pump();
+    rig.run_until(|sent| sent.url.ends_with("/revoke"));
+    assert_eq!((rig.signs.len(), rig.sent.len()), (0, 1));
+    assert!(rig.sent[0].headers.contains_key("authorization"));
+}
+
 #[test]
 fn a_revocation_is_authenticated_as_the_client_is_registered() {
     for auth in [ClientAuth::Basic, ClientAuth::Post, ClientAuth::None] {

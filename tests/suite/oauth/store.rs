@@ -714,3 +714,24 @@ fn the_scopes_of_a_registration_and_the_expiry_of_its_secret_are_stored() {
         assert_eq!(next.shown("scope"), if wait == 0 { "b" } else { "b c" });
     }
 }
+
+#[test]
+fn what_is_not_polled_does_not_add_up() {
+    let count = |auth: &mut Authorization| std::iter::from_fn(|| auth.poll()).count();
+    let (mut rig, acquire) = locking();
+    let StoreAction::Acquire(id) = acquire else { panic!("{acquire:?}") };
+    rig.wait(600);
+    for _ in 0..100 {
+        rig.auth.handle_acquired(rig.now, id, true);
+    }
+    // What nothing waits for any more is released, once.
+    assert_eq!(count(&mut rig.auth), 1);
+    let refused = Challenge::new("Bearer", vec![("resource_metadata".into(), "ftp://as.example".into())]);
+    for mut rig in [Rig::new(), stored()] {
+        for _ in 0..100 {
+            let _ = rig.auth.handle_unauthorized(rig.now, None, false, std::slice::from_ref(&refused));
+            rig.auth.sign_out(rig.now);
+        }
+        assert!(count(&mut rig.auth) < 10);
+    }
+}
