@@ -79,7 +79,8 @@ impl Session {
 
     /// Calls a tool, and waits for its result.
     ///
-    /// `arguments` is a value that serializes to a JSON object, such as a struct, a map or `serde_json::json!`.
+    /// `arguments` is a value that serializes to a JSON object, such as a struct, a map or `serde_json::json!`; without
+    /// arguments, `json!({})`.
     ///
     /// # Errors
     /// Why there is no result. A tool that fails has one: see [`Reply::is_error`].

@@ -236,7 +236,7 @@ impl Session {
     }
 
     /// Calls a tool. `arguments` is a value that serializes to a JSON object, such as a struct, a map or
-    /// `serde_json::json!`. Dropping the future cancels the call.
+    /// `serde_json::json!`; without arguments, `json!({})`. Dropping the future cancels the call.
     ///
     /// # Errors
     /// Why there is no result. A tool that fails has one: see [`Reply::is_error`].
