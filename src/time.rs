@@ -107,6 +107,13 @@ impl fmt::Debug for Time {
     }
 }
 
+/// A measured time as messages show it. The clock of an embedder is late by some microseconds, which say nothing.
+pub(crate) fn shown(measured: Duration) -> Duration {
+    let millis = u64::try_from(measured.as_millis()).unwrap_or(u64::MAX);
+    let rest = if millis < 1000 { 0 } else { millis % 100 };
+    Duration::from_millis(millis.saturating_sub(rest))
+}
+
 /// The wait before an attempt that follows this many others: twice as long each time, up to a maximum.
 pub(crate) fn backoff(first: Duration, attempts: u32, longest: Duration) -> Duration {
     first.saturating_mul(1_u32.checked_shl(attempts).unwrap_or(u32::MAX)).min(longest)

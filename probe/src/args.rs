@@ -23,13 +23,13 @@ const USAGE: [(&str, &str); 6] = [
     ("http", "http URL                        Streamable HTTP, or a server of the older HTTP+SSE transport"),
     (
         "auth",
-        "auth URL                        what a sign-in at a server over HTTP does, and what of it would fail: without\n\
-         \u{20}                                                  a browser or a registration",
+        "auth URL                        what a sign-in at a server over HTTP does, and what would fail:\n\
+         \u{20}                                                        without a browser or a registration",
     ),
     (
         "config",
-        "config FILE [SERVER ...]        servers from a configuration file, side by side: all of them, or\n\
-         \u{20}                                                  these",
+        "config FILE [SERVER ...]        servers from a configuration file, side by side:\n\
+         \u{20}                                                        all of them, or these",
     ),
     ("help", "help [SUBCOMMAND]               print this, or what is about one of these"),
 ];
@@ -116,7 +116,7 @@ exit status:
 fn help(topic: Option<&str>) -> String {
     let is_about = |name: &str| topic.is_none_or(|topic| topic == name);
     let usage = USAGE.iter().filter(|(name, _)| is_about(name));
-    let usage: String = usage.map(|(_, text)| format!("  probe [OPTION ...] {text}\n")).collect();
+    let usage: String = usage.map(|(_, text)| format!("  mcp-probe [OPTION ...] {text}\n")).collect();
     let part = |name, text| if is_about(name) { text } else { "" };
     let (config, auth) = (part("config", CONFIG_HELP), part("auth", AUTH_HELP));
     format!("{ABOUT}\nusage:\n{usage}{OPTIONS_HELP}{config}{auth}{STATUS_HELP}")
@@ -190,7 +190,7 @@ impl Target {
 pub(crate) const DEMO_SERVER: &str = "demo-server";
 
 const TIMEOUT: Duration = Duration::from_secs(60);
-const STDIO: &str = "usage: stdio -- COMMAND [ARG ...]";
+const STDIO: &str = "stdio needs `--` and then a command: stdio -- COMMAND [ARG ...]";
 const URL: &str = "usage: http URL, or auth URL";
 
 /// The options with a value, except for steps and their options, which run in the order given.
@@ -746,7 +746,7 @@ mod tests {
         let Target::Stdio { program, args } = target else { panic!("no command") };
         assert_eq!((program.to_str(), args), (Some("a"), ["--json", "--", "-x", ""].map(OsString::from).to_vec()));
         for args in [&["stdio"][..], &["stdio", "a"], &["stdio", "a", "--", "b"], &["stdio", "--"]] {
-            assert_eq!(wrong(args), STDIO);
+            assert!(wrong(args).starts_with("stdio needs `--` and then a command"), "{args:?}");
         }
     }
 
@@ -792,6 +792,10 @@ mod tests {
         };
         let all = help(&["help"]);
         assert!(["stdio -- COMMAND", "\nconfig:", "\nauth:", "--json"].iter().all(|part| all.contains(part)), "{all}");
+        assert!(all.lines().all(|line| line.chars().count() <= 120), "{all}");
+        let columns = |text: &str| all.lines().find_map(|line| line.find(text));
+        assert_eq!(columns("without a browser or a registration"), columns("what a sign-in at"));
+        assert_eq!(columns("all of them, or these"), columns("servers from a configuration file"));
         assert_eq!((help(&["--help"]), help(&["-h"])), (all.clone(), all));
         let http = help(&["help", "http"]);
         assert!(http.contains("http URL") && !http.contains("stdio --") && !http.contains("\nconfig:"), "{http}");

@@ -428,7 +428,7 @@ const RENAMED: &str = "Under another name than its own";
 /// A tool that a model knows by another name, and why.
 fn renamed(exposed: &str, tool: &str, server: &str, why: &str) -> String {
     let why = match why {
-        "characters" => "characters of it are replaced, as the style of names has it",
+        "characters" => "characters replaced",
         "too-long" => "it would be too long",
         "configured" => "the configuration names it so",
         _ => "another tool has that name, or may get it",

@@ -15,6 +15,7 @@ use crate::machine::handshake::{self, About, Effect, Failure, Input, Phase, Stat
 use crate::machine::{QuirkKind, Verdict, Wire, link};
 use crate::protocol::{Capability, Era, ProtocolVersion, error_code, method};
 use crate::text::excerpt;
+use crate::time::shown;
 
 /// Factor on the timeout of `server/discover` for a server that is slow, or was modern before.
 const SLOW_DISCOVER: u32 = 3;
@@ -300,7 +301,7 @@ impl Handshake {
         let detail = if input == Input::ServerFault {
             format!("{error}; `initialize` follows, and `server/discover` again the next time")
         } else if input == Input::DiscoverTimeout {
-            format!("no answer within {:?}; `initialize` follows", core.now.since(self.discover_sent_at))
+            format!("no answer within {:?}; `initialize` follows", shown(core.now.since(self.discover_sent_at)))
         } else if matches!(input, Input::LateModern | Input::LateModernError | Input::LateOther) {
             "the answer came after `initialize` had been sent".into()
         } else if input == Input::VersionRefused {
@@ -329,7 +330,7 @@ impl Handshake {
         };
         let (kind, message) = match failure {
             Failure::Timeout => {
-                let waited = core.now.since(self.opened_at);
+                let waited = shown(core.now.since(self.opened_at));
                 (FailureKind::HandshakeTimeout, format!("{server} did not answer `{asked}` within {waited:?}"))
             }
             Failure::Rejected => {

@@ -10,6 +10,7 @@ use crate::Time;
 use crate::machine::keepalive::{self, Asked, Effect, Input, Pings, State};
 use crate::machine::{QuirkKind, Verdict, gate, link, request};
 use crate::protocol::{Family, error_code, method};
+use crate::time::shown;
 
 /// After so many connections in a row that closed on a `ping`, it is not sent again.
 const PING_EXITS: u8 = 2;
@@ -100,7 +101,7 @@ impl Keepalive {
                 }
                 Effect::Disarm => core.timers.set(Timer::Keepalive, None),
                 Effect::Dead => {
-                    let (server, waited) = (core.server_name(), core.now.since(self.heard));
+                    let (server, waited) = (core.server_name(), shown(core.now.since(self.heard)));
                     let message =
                         format!("{server} did not respond to keepalive requests, and sent nothing for {waited:?}");
                     return Signals::lost(FailureKind::Closed, message, link::Transport::Open);

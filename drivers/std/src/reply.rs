@@ -5,6 +5,7 @@ use std::fmt;
 use mcp_proto::protocol::content::{Block, ToolResult};
 use mcp_proto::{CommandError, Failure, Outcome, RawValue, TimeBound};
 use serde::de::DeserializeOwned;
+use serde::ser::Error as _;
 use serde::{Deserialize, Serialize};
 
 /// The result of a request, as the server wrote it.
@@ -52,10 +53,12 @@ impl Reply {
         ToolResult::read(&self.0).is_error
     }
 
-    /// The result as a value: of a tool the structured result if there is one, otherwise the whole result.
+    /// The result as a value: of a tool the structured result if there is one, otherwise the whole result. A tool without a
+    /// structured result may write JSON as its text: `serde_json::from_str(&reply.text())`.
     ///
     /// # Errors
-    /// [`ReplyError::Tool`] if the tool failed, [`ReplyError::Invalid`] if the result is not of this type.
+    /// [`ReplyError::Tool`] if the tool failed; [`ReplyError::Unstructured`] if the tool has no structured result, and
+    /// [`ReplyError::Invalid`] otherwise, if the result is not of this type.
     ///
     /// ```
     /// # use mcp_proto::RawValue;
@@ -77,18 +80,24 @@ impl Reply {
         struct Parts<'a> {
             #[serde(borrow)]
             structured_content: Option<&'a RawValue>,
+            /// Only results of tools have it.
+            #[serde(borrow)]
+            content: Option<&'a RawValue>,
             #[serde(default)]
             is_error: bool,
         }
         let parts: Parts<'_> = match serde_json::from_str(self.0.get()) {
             Ok(parts) => parts,
             // These members have another meaning, or none.
-            Err(_) => Parts { structured_content: None, is_error: false },
+            Err(_) => Parts { structured_content: None, content: None, is_error: false },
         };
         if parts.is_error {
             return Err(ReplyError::Tool(self.text().into()));
         }
-        serde_json::from_str(parts.structured_content.unwrap_or(&self.0).get()).map_err(ReplyError::Invalid)
+        serde_json::from_str(parts.structured_content.unwrap_or(&self.0).get()).map_err(|error| {
+            let is_unstructured = parts.structured_content.is_none() && parts.content.is_some();
+            if is_unstructured { ReplyError::Unstructured(error) } else { ReplyError::Invalid(error) }
+        })
     }
 }
 
@@ -102,6 +111,9 @@ pub enum ReplyError {
     /// The result is not of the type.
     #[error("the result is not of the expected type: {0}")]
     Invalid(serde_json::Error),
+    /// The tool has no structured result, and its whole result is not of the type.
+    #[error("the tool has no structured result, only content (`text`, `raw`), which is not of the expected type: {0}")]
+    Unstructured(serde_json::Error),
 }
 
 /// Why a call has no result.
@@ -128,7 +140,7 @@ impl CallError {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum CallErrorKind {
-    /// The arguments have no form in JSON.
+    /// The arguments are not a JSON object, and nothing was sent.
     Arguments(serde_json::Error),
     /// The client refused the call, and nothing was sent.
     Refused(CommandError),
@@ -144,7 +156,7 @@ pub enum CallErrorKind {
 impl fmt::Display for CallErrorKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Arguments(error) => write!(f, "the arguments have no form in JSON: {error}"),
+            Self::Arguments(error) => write!(f, "the arguments are not a JSON object: {error}"),
             Self::Refused(error) => error.fmt(f),
             Self::Hub(error) => error.fmt(f),
             Self::Down(failure) => write!(f, "not connected, and nothing was sent: {failure}"),
@@ -195,9 +207,17 @@ pub fn reply(outcome: Outcome) -> Result<Reply, CallErrorKind> {
 /// Arguments of a tool as JSON.
 ///
 /// # Errors
-/// An error of their serialization.
+/// An error of their serialization, or they are not an object.
 pub fn arguments(value: &impl Serialize) -> Result<Box<RawValue>, CallErrorKind> {
-    Ok(serde_json::value::to_raw_value(value)?)
+    let arguments = serde_json::value::to_raw_value(value)?;
+    let other = match arguments.get().as_bytes().first() {
+        Some(b'{') => return Ok(arguments),
+        Some(b'[') => "an array",
+        Some(b'"') => "a string",
+        Some(b'n') => "`null`; without arguments, give `json!({})`",
+        _ => "a number or a boolean",
+    };
+    Err(serde_json::Error::custom(other).into())
 }
 
 #[cfg(test)]
@@ -215,11 +235,24 @@ mod tests {
         let whole = of(r#"{"contents":[{"uri":"a:b"}],"isError":"no"}"#).to::<serde_json::Value>().unwrap();
         assert_eq!(whole["contents"][0]["uri"], "a:b");
         assert!(matches!(structured.to::<u8>(), Err(ReplyError::Invalid(_))));
+        let unstructured = of(r#"{"content":[{"type":"text","text":"[1,2]"}]}"#);
+        assert!(unstructured.to::<serde_json::Value>().is_ok());
+        let error = unstructured.to::<Vec<u8>>().unwrap_err();
+        assert!(error.to_string().starts_with("the tool has no structured result"), "{error}");
         let failed = of(
             r#"{"content":[{"type":"text","text":"a"},{"type":"image"},{"type":"text","text":"b"}],"isError":true}"#,
         );
         assert!(failed.is_error());
         assert_eq!(failed.to::<serde_json::Value>().unwrap_err().to_string(), "the tool failed: a\nb");
+    }
+
+    #[test]
+    fn arguments_are_an_object() {
+        assert_eq!(arguments(&serde_json::json!({"a": 1})).unwrap().get(), r#"{"a":1}"#);
+        let refused = |value: serde_json::Value| arguments(&value).unwrap_err().to_string();
+        assert_eq!(refused(serde_json::json!([1])), "the arguments are not a JSON object: an array");
+        let null = arguments(&()).unwrap_err().to_string();
+        assert_eq!(null, "the arguments are not a JSON object: `null`; without arguments, give `json!({})`");
     }
 
     #[test]

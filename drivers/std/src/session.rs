@@ -63,7 +63,8 @@ impl Session {
     ///
     /// # Errors
     /// Why it cannot connect: it closed, or as many attempts failed as
-    /// [`Reconnect::first_attempts`](mcp_proto::Reconnect::first_attempts) allows.
+    /// [`Reconnect::first_attempts`](mcp_proto::Reconnect::first_attempts) allows. With a program that says nothing, three
+    /// attempts take three minutes; [`Timeouts::connect`](mcp_proto::Timeouts::connect) bounds each of them.
     pub fn connect(program: Program, options: Options) -> Result<Self, Failure> {
         let mut session = Self::open(program, options);
         while let Some(event) = session.next_event(None) {
@@ -79,7 +80,8 @@ impl Session {
 
     /// Calls a tool, and waits for its result.
     ///
-    /// `arguments` is a value that serializes to a JSON object, such as a struct, a map or `serde_json::json!`.
+    /// `arguments` is a value that serializes to a JSON object, such as a struct, a map or `serde_json::json!`; without
+    /// arguments, `json!({})`.
     ///
     /// # Errors
     /// Why there is no result. A tool that fails has one: see [`Reply::is_error`].

@@ -208,7 +208,8 @@ impl Session {
     /// # Errors
     /// Why it cannot connect: it closed; or as many attempts failed as
     /// [`Reconnect::first_attempts`](mcp_proto::Reconnect::first_attempts) allows, which to a server that nobody listens at
-    /// takes [`Timeouts::connect`](mcp_proto::Timeouts::connect), or a minute, and the last backoff; or the sign-in failed.
+    /// takes [`Timeouts::connect`](mcp_proto::Timeouts::connect), or a minute, and the last backoff, and to one that says
+    /// nothing the same for each attempt; or the sign-in failed.
     /// A [`StartError`] is a failure to connect. A host that offers to sign in again uses [`start`](Self::start) and
     /// [`ready`](Self::ready).
     pub async fn connect(endpoint: impl Into<Endpoint>, host: impl Into<Host<Options>>) -> Result<Self, Failure> {
@@ -236,7 +237,7 @@ impl Session {
     }
 
     /// Calls a tool. `arguments` is a value that serializes to a JSON object, such as a struct, a map or
-    /// `serde_json::json!`. Dropping the future cancels the call.
+    /// `serde_json::json!`; without arguments, `json!({})`. Dropping the future cancels the call.
     ///
     /// # Errors
     /// Why there is no result. A tool that fails has one: see [`Reply::is_error`].

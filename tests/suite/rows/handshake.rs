@@ -1,5 +1,7 @@
 //! Rows of the handshake: a second `server/discover`, a second transport, late responses.
 
+use std::time::Duration;
+
 use mcp_proto::{Cause, Era, Eras, FailureKind, Options, ProtocolVersion, QuirkKind, Transport};
 use serde_json::{Value, json};
 
@@ -324,6 +326,15 @@ fn initialize_has_a_deadline_wherever_it_was_sent() {
         host.wait(seconds(61));
         assert_failed(host, FailureKind::HandshakeTimeout, &["initialize"]);
     }
+}
+
+#[test]
+fn the_microseconds_by_which_a_clock_is_late_are_not_in_a_message() {
+    let (mut host, _) = initializing_first(options());
+    host.now = host.session.deadline().unwrap() + Duration::from_micros(122);
+    host.session.handle_timeout(host.now);
+    host.collect();
+    assert_failed(host, FailureKind::HandshakeTimeout, &["did not answer `initialize` within 60s"]);
 }
 
 #[test]
