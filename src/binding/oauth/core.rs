@@ -147,6 +147,32 @@ impl Core {
         id
     }
 
+    /// Removes the record, unless that is asked for already.
+    pub(super) fn remove_record(&mut self) {
+        let is_save = |action: &OAuthAction| matches!(action, OAuthAction::Store(StoreAction::Save { .. }));
+        let is_remove = |action: &OAuthAction| matches!(action, OAuthAction::Store(StoreAction::Remove));
+        let last = self.outbox.iter().rev().find(|action| is_save(action) || is_remove(action));
+        if !last.is_some_and(is_remove) {
+            self.store(|_| StoreAction::Remove);
+        }
+    }
+
+    /// Withdraws what the store was asked for by actions that were not polled. A lock that is not asked for any more is not
+    /// released either.
+    pub(super) fn withdraw_store(&mut self) {
+        let is_release = |action: &OAuthAction| matches!(action, OAuthAction::Store(StoreAction::Release));
+        let is_acquire = |action: &OAuthAction| matches!(action, OAuthAction::Store(StoreAction::Acquire(_)));
+        let is_load = |action: &OAuthAction| matches!(action, OAuthAction::Store(StoreAction::Load(_)));
+        while let Some(at) = self.outbox.iter().position(|action| is_acquire(action) || is_load(action)) {
+            let acquires = self.outbox.get(at).is_some_and(is_acquire);
+            let release = self.outbox.iter().skip(at).position(is_release).filter(|_| acquires);
+            for place in release.map(|after| at.saturating_add(after)).into_iter().chain([at]) {
+                self.outbox.remove(place);
+                self.merge_events(place);
+            }
+        }
+    }
+
     /// Releases the lock of the store, unless it is released already by an action that was not polled.
     pub(super) fn release_lock(&mut self) {
         let is_acquire = |action: &OAuthAction| matches!(action, OAuthAction::Store(StoreAction::Acquire(_)));

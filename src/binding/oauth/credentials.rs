@@ -264,7 +264,7 @@ impl Credentials {
                 }),
                 Effect::Remove => {
                     if self.lock.is_some() {
-                        core.store(|_| StoreAction::Remove);
+                        core.remove_record();
                     }
                 }
                 Effect::Postpone => self.is_postponed = true,
@@ -318,6 +318,7 @@ impl Credentials {
     }
 
     fn wait(&mut self, core: &mut Core, answer: Answer, action: impl FnOnce(StoreId) -> StoreAction) {
+        core.withdraw_store();
         let id = core.store(action);
         self.wait = Wait::Store(id, answer, core.now + core.options.timeouts.store);
     }

@@ -734,4 +734,14 @@ fn what_is_not_polled_does_not_add_up() {
         }
         assert!(count(&mut rig.auth) < 10);
     }
+    // Time passes, and the store does not answer.
+    let mut rig = stored();
+    rig.authorize();
+    for _ in 0..100 {
+        rig.auth.sign_out(rig.now);
+        let _ = rig.auth.handle_unauthorized(rig.now, None, false, std::slice::from_ref(&refused));
+        rig.now = rig.now + Duration::from_secs(61);
+        rig.auth.handle_timeout(rig.now);
+    }
+    assert!(count(&mut rig.auth) < 10);
 }
