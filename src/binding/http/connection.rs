@@ -944,11 +944,10 @@ impl Http {
         if self.connection.phase == phase::State::Accepting {
             return false;
         }
-        let held = self.queue.take_held();
-        let any = !held.is_empty();
+        let Some(held) = self.queue.take_held() else { return false };
         let starts: Vec<_> = held.into_iter().filter_map(|message| self.send(engine, message)).collect();
         engine.queue_starts_first(starts);
-        any
+        true
     }
 
     /// Shuts the connection down: first the outstanding responses, then the DELETE, each for as long as a step may

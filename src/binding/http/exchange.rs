@@ -342,9 +342,13 @@ impl Queue {
         self.held.push_back(message);
     }
 
-    pub(super) fn take_held(&mut self) -> VecDeque<Outgoing> {
+    /// The held messages, if there are any.
+    pub(super) fn take_held(&mut self) -> Option<VecDeque<Outgoing>> {
+        if self.held.is_empty() {
+            return None;
+        }
         (self.held_notifications, self.held_bytes) = (0, 0);
-        core::mem::take(&mut self.held)
+        Some(core::mem::take(&mut self.held))
     }
 
     /// Removes a held request.
@@ -382,7 +386,7 @@ impl Queue {
 
     /// Drops all messages except the queued ones to `keep`. Returns the timers of the others.
     pub(super) fn clear(&mut self, keep: impl Fn(&Outgoing) -> bool) -> impl Iterator<Item = Timer> {
-        self.take_held();
+        drop(self.take_held());
         let (kept, dropped): (VecDeque<_>, VecDeque<_>) =
             core::mem::take(&mut self.waiting).into_iter().partition(|(_, message)| keep(message));
         self.waiting = kept;
