@@ -103,11 +103,10 @@ impl Rig {
                 self.transport(Transport::OpenFailed { how, why: "no" });
             }
             b'd' => {
+                // Actions that were queued when the session gave the connection up, or ended, stay queued.
+                let given_up = self.queues(|action| matches!(action, Action::Event(Event::Down { .. })));
                 self.transport(Transport::Closed { why: "gone" });
-                // Actions that were queued when the session gave up stay queued.
-                let mut behind = self.session.clone();
-                let ended = std::iter::from_fn(|| behind.poll()).any(|action| is_end(&action));
-                if !ended {
+                if !given_up && !self.queues(is_end) {
                     self.owed_answers.clear();
                 }
             }
@@ -145,6 +144,12 @@ impl Rig {
             b'T' => self.transport(Transport::ProtocolViolation { why: "what" }),
             _ => {}
         }
+    }
+
+    /// Whether such an action was not polled yet.
+    fn queues(&self, is: impl Fn(&Action) -> bool) -> bool {
+        let mut behind = self.session.clone();
+        std::iter::from_fn(|| behind.poll()).any(|action| is(&action))
     }
 
     fn transport(&mut self, event: Transport<'_>) {
