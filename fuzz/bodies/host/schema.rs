@@ -42,6 +42,8 @@ pub(super) fn check_pointer(pointer: &str) {
 /// A reported change is at its reported place. No object repeats a member, so that a pointer is unambiguous.
 fn check_places(value: &Value) {
     let schema = raw(&value.to_string());
+    // A large number may be read as another one than was written.
+    let value: &Value = &serde_json::from_str(schema.get()).expect("what is written can be read");
     for &pass in Pass::ALL {
         let adapted = pass.apply(&schema);
         let new: Value = serde_json::from_str(adapted.schema.get()).expect("what can be read before can be after");
