@@ -147,14 +147,26 @@ impl Core {
         id
     }
 
-    /// Removes the record, unless that is asked for already.
-    pub(super) fn remove_record(&mut self) {
-        let is_save = |action: &OAuthAction| matches!(action, OAuthAction::Store(StoreAction::Save { .. }));
-        let is_remove = |action: &OAuthAction| matches!(action, OAuthAction::Store(StoreAction::Remove));
-        let last = self.outbox.iter().rev().find(|action| is_save(action) || is_remove(action));
-        if !last.is_some_and(is_remove) {
-            self.store(|_| StoreAction::Remove);
+    /// Asks the store for this, unless an action that was not polled does, and none of an `opposite` kind follows it.
+    fn store_once(&mut self, action: StoreAction, is_opposite: fn(&StoreAction) -> bool) {
+        let is_same = |it: &StoreAction| core::mem::discriminant(it) == core::mem::discriminant(&action);
+        let last = self.outbox.iter().rev().find_map(|it| {
+            let OAuthAction::Store(it) = it else { return None };
+            (is_same(it) || is_opposite(it)).then(|| is_same(it))
+        });
+        if last != Some(true) {
+            self.store(|_| action);
         }
+    }
+
+    /// Removes the record.
+    pub(super) fn remove_record(&mut self) {
+        self.store_once(StoreAction::Remove, |it| matches!(it, StoreAction::Save { .. }));
+    }
+
+    /// Releases the lock of the store.
+    pub(super) fn release_lock(&mut self) {
+        self.store_once(StoreAction::Release, |it| matches!(it, StoreAction::Acquire(_)));
     }
 
     /// Withdraws what the store was asked for by actions that were not polled. A lock that is not asked for any more is not
@@ -170,16 +182,6 @@ impl Core {
                 self.outbox.remove(place);
                 self.merge_events(place);
             }
-        }
-    }
-
-    /// Releases the lock of the store, unless it is released already by an action that was not polled.
-    pub(super) fn release_lock(&mut self) {
-        let is_acquire = |action: &OAuthAction| matches!(action, OAuthAction::Store(StoreAction::Acquire(_)));
-        let is_release = |action: &OAuthAction| matches!(action, OAuthAction::Store(StoreAction::Release));
-        let last = self.outbox.iter().rev().find(|action| is_acquire(action) || is_release(action));
-        if !last.is_some_and(is_release) {
-            self.store(|_| StoreAction::Release);
         }
     }
 
