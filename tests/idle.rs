@@ -1,4 +1,4 @@
-//! An idle client costs the same with every set of features. `.ci/rows` runs this with all, `.ci/test` with none.
+//! An idle client costs the same with every set of features. `.ci/rows` runs this with all, `.ci/feature-sets` with none.
 //!
 //! The numbers are those of 64-bit targets. Another compiler may change them, with all features as with none.
 
