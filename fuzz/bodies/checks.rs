@@ -33,7 +33,11 @@ impl Deadlines {
 }
 
 pub(super) fn assert_same(one: &impl Debug, other: &impl Debug, what: &str) {
-    let (one, other) = (format!("{one:?}"), format!("{other:?}"));
+    assert_equal(&format!("{one:?}"), &format!("{other:?}"), what);
+}
+
+/// Shows where texts that should be the same begin to differ.
+pub(super) fn assert_equal(one: &str, other: &str, what: &str) {
     if one != other {
         let at = one.bytes().zip(other.bytes()).take_while(|(one, other)| one == other).count();
         let excerpt = |text: &str| text.chars().skip(at.saturating_sub(40)).take(120).collect::<String>();

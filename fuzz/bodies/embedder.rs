@@ -10,7 +10,7 @@ use mcp_proto::{
     Client, CommandError, Event, Family, LogLevel, Request, RequestId, ServerRequestId, Time, TraceContext,
 };
 
-use super::checks::assert_same;
+use super::checks::assert_equal;
 use super::input::{Input, raw};
 use super::peer::URIS;
 use super::rig::Bound;
@@ -35,6 +35,15 @@ impl Debug for Embedder {
         let Self { requests, unfinished, asks, waiting, wished, own, closed } = self;
         let latest = (requests.last(), asks.last(), waiting.last());
         write!(f, "{latest:?} {unfinished:?} {wished:?} {own} {closed}")
+    }
+}
+
+/// Checks that refused commands changed nothing, or no more than the time does.
+pub(super) fn check_unchanged<B: Bound>(mut before: Client<B>, session: &Client<B>, now: Time, misuse: &impl Debug) {
+    let after = format!("{session:?}");
+    if format!("{before:?}") != after {
+        before.handle_timeout(now);
+        assert_equal(&format!("{before:?}"), &after, &format!("{misuse:?} changed the session"));
     }
 }
 
@@ -94,7 +103,7 @@ impl Embedder {
         true
     }
 
-    /// Runs a command; checks that an error changes nothing, or no more than the time does.
+    /// Runs a command; checks that an error changes nothing.
     pub(super) fn command<B: Bound, T>(
         &mut self,
         session: &mut Client<B>,
@@ -102,17 +111,14 @@ impl Embedder {
         owed: usize,
         act: impl FnOnce(&mut Client<B>) -> Result<T, CommandError>,
     ) -> Option<T> {
-        let mut before = session.clone();
+        let before = session.clone();
         match act(session) {
             Ok(done) => {
                 self.own += owed;
                 Some(done)
             }
             Err(misuse) => {
-                if format!("{before:?}") != format!("{session:?}") {
-                    before.handle_timeout(now);
-                }
-                assert_same(&before, session, &format!("{misuse:?} changed the session"));
+                check_unchanged(before, session, now, &misuse);
                 None
             }
         }

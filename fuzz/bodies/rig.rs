@@ -6,7 +6,7 @@ use std::time::Duration;
 use mcp_proto::{Binding, Client, Request, Time};
 
 use super::checks::{Deadlines, END, check_kept};
-use super::embedder::Embedder;
+use super::embedder::{Embedder, check_unchanged};
 use super::input::Input;
 
 /// More actions than any session may queue.
@@ -141,11 +141,16 @@ pub(super) trait Driven {
 
     /// Checks that nothing follows the end, whatever the embedder commands.
     fn check_over(&mut self) {
-        let (session, clock, host) = self.parts();
+        let (session, clock, _) = self.parts();
         let now = clock.now;
-        assert!(host.command(session, now, 0, |session| session.open(now)).is_none());
-        assert!(host.command(session, now, 0, |session| session.request(now, Request::new("ping"))).is_none());
-        assert!(host.command(session, now, 0, |session| session.subscribe(now, "r:0")).is_none());
+        let before = session.clone();
+        let refused = [
+            session.open(now).err(),
+            session.request(now, Request::new("ping")).err(),
+            session.subscribe(now, "r:0").err(),
+        ];
+        assert!(refused.iter().all(Option::is_some), "a closed session took a command: {refused:?}");
+        check_unchanged(before, session, now, &refused);
         session.handle_timeout(now + Duration::from_secs(3600));
         self.drain();
         assert_eq!(self.parts().0.deadline(), None);
