@@ -139,7 +139,8 @@ pub(super) struct Core {
     /// Where the members of the items are, in the message that is read.
     #[cfg_attr(feature = "snapshot", serde(skip))]
     pub(super) spans: Spans,
-    pub(super) url_elicitations: UrlElicitations,
+    /// Few servers ask for any.
+    pub(super) url_elicitations: Option<Box<UrlElicitations>>,
     /// What the embedder got within the last minute or second, where that is limited. Few servers send any.
     pub(super) rates: Option<Box<Rates>>,
     pub(super) quirks: Quirks,
@@ -176,7 +177,7 @@ impl Core {
             roots: None,
             was_ready: false,
             spans: Spans::default(),
-            url_elicitations: UrlElicitations::default(),
+            url_elicitations: None,
             rates: None,
             quirks: Quirks::default(),
             stats: Stats::default(),

@@ -302,7 +302,8 @@ impl Engine {
         server_requests.check(limits)?;
         connection.notifications.check(limits)?;
         within("quirks", core.quirks.as_slice().len(), limits.quirks)?;
-        within("server_requests", core.url_elicitations.len(), limits.server_requests)?;
+        let elicitations = core.url_elicitations.as_ref().map_or(0, |known| known.len());
+        within("server_requests", elicitations, limits.server_requests)?;
         within("subscriptions", subscriptions.resources().count(), limits.subscriptions)?;
         for family in Family::EACH {
             core.catalog.list(family).check(limits.items, limits.list_bytes)?;
@@ -750,7 +751,7 @@ impl Engine {
                     on_progress(core, id, params);
                 }
             }
-            Route::Elicitation => match core.url_elicitations.on_complete(params) {
+            Route::Elicitation => match core.url_elicitations.as_mut().and_then(|known| known.on_complete(params)) {
                 Some(event) if !core.is_full() => core.event(event),
                 Some(_) | None => core.leave_out(),
             },

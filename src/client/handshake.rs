@@ -167,7 +167,9 @@ impl Handshake {
     }
 
     /// The handshake is done.
-    fn adopt(&self, core: &mut Core, server: Box<Server>) {
+    fn adopt(&mut self, core: &mut Core, server: Box<Server>) {
+        // An idle client does not keep what led to this.
+        (self.last_error, self.evidence) = (None, None);
         core.timers.set(Timer::Handshake, None);
         core.timers.set(Timer::Discover, None);
         let era = server.era();
@@ -562,10 +564,9 @@ fn initialized(options: &Options, result: &RawValue) -> Answer {
     let Some(version) = Json::from(result).member("protocolVersion").and_then(Json::as_string) else {
         return Answer::new(Input::Malformed, format!("no `protocolVersion` in {}", excerpt(result.get())));
     };
-    let text = format!("it answered with version {}", excerpt(&version));
     let below = |known: &ProtocolVersion| known.era() == Era::Legacy && known.as_str() < &*version;
     let known = version.parse::<ProtocolVersion>().ok();
-    let (input, version) = match known.map(ProtocolVersion::era) {
+    let (input, agreed) = match known.map(ProtocolVersion::era) {
         Some(Era::Legacy) => (Input::Accepted, known),
         Some(Era::Modern) => (Input::RefusedByModern, None),
         None => match ProtocolVersion::ALL.iter().copied().rev().find(below) {
@@ -573,8 +574,9 @@ fn initialized(options: &Options, result: &RawValue) -> Answer {
             _ => (Input::VersionUnknown, None),
         },
     };
-    let server = version.map(|version| Box::new(Server::read(version, result)));
-    Answer { server, ..Answer::new(input, text) }
+    let server = agreed.map(|agreed| Box::new(Server::read(agreed, result)));
+    let error = || format!("it answered with version {}", excerpt(&version)).into();
+    Answer { input, error: (input != Input::Accepted).then(error), version: None, server }
 }
 
 /// The versions that `initialize` offered, as bits.

@@ -185,7 +185,7 @@ impl ServerRequests {
                 if method == ServerMethod::Elicitation {
                     let id = params.as_deref().map(Json::from).and_then(|params| params.member("elicitationId"));
                     if let Some(id) = id.and_then(Json::as_string) {
-                        core.url_elicitations.add(&id, of, core.options.limits.server_requests);
+                        core.url_elicitations.get_or_insert_default().add(&id, of, core.options.limits.server_requests);
                     }
                 }
                 let timeout = match method {

@@ -144,7 +144,7 @@ fn expect_elicitations(core: &mut Core, id: u64, inputs: &[InputRequest]) {
     let (request, limit) = (core.handle_of(id), core.options.limits.server_requests);
     for input in inputs {
         if input.params.as_deref().map(Json::from).is_some_and(|params| elicitation_id(params).is_some()) {
-            core.url_elicitations.add(&input.key, request, limit);
+            core.url_elicitations.get_or_insert_default().add(&input.key, request, limit);
         } else {
             let method = core.requests.get(id).map(|open| open.purpose.method().into_owned());
             let detail = "an elicitation at a URL without `elicitationId`; its end cannot be announced";
