@@ -31,8 +31,8 @@ pub(crate) fn trim<T>(queue: &mut VecDeque<T>) {
     }
 }
 
-/// A map by ids that are counted up: a new entry usually has the greatest id. An entry is found at once while no other
-/// one was removed before it, else by a binary search.
+/// A map by ids that are counted up: a new entry usually has the greatest id. The last entry, which is asked for most, is
+/// found at once, and so is one while no other was removed before it; else there is a binary search.
 #[derive(Clone)]
 pub(crate) struct Series<T> {
     /// Ordered by id. A removed entry stays until it is at an end, or until half of the entries are removed.
@@ -62,24 +62,15 @@ impl<T> Series<T> {
     }
 
     /// Where the entry is, or would be inserted. Ids are mostly consecutive, from the first one or up to the last one.
-    #[inline]
     fn place(&self, id: u64) -> Result<usize, usize> {
-        match self.entries.front() {
-            Some((first, _)) if *first == id => Ok(0),
-            Some((first, _)) => self.place_after(id, *first),
-            None => Err(0),
-        }
-    }
-
-    fn place_after(&self, id: u64, first: u64) -> Result<usize, usize> {
         let len = self.entries.len();
-        let Some((last, _)) = self.entries.back() else { return Err(0) };
+        let (Some((first, _)), Some((last, _))) = (self.entries.front(), self.entries.back()) else { return Err(0) };
         match id.cmp(last) {
             Ordering::Greater => return Err(len),
             Ordering::Equal => return Ok(len.wrapping_sub(1)),
             Ordering::Less => {}
         }
-        let from_first = usize::try_from(id.wrapping_sub(first)).unwrap_or(usize::MAX);
+        let from_first = usize::try_from(id.wrapping_sub(*first)).unwrap_or(usize::MAX);
         let from_last = usize::try_from(last.wrapping_sub(id)).unwrap_or(usize::MAX);
         for place in [from_first, len.wrapping_sub(1).wrapping_sub(from_last)] {
             if let Some((known, _)) = self.entries.get(place)
@@ -93,20 +84,20 @@ impl<T> Series<T> {
 
     #[inline]
     pub(crate) fn get(&self, id: u64) -> Option<&T> {
-        let (first, value) = self.entries.front()?;
-        if *first == id {
+        let (last, value) = self.entries.back()?;
+        if *last == id {
             return value.as_ref();
         }
-        self.entries.get(self.place_after(id, *first).ok()?)?.1.as_ref()
+        self.entries.get(self.place(id).ok()?)?.1.as_ref()
     }
 
     #[inline]
     pub(crate) fn get_mut(&mut self, id: u64) -> Option<&mut T> {
-        let (first, _) = self.entries.front()?;
-        let entry = if *first == id {
-            self.entries.front_mut()
+        let (last, _) = self.entries.back()?;
+        let entry = if *last == id {
+            self.entries.back_mut()
         } else {
-            let place = self.place_after(id, *first).ok()?;
+            let place = self.place(id).ok()?;
             self.entries.get_mut(place)
         };
         entry?.1.as_mut()
