@@ -13,14 +13,15 @@ use std::sync::{Mutex, OnceLock};
 use super::table::Values;
 use super::{Row, Verdict};
 
-/// The rows that were taken so far, and the file to which each is written once for each test.
+/// The rows that were taken so far, and the file to which each is written once.
 struct Taken {
     seen: Mutex<BTreeSet<String>>,
     file: File,
 }
 
 /// Records the row of a state table. Another row, if `MCP_FLIP` names this one: none instead of one that changes something,
-/// and what the input causes in another state instead of one that changes nothing.
+/// and what the input causes in another state instead of one that changes nothing. A command that no state acts on is refused
+/// instead of accepted, or accepted instead of refused.
 pub(super) fn step<S: Values + PartialEq, I: Values, E: PartialEq>(
     table: &str,
     row: fn(S, I) -> Row<S, E>,
@@ -36,7 +37,9 @@ pub(super) fn step<S: Values + PartialEq, I: Values, E: PartialEq>(
         if acts(&row(state, input)) {
             return Some(Row::ignore(state));
         }
-        S::all().into_iter().map(|state| row(state, input)).find(acts)
+        let refused = |row: &Row<S, E>| row.verdict == Verdict::Reject;
+        let others = || S::all().into_iter().map(|state| row(state, input));
+        others().find(acts).or_else(|| others().find(|other| refused(other) != refused(&row(state, input))))
     })
 }
 
@@ -64,9 +67,8 @@ pub(super) fn decide<D: Debug>(
     })
 }
 
-/// Records a row in the folder that `MCP_ROWS` names, in one file per process: the test, the table, and the inputs; `-` stands
-/// for the test if there is no other row. Without `MCP_ROWS`, it records nothing. Returns the other row if `MCP_FLIP` names
-/// this one.
+/// Records a row in the folder that `MCP_ROWS` names, in one file per process: `+`, or `-` if there is no other row, the table,
+/// and the inputs. Without `MCP_ROWS`, it records nothing. Returns the other row if `MCP_FLIP` names this one.
 fn flipped<T>(table: &str, inputs: &[&dyn Debug], other: impl Fn() -> Option<T>) -> Option<T> {
     static TAKEN: OnceLock<Option<Taken>> = OnceLock::new();
     static FLIP: OnceLock<Option<String>> = OnceLock::new();
@@ -75,19 +77,19 @@ fn flipped<T>(table: &str, inputs: &[&dyn Debug], other: impl Fn() -> Option<T>)
         let file = OpenOptions::new().create(true).append(true).open(path).ok()?;
         Some(Taken { seen: Mutex::default(), file })
     });
-    let flip = FLIP.get_or_init(|| std::env::var("MCP_FLIP").ok());
+    let flip = FLIP.get_or_init(|| std::env::var("MCP_FLIP").ok()).as_deref();
+    // Rows of other tables are not formatted, which takes long.
+    let flip = flip.filter(|row| row.split('\t').next() == Some(table));
     if taken.is_none() && flip.is_none() {
         return None;
     }
     let row = inputs.iter().fold(String::from(table), |row, input| format!("{row}\t{input:?}"));
     if let Some(taken) = taken
         && let Ok(mut seen) = taken.seen.lock()
+        && !seen.contains(&row)
     {
-        let line = format!("{}\t{row}", std::thread::current().name().unwrap_or_default());
-        if !seen.contains(&line) {
-            let _ = if other().is_some() { writeln!(&taken.file, "{line}") } else { writeln!(&taken.file, "-\t{row}") };
-            seen.insert(line);
-        }
+        let _ = writeln!(&taken.file, "{}\t{row}", if other().is_some() { '+' } else { '-' });
+        seen.insert(row.clone());
     }
-    if flip.as_deref() == Some(&*row) { other() } else { None }
+    if flip == Some(&*row) { other() } else { None }
 }

@@ -1,92 +1,113 @@
-"""Requires a test to fail for each row of a table that is replaced: flips.py SUITE TAKEN... [--only TABLE]
+"""Requires a test to fail for each cell of a table that is replaced: flips.py SUITE EQUIVALENT [TABLE]
 
-SUITE is the test binary, built with the feature `rows`. TAKEN are the rows that its tests took. A row that changes something
-is replaced by none, another row by what another state does, a decision by another one. The tests that take the row
-run, those that take the fewest rows first. Prints a line for each table, and the rows that no test missed.
+SUITE is the test binary, built with the feature `rows`. Each of its tests runs alone once, to learn which cells it takes. Then
+each cell is replaced in turn: one that changes something by none, another by what another state does, a decision by another
+one. The tests that take it run, the quickest first, until one fails.
+
+EQUIVALENT lists the cells whose replacement has the same effect, `table × state × input: why`; a cell may be several
+values, `a|b`. Fails if a cell that is not listed survives, or a listed one does not.
 """
 
-import argparse
 import collections
 import concurrent.futures
+import itertools
 import os
+import pathlib
+import re
 import subprocess
 import sys
+import tempfile
+import threading
+import time
 
-# They take long, and run only if no other test fails.
-SLOW = ("laws", "fuzz_bodies", "model", "simulated")
-FIRST = 24
-# In seconds.
-TIMEOUT = 300
+# The tests of a batch run in one process, for so many seconds without a flip.
+BATCHES = (0.3, 3, float("inf"))
 MEMORY = 2 << 30
+ENV = {"PROPTEST_RNG_SEED": "1", "PROPTEST_MAX_SHRINK_ITERS": "0", "PROPTEST_DISABLE_FAILURE_PERSISTENCE": "1"}
 
 
-def read(paths):
-    tests, taken, skipped = collections.Counter(), collections.defaultdict(set), set()
-    for path in paths:
-        with open(path, encoding="utf-8") as lines:
-            for line in lines:
-                test, *row = line.rstrip("\n").split("\t")
-                if "::" in test:
-                    tests[test] += 1
-                    taken[tuple(row)].add(test)
-                else:
-                    skipped.add(tuple(row))
-    print(f"{len(skipped - set(taken))} rows are left out: no other row does something else, or only threads of tests take them")
-    return tests, taken
-
-
-def batches(tests, counts):
-    slow = [test for test in tests if any(part in test for part in SLOW)]
-    quick = sorted(tests - set(slow), key=lambda test: (counts[test], test))
-    return [batch for batch in (quick[:FIRST], quick[FIRST:], slow) if batch]
-
-
-def fails(suite, row, tests):
+def fails(suite, tests, timeout=None, **env):
     """Whether a test fails. One that does not end, or takes more and more memory, fails too."""
-    env = {**os.environ, "MCP_FLIP": "\t".join(row), "PROPTEST_RNG_SEED": "1", "PROPTEST_MAX_SHRINK_ITERS": "0", "PROPTEST_DISABLE_FAILURE_PERSISTENCE": "1"}
-    env.pop("MCP_ROWS", None)
     command = ["prlimit", f"--as={MEMORY}", suite, "--exact", "--test-threads", "1", *tests]
-    try:
-        run = subprocess.run(command, env=env, capture_output=True, timeout=TIMEOUT)
-    except subprocess.TimeoutExpired:
-        print("does not end:", " × ".join(row), flush=True)
-        return True
-    if b"test result:" not in run.stdout and run.returncode == 0:
-        sys.exit(f"no result of {command}")
+    env = {**os.environ, **ENV, **env}
+    with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as run:
+        timer = threading.Timer(timeout or 600, run.kill)
+        timer.start()
+        passed = 0
+        for line in run.stdout:
+            passed += line.endswith("... ok\n")
+            if line.endswith("FAILED\n"):
+                run.kill()
+        timer.cancel()
+    if run.returncode == 0 and passed != len(tests):
+        sys.exit(f"{passed} of {len(tests)} tests ran: {tests}")
     return run.returncode != 0
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("suite")
-    parser.add_argument("taken", nargs="+")
-    parser.add_argument("--only")
-    args = parser.parse_args()
-    counts, taken = read(args.taken)
-    rows = sorted(row for row in taken if args.only in (None, row[0]))
-    if not rows:
-        sys.exit("no rows")
+def learn(suite, pool):
+    """How long each test takes, and which tests take a cell."""
+    listed = subprocess.run([suite, "--list", "--format", "terse"], capture_output=True, text=True, check=True).stdout
+    tests = re.findall(r"^(.*): test$", listed, re.M)
 
-    # Without a flip, nothing fails.
-    for batch in batches(set(counts), counts):
-        if fails(args.suite, ("none",), batch):
-            sys.exit("tests fail without a flip")
+    def run(test):
+        with tempfile.TemporaryDirectory() as folder:
+            start = time.monotonic()
+            if fails(suite, [test], MCP_ROWS=folder):
+                sys.exit(f"{test} fails without a flip")
+            seconds = time.monotonic() - start
+            lines = [line for path in pathlib.Path(folder).iterdir() for line in path.read_text().splitlines()]
+        return seconds, [tuple(line.split("\t")[1:]) for line in lines if line.startswith("+")]
 
-    def caught(row):
-        caught = any(fails(args.suite, row, batch) for batch in batches(taken[row], counts))
-        if not caught:
-            print("no test fails:", " × ".join(row), flush=True)
-        return caught
+    seconds, takers = {}, collections.defaultdict(set)
+    for test, (took, cells) in zip(tests, pool.map(run, tests)):
+        seconds[test] = took
+        for cell in cells:
+            takers[cell].add(test)
+    return seconds, takers
 
+
+def survives(suite, cell, tests, seconds):
+    tests = sorted(tests, key=seconds.get)
+    ends = list(itertools.accumulate(map(seconds.get, tests)))
+    start = 0
+    for limit in BATCHES:
+        batch = [test for test, end in zip(tests[start:], ends[start:]) if end <= limit]
+        start += len(batch)
+        if batch and fails(suite, batch, 15 + 20 * sum(map(seconds.get, batch)), MCP_FLIP="\t".join(cell)):
+            return False
+    return True
+
+
+def equivalent(path):
+    cells = set()
+    for line in pathlib.Path(path).read_text(encoding="utf-8").splitlines():
+        if line and not line.startswith("#"):
+            pattern, _why = line.split(": ", 1)
+            cells.update(itertools.product(*(part.split("|") for part in pattern.split(" × "))))
+    return cells
+
+
+def main(suite, path, only=None):
+    listed = {cell for cell in equivalent(path) if only in (None, cell[0])}
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        results = dict(zip(rows, pool.map(caught, rows)))
-    for table in sorted({row[0] for row in rows}):
-        of = [results[row] for row in rows if row[0] == table]
-        print(f"{table}: {sum(of)} of {len(of)} flipped rows fail a test")
-    missed = list(results.values()).count(False)
-    print(f"{len(rows) - missed} of {len(rows)} flipped rows fail a test")
-    sys.exit(missed > 0)
+        seconds, takers = learn(suite, pool)
+        cells = sorted(cell for cell in takers if only in (None, cell[0]))
+        print(f"{len(seconds)} tests take {len(cells)} cells", flush=True)
+
+        def result(cell):
+            survived = survives(suite, cell, takers[cell], seconds)
+            if survived != (cell in listed):
+                print("no test fails:" if survived else "listed, but a test fails:", " × ".join(cell), flush=True)
+            return "caught" if not survived else "equivalent" if cell in listed else "survived"
+
+        results = dict(zip(cells, pool.map(result, cells)))
+    for cell in sorted(listed - set(cells)):
+        print("listed, but no test takes it:", " × ".join(cell))
+    for table in [*sorted({cell[0] for cell in cells}), "all"]:
+        of = collections.Counter(result for cell, result in results.items() if table in ("all", cell[0]))
+        print(f"{table}: {of.total()} cells, {of['caught']} caught, {of['equivalent']} equivalent, {of['survived']} survived")
+    sys.exit(not cells or listed != {cell for cell in cells if results[cell] != "caught"})
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])
