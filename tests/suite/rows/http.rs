@@ -8,7 +8,7 @@ use serde_json::json;
 
 const INITIALIZED: &str = "notifications/initialized";
 const STREAM: [(&str, &str); 1] = [("content-type", "text/event-stream")];
-const ENDPOINT: &str = "event: endpoint\ndata: /messages\n\n";
+pub(super) const ENDPOINT: &str = "event: endpoint\ndata: /messages\n\n";
 const ELSEWHERE: &str = "event: endpoint\ndata: https://elsewhere.example/messages\n\n";
 
 fn connect(options: Options, site: &mut Site) -> Web {
@@ -47,7 +47,7 @@ fn serve_sse(web: &mut Web, site: &mut Site) -> Option<Exchange> {
 }
 
 /// A client of an HTTP+SSE server, and the server's stream.
-fn sse(options: Options) -> (Web, Exchange, Site) {
+pub(super) fn sse(options: Options) -> (Web, Exchange, Site) {
     let (mut web, mut site) = (Web::open(options), site());
     let stream = serve_sse(&mut web, &mut site).unwrap();
     assert!(web.is_ready(), "{:?}", web.failure());
@@ -55,7 +55,7 @@ fn sse(options: Options) -> (Web, Exchange, Site) {
 }
 
 /// The next connection of such a client: the GET of its stream.
-fn sse_again() -> (Web, Exchange, Site) {
+pub(super) fn sse_again() -> (Web, Exchange, Site) {
     let (mut web, stream, site) = sse(reconnecting(legacy()));
     web.end(&stream);
     web.wait(seconds(1));

@@ -14,6 +14,7 @@ mod redirects;
 mod refresh;
 mod request;
 mod server_requests;
+mod statuses;
 mod stream;
 mod subscriptions;
 
