@@ -341,7 +341,8 @@ fn a_connection_may_end_while_a_list_confirms_and_time_may_jump() {
     host.now = host.now + Duration::from_secs(86_400);
     host.session.handle_timeout(host.now);
     host.collect();
-    assert!(host.is_ready() && host.take_sent().is_empty(), "the response has its time once more");
+    assert!(host.is_ready() && host.take_sent().is_empty());
+    assert_eq!(host.session.deadline(), Some(host.now + TIMEOUT), "the response has its time once more");
     host.close_transport();
     assert_eq!(host.failure_kind(), Some(FailureKind::Closed));
     assert!(host.quirks().is_empty());
@@ -380,22 +381,34 @@ fn tools_list_keeps_a_server_with_tools_alive_and_ping_one_without() {
 
 #[test]
 fn a_response_that_is_late_because_the_clock_jumped_does_not_count_as_missed() {
-    let mut options = legacy();
-    let mut keepalive = Keepalive::default();
-    keepalive.threshold = 1;
-    options.keepalive = Some(keepalive);
-    let mut host = ready(options, &mut listing());
-    let ping = probe(&mut host);
-    // The machine sleeps for a day, and its timers fire when it wakes.
-    host.now = host.now + Duration::from_secs(86_400);
-    host.session.handle_timeout(host.now);
-    host.collect();
-    assert!(host.is_ready(), "{:?}", host.failure());
-    answer(&mut host, &ping);
-    assert!(host.is_ready());
-    probe(&mut host);
-    host.wait(TIMEOUT * 2);
-    assert!(!host.is_ready(), "awake, a silent peer is dead again");
+    for (method, server) in [
+        (KeepaliveMethod::Ping, &mut listing()),
+        (KeepaliveMethod::ToolsList, &mut listing()),
+        (KeepaliveMethod::Ping, &mut Server::legacy(json!({}))),
+    ] {
+        for threshold in [1, 3] {
+            let mut options = legacy();
+            let mut keepalive = Keepalive::default();
+            (keepalive.threshold, keepalive.method) = (threshold, method);
+            options.keepalive = Some(keepalive);
+            let mut host = ready(options, server);
+            let ping = probe(&mut host);
+            // The machine sleeps for a day, and its timers fire when it wakes.
+            host.now = host.now + Duration::from_secs(86_400);
+            host.session.handle_timeout(host.now);
+            host.collect();
+            assert!(host.is_ready(), "{:?}", host.failure());
+            assert_eq!((host.take_sent(), host.session.deadline()), (vec![], Some(host.now + TIMEOUT)));
+            answer(&mut host, &ping);
+            assert!(host.is_ready() && host.session.stats().late_answers == 0);
+            for _ in 0..threshold {
+                probe(&mut host);
+                host.wait(TIMEOUT);
+            }
+            host.wait(TIMEOUT);
+            assert!(!host.is_ready(), "awake, a silent peer is dead again");
+        }
+    }
 }
 
 #[test]

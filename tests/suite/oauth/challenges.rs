@@ -273,3 +273,189 @@ fn a_grant_can_be_requested_at_any_time() {
     rig.run();
     assert!(rig.browse.is_some());
 }
+
+/// A rig whose refresh is in flight, with a store.
+fn renewing() -> Rig {
+    let mut rig = Rig::with(|options| options.stored = true);
+    rig.authorize();
+    rig.wait(600);
+    rig.refuse(&[("scope", "a")]).unwrap();
+    rig.run_to("/token");
+    rig
+}
+
+/// The tokens that a refused request may have had: none, a former one, the current one.
+fn tokens(rig: &Rig, former: Option<TokenId>) -> [Option<TokenId>; 3] {
+    [None, former, rig.token()]
+}
+
+#[test]
+fn a_401_that_waits_for_a_renewal_in_progress_does_not_say_what_is_requested_after_it() {
+    for at in 0..3 {
+        let mut rig = renewing();
+        let token = tokens(&rig, Some(TokenId::from_u64(9999)))[at];
+        rig.refuse_as(token, false, &[("scope", "x")]).unwrap();
+        assert!(rig.waiting.is_empty() && rig.sent.len() == 1);
+        rig.answer(400, r#"{"error":"invalid_grant"}"#);
+        rig.run();
+        assert_eq!(rig.shown_if("scope").as_deref(), Some("a"), "{at}");
+    }
+    // A token that came is just issued while it is stored.
+    let mut rig = renewing();
+    rig.answer(200, r#"{"access_token":"t"}"#);
+    let save = rig.waiting.pop_front().unwrap();
+    rig.refuse_as(rig.token(), false, &[("scope", "x")]).unwrap();
+    rig.forbid("y").unwrap();
+    assert!(rig.waiting.is_empty() && rig.sent.is_empty() && rig.browse.is_none());
+    rig.serve_store(&save);
+    rig.run();
+    rig.assert_authorized();
+}
+
+#[test]
+fn a_401_that_waits_for_a_grant_in_progress_names_no_metadata_for_the_next_one() {
+    let other = "https://mcp.example/other";
+    for accepted in [None, Some(false), Some(true)] {
+        let mut rig = Rig::new();
+        match accepted {
+            None => rig.refuse(&[]).unwrap(),
+            Some(accepted) => {
+                rig.obtain();
+                if accepted {
+                    rig.accept();
+                }
+                rig.forbid("b").unwrap();
+            }
+        }
+        rig.run();
+        assert!(rig.browse.is_some());
+        for token in tokens(&rig, Some(TokenId::from_u64(9999))) {
+            rig.refuse_as(token, false, &[("resource_metadata", other)]).unwrap();
+        }
+        rig.auth.cancel(rig.now);
+        rig.pump();
+        rig.wait(3600);
+        rig.log.clear();
+        rig.auth.sign_out(rig.now);
+        rig.pump();
+        rig.run();
+        rig.refuse(&[]).unwrap();
+        rig.run();
+        assert!(!rig.log.contains(&format!("GET {other}")), "{:?}", rig.log);
+    }
+}
+
+#[test]
+fn a_request_with_a_former_token_asks_nobody_neither_the_store() {
+    for replaced in [false, true] {
+        let mut rig = Rig::with(|options| options.stored = true);
+        rig.obtain();
+        if replaced {
+            // The token that replaced a refused one is just issued.
+            rig.refuse(&[]).unwrap();
+            rig.run();
+            rig.consent();
+            rig.run();
+        }
+        rig.refuse_as(Some(TokenId::from_u64(9999)), false, &[]).unwrap();
+        assert!(rig.waiting.is_empty() && rig.sent.is_empty() && rig.browse.is_none());
+        rig.assert_authorized();
+    }
+}
+
+/// A client without a user whose policy allows no further scopes.
+fn without_steps() -> Rig {
+    Rig::with(|options| {
+        options.stored = true;
+        (options.flow, options.registered) = (Flow::ClientCredentials, vec![client_with("s-hush")]);
+    })
+}
+
+#[test]
+fn scopes_that_may_not_be_requested_are_an_error_whatever_is_in_progress() {
+    let assert_denied = |rig: &mut Rig| {
+        for token in tokens(rig, Some(TokenId::from_u64(9999))) {
+            let error = rig.refuse_as(token, true, &[("error", "insufficient_scope"), ("scope", "b")]).unwrap_err();
+            assert_eq!(error.stage, Stage::StepUp);
+        }
+    };
+    // Without a token, before, while it is loaded, and while it is obtained.
+    let mut rig = without_steps();
+    assert_denied(&mut rig);
+    rig.refuse(&[]).unwrap();
+    assert!(!rig.waiting.is_empty());
+    assert_denied(&mut rig);
+    rig.run_to("/token");
+    assert_denied(&mut rig);
+    // While it is stored, when it is new, and when it was accepted.
+    let page = rig.site.page(&rig.sent[0]);
+    rig.answer_page(&page);
+    assert_denied(&mut rig);
+    rig.run();
+    assert_denied(&mut rig);
+    rig.accept();
+    assert_denied(&mut rig);
+    // While it is renewed.
+    rig.refuse(&[]).unwrap();
+    assert_denied(&mut rig);
+    rig.run_to("/token");
+    assert_denied(&mut rig);
+}
+
+#[test]
+fn scopes_that_may_be_requested_wait_for_what_is_in_progress() {
+    // The record is loaded, and there is no token yet.
+    let mut rig = Rig::with(|options| options.stored = true);
+    rig.refuse(&[]).unwrap();
+    rig.forbid("b").unwrap();
+    assert_eq!(rig.waiting.len(), 1);
+    rig.run();
+    assert!(rig.browse.is_some());
+    // A grant is in progress, with each kind of token.
+    for accepted in [false, true] {
+        let mut rig = Rig::new();
+        rig.obtain();
+        if accepted {
+            rig.accept();
+        }
+        rig.forbid("b").unwrap();
+        assert!(rig.browse.is_some());
+        for token in tokens(&rig, Some(TokenId::from_u64(9999))) {
+            rig.refuse_as(token, true, &[("error", "insufficient_scope"), ("scope", "c")]).unwrap();
+        }
+        assert_eq!(rig.shown("scope"), "b");
+    }
+}
+
+#[test]
+fn a_lack_of_scopes_without_a_token_disturbs_no_sign_out() {
+    for at in 0..4 {
+        let mut rig = Rig::with(|options| options.stored = true);
+        rig.site.json(METADATA, metadata_with(json!({"revocation_endpoint": "https://as.example/revoke"})));
+        rig.site.put("https://as.example/revoke", 200, "");
+        rig.refuse(&[]).unwrap();
+        rig.run();
+        rig.consent();
+        let page = rig.site.page(&rig.sent[0]);
+        rig.answer_page(&page);
+        if at > 0 {
+            rig.run();
+        }
+        // The record is being stored, the lock or the record is requested, or a token is revoked.
+        let save = rig.waiting.pop_front();
+        rig.auth.sign_out(rig.now);
+        rig.pump();
+        for _ in 1..at {
+            let action = rig.waiting.pop_front().unwrap();
+            rig.serve_store(&action);
+        }
+        rig.forbid("b").unwrap();
+        if let Some(save) = save {
+            rig.serve_store(&save);
+        }
+        rig.store.log.clear();
+        rig.run();
+        assert!(rig.store.log.ends_with(&["remove", "release", "load"]), "{at} {:?}", rig.store.log);
+        assert!(rig.browse.is_some() && rig.store.record.is_none(), "{at}");
+    }
+}

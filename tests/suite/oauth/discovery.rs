@@ -892,3 +892,79 @@ fn no_failure_and_no_grant_shows_a_token_that_was_used_earlier() {
         rig.assert_failed(Stage::ResourceMetadata, "https://other.example/[hidden]");
     }
 }
+
+/// What is the last place of a server's metadata: nothing else follows it, the conventions would, or the authorization
+/// server is known.
+fn last_places() -> [Rig; 3] {
+    let mut modern = Rig::registered();
+    modern.auth.set_modern(true);
+    let known = Rig::with(|options| {
+        options.registered.push(client());
+        options.tolerance.issuer = Some(ISSUER.into());
+    });
+    [modern, Rig::registered(), known]
+}
+
+#[test]
+fn the_last_place_of_metadata_counts_as_any_other_whatever_came_of_those_before() {
+    const ROOT: &str = "https://mcp.example/.well-known/oauth-protected-resource";
+    let evil = Page { status: 302, location: Some("https://evil.example/".into()), body: String::new() };
+    let there = Page { status: 302, location: Some("/there".into()), body: String::new() };
+    let refused = json!({"resource": "https://evil.example/", "authorization_servers": [ISSUER]}).to_string();
+    let refused = Page { status: 200, location: None, body: refused };
+    let found = json!({"resource": SERVER, "authorization_servers": [ISSUER]});
+    let accepted = Page { status: 200, location: None, body: found.to_string() };
+    // The place before has none, or an outage; the third one in a row is the last.
+    for (before, walks) in [(404, 1), (503, 1), (503, 3)] {
+        for (page, fault) in [(&evil, "redirects"), (&refused, "refused"), (&there, ""), (&accepted, "")] {
+            for mut rig in last_places() {
+                rig.site.put(RESOURCE, before, "");
+                rig.site.json("https://mcp.example/there", found.clone());
+                rig.refuse(&[]).unwrap();
+                for walk in 1..=walks {
+                    rig.run_to(ROOT);
+                    if walk < walks {
+                        rig.answer(404, "");
+                        let deadline = rig.auth.deadline().expect("a wait");
+                        rig.wait(deadline.since(rig.now).as_secs() + 1);
+                    }
+                }
+                rig.log.clear();
+                rig.answer_page(page);
+                rig.run();
+                if fault.is_empty() {
+                    let there = page.location.as_ref().map(|_| "GET https://mcp.example/there");
+                    let log: Vec<_> =
+                        there.into_iter().chain([&*format!("GET {METADATA}")]).map(str::to_owned).collect();
+                    assert_eq!(rig.log, log);
+                    assert!(rig.browse.is_some());
+                } else {
+                    rig.assert_failed(Stage::ResourceMetadata, fault);
+                    assert_eq!(rig.log, [""; 0]);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_last_place_of_an_authorization_server_may_redirect() {
+    for before in [404, 503] {
+        let mut rig = Rig::registered();
+        rig.site.put(METADATA, before, "");
+        rig.site.redirect("https://as.example/.well-known/openid-configuration", "/moved");
+        rig.site.json("https://as.example/moved", metadata());
+        rig.refuse(&[]).unwrap();
+        rig.run();
+        assert!(rig.browse.is_some(), "{before} {:?}", rig.log);
+
+        let mut rig = Rig::registered();
+        rig.site.remove(RESOURCE);
+        rig.site.put("https://mcp.example/.well-known/oauth-authorization-server", before, "");
+        rig.site.redirect("https://mcp.example/.well-known/openid-configuration", "/moved");
+        rig.site.json("https://mcp.example/moved", metadata_with(json!({"issuer": "https://mcp.example"})));
+        rig.refuse(&[]).unwrap();
+        rig.run();
+        assert!(rig.browse.is_some(), "{before} {:?}", rig.log);
+    }
+}

@@ -588,3 +588,28 @@ fn an_unauthorized_client_is_not_known_only_with_a_401() {
         rig.assert_failed(stage, "unauthorized_client");
     }
 }
+
+#[test]
+fn the_last_request_of_a_refresh_may_fail_for_any_reason() {
+    let mut rig = refreshing();
+    for _ in 0..2 {
+        rig.answer(503, "");
+        rig.wait(20);
+    }
+    rig.answer(400, r#"{"error":"invalid_request"}"#);
+    assert_eq!((posts(&rig), rig.failure().stage), (3, Stage::Refresh));
+    rig.wait(20);
+    assert_eq!(posts(&rig), 3);
+}
+
+#[test]
+fn a_refresh_that_no_client_may_make_releases_the_lock_before_the_user_is_asked() {
+    let mut rig = Rig::with(|options| options.stored = true);
+    rig.authorize();
+    rig.wait(100);
+    migrate(&mut rig);
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    assert!(rig.browse.is_some());
+    assert_eq!(rig.store.log.last(), Some(&"release"), "{:?}", rig.store.log);
+}

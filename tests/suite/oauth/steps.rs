@@ -435,21 +435,26 @@ fn what_is_requested_during_a_sign_out_follows_it() {
 
 #[test]
 fn what_is_requested_while_a_sign_out_waits_for_a_save_follows_it() {
-    let mut rig = stored();
-    rig.refuse(&[]).unwrap();
-    rig.run();
-    rig.consent();
-    let page = rig.site.page(&rig.sent[0]);
-    rig.answer_page(&page);
-    let save = rig.waiting.pop_front().unwrap();
-    rig.browse = None;
-    rig.auth.sign_out(rig.now);
-    rig.auth.authorize(rig.now);
-    rig.pump();
-    assert!(rig.waiting.is_empty() && rig.browse.is_none(), "{:?}", rig.waiting);
-    rig.serve_store(&save);
-    rig.run();
-    assert!(rig.browse.is_some() && rig.store.record.is_none());
+    for again in [false, true] {
+        let mut rig = stored();
+        rig.refuse(&[]).unwrap();
+        rig.run();
+        rig.consent();
+        let page = rig.site.page(&rig.sent[0]);
+        rig.answer_page(&page);
+        let save = rig.waiting.pop_front().unwrap();
+        rig.browse = None;
+        rig.auth.sign_out(rig.now);
+        rig.auth.authorize(rig.now);
+        if again {
+            rig.auth.sign_out(rig.now);
+        }
+        rig.pump();
+        assert!(rig.waiting.is_empty() && rig.browse.is_none(), "{:?}", rig.waiting);
+        rig.serve_store(&save);
+        rig.run();
+        assert_eq!((rig.browse.is_some(), rig.store.record.is_none()), (!again, true));
+    }
 }
 
 #[test]

@@ -177,3 +177,15 @@ fn a_secret_that_the_authorization_server_repeats_is_not_shown() {
     rig.answer(400, &format!(r#"{{"error":"invalid_grant","error_description":"{words}"}}"#));
     assert!(!rig.failure().reason.contains(&verifier[..6]));
 }
+
+#[test]
+fn a_code_of_a_client_that_was_registered_for_it_is_sent_once_too() {
+    for (status, body) in [(503, ""), (400, r#"{"error":"invalid_grant"}"#)] {
+        let mut rig = Rig::new();
+        rig.refuse(&[]).unwrap();
+        rig.run();
+        rig.consent();
+        rig.answer(status, body);
+        rig.assert_failed(Stage::Token, "");
+    }
+}

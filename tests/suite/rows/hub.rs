@@ -496,7 +496,7 @@ fn a_session_whose_open_was_not_polled_is_dropped_silently() {
 
 #[test]
 fn a_call_waits_for_a_session_whose_open_was_not_polled() {
-    for name in [CALL, LIST] {
+    for (name, removes) in [(CALL, false), (LIST, false), (CALL, true), (LIST, true)] {
         let mut rig = Rig::of(legacy()).peer("a", server()).up(&["a"]);
         rig.get("a").ignores_end_of_input = true;
         rig.configure(one(json!({"command": "a", "keepalive_interval": 900})));
@@ -507,6 +507,13 @@ fn a_call_waits_for_a_session_whose_open_was_not_polled() {
         let call = rig.call(name);
         assert_eq!(rig.state("a"), Some(State::Starting));
         rig.polls_on_request = false;
+        if removes {
+            // The call is told of it, though nothing of the session was polled.
+            rig.configure(nothing());
+            rig.collect();
+            assert_eq!(rig.outcome(call), "NotSent", "{name}");
+            continue;
+        }
         rig.collect();
         rig.serve();
         assert!(rig.outcome(call).contains("x") || rig.outcome(call).contains("r:r"));

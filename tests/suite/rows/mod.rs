@@ -2,6 +2,7 @@
 
 mod discovery;
 mod era_change;
+mod gates;
 mod handshake;
 mod http;
 mod hub;

@@ -49,18 +49,26 @@ struct Case {
 
 impl Case {
     fn each() -> impl Iterator<Item = Self> {
-        let bodies = ERRORS.into_iter().flat_map(|error| [(error, false, false), (error, true, false), (error, true, true)]);
+        let bodies =
+            ERRORS.into_iter().flat_map(|error| [(error, false, false), (error, true, false), (error, true, true)]);
         STATUSES.into_iter().flat_map(move |(status, header)| {
-            bodies.clone().map(move |(error, names_session, breaks)| Self { status, header, error, names_session, breaks })
+            bodies.clone().map(move |(error, names_session, breaks)| Self {
+                status,
+                header,
+                error,
+                names_session,
+                breaks,
+            })
         })
     }
 
     fn answer(&self, web: &mut Web, exchange: &Exchange) {
         let said = if self.names_session { "Session not found" } else { "no" };
         let mut reply = match self.error {
-            Some(code) if exchange.body().is_empty() => {
-                Reply::json(self.status, &json!({"jsonrpc": "2.0", "id": null, "error": {"code": code, "message": said}}))
-            }
+            Some(code) if exchange.body().is_empty() => Reply::json(
+                self.status,
+                &json!({"jsonrpc": "2.0", "id": null, "error": {"code": code, "message": said}}),
+            ),
             Some(code) => Reply::json(self.status, &exchange.error(code, said)),
             None => Reply::text(self.status, said),
         };
@@ -221,7 +229,12 @@ fn what_each_status_and_error_means_to_a_call_and_to_its_session() {
                 assert_eq!([ended, sent, later], expected, "{told}");
                 let is_told = web.events.iter().any(|event| matches!(event, Event::Unauthorized { .. }));
                 assert_eq!(is_told, case.is_auth(), "{told}");
-                assert_eq!(is_new, usize::from(web.quirks().contains(&QuirkKind::EraChanged)), "{told} {:?}", web.quirks());
+                assert_eq!(
+                    is_new,
+                    usize::from(web.quirks().contains(&QuirkKind::EraChanged)),
+                    "{told} {:?}",
+                    web.quirks()
+                );
             }
         }
     }
@@ -405,8 +418,7 @@ fn a_keepalive_that_is_refused_for_lack_of_authorization_shows_a_server_that_liv
 
 #[test]
 fn a_fallback_whose_stream_ends_is_none_and_one_that_breaks_ends_the_connection() {
-    for (status, body) in [(200, ""), (200, ": a\n\n"), (200, "data: a"), (404, "no"), (410, "no"), (503, "no")]
-    {
+    for (status, body) in [(200, ""), (200, ": a\n\n"), (200, "data: a"), (404, "no"), (410, "no"), (503, "no")] {
         for breaks in [false, true] {
             let mut web = Web::open(legacy());
             let initialize = web.take_named("initialize");

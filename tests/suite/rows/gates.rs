@@ -1,0 +1,210 @@
+//! What capabilities allow: the lists of a family, by what is declared, tolerated and known; and requests of the server.
+
+use std::time::Duration;
+
+use crate::common::{Host, Server, legacy, options, reconnecting, tools};
+use crate::web::raw;
+use mcp_proto::{Eras, Keepalive, ListErrors, Options, Outcome, QuirkKind, Request, Transport};
+use serde_json::{Value, json};
+
+/// What the first response to `tools/list` makes of the list.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Known {
+    Listed,
+    Partial,
+    Failed,
+    Absent,
+    /// It is not requested.
+    NotRequested,
+}
+
+/// A legacy server with these capabilities, or none in its response to `initialize`.
+fn server(capabilities: Option<Value>, known: Known) -> Server {
+    let sent = capabilities.clone();
+    let server = Server::legacy(capabilities.unwrap_or_default()).on("initialize", move |params| {
+        let mut result =
+            json!({"protocolVersion": params["protocolVersion"], "serverInfo": {"name": "s", "version": "1"}});
+        if let Some(capabilities) = &sent {
+            result["capabilities"] = capabilities.clone();
+        }
+        Ok(result)
+    });
+    match known {
+        Known::Listed | Known::NotRequested => server.result("tools/list", tools(&["a"])),
+        Known::Partial => {
+            let mut page = tools(&["a"]);
+            page["nextCursor"] = json!("2");
+            server.result("tools/list", page)
+        }
+        Known::Failed => server.error("tools/list", -32603, "no"),
+        Known::Absent => server.error("tools/list", -32601, "no"),
+    }
+}
+
+fn tolerant(lenient: bool) -> Options {
+    let mut options = reconnecting(legacy());
+    options.tolerance.list_errors = ListErrors::Degrade;
+    (options.tolerance.list_undeclared, options.tolerance.undeclared_list_changed) = (true, lenient);
+    options.tolerance.tools_absent = true;
+    options.limits.pages = 1;
+    options
+}
+
+#[test]
+fn a_change_of_a_list_counts_by_what_is_declared_tolerated_and_known() {
+    for capabilities in [Some(json!({"tools": {"listChanged": true}})), Some(json!({})), None] {
+        for lenient in [false, true] {
+            for known in [Known::Listed, Known::Partial, Known::Failed, Known::Absent, Known::NotRequested] {
+                let told = format!("{capabilities:?} {lenient} {known:?}");
+                let is_undeclared = capabilities.as_ref().is_some_and(|it| it["tools"].is_null());
+                let mut options = tolerant(lenient);
+                options.tolerance.list_undeclared = known != Known::NotRequested;
+                let mut server = server(capabilities.clone(), known);
+                let mut host = Host::connect(options, &mut server);
+                assert!(host.is_ready(), "{told}");
+                let is_requested = known != Known::NotRequested || !is_undeclared;
+                assert_eq!(host.methods().contains(&"tools/list"), is_requested, "{told}");
+                let is_listed = is_undeclared && matches!(known, Known::Listed | Known::Partial);
+                assert_eq!(host.quirks().contains(&QuirkKind::UndeclaredFamily), is_listed, "{told}");
+                host.take_sent();
+                host.receive(json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
+                host.wait(Duration::from_secs(2));
+                // An undeclared list that failed is absent.
+                let is_absent = known == Known::Absent || is_undeclared && known == Known::Failed;
+                let counts = (!is_undeclared || lenient) && !is_absent;
+                assert_eq!(host.take_methods(), vec!["tools/list"; usize::from(counts)], "{told}");
+                let is_quirk = is_undeclared && !lenient;
+                assert_eq!(host.quirks().contains(&QuirkKind::UndeclaredListChanged), is_quirk, "{told}");
+                // The next connection requests the list again, whatever became of it.
+                host.close_transport();
+                host.wait(Duration::from_secs(1));
+                host.transport(Transport::Opened);
+                host.serve(&mut server);
+                assert!(host.is_ready(), "{told}");
+                let before = server.received("tools/list");
+                assert_eq!(before, if is_requested { 2 } else { 0 }, "{told}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_keepalive_requests_no_list_that_is_incomplete_or_failed() {
+    for capabilities in [Some(json!({"tools": {}})), Some(json!({})), None] {
+        for known in [Known::Listed, Known::Partial, Known::Failed, Known::Absent] {
+            let mut options = tolerant(false);
+            options.keepalive = Some(Keepalive::default());
+            let mut server = server(capabilities.clone(), known).error("prompts/list", -32601, "no");
+            for method in ["resources/list", "resources/templates/list"] {
+                server = server.error(method, -32601, "no");
+            }
+            let mut host = Host::connect(options, &mut server);
+            host.take_sent();
+            host.wait(Duration::from_secs(60));
+            let ping = host.take_request();
+            assert_eq!(ping["method"], "ping");
+            host.receive(json!({"jsonrpc": "2.0", "id": ping["id"], "error": {"code": -32601, "message": "no"}}));
+            host.wait(Duration::from_secs(600));
+            let is_listed = known == Known::Listed;
+            assert_eq!(host.take_methods().contains(&"tools/list".into()), is_listed, "{capabilities:?} {known:?}");
+        }
+    }
+}
+
+/// The requests of a server, and what refuses each where the capability is not declared.
+fn asked() -> [(&'static str, Value); 7] {
+    [
+        ("ping", json!({})),
+        ("roots/list", json!({})),
+        ("elicitation/create", json!({"message": "?", "requestedSchema": {"type": "object", "properties": {}}})),
+        (
+            "elicitation/create",
+            json!({"mode": "url", "message": "?", "url": "https://a.example/", "elicitationId": "1"}),
+        ),
+        ("elicitation/create", json!({"mode": "x", "message": "?"})),
+        ("sampling/createMessage", json!({"messages": [], "maxTokens": 1})),
+        ("x/y", json!({})),
+    ]
+}
+
+fn declaring(mut options: Options, which: usize) -> Options {
+    let all = which == 2;
+    let capabilities = &mut options.capabilities;
+    (capabilities.elicitation, capabilities.elicitation_url) = (which > 0, all);
+    (capabilities.sampling, capabilities.roots) = (all, all.then(Vec::new));
+    options
+}
+
+#[test]
+fn a_modern_server_that_sends_requests_gets_no_response() {
+    for which in 0..3 {
+        for open in [0, 1] {
+            for (method, params) in asked() {
+                let mut options = declaring(options(), which);
+                options.limits.server_requests = open;
+                let mut host = Host::connect(options, &mut Server::modern(json!({})));
+                host.take_sent();
+                let before = host.events.len();
+                host.receive(json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}));
+                assert!(host.take_sent().is_empty(), "{method}");
+                assert_eq!(host.quirks(), [QuirkKind::ServerRequest], "{method}");
+                assert_eq!(host.events.len(), before + 1, "{method}: nothing but the deviation");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_legacy_server_gets_a_response_to_each_request_by_what_is_declared() {
+    for which in 0..3 {
+        for full in [false, true] {
+            for (at, (method, params)) in asked().into_iter().enumerate() {
+                let mut options = declaring(options(), which);
+                options.eras = Eras::LegacyOnly;
+                options.limits.server_requests = usize::from(!full);
+                let mut host = Host::connect(options, &mut Server::legacy(json!({})));
+                host.take_sent();
+                host.receive(json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}));
+                let sent = host.take_sent();
+                let answer = sent.first().map(|answer| match &answer["error"]["code"] {
+                    Value::Null => answer["result"].to_string(),
+                    code => code.to_string(),
+                });
+                let expected = match (at, which) {
+                    (0, _) => Some("{}"),
+                    (1, 2) => Some(r#"{"roots":[]}"#),
+                    (4, 1 | 2) | (3, 1) => Some("-32602"),
+                    (2, 1 | 2) | (3 | 5, 2) if full => Some("-32603"),
+                    (2, 1 | 2) | (3 | 5, 2) => None,
+                    _ => Some("-32601"),
+                };
+                assert_eq!(answer.as_deref(), expected, "{method} {params} {which} {full}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_request_whose_last_connection_closed_is_unknown_whatever_may_be_repeated() {
+    for (method, params) in [("tools/call", json!({"name": "a"})), ("resources/read", json!({"uri": "a:b"}))] {
+        for replay in [None, Some(false), Some(true)] {
+            let mut tools = tools(&["a"]);
+            tools["tools"][0]["annotations"] = json!({"readOnlyHint": true});
+            for trusted in [false, true] {
+                let mut options = legacy();
+                options.trust = trusted;
+                let server = Server::legacy(json!({"tools": {}, "resources": {}})).result("tools/list", tools.clone());
+                let server = server.result("resources/list", json!({"resources": []}));
+                let server = server.result("resources/templates/list", json!({"resourceTemplates": []}));
+                let mut host = Host::connect(options, &mut { server });
+                assert!(host.is_ready());
+                let request = Request::new(method).params(raw(&params));
+                let request = replay.into_iter().fold(request, Request::replay);
+                let request = host.session.request(host.now, request).unwrap();
+                host.collect();
+                host.close_transport();
+                assert!(matches!(host.result_of(request), Outcome::Unknown), "{method} {replay:?} {trusted}");
+            }
+        }
+    }
+}
