@@ -1,10 +1,12 @@
-//! What capabilities allow: the lists of a family, by what is declared, tolerated and known; and requests of the server.
+//! What a server sends: lists, by what is declared, tolerated and known; requests, and notifications in each phase.
 
 use std::time::Duration;
 
 use crate::common::{Host, Server, legacy, options, reconnecting, tools};
 use crate::web::raw;
-use mcp_proto::{Eras, Keepalive, ListErrors, Options, Outcome, QuirkKind, Request, Transport};
+use mcp_proto::{
+    Eras, Event, Keepalive, ListErrors, OpenFailure, Options, Outcome, QuirkKind, Recovery, Request, Transport,
+};
 use serde_json::{Value, json};
 
 /// What the first response to `tools/list` makes of the list.
@@ -205,6 +207,108 @@ fn a_request_whose_last_connection_closed_is_unknown_whatever_may_be_repeated() 
                 host.close_transport();
                 assert!(matches!(host.result_of(request), Outcome::Unknown), "{method} {replay:?} {trusted}");
             }
+        }
+    }
+}
+
+fn answer_list(host: &mut Host) {
+    let list = host.take_sent().into_iter().find(|sent| sent["method"] == "tools/list").unwrap();
+    host.receive(json!({"jsonrpc": "2.0", "id": list["id"], "result": tools(&["a"])}));
+}
+
+/// A modern client in discovery, and ready. Before, the era is not known.
+fn phases() -> [Host; 2] {
+    [false, true].map(|is_ready| {
+        let mut host = Host::open(options());
+        let discover = host.take_request();
+        let result = json!({"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {"listChanged": true}}});
+        host.receive(json!({"jsonrpc": "2.0", "id": discover["id"], "result": result}));
+        if is_ready {
+            answer_list(&mut host);
+        }
+        assert_eq!(host.is_ready(), is_ready);
+        host
+    })
+}
+
+#[test]
+fn a_notification_of_a_stream_that_is_not_the_clients_is_counted_in_discovery_and_after_it() {
+    let foreign = json!({"_meta": {"io.modelcontextprotocol/subscriptionId": 999}, "uri": "a:b"});
+    for method in ["notifications/tools/list_changed", "notifications/resources/updated"] {
+        for mut host in phases() {
+            host.take_sent();
+            let before = host.events.len();
+            host.receive(json!({"jsonrpc": "2.0", "method": method, "params": foreign}));
+            assert_eq!(host.session.stats().left_out, 1, "{method}");
+            assert!(host.take_sent().is_empty() && host.events.len() == before, "{method}");
+        }
+    }
+}
+
+#[test]
+fn a_server_request_can_be_cancelled_in_each_phase() {
+    for phase in 0..3 {
+        let mut options = legacy();
+        options.capabilities.elicitation = true;
+        let mut host = Host::open(options);
+        let initialize = host.take_request();
+        if phase > 0 {
+            let result = json!({"protocolVersion": initialize["params"]["protocolVersion"], "capabilities": {"tools": {}},
+                "serverInfo": {"name": "s", "version": "1"}});
+            host.receive(json!({"jsonrpc": "2.0", "id": initialize["id"], "result": result}));
+        }
+        if phase > 1 {
+            answer_list(&mut host);
+        }
+        let params = json!({"message": "?", "requestedSchema": {"type": "object", "properties": {}}});
+        host.receive(json!({"jsonrpc": "2.0", "id": 7, "method": "elicitation/create", "params": params}));
+        assert!(host.events.iter().any(|event| matches!(event, Event::ServerRequest { .. })), "{phase}");
+        let cancelled = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}});
+        host.receive(cancelled);
+        assert!(host.events.iter().any(|event| matches!(event, Event::ServerRequestEnded { .. })), "{phase}");
+    }
+}
+
+/// The session moves to another process without its transport.
+fn move_alone(host: &mut Host) {
+    host.session = crate::moved::moved(&host.session, mcp_proto::Messages::new(), mcp_proto::Moved::WithoutTransport);
+    host.collect();
+}
+
+#[test]
+fn an_end_of_a_transport_that_is_none_counts_as_no_loss() {
+    let ends: [fn(&mut Host); 4] = [
+        |host| host.transport(Transport::OpenFailed { how: OpenFailure::Connect, why: "no" }),
+        |host| host.transport(Transport::Closed { why: "no" }),
+        |host| host.transport(Transport::ProtocolViolation { why: "no" }),
+        move_alone,
+    ];
+    for end in ends {
+        for is_first in [true, false] {
+            let mut server = server(Some(json!({"tools": {}})), Known::Listed);
+            let mut options = reconnecting(legacy());
+            let reconnect = options.reconnect.as_mut().unwrap();
+            (reconnect.max_losses, reconnect.first_attempts) = (2, 2);
+            let mut host = if is_first { Host::new(options) } else { Host::connect(options, &mut server) };
+            if !is_first {
+                host.close_transport();
+            }
+            // Nothing was opened yet, or the backoff runs.
+            for _ in 0..5 {
+                end(&mut host);
+            }
+            if is_first {
+                host.session.open(host.now).unwrap();
+                host.collect();
+            } else {
+                host.wait(Duration::from_secs(5));
+            }
+            host.transport(Transport::OpenFailed { how: OpenFailure::Connect, why: "no" });
+            let next = host.events.iter().rev().find_map(|event| match event {
+                Event::Down { next, .. } => Some(*next),
+                _ => None,
+            });
+            assert!(matches!(next, Some(Recovery::Reopen { .. })), "{is_first} {:?}", host.events);
         }
     }
 }

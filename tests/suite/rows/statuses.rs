@@ -309,6 +309,7 @@ fn a_refused_notification_or_response_changes_nothing() {
             let posted = web.take_one();
             case.answer(&mut web, &posted);
             if case.expires(false) {
+                assert_eq!(web.take_names(), ["initialize"], "{case:?}");
                 continue;
             }
             web.wait(seconds(10));
@@ -418,7 +419,10 @@ fn a_keepalive_that_is_refused_for_lack_of_authorization_shows_a_server_that_liv
 
 #[test]
 fn a_fallback_whose_stream_ends_is_none_and_one_that_breaks_ends_the_connection() {
-    for (status, body) in [(200, ""), (200, ": a\n\n"), (200, "data: a"), (404, "no"), (410, "no"), (503, "no")] {
+    let good = [(200, ""), (200, ": a\n\n"), (200, "data: a")];
+    // What a refusal says is not read.
+    let refused = STATUSES.into_iter().map(|(status, _)| (status, ENDPOINT));
+    for (status, body) in good.into_iter().chain(refused).filter(|(status, _)| !matches!(status, 401 | 403)) {
         for breaks in [false, true] {
             let mut web = Web::open(legacy());
             let initialize = web.take_named("initialize");
@@ -579,4 +583,12 @@ fn a_call_that_is_redirected_over_sse_is_posted_there_as_are_later_ones() {
     assert_eq!(web.take_one().url(), "https://example.com/there");
     let (_, exchange) = web.call("a");
     assert_eq!(exchange.url(), "https://example.com/there");
+}
+
+#[test]
+fn a_body_that_is_labelled_as_json_is_read_as_json_whatever_it_begins_with() {
+    let mut web = Web::connect(legacy(), &mut site());
+    let (call, exchange) = web.call("a");
+    web.reply(&exchange, Reply::status(200).body("application/json", "nonsense"));
+    assert_eq!((&*web.outcome(call), web.quirks().contains(&QuirkKind::ContentType)), ("Error", false));
 }
