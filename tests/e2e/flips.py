@@ -1,11 +1,12 @@
-"""Requires a test to fail for each cell of a table that is replaced: flips.py SUITE EQUIVALENT [TABLE]
+"""Requires a test to fail for each cell of a table that is replaced: flips.py SUITE LISTED [TABLE]
 
 SUITE is the test binary, built with the feature `rows`. Each of its tests runs alone once, to learn which cells it takes. Then
 each cell is replaced in turn: one that changes something by none, another by what another state does, a decision by another
 one. The tests that take it run, the quickest first, until one fails.
 
-EQUIVALENT lists the cells whose replacement has the same effect, `table × state × input: why`; a cell may be several
-values, `a|b`. Fails if a cell that is not listed survives, or a listed one does not.
+LISTED has the cells for which no test fails, `table × state × input: why`, under `# Equivalent` if the other row has the same
+effect, else under `# Without a test`. A part may be several values, `a|b`. Fails if a cell that is not listed survives, or a
+listed one does not.
 """
 
 import collections
@@ -78,17 +79,20 @@ def survives(suite, cell, tests, seconds):
     return True
 
 
-def equivalent(path):
-    cells = set()
+def read(path):
+    """The listed cells, each with its heading."""
+    heading, cells = None, {}
     for line in pathlib.Path(path).read_text(encoding="utf-8").splitlines():
-        if line and not line.startswith("#"):
+        if line.startswith("# "):
+            heading = line[2:].lower()
+        elif line:
             pattern, _why = line.split(": ", 1)
-            cells.update(itertools.product(*(part.split("|") for part in pattern.split(" × "))))
+            cells |= dict.fromkeys(itertools.product(*(part.split("|") for part in pattern.split(" × "))), heading)
     return cells
 
 
 def main(suite, path, only=None):
-    listed = {cell for cell in equivalent(path) if only in (None, cell[0])}
+    listed = {cell: heading for cell, heading in read(path).items() if only in (None, cell[0])}
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         seconds, takers = learn(suite, pool)
         cells = sorted(cell for cell in takers if only in (None, cell[0]))
@@ -98,15 +102,16 @@ def main(suite, path, only=None):
             survived = survives(suite, cell, takers[cell], seconds)
             if survived != (cell in listed):
                 print("no test fails:" if survived else "listed, but a test fails:", " × ".join(cell), flush=True)
-            return "caught" if not survived else "equivalent" if cell in listed else "survived"
+            return listed.get(cell, "survived") if survived else "caught"
 
         results = dict(zip(cells, pool.map(result, cells)))
-    for cell in sorted(listed - set(cells)):
+    for cell in sorted(set(listed) - set(cells)):
         print("listed, but no test takes it:", " × ".join(cell))
     for table in [*sorted({cell[0] for cell in cells}), "all"]:
         of = collections.Counter(result for cell, result in results.items() if table in ("all", cell[0]))
-        print(f"{table}: {of.total()} cells, {of['caught']} caught, {of['equivalent']} equivalent, {of['survived']} survived")
-    sys.exit(not cells or listed != {cell for cell in cells if results[cell] != "caught"})
+        counts = ", ".join(f"{of[it]} {it}" for it in ("caught", "equivalent", "without a test", "survived"))
+        print(f"{table}: {of.total()} cells, {counts}")
+    sys.exit(not cells or set(listed) != {cell for cell in cells if results[cell] != "caught"})
 
 
 if __name__ == "__main__":

@@ -100,6 +100,31 @@ fn the_retry_has_a_new_id_the_inputs_and_the_exact_state() {
     assert!(matches!(host.result_of(id), Outcome::Result(_)));
 }
 
+#[test]
+fn input_is_given_once_whether_the_retry_waits_or_was_sent() {
+    for (sent, others) in [(false, 0), (false, 1), (true, 0)] {
+        let mut options = asking();
+        options.limits.in_flight = 1;
+        let mut host = ready(options, true);
+        let (id, first) = call(&mut host, "plain");
+        answer(&mut host, &first, &required(json!({"who": elicitation()}), None));
+        for _ in 0..others {
+            call(&mut host, "plain");
+        }
+        let [accept, other] = ["x", "y"].map(|name| raw(&json!({"action": "accept", "content": {"name": name}})));
+        host.session.provide(host.now, id, [("who", &*accept)]).unwrap();
+        if sent {
+            host.collect();
+        }
+        let again = host.session.provide(host.now, id, [("who", &*other)]);
+        assert_eq!(again, Err(CommandError::UnknownRequest));
+        host.collect();
+        if others == 0 {
+            assert_eq!(host.take_one()["params"]["inputResponses"]["who"]["content"]["name"], "x");
+        }
+    }
+}
+
 /// Whatever state an earlier round had.
 #[test]
 fn the_retry_has_no_state_if_the_server_gave_none() {

@@ -750,3 +750,22 @@ fn a_stream_that_is_refused_every_other_time_does_not_drive_the_authorization_se
     let all = after(600);
     assert!((6..=11).contains(&all), "{all}");
 }
+
+#[test]
+fn a_new_token_requests_no_stream_that_is_open_refused_or_waited_for() {
+    for stream in ["open", "refused", "broken"] {
+        let mut site = crate::web::site();
+        site.streams = stream != "refused";
+        let mut it = Joined::ready(site);
+        if stream == "broken" {
+            let get = it.web.last("GET");
+            it.web.end(&get);
+        }
+        let before = it.web.count("GET");
+        it.revoke();
+        let call = it.ask();
+        it.serve();
+        assert_eq!((&*it.web.outcome(call), it.token_requests()), ("Result", 1));
+        assert_eq!(it.web.count("GET"), before, "{stream}");
+    }
+}

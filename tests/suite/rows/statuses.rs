@@ -4,7 +4,8 @@ use super::http::{ENDPOINT, sse, sse_again};
 use crate::common::{legacy, options, seconds};
 use crate::web::{Exchange, Reply, Site, Web, modern_site, site, tool};
 use mcp_proto::binding::http::Broken;
-use mcp_proto::{Event, FailureKind, Family, Keepalive, Outcome, QuirkKind, RequestId};
+use mcp_proto::protocol::ProtocolVersion;
+use mcp_proto::{Eras, Event, FailureKind, Family, Keepalive, Outcome, QuirkKind, RequestId};
 use serde_json::json;
 
 const INITIALIZED: &str = "notifications/initialized";
@@ -242,9 +243,16 @@ fn what_each_status_and_error_means_to_a_call_and_to_its_session() {
 
 #[test]
 fn whatever_status_and_error_refuse_the_handshake_it_goes_on_or_ends_at_once() {
-    for (name, is_legacy) in [("server/discover", false), ("initialize", true)] {
+    for (name, eras) in [
+        ("server/discover", Eras::Auto),
+        ("server/discover", Eras::ModernOnly(ProtocolVersion::V2026_07_28)),
+        ("initialize", Eras::LegacyOnly),
+    ] {
+        let is_legacy = eras == Eras::LegacyOnly;
         for case in Case::each() {
-            let mut web = Web::open(if is_legacy { legacy() } else { options() });
+            let mut options = options();
+            options.eras = eras;
+            let mut web = Web::open(options);
             let request = web.take_named(name);
             case.answer(&mut web, &request);
             let sent = web.take_names();
