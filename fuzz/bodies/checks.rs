@@ -41,7 +41,7 @@ pub(super) fn assert_equal(one: &str, other: &str, what: &str) {
     if one != other {
         let at = one.bytes().zip(other.bytes()).take_while(|(one, other)| one == other).count();
         let excerpt = |text: &str| text.chars().skip(at.saturating_sub(40)).take(120).collect::<String>();
-        panic!("{what}:\n{}\n{}", excerpt(&one), excerpt(&other));
+        panic!("{what}:\n{}\n{}", excerpt(one), excerpt(other));
     }
 }
 
