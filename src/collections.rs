@@ -31,8 +31,8 @@ pub(crate) fn trim<T>(queue: &mut VecDeque<T>) {
     }
 }
 
-/// A map by ids that are counted up: a new entry usually has the greatest id. The last entry, which is asked for most, is
-/// found at once, and so is one while no other was removed before it; else there is a binary search.
+/// A map by ids that are counted up: a new entry usually has the greatest id. The last entry is looked up most, and is found
+/// at once. Another one is found at once if the ids before it or after it are consecutive, else by a binary search.
 #[derive(Clone)]
 pub(crate) struct Series<T> {
     /// Ordered by id. A removed entry stays until it is at an end, or until half of the entries are removed.

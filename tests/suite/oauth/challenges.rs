@@ -346,7 +346,7 @@ fn a_401_that_waits_for_a_grant_in_progress_names_no_metadata_for_the_next_one()
 }
 
 #[test]
-fn a_request_with_a_former_token_asks_nobody_neither_the_store() {
+fn a_refused_former_token_causes_no_request_to_the_user_or_the_store() {
     for replaced in [false, true] {
         let mut rig = Rig::with(|options| options.stored = true);
         rig.obtain();

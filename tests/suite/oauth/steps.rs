@@ -36,6 +36,17 @@ fn stored() -> Rig {
     Rig::with(|options| options.stored = true)
 }
 
+/// The token came, and the store is asked to save it.
+fn saving() -> Rig {
+    let mut rig = stored();
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    rig.consent();
+    let page = rig.site.page(&rig.sent[0]);
+    rig.answer_page(&page);
+    rig
+}
+
 #[test]
 fn signing_out_ends_an_attempt_at_every_step() {
     let steps: [fn(&mut Rig); 10] = [
@@ -436,12 +447,7 @@ fn what_is_requested_during_a_sign_out_follows_it() {
 #[test]
 fn what_is_requested_while_a_sign_out_waits_for_a_save_follows_it() {
     for again in [false, true] {
-        let mut rig = stored();
-        rig.refuse(&[]).unwrap();
-        rig.run();
-        rig.consent();
-        let page = rig.site.page(&rig.sent[0]);
-        rig.answer_page(&page);
+        let mut rig = saving();
         let save = rig.waiting.pop_front().unwrap();
         rig.browse = None;
         rig.auth.sign_out(rig.now);
@@ -481,12 +487,7 @@ fn each_step_has_a_deadline_at_which_it_ends() {
 fn a_sign_out_follows_the_save_that_is_in_progress() {
     for outcome in [Some(SaveOutcome::Stored), Some(SaveOutcome::Conflict), Some(SaveOutcome::Failed), None] {
         for again in [false, true] {
-            let mut rig = stored();
-            rig.refuse(&[]).unwrap();
-            rig.run();
-            rig.consent();
-            let page = rig.site.page(&rig.sent[0]);
-            rig.answer_page(&page);
+            let mut rig = saving();
             if again {
                 // The first save met the record of another process, which has gone.
                 rig.store.record = Some(b"{\"generation\":5}".to_vec());

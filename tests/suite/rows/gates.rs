@@ -276,7 +276,7 @@ fn move_alone(host: &mut Host) {
 }
 
 #[test]
-fn an_end_of_a_transport_that_is_none_counts_as_no_loss() {
+fn the_end_of_a_connection_that_was_not_open_is_not_counted_as_a_loss() {
     let ends: [fn(&mut Host); 4] = [
         |host| host.transport(Transport::OpenFailed { how: OpenFailure::Connect, why: "no" }),
         |host| host.transport(Transport::Closed { why: "no" }),

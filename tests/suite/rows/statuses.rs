@@ -282,8 +282,8 @@ fn initialized_is_received_whatever_the_status_says_unless_the_server_is_busy_or
         web.end_with(&initialize, reply);
         let initialized = web.take_named(INITIALIZED);
         case.answer(&mut web, &initialized);
-        // Without a session, a 404 and the like say nothing of it.
         if case.expires(false) {
+            assert_eq!(web.take_names(), ["initialize"], "{case:?}");
             continue;
         }
         if case.is_auth() {
@@ -409,7 +409,7 @@ fn a_list_that_is_refused_for_lack_of_authorization_ends_the_connection_or_the_r
 }
 
 #[test]
-fn a_keepalive_that_is_refused_for_lack_of_authorization_shows_a_server_that_lives() {
+fn a_keepalive_that_is_refused_for_lack_of_authorization_shows_that_the_server_lives() {
     for denial in DENIALS {
         let mut options = legacy();
         options.keepalive = Some(Keepalive::default());
@@ -426,7 +426,7 @@ fn a_keepalive_that_is_refused_for_lack_of_authorization_shows_a_server_that_liv
 }
 
 #[test]
-fn a_fallback_whose_stream_ends_is_none_and_one_that_breaks_ends_the_connection() {
+fn a_fallback_stream_that_ends_means_no_fallback_and_one_that_breaks_ends_the_connection() {
     let good = [(200, ""), (200, ": a\n\n"), (200, "data: a")];
     // What a refusal says is not read.
     let refused = STATUSES.into_iter().map(|(status, _)| (status, ENDPOINT));
