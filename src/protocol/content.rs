@@ -749,13 +749,13 @@ pub struct Sampling<'a> {
     /// The messages.
     pub messages: Vec<SamplingMessage<'a>>,
     /// The system prompt that the server suggests.
-    pub system: Option<Cow<'a, str>>,
+    pub system_prompt: Option<Cow<'a, str>>,
     /// The most tokens of the answer.
     pub max_tokens: Option<u64>,
     /// The temperature.
     pub temperature: Option<f64>,
     /// Texts that end the answer.
-    pub stop: Vec<Cow<'a, str>>,
+    pub stop_sequences: Vec<Cow<'a, str>>,
     /// Names of models, or parts of them, in the order of preference.
     pub hints: Vec<Cow<'a, str>>,
     /// The tools that the model may call, each as in a list of tools.
@@ -800,10 +800,10 @@ impl<'a> Sampling<'a> {
         let number = |name: &str| json.member(name).map(Json::text);
         Self {
             messages,
-            system: string(json, "systemPrompt"),
+            system_prompt: string(json, "systemPrompt"),
             max_tokens: number("maxTokens").and_then(|text| text.parse().ok()),
             temperature: number("temperature").and_then(|text| text.parse().ok()),
-            stop: strings(json, "stopSequences", WORDS).collect(),
+            stop_sequences: strings(json, "stopSequences", WORDS).collect(),
             hints: hints.into_iter().flatten().filter_map(|hint| string(hint, "name")).collect(),
             tools: room.elements(json, "tools").into_iter().map(Json::raw).collect(),
             is_cut_off: room.is_over,

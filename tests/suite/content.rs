@@ -328,10 +328,13 @@ fn what_sampling_asks_is_read_and_answered() {
     assert_eq!(said, [(Some(Role::User), 1), (Some(Role::Assistant), 2), (None, 0)]);
     assert!(matches!(&asked.messages[0].content[0], Block::Text(one) if one.text == "one"));
     assert_eq!(
-        (asked.system.as_deref(), asked.max_tokens, asked.temperature),
+        (asked.system_prompt.as_deref(), asked.max_tokens, asked.temperature),
         (Some("Be brief"), Some(100), Some(0.5))
     );
-    assert_eq!((&asked.stop[..], &asked.hints[..], asked.tools.len()), (&["end".into()][..], &["small".into()][..], 1));
+    assert_eq!(
+        (&asked.stop_sequences[..], &asked.hints[..], asked.tools.len()),
+        (&["end".into()][..], &["small".into()][..], 1)
+    );
     assert!(!asked.is_cut_off && asked.raw.get() == params.get());
     let odd = raw(&json!({"maxTokens": -1, "messages": 3}));
     let asked = Sampling::read(&odd);
