@@ -395,7 +395,7 @@ impl<'a> Prompt<'a> {
 pub struct Resource<'a> {
     /// Unique among the server's resources.
     pub uri: &'a str,
-    /// Name.
+    /// Name. Servers have to give one, but some do not.
     pub name: Option<Cow<'a, str>>,
     /// Display name.
     pub title: Option<Cow<'a, str>>,
@@ -448,7 +448,7 @@ impl<'a> Resource<'a> {
 pub struct ResourceTemplate<'a> {
     /// URI template (RFC 6570), unique among the server's templates.
     pub uri_template: &'a str,
-    /// Name.
+    /// Name. Servers have to give one, but some do not.
     pub name: Option<Cow<'a, str>>,
     /// Display name.
     pub title: Option<Cow<'a, str>>,

@@ -155,9 +155,9 @@ pub enum JournalError {
         line: usize,
         /// The first byte that differs, counted from 0 in the recorded value.
         at: usize,
-        /// The recorded value around this byte.
+        /// The recorded value around this byte; `null` if there was no action.
         expected: Box<str>,
-        /// The value of the replay around this byte.
+        /// The value of the replay around this byte; `null` if there was no action.
         got: Box<str>,
     },
     /// The journal ends without its last line. Up to there the replay is the same.

@@ -206,11 +206,11 @@ impl Session {
     /// Opens a client, and waits until it is ready.
     ///
     /// # Errors
-    /// Why it cannot connect: it closed; or as many attempts failed as
-    /// [`Reconnect::first_attempts`](mcp_proto::Reconnect::first_attempts) allows, which to a server that nobody listens at
-    /// takes [`Timeouts::connect`](mcp_proto::Timeouts::connect), or a minute, and the last backoff, and to one that says
-    /// nothing the same for each attempt; or the sign-in failed.
-    /// A [`StartError`] is a failure to connect. A host that offers to sign in again uses [`start`](Self::start) and
+    /// Why it cannot connect: it closed; as many attempts failed as
+    /// [`Reconnect::first_attempts`](mcp_proto::Reconnect::first_attempts) allows; or the sign-in failed. A server that nobody
+    /// listens at is tried for [`Timeouts::connect`](mcp_proto::Timeouts::connect), or a minute without it, and the last
+    /// backoff; one that says nothing, for as long with each attempt. To fail after the first attempt, set `first_attempts`
+    /// to 1. A [`StartError`] is a failure to connect. A host that offers to sign in again uses [`start`](Self::start) and
     /// [`ready`](Self::ready).
     pub async fn connect(endpoint: impl Into<Endpoint>, host: impl Into<Host<Options>>) -> Result<Self, Failure> {
         let session = Self::start(endpoint, host);
