@@ -8,7 +8,7 @@ use jsonschema::{Draft, Registry, Uri};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 
-use super::pattern::{Pattern, Patterns};
+use super::cost::{Pattern, Patterns};
 use super::{count, draft_of, limit, reference_error};
 use crate::validation::{ValidationError, ValidationLimit};
 

@@ -1,6 +1,5 @@
 mod cost;
 mod graph;
-mod pattern;
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -138,7 +137,7 @@ impl JsonSchema {
         cost::check_schema(&graph)?;
         let applied = cost::check_work(&graph, instance, self.limits.work)?;
 
-        let patterns = PatternOptions::regex().size_limit(pattern::BYTES).dfa_size_limit(pattern::BYTES);
+        let patterns = PatternOptions::regex().size_limit(cost::BYTES).dfa_size_limit(cost::BYTES);
         let options =
             jsonschema::options().with_draft(draft).with_retriever(NoRetrieval).with_pattern_options(patterns);
         let options = options.with_format("regex", |_: &str| true);
