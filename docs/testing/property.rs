@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use mcp_proto::testkit::strategy::{Operation, Turn};
-use mcp_proto::testkit::{Ask, FakeServer, FakeTool, Link, Sim, repeated};
+use mcp_proto::testkit::strategy::{Operation, Turn, repeated};
+use mcp_proto::testkit::{Ask, FakeServer, FakeTool, Link, Sim};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 

@@ -57,7 +57,6 @@
 #[cfg(feature = "oauth")]
 mod authorization_server;
 mod content;
-mod play;
 #[cfg(feature = "journal")]
 mod recording;
 mod script;
@@ -68,7 +67,6 @@ pub mod strategy;
 #[cfg(feature = "oauth")]
 pub use authorization_server::{Endpoint, FakeAuthorizationServer, Received};
 pub use content::{Ask, FakeTool};
-pub use play::{Accepted, repeated};
 #[cfg(feature = "journal")]
 pub use recording::Mismatch;
 pub use script::{On, Reply};
