@@ -283,8 +283,8 @@ macro_rules! state_table {
             }
 
             #[cfg(test)]
-            pub(crate) fn table() -> $crate::machine::page::StateTable<$S, $I, $E> {
-                $crate::machine::page::StateTable::new($name, concat!($($doc, "\n"),*), row)
+            pub(crate) fn table() -> $crate::machine::tests::StateTable<$S, $I, $E> {
+                $crate::machine::tests::StateTable::new($name, concat!($($doc, "\n"),*), row)
             }
         }
 
@@ -360,8 +360,8 @@ macro_rules! decision_table {
             }
 
             #[cfg(test)]
-            pub(crate) fn table() -> $crate::machine::page::DecisionTable {
-                use $crate::machine::page::{DecisionTable, printed};
+            pub(crate) fn table() -> $crate::machine::tests::DecisionTable {
+                use $crate::machine::tests::{DecisionTable, printed};
                 use $crate::machine::table::Values;
                 DecisionTable {
                     name: $name,
