@@ -8,10 +8,10 @@ use core::time::Duration;
 
 use http::{HeaderMap, HeaderValue, StatusCode, Uri};
 
-use super::action::{Broken, HttpAction, HttpRequest};
 use super::exchange::{Carrier, Due, Exchange, ExchangeKind, Exchanges, Paused, Queue, Reply, Timer, Timers};
 use super::request::{self, Common, SESSION_ID};
 use super::tokens::{Sent, Tokens};
+use super::{Broken, HttpAction, HttpRequest};
 use crate::Time;
 use crate::binding::address::{Address, UrlError, parse};
 use crate::client::{

@@ -6,7 +6,7 @@ use alloc::boxed::Box;
 use http::header::HeaderMap;
 use http::{StatusCode, Uri};
 
-use super::action::HttpAction;
+use super::HttpAction;
 use super::refusal::{Refusal, Waiting};
 use crate::Time;
 use crate::client::{Engine, StartId};

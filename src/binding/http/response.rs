@@ -10,7 +10,7 @@ use core::time::Duration;
 use http::header::{CONTENT_TYPE, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, StatusCode};
 
-use super::action::Broken;
+use super::Broken;
 use super::connection::{
     Http, Initialized, LONGEST_RETRY_AFTER, LONGEST_STREAM_RETRY, REDIRECTS, REFUSAL_BYTES, RETRY, Refused,
     SHORTEST_RETRY,

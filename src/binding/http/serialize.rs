@@ -19,7 +19,7 @@ use http::{HeaderName, HeaderValue, Method, Uri};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::action::HttpRequest;
+use super::HttpRequest;
 use super::request::SESSION_ID;
 #[cfg(feature = "journal")]
 use crate::binding::address::ascii;

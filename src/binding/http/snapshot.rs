@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
-use super::action::Broken;
+use super::Broken;
 use super::connection::{Connection, Http, KnownServer};
 use super::exchange::{Exchanges, Queue, Reply, Timers};
 use crate::binding::address::Address;

@@ -11,7 +11,7 @@ use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::{StatusCode, Uri};
 use serde_json::value::RawValue;
 
-use super::action::HttpAction;
+use super::HttpAction;
 use super::refusal::{Refusal, Waiting};
 use crate::Time;
 use crate::binding::oauth::{Authorization, Credential, Denied, OAuthInput, Presented, Proved, SignId};
