@@ -8,15 +8,14 @@
 //! - [`schema`] adapts schemas for providers that accept a subset of JSON Schema.
 //! - [`results`] bounds the size of results that reach a model.
 //! - [`hub`] runs the sessions of all configured servers.
-//! - [`instructions`] finds text that tries to instruct the model, and invisible characters.
-//! - [`inspection`] does so in what a server offers besides tools.
+//! - [`instructions`] finds text that tries to instruct the model, and invisible characters, in tools and in what a server
+//!   offers besides them.
 //!
 //! None of them does I/O: the embedder reads the file, looks up variables and transfers messages.
 
 pub mod config;
 mod glob;
 pub mod hub;
-pub mod inspection;
 pub mod instructions;
 pub mod names;
 pub mod results;

@@ -91,7 +91,7 @@ impl<'a> From<&'a Engine> for OfferView<'a> {
 
 /// What to do with a tool whose text tries to instruct the model ([`instructions`]). Checks title and description of
 /// the tool and in its argument schema, but not defaults and examples; of its name only whether it has invisible
-/// characters. [`inspection`](super::inspection) checks the server's other texts.
+/// characters. [`inspect`](super::instructions::inspect) checks the server's other texts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]

@@ -4,8 +4,7 @@ use crate::common::{Host, Server, legacy};
 use crate::rig::{Rig, programs};
 use mcp_proto::Catalog;
 use mcp_proto::host::config::ToolPolicy;
-use mcp_proto::host::inspection::{Item, Notice, inspect};
-use mcp_proto::host::instructions::Sign;
+use mcp_proto::host::instructions::{Item, Notice, Sign, inspect};
 use mcp_proto::host::toolset::{Suspicion, Why, choose};
 use serde_json::json;
 

@@ -89,7 +89,7 @@ use self::router::Starts;
 use self::server::{Server, Servers};
 use self::sharing::Sharing;
 use super::config::{Changes, Configuration, Entry};
-use super::inspection::{Notice, inspect};
+use super::instructions::{Notice, inspect};
 use super::names::{Names, Target};
 use super::toolset::{Choice, Function, Toolset};
 use super::{Saved, Utility, toolset};
