@@ -422,10 +422,12 @@ fn requests_of_a_mebibyte_with_unpolled_responses() {
         let request = request.to_string();
         let mut options = legacy();
         options.capabilities.elicitation = true;
+        let bound = 16 * MIB;
+        options.limits.output_bytes = bound;
         let mut host = Host::connect(options, &mut Server::legacy(json!({})));
-        let bound = host.session.options().limits.output_bytes;
         let memory = peak(|| {
-            for _ in 0..200 {
+            // Fewer than the limit of server requests, so that the limit of bytes holds alone.
+            for _ in 0..50 {
                 host.session.deliver(host.now, request.as_bytes());
             }
         });
