@@ -286,7 +286,7 @@ impl Past {
         // It says who it is (RFC 9207); the assumed ones do not know that.
         let iss = if shown == origin_of_server() {
             String::new()
-        } else if rig.site.pages.get(METADATA).is_some_and(|page| shown == ISSUER && page.body.contains(EVIL)) {
+        } else if shown == ISSUER && is_renamed(&rig.site) && !is_mixed_up(&rig.site) {
             format!("&iss={EVIL}")
         } else {
             format!("&iss={shown}")
@@ -356,6 +356,18 @@ impl Past {
         self.answered(rig, OUTAGES.contains(&page.status));
         rig.answer_page(&page);
     }
+}
+
+/// The first authorization server calls itself by the name of the hostile one.
+fn is_renamed(site: &Site) -> bool {
+    site.pages.get(METADATA).is_some_and(|page| page.body.contains(EVIL))
+}
+
+/// The hostile server lets the user authorize at the first one. If that called itself by the hostile name, no client could
+/// tell.
+fn is_mixed_up(site: &Site) -> bool {
+    let mut pages = site.pages.iter().filter(|(url, _)| origin(url) == EVIL);
+    pages.any(|(_, page)| page.body.contains(&format!("{ISSUER}/authorize")))
 }
 
 fn store(rig: &mut Rig) {
