@@ -254,6 +254,7 @@ fn the_input_that_a_task_requires_is_requested_once_and_sent_with_an_update() {
         })
     );
     reply(&mut host, &update, json!({"resultType": "complete"}));
+    assert_eq!(host.session.provide(host.now, id, [("who", &*accept)]), Err(CommandError::UnknownRequest));
 
     host.wait(seconds(2));
     let poll = host.take_one();
@@ -639,10 +640,12 @@ fn a_task_survives_its_connection() {
         }
         host.close_transport();
         assert!(!host.events.iter().any(|event| matches!(event, Event::Finished { .. })));
-        host.wait(seconds(3));
+        host.wait(seconds(1));
         host.transport(Transport::Opened);
         let mut server = modern_server().result("tasks/get", task("complete", "completed", json!({"result": done()})));
         host.serve(&mut server);
+        assert!(host.is_ready());
+        assert_eq!(server.received("tasks/get"), usize::from(on_its_way), "one between two polls is due later");
         host.wait(seconds(2));
         host.serve(&mut server);
         assert_eq!(result(&host, id), done());
@@ -1072,4 +1075,31 @@ fn a_result_with_content_is_accepted_with_any_other_members() {
     let plain = json!({"content": [], "task": legacy_task("working")});
     reply(&mut host, &sent, plain.clone());
     assert_eq!(result(&host, id), plain);
+}
+
+#[test]
+fn the_status_of_a_task_that_names_another_stream_is_left_out() {
+    let mut host = modern();
+    let (_, poll) = polled(&mut host);
+    reply(&mut host, &poll, working());
+    let mut params = task("complete", "completed", json!({"result": done()}));
+    params["_meta"] = json!({"io.modelcontextprotocol/subscriptionId": 999});
+    host.receive(json!({"jsonrpc": "2.0", "method": "notifications/tasks", "params": params}));
+    assert!(!has_finished(&host));
+    assert_eq!(host.session.stats().left_out, 1);
+}
+
+#[test]
+fn a_stream_that_was_refused_is_not_requested_for_another_task() {
+    let mut host = ready(with_tasks(options()), modern_server());
+    for (id, is_first) in [("t-1", true), ("t-2", false)] {
+        let (_, sent) = call(&mut host);
+        reply(&mut host, &sent, task("task", "working", json!({"taskId": id})));
+        if is_first {
+            let listen = host.take_one();
+            assert_eq!(listen["method"], "subscriptions/listen");
+            refuse(&mut host, &listen, -32601);
+        }
+    }
+    assert!(host.take_sent().is_empty());
 }

@@ -310,38 +310,63 @@ fn a_401_that_waits_for_a_renewal_in_progress_does_not_say_what_is_requested_aft
     rig.serve_store(&save);
     rig.run();
     rig.assert_authorized();
+    let mut rig = renewing();
+    rig.answer(200, r#"{"access_token":"t"}"#);
+    rig.refuse_as(rig.token(), false, &[("scope", "x")]).unwrap();
+    rig.run();
+    rig.auth.authorize(rig.now);
+    rig.pump();
+    assert_eq!(rig.shown_if("scope").as_deref(), Some("a"));
+    // The record is requested, and there is no token yet.
+    let mut rig = Rig::with(|options| options.stored = true);
+    rig.refuse(&[("scope", "a")]).unwrap();
+    rig.refuse(&[("scope", "x")]).unwrap();
+    assert_eq!(rig.waiting.len(), 1, "it is requested once");
+    rig.run();
+    assert_eq!(rig.shown("scope"), "a");
+}
+
+/// What the token is that a client has while a grant of a user is in progress.
+#[derive(Clone, Copy, Debug)]
+enum Has {
+    Nothing,
+    Fresh,
+    /// As `Fresh`, and it replaced one that was refused.
+    Replaced,
+    Accepted,
 }
 
 #[test]
-fn a_401_that_waits_for_a_grant_in_progress_names_no_metadata_for_the_next_one() {
-    let other = "https://mcp.example/other";
-    for accepted in [None, Some(false), Some(true)] {
-        let mut rig = Rig::new();
-        match accepted {
-            None => rig.refuse(&[]).unwrap(),
-            Some(accepted) => {
-                rig.obtain();
-                if accepted {
-                    rig.accept();
+fn a_401_that_waits_for_a_grant_in_progress_does_not_say_what_is_requested_after_it() {
+    for has in [Has::Nothing, Has::Fresh, Has::Replaced, Has::Accepted] {
+        for at in 0..3 {
+            let mut rig = Rig::new();
+            match has {
+                Has::Nothing => rig.refuse(&[("scope", "b")]).unwrap(),
+                Has::Fresh | Has::Replaced | Has::Accepted => {
+                    rig.obtain();
+                    if matches!(has, Has::Replaced) {
+                        rig.refuse(&[]).unwrap();
+                        rig.run();
+                        rig.consent();
+                        rig.run();
+                    }
+                    if matches!(has, Has::Accepted) {
+                        rig.accept();
+                    }
+                    rig.forbid("b").unwrap();
                 }
-                rig.forbid("b").unwrap();
             }
+            rig.run();
+            assert_eq!(rig.shown("scope"), "b");
+            let token = tokens(&rig, Some(TokenId::from_u64(9999)))[at];
+            rig.refuse_as(token, false, &[("scope", "x")]).unwrap();
+            rig.auth.cancel(rig.now);
+            rig.auth.authorize(rig.now);
+            rig.pump();
+            rig.run();
+            assert_eq!(rig.shown("scope"), "b", "{has:?} {at}");
         }
-        rig.run();
-        assert!(rig.browse.is_some());
-        for token in tokens(&rig, Some(TokenId::from_u64(9999))) {
-            rig.refuse_as(token, false, &[("resource_metadata", other)]).unwrap();
-        }
-        rig.auth.cancel(rig.now);
-        rig.pump();
-        rig.wait(3600);
-        rig.log.clear();
-        rig.auth.sign_out(rig.now);
-        rig.pump();
-        rig.run();
-        rig.refuse(&[]).unwrap();
-        rig.run();
-        assert!(!rig.log.contains(&format!("GET {other}")), "{:?}", rig.log);
     }
 }
 
@@ -399,6 +424,13 @@ fn scopes_that_may_not_be_requested_are_an_error_whatever_is_in_progress() {
     rig.refuse(&[]).unwrap();
     assert_denied(&mut rig);
     rig.run_to("/token");
+    assert_denied(&mut rig);
+    // While another one replaces a new one.
+    let mut rig = without_steps();
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    rig.auth.authorize(rig.now);
+    rig.pump();
     assert_denied(&mut rig);
 }
 

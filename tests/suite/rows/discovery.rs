@@ -166,11 +166,27 @@ fn a_first_list_that_changed_and_fails_loses_the_connection() {
 
 #[test]
 fn a_second_list_that_fails_is_refreshed() {
-    let (mut host, list) = following(legacy());
-    refuse(&mut host, &list, -32603, "out of order");
+    for options in [legacy(), degrading(legacy())] {
+        let (mut host, list) = following(options);
+        refuse(&mut host, &list, -32603, "out of order");
+        assert!(host.is_ready());
+        assert_eq!((host.status(Family::Tools), host.keys(Family::Tools)), (FamilyStatus::Listed, vec!["first"]));
+        assert_refreshes(&mut host, LIST);
+    }
+}
+
+#[test]
+fn a_first_list_cut_off_at_a_limit_that_changed_meanwhile_is_followed_by_a_second_one() {
+    let mut options = legacy();
+    options.limits.pages = 1;
+    let (mut host, list) = listing(options, "tools");
+    notify(&mut host, TOOLS_CHANGED);
+    reply(&mut host, &list, page(&["a"], "2"));
+    assert!(!host.is_ready());
+    let second = host.take_one();
+    reply(&mut host, &second, tools(&["b"]));
     assert!(host.is_ready());
-    assert_eq!((host.status(Family::Tools), host.keys(Family::Tools)), (FamilyStatus::Listed, vec!["first"]));
-    assert_refreshes(&mut host, LIST);
+    assert_eq!((host.status(Family::Tools), host.keys(Family::Tools)), (FamilyStatus::Listed, vec!["b"]));
 }
 
 #[test]
@@ -185,9 +201,9 @@ fn method_not_found_for_a_second_list_drops_the_first_one() {
 }
 
 /// A client that was ready with the tool `former` and lost its connection; on the next one the handshake is done.
-fn listing_later() -> (Host, Value) {
+fn listing_later(options: Options) -> (Host, Value) {
     let mut server = Server::legacy(json!({"tools": {"listChanged": true}})).result(LIST, tools(&["former"]));
-    let mut host = Host::connect(reconnecting(legacy()), &mut server);
+    let mut host = Host::connect(reconnecting(options), &mut server);
     lose(&mut host);
     let initialize = host.take_one();
     server.answer(&initialize).into_iter().for_each(|answer| host.receive(answer));
@@ -205,8 +221,8 @@ fn lose(host: &mut Host) {
 const CHANGES: [(usize, Option<usize>); 3] = [(1, None), (1, Some(0)), (1, Some(1))];
 
 /// The list changed this often, and its request is in flight.
-fn changed((before, after): (usize, Option<usize>)) -> (Host, Value) {
-    let (mut host, mut list) = listing_later();
+fn changed(options: Options, (before, after): (usize, Option<usize>)) -> (Host, Value) {
+    let (mut host, mut list) = listing_later(options);
     (0..before).for_each(|_| notify(&mut host, TOOLS_CHANGED));
     if let Some(after) = after {
         reply(&mut host, &list, tools(&["former"]));
@@ -219,8 +235,10 @@ fn changed((before, after): (usize, Option<usize>)) -> (Host, Value) {
 
 #[test]
 fn a_list_that_changes_and_fails_on_a_later_connection_is_kept_and_refreshed() {
-    for changes in CHANGES {
-        let (mut host, list) = changed(changes);
+    for (options, changes) in
+        [legacy(), degrading(legacy())].into_iter().flat_map(|it| CHANGES.map(|changes| (it.clone(), changes)))
+    {
+        let (mut host, list) = changed(options, changes);
         refuse(&mut host, &list, -32603, "out of order");
         assert!(host.is_ready());
         assert_eq!((host.status(Family::Tools), host.keys(Family::Tools)), (FamilyStatus::Listed, vec!["former"]));
@@ -232,7 +250,7 @@ fn a_list_that_changes_and_fails_on_a_later_connection_is_kept_and_refreshed() {
 #[test]
 fn a_list_that_changes_ends_with_its_connection() {
     for changes in CHANGES {
-        let (mut host, _) = changed(changes);
+        let (mut host, _) = changed(legacy(), changes);
         lose(&mut host);
         let mut server = Server::legacy(json!({"tools": {}})).result(LIST, tools(&["a"]));
         host.serve(&mut server);
@@ -310,8 +328,14 @@ fn without_capabilities_an_error_text_makes_the_tools_absent_if_tolerated() {
         let host = not_found_by_text(tolerance(tools_absent, true), false);
         assert!(host.is_ready());
         assert_eq!(host.status(Family::Tools), status);
-        assert!(!host.quirks().contains(&QuirkKind::MethodNotFoundText), "nothing was declared");
+        assert_eq!(host.quirks(), [QuirkKind::InitializeShape], "nothing was declared");
     }
+    let mut options = legacy();
+    options.tolerance = tolerance(true, true);
+    options.tolerance.list_undeclared = true;
+    let mut server = Server::legacy(json!({})).error(LIST, -32603, "tools/list: method not found");
+    let host = Host::connect(options, &mut server);
+    assert_eq!((host.status(Family::Tools), host.quirks()), (FamilyStatus::Absent, vec![]), "nothing was declared");
 }
 
 /// A client that was ready without prompts and lost its connection. The next server declares them.

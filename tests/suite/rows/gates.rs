@@ -5,7 +5,8 @@ use std::time::Duration;
 use crate::common::{Host, Server, legacy, options, reconnecting, tools};
 use crate::web::raw;
 use mcp_proto::{
-    Eras, Event, Keepalive, ListErrors, OpenFailure, Options, Outcome, QuirkKind, Recovery, Request, Transport,
+    Eras, Event, Keepalive, ListErrors, LogLevel, OpenFailure, Options, Outcome, QuirkKind, Recovery, Request,
+    Transport,
 };
 use serde_json::{Value, json};
 
@@ -31,6 +32,10 @@ fn server(capabilities: Option<Value>, known: Known) -> Server {
         }
         Ok(result)
     });
+    listing(server, known)
+}
+
+fn listing(server: Server, known: Known) -> Server {
     match known {
         Known::Listed | Known::NotRequested => server.result("tools/list", tools(&["a"])),
         Known::Partial => {
@@ -60,7 +65,8 @@ fn a_change_of_a_list_counts_by_what_is_declared_tolerated_and_known() {
                 let told = format!("{capabilities:?} {lenient} {known:?}");
                 let is_undeclared = capabilities.as_ref().is_some_and(|it| it["tools"].is_null());
                 let mut options = tolerant(lenient);
-                options.tolerance.list_undeclared = known != Known::NotRequested;
+                // An unknown family is requested in any case.
+                options.tolerance.list_undeclared = known != Known::NotRequested && (capabilities.is_some() || lenient);
                 let mut server = server(capabilities.clone(), known);
                 let mut host = Host::connect(options, &mut server);
                 assert!(host.is_ready(), "{told}");
@@ -87,6 +93,61 @@ fn a_change_of_a_list_counts_by_what_is_declared_tolerated_and_known() {
                 assert_eq!(before, if is_requested { 2 } else { 0 }, "{told}");
             }
         }
+    }
+}
+
+#[test]
+fn a_list_that_is_not_declared_any_more_is_a_deviation_whatever_became_of_it_before() {
+    for known in [Known::Listed, Known::Partial, Known::Failed, Known::Absent] {
+        let mut host = Host::connect(tolerant(false), &mut server(Some(json!({"tools": {}})), known));
+        assert!(host.is_ready() && !host.quirks().contains(&QuirkKind::UndeclaredFamily), "{known:?}");
+        host.close_transport();
+        host.wait(Duration::from_secs(1));
+        host.transport(Transport::Opened);
+        host.serve(&mut server(Some(json!({})), Known::Listed));
+        assert!(host.is_ready() && host.quirks().contains(&QuirkKind::UndeclaredFamily), "{known:?}");
+    }
+}
+
+/// A stream that is requested after discovery.
+#[test]
+fn a_stream_is_requested_for_the_lists_whose_changes_the_server_may_announce_whatever_became_of_them() {
+    let declaring = |tools: Value| Some(json!({"tools": tools, "resources": {"subscribe": true}}));
+    for (capabilities, announced) in
+        [(declaring(json!({})), None), (declaring(json!({"listChanged": true})), Some(true)), (None, Some(true))]
+    {
+        for known in [Known::Listed, Known::Partial, Known::Failed, Known::Absent] {
+            let mut options = tolerant(false);
+            options.eras = Eras::Auto;
+            let mut discovered = json!({"supportedVersions": ["2026-07-28"]});
+            if let Some(capabilities) = &capabilities {
+                discovered["capabilities"] = capabilities.clone();
+            }
+            let server = Server::modern(json!({})).result("server/discover", discovered);
+            let mut host = Host::connect(options, &mut listing(server, known));
+            assert!(host.is_ready(), "{known:?}");
+            host.session.subscribe(host.now, "a:b").unwrap();
+            host.collect();
+            let listen = host.take_request();
+            let filter = &listen["params"]["notifications"];
+            assert_eq!(filter["resourceSubscriptions"], json!(["a:b"]), "{listen}");
+            assert_eq!(filter["toolsListChanged"].as_bool(), announced, "{capabilities:?} {known:?}");
+        }
+    }
+}
+
+#[test]
+fn a_level_is_sent_to_a_legacy_server_only_if_it_declares_logging() {
+    for (capabilities, sent) in [(Some(json!({"logging": {}})), 1), (Some(json!({})), 0), (None, 0)] {
+        let mut host = Host::new(legacy());
+        host.session.set_log_level(host.now, LogLevel::Warning).unwrap();
+        host.session.open(host.now).unwrap();
+        host.collect();
+        host.transport(Transport::Opened);
+        let mut server = server(capabilities, Known::Listed);
+        host.serve(&mut server);
+        assert!(host.is_ready());
+        assert_eq!(server.received("logging/setLevel"), sent);
     }
 }
 
@@ -310,5 +371,53 @@ fn the_end_of_a_connection_that_was_not_open_is_not_counted_as_a_loss() {
             });
             assert!(matches!(next, Some(Recovery::Reopen { .. })), "{is_first} {:?}", host.events);
         }
+    }
+}
+
+#[test]
+fn a_change_of_a_resource_before_the_client_is_ready_is_reported_once_it_is() {
+    for is_agreed in [false, true] {
+        let mut host = Host::open(legacy());
+        let initialize = host.take_request();
+        let change = json!({"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": "a:b"}});
+        let agree = server(Some(json!({"tools": {}})), Known::Listed).answer(&initialize).remove(0);
+        let messages = if is_agreed { [agree, change] } else { [change, agree] };
+        messages.into_iter().for_each(|message| host.receive(message));
+        let reports = |host: &Host| host.events.iter().filter(|it| matches!(it, Event::ResourceUpdated { .. })).count();
+        assert_eq!(reports(&host), 0, "{is_agreed}");
+        answer_list(&mut host);
+        assert!(host.is_ready() && reports(&host) == 1, "{is_agreed}");
+    }
+}
+
+/// The first message of a server may overtake the response to `server/discover`.
+#[test]
+fn an_early_acknowledgement_counts_for_the_stream_that_is_requested_then() {
+    for is_acknowledged in [false, true] {
+        let mut host = Host::open(options());
+        let discover = host.take_request();
+        if is_acknowledged {
+            host.receive(json!({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged"}));
+        }
+        let result = json!({"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {"listChanged": true}}});
+        host.receive(json!({"jsonrpc": "2.0", "id": discover["id"], "result": result}));
+        answer_list(&mut host);
+        assert!(host.is_ready());
+        host.wait(Duration::from_secs(100));
+        let asks_again = host.methods().iter().filter(|method| **method == "subscriptions/listen").count() > 1;
+        assert_eq!(asks_again, !is_acknowledged);
+    }
+}
+
+#[test]
+fn a_stream_that_the_server_ends_is_requested_again_in_discovery_and_after_it() {
+    for mut host in phases() {
+        let listen =
+            host.transcript.iter().find(|(_, sent)| sent["method"] == "subscriptions/listen").unwrap().1.clone();
+        let params = json!({"requestId": listen["id"]});
+        host.receive(json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}));
+        host.take_sent();
+        host.wait(Duration::from_secs(5));
+        assert_eq!(host.take_methods(), ["subscriptions/listen"]);
     }
 }

@@ -732,3 +732,132 @@ fn a_hub_without_a_required_server_can_be_used() {
     rig.wait(seconds(10));
     assert_eq!((rig.count("ready"), rig.count("a + mcp_a_x")), (1, 1));
 }
+
+/// A server in each state in which its session goes on, and in those before; not everything is polled.
+fn each_state() -> Vec<(&'static str, State, Rig)> {
+    let configured = |behaviour| {
+        let mut rig = Rig::of(legacy()).peer("a", server()).with_behaviour("a", behaviour);
+        rig.configure(one(json!({"command": "a", "idle_timeout": 60})));
+        rig
+    };
+    let started = |behaviour| {
+        let mut rig: Rig = configured(behaviour);
+        rig.hub.start(rig.now, "a").unwrap();
+        rig.collect();
+        rig.serve();
+        rig
+    };
+    let mut unpolled = configured(Behaviour::Answers);
+    unpolled.hub.open(unpolled.now).unwrap();
+    let mut suspended = started(Behaviour::Answers);
+    suspended.wait(seconds(60));
+    vec![
+        ("a", State::Idle, configured(Behaviour::Answers)),
+        ("b", State::Queued, queued()),
+        ("a", State::Starting, unpolled),
+        ("a", State::Starting, started(Behaviour::Silent)),
+        ("a", State::Ready, started(Behaviour::Answers)),
+        ("a", State::Suspended, suspended),
+        ("a", State::Reconnecting, lost(5, State::Reconnecting)),
+        ("a", State::Parked, lost(0, State::Parked)),
+        ("a", State::Failed, started(Behaviour::Garbles)),
+    ]
+}
+
+/// Only a server that ended because of it gets another session.
+#[test]
+fn authorization_leaves_a_server_in_its_state_that_does_not_wait_for_it() {
+    for (name, state, mut rig) in each_state() {
+        rig.hub.authorized(rig.now, name).unwrap();
+        assert_eq!(rig.state(name), Some(state));
+    }
+}
+
+#[test]
+fn a_call_that_waits_leaves_a_server_in_its_state() {
+    for (name, state, mut rig) in each_state() {
+        let waits = matches!(state, State::Queued | State::Starting | State::Reconnecting);
+        // Its names are known.
+        if waits && rig.hub.restore(rig.now, name, saved_program(name)).is_ok() {
+            continue;
+        }
+        for call in [format!("mcp_{name}_x"), format!("mcp_{name}_list_resources")] {
+            if waits && rig.try_call(&call, json!({})).is_ok() {
+                assert_eq!(rig.state(name), Some(state), "{call}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_hub_opens_with_a_server_that_rests() {
+    for (name, state, mut rig) in each_state() {
+        if state == State::Suspended {
+            assert_eq!(rig.count("settled"), 1, "it was started before the hub was opened");
+            rig.open();
+            assert_eq!((rig.state(name), rig.count("a: open")), (Some(State::Suspended), 1));
+        }
+    }
+}
+
+/// A session that waits for a call cannot be replaced by saved lists.
+#[test]
+fn a_server_that_a_list_call_waits_for_is_not_restored() {
+    for is_queued in [false, true] {
+        let mut rig = Rig::of(legacy()).peer("a", server()).up(&["a"]);
+        rig.get("a").ignores_end_of_input = true;
+        rig.configure(one(json!({"command": "a", "keepalive_interval": 900})));
+        rig.serve();
+        if !is_queued {
+            rig.polls_on_request = true;
+            rig.end_process("a");
+        }
+        let state = if is_queued { State::Queued } else { State::Starting };
+        assert_eq!(rig.state("a"), Some(state));
+        rig.call(LIST);
+        let entry = json!({"command": "a", "keepalive_interval": 900});
+        let refused = rig.hub.restore(rig.now, "a", saved("a", entry));
+        assert_eq!(refused, Err(HubCommandError::Started { server: "a".into() }), "{state:?}");
+    }
+}
+
+#[test]
+fn a_hub_closes_after_a_former_session_and_without_one_that_failed_for_lack_of_authorization() {
+    let mut rig = removed_and_added();
+    rig.close();
+    assert!(!rig.hub.is_closed() && rig.count("closed") == 0);
+    rig.end_process("a");
+    assert!(rig.hub.is_closed());
+
+    let mut rig = Rig::of(legacy()).peer("a", server()).with_behaviour("a", Behaviour::Refuses);
+    rig.configure(one(json!({"url": "https://example.com/mcp"})));
+    rig.open();
+    rig.serve();
+    assert_eq!(rig.state("a"), Some(State::Unauthorized));
+    rig.configure(nothing());
+    close_all(&mut rig);
+}
+
+/// Failed attempts are reported once, and a server that is parked again is not called for some time.
+#[test]
+fn each_attempt_that_fails_is_counted_but_only_the_first_reported() {
+    let mut options = reconnecting(legacy());
+    options.reconnect.as_mut().unwrap().first_attempts = 10;
+    let mut rig = Rig::of(options).peer("a", server()).with_behaviour("a", Behaviour::Exits);
+    rig.configure(programs(&["a"]));
+    rig.open();
+    rig.wait(seconds(3));
+    assert!(rig.count("a: down") > 1 && rig.state("a") == Some(State::Reconnecting), "{:?}", rig.log);
+    assert_eq!(rig.count("a failed, again"), 1);
+
+    let mut rig = Rig::of(reconnecting(legacy())).peer("a", server()).with_behaviour("a", Behaviour::DoesNotStart);
+    rig.configure(programs(&["a"]));
+    rig.open();
+    rig.serve();
+    for _ in 0..3 {
+        assert_eq!(rig.state("a"), Some(State::Parked));
+        let refused_until = rig.hub.servers().next().unwrap().refused_until;
+        assert!(refused_until.is_some_and(|until| until > rig.now), "{refused_until:?}");
+        rig.wait(Reconnect::default().parked_backoff + seconds(1));
+    }
+}

@@ -112,16 +112,35 @@ fn a_server_without_tools_gets_its_smallest_list_though_the_tools_are_preferred(
 
 #[test]
 fn a_server_that_does_not_answer_its_list_counts_as_lost() {
-    let server = Server::legacy(json!({"prompts": {}}));
-    let mut host = ready(kept_alive(legacy()), &mut server.result("prompts/list", json!({"prompts": []})));
-    let ping = due(&mut host, "ping");
-    refuse(&mut host, &ping, -32601, "Method not found");
-    for _ in 0..2 {
-        assert!(host.is_ready());
-        due(&mut host, "prompts/list");
-        host.wait(seconds(TIMEOUT));
+    let without_ping: [fn(&mut Host, &Value); 2] =
+        [|host, ping| refuse(host, ping, -32601, "Method not found"), pass_over];
+    for without_ping in without_ping {
+        let server = Server::legacy(json!({"prompts": {}}));
+        let mut host = ready(kept_alive(legacy()), &mut server.result("prompts/list", json!({"prompts": []})));
+        let ping = due(&mut host, "ping");
+        without_ping(&mut host, &ping);
+        host.take_sent();
+        for _ in 0..2 {
+            assert!(host.is_ready());
+            due(&mut host, "prompts/list");
+            host.wait(seconds(TIMEOUT));
+        }
+        assert_eq!(host.failure_kind(), Some(FailureKind::Closed));
     }
-    assert_eq!(host.failure_kind(), Some(FailureKind::Closed));
+}
+
+#[test]
+fn a_message_puts_off_the_list_of_a_keepalive() {
+    let mut options = kept_alive(legacy());
+    options.keepalive.as_mut().unwrap().method = KeepaliveMethod::ToolsList;
+    let server = Server::legacy(json!({"tools": {}}));
+    let mut host = ready(options, &mut server.result("tools/list", tools(&["a"])));
+    host.wait(seconds(INTERVAL / 2));
+    notify(&mut host, "acme/told");
+    host.wait(seconds(INTERVAL - 1));
+    assert!(host.take_sent().is_empty());
+    host.wait(seconds(1));
+    assert_eq!(host.take_methods(), ["tools/list"]);
 }
 
 fn modern(capabilities: Value) -> Server {

@@ -1,9 +1,9 @@
 //! Rows of the connection: what the embedder has polled of it, and how its end is reported.
 
-use mcp_proto::{Event, OpenFailure, Options, Reconnect, Request, Transport};
+use mcp_proto::{Event, OpenFailure, Options, Reconnect, Request, ShutdownStep, Transport};
 use serde_json::json;
 
-use crate::common::{Host, Server, legacy, options, seconds, tools};
+use crate::common::{Host, Server, legacy, options, reconnecting, seconds, tools};
 use crate::web::{Reply, Web, site};
 
 /// How a connection ends.
@@ -189,5 +189,84 @@ fn a_client_that_is_parked_for_lack_of_authorization_reopens_after_its_time_by_c
         web.serve(&mut refuse);
         assert_eq!(web.is_ready(), way != "close", "{way}");
         assert_eq!(web.session.is_closed(), way == "close", "{way}");
+    }
+}
+
+/// How the transport of a connection that is being shut down ends; a violation is not its end.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Last {
+    OpenFailed,
+    Closed,
+    Moved,
+    Violation,
+}
+
+/// What shuts a connection down.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Shut {
+    /// The embedder closes the client.
+    Close,
+    /// It was not open in time, and another one follows.
+    Reconnect,
+    /// As `Reconnect`, but attempts are used up.
+    Park,
+}
+
+/// The shutdown of a transport is over when the transport is gone, in whichever way.
+#[test]
+fn a_shutdown_ends_with_its_transport() {
+    for shut in [Shut::Close, Shut::Reconnect, Shut::Park] {
+        for is_agreed in [false, true] {
+            for last in [Last::OpenFailed, Last::Closed, Last::Moved, Last::Violation] {
+                let told = format!("{shut:?} {is_agreed} {last:?}");
+                let mut options = reconnecting(legacy());
+                options.timeouts.discovery = seconds(30);
+                if shut == Shut::Park {
+                    options.reconnect.as_mut().unwrap().first_attempts = 1;
+                }
+                let mut host = Host::new(options);
+                host.session.open(host.now).unwrap();
+                host.collect();
+                if is_agreed {
+                    host.transport(Transport::Opened);
+                    let initialize = host.take_one();
+                    host.receive(Server::legacy(json!({"tools": {}})).answer(&initialize).remove(0));
+                }
+                match shut {
+                    Shut::Close => host.session.close(host.now).unwrap(),
+                    Shut::Reconnect | Shut::Park => {
+                        host.now = host.session.deadline().unwrap();
+                        host.session.handle_timeout(host.now);
+                    }
+                }
+                host.collect();
+                assert_eq!(host.shuts, [ShutdownStep::CloseInput], "{told}");
+                match last {
+                    Last::OpenFailed => host.transport(Transport::OpenFailed { how: OpenFailure::Connect, why: "no" }),
+                    Last::Closed => host.close_transport(),
+                    Last::Moved => {
+                        host.session = crate::moved::moved(
+                            &host.session,
+                            mcp_proto::Messages::new(),
+                            mcp_proto::Moved::WithoutTransport,
+                        );
+                        host.collect();
+                    }
+                    Last::Violation => host.transport(Transport::ProtocolViolation { why: "no" }),
+                }
+                let ends = last != Last::Violation;
+                assert_eq!(host.session.is_closed(), ends && shut == Shut::Close, "{told}");
+                host.wait(seconds(30));
+                assert_eq!(host.shuts.contains(&ShutdownStep::Terminate), !ends, "{told}");
+                // It is opened again after the backoff, or by command.
+                if ends && shut == Shut::Park {
+                    host.session.open(host.now).unwrap();
+                    host.collect();
+                }
+                if ends && shut != Shut::Close {
+                    assert_eq!(host.opens, 2, "{told}");
+                }
+            }
+        }
     }
 }

@@ -253,6 +253,59 @@ fn a_list_in_flight_that_was_requested_before_the_stream_is_received_once_more()
     }
 }
 
+/// A client whose stream of `list_changed` and of a resource is replaced, and ends before the other one is acknowledged: in
+/// between, a list may have changed unnoticed.
+fn replacing() -> Host {
+    let mut capabilities = capabilities();
+    capabilities["resources"] = json!({"subscribe": true});
+    let mut options = options();
+    options.tolerance.list_errors = ListErrors::Degrade;
+    let mut host =
+        Host::connect(options, &mut Server::modern(capabilities).result("tools/list", complete(tools(&["a"]))));
+    assert!(host.is_ready());
+    host.wait(seconds(5));
+    let open = stream(&host);
+    acknowledge(&mut host);
+    host.take_sent();
+    host.session.subscribe(host.now, "a:b").unwrap();
+    host.collect();
+    assert_eq!(host.take_methods(), [LISTEN]);
+    reply(&mut host, &open, json!({"resultType": "complete"}));
+    host
+}
+
+#[test]
+fn a_list_that_is_due_is_due_at_the_same_time_if_it_may_be_outdated_too() {
+    for why in [Announced, Wanted] {
+        let mut host = replacing();
+        need(&mut host, why);
+        if why == Wanted {
+            let list = host.take_one();
+            refuse(&mut host, &list, -32603, "not now");
+        }
+        let due = host.session.deadline();
+        host.now = host.now + millis(10);
+        acknowledge(&mut host);
+        assert_eq!(host.session.deadline(), due, "{why:?}");
+        host.wait(seconds(1));
+        assert_eq!(host.take_methods(), ["tools/list"], "{why:?}");
+    }
+}
+
+#[test]
+fn a_list_that_is_received_and_needed_again_is_received_once_more_if_it_may_be_outdated_too() {
+    for why in [Announced, Wanted] {
+        let mut host = replacing();
+        let list = requested(&mut host, Announced);
+        need(&mut host, why);
+        acknowledge(&mut host);
+        host.wait(seconds(5));
+        assert_eq!(host.take_sent(), [json!(null); 0], "one at a time");
+        reply(&mut host, &list, complete(tools(&["a"])));
+        assert_rechecked(&mut host);
+    }
+}
+
 #[test]
 fn a_first_page_before_the_stream_has_the_list_received_once_more_in_discovery() {
     for relisting in [false, true] {

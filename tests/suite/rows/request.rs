@@ -6,7 +6,7 @@ use mcp_proto::{CommandError, Event, Keepalive, ListErrors, Outcome, Request, Re
 use serde_json::{Value, json};
 
 use crate::common::{Host, Server, legacy, options, reconnecting, seconds, tools};
-use crate::web::{Exchange, Reply, Web, site, tool};
+use crate::web::{Exchange, Reply, Site, Web, modern_site, raw, site, tool};
 
 /// A request may have run only if the embedder polled it.
 #[test]
@@ -184,17 +184,58 @@ fn lists_that_wait_to_be_sent_are_withdrawn_at_the_deadline_of_discovery() {
     assert_eq!(lists(&mut host), 0);
 }
 
+/// A request that only reads a resource.
+fn read() -> Request {
+    Request::new("resources/read").params(raw(&json!({"uri": "a:b"})))
+}
+
 #[test]
-fn a_call_over_http_that_may_run_twice_ends_as_unknown_after_the_third_loss() {
-    let mut web = Web::connect(legacy(), &mut site());
-    let request = web.request(tool("a").replay(true));
-    for _ in 0..3 {
-        let call = web.take_named("tools/call");
-        web.fail(&call, Broken::Midway);
-        web.wait(seconds(1));
+fn a_request_over_http_that_may_run_twice_ends_as_unknown_after_the_third_loss() {
+    for (request, method) in [(tool("a").replay(true), "tools/call"), (read(), "resources/read")] {
+        let mut site = Site::legacy(json!({"tools": {}, "resources": {}})).result("tools/list", tools(&["a"]));
+        let mut web = Web::connect(legacy(), &mut site);
+        let request = web.request(request);
+        for _ in 0..3 {
+            let exchange = web.take_named(method);
+            web.fail(&exchange, Broken::Midway);
+            web.wait(seconds(1));
+        }
+        assert!(matches!(web.ended(request), Some(Outcome::Unknown)));
+        assert!(web.take().is_empty());
     }
-    assert!(matches!(web.ended(request), Some(Outcome::Unknown)));
+}
+
+/// Only over HTTP the loss of one exchange says nothing of the others.
+#[test]
+fn a_request_over_a_pipe_that_only_reads_ends_as_unknown_with_its_connection() {
+    let mut host = Host::connect(reconnecting(legacy()), &mut Server::legacy(json!({"resources": {}})));
+    let request = host.session.request(host.now, read()).unwrap();
+    host.collect();
+    assert_eq!(host.take_methods(), ["resources/read"]);
+    host.close_transport();
+    assert!(matches!(host.result_of(request), Outcome::Unknown));
+}
+
+#[test]
+fn a_call_that_waits_for_authorization_takes_no_input_once_it_was_given() {
+    let mut options = options();
+    options.capabilities.elicitation = true;
+    let mut web = Web::connect(options, &mut modern_site());
+    let (request, call) = web.call("a");
+    let form = json!({"method": "elicitation/create", "params": {"message": "?", "requestedSchema": {}}});
+    let required = call.result(json!({"resultType": "input_required", "inputRequests": {"q": form}}));
+    web.reply(&call, Reply::json(200, &required));
+    let given = raw(&json!({"action": "accept", "content": {}}));
+    web.session.provide(web.now, request, [("q", &*given)]).unwrap();
+    web.collect();
+    let call = web.take_named("tools/call");
+    web.reply(&call, Reply::text(401, "who").with("www-authenticate", "Bearer"));
+    assert_eq!(web.session.provide(web.now, request, [("q", &*given)]), Err(CommandError::UnknownRequest));
+    web.collect();
     assert!(web.take().is_empty());
+    web.session.authorized(web.now).unwrap();
+    web.collect();
+    web.take_named("tools/call");
 }
 
 #[test]

@@ -220,12 +220,14 @@ fn without_capabilities() -> (Host, Value) {
 
 #[test]
 fn a_refusal_by_a_server_without_capabilities_is_no_quirk() {
-    let (mut host, request) = without_capabilities();
-    subscribe(&mut host, "x");
-    assert!(host.take_sent().is_empty());
-    refuse(&mut host, &request, -32601, "Method not found");
-    assert_refused(&mut host, &["x"]);
-    assert_eq!(host.quirks(), [QuirkKind::InitializeShape]);
+    for uris in [&["x"][..], &[]] {
+        let (mut host, request) = without_capabilities();
+        uris.iter().for_each(|uri| subscribe(&mut host, uri));
+        assert!(host.take_sent().is_empty());
+        refuse(&mut host, &request, -32601, "Method not found");
+        assert_refused(&mut host, uris);
+        assert_eq!(host.quirks(), [QuirkKind::InitializeShape]);
+    }
 }
 
 #[test]
@@ -414,4 +416,138 @@ fn a_subscription_renewed_while_it_ends_is_requested_even_if_the_end_is_refused(
     assert_eq!(request["method"], SUBSCRIBE);
     reply(&mut host, &request, json!({}));
     assert_eq!(take_subscription_events(&mut host), ["x active"]);
+}
+
+/// A modern client that requested a stream of `x`, and subscribes to `y` as well meanwhile.
+fn outdated() -> (Host, Value) {
+    let mut host = modern();
+    subscribe(&mut host, "x");
+    let request = the_listen(&mut host, &["x"]);
+    for _ in 0..2 {
+        subscribe(&mut host, "y");
+        assert!(host.take_sent().is_empty(), "one at a time");
+    }
+    (host, request)
+}
+
+#[test]
+fn a_stream_that_names_too_little_is_followed_by_one_of_all_however_it_ends() {
+    // What the acknowledgement says of a resource that was not requested is not about this subscription.
+    let (mut host, request) = outdated();
+    agree(&mut host, &request, &["x", "y"]);
+    assert_eq!(take_subscription_events(&mut host), ["x active"]);
+    let next = the_listen(&mut host, &["x", "y"]);
+    agree(&mut host, &next, &["x", "y"]);
+    assert_eq!(take_subscription_events(&mut host), ["y active"]);
+    assert_cancels(&mut host, &[&request]);
+
+    let (mut host, request) = outdated();
+    end(&mut host, &request);
+    subscribe(&mut host, "z");
+    assert!(host.take_sent().is_empty() && take_subscription_events(&mut host).is_empty(), "after a wait");
+    host.wait(seconds(2));
+    the_listen(&mut host, &["x", "y", "z"]);
+
+    let (mut host, request) = outdated();
+    refuse(&mut host, &request, -32601, "Method not found");
+    assert_refused(&mut host, &["x", "y"]);
+}
+
+#[test]
+fn the_end_of_the_open_stream_leaves_a_change_as_it_is() {
+    let (mut host, open, request) = changing_stale();
+    end(&mut host, &open);
+    assert!(host.take_sent().is_empty());
+    agree(&mut host, &request, &["x", "y"]);
+    assert_eq!(take_subscription_events(&mut host), ["x active", "y active"]);
+    the_listen(&mut host, &["x", "y", "z"]);
+
+    let (mut host, open, request) = changing_stale();
+    ["x", "y", "z"].iter().for_each(|uri| unsubscribe(&mut host, uri));
+    assert_cancels(&mut host, &[&request, &open]);
+    assert_listens_anew(&mut host);
+}
+
+#[test]
+fn a_resource_that_was_left_out_is_not_requested_or_reported_again() {
+    let (mut host, request) = refused();
+    agree(&mut host, &request, &["y"]);
+    assert_eq!(take_subscription_events(&mut host), ["y active"]);
+    host.take_sent();
+    subscribe(&mut host, "z");
+    let next = the_listen(&mut host, &["y", "z"]);
+    end(&mut host, &request);
+    agree(&mut host, &next, &["y", "z"]);
+    assert_eq!(take_subscription_events(&mut host), ["y active", "z active"]);
+    assert_eq!(host.session.subscriptions().collect::<Vec<_>>(), ["x", "y", "z"]);
+}
+
+/// A resource is subscribed to and unsubscribed from in each state that a request for it leaves.
+#[test]
+fn a_legacy_server_is_sent_what_the_embedder_wants_last_of_a_resource() {
+    // Again while it is requested: nothing more is sent.
+    let (mut host, request) = subscribing();
+    subscribe(&mut host, "x");
+    assert!(host.take_sent().is_empty());
+    reply(&mut host, &request, json!({}));
+    assert_eq!(take_subscription_events(&mut host), ["x active"]);
+    assert!(host.take_sent().is_empty());
+
+    // Withdrawn, and wanted again before the response.
+    let (mut host, request) = subscribing();
+    unsubscribe(&mut host, "x");
+    subscribe(&mut host, "x");
+    reply(&mut host, &request, json!({}));
+    assert_eq!(take_subscription_events(&mut host), ["x active"]);
+    assert!(host.take_sent().is_empty());
+
+    // Ended.
+    let (mut host, ends) = leaving();
+    reply(&mut host, &ends, json!({}));
+    subscribe(&mut host, "x");
+    assert_eq!(host.take_methods(), [SUBSCRIBE]);
+
+    // Wanted again while it ends, and given up once more.
+    let (mut host, ends) = leaving();
+    subscribe(&mut host, "x");
+    unsubscribe(&mut host, "x");
+    reply(&mut host, &ends, json!({}));
+    assert!(host.take_sent().is_empty());
+    assert_eq!(host.session.subscriptions().count(), 0);
+
+    // Refused.
+    let (mut host, request) = subscribing();
+    refuse(&mut host, &request, -32603, "out of order");
+    unsubscribe(&mut host, "x");
+    assert!(host.take_sent().is_empty());
+    assert_eq!(host.session.subscriptions().count(), 0);
+}
+
+#[test]
+fn a_subscription_that_is_not_possible_can_be_given_up() {
+    // The server refused the stream.
+    let mut host = modern();
+    subscribe(&mut host, "x");
+    let request = the_listen(&mut host, &["x"]);
+    refuse(&mut host, &request, -32601, "Method not found");
+    unsubscribe(&mut host, "x");
+    assert_eq!(host.session.subscriptions().count(), 0);
+
+    // The next connection is to a server without subscriptions, and is being made or ready.
+    for is_ready in [false, true] {
+        let (mut host, request) = subscribing();
+        reply(&mut host, &request, json!({}));
+        host.close_transport();
+        host.wait(seconds(1));
+        host.transport(Transport::Opened);
+        let mut other = Server::legacy(json!({"tools": {}})).result("tools/list", json!({"tools": []}));
+        let initialize = host.take_one();
+        other.answer(&initialize).into_iter().for_each(|answer| host.receive(answer));
+        if is_ready {
+            host.serve(&mut other);
+        }
+        assert_eq!(host.is_ready(), is_ready);
+        unsubscribe(&mut host, "x");
+        assert_eq!(host.session.subscriptions().count(), 0);
+    }
 }
