@@ -345,31 +345,44 @@ fn the_end_of_a_connection_that_was_not_open_is_not_counted_as_a_loss() {
         move_alone,
     ];
     for end in ends {
-        for is_first in [true, false] {
-            let mut server = server(Some(json!({"tools": {}})), Known::Listed);
+        for place in ["not opened", "waiting", "parked"] {
             let mut options = reconnecting(legacy());
             let reconnect = options.reconnect.as_mut().unwrap();
             (reconnect.max_losses, reconnect.first_attempts) = (2, 2);
-            let mut host = if is_first { Host::new(options) } else { Host::connect(options, &mut server) };
-            if !is_first {
-                host.close_transport();
+            let mut host = match place {
+                "waiting" => Host::connect(options, &mut server(Some(json!({"tools": {}})), Known::Listed)),
+                _ => Host::new(options),
+            };
+            match place {
+                "waiting" => host.close_transport(),
+                "parked" => {
+                    host.session.open(host.now).unwrap();
+                    host.collect();
+                    host.transport(Transport::OpenFailed { how: OpenFailure::Spawn, why: "no" });
+                }
+                _ => {}
             }
-            // Nothing was opened yet, or the backoff runs.
+            let (due, opens) = (host.session.deadline(), host.opens);
             for _ in 0..5 {
                 end(&mut host);
             }
-            if is_first {
+            assert_eq!((host.session.deadline(), host.opens), (due, opens), "{place}");
+            if place == "not opened" {
                 host.session.open(host.now).unwrap();
-                host.collect();
             } else {
-                host.wait(Duration::from_secs(5));
+                host.wait(due.unwrap().since(host.now));
             }
-            host.transport(Transport::OpenFailed { how: OpenFailure::Connect, why: "no" });
-            let next = host.events.iter().rev().find_map(|event| match event {
-                Event::Down { next, .. } => Some(*next),
-                _ => None,
-            });
-            assert!(matches!(next, Some(Recovery::Reopen { .. })), "{is_first} {:?}", host.events);
+            host.collect();
+            assert_eq!(host.opens, opens + 1, "{place}");
+            if place != "parked" {
+                host.transport(Transport::Opened);
+                host.close_transport();
+                let next = host.events.iter().rev().find_map(|event| match event {
+                    Event::Down { next, .. } => Some(*next),
+                    _ => None,
+                });
+                assert!(matches!(next, Some(Recovery::Reopen { .. })), "{place} {:?}", host.events);
+            }
         }
     }
 }

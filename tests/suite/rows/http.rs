@@ -697,3 +697,144 @@ fn at_the_end_of_time_a_session_is_deleted_before_the_client_is_closed() {
     assert!(matches!(web.cause(), Some(Cause::Failed(_))), "{:?}", web.cause());
     assert!(web.was_dropped(&list) && web.was_dropped(&answer) && web.was_dropped(&web.last("DELETE")));
 }
+
+/// How far the handshake with a legacy server is.
+const STEPS: [&str; 4] = ["initialize", INITIALIZED, "GET", "ready"];
+
+fn stopped(options: Options, step: &str) -> (Web, Site) {
+    let (mut web, mut site) = (Web::open(options), site());
+    let mut waiting = vec![];
+    loop {
+        let taken = web.take();
+        if taken.is_empty() {
+            return (web, site);
+        }
+        for exchange in taken {
+            if waiting.is_empty() && exchange.name() != step {
+                let reply = site.reply(&exchange);
+                web.reply(&exchange, reply);
+            } else {
+                waiting.push(exchange);
+            }
+        }
+    }
+}
+
+/// The client moves to another process, which has no secrets of it.
+#[cfg(feature = "snapshot")]
+fn move_without_secrets(web: &mut Web) {
+    use mcp_proto::{Client, Http, Moved, Secrets};
+    let options = web.session.options().clone();
+    let text = serde_json::to_string(&web.session.snapshot(Secrets::Excluded)).unwrap();
+    let snapshot = serde_json::from_str(&text).unwrap();
+    let http = Http::new(URL).unwrap();
+    web.session = Client::from_snapshot(http, options, &snapshot, Moved::WithoutTransport).unwrap();
+    web.open.clear();
+}
+
+#[cfg(feature = "snapshot")]
+#[test]
+fn a_client_that_moves_without_its_session_says_so_and_opens_another_one_in_each_phase() {
+    for step in STEPS {
+        let (mut web, _) = stopped(reconnecting(legacy()), step);
+        move_without_secrets(&mut web);
+        web.collect();
+        let message = web.failure().unwrap().message.clone();
+        assert!(message.contains("moved to another process"), "{step}: {message}");
+        // It waits for the next attempt, and moves again meanwhile.
+        let due = web.session.deadline();
+        move_without_secrets(&mut web);
+        web.collect();
+        assert_eq!(web.session.deadline(), due, "{step}");
+        web.wait_and_serve(seconds(5), &mut site());
+        assert!(web.is_ready(), "{step}");
+    }
+}
+
+#[cfg(feature = "snapshot")]
+#[test]
+fn a_parked_client_that_moves_without_secrets_is_opened_at_its_time() {
+    for step in STEPS {
+        let mut options = reconnecting(legacy());
+        let reconnect = options.reconnect.as_mut().unwrap();
+        (reconnect.first_attempts, reconnect.max_losses) = (1, 0);
+        let (mut web, _) = stopped(options, step);
+        move_without_secrets(&mut web);
+        web.collect();
+        let due = web.session.deadline();
+        move_without_secrets(&mut web);
+        web.collect();
+        assert_eq!(web.session.deadline(), due, "{step}");
+        let before = web.count("initialize");
+        web.wait(due.unwrap().since(web.now));
+        assert_eq!(web.count("initialize"), before + 1, "{step}");
+    }
+}
+
+/// The server answers neither the response to its request nor the DELETE.
+#[test]
+fn a_client_closes_after_the_time_for_each_step_if_the_server_does_not_answer() {
+    for (sessions, owes) in [(false, false), (false, true), (true, false), (true, true)] {
+        let mut site = site();
+        site.sessions = sessions;
+        let mut web = Web::connect(legacy(), &mut site);
+        assert!(web.is_ready());
+        if owes {
+            let stream = web.last("GET");
+            web.push(&stream, json!({"jsonrpc": "2.0", "id": "q", "method": "ping"}));
+            web.take_named("(answer)");
+        }
+        web.close();
+        let grace = web.session.options().timeouts.grace;
+        for step in [owes, sessions] {
+            if step {
+                assert!(!web.session.is_closed(), "{sessions} {owes}");
+                web.wait(grace);
+            }
+        }
+        assert_eq!(web.count("DELETE"), usize::from(sessions));
+        assert!(web.session.is_closed(), "{sessions} {owes}");
+    }
+}
+
+#[test]
+fn initialized_that_does_not_reach_the_server_is_a_failure_to_connect() {
+    let (mut web, _) = stopped(legacy(), INITIALIZED);
+    let initialized = web.last(INITIALIZED);
+    web.fail(&initialized, Broken::Unreachable);
+    assert_eq!(web.failure_kind(), Some(FailureKind::Connect));
+}
+
+/// Its session is known to the server.
+#[test]
+fn a_session_whose_initialized_is_refused_for_lack_of_authorization_is_ended() {
+    let (mut web, _) = stopped(legacy(), INITIALIZED);
+    let initialized = web.last(INITIALIZED);
+    web.reply(&initialized, Reply::text(401, "who").with("www-authenticate", "Bearer"));
+    assert_eq!(web.failure_kind(), Some(FailureKind::Unauthorized));
+    web.take_named("DELETE");
+    assert!(!web.session.is_closed());
+}
+
+/// A client over HTTP has nothing to shut down: it can be opened again at once.
+#[test]
+fn a_client_whose_attempts_are_used_up_is_opened_again_by_command_at_once() {
+    for method in ["initialize", "tools/list"] {
+        let mut options = reconnecting(legacy());
+        options.reconnect.as_mut().unwrap().first_attempts = 1;
+        let mut site = site().error(method, -32603, "no");
+        let mut web = Web::connect(options, &mut site);
+        assert!(!web.is_ready() && web.failure().is_some(), "{method}");
+        let before = web.count("initialize");
+        web.reopen();
+        assert_eq!(web.count("initialize"), before + 1, "{method}");
+    }
+}
+
+/// A list is requested elsewhere in discovery.
+#[test]
+fn a_redirect_of_a_list_to_another_origin_ends_the_client() {
+    let mut site = site().on("tools/list", |_| Reply::status(307).with("location", "https://elsewhere.example/"));
+    let web = Web::connect(legacy(), &mut site);
+    assert_eq!(web.failure_kind(), Some(FailureKind::Protocol));
+}

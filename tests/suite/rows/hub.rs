@@ -751,6 +751,9 @@ fn each_state() -> Vec<(&'static str, State, Rig)> {
     unpolled.hub.open(unpolled.now).unwrap();
     let mut suspended = started(Behaviour::Answers);
     suspended.wait(seconds(60));
+    let mut suspending = started(Behaviour::Answers);
+    suspending.get("a").ignores_end_of_input = true;
+    suspending.wait(seconds(60));
     vec![
         ("a", State::Idle, configured(Behaviour::Answers)),
         ("b", State::Queued, queued()),
@@ -758,6 +761,7 @@ fn each_state() -> Vec<(&'static str, State, Rig)> {
         ("a", State::Starting, started(Behaviour::Silent)),
         ("a", State::Ready, started(Behaviour::Answers)),
         ("a", State::Suspended, suspended),
+        ("a", State::Suspended, suspending),
         ("a", State::Reconnecting, lost(5, State::Reconnecting)),
         ("a", State::Parked, lost(0, State::Parked)),
         ("a", State::Failed, started(Behaviour::Garbles)),
@@ -768,23 +772,35 @@ fn each_state() -> Vec<(&'static str, State, Rig)> {
 #[test]
 fn authorization_leaves_a_server_in_its_state_that_does_not_wait_for_it() {
     for (name, state, mut rig) in each_state() {
+        let handle = rig.hub.handle(name);
         rig.hub.authorized(rig.now, name).unwrap();
-        assert_eq!(rig.state(name), Some(state));
+        assert_eq!((rig.state(name), rig.hub.handle(name)), (Some(state), handle));
+        if state == State::Suspended {
+            rig.collect();
+            assert_eq!(rig.count("a: open"), 1);
+            // Its process may be on its way to its end.
+            rig.hub.start(rig.now, name).unwrap();
+            rig.collect();
+            rig.hub.authorized(rig.now, name).unwrap();
+            rig.end_process(name);
+            rig.serve();
+            assert_eq!((rig.state(name), rig.count("a: open")), (Some(State::Ready), 2));
+        }
     }
 }
 
+/// Its names are known from an earlier run, or from the connection before.
 #[test]
 fn a_call_that_waits_leaves_a_server_in_its_state() {
-    for (name, state, mut rig) in each_state() {
-        let waits = matches!(state, State::Queued | State::Starting | State::Reconnecting);
-        // Its names are known.
-        if waits && rig.hub.restore(rig.now, name, saved_program(name)).is_ok() {
-            continue;
-        }
-        for call in [format!("mcp_{name}_x"), format!("mcp_{name}_list_resources")] {
-            if waits && rig.try_call(&call, json!({})).is_ok() {
-                assert_eq!(rig.state(name), Some(state), "{call}");
-            }
+    let mut starting = Rig::of(legacy()).peer("a", server()).with_behaviour("a", Behaviour::Silent);
+    starting.configure(programs(&["a"]));
+    starting.hub.restore(starting.now, "a", saved_program("a")).unwrap();
+    starting.call(CALL);
+    starting.serve();
+    for (mut rig, state) in [(starting, State::Starting), (lost(5, State::Reconnecting), State::Reconnecting)] {
+        for name in [CALL, LIST] {
+            rig.call(name);
+            assert_eq!(rig.state("a"), Some(state), "{name}");
         }
     }
 }
@@ -792,7 +808,7 @@ fn a_call_that_waits_leaves_a_server_in_its_state() {
 #[test]
 fn a_hub_opens_with_a_server_that_rests() {
     for (name, state, mut rig) in each_state() {
-        if state == State::Suspended {
+        if state == State::Suspended && !rig.runs(name) {
             assert_eq!(rig.count("settled"), 1, "it was started before the hub was opened");
             rig.open();
             assert_eq!((rig.state(name), rig.count("a: open")), (Some(State::Suspended), 1));
@@ -835,7 +851,8 @@ fn a_hub_closes_after_a_former_session_and_without_one_that_failed_for_lack_of_a
     rig.serve();
     assert_eq!(rig.state("a"), Some(State::Unauthorized));
     rig.configure(nothing());
-    close_all(&mut rig);
+    rig.close();
+    assert!(rig.hub.is_closed() && rig.count("closed") == 1);
 }
 
 /// Failed attempts are reported once, and a server that is parked again is not called for some time.
@@ -859,5 +876,40 @@ fn each_attempt_that_fails_is_counted_but_only_the_first_reported() {
         let refused_until = rig.hub.servers().next().unwrap().refused_until;
         assert!(refused_until.is_some_and(|until| until > rig.now), "{refused_until:?}");
         rig.wait(Reconnect::default().parked_backoff + seconds(1));
+    }
+}
+
+/// A move without transports says nothing of a server that has none.
+#[cfg(feature = "snapshot")]
+#[test]
+fn a_hub_that_moves_while_a_server_rests_counts_no_loss() {
+    let mut rig = Rig::of(reconnecting(legacy())).peer("a", server());
+    rig.configure(one(json!({"command": "a", "idle_timeout": 60})));
+    rig.open();
+    rig.wait(seconds(60));
+    assert_eq!(rig.state("a"), Some(State::Suspended));
+    for _ in 0..10 {
+        rig.move_hub(mcp_proto::Secrets::Included, mcp_proto::Moved::WithoutTransport);
+        rig.collect();
+    }
+    rig.hub.start(rig.now, "a").unwrap();
+    rig.collect();
+    rig.serve();
+    rig.exit("a");
+    assert_eq!(rig.state("a"), Some(State::Reconnecting));
+}
+
+/// The tools of a connection that is lost before the others lists arrive are offered.
+#[test]
+fn tools_that_came_with_a_connection_that_was_lost_are_offered() {
+    for (budget, state) in [(5, State::Reconnecting), (0, State::Parked)] {
+        let mut rig = lost(budget, state);
+        rig.answers("a", "tools/list", crate::common::tools(&["y"]));
+        rig.get("a").unanswered = Some("resources/list");
+        rig.hub.start(rig.now, "a").unwrap();
+        rig.collect();
+        rig.serve();
+        assert_eq!((rig.state("a"), rig.count("a + mcp_a_y")), (Some(state), 1));
+        assert!(rig.functions().contains(&"mcp_a_y".into()));
     }
 }

@@ -117,10 +117,44 @@ fn a_loss_is_reported_if_the_embedder_saw_the_connection_or_the_client_closes() 
                     let lost = !(case.end == End::Close || opened && matches!(case.end, End::Spawn | End::Connect));
                     assert_eq!(downs, usize::from(lost && (seen || closes)), "{case:?}: {:?}", host.events);
                     assert_eq!(closes, case.end == End::Close || lost && !continues(case), "{case:?}");
+                    assert_follows(&mut host, case, lost);
                 }
             }
         }
     }
+}
+
+/// What follows: a transport that may be open is shut down, and another connection comes by itself or by command.
+fn assert_follows(host: &mut Host, case: Case, lost: bool) {
+    let told = format!("{case:?}");
+    let shuts = case.end == End::Close && case.seen || matches!(case.end, End::Violation | End::Timeout);
+    assert_eq!(host.shuts.len(), usize::from(shuts), "{told}");
+    if !lost || !continues(case) {
+        return;
+    }
+    let before = host.session.connection();
+    if shuts {
+        // What is being shut down cannot fail any more.
+        host.transport(Transport::ProtocolViolation { why: "more" });
+        if case.tries == Tries::Left {
+            assert!(host.session.open(host.now).is_err(), "{told}: it is opened again anyway");
+        }
+        host.close_transport();
+    }
+    let parked = case.tries == Tries::UsedUp || case.end == End::Spawn;
+    host.wait(seconds(10));
+    assert_eq!(host.session.connection() == before, parked, "{told}");
+    if parked {
+        // Authorization is not what it lacks.
+        let _ = host.session.authorized(host.now);
+        assert_eq!(host.session.connection(), before, "{told}");
+        host.session.open(host.now).unwrap();
+    }
+    let next = host.session.connection();
+    assert_ne!(next, before, "{told}");
+    let _ = host.session.authorized(host.now);
+    host.collect();
+    assert_eq!(host.session.connection(), next, "{told}: one at a time");
 }
 
 /// Whether the client continues after the loss.
@@ -210,16 +244,18 @@ enum Shut {
     Reconnect,
     /// As `Reconnect`, but attempts are used up.
     Park,
+    /// Its server answers no list, and another connection of the legacy era replaces it.
+    Replace,
 }
 
 /// The shutdown of a transport is over when the transport is gone, in whichever way.
 #[test]
 fn a_shutdown_ends_with_its_transport() {
-    for shut in [Shut::Close, Shut::Reconnect, Shut::Park] {
-        for is_agreed in [false, true] {
+    for shut in [Shut::Close, Shut::Reconnect, Shut::Park, Shut::Replace] {
+        for is_agreed in if shut == Shut::Replace { &[true][..] } else { &[false, true] }.iter().copied() {
             for last in [Last::OpenFailed, Last::Closed, Last::Moved, Last::Violation] {
                 let told = format!("{shut:?} {is_agreed} {last:?}");
-                let mut options = reconnecting(legacy());
+                let mut options = reconnecting(if shut == Shut::Replace { options() } else { legacy() });
                 options.timeouts.discovery = seconds(30);
                 if shut == Shut::Park {
                     options.reconnect.as_mut().unwrap().first_attempts = 1;
@@ -229,12 +265,17 @@ fn a_shutdown_ends_with_its_transport() {
                 host.collect();
                 if is_agreed {
                     host.transport(Transport::Opened);
-                    let initialize = host.take_one();
-                    host.receive(Server::legacy(json!({"tools": {}})).answer(&initialize).remove(0));
+                    let capabilities = json!({"tools": {}});
+                    let mut server = match shut {
+                        Shut::Replace => Server::modern(capabilities),
+                        Shut::Close | Shut::Reconnect | Shut::Park => Server::legacy(capabilities),
+                    };
+                    let request = host.take_one();
+                    host.receive(server.answer(&request).remove(0));
                 }
                 match shut {
                     Shut::Close => host.session.close(host.now).unwrap(),
-                    Shut::Reconnect | Shut::Park => {
+                    Shut::Reconnect | Shut::Park | Shut::Replace => {
                         host.now = host.session.deadline().unwrap();
                         host.session.handle_timeout(host.now);
                     }

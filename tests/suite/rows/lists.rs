@@ -4,7 +4,7 @@ use mcp_proto::binding::http::Broken;
 use mcp_proto::{FailureKind, Family, FamilyStatus, ListErrors, Options, Outcome};
 use serde_json::json;
 
-use crate::common::{Host, Server, legacy, options, reconnecting, tools};
+use crate::common::{Host, Server, legacy, options, reconnecting, seconds, tools};
 use crate::web::{Reply, Site, Web};
 
 /// The embedder requests a refresh of the tools, and the list is requested.
@@ -54,13 +54,15 @@ fn a_call_that_needs_a_list_that_is_absent_ends_with_its_refusal() {
 /// A legacy list may have a member of this name, which means nothing.
 #[test]
 fn the_type_of_a_result_counts_in_the_modern_era_only() {
-    let mut list = tools(&["a"]);
-    list["resultType"] = json!("partial");
-    let mut server = Server::legacy(json!({"tools": {}})).result("tools/list", list.clone());
-    assert_eq!(Host::connect(legacy(), &mut server).keys(Family::Tools), ["a"]);
-    let mut server = Server::modern(json!({"tools": {}})).result("tools/list", list);
-    let host = Host::connect(options(), &mut server);
-    assert!(host.failure().unwrap().message.contains("a result of type `partial`"));
+    for kind in ["partial", "input_required", "task"] {
+        let mut list = tools(&["a"]);
+        list["resultType"] = json!(kind);
+        let mut server = Server::legacy(json!({"tools": {}})).result("tools/list", list.clone());
+        assert_eq!(Host::connect(legacy(), &mut server).keys(Family::Tools), ["a"]);
+        let mut server = Server::modern(json!({"tools": {}})).result("tools/list", list);
+        let host = Host::connect(options(), &mut server);
+        assert!(host.failure().unwrap().message.contains(&format!("a result of type `{kind}`")));
+    }
 }
 
 /// The exchange of the list breaks. Returns the requests that followed, each after the previous one broke.
@@ -95,6 +97,31 @@ fn a_list_whose_exchange_breaks_each_time_in_discovery_loses_the_connection_with
     assert_eq!(break_list(&mut web), 3);
     assert_eq!(web.failure_kind(), Some(FailureKind::Closed));
     assert!(!web.session.is_closed());
+}
+
+/// The list breaks twice, and then the server is not reached: the connection is lost once.
+#[test]
+fn a_list_whose_exchange_breaks_and_does_not_reach_the_server_loses_one_connection() {
+    let break_list = |options| {
+        let mut site = crate::web::site().on("tools/list", |_| Reply::status(200).unfinished());
+        site.streams = false;
+        let mut web = Web::open(options);
+        web.serve(&mut site);
+        for _ in 0..2 {
+            let list = web.last("tools/list");
+            web.fail(&list, Broken::Midway);
+        }
+        let list = web.last("tools/list");
+        web.fail(&list, Broken::Unreachable);
+        web
+    };
+    let mut web = break_list(reconnecting(legacy()));
+    web.wait(seconds(2));
+    assert_eq!(web.count("initialize"), 2);
+    // There is no session to end.
+    let web = break_list(legacy());
+    assert!(web.session.is_closed());
+    assert_eq!((web.count("DELETE"), web.failure_kind()), (0, Some(FailureKind::ListFailed)));
 }
 
 #[test]

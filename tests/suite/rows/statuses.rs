@@ -1,7 +1,7 @@
 //! What each status, with each error and text in the body, means: for what was posted, and for the session.
 
 use super::http::{ENDPOINT, sse, sse_again};
-use crate::common::{legacy, options, seconds};
+use crate::common::{legacy, millis, options, seconds};
 use crate::web::{Exchange, Reply, Site, Web, modern_site, site, tool};
 use mcp_proto::binding::http::Broken;
 use mcp_proto::protocol::ProtocolVersion;
@@ -275,14 +275,15 @@ fn whatever_status_and_error_refuse_the_handshake_it_goes_on_or_ends_at_once() {
 
 #[test]
 fn initialized_is_received_whatever_the_status_says_unless_the_server_is_busy_or_requires_authorization() {
-    for case in Case::each() {
+    for (case, sessions) in Case::each().flat_map(|case| [(case, true), (case, false)]) {
         let (mut web, mut site) = (Web::open(legacy()), site());
+        site.sessions = sessions;
         let initialize = web.take_named("initialize");
         let reply = site.reply(&initialize);
         web.end_with(&initialize, reply);
         let initialized = web.take_named(INITIALIZED);
         case.answer(&mut web, &initialized);
-        if case.expires(false) {
+        if sessions && case.expires(false) {
             assert_eq!(web.take_names(), ["initialize"], "{case:?}");
             continue;
         }
@@ -330,10 +331,26 @@ fn a_refused_notification_or_response_changes_nothing() {
     }
 }
 
+#[test]
+fn a_notification_over_sse_changes_nothing_whatever_is_answered() {
+    for (status, header) in STATUSES.into_iter().chain([(200, None), (202, None)]) {
+        let (mut web, _, _) = sse(legacy());
+        web.session.notify(web.now, "notifications/example", None).unwrap();
+        web.collect();
+        let posted = web.take_one();
+        let mut reply = Reply::text(status, "what?");
+        reply.headers.extend(header.map(|(name, value)| (name, value.into())));
+        web.reply(&posted, reply);
+        web.wait(seconds(10));
+        assert_eq!((web.take_names(), web.is_ready(), web.quirks()), (vec![], true, vec![]), "{status}");
+    }
+}
+
 /// A response to a server request that is in flight while the client closes, and the DELETE after it.
 #[test]
 fn a_client_closes_whatever_is_answered_meanwhile() {
-    for case in Case::each() {
+    let success = |status| Case { status, header: None, error: None, names_session: false, breaks: false };
+    for case in Case::each().chain([success(200), success(202)]) {
         let mut web = Web::connect(legacy(), &mut site());
         let stream = web.last("GET");
         web.push(&stream, json!({"jsonrpc": "2.0", "id": "q", "method": "ping"}));
@@ -345,7 +362,8 @@ fn a_client_closes_whatever_is_answered_meanwhile() {
         assert!(!web.session.is_closed());
         case.answer(&mut web, &delete);
         assert!(web.session.is_closed() && web.take().is_empty(), "{case:?}");
-        assert_eq!(web.quirks(), [], "{case:?}");
+        let quirks = if case.status == 200 { vec![QuirkKind::NotificationStatus] } else { vec![] };
+        assert_eq!(web.quirks(), quirks, "{case:?}");
     }
 }
 
@@ -427,23 +445,29 @@ fn a_keepalive_that_is_refused_for_lack_of_authorization_shows_that_the_server_l
 
 #[test]
 fn a_fallback_stream_that_ends_means_no_fallback_and_one_that_breaks_ends_the_connection() {
-    let good = [(200, ""), (200, ": a\n\n"), (200, "data: a")];
+    let good = [(200, None, ""), (200, None, ": a\n\n"), (200, None, "data: a")];
     // What a refusal says is not read.
-    let refused = STATUSES.into_iter().map(|(status, _)| (status, ENDPOINT));
-    for (status, body) in good.into_iter().chain(refused).filter(|(status, _)| !matches!(status, 401 | 403)) {
+    let refused = STATUSES.into_iter().map(|(status, header)| (status, header, ENDPOINT));
+    for (status, header, body) in good.into_iter().chain(refused) {
         for breaks in [false, true] {
             let mut web = Web::open(legacy());
             let initialize = web.take_named("initialize");
             web.reply(&initialize, Reply::text(405, "no POST here"));
             let stream = web.take_named("GET");
             let mut reply = Reply::status(status).body("text/event-stream", body);
+            reply.headers.extend(header.map(|(name, value)| (name, value.into())));
             reply.ends = !breaks;
             web.reply(&stream, reply);
             if breaks {
                 web.fail(&stream, Broken::Midway);
             }
-            // A refused `initialize` is offered with another version.
-            let expected = if breaks { (vec![], Some(FailureKind::Closed)) } else { (vec!["initialize".into()], None) };
+            let expected = match status {
+                _ if breaks => (vec![], Some(FailureKind::Closed)),
+                401 => (vec![], Some(FailureKind::Unauthorized)),
+                403 => (vec![], Some(FailureKind::Forbidden)),
+                // A refused `initialize` is offered with another version.
+                _ => (vec!["initialize".into()], None),
+            };
             assert_eq!((web.take_names(), web.failure_kind()), expected, "{status} {body}");
         }
     }
@@ -519,6 +543,8 @@ fn a_stream_is_resumed_again_until_it_is_refused() {
         (503, "text/plain", "busy", "GET"),
         (429, "text/plain", "busy", "GET"),
         (404, "text/plain", "no", "Unknown initialize"),
+        (401, "text/plain", "no", "Unknown"),
+        (403, "text/plain", "no", "Unknown"),
         (410, "text/plain", "no", "Unknown"),
         (501, "text/plain", "no", "Unknown"),
     ] {
@@ -534,6 +560,21 @@ fn a_stream_is_resumed_again_until_it_is_refused() {
             web.wait(seconds(5));
             let then = format!("{ended} {}", web.take_names().join(" "));
             assert_eq!(then.trim(), expected, "{status} {kind} {body} {breaks}");
+        }
+    }
+}
+
+/// A server that stays busy is asked less and less often.
+#[test]
+fn a_stream_is_resumed_after_twice_the_wait_while_the_server_is_busy() {
+    for status in [429, 503] {
+        let (mut web, _, mut get) = resuming();
+        for wait in [1, 2, 4] {
+            web.reply(&get, Reply::text(status, "busy"));
+            web.wait(seconds(wait) - millis(1));
+            assert!(web.take().is_empty(), "{status} {wait}");
+            web.wait(millis(1));
+            get = web.take_named("GET");
         }
     }
 }
@@ -591,6 +632,19 @@ fn a_call_that_is_redirected_over_sse_is_posted_there_as_are_later_ones() {
     assert_eq!(web.take_one().url(), "https://example.com/there");
     let (_, exchange) = web.call("a");
     assert_eq!(exchange.url(), "https://example.com/there");
+}
+
+#[test]
+fn a_call_whose_response_breaks_after_its_head_may_have_run() {
+    for kind in ["application/json", "text/plain", "text/event-stream"] {
+        for body in ["", " "] {
+            let mut web = Web::connect(legacy(), &mut site());
+            let (call, exchange) = web.call("a");
+            web.reply(&exchange, Reply::status(200).body(kind, body).unfinished());
+            web.fail(&exchange, Broken::Midway);
+            assert_eq!(web.outcome(call), "Unknown", "{kind} {body:?}");
+        }
+    }
 }
 
 #[test]
