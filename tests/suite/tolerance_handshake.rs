@@ -411,6 +411,7 @@ fn probe_late_continues_in_the_modern_era_if_initialize_is_not_answered() {
     reply(&mut host, &probe, discovered(&[MODERN]));
     host.wait(Duration::from_secs(60));
     assert_eq!((era(&host), host.failure()), (Some(Era::Modern), None));
+    assert!(!host.methods().contains(&"notifications/cancelled"), "`initialize` must not be cancelled");
 }
 
 #[test]
@@ -1184,6 +1185,7 @@ fn the_failure_of_an_unsupported_version_names_the_method() {
     let words = ["server/discover"];
     let host = Host::connect(auto(), &mut Server::new().result("server/discover", discovered(&["2099-01-01"])));
     assert_failed(&host, FailureKind::UnsupportedVersion, &words);
+    assert!(host.shuts == [ShutdownStep::CloseInput] && !host.session.is_closed(), "its process runs");
     let host = Host::connect(auto(), &mut Server::new().on("server/discover", |_| Err(unsupported(&[MODERN]))));
     assert_failed(&host, FailureKind::UnsupportedVersion, &words);
     let host = Host::connect(auto(), &mut initializing(initialized_with("2099-01-01")));

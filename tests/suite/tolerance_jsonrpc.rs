@@ -237,6 +237,9 @@ fn result_and_error_is_the_error() {
 fn unknown_id_a_result_is_ignored() {
     for id in foreign_ids() {
         let mut host = ready();
+        host.receive(result(&id));
+        assert_quirks(&host, QuirkKind::UnknownId, &[""]);
+        let mut host = ready();
         let (request, _) = ask(&mut host, "tools/call");
         host.receive(result(&id));
         host.receive(result(&id));

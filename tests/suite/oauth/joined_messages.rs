@@ -52,6 +52,22 @@ fn a_subscription_and_a_notification_that_are_refused_are_sent_again() {
     assert_eq!(it.token_requests(), 1);
 }
 
+/// What the body of a 401 says means nothing.
+#[test]
+fn a_notification_that_is_refused_with_any_error_is_sent_again_with_a_token() {
+    for code in [-32601, -32602, -32002, -32020, -32021, -32000] {
+        let mut it = Joined::ready(McpSite::legacy(json!({})));
+        it.web.session.notify(it.web.now, "notifications/example", None).unwrap();
+        it.web.collect();
+        let posted = it.web.take_named("notifications/example");
+        let error = json!({"jsonrpc": "2.0", "id": null, "error": {"code": code, "message": "no"}});
+        it.web.reply(&posted, Reply::json(401, &error).with("www-authenticate", "Bearer"));
+        it.take();
+        it.serve();
+        assert_eq!(it.web.count("notifications/example"), 2, "{code}");
+    }
+}
+
 #[test]
 fn a_notification_that_waits_for_a_token_that_does_not_come_counts_as_undelivered() {
     let mut it = Joined::ready(McpSite::legacy(json!({})));

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use mcp_proto::binding::oauth::{ClientAuth, OAuthInput};
-use mcp_proto::{Event, FailureKind, Family, Recovery, Request};
+use mcp_proto::{Event, FailureKind, Family, Keepalive, Recovery, Request};
 
 use crate::web::{Exchange, Reply, modern_site};
 
@@ -162,10 +162,12 @@ fn the_user_is_asked_three_times_for_one_list() {
 fn the_user_is_asked_three_times_for_one_notification() {
     let mut it = Joined::ready(modern_site());
     let name = "notifications/custom";
+    it.web.events.clear();
     it.web.session.notify(it.web.now, name, None).unwrap();
     it.web.collect();
     assert_eq!(forbid_each_time(&mut it, name), 3);
     assert!(it.web.is_ready());
+    assert!(it.web.events.is_empty(), "no request is refused: {:?}", it.web.events);
 }
 
 #[test]
@@ -332,6 +334,84 @@ fn an_encoded_secret_in_an_error_is_not_shown() {
                 assert!(!["hash", "2Bsecret", "aGFza"].iter().any(|part| text.contains(part)), "{text}");
             }
             other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// 403 without a challenge: no token helps.
+fn denied() -> Reply {
+    Reply::text(403, "no")
+}
+
+fn lacks(scope: &str) -> Reply {
+    Reply::text(403, "no").with("www-authenticate", &format!("Bearer error=\"insufficient_scope\", scope=\"{scope}\""))
+}
+
+/// The user consents as often as they are asked. Returns how often.
+fn consent_each_time(it: &mut Joined) -> usize {
+    for at in 0..20 {
+        it.serve();
+        if it.browse.is_none() {
+            return at;
+        }
+        it.consent();
+    }
+    panic!("the user is asked without an end");
+}
+
+/// Why the connection was lost the last time, if the client is not ready.
+fn last_failure(it: &Joined) -> Option<FailureKind> {
+    let (kind, ..) = it.web.events.iter().rev().find_map(down)?;
+    (!it.web.is_ready()).then_some(kind)
+}
+
+#[test]
+fn a_request_of_the_connection_that_no_token_allows_ends_the_connection() {
+    for method in ["server/discover", "tools/list"] {
+        let mut it = Joined::new(modern_site().on(method, |_| denied()));
+        assert_eq!(consent_each_time(&mut it), 1, "{method}");
+        assert_eq!(last_failure(&it), Some(FailureKind::Forbidden), "{method}");
+    }
+    // The scopes do not help, however often they are granted.
+    let mut it = Joined::new(modern_site().on("tools/list", |_| lacks("x")));
+    assert!(consent_each_time(&mut it) > 2);
+    assert_eq!(last_failure(&it), Some(FailureKind::Forbidden));
+    // They help.
+    let mut it = Joined::new(modern_site().first("tools/list", 1, |_| lacks("x")));
+    assert_eq!(consent_each_time(&mut it), 2);
+    assert!(it.web.is_ready());
+}
+
+#[test]
+fn a_call_that_no_token_allows_is_refused_by_the_status() {
+    let mut it = Joined::ready(modern_site().on("tools/call", |_| denied()));
+    let call = it.web.request(Request::call_tool("a", None));
+    it.serve();
+    it.assert_refused(call, 403, "forbidden: the server refuses this user");
+}
+
+/// Whoever refuses a request is alive.
+#[test]
+fn a_keepalive_that_is_refused_for_lack_of_authorization_is_answered() {
+    for denial in [refused, denied, || lacks("x")] {
+        let mut keepalive = Keepalive::default();
+        keepalive.discover = true;
+        let issuer = Rc::new(RefCell::new(super::joined::issuer()));
+        let mut it = Joined::build(modern_site(), issuer, |_| {}, |options| options.keepalive = Some(keepalive));
+        it.serve();
+        it.consent();
+        it.serve();
+        for _ in 0..8 {
+            it.web.wait(keepalive.interval);
+            let discover = it.web.take_named("server/discover");
+            it.web.reply(&discover, denial());
+            it.take();
+            answer_all(&mut it);
+            if it.browse.is_some() {
+                it.consent();
+                answer_all(&mut it);
+            }
+            assert!(it.web.is_ready() && it.web.take().is_empty());
         }
     }
 }

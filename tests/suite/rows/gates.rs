@@ -193,14 +193,14 @@ fn asked() -> [(&'static str, Value); 7] {
 fn declaring(mut options: Options, which: usize) -> Options {
     let all = which == 2;
     let capabilities = &mut options.capabilities;
-    (capabilities.elicitation, capabilities.elicitation_url) = (which > 0, all);
+    (capabilities.elicitation, capabilities.elicitation_url) = (matches!(which, 1 | 2), which > 1);
     (capabilities.sampling, capabilities.roots) = (all, all.then(Vec::new));
     options
 }
 
 #[test]
 fn a_modern_server_that_sends_requests_gets_no_response() {
-    for which in 0..3 {
+    for which in 0..4 {
         for open in [0, 1] {
             for (method, params) in asked() {
                 let mut options = declaring(options(), which);
@@ -432,5 +432,35 @@ fn a_stream_that_the_server_ends_is_requested_again_in_discovery_and_after_it() 
         host.take_sent();
         host.wait(Duration::from_secs(5));
         assert_eq!(host.take_methods(), ["subscriptions/listen"]);
+    }
+}
+
+/// A call requires input by each of the requests.
+#[test]
+fn a_call_that_requires_what_the_client_does_not_offer_ends_with_the_requirement() {
+    for which in 0..4 {
+        for (at, (method, params)) in asked().into_iter().enumerate() {
+            let mut server = listing(Server::modern(json!({"tools": {}})), Known::Listed);
+            let mut host = Host::connect(declaring(options(), which), &mut server);
+            let call = host.session.request(host.now, Request::call_tool("a", None)).unwrap();
+            host.collect();
+            let sent = host.take_request();
+            let inputs = json!({"q": {"method": method, "params": params}});
+            let result = json!({"resultType": "input_required", "inputRequests": inputs});
+            host.receive(json!({"jsonrpc": "2.0", "id": sent["id"], "result": result}));
+            let response = host.take_sent().first().map(|sent| sent["params"]["inputResponses"]["q"].to_string());
+            let outcome = host.ended(call).map(|outcome| format!("{outcome:?}"));
+            let outcome = outcome.as_deref().map(|outcome| outcome.split('(').next().unwrap());
+            let expected = match (at, which) {
+                (0, _) => (Some("{}"), None),
+                (1, 2) => (Some(r#"{"roots":[]}"#), None),
+                // The embedder is asked.
+                (2, 1 | 2) | (3, 2 | 3) | (5, 2) => (None, None),
+                // The server knows what the client offers.
+                (2, 3) | (3, 1) | (4, 1..) | (6, _) => (None, Some("Error")),
+                _ => (None, Some("InputRequired")),
+            };
+            assert_eq!((response.as_deref(), outcome), expected, "{method} {params} {which}");
+        }
     }
 }

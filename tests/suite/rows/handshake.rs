@@ -190,9 +190,13 @@ fn a_second_discover_that_is_not_answered_fails_at_the_deadline() {
 
 #[test]
 fn a_second_discover_that_gets_a_server_error_fails() {
-    for options in [options(), modern_only()] {
+    let mut legacy_first = options();
+    legacy_first.eras = Eras::LegacyFirst;
+    for (options, first) in
+        [(options(), "server/discover"), (modern_only(), "server/discover"), (legacy_first, "initialize")]
+    {
         let mut web = Web::open(options);
-        let first = web.take_named("server/discover");
+        let first = web.take_named(first);
         web.end_with(&first, Reply::json(400, &first.answer("error", unsupported(&[MODERN]))));
         let second = web.take_named("server/discover");
         web.end_with(&second, Reply::text(500, "out of order"));

@@ -739,6 +739,7 @@ fn a_client_that_moves_without_its_session_says_so_and_opens_another_one_in_each
         let (mut web, _) = stopped(reconnecting(legacy()), step);
         move_without_secrets(&mut web);
         web.collect();
+        assert!(web.take().is_empty(), "{step}");
         let message = web.failure().unwrap().message.clone();
         assert!(message.contains("moved to another process"), "{step}: {message}");
         // It waits for the next attempt, and moves again meanwhile.
@@ -749,6 +750,14 @@ fn a_client_that_moves_without_its_session_says_so_and_opens_another_one_in_each
         web.wait_and_serve(seconds(5), &mut site());
         assert!(web.is_ready(), "{step}");
     }
+    // What was not polled is lost with its connection.
+    let mut web = Web::new(reconnecting(legacy()));
+    web.session.open(web.now).unwrap();
+    move_without_secrets(&mut web);
+    web.collect();
+    assert!(web.take().is_empty() && web.failure().is_none());
+    web.wait_and_serve(seconds(5), &mut site());
+    assert!(web.is_ready());
 }
 
 #[cfg(feature = "snapshot")]
@@ -837,4 +846,30 @@ fn a_redirect_of_a_list_to_another_origin_ends_the_client() {
     let mut site = site().on("tools/list", |_| Reply::status(307).with("location", "https://elsewhere.example/"));
     let web = Web::connect(legacy(), &mut site);
     assert_eq!(web.failure_kind(), Some(FailureKind::Protocol));
+}
+
+/// Calls wait for the GET stream once.
+#[test]
+fn the_end_of_the_response_to_initialized_after_the_stream_is_open_means_nothing() {
+    let (mut web, mut site) = stopped(legacy(), INITIALIZED);
+    let initialized = web.last(INITIALIZED);
+    web.head(&initialized, 202, &[]);
+    web.serve(&mut site);
+    assert!(web.is_ready() && web.count("GET") == 1);
+    if web.is_open(&initialized) {
+        web.end(&initialized);
+    }
+    let (call, _) = web.call("a");
+    assert_eq!(web.outcome(call), "open");
+}
+
+#[test]
+fn a_result_of_another_id_in_the_exchange_of_a_call_is_not_its_result() {
+    let mut web = connect(legacy(), &mut site());
+    let (call, exchange) = web.call("a");
+    web.reply(&exchange, Reply::stream(""));
+    web.push(&exchange, json!({"jsonrpc": "2.0", "id": "other", "result": {"content": []}}));
+    assert_eq!((&*web.outcome(call), web.quirks()), ("open", vec![QuirkKind::UnknownId]));
+    web.push(&exchange, exchange.result(json!({"content": []})));
+    assert_eq!(web.outcome(call), "Result");
 }

@@ -782,6 +782,7 @@ fn authorization_leaves_a_server_in_its_state_that_does_not_wait_for_it() {
             rig.hub.start(rig.now, name).unwrap();
             rig.collect();
             rig.hub.authorized(rig.now, name).unwrap();
+            rig.collect();
             rig.end_process(name);
             rig.serve();
             assert_eq!((rig.state(name), rig.count("a: open")), (Some(State::Ready), 2));
@@ -792,16 +793,24 @@ fn authorization_leaves_a_server_in_its_state_that_does_not_wait_for_it() {
 /// Its names are known from an earlier run, or from the connection before.
 #[test]
 fn a_call_that_waits_leaves_a_server_in_its_state() {
-    let mut starting = Rig::of(legacy()).peer("a", server()).with_behaviour("a", Behaviour::Silent);
-    starting.configure(programs(&["a"]));
-    starting.hub.restore(starting.now, "a", saved_program("a")).unwrap();
-    starting.call(CALL);
-    starting.serve();
-    for (mut rig, state) in [(starting, State::Starting), (lost(5, State::Reconnecting), State::Reconnecting)] {
-        for name in [CALL, LIST] {
-            rig.call(name);
-            assert_eq!(rig.state("a"), Some(state), "{name}");
+    for name in [CALL, LIST] {
+        let mut rig = lost(5, State::Reconnecting);
+        rig.call(name);
+        assert_eq!(rig.state("a"), Some(State::Reconnecting), "{name}");
+    }
+    // The other one is called as well, and there is no room for it.
+    for call in ["mcp_b_x", "mcp_b_list_resources"] {
+        let mut rig = Rig::new(capped(1, legacy())).peer("a", server()).peer("b", server());
+        rig = rig.with_behaviour("b", Behaviour::Silent);
+        rig.configure(programs(&["a", "b"]));
+        for name in ["a", "b"] {
+            rig.hub.restore(rig.now, name, saved_program(name)).unwrap();
         }
+        for call in ["mcp_b_x", CALL, call] {
+            rig.call(call);
+            rig.serve();
+        }
+        assert_eq!((rig.state("a"), rig.state("b")), (Some(State::Queued), Some(State::Starting)), "{call}");
     }
 }
 
@@ -850,9 +859,10 @@ fn a_hub_closes_after_a_former_session_and_without_one_that_failed_for_lack_of_a
     rig.open();
     rig.serve();
     assert_eq!(rig.state("a"), Some(State::Unauthorized));
+    let handle = rig.hub.handle("a").unwrap();
     rig.configure(nothing());
-    rig.close();
-    assert!(rig.hub.is_closed() && rig.count("closed") == 1);
+    assert_eq!(rig.hub.server(handle), None, "nothing is left of it");
+    close_all(&mut rig);
 }
 
 /// Failed attempts are reported once, and a server that is parked again is not called for some time.

@@ -69,6 +69,8 @@ fn reach(options: Options, case: Case) -> Host {
         host.collect();
     }
     if case.opened {
+        // The second report means nothing.
+        report(&mut host, Transport::Opened);
         report(&mut host, Transport::Opened);
     }
     if case.seen {
@@ -309,5 +311,26 @@ fn a_shutdown_ends_with_its_transport() {
                 }
             }
         }
+    }
+}
+
+/// Nothing is polled until the transport was killed.
+#[test]
+fn a_connection_that_is_polled_after_its_shutdown_is_followed_by_another_one() {
+    for tries in [Tries::Left, Tries::UsedUp] {
+        let case = Case { was_ready: false, opened: false, seen: false, tries, end: End::Timeout };
+        let mut host = reach(configure(legacy(), case), case);
+        for wait in [3600, 3, 3, 3] {
+            host.now = host.now + seconds(wait);
+            host.session.handle_timeout(host.now);
+        }
+        let before = host.session.connection();
+        host.collect();
+        assert_eq!((host.opens, host.shuts.last()), (1, Some(&ShutdownStep::Kill)));
+        if tries == Tries::UsedUp {
+            host.session.open(host.now).unwrap();
+        }
+        host.wait(seconds(10));
+        assert_ne!(host.session.connection(), before, "{tries:?}");
     }
 }

@@ -4,7 +4,7 @@ use mcp_proto::{KnownEra, Options, ProtocolVersion};
 use serde_json::{Value, json};
 
 use crate::common::{Host, legacy};
-use crate::rows::refuse;
+use crate::rows::{refuse, refuse_with};
 
 const BOTH: &str = "this version does not know the capability `elicitation`";
 
@@ -60,4 +60,25 @@ fn invalid_parameters_of_the_oldest_version_leave_the_capabilities_out_once() {
     let mut host = Host::open(oldest(capable()));
     assert_eq!(next(&mut host, -32602, "invalid parameters"), Some((json!("2024-11-05"), false)));
     assert_eq!(next(&mut host, -32602, "invalid parameters"), None, "nothing is left to offer");
+}
+
+#[test]
+fn what_the_refusal_is_about_is_changed_and_nothing_else() {
+    let mut host = Host::open(oldest(capable()));
+    let words = "the capability `elicitation` is not supported";
+    assert_eq!(next(&mut host, -32000, words), Some((json!("2024-11-05"), false)));
+    let mut host = Host::open(oldest(capable()));
+    assert_eq!(next(&mut host, -32603, "out of order"), None);
+    // The server names a version, which may not be the next one.
+    let mut host = Host::open(capable());
+    let initialize = host.take_one();
+    let data = json!({"supported": ["2025-03-26"]});
+    refuse_with(
+        &mut host,
+        &initialize,
+        json!({"code": -32602, "message": "Unsupported protocol version", "data": data}),
+    );
+    let next = host.take_one();
+    assert_eq!(next["params"]["protocolVersion"], "2025-03-26");
+    assert_ne!(next["params"]["capabilities"], json!({}));
 }

@@ -5,7 +5,7 @@ use crate::common::{legacy, millis, options, seconds};
 use crate::web::{Exchange, Reply, Site, Web, modern_site, site, tool};
 use mcp_proto::binding::http::Broken;
 use mcp_proto::protocol::ProtocolVersion;
-use mcp_proto::{Eras, Event, FailureKind, Family, Keepalive, Outcome, QuirkKind, RequestId};
+use mcp_proto::{Eras, Event, FailureKind, Family, Keepalive, LogLevel, Outcome, QuirkKind, RequestId};
 use serde_json::json;
 
 const INITIALIZED: &str = "notifications/initialized";
@@ -423,6 +423,31 @@ fn a_list_that_is_refused_for_lack_of_authorization_ends_the_connection_or_the_r
         let (call, exchange) = web.call("a");
         web.reply(&exchange, Reply::json(200, &exchange.result(json!({"content": []}))));
         assert_eq!(web.outcome(call), "Result");
+    }
+}
+
+#[test]
+fn a_level_that_is_refused_for_lack_of_authorization_is_not_set() {
+    for denial in DENIALS {
+        for is_ready in [false, true] {
+            let mut site =
+                crate::web::Site::legacy(json!({"logging": {}})).on("logging/setLevel", move |_| deny(denial));
+            let mut web = Web::new(legacy());
+            if is_ready {
+                web.reopen();
+                web.serve(&mut site);
+            }
+            web.session.set_log_level(web.now, LogLevel::Warning).unwrap();
+            if !is_ready {
+                web.reopen();
+            }
+            web.collect();
+            web.serve(&mut site);
+            let count = |is_it: fn(&Event) -> bool| web.events.iter().filter(|event| is_it(event)).count();
+            let told = count(|event| matches!(event, Event::Unauthorized { request: None, .. }));
+            assert_eq!((web.is_ready(), told), (true, 1), "{denial:?} {is_ready}");
+            assert_eq!(count(|event| matches!(event, Event::LogLevelFailed { .. })), 1, "{denial:?} {is_ready}");
+        }
     }
 }
 
