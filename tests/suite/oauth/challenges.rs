@@ -388,6 +388,22 @@ fn a_refused_former_token_causes_no_request_to_the_user_or_the_store() {
     }
 }
 
+/// The lock was not acquired in time, and the tokens are revoked without it.
+#[test]
+fn a_lock_that_is_acquired_while_tokens_are_revoked_requests_nothing() {
+    let mut rig = Rig::with(|options| options.stored = true);
+    rig.site.json(METADATA, metadata_with(json!({"revocation_endpoint": "https://as.example/revoke"})));
+    rig.authorize();
+    rig.auth.sign_out(rig.now);
+    rig.pump();
+    let Some(StoreAction::Acquire(id)) = rig.waiting.pop_front() else { panic!("{:?}", rig.waiting) };
+    rig.wait(3600);
+    assert!(rig.sent.iter().any(|sent| sent.url.ends_with("/revoke")), "{:?}", rig.log);
+    rig.auth.handle_acquired(rig.now, id, true);
+    rig.pump();
+    assert!(rig.waiting.is_empty(), "{:?}", rig.waiting);
+}
+
 /// A client without a user whose policy allows no further scopes.
 fn without_steps() -> Rig {
     Rig::with(|options| {
@@ -443,6 +459,21 @@ fn scopes_that_may_be_requested_wait_for_what_is_in_progress() {
     assert_eq!(rig.waiting.len(), 1);
     rig.run();
     assert!(rig.browse.is_some());
+    // It is loaded before the first request.
+    let mut rig = Rig::with(|options| options.stored = true);
+    rig.pump();
+    rig.forbid("b").unwrap();
+    assert_eq!(rig.waiting.len(), 1);
+    // The first token is being stored.
+    let mut rig = Rig::with(|options| options.stored = true);
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    rig.consent();
+    rig.run_to("/token");
+    let page = rig.site.page(&rig.sent[0]);
+    rig.answer_page(&page);
+    rig.forbid("b").unwrap();
+    assert_eq!(rig.waiting.len(), 1);
     // A grant is in progress, with each kind of token.
     for accepted in [false, true] {
         let mut rig = Rig::new();

@@ -538,6 +538,10 @@ fn a_store_that_fails_or_is_silent_ends_the_attempt_or_costs_the_record() {
         }
         let mut rig = stored();
         rig.refuse(&[]).unwrap();
+        fail_store(&mut rig, timeout);
+        assert!(rig.failure().reason.contains("store") && rig.waiting.is_empty(), "{:?}", rig.failure());
+        let mut rig = stored();
+        rig.refuse(&[]).unwrap();
         rig.run();
         rig.consent();
         rig.answer(200, r#"{"access_token":"t","expires_in":9999}"#);

@@ -430,8 +430,8 @@ fn a_list_that_is_refused_for_lack_of_authorization_ends_the_connection_or_the_r
 fn a_level_that_is_refused_for_lack_of_authorization_is_not_set() {
     for denial in DENIALS {
         for is_ready in [false, true] {
-            let mut site =
-                crate::web::Site::legacy(json!({"logging": {}})).on("logging/setLevel", move |_| deny(denial));
+            let mut site = Site::legacy(json!({"logging": {}, "tools": {}})).result("tools/list", json!({"tools": []}));
+            site = site.on("logging/setLevel", move |_| deny(denial));
             let mut web = Web::new(legacy());
             if is_ready {
                 web.reopen();
