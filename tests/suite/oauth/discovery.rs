@@ -968,3 +968,34 @@ fn the_last_place_of_an_authorization_server_may_redirect() {
         assert!(rig.browse.is_some(), "{before} {:?}", rig.log);
     }
 }
+
+#[test]
+fn the_last_place_of_an_authorization_server_counts_as_any_other_whatever_came_of_those_before() {
+    const OPENID: &str = "https://as.example/.well-known/openid-configuration";
+    let there = Page { status: 302, location: Some("/there".into()), body: String::new() };
+    let refused = metadata_with(json!({"issuer": "https://evil.example"})).to_string();
+    let refused = Page { status: 200, location: None, body: refused };
+    for (before, walks) in [(404, 1), (503, 1), (503, 3)] {
+        for page in [&there, &refused] {
+            let mut rig = Rig::registered();
+            rig.site.put(METADATA, before, "");
+            rig.site.json("https://as.example/there", metadata());
+            rig.refuse(&[]).unwrap();
+            for walk in 1..=walks {
+                rig.run_to(OPENID);
+                if walk < walks {
+                    rig.answer(404, "");
+                    let deadline = rig.auth.deadline().expect("a wait");
+                    rig.wait(deadline.since(rig.now).as_secs() + 1);
+                }
+            }
+            rig.answer_page(page);
+            rig.run();
+            if page.location.is_some() {
+                assert!(rig.browse.is_some(), "{before} {walks} {:?}", rig.log);
+            } else {
+                rig.assert_failed(Stage::ServerMetadata, "refused");
+            }
+        }
+    }
+}

@@ -369,3 +369,15 @@ fn a_nonce_without_characters_or_with_too_many_is_none() {
         assert_eq!(again.unwrap_or(false), is_used);
     }
 }
+
+#[test]
+fn a_client_that_registered_itself_sends_its_code_again_at_once_with_the_nonce_that_the_server_demands() {
+    let mut rig = Rig::with(|options| options.dpop = Some(PublicKey::from_coordinates([1; 32], [2; 32])));
+    rig.site.json(METADATA, metadata_with(json!({"dpop_signing_alg_values_supported": ["ES256"]})));
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    rig.consent();
+    assert!(rig.log.iter().any(|line| line.ends_with("/register")));
+    sign(&mut rig);
+    demand_nonce(&mut rig);
+}

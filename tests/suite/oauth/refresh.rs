@@ -430,6 +430,7 @@ fn a_registered_client_does_not_stay_with_an_authorization_server_that_was_only_
 #[test]
 fn each_authorization_server_gets_the_client_that_is_registered_there() {
     let mut rig = Rig::with(|options| {
+        options.stored = true;
         for (issuer, id) in [(Some(ISSUER), "app"), (None, "other")] {
             let mut client = RegisteredClient::new(id);
             client.issuer = issuer.map(Into::into);
@@ -442,6 +443,7 @@ fn each_authorization_server_gets_the_client_that_is_registered_there() {
     rig.refuse(&[]).unwrap();
     rig.run();
     assert_eq!(rig.shown("client_id"), "other");
+    assert_eq!(rig.store.log.last(), Some(&"release"), "the lock is not held while the user is asked");
     assert!(!rig.log.iter().any(|line| line.ends_with("/token")), "{:?}", rig.log);
 }
 
