@@ -873,3 +873,49 @@ fn a_result_of_another_id_in_the_exchange_of_a_call_is_not_its_result() {
     web.push(&exchange, exchange.result(json!({"content": []})));
     assert_eq!(web.outcome(call), "Result");
 }
+
+#[cfg(feature = "snapshot")]
+#[test]
+fn a_closed_client_has_nothing_to_lose_by_a_move() {
+    use crate::common::{Host, Server};
+    use mcp_proto::{Binding, Client, Messages, Moved, Secrets};
+    fn text<B: Binding>(client: &Client<B>, secrets: Secrets) -> String {
+        serde_json::to_string(&client.snapshot(secrets)).unwrap()
+    }
+    for is_ready in [false, true] {
+        let mut host = Host::open(legacy());
+        if is_ready {
+            host.serve(&mut Server::legacy(json!({})));
+        }
+        host.session.close(host.now).unwrap();
+        host.collect();
+        host.close_transport();
+        assert!(host.session.is_closed());
+        let before = text(&host.session, Secrets::Included);
+        host.session = crate::moved::moved(&host.session, Messages::new(), Moved::WithoutTransport);
+        assert_eq!(text(&host.session, Secrets::Included), before, "{is_ready}");
+
+        let mut web = Web::open(legacy());
+        if is_ready {
+            let mut site = site();
+            (site.sessions, site.streams) = (false, false);
+            web.serve(&mut site);
+        }
+        web.close();
+        assert!(web.session.is_closed());
+        let before = text(&web.session, Secrets::Excluded);
+        move_without_secrets(&mut web);
+        assert_eq!(text(&web.session, Secrets::Excluded), before, "{is_ready}");
+    }
+}
+
+/// Only the first head of a response counts.
+#[test]
+fn a_second_head_of_the_get_stream_changes_nothing() {
+    for status in [200, 410] {
+        let mut web = connect(legacy(), &mut site());
+        let stream = web.last("GET");
+        web.head(&stream, status, &[]);
+        assert_eq!((web.is_open(&stream), web.quirks()), (true, vec![]), "{status}");
+    }
+}

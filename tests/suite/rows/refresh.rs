@@ -336,6 +336,23 @@ fn a_first_page_before_the_stream_has_the_list_received_once_more_in_discovery()
 }
 
 #[test]
+fn a_list_that_changed_and_may_be_outdated_is_received_once_more_in_discovery() {
+    let (mut host, list) = listing(options());
+    let mut first = complete(tools(&["a"]));
+    first["nextCursor"] = json!("2");
+    reply(&mut host, &list, first);
+    let second = host.take_one();
+    notify(&mut host, LIST_CHANGED);
+    acknowledge(&mut host);
+    reply(&mut host, &second, complete(tools(&[])));
+    assert!(!host.is_ready());
+    let again = host.take_one();
+    reply(&mut host, &again, complete(tools(&["a"])));
+    assert!(host.is_ready());
+    assert_rests(&mut host, "it was received after the stream");
+}
+
+#[test]
 fn a_partial_list_before_the_stream_is_received_once_more() {
     let mut options = options();
     options.limits.pages = 1;
