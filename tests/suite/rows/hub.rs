@@ -733,35 +733,42 @@ fn a_hub_without_a_required_server_can_be_used() {
     assert_eq!((rig.count("ready"), rig.count("a + mcp_a_x")), (1, 1));
 }
 
-/// A server in each state in which its session goes on, and in those before; not everything is polled.
+/// A hub that is not open, with a server that rests after a minute without use.
+fn resting(behaviour: Behaviour) -> Rig {
+    let mut rig = Rig::of(legacy()).peer("a", server()).with_behaviour("a", behaviour);
+    rig.configure(one(json!({"command": "a", "idle_timeout": 60})));
+    rig
+}
+
+fn started(behaviour: Behaviour) -> Rig {
+    let mut rig = resting(behaviour);
+    rig.hub.start(rig.now, "a").unwrap();
+    rig.collect();
+    rig.serve();
+    rig
+}
+
+/// The server was not used; its process may run on after its input is closed.
+fn suspended(runs_on: bool) -> Rig {
+    let mut rig = started(Behaviour::Answers);
+    rig.get("a").ignores_end_of_input = runs_on;
+    rig.wait(seconds(60));
+    assert_eq!((rig.state("a"), rig.runs("a")), (Some(State::Suspended), runs_on));
+    rig
+}
+
+/// A server in each state but those of its end and of the lack of authorization.
 fn each_state() -> Vec<(&'static str, State, Rig)> {
-    let configured = |behaviour| {
-        let mut rig = Rig::of(legacy()).peer("a", server()).with_behaviour("a", behaviour);
-        rig.configure(one(json!({"command": "a", "idle_timeout": 60})));
-        rig
-    };
-    let started = |behaviour| {
-        let mut rig: Rig = configured(behaviour);
-        rig.hub.start(rig.now, "a").unwrap();
-        rig.collect();
-        rig.serve();
-        rig
-    };
-    let mut unpolled = configured(Behaviour::Answers);
+    let mut unpolled = resting(Behaviour::Answers);
     unpolled.hub.open(unpolled.now).unwrap();
-    let mut suspended = started(Behaviour::Answers);
-    suspended.wait(seconds(60));
-    let mut suspending = started(Behaviour::Answers);
-    suspending.get("a").ignores_end_of_input = true;
-    suspending.wait(seconds(60));
     vec![
-        ("a", State::Idle, configured(Behaviour::Answers)),
+        ("a", State::Idle, resting(Behaviour::Answers)),
         ("b", State::Queued, queued()),
         ("a", State::Starting, unpolled),
         ("a", State::Starting, started(Behaviour::Silent)),
         ("a", State::Ready, started(Behaviour::Answers)),
-        ("a", State::Suspended, suspended),
-        ("a", State::Suspended, suspending),
+        ("a", State::Suspended, suspended(false)),
+        ("a", State::Suspended, suspended(true)),
         ("a", State::Reconnecting, lost(5, State::Reconnecting)),
         ("a", State::Parked, lost(0, State::Parked)),
         ("a", State::Failed, started(Behaviour::Garbles)),
@@ -816,32 +823,28 @@ fn a_call_that_waits_leaves_a_server_in_its_state() {
 
 #[test]
 fn a_hub_opens_with_a_server_that_rests() {
-    for (name, state, mut rig) in each_state() {
-        if state == State::Suspended && !rig.runs(name) {
-            assert_eq!(rig.count("settled"), 1, "it was started before the hub was opened");
-            rig.open();
-            assert_eq!((rig.state(name), rig.count("a: open")), (Some(State::Suspended), 1));
-        }
-    }
+    let mut rig = suspended(false);
+    assert_eq!(rig.count("settled"), 1, "it was started before the hub was opened");
+    rig.open();
+    assert_eq!((rig.state("a"), rig.count("a: open")), (Some(State::Suspended), 1));
 }
 
 /// A session that waits for a call cannot be replaced by saved lists.
 #[test]
 fn a_server_that_a_list_call_waits_for_is_not_restored() {
-    for is_queued in [false, true] {
+    let entry = || json!({"command": "a", "keepalive_interval": 900});
+    for state in [State::Queued, State::Starting] {
         let mut rig = Rig::of(legacy()).peer("a", server()).up(&["a"]);
         rig.get("a").ignores_end_of_input = true;
-        rig.configure(one(json!({"command": "a", "keepalive_interval": 900})));
+        rig.configure(one(entry()));
         rig.serve();
-        if !is_queued {
+        if state == State::Starting {
             rig.polls_on_request = true;
             rig.end_process("a");
         }
-        let state = if is_queued { State::Queued } else { State::Starting };
         assert_eq!(rig.state("a"), Some(state));
         rig.call(LIST);
-        let entry = json!({"command": "a", "keepalive_interval": 900});
-        let refused = rig.hub.restore(rig.now, "a", saved("a", entry));
+        let refused = rig.hub.restore(rig.now, "a", saved("a", entry()));
         assert_eq!(refused, Err(HubCommandError::Started { server: "a".into() }), "{state:?}");
     }
 }
@@ -909,7 +912,7 @@ fn a_hub_that_moves_while_a_server_rests_counts_no_loss() {
     assert_eq!(rig.state("a"), Some(State::Reconnecting));
 }
 
-/// The tools of a connection that is lost before the others lists arrive are offered.
+/// The tools of a connection that is lost before the other lists arrive are offered.
 #[test]
 fn tools_that_came_with_a_connection_that_was_lost_are_offered() {
     for (budget, state) in [(5, State::Reconnecting), (0, State::Parked)] {
