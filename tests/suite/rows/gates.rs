@@ -437,7 +437,7 @@ fn a_stream_that_the_server_ends_is_requested_again_in_discovery_and_after_it() 
 
 /// A call requires input by each of the requests.
 #[test]
-fn a_call_that_requires_what_the_client_does_not_offer_ends_with_the_requirement() {
+fn a_call_that_requires_input_goes_on_or_ends_by_what_the_client_declares() {
     for which in 0..4 {
         for (at, (method, params)) in asked().into_iter().enumerate() {
             let mut server = listing(Server::modern(json!({"tools": {}})), Known::Listed);
