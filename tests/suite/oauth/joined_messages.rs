@@ -66,6 +66,17 @@ fn a_notification_that_is_refused_with_any_error_is_sent_again_with_a_token() {
         it.serve();
         assert_eq!(it.web.count("notifications/example"), 2, "{code}");
     }
+    // Without a challenge, and without a session that may have expired.
+    let mut site = McpSite::legacy(json!({}));
+    (site.sessions, site.streams) = (false, false);
+    let mut it = Joined::ready(site);
+    it.web.session.notify(it.web.now, "notifications/example", None).unwrap();
+    it.web.collect();
+    let posted = it.web.take_named("notifications/example");
+    it.web.reply(&posted, Reply::text(401, "no"));
+    it.take();
+    it.serve();
+    assert_eq!(it.web.count("notifications/example"), 2);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Rows of the connection: what the embedder has polled of it, and how its end is reported.
 
-use mcp_proto::{Event, OpenFailure, Options, Reconnect, Request, ShutdownStep, Transport};
+use mcp_proto::{Event, OpenFailure, Options, Reconnect, Request, Secrets, ShutdownStep, Transport};
 use serde_json::json;
 
 use crate::common::{Host, Server, legacy, options, reconnecting, seconds, tools};
@@ -295,7 +295,13 @@ fn a_shutdown_ends_with_its_transport() {
                         );
                         host.collect();
                     }
-                    Last::Violation => host.transport(Transport::ProtocolViolation { why: "no" }),
+                    Last::Violation => {
+                        let text =
+                            |host: &Host| serde_json::to_string(&host.session.snapshot(Secrets::Included)).unwrap();
+                        let before = text(&host);
+                        host.transport(Transport::ProtocolViolation { why: "no" });
+                        assert_eq!(text(&host), before, "{told}");
+                    }
                 }
                 let ends = last != Last::Violation;
                 assert_eq!(host.session.is_closed(), ends && shut == Shut::Close, "{told}");
