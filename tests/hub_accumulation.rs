@@ -81,14 +81,14 @@ fn servers(a: Value) -> Configuration {
     configuration(json!({"a": a, "b": {"command": "b"}}))
 }
 
-/// Repeats a command or an input without polling: a byte that each leaves exceeds what is allowed four times.
+/// Repeats a command or an input without polling: a byte that one in seven leaves exceeds what is allowed.
 fn repeated(what: &str, mut hub: Hub, mut each: impl FnMut(&mut Hub, usize)) {
     let most = (0..4 * OUTPUT).map(|at| {
         each(&mut hub, at);
         held(&hub)
     });
     let most = most.max().unwrap();
-    for at in 0..4 * MORE {
+    for at in 0..8 * MORE {
         each(&mut hub, at);
     }
     let held = held(&hub);

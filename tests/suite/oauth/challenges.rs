@@ -338,6 +338,7 @@ enum Has {
 
 #[test]
 fn a_401_that_waits_for_a_grant_in_progress_does_not_say_what_is_requested_after_it() {
+    let other = "https://mcp.example/other";
     for has in [Has::Nothing, Has::Fresh, Has::Replaced, Has::Accepted] {
         for at in 0..3 {
             let mut rig = Rig::new();
@@ -360,12 +361,13 @@ fn a_401_that_waits_for_a_grant_in_progress_does_not_say_what_is_requested_after
             rig.run();
             assert_eq!(rig.shown("scope"), "b");
             let token = tokens(&rig, Some(TokenId::from_u64(9999)))[at];
-            rig.refuse_as(token, false, &[("scope", "x")]).unwrap();
+            rig.refuse_as(token, false, &[("scope", "x"), ("resource_metadata", other)]).unwrap();
             rig.auth.cancel(rig.now);
             rig.auth.authorize(rig.now);
             rig.pump();
             rig.run();
             assert_eq!(rig.shown("scope"), "b", "{has:?} {at}");
+            assert!(!rig.log.contains(&format!("GET {other}")), "{:?}", rig.log);
         }
     }
 }

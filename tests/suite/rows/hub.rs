@@ -263,6 +263,22 @@ fn saved_lists_are_offered_while_a_server_waits_for_its_former_session_to_close(
     assert_eq!((rig.count("a: open"), rig.count("settled")), (0, 1));
 }
 
+#[test]
+fn a_server_that_starts_before_the_hub_is_opened_keeps_its_place() {
+    let mut options = HubOptions::new(legacy());
+    options.starts = 1;
+    let peers = ["a", "b"].into_iter().fold(Rig::new(options), |rig, name| rig.peer(name, with_tools(&["x"])));
+    let mut rig = peers.with_behaviour("b", Behaviour::Silent);
+    rig.configure(programs(&["a", "b"]));
+    rig.hub.start(rig.now, "b").unwrap();
+    rig.collect();
+    rig.serve();
+    rig.open();
+    rig.serve();
+    assert_eq!((rig.state("a"), rig.state("b")), (Some(State::Queued), Some(State::Starting)));
+    assert_eq!((rig.count("a: open"), rig.count("b: open")), (0, 1));
+}
+
 /// The server `a`, which lost its connection and reconnects later.
 fn down(rig: Rig) -> Rig {
     let mut rig = rig.peer("a", with_tools(&["x"])).with_behaviour("a", Behaviour::Exits).up(&["a"]);
