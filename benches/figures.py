@@ -27,6 +27,26 @@ WHAT = {
     "hub10k": "the same, 10,000 of each",
 }
 
+# The costs that are to be reached.
+GOALS = {
+    "w1": 1.25,
+    "w2": 0.85,
+    "w3": 1.0,
+    "w5": 1.15,
+    "w1m": 1.25,
+    "w2m": 0.9,
+    "h1": 1.3,
+    "h2": 1.2,
+    "h2s": 1.2,
+    "h1m": 1.3,
+    "h2m": 1.2,
+    "w4": 600,
+    "h4": 1700,
+    "used": 0,
+    "hub": 1.4,
+    "hub10k": 1.4,
+}
+
 
 def rows(path):
     with open(path, encoding="utf-8") as lines:
@@ -64,7 +84,7 @@ def main(results, file):
     figures = measured(results)
     known = {row[0]: row for row in rows(file)} if os.path.exists(file) else {}
     failed = False
-    print(f"{'':38}{'cost':>10}{'was':>10}{'allocs':>10}{'was':>10}")
+    print(f"{'':38}{'cost':>10}{'was':>10}{'allocs':>10}{'was':>10}{'to reach':>10}")
     for workload, what in WHAT.items():
         cost, allocations = figures[workload]
         if workload not in known:
@@ -75,8 +95,10 @@ def main(results, file):
         held = workload in ("w4", "h4", "used")
         over = cost > was_cost * (1 if held else MORE_INSTRUCTIONS) or allocations > was_allocations + 0.005
         failed = failed or over
+        goal = GOALS.get(workload)
+        reached = "" if goal is None else f"{goal:10}  {'reached' if round(cost, 2) <= goal else 'not reached'}"
         verdict = "  FAILED" if over else "  less than written" if cost < was_cost / MORE_INSTRUCTIONS else ""
-        print(f"{what:38}{cost:10.3f}{was_cost:10.3f}{allocations:10.2f}{was_allocations:10.2f}{verdict}")
+        print(f"{what:38}{cost:10.3f}{was_cost:10.3f}{allocations:10.2f}{was_allocations:10.2f}{reached}{verdict}")
     if os.environ.get("BLESS"):
         with open(file, "w", encoding="utf-8") as out:
             out.write("# workload, what, instructions net of the peer as a ratio to the bare-JSON floor (of an idle session:\n")
