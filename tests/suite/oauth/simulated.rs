@@ -1167,7 +1167,11 @@ pub(crate) mod program {
         }
 
         fn is_settled(&self) -> bool {
-            self.client.is_ready() || self.client.is_closed()
+            // A token that is revoked before its first use is asked for again when the user wants it, not by itself.
+            let refused = "refuses a token that was just issued";
+            let waits_for_the_user =
+                |event: &Event| matches!(event, Event::Down { failure, .. } if failure.message.contains(refused));
+            self.client.is_ready() || self.client.is_closed() || self.events.last().is_some_and(waits_for_the_user)
         }
 
         fn is_closed(&self) -> bool {
