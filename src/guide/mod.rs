@@ -12,7 +12,7 @@
 //! 10. [`migrating`]: from the official SDK.
 //!
 //! To look things up: [`tolerance`], what servers get wrong; [`specification`], extensions and deprecated features;
-//! [`tables`], the decisions of the protocol.
+//! [`tables`], the decisions of the protocol; [`proof`], how far they are explored, simulated and fuzzed.
 
 #[doc = include_str!("embedding.md")]
 pub mod embedding {}
@@ -73,3 +73,6 @@ pub mod specification {}
 
 #[doc = include_str!("../../docs/tables.md")]
 pub mod tables {}
+
+#[doc = include_str!("../../docs/proof.md")]
+pub mod proof {}

@@ -18,8 +18,12 @@ has a bound, and closing ends the client."""
 
 
 def flipped(out):
-    (counts,) = re.findall(r"^all: (\d+) cells, (\d+) caught, (\d+) equivalent, (\d+) without a test, 0 survived$", out, re.M)
-    of, caught, equivalent, untested = map(int, counts)
+    # The last run of each table counts.
+    tables = re.findall(r"^(\S+): (\d+) cells, (\d+) caught, (\d+) equivalent, (\d+) without a test, (\d+) survived$", out, re.M)
+    tables = {table: list(map(int, counts)) for table, *counts in tables if table != "all"}
+    of, caught, equivalent, untested, survived = map(sum, zip(*tables.values()))
+    if survived or "\nall: " not in out:
+        sys.exit(f"flips: {survived} survived, or not all tables were tried")
     return f"""Each cell of a table that a test takes is replaced: one that changes something by none, another by what another state does, a
 decision by another one. For **{caught:,} of {of:,}** a test fails. For {equivalent:,} the other row has the same effect, and for
 {untested:,} there is no test: `tests/e2e/flips.txt` lists them."""
