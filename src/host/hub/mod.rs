@@ -257,7 +257,7 @@ impl Hub {
         Ok(())
     }
 
-    /// Starts a server now: one with saved lists or one that rests is started, one that waits for its next attempt
+    /// Starts a server now: one with saved lists or a suspended one is started, one that waits for its next attempt
     /// reconnects, one that failed gets another session. One that is up or starting is not affected. Calls to it are allowed again.
     ///
     /// # Errors

@@ -326,9 +326,9 @@ fn a_401_that_waits_for_a_renewal_in_progress_does_not_say_what_is_requested_aft
     assert_eq!(rig.shown("scope"), "a");
 }
 
-/// What the token is that a client has while a grant of a user is in progress.
+/// The token that a client has while a user's grant is in progress.
 #[derive(Clone, Copy, Debug)]
-enum Has {
+enum Held {
     Nothing,
     Fresh,
     /// As `Fresh`, and it replaced one that was refused.
@@ -339,20 +339,20 @@ enum Has {
 #[test]
 fn a_401_that_waits_for_a_grant_in_progress_does_not_say_what_is_requested_after_it() {
     let other = "https://mcp.example/other";
-    for has in [Has::Nothing, Has::Fresh, Has::Replaced, Has::Accepted] {
+    for held in [Held::Nothing, Held::Fresh, Held::Replaced, Held::Accepted] {
         for at in 0..3 {
             let mut rig = Rig::new();
-            match has {
-                Has::Nothing => rig.refuse(&[("scope", "b")]).unwrap(),
-                Has::Fresh | Has::Replaced | Has::Accepted => {
+            match held {
+                Held::Nothing => rig.refuse(&[("scope", "b")]).unwrap(),
+                Held::Fresh | Held::Replaced | Held::Accepted => {
                     rig.obtain();
-                    if matches!(has, Has::Replaced) {
+                    if matches!(held, Held::Replaced) {
                         rig.refuse(&[]).unwrap();
                         rig.run();
                         rig.consent();
                         rig.run();
                     }
-                    if matches!(has, Has::Accepted) {
+                    if matches!(held, Held::Accepted) {
                         rig.accept();
                     }
                     rig.forbid("b").unwrap();
@@ -366,7 +366,7 @@ fn a_401_that_waits_for_a_grant_in_progress_does_not_say_what_is_requested_after
             rig.auth.authorize(rig.now);
             rig.pump();
             rig.run();
-            assert_eq!(rig.shown("scope"), "b", "{has:?} {at}");
+            assert_eq!(rig.shown("scope"), "b", "{held:?} {at}");
             assert!(!rig.log.contains(&format!("GET {other}")), "{:?}", rig.log);
         }
     }

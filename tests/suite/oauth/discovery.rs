@@ -905,6 +905,18 @@ fn last_places() -> [Rig; 3] {
     [modern, Rig::registered(), known]
 }
 
+/// Runs to the request for the last place of metadata in the last of so many walks, which are apart by the wait after an
+/// outage.
+fn run_to_the_last_walk(rig: &mut Rig, place: &str, walks: usize) {
+    for _ in 1..walks {
+        rig.run_to(place);
+        rig.answer(404, "");
+        let deadline = rig.auth.deadline().expect("a wait");
+        rig.wait(deadline.since(rig.now).as_secs() + 1);
+    }
+    rig.run_to(place);
+}
+
 #[test]
 fn the_last_place_of_metadata_counts_as_any_other_whatever_came_of_those_before() {
     const ROOT: &str = "https://mcp.example/.well-known/oauth-protected-resource";
@@ -921,14 +933,7 @@ fn the_last_place_of_metadata_counts_as_any_other_whatever_came_of_those_before(
                 rig.site.put(RESOURCE, before, "");
                 rig.site.json("https://mcp.example/there", found.clone());
                 rig.refuse(&[]).unwrap();
-                for walk in 1..=walks {
-                    rig.run_to(ROOT);
-                    if walk < walks {
-                        rig.answer(404, "");
-                        let deadline = rig.auth.deadline().expect("a wait");
-                        rig.wait(deadline.since(rig.now).as_secs() + 1);
-                    }
-                }
+                run_to_the_last_walk(&mut rig, ROOT, walks);
                 rig.log.clear();
                 rig.answer_page(page);
                 rig.run();
@@ -981,14 +986,7 @@ fn the_last_place_of_an_authorization_server_counts_as_any_other_whatever_came_o
             rig.site.put(METADATA, before, "");
             rig.site.json("https://as.example/there", metadata());
             rig.refuse(&[]).unwrap();
-            for walk in 1..=walks {
-                rig.run_to(OPENID);
-                if walk < walks {
-                    rig.answer(404, "");
-                    let deadline = rig.auth.deadline().expect("a wait");
-                    rig.wait(deadline.since(rig.now).as_secs() + 1);
-                }
-            }
+            run_to_the_last_walk(&mut rig, OPENID, walks);
             rig.answer_page(page);
             rig.run();
             if page.location.is_some() {

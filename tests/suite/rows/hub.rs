@@ -265,10 +265,8 @@ fn saved_lists_are_offered_while_a_server_waits_for_its_former_session_to_close(
 
 #[test]
 fn a_server_that_starts_before_the_hub_is_opened_keeps_its_place() {
-    let mut options = HubOptions::new(legacy());
-    options.starts = 1;
-    let peers = ["a", "b"].into_iter().fold(Rig::new(options), |rig, name| rig.peer(name, with_tools(&["x"])));
-    let mut rig = peers.with_behaviour("b", Behaviour::Silent);
+    let rig = Rig::new(capped(1, legacy())).peer("a", with_tools(&["x"])).peer("b", with_tools(&["x"]));
+    let mut rig = rig.with_behaviour("b", Behaviour::Silent);
     rig.configure(programs(&["a", "b"]));
     rig.hub.start(rig.now, "b").unwrap();
     rig.collect();
@@ -749,15 +747,15 @@ fn a_hub_without_a_required_server_can_be_used() {
     assert_eq!((rig.count("ready"), rig.count("a + mcp_a_x")), (1, 1));
 }
 
-/// A hub that is not open, with a server that rests after a minute without use.
-fn resting(behaviour: Behaviour) -> Rig {
+/// A hub that is not open, whose server is suspended after a minute without use.
+fn suspended_after_a_minute(behaviour: Behaviour) -> Rig {
     let mut rig = Rig::of(legacy()).peer("a", server()).with_behaviour("a", behaviour);
     rig.configure(one(json!({"command": "a", "idle_timeout": 60})));
     rig
 }
 
 fn started(behaviour: Behaviour) -> Rig {
-    let mut rig = resting(behaviour);
+    let mut rig = suspended_after_a_minute(behaviour);
     rig.hub.start(rig.now, "a").unwrap();
     rig.collect();
     rig.serve();
@@ -775,10 +773,10 @@ fn suspended(runs_on: bool) -> Rig {
 
 /// A server in each state but those of its end and of the lack of authorization.
 fn each_state() -> Vec<(&'static str, State, Rig)> {
-    let mut unpolled = resting(Behaviour::Answers);
+    let mut unpolled = suspended_after_a_minute(Behaviour::Answers);
     unpolled.hub.open(unpolled.now).unwrap();
     vec![
-        ("a", State::Idle, resting(Behaviour::Answers)),
+        ("a", State::Idle, suspended_after_a_minute(Behaviour::Answers)),
         ("b", State::Queued, queued()),
         ("a", State::Starting, unpolled),
         ("a", State::Starting, started(Behaviour::Silent)),
@@ -838,7 +836,7 @@ fn a_call_that_waits_leaves_a_server_in_its_state() {
 }
 
 #[test]
-fn a_hub_opens_with_a_server_that_rests() {
+fn a_hub_opens_with_a_suspended_server() {
     let mut rig = suspended(false);
     assert_eq!(rig.count("settled"), 1, "it was started before the hub was opened");
     rig.open();
@@ -911,7 +909,7 @@ fn each_attempt_that_fails_is_counted_but_only_the_first_reported() {
 /// A move without transports says nothing of a server that has none.
 #[cfg(feature = "snapshot")]
 #[test]
-fn a_hub_that_moves_while_a_server_rests_counts_no_loss() {
+fn a_hub_that_moves_with_a_suspended_server_counts_no_loss() {
     let mut rig = Rig::of(reconnecting(legacy())).peer("a", server());
     rig.configure(one(json!({"command": "a", "idle_timeout": 60})));
     rig.open();

@@ -128,9 +128,9 @@ fn a_loss_is_reported_if_the_embedder_saw_the_connection_or_the_client_closes() 
 
 /// What follows: a transport that may be open is shut down, and another connection comes by itself or by command.
 fn assert_follows(host: &mut Host, case: Case, lost: bool) {
-    let told = format!("{case:?}");
+    let label = format!("{case:?}");
     let shuts = case.end == End::Close && case.seen || matches!(case.end, End::Violation | End::Timeout);
-    assert_eq!(host.shuts.len(), usize::from(shuts), "{told}");
+    assert_eq!(host.shuts.len(), usize::from(shuts), "{label}");
     if !lost || !continues(case) {
         return;
     }
@@ -139,24 +139,24 @@ fn assert_follows(host: &mut Host, case: Case, lost: bool) {
         // What is being shut down cannot fail any more.
         host.transport(Transport::ProtocolViolation { why: "more" });
         if case.tries == Tries::Left {
-            assert!(host.session.open(host.now).is_err(), "{told}: it is opened again anyway");
+            assert!(host.session.open(host.now).is_err(), "{label}: it is opened again anyway");
         }
         host.close_transport();
     }
     let parked = case.tries == Tries::UsedUp || case.end == End::Spawn;
     host.wait(seconds(10));
-    assert_eq!(host.session.connection() == before, parked, "{told}");
+    assert_eq!(host.session.connection() == before, parked, "{label}");
     if parked {
         // Authorization is not what it lacks.
         let _ = host.session.authorized(host.now);
-        assert_eq!(host.session.connection(), before, "{told}");
+        assert_eq!(host.session.connection(), before, "{label}");
         host.session.open(host.now).unwrap();
     }
     let next = host.session.connection();
-    assert_ne!(next, before, "{told}");
+    assert_ne!(next, before, "{label}");
     let _ = host.session.authorized(host.now);
     host.collect();
-    assert_eq!(host.session.connection(), next, "{told}: one at a time");
+    assert_eq!(host.session.connection(), next, "{label}: one at a time");
 }
 
 /// Whether the client continues after the loss.
@@ -256,7 +256,7 @@ fn a_shutdown_ends_with_its_transport() {
     for shut in [Shut::Close, Shut::Reconnect, Shut::Park, Shut::Replace] {
         for is_agreed in if shut == Shut::Replace { &[true][..] } else { &[false, true] }.iter().copied() {
             for last in [Last::OpenFailed, Last::Closed, Last::Moved, Last::Violation] {
-                let told = format!("{shut:?} {is_agreed} {last:?}");
+                let label = format!("{shut:?} {is_agreed} {last:?}");
                 let mut options = reconnecting(if shut == Shut::Replace { options() } else { legacy() });
                 options.timeouts.discovery = seconds(30);
                 if shut == Shut::Park {
@@ -283,7 +283,7 @@ fn a_shutdown_ends_with_its_transport() {
                     }
                 }
                 host.collect();
-                assert_eq!(host.shuts, [ShutdownStep::CloseInput], "{told}");
+                assert_eq!(host.shuts, [ShutdownStep::CloseInput], "{label}");
                 match last {
                     Last::OpenFailed => host.transport(Transport::OpenFailed { how: OpenFailure::Connect, why: "no" }),
                     Last::Closed => host.close_transport(),
@@ -300,20 +300,20 @@ fn a_shutdown_ends_with_its_transport() {
                             |host: &Host| serde_json::to_string(&host.session.snapshot(Secrets::Included)).unwrap();
                         let before = text(&host);
                         host.transport(Transport::ProtocolViolation { why: "no" });
-                        assert_eq!(text(&host), before, "{told}");
+                        assert_eq!(text(&host), before, "{label}");
                     }
                 }
                 let ends = last != Last::Violation;
-                assert_eq!(host.session.is_closed(), ends && shut == Shut::Close, "{told}");
+                assert_eq!(host.session.is_closed(), ends && shut == Shut::Close, "{label}");
                 host.wait(seconds(30));
-                assert_eq!(host.shuts.contains(&ShutdownStep::Terminate), !ends, "{told}");
+                assert_eq!(host.shuts.contains(&ShutdownStep::Terminate), !ends, "{label}");
                 // It is opened again after the backoff, or by command.
                 if ends && shut == Shut::Park {
                     host.session.open(host.now).unwrap();
                     host.collect();
                 }
                 if ends && shut != Shut::Close {
-                    assert_eq!(host.opens, 2, "{told}");
+                    assert_eq!(host.opens, 2, "{label}");
                 }
             }
         }
