@@ -952,47 +952,30 @@ fn the_last_place_of_metadata_counts_as_any_other_whatever_came_of_those_before(
     }
 }
 
-#[test]
-fn the_last_place_of_an_authorization_server_may_redirect() {
-    for before in [404, 503] {
-        let mut rig = Rig::registered();
-        rig.site.put(METADATA, before, "");
-        rig.site.redirect("https://as.example/.well-known/openid-configuration", "/moved");
-        rig.site.json("https://as.example/moved", metadata());
-        rig.refuse(&[]).unwrap();
-        rig.run();
-        assert!(rig.browse.is_some(), "{before} {:?}", rig.log);
-
-        let mut rig = Rig::registered();
-        rig.site.remove(RESOURCE);
-        rig.site.put("https://mcp.example/.well-known/oauth-authorization-server", before, "");
-        rig.site.redirect("https://mcp.example/.well-known/openid-configuration", "/moved");
-        rig.site.json("https://mcp.example/moved", metadata_with(json!({"issuer": "https://mcp.example"})));
-        rig.refuse(&[]).unwrap();
-        rig.run();
-        assert!(rig.browse.is_some(), "{before} {:?}", rig.log);
-    }
-}
-
+/// Of the server's metadata, and of the assumed one's, whose place the conventions take.
 #[test]
 fn the_last_place_of_an_authorization_server_counts_as_any_other_whatever_came_of_those_before() {
-    const OPENID: &str = "https://as.example/.well-known/openid-configuration";
     let there = Page { status: 302, location: Some("/there".into()), body: String::new() };
     let refused = metadata_with(json!({"issuer": "https://evil.example"})).to_string();
     let refused = Page { status: 200, location: None, body: refused };
-    for (before, walks) in [(404, 1), (503, 1), (503, 3)] {
-        for page in [&there, &refused] {
-            let mut rig = Rig::registered();
-            rig.site.put(METADATA, before, "");
-            rig.site.json("https://as.example/there", metadata());
-            rig.refuse(&[]).unwrap();
-            run_to_the_last_walk(&mut rig, OPENID, walks);
-            rig.answer_page(page);
-            rig.run();
-            if page.location.is_some() {
-                assert!(rig.browse.is_some(), "{before} {walks} {:?}", rig.log);
-            } else {
-                rig.assert_failed(Stage::ServerMetadata, "refused");
+    for issuer in [ISSUER, "https://mcp.example"] {
+        for (before, walks) in [(404, 1), (503, 1), (503, 3)] {
+            for page in [&there, &refused] {
+                let mut rig = Rig::registered();
+                if issuer != ISSUER {
+                    rig.site.remove(RESOURCE);
+                }
+                rig.site.put(&format!("{issuer}/.well-known/oauth-authorization-server"), before, "");
+                rig.site.json(&format!("{issuer}/there"), metadata_with(json!({"issuer": issuer})));
+                rig.refuse(&[]).unwrap();
+                run_to_the_last_walk(&mut rig, &format!("{issuer}/.well-known/openid-configuration"), walks);
+                rig.answer_page(page);
+                rig.run();
+                if page.location.is_some() {
+                    assert!(rig.browse.is_some(), "{issuer} {before} {walks} {:?}", rig.log);
+                } else {
+                    rig.assert_failed(Stage::ServerMetadata, "refused");
+                }
             }
         }
     }

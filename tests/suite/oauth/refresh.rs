@@ -203,6 +203,24 @@ fn a_refresh_that_fails_for_another_reason_is_tried_three_times() {
 }
 
 #[test]
+fn the_last_attempt_of_a_refresh_may_be_refused_instead() {
+    for mut rig in [Rig::new(), Rig::registered()] {
+        rig.authorize();
+        rig.wait(600);
+        rig.refuse(&[]).unwrap();
+        rig.run_to("/token");
+        let before = posts(&rig);
+        for (status, body) in [(503, ""), (503, ""), (400, r#"{"error":"invalid_request"}"#)] {
+            assert_eq!(rig.sent.len(), 1);
+            rig.answer(status, body);
+            rig.wait(20);
+        }
+        rig.assert_failed(Stage::Refresh, "invalid_request");
+        assert_eq!(posts(&rig), before + 2);
+    }
+}
+
+#[test]
 fn the_token_is_used_while_it_lives_although_its_refresh_fails() {
     let mut rig = Rig::new();
     rig.authorize();

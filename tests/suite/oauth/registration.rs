@@ -524,18 +524,28 @@ fn an_assertion_that_is_not_signed_ends_the_attempt() {
 }
 
 #[test]
-fn an_assertion_of_the_embedder_is_exchanged() {
-    let mut rig = Rig::with(|options| {
-        options.flow = Flow::JwtBearer(Secret::new("jwt-hush"));
-        options.registered.push(client());
-    });
-    rig.refuse(&[]).unwrap();
-    rig.run_to("/token");
-    let sent = &rig.sent[0];
-    assert_eq!(sent.form("grant_type").unwrap(), "urn:ietf:params:oauth:grant-type:jwt-bearer");
-    assert_eq!(sent.form("assertion").unwrap(), "jwt-hush");
-    rig.run();
-    rig.assert_authorized();
+fn an_assertion_of_the_embedder_is_exchanged_by_whatever_client_there_is() {
+    for is_registered in [true, false] {
+        let mut rig = Rig::with(|options| {
+            options.flow = Flow::JwtBearer(Secret::new("jwt-hush"));
+            if is_registered {
+                options.registered.push(client());
+            } else {
+                // An assertion is for one authorization server.
+                options.tolerance.issuer = Some(ISSUER.into());
+                options.client_metadata_url = Some(DOCUMENT.into());
+            }
+        });
+        rig.site.json(METADATA, metadata_with(json!({"client_id_metadata_document_supported": true})));
+        rig.refuse(&[]).unwrap();
+        rig.run_to("/token");
+        let sent = &rig.sent[0];
+        assert_eq!(sent.form("grant_type").unwrap(), "urn:ietf:params:oauth:grant-type:jwt-bearer");
+        assert_eq!(sent.form("assertion").unwrap(), "jwt-hush");
+        assert_eq!(sent.form("client_id").unwrap() == DOCUMENT, !is_registered);
+        rig.run();
+        rig.assert_authorized();
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::common::{Host, Server, legacy, options, reconnecting, tools};
+use crate::common::{Deliver, Host, Server, legacy, options, reconnecting, tools};
 use crate::web::raw;
 use mcp_proto::{
     Eras, Event, Keepalive, ListErrors, LogLevel, OpenFailure, Options, Outcome, QuirkKind, Recovery, Request,
@@ -217,6 +217,23 @@ fn a_modern_server_that_sends_requests_gets_no_response() {
     }
 }
 
+/// There is no response that would have to be kept.
+#[test]
+fn a_modern_server_that_sends_requests_while_output_waits_is_not_disconnected() {
+    for (method, params) in asked() {
+        let mut options = options();
+        options.limits.output_bytes = 1 << 20;
+        let mut host = Host::connect(options, &mut Server::modern(json!({})));
+        let notification = json!({"jsonrpc": "2.0", "method": "m".repeat(1 << 20)}).to_string();
+        host.session.deliver(host.now, notification.as_bytes());
+        let request = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
+        host.session.deliver(host.now, request.as_bytes());
+        host.collect();
+        assert!(host.is_ready() && host.take_sent().is_empty(), "{method}");
+        assert_eq!(host.quirks(), [QuirkKind::ServerRequest], "{method}");
+    }
+}
+
 #[test]
 fn a_legacy_server_gets_a_response_to_each_request_by_what_is_declared() {
     for which in 0..3 {
@@ -293,10 +310,14 @@ fn phases() -> [Host; 2] {
 }
 
 #[test]
-fn a_notification_of_a_stream_that_is_not_the_clients_is_counted_in_discovery_and_after_it() {
+fn a_notification_of_a_stream_that_is_not_the_clients_is_counted_in_each_phase() {
     let foreign = json!({"_meta": {"io.modelcontextprotocol/subscriptionId": 999}, "uri": "a:b"});
     for method in ["notifications/tools/list_changed", "notifications/resources/updated"] {
-        for mut host in phases() {
+        let mut connecting = Host::connect(reconnecting(options()), &mut Server::modern(json!({"tools": {}})));
+        connecting.close_transport();
+        connecting.wait(Duration::from_secs(1));
+        connecting.transport(Transport::Opened);
+        for mut host in phases().into_iter().chain([connecting]) {
             host.take_sent();
             let before = host.events.len();
             host.receive(json!({"jsonrpc": "2.0", "method": method, "params": foreign}));
