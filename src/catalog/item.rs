@@ -817,6 +817,19 @@ mod tests {
             assert!(wrong.contains(why), "{properties}: {wrong}");
         }
         let root = r#"{"type":"object","x-mcp-header":"A"}"#;
-        assert!(mirrored(Json::trusted(root)).is_err());
+        let wrong = mirrored(Json::trusted(root)).err().unwrap().to_string();
+        assert!(wrong.starts_with("`x-mcp-header` of the schema: "), "{wrong}");
+    }
+
+    #[test]
+    fn a_violation_is_at_the_path_of_its_property_as_far_as_that_fits() {
+        let place = |name: &str| {
+            let number = json!({"type": "number", "x-mcp-header": "N"});
+            let wrong = read(&json!({"o": {"type": "object", "properties": {name: number}}})).unwrap_err();
+            wrong.split(": ").next().unwrap().to_string()
+        };
+        assert_eq!(place("n"), "`x-mcp-header` of o.n");
+        let long = format!("`x-mcp-header` of o.{}…", "n".repeat(PLACE - 2));
+        assert_eq!(place(&"n".repeat(200)), long);
     }
 }

@@ -480,7 +480,7 @@ fn at_end(rest: &[u8]) -> Result<(), Fault> {
 
 #[inline(always)]
 const fn skip_white(bytes: &[u8]) -> &[u8] {
-    if let [..=b' ', ..] = bytes { skip_more_white(bytes) } else { bytes }
+    if let [0..=b' ', ..] = bytes { skip_more_white(bytes) } else { bytes }
 }
 
 /// Most messages have no white space between tokens.
@@ -813,5 +813,6 @@ mod tests {
         assert!(!too_deep(&format!("\"{}\"", "[".repeat(500)), 128));
         assert!(!too_deep(&format!("\"\\\"{}\"", "[".repeat(500)), 128));
         assert!(too_deep(&format!("\"\\\\\"{}", "[".repeat(500)), 128));
+        assert!(too_deep(&format!("\\{}", "[".repeat(129)), 128), "a backslash outside a string");
     }
 }

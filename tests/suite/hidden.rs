@@ -565,3 +565,22 @@ fn a_percent_encoded_secret_is_hidden_whatever_characters_are_kept() {
     while client.poll().is_some() {}
     assert!(chunks(&client.finish().1).contains("p%40ss%2520word/one %p@ss%2word/one"));
 }
+
+#[test]
+fn a_secret_with_control_characters_is_hidden_in_each_of_their_escapes() {
+    let secret = "one\u{8}\u{c}\r\n\t\"\\/two";
+    for shown in [
+        r#"one\b\f\r\n\t\"\\\/two"#,
+        r#"one\b\f\r\n\t\"\\/two"#,
+        r#"one\u0008\u000c\r\u000A\t\u0022\\\u002Ftwo"#,
+        r#"\u006fne\b\u000C\u000d\n\u0009\"\u005c/two"#,
+    ] {
+        let (mut client, connection) = opened(secret, LIMITS());
+        client.apply(Time::ZERO, bytes(connection, &format!("text {shown}\n"))).unwrap();
+        while client.poll().is_some() {}
+        let journal = client.finish().1;
+        let read = chunks(&journal);
+        assert!(read.contains("text ") && !read.contains("two") && !journal.contains("two"), "{shown}: {journal}");
+        replay(journal.as_bytes(), LIMITS()).unwrap_or_else(|error| panic!("{shown}: {error}"));
+    }
+}

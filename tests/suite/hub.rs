@@ -13,8 +13,9 @@ use mcp_proto::host::hub::{Breaker, CallError, HubCommandError, HubEvent, HubOpt
 use mcp_proto::host::names::{Renamed, Target};
 use mcp_proto::host::toolset::{Suspicion, Why};
 use mcp_proto::host::{Saved, Utility};
-use mcp_proto::protocol::Family;
-use mcp_proto::{Eras, Event, FailureKind, Options, Outcome, Reconnect, Time, Transport};
+use mcp_proto::protocol::{Family, Root};
+use mcp_proto::{Eras, Event, FailureKind, Options, Outcome, Reconnect, Request, Time, Transport};
+use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
 
 const URL: &str = "https://example.com/mcp";
@@ -1993,6 +1994,66 @@ fn the_embedder_can_send_requests_on_a_session() {
             if *session == handle && *ended == request)
     });
     assert!(ended, "{:#?}", rig.log);
+}
+
+#[test]
+fn each_command_of_a_session_reaches_its_server_alone() {
+    let mut options = options();
+    options.eras = Eras::Auto;
+    options.capabilities.elicitation = true;
+    options.capabilities.roots = Some(vec![]);
+    let form = json!({"message": "who?", "requestedSchema": {"type": "object", "properties": {}}});
+    let asks = json!({"resultType": "input_required",
+        "inputRequests": {"who": {"method": "elicitation/create", "params": form}}});
+    let modern = Server::modern(json!({})).result("own/asks", asks);
+    let mut rig = Rig::of(options).peer("l", with_tools(&["x"])).peer("m", modern).up(&["l", "m"]);
+    let [legacy, modern] = ["l", "m"].map(|name| rig.hub.handle(name).unwrap());
+    let now = rig.now;
+    let sent = |rig: &mut Rig| {
+        rig.collect();
+        let sent: Vec<_> = rig.sent.drain(..).map(|(session, message)| (session == legacy, message)).collect();
+        rig.serve();
+        sent
+    };
+    sent(&mut rig);
+
+    rig.get("l").unanswered = Some("own/method");
+    let request = rig.hub.request(now, legacy, Request::new("own/method")).unwrap();
+    let wire = sent(&mut rig).remove(0).1["id"].clone();
+    rig.hub.cancel_request(now, legacy, request).unwrap();
+    let cancelled = sent(&mut rig).remove(0);
+    assert_eq!((cancelled.0, &cancelled.1["method"]), (true, &json!("notifications/cancelled")));
+    assert_eq!(cancelled.1["params"]["requestId"], wire);
+    rig.hub.notify(now, legacy, "own/note", None).unwrap();
+    assert_eq!(sent(&mut rig), [(true, json!({"jsonrpc": "2.0", "method": "own/note"}))]);
+    rig.hub.set_roots(now, legacy, vec![Root::new("file:///a")]).unwrap();
+    assert_eq!(sent(&mut rig)[0].1["method"], "notifications/roots/list_changed");
+    rig.hub.refresh(now, legacy, Family::Tools).unwrap();
+    assert_eq!(sent(&mut rig)[0].1["method"], "tools/list");
+
+    rig.write(legacy, &json!({"jsonrpc": "2.0", "id": 7, "method": "elicitation/create", "params": form}));
+    rig.collect();
+    let asked = rig.events.iter().find_map(|event| match event {
+        HubEvent::Session { session, event: Event::ServerRequest { id, .. }, .. } if *session == legacy => Some(*id),
+        _ => None,
+    });
+    let answer = to_raw_value(&json!({"action": "decline"})).unwrap();
+    rig.hub.respond(now, legacy, asked.unwrap(), Ok(&answer)).unwrap();
+    assert_eq!(sent(&mut rig), [(true, json!({"jsonrpc": "2.0", "id": 7, "result": {"action": "decline"}}))]);
+
+    let asking = rig.hub.request(now, modern, Request::new("own/asks")).unwrap();
+    sent(&mut rig);
+    rig.hub.provide(now, modern, asking, [("who", &*answer)]).unwrap();
+    let retried = sent(&mut rig).remove(0);
+    assert_eq!(retried.1["params"]["inputResponses"]["who"]["action"], "decline");
+    assert!(!retried.0);
+    rig.hub.decline(now, modern, asking).unwrap();
+    assert_eq!(sent(&mut rig), []);
+    let is_declined = |event: &HubEvent| {
+        matches!(event, HubEvent::Session { event: Event::Finished { request, outcome: Outcome::InputRequired(_), .. }, .. }
+            if *request == asking)
+    };
+    assert!(rig.events.iter().any(is_declined), "{:#?}", rig.events);
 }
 
 #[test]

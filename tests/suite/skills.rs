@@ -98,6 +98,23 @@ fn a_result_without_a_list_changes_nothing_and_an_endless_list_is_cut_off() {
     listing.take(&raw(&json!({"skills": vec![json!(1); 20_000]}))).unwrap();
     assert!(listing.is_cut_off() && listing.request().is_none());
     assert_eq!(listing.invalid().len(), 10_000);
+    // The bound is on all pages together, and on the bytes of them.
+    let mut listing = Listing::new(SkillLimits::default());
+    listing.take(&raw(&json!({"skills": vec![json!(1); 9_999], "nextCursor": "2"}))).unwrap();
+    assert!(!listing.is_cut_off());
+    listing.take(&raw(&json!({"skills": [1, entry()], "nextCursor": "3"}))).unwrap();
+    assert!(listing.is_cut_off() && listing.request().is_none() && listing.into_skills().is_empty());
+    let mut listing = Listing::new(SkillLimits::default());
+    let long = "x".repeat(16 << 20);
+    while listing.request().is_some() {
+        let cursor = listing.invalid().len().to_string();
+        listing.take(&raw(&json!({"skills": [long], "nextCursor": cursor}))).unwrap();
+    }
+    assert!(listing.is_cut_off());
+    assert_eq!(listing.invalid().len(), 4);
+    let mut listing = Listing::new(SkillLimits::default());
+    listing.take(&raw(&json!({"skills": [entry(), {"uri": 1}]}))).unwrap();
+    assert_eq!(listing.into_skills().iter().map(|skill| skill.name()).collect::<Vec<_>>(), ["pdf"]);
 }
 
 #[test]

@@ -5,7 +5,8 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use mcp_proto::binding::http::{Broken, ExchangeId, HttpAction, HttpRequest, WithSecrets};
-use mcp_proto::catalog::Difference;
+use mcp_proto::binding::oauth::{GrantKind, Secret};
+use mcp_proto::catalog::{Difference, FingerprintKey};
 use mcp_proto::host::Utility;
 use mcp_proto::host::hub::{CallError, CallId, HubAction, HubCommandError, HubEvent, HubOptions, SessionHandle};
 use mcp_proto::host::names::{Names, Style, Target};
@@ -13,10 +14,11 @@ use mcp_proto::host::results::Omission;
 use mcp_proto::jsonrpc::ErrorObject;
 use mcp_proto::protocol::{Capability, Root};
 use mcp_proto::{
-    Action, Cause, Challenge, CommandError, ConnectionId, Eras, Event, Failure, FailureKind, Family, InputRequest,
-    KeepaliveMethod, KnownEra, ListErrors, LogLevel, OpenFailure, Options, Outcome, Outgoing, Progress,
+    Action, Cause, Challenge, CommandError, ConnectionId, Era, Eras, Event, Failure, FailureKind, Family, FamilyStatus,
+    InputRequest, KeepaliveMethod, KnownEra, ListErrors, LogLevel, OpenFailure, Options, Outcome, Outgoing, Progress,
     ProtocolVersion, Quirk, QuirkKind, RawValue, Recovery, RefreshOutcome, Request, RequestError, RequestId,
-    ResendReason, ServerMethod, ServerRequestId, ShutdownStep, Task, TaskError, Time, TimeBound, TraceContext, WireId,
+    ResendReason, ServerMethod, ServerRequestId, ShutdownStep, Task, TaskError, TaskStatus, Time, TimeBound,
+    TraceContext, WireId,
 };
 use proptest::collection::vec;
 use proptest::option;
@@ -535,6 +537,61 @@ fn the_names_of_variants_are_stable() {
     for kind in KINDS {
         assert_eq!(serde_json::to_string(&kind).unwrap(), format!("{:?}", kind.as_str()));
     }
+}
+
+/// `Display` gives the name that is serialized, or that the protocol has.
+#[test]
+fn values_are_shown_by_their_stable_names() {
+    fn shown<T: std::fmt::Display>(values: &[T]) -> String {
+        values.iter().map(|value| format!("{value} ")).collect()
+    }
+    assert_eq!(shown(&KINDS), KINDS.map(|kind| format!("{} ", kind.as_str())).concat());
+    assert_eq!(shown(&[Era::Legacy, Era::Modern]), "legacy modern ");
+    assert_eq!(
+        shown(&[TaskStatus::Working, TaskStatus::InputRequired, TaskStatus::Completed, TaskStatus::Failed]),
+        "working input_required completed failed "
+    );
+    assert_eq!(
+        shown(&[Utility::ListResources, Utility::ReadResource, Utility::ListPrompts, Utility::GetPrompt]),
+        "list_resources read_resource list_prompts get_prompt "
+    );
+    let statuses =
+        [FamilyStatus::NotRequested, FamilyStatus::Listed, FamilyStatus::NotAdvertised, FamilyStatus::Absent];
+    assert_eq!(statuses.map(FamilyStatus::as_str), ["not-requested", "listed", "not-advertised", "absent"]);
+    assert_eq!([FamilyStatus::Partial, FamilyStatus::Failed].map(FamilyStatus::as_str), ["partial", "failed"]);
+    let grants = [GrantKind::AuthorizationCode, GrantKind::RefreshToken, GrantKind::ClientCredentials];
+    assert_eq!(grants.map(GrantKind::as_str), ["authorization_code", "refresh_token", "client_credentials"]);
+    assert_eq!(GrantKind::JwtBearer.as_str(), "urn:ietf:params:oauth:grant-type:jwt-bearer");
+    assert_eq!(GrantKind::Stored.as_str(), "stored");
+}
+
+#[test]
+fn progress_and_tasks_are_read_where_the_server_says_them() {
+    let progress = Progress::new(raw(r#"{"progressToken":1,"progress":0.5,"total":4,"message":"a \"b\""}"#));
+    assert_eq!((progress.progress(), progress.total()), (Some(0.5), Some(4.0)));
+    assert_eq!(progress.message().as_deref(), Some("a \"b\""));
+    let progress = Progress::new(raw(r#"{"progress":"0.5","total":null,"message":7}"#));
+    assert_eq!((progress.progress(), progress.total(), progress.message()), (None, None, None));
+
+    let task = Task::new(raw(
+        r#"{"taskId":"t","status":"working","statusMessage":"m","ttl":1500,"ttlMs":1500,"pollInterval":20,"pollIntervalMs":20}"#,
+    ));
+    assert_eq!((task.id().as_deref(), task.status()), (Some("t"), Some(TaskStatus::Working)));
+    assert_eq!((task.message().as_deref(), task.ttl()), (Some("m"), Some(Duration::from_millis(1500))));
+    assert_eq!(task.poll_interval(), Some(Duration::from_millis(20)));
+    let task = Task::new(raw(r#"{"taskId":1,"status":"else","ttl":null}"#));
+    assert_eq!((task.id(), task.status(), task.message(), task.ttl()), (None, None, None, None));
+    assert_eq!(Request::new("a/b").method(), "a/b");
+}
+
+/// What is secret, or belongs to no log, is not shown at all.
+#[test]
+fn the_debug_of_a_secret_shows_that_there_is_one() {
+    assert_eq!(format!("{:?}", Secret::new("hush")), "…");
+    assert_eq!(format!("{:?}", FingerprintKey::new([7; 16])), "FingerprintKey(…)");
+    assert_eq!(FingerprintKey::new([7; 16]).to_bytes(), [7; 16]);
+    assert_eq!(FingerprintKey::new(*b"0123456789abcdef").to_bytes(), *b"0123456789abcdef");
+    assert!(format!("{:?}", Options::new("a-name", "1")).contains("a-name"));
 }
 
 #[test]

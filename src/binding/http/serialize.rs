@@ -218,6 +218,25 @@ mod tests {
 
     #[cfg(feature = "journal")]
     #[test]
+    fn a_response_header_shows_only_what_the_client_reads() {
+        for (name, value, expected) in [
+            ("content-type", &b"text/plain; a=hush"[..], &b"text/plain; a=hush"[..]),
+            ("location", b"/next?key=hush", b"/next?redacted"),
+            // As the client reads it.
+            ("location", b"/n\xffext?key=hush", b"/n%FFext?redacted"),
+            ("mcp-session-id", b"hush", b"redacted"),
+            ("mcp-session-id", b"a b", b"a b"),
+            ("x-own", b"hush", b"redacted"),
+            ("x-own", b"\xff", b"redacted"),
+        ] {
+            let value = HeaderValue::from_bytes(value).unwrap();
+            let name = HeaderName::from_static(name);
+            assert_eq!(&*response_value(&name, &value), expected, "{name} {value:?}");
+        }
+    }
+
+    #[cfg(feature = "journal")]
+    #[test]
     fn a_reference_is_redacted_once() {
         for (text, expected) in [
             ("messages", "messages"),

@@ -678,6 +678,9 @@ mod tests {
             ("URL", Some("url")),
             ("arg", Some("args")),
             ("alwaysAllow", None),
+            // Two letters of a key of five, and of one of four.
+            ("argsxx", Some("args")),
+            ("axgx", None),
             ("", None),
         ] {
             assert_eq!(nearest(key, ENTRY), expected, "{key}");
