@@ -29,6 +29,19 @@ decision by another one. For **{caught:,} of {of:,}** a test fails. For {equival
 {untested:,} there is no test: `tests/e2e/flips.txt` lists them."""
 
 
+def mutated(out):
+    found, viable = re.findall(r"^(\d+) mutants, of which (\d+) can be switched", out, re.M)[-1]
+    of, caught, equivalent, untested, survived = map(int, re.findall(
+        r"^(\d+) mutants: (\d+) caught, (\d+) equivalent, (\d+) without a test, (\d+) survived$", out, re.M
+    )[-1])
+    if survived or of != int(viable):
+        sys.exit(f"mutants: {survived} survived, or not all were tried")
+    return f"""Of the {int(found):,} mutants of `src/` that `cargo-mutants` finds, {of:,} compile and can be switched on. For **{caught:,}** a test fails,
+{100 * caught / of:.1f} %. For {equivalent:,} nothing is different that a user can see, and for {untested:,} there is no test:
+`tests/e2e/mutants.txt` lists them. All are compiled at once, each behind a condition, because to compile each by itself takes
+days."""
+
+
 def simulated(out):
     seeds, counts = re.findall(r"^(\d+) seeds: (\{.*?^\})", out, re.M | re.S)[-1]
     rows = "\n".join(f"| {name} | {count:,} |" for name, count in sorted(ast.literal_eval(counts).items()))
@@ -71,6 +84,7 @@ def lowest(out):
 PROOFS = [
     ("explore", "Exploration", explored),
     ("flips", "Flipped rows", flipped),
+    ("mutants", "Mutants", mutated),
     ("simulate", "Simulation", simulated),
     ("coverage", "Coverage", covered),
     ("fuzz-random", "Fuzzing", fuzzed),

@@ -414,6 +414,79 @@ fn a_client_that_violates_the_protocol_is_reported() {
     );
 }
 
+/// A server of all versions, which a legacy client initialized.
+fn initialized(capabilities: Value) -> FakeServer {
+    let versions = mcp_proto::ProtocolVersion::ALL.iter().copied();
+    let mut server = full(FakeServer::new(versions)).capabilities(capabilities);
+    let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}});
+    let answer = server.answer(&json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}));
+    assert_eq!(answer[0]["result"]["protocolVersion"], "2025-11-25");
+    assert!(server.answer(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).is_empty());
+    server
+}
+
+#[test]
+fn a_fake_server_answers_what_it_declares_and_refuses_the_rest() {
+    let all = json!({"tools": {}, "prompts": {}, "resources": {"subscribe": true}, "completions": {}, "logging": {}});
+    let mut servers = [initialized(all), initialized(json!({}))];
+    let (none, missing, invalid) = (json!(-32601), json!(-32002), json!(-32602));
+    let uri = json!({"uri": "r:1"});
+    let completed = json!({"completion": {"values": []}});
+    for (at, (method, params, [legacy, undeclared, modern])) in [
+        ("ping", json!({}), [json!({}), json!({}), none.clone()]),
+        ("completion/complete", json!({}), [completed.clone(), none.clone(), completed]),
+        ("logging/setLevel", json!({"level": "info"}), [json!({}), none.clone(), none.clone()]),
+        ("resources/subscribe", uri.clone(), [json!({}), none.clone(), none.clone()]),
+        ("resources/unsubscribe", uri, [json!({}), none.clone(), none.clone()]),
+        ("resources/subscribe", json!({}), [invalid.clone(), none.clone(), none.clone()]),
+        ("tools/call", json!({"name": "x"}), [invalid.clone(), invalid.clone(), invalid.clone()]),
+        ("tools/list", json!({"cursor": "x"}), [invalid.clone(), invalid.clone(), invalid.clone()]),
+        ("tools/list", json!({"cursor": "3"}), [invalid.clone(), invalid.clone(), invalid.clone()]),
+        ("prompts/get", json!({"name": "x"}), [invalid.clone(), invalid.clone(), invalid.clone()]),
+        ("resources/read", json!({"uri": "x"}), [missing.clone(), missing, invalid]),
+        ("x/y", json!({}), [none.clone(), none.clone(), none]),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let request =
+            |id: usize, params: &Value| json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+        let mut meta = params.clone();
+        meta["_meta"] = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28"});
+        for (server, message, expected) in [
+            (0, request(2 * at + 1, &params), legacy),
+            (1, request(at + 1, &params), undeclared),
+            (0, request(2 * at + 2, &meta), modern),
+        ] {
+            let answer = servers[server].answer(&message).remove(0);
+            let mut found =
+                if answer["error"].is_null() { answer["result"].clone() } else { answer["error"]["code"].clone() };
+            if let Some(found) = found.as_object_mut() {
+                found.retain(|name, _| !["resultType", "_meta"].contains(&&**name));
+            }
+            assert_eq!(found, expected, "{message}");
+        }
+    }
+    assert!(servers.iter().all(|server| server.violations().is_empty()), "{:?}", servers[0].violations());
+}
+
+#[test]
+fn a_fake_server_notifies_and_asks_the_clients_that_are_initialized() {
+    let mut server = initialized(json!({"tools": {}}));
+    let ping = |id: u64| json!({"jsonrpc": "2.0", "id": id, "method": "ping"});
+    server.notify("own/note", &json!({"a": 1}));
+    let sent = server.answer(&ping(1));
+    assert_eq!(sent[0], json!({"jsonrpc": "2.0", "method": "own/note", "params": {"a": 1}}));
+    server.ask(&Ask::elicitation("Sure?"));
+    let asked = server.answer(&ping(2)).remove(0);
+    assert_eq!(asked["method"], "elicitation/create");
+    let answer = json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"action": "cancel"}});
+    assert!(server.answers().is_empty() && server.answer(&answer).is_empty());
+    assert_eq!(server.answers(), [answer]);
+    assert_eq!(server.find_tool("slow").map(FakeTool::name), Some("slow"));
+    assert!(server.find_tool("x").is_none() && format!("{server:?}").contains("FakeServer"));
+}
+
 #[test]
 fn a_function_answers_in_place_of_the_content() {
     let mut calls = 0;
