@@ -23,9 +23,10 @@ from changed import learn, listed, processors, survives
 
 SWITCH = re.compile(r"crate::mutated::is\((\d+)\)")
 ENV = {"RUSTFLAGS": "--cap-lints allow", "CARGO_PROFILE_TEST_OPT_LEVEL": "1", "CARGO_PROFILE_DEV_OPT_LEVEL": "1"}
-CRATE = ["-p", "mcp-proto", "--all-features", "--message-format=json"]
+CRATE = ["-p", "mcp-proto", "-p", "mcp-proto-schema-tests", "--all-features", "--message-format=json"]
+TESTS = ["--test", "suite", "--test", "host_schema", "--test", "messages", "--test", "utility_tools"]
 # The errors of the library are found in half a minute.
-BUILDS = [["cargo", "check", "--lib", *CRATE], ["cargo", "test", "--lib", "--test", "suite", "--no-run", *CRATE]]
+BUILDS = [["cargo", "check", "--lib", *CRATE], ["cargo", "test", "--lib", *TESTS, "--no-run", *CRATE]]
 
 
 def copy(folder):

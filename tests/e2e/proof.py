@@ -81,6 +81,17 @@ def lowest(out):
     return f"**{count} feature sets**: none, each feature alone, all. Each compiles with the lowest versions of its dependencies."
 
 
+TAIL = """
+# Short inputs: the tests
+
+Lines, events of a stream and JSON are decoded from every text of some pieces up to a length, wherever it is cut, and compared
+with a second implementation: `lines::each_chunking_of_each_short_text_gives_the_same_lines`,
+`sse::each_short_stream_gives_the_events_of_the_standard_wherever_it_is_cut`,
+`jsonrpc::decode::tests::every_short_text_is_judged_as_serde_json_does`. Times are added and compared at every edge:
+`values::times_saturate_at_the_first_and_the_last`. This is in place of `kani`, which downloads its compiler when it is installed
+and is in no package registry.
+"""
+
 PROOFS = [
     ("explore", "Exploration", explored),
     ("flips", "Flipped rows", flipped),
@@ -103,7 +114,7 @@ def main(folder, page):
             text += f"\n# {title}: `.ci/{script}`\n\n{describe(out.read_text())}\n"
         except (IndexError, ValueError) as error:
             sys.exit(f"{out} has no figures: {error}")
-    pathlib.Path(page).write_text(text)
+    pathlib.Path(page).write_text(text + TAIL)
 
 
 main(*sys.argv[1:])

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::common::{Host, Server, Steps, options, tools};
 use mcp_proto::protocol::Root;
 use mcp_proto::{
-    CommandError, Event, InputRequest, Options, Outcome, Reconnect, Request, RequestError, RequestId, Transport,
+    Action, CommandError, Event, InputRequest, Options, Outcome, Reconnect, Request, RequestError, RequestId, Transport,
 };
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -98,6 +98,30 @@ fn the_retry_has_a_new_id_the_inputs_and_the_exact_state() {
     assert_eq!(retry["params"]["inputResponses"], responses);
     answer(&mut host, &retry, &json!({"resultType": "complete", "content": []}));
     assert!(matches!(host.result_of(id), Outcome::Result(_)));
+}
+
+/// A request of the embedder may have been written for an earlier round.
+#[test]
+fn inputs_and_state_of_the_parameters_count_until_the_server_requires_others() {
+    let mut host = ready(asking(), true);
+    let params = r#"{"name":"plain","inputResponses":{"own":1},"requestState":"own"}"#;
+    let request = Request::new("tools/call").params(RawValue::from_string(params.into()).unwrap());
+    let id = host.session.request(host.now, request).unwrap();
+    let sent = |host: &mut Host| {
+        let mut actions = std::iter::from_fn(|| host.session.poll());
+        let sent = actions.find_map(|it| if let Action::Send(sent) = it { Some(sent) } else { None }).unwrap();
+        String::from_utf8(sent.bytes().to_vec()).unwrap()
+    };
+    let first = sent(&mut host);
+    assert!(first.contains(r#""inputResponses":{"own":1}"#) && first.contains(r#""requestState":"own""#), "{first}");
+    let first: Value = serde_json::from_str(&first).unwrap();
+    answer(&mut host, &first, &required(json!({"who": elicitation()}), Some("new")));
+    host.session.provide(host.now, id, [("who", &*raw(&json!({"action": "cancel"})))]).unwrap();
+    let retry = sent(&mut host);
+    assert_eq!(retry.matches("inputResponses").count() + retry.matches("requestState").count(), 2, "{retry}");
+    let retry: Value = serde_json::from_str(&retry).unwrap();
+    assert_eq!(retry["params"]["inputResponses"], json!({"who": {"action": "cancel"}}));
+    assert_eq!(retry["params"]["requestState"], "new");
 }
 
 #[test]

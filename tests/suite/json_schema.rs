@@ -514,6 +514,67 @@ fn elements_are_counted_in_pairs_where_they_may_have_the_same_hash() {
     assert_eq!(check(&unique, &json!(nested(300))), Ok(()));
 }
 
+/// The steps are what a check is refused for, so a change of one is seen here: one for the subschema, for each keyword and for
+/// each edge to another subschema; more for what takes long.
+#[test]
+fn each_keyword_has_its_steps() {
+    let old = "http://json-schema.org/draft-07/schema#";
+    let one = json!({"a": 1});
+    let (long, longer) = ("x".repeat(64), "x".repeat(640));
+    for (schema, instance, steps) in [
+        (json!({}), json!(1), 1),
+        (json!({"minimum": 1}), json!(1), 2),
+        (json!({"minimum": 1, "maximum": 2}), json!(1), 3),
+        (json!({"minLength": 1}), json!(long), 4),
+        (json!({"minLength": 1}), json!(longer), 22),
+        (json!({"multipleOf": 2}), json!(4), 2),
+        (json!({"multipleOf": 0.5}), json!(4), 66),
+        (json!({"multipleOf": 0.5}), json!("4"), 2),
+        (json!({"format": "date", "$schema": old}), json!("x"), 19),
+        (json!({"format": "date", "$schema": old}), json!(4), 3),
+        (json!({"format": "idn-email", "$schema": old}), json!(long), 86),
+        (json!({"contentMediaType": "a/b", "$schema": old}), json!(long), 70),
+        (json!({"enum": [1, [2, 3], {"b": long}]}), json!(1), 25),
+        (json!({"const": {longer.clone(): 1}}), json!(1), 13),
+        (json!({"required": ["a", "b"]}), json!({}), 10),
+        (json!({"type": ["string", "number"]}), json!(1), 10),
+        (json!({"dependentRequired": {"a": ["b"]}}), json!({}), 8),
+        (json!({"uniqueItems": true}), json!([1, 2, 3, 4]), 12),
+        (json!({"uniqueItems": true}), json!([[1], [2], [3], [4], [5], [6], [7], [8]]), 44),
+        (json!({"uniqueItems": true}), json!([9_007_199_254_740_993_u64, 9_007_199_254_740_995_u64, -1]), 10),
+        (json!({"items": {"type": "integer"}}), json!([1, 2, 3]), 12),
+        (json!({"items": {"type": "integer"}}), one.clone(), 4),
+        (json!({"contains": {"type": "integer"}}), json!([1, 2, 3]), 12),
+        (json!({"prefixItems": [{"const": 1}, {"const": 2}]}), json!([1, 2, 3]), 8),
+        (json!({"items": [{"const": 1}], "additionalItems": {}, "$schema": old}), json!([1, 2, 3]), 17),
+        (json!({"properties": {"a": {}, "b": {}}}), one.clone(), 5),
+        (json!({"properties": {"a": {}}, "additionalProperties": {"minimum": 0}}), json!({"a": 1, "b": 2, "c": 3}), 13),
+        (json!({"additionalProperties": {"minimum": 0}}), json!({"a": 1, "b": 2, "c": 3}), 12),
+        (json!({"patternProperties": {"^a": {"minimum": 0}}}), json!({"a": 1, "b": 2}), 75),
+        (json!({"propertyNames": {"minLength": 1}}), json!({"a": 1, "b": 2}), 9),
+        (json!({"pattern": "^a+$"}), json!("aaaa"), 83),
+        (json!({"pattern": "a.*b"}), json!("aaaa"), 116),
+        (json!({"allOf": [{"minimum": 1}, {"minimum": 2}]}), json!(1), 8),
+        (json!({"if": {"minimum": 1}, "then": {}, "else": {}, "not": {"const": 1}}), json!(1), 15),
+        (json!({"dependentSchemas": {"a": {"minProperties": 1}}}), one.clone(), 5),
+        (json!({"dependencies": {"a": {"minProperties": 1}}, "$schema": old}), one.clone(), 8),
+        (json!({"unevaluatedProperties": {"minimum": 0}}), json!({"a": 1, "b": 2}), 18),
+        (json!({"allOf": [{"properties": {"a": {}}}], "unevaluatedProperties": {}}), json!({"a": 1, "b": 2}), 29),
+        (
+            json!({"allOf": [{"patternProperties": {"a": {}}}], "unevaluatedProperties": {}}),
+            json!({"a": 1, "b": 2}),
+            231,
+        ),
+        (json!({"propertyNames": {}, "unevaluatedProperties": {}}), json!({"a": 1, "b": 2}), 24),
+        (json!({"unevaluatedItems": {"minimum": 0}, "prefixItems": [{}]}), json!([1, 2]), 24),
+        (json!({"$defs": {"a": {"minimum": 1}}, "$ref": "#/$defs/a"}), json!(1), 7),
+        (json!({"$defs": {"a": {"minimum": 1}}}), json!(1), 3),
+        (json!({"contentSchema": {"minimum": 1}}), json!("1"), 3),
+    ] {
+        assert_eq!(work(&schema, &instance), steps, "{schema} {instance}");
+    }
+}
+
 #[test]
 fn keywords_that_take_long_count_more() {
     let old = "http://json-schema.org/draft-07/schema#";

@@ -1502,6 +1502,16 @@ fn the_log_level_is_not_set_if_it_is_unset_or_logging_is_not_declared() {
 }
 
 #[test]
+fn the_embedders_log_level_is_kept_where_the_client_has_none() {
+    let given = || Request::new("x/y").params(raw(r#"{"_meta":{"io.modelcontextprotocol/logLevel":"debug"}}"#));
+    let has = |text: &str| ["debug", "warning"].map(|level| text.contains(level));
+    assert_eq!(has(&sent_text(&mut connected(Era::Legacy), given())), [true, false]);
+    assert_eq!(has(&sent_text(&mut connected(Era::Modern), given())), [true, false]);
+    let mut host = Host::connect(levelled(Eras::Auto), &mut Server::modern(json!({"logging": {}})));
+    assert_eq!(has(&sent_text(&mut host, given())), [false, true]);
+}
+
+#[test]
 fn the_log_level_is_in_the_metadata_of_every_modern_request() {
     let mut server = Server::modern(json!({"tools": {}, "logging": {}})).result("tools/list", tools(&[]));
     let mut host = Host::connect(levelled(Eras::Auto), &mut server);

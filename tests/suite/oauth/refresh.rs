@@ -189,6 +189,7 @@ fn a_refresh_that_fails_for_another_reason_is_tried_three_times() {
         // A proxy says it of every request that it refuses.
         (503, r#"{"error":"unknown_error"}"#),
         (429, r#"{"error":"too_many_requests"}"#),
+        (429, "slow down"),
     ] {
         let mut rig = refreshing();
         for _ in 0..3 {
@@ -199,6 +200,17 @@ fn a_refresh_that_fails_for_another_reason_is_tried_three_times() {
         assert_eq!(posts(&rig), 3);
         assert_eq!(rig.failure().stage, Stage::Refresh);
         assert_eq!(rig.bearer(), None, "the server refused it");
+    }
+}
+
+#[test]
+fn a_refresh_that_gets_no_answer_of_an_authorization_server_is_not_repeated() {
+    for status in [400, 401, 404] {
+        let mut rig = refreshing();
+        rig.answer(status, "<html>");
+        rig.wait(20);
+        rig.assert_failed(Stage::Refresh, &format!("HTTP {status}"));
+        assert_eq!(posts(&rig), 1);
     }
 }
 
