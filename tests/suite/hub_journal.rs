@@ -255,3 +255,20 @@ fn a_client_secret_and_an_unknown_kind_of_authorization_are_masked() {
     assert!(!journal.contains("hush") && journal.matches("redacted").count() >= 2, "{journal}");
     assert!(replay(journal.as_bytes(), LIMITS()).is_ok());
 }
+
+#[test]
+fn a_command_has_its_result_in_the_journal_and_an_input_has_none() {
+    let (journal, _) = session();
+    let lines: Vec<Value> = journal.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let (mut commands, mut inputs) = (0, 0);
+    for pair in lines.windows(2).filter(|pair| pair[0].get("in").is_some()) {
+        let kind = match pair[0]["in"]["type"].as_str().unwrap() {
+            "session" => pair[0]["in"]["value"]["input"]["type"].as_str().unwrap(),
+            kind => kind,
+        };
+        let is_command = !["transport", "bytes", "head", "body", "end", "failure", "timeout"].contains(&kind);
+        assert_eq!(pair[1].get("result").is_some(), is_command, "{pair:?}");
+        *(if is_command { &mut commands } else { &mut inputs }) += 1;
+    }
+    assert!(commands > 10 && inputs > 50, "{commands} {inputs}");
+}
