@@ -377,6 +377,25 @@ fn list_requests_of_discovery_count_as_in_flight() {
 }
 
 #[test]
+fn queued_requests_are_sent_in_the_order_in_which_they_were_made() {
+    let mut options = legacy();
+    options.limits.in_flight = 1;
+    let mut host = Host::connect(options, &mut Server::legacy(json!({"tools": {}})).result("tools/list", tools(&[])));
+    host.take_sent();
+    let methods = ["a/1", "tools/call", "a/2", "a/3", "tools/call", "tools/call", "a/4"];
+    for method in methods {
+        host.session.request(host.now, Request::new(method)).unwrap();
+    }
+    host.collect();
+    for method in methods {
+        let sent = host.take_one();
+        assert_eq!(sent["method"], method);
+        reply(&mut host, &sent["id"], json!({}));
+    }
+    assert!(host.take_sent().is_empty());
+}
+
+#[test]
 fn waiting_requests_are_limited() {
     let mut options = legacy();
     options.limits.in_flight = 1;
