@@ -42,6 +42,15 @@ fn a_result_within_the_limit_is_unchanged() {
 }
 
 #[test]
+fn a_text_is_cut_by_its_length_as_json() {
+    for character in ["a", "\"", "\n", "\u{1}", "é"] {
+        let (value, _) = bounded(&json!({"content": [text(&character.repeat(4_000))]}), 3_000);
+        let kept = &value["content"][0];
+        assert!((2_300..2_600).contains(&kept.to_string().len()), "{character:?}: {}", kept.to_string().len());
+    }
+}
+
+#[test]
 fn a_text_is_cut_at_the_end_of_a_character() {
     let long = "é\"\n\u{1F600}".repeat(1_000);
     let result = json!({

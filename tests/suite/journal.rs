@@ -168,6 +168,13 @@ fn a_difference_shows_the_recorded_and_the_actual_output() {
     let JournalError::Differs { expected, got, .. } = &error else { panic!("{error}") };
     assert!(expected.contains("echo") && got.contains("ecco") || expected.contains("ecco") && got.contains("echo"));
     assert!(expected.len() < 250 && got.len() < 250);
+    // It is cut at its beginning, and not at the end of the line.
+    let ends = |text: &str| (text.starts_with('…'), text.ends_with('…'));
+    assert_eq!((ends(expected), ends(got)), ((true, false), (true, false)), "{error}");
+    let short = plain.replacen(r#""out":null"#, r#""out":{"type":"none"}"#, 1);
+    let error = replay(short.as_bytes(), LIMITS()).unwrap_err();
+    let JournalError::Differs { expected, got, .. } = &error else { panic!("{error}") };
+    assert_eq!((&**expected, &**got), (r#"{"type":"none"}"#, "null"));
 }
 
 #[test]

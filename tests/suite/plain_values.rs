@@ -76,7 +76,10 @@ fn reports_survive_serialization() {
     reads::<LeftOut>(
         json!({"target": {"type": "tool", "value": "x"}, "why": {"type": "instructs", "value": "markup"}}),
     );
-    reads::<LeftOut>(json!({"target": {"type": "tool", "value": "x"}, "why": {"type": "excluded"}}));
+    let excluded = json!({"target": {"type": "tool", "value": "x"}, "why": {"type": "excluded"}});
+    let left_out: LeftOut = serde_json::from_value(excluded.clone()).unwrap();
+    assert_eq!(left_out.to_string(), format!("x: {}", left_out.why));
+    reads::<LeftOut>(excluded);
     let hints = ToolHints::default();
     let none = Value::Null;
     returns(&hints, json!({"read_only": none, "destructive": none, "idempotent": none, "open_world": none}));
