@@ -1,4 +1,4 @@
-"""Requires a test to fail for each cell of a table that is replaced: flips.py SUITE LISTED [TABLE]
+"""Requires a test to fail for each cell of a table that is replaced: flips.py SUITE LISTED [TABLE]...
 
 SUITE is the test binary, built with the feature `rows`. Each of its tests runs alone once, to learn which cells it takes. Then
 each cell is replaced in turn: one that changes something by none, another by what another state does, a decision by another
@@ -26,11 +26,11 @@ def read(line):
     return tuple(line.split("\t")[1:]) if line.startswith("+") else None
 
 
-def main(suite, path, only=None):
-    known = {cell: heading for cell, heading in listed(path, cells_of).items() if only in (None, cell[0])}
+def main(suite, path, *only):
+    known = {cell: heading for cell, heading in listed(path, cells_of).items() if not only or cell[0] in only}
     with processors() as pool:
         seconds, takers = learn([suite], pool, "MCP_ROWS", read)
-        cells = sorted(cell for cell in takers if only in (None, cell[0]))
+        cells = sorted(cell for cell in takers if not only or cell[0] in only)
         print(f"{len(seconds)} tests take {len(cells)} cells", flush=True)
 
         def result(cell):
