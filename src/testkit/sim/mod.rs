@@ -363,7 +363,9 @@ impl<E: Embedder> Sim<E> {
         let mut pieces = Vec::new();
         let mut start = 0;
         while start < len && largest > 0 && pieces.len() < 63 {
-            let end = self.rng.usize(1..=largest).saturating_add(start).min(len);
+            // Unlike `usize`, the same on every target.
+            let piece = self.rng.u64(1..=largest as u64) as usize;
+            let end = start.saturating_add(piece).min(len);
             pieces.push(start..end);
             start = end;
         }
