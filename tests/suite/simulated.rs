@@ -6,18 +6,25 @@
 //! Each tool is called at most once. No tool runs twice; what ends with a result ran, and what was not sent did not; each
 //! accepted call ends once. Once nothing happens any more, each client is ready or closed, and each call has ended.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
+use std::ops::Deref;
 use std::time::Duration;
 
 use fastrand::Rng;
-use mcp_proto::host::config::Configuration;
-use mcp_proto::host::hub::{CallId, Hub, HubEvent, HubOptions, ServerReport, ServerState};
-use mcp_proto::testkit::{Carried, Collector, Embedder, FakeServer, FakeTool, Fault, Link, NodeId, On, Reply, Sim};
-use mcp_proto::{
-    Client, Event, Failure, Family, Http, Keepalive, Lines, Messages, Moved, Options, Outcome, ProtocolVersion,
-    Reconnect, Request, RequestId, Secrets, Snapshot, Time,
+#[cfg(feature = "oauth")]
+use mcp_proto::binding::oauth::OAuthAction;
+use mcp_proto::host::hub::{CallId, Hub, HubEvent, HubOptions, ServerReport, ServerState, SessionHandle};
+use mcp_proto::testkit::{
+    Arrival, Carried, Collector, Driven, Embedder, FakeServer, FakeTool, Fault, Link, NodeId, On, Port, Reply, Sim,
+    Step,
 };
+use mcp_proto::{
+    Client, ConnectionId, Event, Failure, Family, Http, Keepalive, Lines, Messages, Moved, Options, Outcome,
+    ProtocolVersion, Reconnect, Request, RequestId, Secrets, Snapshot, Time,
+};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::common::{millis, seconds};
@@ -25,29 +32,51 @@ use crate::common::{millis, seconds};
 pub(crate) const SERVERS: [&str; 3] = ["a", "b-c", "d"];
 /// Tools of each server.
 const TOOLS: usize = 24;
-const TURNS: usize = 60;
+pub(crate) const TURNS: usize = 60;
 
-/// How often each thing happened.
-type Counts = BTreeMap<&'static str, usize>;
+/// Sees what happens in a simulation: the test counts it, and the page of `examples/simulator` draws it.
+pub(crate) trait Observer {
+    /// This is done to a server, or to the program at it.
+    fn turn(&self, now: Time, server: &str, what: &'static str, detail: String);
+
+    /// A call ended, and its tool ran so many times.
+    fn ended(&self, server: &str, tool: &str, outcome: &Outcome, runs: usize);
+
+    /// A client does this.
+    fn step<E: Serialize>(&self, _server: &str, _step: &Step<E>) {}
+
+    /// This arrives for a client.
+    fn arrival(&self, _server: &str, _port: Port, _input: &Arrival<'_>) {}
+
+    /// Something may have changed, at the time of the last steps and arrivals.
+    fn changed<E: Embedder>(&self, _sim: &Sim<E>) {}
+}
+
+/// The event of a program's client or hub.
+type EventOf<P> = <<P as Embedder>::Driven as Driven>::Event;
 
 /// A program with a client or a hub.
-pub(crate) trait Program: Embedder + Sized {
-    type Call: Copy + Debug + Ord;
+pub(crate) trait Program: Deref<Target = Self::Driven> + Embedder<Driven: Driven<Event: Serialize>> {
+    type Call: Copy + Debug + Ord + Serialize;
 
     const IS_HUB: bool = false;
 
     /// In which time it recovers: a parked client waits for five minutes, and a call for at most ten.
     const RECOVERS: Duration = seconds(1_800);
 
+    fn new(seed: u64) -> Self;
+
     /// What its simulation has besides the servers.
-    fn prepare(sim: Sim<Self>) -> Sim<Self> {
+    fn prepare<E: Embedder>(sim: Sim<E>) -> Sim<E> {
         sim
     }
 
     /// What else may happen. Returns what it is.
-    fn disturb(_: &mut Sim<Self>, _: &mut Rng) -> Option<&'static str> {
+    fn disturb<E: Embedder>(_: &mut Sim<E>, _: &mut Rng) -> Option<&'static str> {
         None
     }
+
+    fn open(&mut self, now: Time);
 
     fn call(&mut self, now: Time, server: &str, tool: &str) -> Option<Self::Call>;
 
@@ -98,6 +127,14 @@ pub(crate) fn read_back(snapshot: &Snapshot) -> Snapshot {
 impl<B: Fresh> Program for Collector<Client<B>> {
     type Call = RequestId;
 
+    fn new(seed: u64) -> Self {
+        Self::new(Client::new(B::fresh(), options(), seed))
+    }
+
+    fn open(&mut self, now: Time) {
+        Client::open(self, now).unwrap();
+    }
+
     fn call(&mut self, now: Time, _: &str, tool: &str) -> Option<RequestId> {
         self.request(now, Request::call_tool(tool, None)).ok()
     }
@@ -141,6 +178,20 @@ impl Program for Collector<Hub> {
     type Call = CallId;
 
     const IS_HUB: bool = true;
+
+    fn new(seed: u64) -> Self {
+        Self::new(Hub::new(hub_options(), seed))
+    }
+
+    fn open(&mut self, now: Time) {
+        let entry = |name: &str| -> Value {
+            if name == "a" { json!({"command": "a"}) } else { json!({"url": format!("https://{name}.example/mcp")}) }
+        };
+        let entries: serde_json::Map<String, Value> =
+            SERVERS.iter().map(|name| (name.to_string(), entry(name))).collect();
+        self.configure(now, serde_json::from_value(Value::Object(entries)).unwrap()).unwrap();
+        Hub::open(self, now).unwrap();
+    }
 
     fn call(&mut self, now: Time, server: &str, tool: &str) -> Option<CallId> {
         let name = format!("mcp_{}_{tool}", server.replace('-', "_"));
@@ -198,6 +249,77 @@ fn hub_options() -> HubOptions {
     HubOptions::new(options())
 }
 
+/// A program at the server of this name, or a hub, whose client is observed.
+struct Watched<'a, P, O> {
+    program: P,
+    server: &'static str,
+    observer: &'a O,
+}
+
+impl<P: Program, O: Observer> Embedder for Watched<'_, P, O> {
+    type Driven = Self;
+
+    fn driven(&mut self) -> &mut Self {
+        self
+    }
+
+    fn on_event(&mut self, now: Time, event: EventOf<P>) {
+        self.program.on_event(now, event);
+    }
+
+    #[cfg(feature = "oauth")]
+    fn on_oauth(&mut self, now: Time, session: Option<SessionHandle>, action: OAuthAction) {
+        self.program.on_oauth(now, session, action);
+    }
+}
+
+impl<P: Program, O: Observer> Driven for Watched<'_, P, O> {
+    type Event = EventOf<P>;
+
+    fn step(&mut self) -> Option<Step<EventOf<P>>> {
+        let step = self.program.driven().step()?;
+        let session = match &step {
+            Step::Open(port) | Step::Drop(port) => port.session(),
+            Step::Write(session, _) | Step::Shutdown(session, _) | Step::Request(session, _) => *session,
+            #[cfg(feature = "oauth")]
+            Step::OAuth(session, _) => *session,
+            Step::Event(_) => None,
+        };
+        self.observer.step(Driven::server(self, session).unwrap_or(self.server), &step);
+        Some(step)
+    }
+
+    fn connection_of(&self, session: Option<SessionHandle>) -> Option<ConnectionId> {
+        self.program.connection_of(session)
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        self.program.next_deadline()
+    }
+
+    fn time_out(&mut self, now: Time) {
+        self.program.driven().time_out(now);
+    }
+
+    fn input(&mut self, now: Time, port: Port, input: Arrival<'_>) {
+        self.observer.arrival(Driven::server(self, port.session()).unwrap_or(self.server), port, &input);
+        self.program.driven().input(now, port, input);
+    }
+
+    fn server(&self, session: Option<SessionHandle>) -> Option<&str> {
+        Driven::server(&*self.program, session)
+    }
+
+    fn takes_messages(&self) -> bool {
+        self.program.takes_messages()
+    }
+}
+
+/// An index below a length: [`Rng::usize`] depends on the size of a word.
+pub(crate) fn index(rng: &mut Rng, length: usize) -> usize {
+    usize::try_from(rng.u64(..u64::try_from(length).unwrap())).unwrap()
+}
+
 fn server(rng: &mut Rng) -> FakeServer {
     let both = [ProtocolVersion::NEWEST_LEGACY, ProtocolVersion::NEWEST_MODERN];
     let server = match rng.u8(..3) {
@@ -206,7 +328,7 @@ fn server(rng: &mut Rng) -> FakeServer {
         _ => FakeServer::new(both),
     };
     let server = server.sessions(rng.bool()).get_stream(rng.bool()).streams(rng.bool()).resumes(rng.bool());
-    let server = server.page_size(rng.usize(1..TOOLS));
+    let server = server.page_size(1 + index(rng, TOOLS - 1));
     (0..TOOLS).fold(server, |server, at| {
         let tool = FakeTool::new(&format!("t{at}")).takes(millis(rng.u64(..5_000))).progress(rng.u32(..3));
         server.tool(tool)
@@ -237,87 +359,96 @@ fn reply(rng: &mut Rng) -> (&'static str, Reply) {
     }
 }
 
-/// One simulation of so many turns, of programs that `program` creates.
-fn simulate<P: Program>(
-    rng: &mut Rng,
-    turns: usize,
-    counts: &mut Counts,
-    mut program: impl FnMut(&mut Sim<P>, u64) -> NodeId,
-) {
+/// One simulation of so many turns.
+fn simulate<P: Program>(rng: &mut Rng, turns: usize, observer: &impl Observer) {
     let mut sim = Sim::new(rng.u64(..));
     for name in SERVERS {
-        let link = Link::new(millis(rng.u64(1..60))).jitter(millis(rng.u64(..120))).piece(rng.usize(..200));
+        let link = Link::new(millis(rng.u64(1..60))).jitter(millis(rng.u64(..120))).piece(index(rng, 200));
         sim = sim.with_server(name, server(rng), link);
     }
     sim = P::prepare(sim);
+    let run_for = |sim: &mut Sim<_>, time| {
+        let observe = |sim: &Sim<_>| {
+            observer.changed(sim);
+            false
+        };
+        sim.run_until(time, observe).unwrap();
+    };
     // Over HTTP a server without sessions cannot tell its clients apart: none has two.
     let programs = if P::IS_HUB { 1 } else { rng.u64(1..4) };
-    let nodes: Vec<NodeId> = (0..programs).map(|seed| program(&mut sim, seed)).collect();
+    let add = |(seed, server)| {
+        let program = Watched { program: P::new(seed), server, observer };
+        let node = if P::IS_HUB { sim.add_hub(program) } else { sim.add(server, program) };
+        sim.tell(node, |now, it| it.program.open(now));
+        node
+    };
+    let nodes: Vec<NodeId> = (0..programs).zip(SERVERS).map(add).collect();
     let mut unused: BTreeMap<&str, usize> = SERVERS.iter().map(|name| (*name, 0)).collect();
     let mut calls: Vec<(NodeId, P::Call, &str, String)> = Vec::new();
-    let mut count = |what| *counts.entry(what).or_default() += 1;
     for _ in 0..turns {
-        let (node, name) = (nodes[rng.usize(..nodes.len())], SERVERS[rng.usize(..SERVERS.len())]);
+        let (node, name) = (nodes[index(rng, nodes.len())], SERVERS[index(rng, SERVERS.len())]);
+        // A client has one server, a hub has all.
+        let own = sim.get(node).unwrap().server;
+        let now = sim.now();
         match rng.u8(..16) {
             0..6 => {
-                // A client has one server, a hub has all.
-                let name = if P::IS_HUB { name } else { SERVERS[usize::try_from(node.as_u64()).unwrap()] };
+                let name = if P::IS_HUB { name } else { own };
                 let tool = format!("t{}", unused[name]);
                 if unused[name] < TOOLS {
-                    let call = sim.tell(node, |now, program| program.call(now, name, &tool)).unwrap();
+                    let call = sim.tell(node, |now, it| it.program.call(now, name, &tool)).unwrap();
                     if let Some(call) = call {
                         *unused.get_mut(name).unwrap() += 1;
-                        count("call");
+                        observer.turn(now, name, "call", json!([tool, call]).to_string());
                         calls.push((node, call, name, tool));
                     }
                 }
             }
             6 => {
-                if let Some((node, call, ..)) = calls.last() {
-                    count("cancellation");
-                    sim.tell(*node, |now, program| program.cancel(now, *call));
+                if let Some((node, call, name, tool)) = calls.last() {
+                    observer.turn(now, name, "cancellation", tool.clone());
+                    sim.tell(*node, |now, it| it.program.cancel(now, *call));
                 }
             }
             7..9 => {
                 let (what, fault) = fault(rng);
-                count(what);
+                observer.turn(now, name, what, format!("{fault:?}"));
                 sim.fault(name, fault);
             }
             9..11 => {
                 let (what, reply) = reply(rng);
-                let on = match rng.u8(..4) {
-                    0 => On::method("tools/list"),
-                    1 => On::method(["initialize", "server/discover", "ping"][rng.usize(..3)]),
-                    _ => On::method("tools/call"),
+                let method = match rng.u8(..4) {
+                    0 => "tools/list",
+                    1 => ["initialize", "server/discover", "ping"][index(rng, 3)],
+                    _ => "tools/call",
                 };
-                count(what);
-                sim.change(name, |server| server.add_script(on, [reply]));
+                observer.turn(now, name, what, method.into());
+                sim.change(name, |server| server.add_script(On::method(method), [reply]));
             }
             11 => {
-                count("restored");
-                sim.tell(node, |now, program| program.restore(now));
+                observer.turn(now, own, "restored", String::new());
+                sim.tell(node, |now, it| it.program.restore(now));
             }
             12 => {
-                count("refresh");
-                sim.tell(node, |now, program| program.refresh(now));
+                observer.turn(now, own, "refresh", String::new());
+                sim.tell(node, |now, it| it.program.refresh(now));
             }
-            13 if let Some(what) = P::disturb(&mut sim, rng) => count(what),
-            _ => sim.run_for(millis(rng.u64(..20_000))).unwrap(),
+            13 if let Some(what) = P::disturb(&mut sim, rng) => observer.turn(now, "as", what, String::new()),
+            _ => run_for(&mut sim, millis(rng.u64(..20_000))),
         }
         if rng.bool() {
-            sim.run_for(millis(rng.u64(..300))).unwrap();
+            run_for(&mut sim, millis(rng.u64(..300)));
         }
     }
-    sim.run_for(P::RECOVERS).unwrap();
+    run_for(&mut sim, P::RECOVERS);
     for node in &nodes {
-        assert!(sim.get(*node).unwrap().is_settled(), "{node:?} is neither ready nor closed");
-        sim.tell(*node, |now, program| program.close(now));
+        assert!(sim.get(*node).unwrap().program.is_settled(), "{node:?} is neither ready nor closed");
+        sim.tell(*node, |now, it| it.program.close(now));
     }
-    sim.run_for(seconds(60)).unwrap();
+    run_for(&mut sim, seconds(60));
     let mut ended: BTreeMap<(NodeId, P::Call), Vec<Outcome>> = BTreeMap::new();
     for node in &nodes {
-        assert!(sim.get(*node).unwrap().is_closed(), "{node:?} is not closed");
-        for (call, outcome) in sim.get(*node).unwrap().ended() {
+        assert!(sim.get(*node).unwrap().program.is_closed(), "{node:?} is not closed");
+        for (call, outcome) in sim.get(*node).unwrap().program.ended() {
             ended.entry((*node, call)).or_default().push(outcome);
         }
     }
@@ -331,14 +462,7 @@ fn simulate<P: Program>(
             Outcome::NotSent | Outcome::NotAdvertised => assert_eq!(runs, 0, "{tool} of {name} was not sent"),
             _ => {}
         }
-        let how = match (outcome, runs) {
-            (Outcome::Result(_), _) => "ended with a result",
-            (Outcome::Unknown, 0) => "ended unknown, did not run",
-            (Outcome::Unknown, _) => "ended unknown, ran",
-            (_, 0) => "ended otherwise, did not run",
-            _ => "ended otherwise, ran",
-        };
-        *counts.entry(how).or_default() += 1;
+        observer.ended(name, tool, outcome, runs);
     }
     for name in SERVERS {
         let server = sim.server(name).unwrap();
@@ -348,36 +472,41 @@ fn simulate<P: Program>(
     }
 }
 
-fn client<B: Fresh>(sim: &mut Sim<Collector<Client<B>>>, seed: u64) -> NodeId {
-    let client = Collector::new(Client::new(B::fresh(), options(), seed));
-    let node = sim.add(SERVERS[usize::try_from(seed).unwrap() % SERVERS.len()], client);
-    sim.tell(node, |now, client| client.open(now)).unwrap().unwrap();
-    node
-}
-
-fn hub(sim: &mut Sim<Collector<Hub>>, seed: u64) -> NodeId {
-    let entry = |name: &str| -> Value {
-        if name == "a" { json!({"command": "a"}) } else { json!({"url": format!("https://{name}.example/mcp")}) }
-    };
-    let entries: serde_json::Map<String, Value> = SERVERS.iter().map(|name| (name.to_string(), entry(name))).collect();
-    let configuration: Configuration = serde_json::from_value(Value::Object(entries)).unwrap();
-    let node = sim.add_hub(Collector::new(Hub::new(hub_options(), seed)));
-    sim.tell(node, |now, hub| {
-        hub.configure(now, configuration).unwrap();
-        hub.open(now).unwrap();
-    });
-    node
-}
-
-fn run(seed: u64, turns: usize, counts: &mut Counts) {
+pub(crate) fn run(seed: u64, turns: usize, observer: &impl Observer) {
     let mut rng = Rng::with_seed(seed);
     match seed % 5 {
-        0 => simulate(&mut rng, turns, counts, client::<Messages>),
-        1 => simulate(&mut rng, turns, counts, client::<Lines>),
-        2 => simulate(&mut rng, turns, counts, client::<Http>),
+        0 => simulate::<Collector<Client<Messages>>>(&mut rng, turns, observer),
+        1 => simulate::<Collector<Client<Lines>>>(&mut rng, turns, observer),
+        2 => simulate::<Collector<Client<Http>>>(&mut rng, turns, observer),
         #[cfg(feature = "oauth")]
-        3 => simulate(&mut rng, turns, counts, crate::oauth::signing_in),
-        _ => simulate(&mut rng, turns, counts, hub),
+        3 => simulate::<crate::oauth::Host>(&mut rng, turns, observer),
+        _ => simulate::<Collector<Hub>>(&mut rng, turns, observer),
+    }
+}
+
+/// How often each thing happened.
+#[derive(Default)]
+struct Counts(RefCell<BTreeMap<&'static str, usize>>);
+
+impl Counts {
+    fn count(&self, what: &'static str) {
+        *self.0.borrow_mut().entry(what).or_default() += 1;
+    }
+}
+
+impl Observer for Counts {
+    fn turn(&self, _: Time, _: &str, what: &'static str, _: String) {
+        self.count(what);
+    }
+
+    fn ended(&self, _: &str, _: &str, outcome: &Outcome, runs: usize) {
+        self.count(match (outcome, runs) {
+            (Outcome::Result(_), _) => "ended with a result",
+            (Outcome::Unknown, 0) => "ended unknown, did not run",
+            (Outcome::Unknown, _) => "ended unknown, ran",
+            (_, 0) => "ended otherwise, did not run",
+            _ => "ended otherwise, ran",
+        });
     }
 }
 
@@ -387,16 +516,17 @@ fn run(seed: u64, turns: usize, counts: &mut Counts) {
 fn no_call_runs_twice_or_is_lost_and_every_client_recovers() {
     let number = |name| std::env::var(name).ok().map(|text| text.parse::<u64>().unwrap());
     let (from, seeds) = (number("SIMULATED_FROM").unwrap_or(0), number("SIMULATED").unwrap_or(40));
-    let mut counts = Counts::new();
+    let counts = Counts::default();
     for seed in from..from + seeds {
-        if let Err(panic) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run(seed, TURNS, &mut counts))) {
+        if let Err(panic) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run(seed, TURNS, &counts))) {
             for turns in 0..=TURNS {
                 eprintln!("the seed: {seed}, turns: {turns}");
-                run(seed, turns, &mut Counts::new());
+                run(seed, turns, &Counts::default());
             }
             std::panic::resume_unwind(panic);
         }
     }
+    let counts = counts.0.into_inner();
     println!("{seeds} seeds: {counts:#?}");
     for what in ["call", "restored", "crash", "ended with a result"] {
         assert!(seeds < 40 || counts.contains_key(what), "nothing of {what}");

@@ -15,6 +15,7 @@ mod joined_proofs;
 mod joined_refusals;
 mod joined_secrets;
 mod laws;
+mod program;
 #[cfg(feature = "journal")]
 mod recorded;
 mod refresh;
@@ -25,7 +26,7 @@ mod store;
 mod tokens;
 
 #[cfg(feature = "snapshot")]
-pub(crate) use simulated::program::signing_in;
+pub(crate) use program::Host;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -40,13 +41,11 @@ use mcp_proto::binding::oauth::{
 use mcp_proto::{Challenge, Time};
 use serde_json::{Value, json};
 
+use self::program::{EPOCH, ISSUER, REDIRECT};
+
 const SERVER: &str = "https://mcp.example/a/mcp";
 const RESOURCE: &str = "https://mcp.example/.well-known/oauth-protected-resource/a/mcp";
-const ISSUER: &str = "https://as.example";
 const METADATA: &str = "https://as.example/.well-known/oauth-authorization-server";
-const REDIRECT: &str = "http://127.0.0.1:7777/callback";
-/// The time since the Unix epoch when each test begins.
-const EPOCH: u64 = 1_800_000_000;
 
 /// A response of the fake site.
 #[derive(Clone)]
