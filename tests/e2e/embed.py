@@ -1,8 +1,10 @@
 """Runs the examples of examples/embed with drivers/tests/server.py, and compares the tools that each lists: embed.py TARGET."""
 
 import base64
+import ctypes
 import gzip
 import http.server
+import json
 import os
 import pathlib
 import shutil
@@ -22,6 +24,8 @@ SERVER = [sys.executable, ROOT / "drivers" / "tests" / "server.py"]
 LINES = 120
 MANY = 20
 PATIENCE = 60
+# Of each transport of the simulation, and a hub, two.
+SEEDS = range(10)
 
 
 def tools():
@@ -45,6 +49,17 @@ def over_http(run):
         server.kill()
 
 
+def asked(driver, script):
+    return driver.send("/execute/sync", {"script": f"return {script}", "args": []})
+
+
+def photograph(driver, name, width):
+    if "SCREENSHOTS" in os.environ:
+        driver.send("/window/rect", {"width": width, "height": 800})
+        image = base64.b64decode(driver.send("/screenshot"))
+        (pathlib.Path(os.environ["SCREENSHOTS"]) / f"{name}-{width}.png").write_bytes(image)
+
+
 def in_chromium(module, url):
     """The page comes from another origin than the server's."""
 
@@ -63,21 +78,50 @@ def in_chromium(module, url):
         query = urllib.parse.urlencode({"module": module.name, "server": url, "header": "x-key:hush"})
         page = f"http://127.0.0.1:{pages.server_port}/page.html?{query}"
         driver = Driver()
-        ask = lambda script: driver.send("/execute/sync", {"script": f"return {script}", "args": []})
         try:
             driver.send("/url", {"url": page})
             for _ in range(PATIENCE * 10):
-                state = ask("document.getElementById('state').textContent")
+                state = asked(driver, "document.getElementById('state').textContent")
                 if state != "Connecting …":
                     break
                 time.sleep(0.1)
-            if "SCREENSHOT" in os.environ:
-                driver.send("/window/rect", {"width": 400, "height": 800})
-                pathlib.Path(os.environ["SCREENSHOT"]).write_bytes(base64.b64decode(driver.send("/screenshot")))
-            return ask("[...document.querySelectorAll('#tools code')].map((code) => code.textContent)") or [state]
+            photograph(driver, "tools", 400)
+            return asked(driver, "[...document.querySelectorAll('#tools code')].map((code) => code.textContent)") or [state]
         finally:
             driver.close()
             pages.shutdown()
+
+
+def simulated(page, library):
+    """The page draws each seed, as the same code simulates it natively. Returns the number of arrows."""
+    library.run.argtypes, library.run.restype, library.output.restype = [ctypes.c_uint64], ctypes.c_size_t, ctypes.c_void_p
+    driver, arrows = Driver(), 0
+    try:
+        driver.send("/url", {"url": f"file://{page.resolve()}#{SEEDS[0]}"})
+        for seed in SEEDS:
+            for _ in range(PATIENCE * 10):
+                if asked(driver, f"typeof shown == 'object' && shown.seed === {seed}"):
+                    break
+                time.sleep(0.1)
+            length = library.run(seed)
+            native = json.loads(ctypes.string_at(library.output(), length))
+            if asked(driver, "shown.data") != native:
+                sys.exit(f"seed {seed} runs in the page otherwise than natively")
+            calls = [(server, json.loads(text)[0]) for _, server, _, what, text in native["notes"] if what == "call"]
+            cells = "[...row.cells].map((cell) => cell.textContent)"
+            ledger = asked(driver, f"[...document.querySelectorAll('#ledger tr')].map((row) => {cells})")
+            drawn = asked(driver, "document.querySelectorAll('#drawing .arrow').length")
+            if not calls or [(server, tool) for server, tool, _, _ in ledger] != calls:
+                sys.exit(f"seed {seed}: the calls are {calls}, the ledger is {ledger}")
+            if drawn < 10 or not all(ended and ran in ("0", "1") for _, _, ended, ran in ledger):
+                sys.exit(f"seed {seed}: {drawn} arrows, the ledger is {ledger}")
+            arrows += drawn
+            for width in (1280, 400):
+                photograph(driver, f"simulator-{seed}", width)
+            driver.send(f"{driver.find('#next')[0]}/click", {})
+        return arrows
+    finally:
+        driver.close()
 
 
 def over_a_serial_line(image):
@@ -137,6 +181,10 @@ def main(target):
         print(f"{name:18} {' + '.join(map(str, lines)):>8} lines, {len(found):3} tools, {'ok' if good else 'FAILED'} {about}")
         if not good:
             print(f"  found {found[:30]}")
+    if shutil.which("chromedriver"):
+        name = "libmcp_proto_simulator" + (".dylib" if sys.platform == "darwin" else ".so")
+        drawn = simulated(target / "simulator.html", ctypes.CDLL(target / "embed/debug" / name))
+        print(f"simulator in Chromium: {len(SEEDS)} seeds, {drawn} arrows, ok")
     sys.exit(failed)
 
 
