@@ -588,6 +588,20 @@ fn capability_shape_true_or_array_is_advertised_without_options() {
     });
 }
 
+#[test]
+fn what_a_server_declares_of_each_capability_is_read() {
+    both(|era| {
+        let capabilities = json!({"tools": {"listChanged": true}, "prompts": {"listChanged": false},
+            "resources": {"subscribe": true, "listChanged": true}, "logging": {}});
+        let host = Host::connect(options_for(era), &mut server_with_all_families(era, capabilities));
+        let declared = host.session.server().unwrap().capabilities().unwrap();
+        let announced =
+            [Capability::Tools, Capability::Prompts, Capability::Resources].map(|it| declared.list_changed(it));
+        assert_eq!(announced, [true, false, true]);
+        assert!(declared.subscribe() && declared.has(Capability::Logging) && !declared.has(Capability::Completions));
+    });
+}
+
 /// flapi #100
 #[test]
 fn capability_shape_names_the_malformed_capability() {

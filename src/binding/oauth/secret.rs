@@ -378,6 +378,20 @@ mod tests {
 
     use super::*;
 
+    #[test]
+    fn entropy_gives_another_value_each_time_and_others_to_an_authorization_of_its_own() {
+        let mut entropy = Entropy::new([7; 32]);
+        let forks = [entropy.fork(), entropy.fork()];
+        let mut others = forks.map(Entropy::new);
+        let [one, two] = &mut others;
+        let words = [entropy.word(), entropy.word(), one.word(), one.word(), two.word()];
+        let different: BTreeSet<_> = words.iter().map(Secret::expose).collect();
+        assert_eq!(different.len(), words.len());
+        assert!(words.iter().all(|word| word.expose().len() == 43));
+        assert_eq!(Entropy::new([7; 32]).fork(), forks[0]);
+        assert_eq!(format!("{entropy:?} {:?}", Hider::new(&words)), "… …");
+    }
+
     /// What is in freed memory cannot be seen without unsafe code. That it is overwritten is shown by the types, and by the
     /// function that their `drop` calls.
     #[test]
