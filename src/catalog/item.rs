@@ -794,6 +794,15 @@ mod tests {
     }
 
     #[test]
+    fn an_annotation_is_found_however_its_name_is_written() {
+        for name in ["x-mcp-header", "x\\u002dmcp-header", "\\u0078\\u002Dmcp\\u002Dheader"] {
+            let schema = format!(r#"{{"properties":{{"a":{{"type":"string","{name}":"A"}}}}}}"#);
+            assert_eq!(mirrored(Json::trusted(&schema)).unwrap().found.len(), 1, "{name}");
+        }
+        assert!(mirrored(Json::trusted(r#"{"properties":{"a-b":{}}}"#)).unwrap().is_empty());
+    }
+
+    #[test]
     fn violations_of_the_rules_are_refused() {
         let string = |name: Value| json!({"type": "string", "x-mcp-header": name});
         for (properties, why) in [

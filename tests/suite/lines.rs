@@ -103,6 +103,15 @@ fn each_chunking_of_each_short_text_gives_the_same_lines() {
     });
 }
 
+/// More than the blocks in which bytes are searched.
+#[test]
+fn many_blank_lines_are_lines() {
+    for count in [1, 63, 64, 65, 200] {
+        let bytes = ["\n".repeat(count), "a\n".into()].concat();
+        assert_eq!(cut(3, [bytes.as_bytes()]), expected(3, bytes.as_bytes()), "{count}");
+    }
+}
+
 #[test]
 fn a_line_may_have_as_many_bytes_as_the_limit() {
     assert_eq!(cut(3, [&b"abc\nabcd\n\nab\n"[..]]), [whole(b"abc"), too_long(b"abc"), whole(b""), whole(b"ab")]);
