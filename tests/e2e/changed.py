@@ -15,8 +15,8 @@ import tempfile
 import threading
 import time
 
-# The tests of a batch run in one process, for so many seconds without a change.
-BATCHES = (0.3, 3, 20, float("inf"))
+# The tests of a batch run in one process. Each ends where the tests so far take so many seconds, each alone.
+BATCHES = (0.3, 3, 20)
 MEMORY = 2 << 30
 ENV = {"PROPTEST_RNG_SEED": "1", "PROPTEST_MAX_SHRINK_ITERS": "0", "PROPTEST_DISABLE_FAILURE_PERSISTENCE": "1"}
 
@@ -69,12 +69,12 @@ def learn(binaries, pool, variable, read):
     return seconds, reached
 
 
-def survives(tests, seconds, **env):
-    """Whether no test fails, the quickest first."""
+def survives(tests, seconds, patience, **env):
+    """Whether no test fails, the quickest first, of those that take so many seconds together."""
     tests = sorted(tests, key=seconds.get)
     ends = list(itertools.accumulate(map(seconds.get, tests)))
     start = 0
-    for limit in BATCHES:
+    for limit in (*(it for it in BATCHES if it < patience), patience):
         batch = [test for test, end in zip(tests[start:], ends[start:]) if end <= limit]
         start += len(batch)
         if batch and fails(batch, 15 + 20 * sum(map(seconds.get, batch)), **env):
@@ -84,14 +84,3 @@ def survives(tests, seconds, **env):
 
 def processors():
     return concurrent.futures.ThreadPoolExecutor(os.cpu_count())
-
-
-def listed(path, keys):
-    """The changes that a file lists, `change: why`, each with its heading. `keys` tells which changes a line names."""
-    heading, changes = None, {}
-    for line in pathlib.Path(path).read_text(encoding="utf-8").splitlines():
-        if line.startswith("# "):
-            heading = line[2:].lower()
-        elif line:
-            changes |= dict.fromkeys(keys(line), heading)
-    return changes

@@ -11,15 +11,22 @@ listed one does not.
 
 import collections
 import itertools
+import pathlib
 import sys
 
-from changed import learn, listed, processors, survives
+from changed import learn, processors, survives
 
 
-def cells_of(line):
-    """The cells of a line `table × state × input: why`."""
-    pattern, _why = line.split(": ", 1)
-    return itertools.product(*(part.split("|") for part in pattern.split(" × ")))
+def listed(path):
+    """The listed cells, each with its heading."""
+    heading, cells = None, {}
+    for line in pathlib.Path(path).read_text(encoding="utf-8").splitlines():
+        if line.startswith("# "):
+            heading = line[2:].lower()
+        elif line:
+            pattern, _why = line.split(": ", 1)
+            cells |= dict.fromkeys(itertools.product(*(part.split("|") for part in pattern.split(" × "))), heading)
+    return cells
 
 
 def read(line):
@@ -27,14 +34,14 @@ def read(line):
 
 
 def main(suite, path, *only):
-    known = {cell: heading for cell, heading in listed(path, cells_of).items() if not only or cell[0] in only}
+    known = {cell: heading for cell, heading in listed(path).items() if not only or cell[0] in only}
     with processors() as pool:
         seconds, takers = learn([suite], pool, "MCP_ROWS", read)
         cells = sorted(cell for cell in takers if not only or cell[0] in only)
         print(f"{len(seconds)} tests take {len(cells)} cells", flush=True)
 
         def result(cell):
-            survived = survives(takers[cell], seconds, MCP_FLIP="\t".join(cell))
+            survived = survives(takers[cell], seconds, float("inf"), MCP_FLIP="\t".join(cell))
             if survived != (cell in known):
                 print("no test fails:" if survived else "listed, but a test fails:", " × ".join(cell), flush=True)
             return known.get(cell, "survived") if survived else "caught"
