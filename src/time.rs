@@ -118,3 +118,30 @@ pub(crate) fn shown(measured: Duration) -> Duration {
 pub(crate) fn backoff(first: Duration, attempts: u32, longest: Duration) -> Duration {
     first.saturating_mul(1_u32.checked_shl(attempts).unwrap_or(u32::MAX)).min(longest)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_measured_time_is_shown_without_what_a_clock_is_late_by() {
+        for (micros, millis) in
+            [(0, 0), (7_900, 7), (999_999, 999), (1_000_000, 1_000), (1_050_000, 1_000), (2_199_999, 2_100)]
+        {
+            assert_eq!(shown(Duration::from_micros(micros)), Duration::from_millis(millis), "{micros}");
+        }
+    }
+
+    #[test]
+    fn the_earliest_of_the_times_that_are_set_counts() {
+        let at = |micros| Some(Time::from_micros(micros));
+        for (times, earliest) in [
+            ([None, None, None], None),
+            ([None, at(2), None], at(2)),
+            ([at(3), at(2), at(2)], at(2)),
+            ([at(1), None, at(2)], at(1)),
+        ] {
+            assert_eq!(Time::earliest(times), earliest);
+        }
+    }
+}

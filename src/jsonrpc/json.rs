@@ -1028,6 +1028,17 @@ mod tests {
     }
 
     #[test]
+    fn bytes_and_pairs_are_found_however_many_there_are() {
+        for count in 1..80 {
+            let bytes = b"sT".repeat(count);
+            assert!(has_either_pair(&bytes, *b"sT", *b"\\u") && has_either(&bytes, b's', b'x'), "{count}");
+            let bytes = b"\\u".repeat(count);
+            assert!(has_either_pair(&bytes, *b"sT", *b"\\u") && has_either(&bytes, b'x', b'u'), "{count}");
+            assert!(has_backslash(&bytes) && !is_plain(&bytes), "{count}");
+        }
+    }
+
+    #[test]
     fn the_first_of_many_counts() {
         for (text, expected) in [
             ("ab\"\\\n\"", Some((b'"', "\\\n\""))),

@@ -666,6 +666,13 @@ fn a_body_is_text_or_hexadecimal() {
 }
 
 #[test]
+fn a_time_is_shown_in_seconds() {
+    for (micros, shown) in [(0, "0.000000s"), (1_500_000, "1.500000s"), (61_000_007, "61.000007s")] {
+        assert_eq!(format!("{:?}", Time::from_micros(micros)), shown);
+    }
+}
+
+#[test]
 fn times_saturate_at_the_first_and_the_last() {
     let edges = [0, 1, 999, 1_000, 1 << 32, u64::MAX / 1_000, u64::MAX - 2, u64::MAX - 1, u64::MAX];
     let last = u128::from(u64::MAX - 1);
