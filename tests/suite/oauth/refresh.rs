@@ -204,6 +204,26 @@ fn a_refresh_that_fails_for_another_reason_is_tried_three_times() {
 }
 
 #[test]
+fn a_refresh_token_that_is_empty_or_too_long_is_none() {
+    for token in [String::new(), "r".repeat(1 << 17)] {
+        let mut rig = Rig::new();
+        let issued = json!({"access_token": "t-hush", "refresh_token": token, "expires_in": 100});
+        rig.site.tokens.push_back((200, issued.to_string()));
+        rig.refuse(&[]).unwrap();
+        rig.run();
+        rig.consent();
+        rig.run();
+        rig.assert_authorized();
+        let before = posts(&rig);
+        rig.wait(200);
+        rig.refuse(&[]).unwrap();
+        rig.run();
+        assert!(rig.browse.is_some(), "{} {:?}", token.len(), rig.log);
+        assert_eq!(posts(&rig), before);
+    }
+}
+
+#[test]
 fn a_refresh_that_gets_no_answer_of_an_authorization_server_is_not_repeated() {
     for status in [400, 401, 404] {
         let mut rig = refreshing();

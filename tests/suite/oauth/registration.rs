@@ -571,8 +571,11 @@ fn blank_scopes_of_a_registration_or_a_challenge_count_as_none() {
     rig.refuse(&[("scope", "a b")]).unwrap();
     rig.run();
     assert_eq!(rig.shown("scope"), "a b");
-    let mut rig = Rig::new();
-    rig.refuse(&[("scope", " ")]).unwrap();
-    rig.run();
-    assert_eq!(rig.shown_if("scope"), None);
+    // A scope has characters of ASCII only (RFC 6749, section 3.3).
+    for scope in [" ", "a\u{e9}", "a\tb"] {
+        let mut rig = Rig::new();
+        rig.refuse(&[("scope", scope)]).unwrap();
+        rig.run();
+        assert_eq!(rig.shown_if("scope"), None, "{scope:?}");
+    }
 }
