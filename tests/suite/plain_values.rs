@@ -102,7 +102,7 @@ fn ids_are_numbers() {
 #[test]
 fn ids_of_an_authorization_are_numbers() {
     use mcp_proto::binding::oauth::{OAuthExchangeId, SignId, StoreId, TokenId};
-    assert_eq!(OAuthExchangeId::from_u64(1).as_u64(), 1);
+    assert_eq!(OAuthExchangeId::from_u64(5).as_u64(), 5);
     assert_eq!(StoreId::from_u64(2).as_u64(), 2);
     assert_eq!(SignId::from_u64(3).as_u64(), 3);
     assert_eq!(TokenId::from_u64(4).as_u64(), 4);

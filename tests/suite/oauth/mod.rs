@@ -205,6 +205,7 @@ impl Rig {
                 OAuthAction::Browse(url) => {
                     assert!(!format!("{url:?}").contains("state="));
                     self.browse = Some(url.as_str().to_owned());
+                    assert_eq!(url.redirect_uri(), self.shown("redirect_uri"));
                 }
                 OAuthAction::EndBrowse => self.browse = None,
                 OAuthAction::Store(StoreAction::Release) => self.store.log.push("release"),
