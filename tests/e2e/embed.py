@@ -100,7 +100,7 @@ def simulated(page, library):
         driver.send("/url", {"url": f"file://{page.resolve()}#{SEEDS[0]}"})
         for seed in SEEDS:
             for _ in range(PATIENCE * 10):
-                if asked(driver, f"typeof shown == 'object' && shown.seed === {seed}"):
+                if asked(driver, f"typeof shown == 'object' && shown?.seed === {seed}"):
                     break
                 time.sleep(0.1)
             length = library.run(seed)
