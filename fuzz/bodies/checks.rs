@@ -5,8 +5,15 @@ use std::fmt::Debug;
 
 #[cfg(feature = "template")]
 use mcp_proto::catalog::Variable;
-use mcp_proto::{Engine, Family, Outgoing, Time};
+use mcp_proto::protocol::Capability;
+use mcp_proto::{Engine, Event, Family, Outcome, Outgoing, Time};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
+
+/// In each secret, and in nothing else: it is removed from inputs whose words and URLs may be shown. A journal masks it where
+/// it is learned, since a name of a member has no digit.
+pub(super) const MARKER: &str = "hush-tide-0ar";
 
 /// Maximum queued actions of a session that the embedder did not cause, with the fuzzer's limits.
 pub(super) const OWED: usize = 100;
@@ -45,6 +52,38 @@ pub(super) fn assert_equal(one: &str, other: &str, what: &str) {
     }
 }
 
+/// What is serialized can be read, and is the same when it is serialized again.
+pub(super) fn check_form<T: Serialize + DeserializeOwned>(value: &T) -> T {
+    let text = serde_json::to_string(value).expect("a value can be written");
+    let read = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+    assert_equal(&serde_json::to_string(&read).expect("a value can be written"), &text, "another form of what was read");
+    read
+}
+
+/// An event can be serialized, and what it quotes is well-formed.
+pub(super) fn check_event(event: &Event) {
+    assert!(check_form(event) == *event, "another event than {event:?} was read");
+    match event {
+        Event::Finished { outcome: Outcome::Error(error), .. } | Event::LogLevelFailed { error } => {
+            assert!(!error.to_string().contains("HTTP 0"), "{error:?}");
+        }
+        Event::Progress { progress, .. } => {
+            let numbers = [progress.progress(), progress.total()];
+            assert!(numbers.into_iter().flatten().all(|it| !it.is_nan()), "{progress:?}");
+            touch([progress.message()].iter());
+        }
+        Event::Task { task, .. } => {
+            assert!(task.status().is_some() && task.id().is_some(), "{task:?} has no status");
+            touch([(task.message(), task.ttl(), task.poll_interval())].iter());
+        }
+        Event::CatalogChanged { difference, .. } => assert!(!difference.is_empty(), "nothing changed"),
+        Event::Down { failure, .. } => assert!(failure.to_string().contains(&*failure.message), "{failure:?}"),
+        Event::ServerRequest { method, .. } => assert_eq!(method.to_string(), method.as_str()),
+        Event::Log { level, .. } => assert_eq!(level.as_str(), check_form(level).as_str()),
+        _ => {}
+    }
+}
+
 pub(super) fn check_line(message: &Outgoing) {
     let (last, text) = message.line().split_last().expect("a line is not empty");
     assert_eq!(*last, b'\n');
@@ -78,15 +117,41 @@ pub(super) fn check_kept(session: &Engine) {
         }
     }
     let catalog = session.catalog();
-    touch(catalog.tools().map(|tool| tool.name.len() + tool.input_schema.get().len()));
-    touch(catalog.prompts().map(|prompt| prompt.arguments.len()));
-    touch(catalog.resources().map(|resource| resource.uri.len()));
-    touch(catalog.resource_templates().map(|template| template.uri_template.len()));
+    for tool in catalog.tools() {
+        check_well_typed(&tool.well_typed());
+        assert!(tool.title.as_ref().is_none_or(|title| *title == tool.display_name()), "another name is shown");
+        touch([(tool.icons().len(), tool.task_support(), session.needs_approval(tool.name))].iter());
+    }
+    for prompt in catalog.prompts() {
+        check_well_typed(&prompt.well_typed());
+        touch([(prompt.icons().len(), &prompt.arguments)].iter());
+    }
+    for resource in catalog.resources() {
+        check_well_typed(&resource.well_typed());
+        touch([(resource.icons().len(), resource.annotations())].iter());
+    }
+    for template in catalog.resource_templates() {
+        check_well_typed(&template.well_typed());
+        touch([(template.icons().len(), template.annotations())].iter());
+    }
+    if let Some(server) = session.server() {
+        let declared = server.capabilities();
+        for capability in [Capability::Tools, Capability::Prompts, Capability::Resources] {
+            let has = declared.is_some_and(|declared| declared.has(capability));
+            assert!(has || !declared.is_some_and(|declared| declared.list_changed(capability)), "{capability:?}");
+        }
+        touch([(server.info(), declared.map(|declared| declared.subscribe()))].iter());
+    }
     #[cfg(feature = "template")]
     touch(catalog.resource_templates().map(|template| {
         let values = template.variables().into_iter().flatten().map(|name| (name, Variable::Text("a/b")));
         template.expand(values.collect::<Vec<_>>())
     }));
+}
+
+/// Without members of a wrong type an item is still an object.
+fn check_well_typed(item: &RawValue) {
+    assert!(serde_json::from_str::<BTreeMap<String, &RawValue>>(item.get()).is_ok(), "not an object: {item}");
 }
 
 fn touch(items: impl Iterator<Item = impl Debug>) {

@@ -10,7 +10,7 @@ use mcp_proto::{
     Client, CommandError, Event, Family, LogLevel, Request, RequestId, ServerRequestId, Time, TraceContext,
 };
 
-use super::checks::assert_equal;
+use super::checks::{assert_equal, check_event};
 use super::input::{Input, raw};
 use super::peer::URIS;
 use super::rig::Bound;
@@ -192,6 +192,7 @@ impl Embedder {
     }
 
     pub(super) fn take(&mut self, event: &Event) {
+        check_event(event);
         match event {
             Event::Finished { request, .. } => {
                 assert!(self.unfinished.remove(request), "{request:?} was not open");

@@ -11,22 +11,20 @@ use mcp_proto::binding::oauth::{
 };
 use mcp_proto::{Challenge, Time};
 
+use super::checks::MARKER;
 use super::input::Input;
 use super::oauth_joined::Joined;
 use super::rig::Operated;
-
-/// In each secret, and in nothing else: it is removed from the input, whose words and URLs may be shown.
-pub(super) const MARKER: &str = "hush-tide-oar";
 
 pub(super) const SERVER: &str = "https://mcp.example/mcp";
 pub(super) const RESOURCE: &str =
     r#"{"resource":"https://mcp.example/mcp","authorization_servers":["https://as.example"],"scopes_supported":["a"]}"#;
 pub(super) const METADATA: &str = r#"{"issuer":"https://as.example","authorization_endpoint":"https://as.example/authorize","token_endpoint":"https://as.example/token","registration_endpoint":"https://as.example/register","revocation_endpoint":"https://as.example/revoke","code_challenge_methods_supported":["S256"],"client_id_metadata_document_supported":true}"#;
-pub(super) const CLIENT: &str = r#"{"client_id":"c","client_secret":"hush-tide-oar","client_secret_expires_at":1000}"#;
+pub(super) const CLIENT: &str = r#"{"client_id":"c","client_secret":"hush-tide-0ar","client_secret_expires_at":1000}"#;
 pub(super) const TOKEN: &str =
-    r#"{"access_token":"hush-tide-oar","refresh_token":"hush-tide-oar2","expires_in":100,"token_type":"bearer"}"#;
+    r#"{"access_token":"hush-tide-0ar","refresh_token":"hush-tide-0ar2","expires_in":100,"token_type":"bearer"}"#;
 pub(super) const REFUSED: &str = r#"{"error":"invalid_grant","error_description":"no"}"#;
-pub(super) const RECORD: &str = r#"{"generation":3,"server":"https://mcp.example/mcp","issuer":"https://as.example","resource":"https://mcp.example/mcp","client":{"id":"c","auth":"none","redirect_uri":"http://127.0.0.1:1/","kind":"dynamic"},"requested":"a","granted":"a","access_token":"hush-tide-oar3","expires":50,"life":100,"refresh_token":"hush-tide-oar4"}"#;
+pub(super) const RECORD: &str = r#"{"generation":3,"server":"https://mcp.example/mcp","issuer":"https://as.example","resource":"https://mcp.example/mcp","client":{"id":"c","auth":"none","redirect_uri":"http://127.0.0.1:1/","kind":"dynamic"},"requested":"a","granted":"a","access_token":"hush-tide-0ar3","expires":50,"life":100,"refresh_token":"hush-tide-0ar4"}"#;
 
 /// What is in flight.
 #[derive(Clone)]
@@ -49,7 +47,7 @@ fn options(input: &mut Input<'_>) -> OAuthOptions {
     options.flow = match input.pick(4) {
         0 | 1 => Flow::User,
         2 => Flow::ClientCredentials,
-        _ => Flow::JwtBearer(Secret::new("hush-tide-oar5")),
+        _ => Flow::JwtBearer(Secret::new("hush-tide-0ar5")),
     };
     if options.flow != Flow::User {
         options.tolerance.issuer = Some("https://as.example".into());
@@ -57,7 +55,7 @@ fn options(input: &mut Input<'_>) -> OAuthOptions {
     if bits & 8 != 0 {
         let mut client = RegisteredClient::new("c");
         client.issuer = Some("https://as.example".into());
-        client.secret = Some(Secret::new("hush-tide-oar6"));
+        client.secret = Some(Secret::new("hush-tide-0ar6"));
         client.auth = match input.pick(3) {
             0 => None,
             1 => Some(ClientAuth::PrivateKeyJwt { algorithm: "ES256".into(), key_id: None }),
@@ -220,6 +218,8 @@ impl Operated for World {
             }
             b'o' => self.auth.sign_out(self.now),
             b'z' => self.auth.authorize(self.now),
+            b'l' => self.auth.cancel(self.now),
+            b'u' => self.auth.handle_clock(self.now, Duration::from_secs(60) * input.bits().into()),
             b'w' => self.auth.set_modern(input.bits() & 1 != 0),
             _ => {}
         }
@@ -254,7 +254,9 @@ pub fn oauth(bytes: &[u8]) -> u64 {
     let bytes = without_marker(bytes);
     // The rest is about a client that authorizes itself.
     if let Some(rest) = bytes.strip_prefix(b"J") {
-        return Joined::run(rest).end();
+        let mut joined = Joined::run(rest);
+        joined.record();
+        return joined.end();
     }
     World::run(&bytes).end()
 }

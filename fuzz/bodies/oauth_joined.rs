@@ -10,12 +10,13 @@ use mcp_proto::binding::oauth::{
     Authorization, OAuthAction, OAuthExchangeId, OAuthInput, OAuthOptions, RegisteredClient, SaveOutcome, StoreAction,
     StoreId,
 };
+use mcp_proto::journal::{ApplyError, Input as Given, JournalLimits, Recorder, replay};
 use mcp_proto::{Client, Event, Http, Options, Request, RequestId, Time};
 
+use super::checks::{MARKER, check_event};
 use super::input::Input;
-use super::oauth::{
-    CLIENT, MARKER, METADATA, RECORD, REFUSED, RESOURCE, SERVER, TOKEN, carries_secret, has_marker, line,
-};
+use super::journal::{Step, record};
+use super::oauth::{CLIENT, METADATA, RECORD, REFUSED, RESOURCE, SERVER, TOKEN, carries_secret, has_marker, line};
 use super::rig::Operated;
 
 /// Requests of the embedder.
@@ -25,6 +26,11 @@ const CALLS: usize = 32;
 #[derive(Clone)]
 pub(super) struct Joined {
     client: Client<Http>,
+    bits: u8,
+    /// Whether the server repeated a token.
+    is_repeated: bool,
+    /// What was done with the client.
+    steps: Vec<Step<Given>>,
     now: Time,
     /// Exchanges with the MCP server, the id and method of the message, and whether it has a token.
     exchanges: Vec<(ExchangeId, String, String, bool)>,
@@ -37,8 +43,8 @@ pub(super) struct Joined {
 }
 
 /// A stored record, with the token that the authorization server issues.
-fn record() -> String {
-    RECORD.replace("oar3", "oar")
+fn stored() -> String {
+    RECORD.replace("0ar3", "0ar")
 }
 
 /// The text of a member, as it is written.
@@ -47,9 +53,25 @@ fn member(body: &[u8], name: &str) -> String {
     body.get(name).map(ToString::to_string).unwrap_or_default()
 }
 
+/// The binding with its authorization, and the options.
+fn client(bits: u8) -> (Http, Options) {
+    let mut oauth = OAuthOptions::new("fuzz", "http://127.0.0.1:1/");
+    oauth.stored = bits & 1 != 0;
+    if bits & 2 != 0 {
+        oauth.registered.push(RegisteredClient::new("c"));
+    }
+    let auth = Authorization::new(SERVER, oauth, [7; 32], Time::ZERO, Duration::ZERO).expect("valid options");
+    let mut options = Options::new("fuzz", "1");
+    if bits & 4 != 0 {
+        options.reconnect = None;
+    }
+    (Http::new(SERVER).expect("a URL").with_oauth(auth), options)
+}
+
 impl Joined {
     fn drain(&mut self) {
         while let Some(action) = self.client.poll() {
+            self.steps.push(Step::Poll);
             let shown = format!("{action:?}");
             assert!(!shown.contains(MARKER), "a secret is shown: {shown}");
             shown.hash(&mut self.hash);
@@ -65,9 +87,12 @@ impl Joined {
                     self.exchanges.push((it.exchange, member(body, "id"), member(body, "method"), carries));
                 }
                 HttpAction::Drop(exchange) => self.exchanges.retain(|(id, ..)| *id != exchange),
-                HttpAction::Event(Event::Finished { request, .. }) => {
-                    assert!(!self.ended.contains(&request), "a request ends twice");
-                    self.ended.push(request);
+                HttpAction::Event(event) => {
+                    check_event(&event);
+                    if let Event::Finished { request, .. } = event {
+                        assert!(!self.ended.contains(&request), "a request ends twice");
+                        self.ended.push(request);
+                    }
                 }
                 HttpAction::OAuth(action) => self.authorize(action),
                 _ => {}
@@ -96,8 +121,22 @@ impl Joined {
         }
     }
 
+    fn give(&mut self, input: Given) -> Result<Option<RequestId>, ApplyError> {
+        self.steps.push(Step::Input(self.now, input.clone()));
+        self.client.apply(self.now, input)
+    }
+
     fn input(&mut self, input: OAuthInput<'_>) {
-        self.client.handle_oauth(self.now, input);
+        let _ = self.give(Given::OAuth(input.into()));
+    }
+
+    /// A journal of what was done has none of the secrets, and replays. A token that a server repeats with an escape sequence
+    /// has a mask without one, so that the client leaves out less.
+    pub(super) fn record(&self) {
+        let (http, options) = client(self.bits);
+        let recorded = record(Recorder::new(http, options, 1, JournalLimits::default()), self.steps.clone());
+        let replayed = replay(recorded.as_bytes(), JournalLimits::default());
+        assert!(replayed.is_ok() || self.is_repeated, "{replayed:?}\n{recorded}");
     }
 
     /// The MCP server answers an exchange.
@@ -105,15 +144,18 @@ impl Joined {
         if self.exchanges.is_empty() {
             return;
         }
-        let (id, ..) = self.exchanges.remove(at % self.exchanges.len());
+        let (exchange, ..) = self.exchanges.remove(at % self.exchanges.len());
         let mut headers = HeaderMap::new();
         if let Ok(value) = HeaderValue::from_bytes(header.1) {
             headers.insert(header.0, value);
         }
         let status = StatusCode::from_u16(status).unwrap_or_default();
-        self.client.handle_head(self.now, id, status, &headers);
-        self.client.handle_body(self.now, id, body.as_bytes());
-        self.client.handle_end(self.now, id);
+        let bytes = body.as_bytes().into();
+        for input in
+            [Given::Head { exchange, status, headers }, Given::Body { exchange, bytes }, Given::End { exchange }]
+        {
+            let _ = self.give(input);
+        }
     }
 
     /// The MCP server does what it is asked, or answers with an error that repeats the token.
@@ -123,7 +165,7 @@ impl Joined {
         }
         let (_, id, method, carries) = self.exchanges[at % self.exchanges.len()].clone();
         // A server repeats only what it was sent.
-        let (plain, escaped) = if carries { (MARKER, r"hush\u002dtide-oar") } else { ("no", "no") };
+        let (plain, escaped) = if carries { (MARKER, r"hush\u002dtide-0ar") } else { ("no", "no") };
         let result = match &*method {
             "\"server/discover\"" => {
                 r#"{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}"#
@@ -131,6 +173,7 @@ impl Joined {
             "\"tools/list\"" => r#"{"resultType":"complete","tools":[{"name":"a","inputSchema":{"type":"object"}}]}"#,
             _ => r#"{"resultType":"complete","content":[]}"#,
         };
+        self.is_repeated |= fails && carries;
         let answer = if fails {
             format!(r#""error":{{"code":-1,"message":"bad {plain}","data":{{"token":"{plain}","hash":"{escaped}"}}}}"#)
         } else {
@@ -153,7 +196,7 @@ impl Joined {
         match how {
             0 | 1 => self.input(OAuthInput::Acquired { id, acquired: how == 0 }),
             2 => self.input(OAuthInput::Loaded { id, record: Ok(None) }),
-            3 => self.input(OAuthInput::Loaded { id, record: Ok(Some(record().as_bytes())) }),
+            3 => self.input(OAuthInput::Loaded { id, record: Ok(Some(stored().as_bytes())) }),
             4 => self.input(OAuthInput::Loaded { id, record: Err(()) }),
             5 => self.input(OAuthInput::Saved { id, saved: SaveOutcome::Stored }),
             6 => self.input(OAuthInput::Saved { id, saved: SaveOutcome::Conflict }),
@@ -164,20 +207,14 @@ impl Joined {
 
 impl Operated for Joined {
     fn new(input: &mut Input<'_>) -> Self {
-        let mut oauth = OAuthOptions::new("fuzz", "http://127.0.0.1:1/");
         let bits = input.bits();
-        oauth.stored = bits & 1 != 0;
-        if bits & 2 != 0 {
-            oauth.registered.push(RegisteredClient::new("c"));
-        }
-        let auth = Authorization::new(SERVER, oauth, [7; 32], Time::ZERO, Duration::ZERO).expect("valid options");
-        let mut options = Options::new("fuzz", "1");
-        if bits & 4 != 0 {
-            options.reconnect = None;
-        }
-        let client = Client::new(Http::new(SERVER).expect("a URL").with_oauth(auth), options, 1);
+        let (http, options) = client(bits);
+        let client = Client::new(http, options, 1);
         let mut joined = Self {
             client,
+            bits,
+            is_repeated: false,
+            steps: Vec::new(),
             now: Time::ZERO,
             exchanges: Vec::new(),
             oauth: Vec::new(),
@@ -187,7 +224,7 @@ impl Operated for Joined {
             ended: Vec::new(),
             hash: DefaultHasher::new(),
         };
-        let _ = joined.client.open(joined.now);
+        let _ = joined.give(Given::Open);
         joined.drain();
         joined
     }
@@ -195,7 +232,8 @@ impl Operated for Joined {
     fn operate(&mut self, operation: u8, input: &mut Input<'_>) {
         match operation {
             b'q' if self.calls.len() < CALLS => {
-                self.calls.extend(self.client.request(self.now, Request::call_tool("a", None)));
+                let call = self.give(Given::Request(Request::call_tool("a", None)));
+                self.calls.extend(call.ok().flatten());
             }
             b'h' => self.serve(input.pick(8), false),
             b'e' => self.serve(input.pick(8), true),
@@ -208,9 +246,9 @@ impl Operated for Joined {
                 self.reply(at, 403, ("www-authenticate", challenge), "");
             }
             b'k' => {
-                if let Some((id, ..)) = self.exchanges.pop() {
+                if let Some((exchange, ..)) = self.exchanges.pop() {
                     let broken = if input.bits() & 1 == 0 { Broken::Midway } else { Broken::Unreachable };
-                    self.client.handle_failure(self.now, id, broken, "reset");
+                    let _ = self.give(Given::Failure { exchange, broken, why: "reset".into() });
                 }
             }
             b'a' => {
@@ -233,11 +271,14 @@ impl Operated for Joined {
             }
             b't' => {
                 self.now = self.now + input.step();
-                self.client.handle_timeout(self.now);
+                let _ = self.give(Given::Timeout);
             }
             b'o' => self.input(OAuthInput::SignOut),
             b'z' => self.input(OAuthInput::Authorize),
-            b'y' => drop(self.client.close(self.now)),
+            b'l' => self.input(OAuthInput::Cancel),
+            b'n' => self.input(OAuthInput::NotShown("no browser at https://user:pass@h/?code=x")),
+            b'u' => self.input(OAuthInput::Clock { unix: Duration::from_secs(60) * input.bits().into() }),
+            b'y' => drop(self.give(Given::Close)),
             _ => {}
         }
         self.drain();
