@@ -18,6 +18,11 @@ pub(super) const MARKER: &str = "hush-tide-0ar";
 /// Maximum queued actions of a session that the embedder did not cause, with the fuzzer's limits.
 pub(super) const OWED: usize = 100;
 
+#[cfg(feature = "oauth")]
+pub(super) fn has_marker(bytes: &[u8]) -> bool {
+    bytes.windows(MARKER.len()).any(|part| part == MARKER.as_bytes())
+}
+
 /// The maximum time, at which everything is always due.
 pub(super) const END: Time = Time::from_micros(u64::MAX);
 

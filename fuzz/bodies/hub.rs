@@ -9,10 +9,19 @@ use mcp_proto::host::config::Configuration;
 use mcp_proto::host::hub::ServerState as State;
 use mcp_proto::host::hub::{CallError, CallId, Hub, HubCommandError, HubOptions, SessionHandle};
 use mcp_proto::host::names::Target;
-use mcp_proto::{Reconnect, Time, Transport};
+use mcp_proto::jsonrpc::ErrorObject;
+use mcp_proto::protocol::Root;
+use mcp_proto::{Family, LogLevel, Reconnect, Request, RequestId, ServerRequestId, Time, Transport};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::input::Input;
+use super::checks::check_form;
+#[cfg(feature = "oauth")]
+use super::checks::has_marker;
+use super::input::{Input, raw};
+#[cfg(feature = "oauth")]
+use super::oauth::{CLIENT, METADATA, RESOURCE, TOKEN};
 use crate::common::{KEY, drain, legacy};
 use crate::rig::{Behaviour, Rig, full};
 
@@ -50,6 +59,8 @@ pub struct World {
     pub saved: Vec<Saved>,
     pub calls: Vec<CallId>,
     pub handles: BTreeSet<SessionHandle>,
+    /// How many events were checked.
+    pub checked: usize,
     pub polling_paused: usize,
     pub is_open: bool,
 }
@@ -77,6 +88,7 @@ impl World {
             saved: vec![],
             calls: vec![],
             handles: BTreeSet::new(),
+            checked: 0,
             polling_paused: 0,
             is_open: false,
         };
@@ -117,10 +129,14 @@ impl World {
     }
 
     /// Gives a command. A refused command must change nothing, except that deadlines that are due are handled.
-    fn command<T, E: std::fmt::Debug>(&mut self, command: impl FnOnce(&mut Hub, Time) -> Result<T, E>) -> Result<T, E> {
+    fn command<T, E>(&mut self, command: impl FnOnce(&mut Hub, Time) -> Result<T, E>) -> Result<T, E>
+    where
+        E: std::error::Error + PartialEq + Serialize + DeserializeOwned,
+    {
         let before = self.rig.hub.clone();
         let result = command(&mut self.rig.hub, self.rig.now);
         if let Err(error) = &result {
+            assert!(check_form(error) == *error && !error.to_string().is_empty(), "another error than {error:?} was read");
             assert!(is_unchanged(&before, &self.rig.hub, self.rig.now), "{error:?} changed something");
         }
         result
@@ -162,7 +178,90 @@ impl World {
             7 => *entry = json!({"url": "https://example.com/mcp"}),
             8 => *entry = json!({"url": "/mcp"}),
             9 => *entry = json!({"command": name, "url": "https://example.com/mcp"}),
+            11 => *entry = json!({"url": "https://mcp.example/mcp", "auth": "oauth", "oauth": {"scopes": "a"}}),
             _ => *entry = json!({"command": name}),
+        }
+    }
+
+    /// A command of a session. One that ended has none.
+    fn command_session(&mut self, input: &mut Input<'_>) {
+        let name = self.name(input);
+        let (kind, at) = (input.pick(13), input.pick(8) as u64);
+        let gone = self.handles.iter().copied().find(|handle| self.rig.hub.server(*handle).is_none());
+        let Some(session) = self.rig.hub.handle(name).or(gone) else { return };
+        let (request, asked) = (RequestId::from_u64(at), ServerRequestId::from_u64(at));
+        let object = raw("{}");
+        let result = self.command(|hub, now| match kind {
+            0 => hub.request(now, session, Request::call_tool("x", None)).map(drop),
+            1 => hub.request(now, session, Request::read_resource("r:r").timeout(Duration::from_secs(1))).map(drop),
+            2 => hub.cancel_request(now, session, request),
+            3 => hub.cancel_request_with_reason(now, session, request, "enough"),
+            4 => hub.respond(now, session, asked, Ok(&object)),
+            5 => hub.respond(now, session, asked, Err(ErrorObject::new(-1, "no"))),
+            6 => hub.provide(now, session, request, [("e", &*object)]),
+            7 => hub.decline(now, session, request),
+            8 => hub.subscribe(now, session, "r:r"),
+            9 => hub.unsubscribe(now, session, "r:r"),
+            10 => hub.set_log_level(now, session, [LogLevel::Debug, LogLevel::Error][at as usize % 2]),
+            11 => hub.set_roots(now, session, vec![Root::new("file:///a")]),
+            _ => hub.refresh(now, session, Family::ALL[at as usize % 4]),
+        });
+        let is_known = self.rig.hub.session(session).is_some();
+        match result {
+            Err(HubCommandError::UnknownSession) => assert!(!is_known, "{name} is known"),
+            Err(HubCommandError::Closed) => assert!(self.rig.is_closing()),
+            Err(HubCommandError::Session { server, .. }) => assert!(is_known && *server == *name),
+            Err(other) => panic!("{other:?}"),
+            Ok(()) => assert!(is_known, "a session that ended took a command"),
+        }
+    }
+
+    /// Sessions of servers with `auth: oauth` authorize themselves from now on.
+    #[cfg(feature = "oauth")]
+    fn with_oauth(&mut self) {
+        use mcp_proto::binding::oauth::OAuthOptions;
+        use mcp_proto::host::hub::HubOAuth;
+
+        let options = OAuthOptions::new("fuzz", "http://127.0.0.1:1/");
+        let oauth = HubOAuth::new(options, [7; 32], self.rig.now, Duration::ZERO);
+        self.rig.hub = self.rig.hub.clone().with_oauth(oauth);
+    }
+
+    /// The authorization server, the user and the store do what an authorization asks for, or fail.
+    #[cfg(feature = "oauth")]
+    fn authorize(&mut self, input: &mut Input<'_>) {
+        use http::{HeaderMap, StatusCode};
+        use mcp_proto::binding::oauth::{OAuthAction, OAuthInput};
+
+        let how = input.pick(4);
+        let Some((session, _, action)) = self.rig.oauth.pop_front() else { return };
+        assert!(!has_marker(format!("{action:?}").as_bytes()), "a secret is shown: {action:?}");
+        let (hub, now) = (&mut self.rig.hub, self.rig.now);
+        match action {
+            OAuthAction::Request(it) if how == 3 => {
+                hub.handle_oauth(now, session, OAuthInput::Failure { exchange: it.exchange, why: "reset" });
+            }
+            OAuthAction::Request(it) => {
+                let (exchange, url) = (it.exchange, it.request.uri().to_string());
+                let place = ["oauth-protected-resource", "oauth-authorization-server", "/register", "/token"];
+                let place = place.iter().position(|place| url.contains(place));
+                let body = place.map_or("{}", |at| [RESOURCE, METADATA, CLIENT, TOKEN][at]);
+                let status = if place.is_some() && how < 2 { StatusCode::OK } else { StatusCode::NOT_FOUND };
+                hub.handle_oauth(now, session, OAuthInput::Head { exchange, status, headers: &HeaderMap::new() });
+                hub.handle_oauth(now, session, OAuthInput::Body { exchange, chunk: body.as_bytes() });
+                hub.handle_oauth(now, session, OAuthInput::End { exchange });
+            }
+            OAuthAction::Browse(url) => {
+                let state = url.as_str().split("&state=").nth(1).and_then(|rest| rest.split('&').next());
+                let query = format!("?state={}&code=x", state.expect("a state"));
+                let input = match how {
+                    0 | 1 => OAuthInput::Redirect(&query),
+                    2 => OAuthInput::Cancel,
+                    _ => OAuthInput::NotShown("no browser"),
+                };
+                hub.handle_oauth(now, session, input);
+            }
+            _ => hub.handle_clock(now, Duration::from_secs(1)),
         }
     }
 
@@ -221,7 +320,7 @@ impl World {
 
     /// Runs an operation, and checks the laws.
     fn operate(&mut self, operation: u8, input: &mut Input<'_>) {
-        let is_command = b"acklmorsuxZ".contains(&operation);
+        let is_command = b"acklmorsuxCZ".contains(&operation);
         self.rig.polls_on_request = is_command && self.polling_paused > 0;
         self.polling_paused = if self.rig.polls_on_request { self.polling_paused - 1 } else { 0 };
         if !self.rig.polls_on_request {
@@ -308,6 +407,11 @@ impl World {
                 }
             }
             b'j' => self.late(input),
+            b'C' => self.command_session(input),
+            #[cfg(feature = "oauth")]
+            b'O' => self.with_oauth(),
+            #[cfg(feature = "oauth")]
+            b'A' => self.authorize(input),
             b'q' => self.rig.wait(input.step().min(Duration::from_secs(600))),
             b'd' | b'y' => {
                 if let Some(deadline) = self.rig.hub.deadline() {
@@ -338,6 +442,10 @@ impl World {
     }
 
     fn check(&mut self) {
+        for event in &self.rig.events[self.checked..] {
+            assert!(check_form(event) == *event, "another event than {event:?} was read");
+        }
+        self.checked = self.rig.events.len();
         let hub = &self.rig.hub;
         self.handles.extend(hub.servers().filter_map(|report| report.handle));
         let mut seen = BTreeSet::new();
@@ -345,7 +453,8 @@ impl World {
             assert!(seen.insert(function.name.clone()), "{} twice", function.name);
             let resolved = hub.names().resolve(&function.name).expect(&function.name);
             assert_eq!(resolved.server, server);
-            assert_eq!(hub.names().name(server, resolved.target), Some(function.name));
+            assert_eq!(hub.names().name(server, resolved.target), Some(function.name.clone()));
+            assert!(hub.needs_approval(&function.name).is_some(), "{} is unknown", function.name);
             let entry = &hub.configuration().servers[server];
             assert!(entry.enabled);
             if let Target::Tool(tool) = resolved.target {
@@ -359,6 +468,13 @@ impl World {
             assert!(enabled, "{name} is a name without a tool");
             assert!(!shown.contains(resolved.server) || seen.contains(&name), "{name} is a name without a tool");
         }
+        for report in hub.servers() {
+            let chosen = hub.choice(report.name).and_then(|choice| choice.toolset.map(|toolset| toolset.tools.len()));
+            assert_eq!(chosen, hub.toolset(report.name).map(|toolset| toolset.tools.len()), "{}", report.name);
+            assert_eq!(hub.notices(report.name).is_some(), hub.choice(report.name).is_some(), "{}", report.name);
+        }
+        let required = &self.rig.options.required;
+        assert!(hub.missing().all(|name| required.contains(name)), "a server that is not required is missing");
         if !self.rig.polls_on_request {
             self.check_deadline();
         }

@@ -11,7 +11,7 @@ use mcp_proto::binding::oauth::{
 };
 use mcp_proto::{Challenge, Time};
 
-use super::checks::MARKER;
+use super::checks::{MARKER, has_marker};
 use super::input::Input;
 use super::oauth_joined::Joined;
 use super::rig::Operated;
@@ -73,10 +73,6 @@ pub(super) fn line<'a>(input: &mut Input<'a>) -> &'a [u8] {
     let line = input.take(end);
     input.take(1);
     line
-}
-
-pub(super) fn has_marker(bytes: &[u8]) -> bool {
-    bytes.windows(MARKER.len()).any(|part| part == MARKER.as_bytes())
 }
 
 /// Whether a request to an authorization server carries a secret: in its body, or by HTTP Basic. Its headers have no

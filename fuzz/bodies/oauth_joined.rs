@@ -13,10 +13,10 @@ use mcp_proto::binding::oauth::{
 use mcp_proto::journal::{ApplyError, Input as Given, JournalLimits, Recorder, replay};
 use mcp_proto::{Client, Event, Http, Options, Request, RequestId, Time};
 
-use super::checks::{MARKER, check_event};
+use super::checks::{MARKER, check_event, has_marker};
 use super::input::Input;
 use super::journal::{Step, record};
-use super::oauth::{CLIENT, METADATA, RECORD, REFUSED, RESOURCE, SERVER, TOKEN, carries_secret, has_marker, line};
+use super::oauth::{CLIENT, METADATA, RECORD, REFUSED, RESOURCE, SERVER, TOKEN, carries_secret, line};
 use super::rig::Operated;
 
 /// Requests of the embedder.
