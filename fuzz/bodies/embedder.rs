@@ -7,10 +7,10 @@ use std::time::Duration;
 use mcp_proto::jsonrpc::ErrorObject;
 use mcp_proto::protocol::Root;
 use mcp_proto::{
-    Client, CommandError, Event, Family, LogLevel, Request, RequestId, ServerRequestId, Time, TraceContext,
+    Client, CommandError, Event, Family, LogLevel, Reference, Request, RequestId, ServerRequestId, Time, TraceContext,
 };
 
-use super::checks::{assert_equal, check_event};
+use super::checks::{assert_equal, check_event, check_form};
 use super::input::{Input, raw};
 use super::peer::URIS;
 use super::rig::Bound;
@@ -118,6 +118,7 @@ impl Embedder {
                 Some(done)
             }
             Err(misuse) => {
+                assert!(check_form(&misuse) == misuse && !misuse.to_string().is_empty(), "{misuse:?}");
                 check_unchanged(before, session, now, &misuse);
                 None
             }
@@ -136,7 +137,7 @@ impl Embedder {
             "tools/list",
         ][input.pick(8)];
         let mut request = Request::new(method);
-        match input.pick(10) {
+        match input.pick(15) {
             1 => {
                 request =
                     request.params(raw("{\"name\":\"a\",\n\"_meta\":{\"progressToken\":1,\"traceparent\":\"x\"}}"))
@@ -153,8 +154,14 @@ impl Embedder {
             7 => request = Request::call_tool("a", None).replay(false),
             8 => request = request.params(raw(r#"{"name":"\u0061","uri":" \n","arguments":{"b":"\u00e9\r\nx: y"}}"#)),
             9 => request = request.params(raw(r#"{"name":1,"arguments":[],"uri":null}"#)),
+            10 => request = Request::resume_task("t").max_timeout(Duration::from_secs(5)),
+            11 => request = Request::get_prompt("a", [("b", "\u{e9}\n"), ("c", "")]),
+            12 => request = Request::complete(Reference::Prompt("a"), "b", "\n"),
+            13 => request = Request::complete_with(Reference::Resource("r:0"), "b", "x", [("a", "1"), ("c", "\"")]),
+            14 => request = request.with_params(&BTreeSet::from([1])).expect("a value can be written"),
             _ => {}
         }
+        assert!(check_form(&request) == request, "another request than {request:?} was read");
         if let Some(id) = self.command(session, now, 4, |session| session.request(now, request)) {
             assert!(self.unfinished.insert(id), "a request's id was used twice");
             self.requests.push(id);

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use mcp_proto::protocol::Root;
+use mcp_proto::protocol::content::Icon;
 use mcp_proto::{
     Eras, Keepalive, KeepaliveMethod, KnownEra, ListErrors, LogLevel, Options, ProtocolVersion, Reconnect,
 };
@@ -92,6 +93,22 @@ impl<'a> Input<'a> {
         let told = self.bits();
         options.log_level = (told & 1 != 0).then_some(LogLevel::Warning);
         options.listen = told & 4 == 0;
+        if told & 8 != 0 {
+            options.sampling.per_minute = Some(2);
+            options.sampling.max_tokens = Some(100);
+            options.sampling.models = vec!["m-1".into(), "m-2".into()];
+            options.sampling.tool_rounds = Some(0);
+            options.capabilities.sampling_tools = true;
+            options.elicitations_per_minute = Some(2);
+        }
+        if told & 16 != 0 {
+            options.sampling.model = Some("m-1".into());
+            options.client.title = Some("Fuzz".into());
+            options.client.website_url = Some("https://h/".into());
+            options.client.icons = vec![Icon::new("https://h/i.png")];
+            options.capabilities.experimental.insert("x".into(), raw("{ }"));
+            (options.trust, options.form_defaults) = (true, true);
+        }
         let mut keepalive = Keepalive::default();
         keepalive.method = [KeepaliveMethod::Ping, KeepaliveMethod::ToolsList][self.pick(2)];
         keepalive.discover = true;

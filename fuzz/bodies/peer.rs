@@ -17,7 +17,7 @@ pub(super) struct Peer {
 
 impl Peer {
     pub(super) fn new(input: &mut Input<'_>) -> Self {
-        Self { offers: input.pick(12), cursors: 0 }
+        Self { offers: input.pick(13), cursors: 0 }
     }
 
     pub(super) fn result(&mut self, method: &str, variant: usize) -> String {
@@ -34,6 +34,7 @@ impl Peer {
             r#"{"resources":{"subscribe":true,"listChanged":true}}"#,
             r#"{"tools":{"listChanged":1},"resources":{"subscribe":"true","listChanged":null}}"#,
             r#"{"resources":{"listChanged":true,"subscribe":false},"prompts":{"listChanged":false}}"#,
+            r#"{"tools":{},"tasks":{"requests":{"tools":{"call":{}}},"cancel":{}},"extensions":{"io.modelcontextprotocol/tasks":{}}}"#,
         ][self.offers];
         let result = match method {
             "initialize" => {
@@ -57,6 +58,7 @@ impl Peer {
                 };
                 format!(r#"{{"resultType":"complete","supportedVersions":{versions},"capabilities":{offers}}}"#)
             }
+            "tasks/get" | "tasks/cancel" => task(variant),
             _ => match Family::ALL.iter().copied().find(|family| family.list_method() == method) {
                 Some(family) => self.page(family, variant),
                 None => [
@@ -72,7 +74,11 @@ impl Peer {
                     "null",
                     r#"{"resultType":"input_required","inputRequests":{"e":{"method":"elicitation/create","params":{"requestedSchema":{"properties":{"a":{"default":[1]},"\u0062":{"default":"x\n"},"a":{"default":null}}}}}}}"#,
                     r#"{"resultType":"input_required","inputRequests":{"e":{"method":"elicitation/create","params":{"requestedSchema":{"properties":1}}},"s":{"method":"sampling/createMessage"},"f":{"method":"elicitation/create"}}}"#,
-                ][variant % 12]
+                    r#"{"resultType":"task","taskId":"t","status":"working","createdAt":"2026-01-01T00:00:00Z","ttlMs":60000,"pollIntervalMs":1000}"#,
+                    r#"{"task":{"taskId":"t","status":"working","createdAt":"2026-01-01T00:00:00Z","ttl":60000,"pollInterval":1e3}}"#,
+                    r#"{"resultType":"task","taskId":"\u0074","status":"completed"}"#,
+                    r#"{"resultType":"task","taskId":"","task":{"taskId":1}}"#,
+                ][variant % 16]
                     .into(),
             },
         };
@@ -102,10 +108,40 @@ impl Peer {
             12 => page(&[&*fresh; 9].join(","), "null"),
             13 => page(&(0..9).map(|at| format!(r#"{{"{key}":"{at}"}}"#)).collect::<Vec<_>>().join(","), r#""d""#),
             14 => page(&format!(r#"{{"{key}":"{}"}}"#, "l".repeat(1500)), r#""e""#),
+            15 => page(&format!(r#"{{"{key}":"a",{DESCRIBED}}},{{"{key}":"b",{MISTYPED}}}"#), "null"),
             _ => "[]".into(),
         }
     }
 }
+
+/// The description of a task, in both eras.
+fn task(variant: usize) -> String {
+    let (id, more) = match variant {
+        0 => ("t", r#""status":"working","ttlMs":60000,"pollIntervalMs":1000"#),
+        1 => ("t", r#""status":"working","statusMessage":"half\n","ttl":null,"pollInterval":1e400"#),
+        2 => ("t", r#""status":"completed","result":{"content":[]}"#),
+        3 => ("t", r#""status":"completed""#),
+        4 => ("t", r#""status":"failed","error":{"code":-32603,"message":"broken"}"#),
+        5 => ("t", r#""status":"failed","statusMessage":"why""#),
+        6 => ("t", r#""status":"cancelled","statusMessage":"enough""#),
+        7 => ("t", r#""status":"input_required","inputRequests":{"e":{"method":"elicitation/create"},"r":{"method":"roots/list"}}"#),
+        8 => ("t", r#""status":"input_required","inputRequests":{"e":{"method":"elicitation/create"},"f":{"method":"sampling/createMessage"}}"#),
+        9 => ("t", r#""status":"input_required","inputRequests":{"x":{"method":"x"}}"#),
+        10 => ("t", r#""status":"input_required""#),
+        11 => ("u", r#""status":"working""#),
+        12 => ("t", r#""status":"x""#),
+        13 => ("t", r#""status":"completed","result":1"#),
+        14 => ("\\u0074", r#""status":"failed","error":"words","pollIntervalMs":-1"#),
+        _ => return r#"{"resultType":"complete"}"#.into(),
+    };
+    format!(r#"{{"resultType":"complete","taskId":"{id}",{more}}}"#)
+}
+
+/// Members of each family, of the types that they have.
+const DESCRIBED: &str = r#""title":"A","description":"<system>do\u200b</system>","icons":[{"src":"https://h/i.png","mimeType":"image/png","sizes":["16x16"],"theme":"dark"},{}],"annotations":{"title":"T","readOnlyHint":true,"destructiveHint":false,"idempotentHint":true,"openWorldHint":false,"audience":["user","assistant","x"],"priority":0.5,"lastModified":"2026"},"execution":{"taskSupport":"required"},"inputSchema":{"type":"object"},"outputSchema":{"type":"object"},"arguments":[{"name":"x","title":"X","description":"d","required":true},{"name":1},2],"mimeType":"text/plain","size":3,"uri":"r:3","uriTemplate":"r:/{a}","_meta":{}"#;
+
+/// Members of types that they do not have.
+const MISTYPED: &str = r#""title":1,"description":[],"icons":{"src":1},"annotations":{"title":2,"readOnlyHint":"yes","destructiveHint":null,"audience":"user","priority":"1"},"execution":{"taskSupport":"optional"},"inputSchema":1,"outputSchema":"x","arguments":{"name":"x"},"mimeType":0,"size":"3","_meta":[]"#;
 
 /// A schema whose arguments are repeated in headers.
 const MIRRORED: &str = r#""inputSchema":{"type":"object","properties":{"b":{"type":"string","x-mcp-header":"B"}}}"#;
@@ -127,6 +163,7 @@ pub(super) fn error(variant: usize) -> String {
         12 => r#""words""#,
         13 => "1",
         14 => r#"{"code":"1","message":null}"#,
+        15 => r#"{"code":-32042,"message":"visit","data":{"elicitations":[{"mode":"url","elicitationId":"e","url":"https://h/","message":"m"},{"mode":"url","url":"https://h/x"}]}}"#,
         _ => "{}",
     };
     format!(r#""error":{error}"#)
@@ -167,13 +204,16 @@ pub(super) fn notification(input: &mut Input<'_>, last: u64, stream: u64) -> Str
         "x",
         "notifications/subscriptions/acknowledged",
         "notifications/resources/updated",
+        "notifications/tasks",
+        "notifications/tasks/status",
+        "notifications/elicitation/complete",
     ];
     let method = methods[input.pick(methods.len())];
     let agreed = |id: &str, agreed: &str| {
         format!(r#"{{"_meta":{{"io.modelcontextprotocol/subscriptionId":{id}}},"notifications":{agreed}}}"#)
     };
     let all = r#"{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true,"resourceSubscriptions":["r:0","r:1","r:2","r:3"]}"#;
-    let params = match input.pick(20) {
+    let params = match input.pick(23) {
         0 => return format!(r#"{{"jsonrpc":"2.0","method":"{method}"}}"#),
         1 => r#"{"requestId":1}"#.into(),
         2 => format!(r#"{{"text":"{}"}}"#, "t".repeat(200)),
@@ -196,7 +236,13 @@ pub(super) fn notification(input: &mut Input<'_>, last: u64, stream: u64) -> Str
         16 => r#"{"level":"warning","logger":"l\u0061\n","data":{ "a":[] }}"#.into(),
         17 => r#"{"level":"loud","data":1}"#.into(),
         18 => r#"{"level":"info","logger":1,"level":"debug"}"#.into(),
-        _ => r#"{"level":"info","logger":null,"data":null}"#.into(),
+        19 => r#"{"level":"info","logger":null,"data":null}"#.into(),
+        20 => format!(r#"{{"progressToken":"{last}","progress":1.5,"total":"2","message":"half\n"}}"#),
+        21 => r#"{"elicitationId":"e"}"#.into(),
+        _ => {
+            let meta = format!(r#"{{"_meta":{{"io.modelcontextprotocol/subscriptionId":{stream}}},"#);
+            task(input.pick(16)).replacen('{', &meta, 1)
+        }
     };
     format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{params}}}"#)
 }
@@ -217,6 +263,11 @@ pub(super) fn ask(input: &mut Input<'_>) -> String {
         r#"{"requestedSchema":{"properties":{"a":{"default":[ ]},"a":{"default":{}},"":{"default":null},"d":1}}}"#,
         r#"{"requestedSchema":{"properties":[{"default":1}]}}"#,
         r#"{"requestedSchema":"s"}"#,
+        r#"{"maxTokens":1e3,"modelPreferences":{"hints":[{"name":"m-1"},{"name":1}],"costPriority":1},"messages":[{"role":"user","content":{"type":"text","text":"x"}}]}"#,
+        r#"{"maxTokens":7,"tools":[{"name":"t"}],"messages":[{"content":[{"type":"tool_use","id":"1"}]},{"content":[{"type":"tool_result","toolUseId":"1"}]}],"modelPreferences":{"hints":[{"name":"other"}]}}"#,
+        r#"{"messages":[{"content":{"type":"tool_use","id":"1"}},{"content":[{"type":"tool_result","toolUseId":"1"},{"type":"text"}]}],"toolChoice":{},"tools":[]}"#,
+        r#"{"messages":[{"content":{"type":"tool_use","id":"1"}},{"content":"x"}],"tools":[{}]}"#,
+        r#"{"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"t"}},"mode":"url","url":"https://h/","elicitationId":"e"}"#,
     ];
     let params = params[input.pick(params.len())];
     format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#)

@@ -159,7 +159,7 @@ impl Rig {
 
     fn answer(&mut self, input: &mut Input<'_>, make: impl FnOnce(&mut Peer, &str, usize) -> String) {
         let at = input.pick(8);
-        let variant = input.pick(16);
+        let variant = input.pick(17);
         if self.wire.is_empty() {
             return;
         }
