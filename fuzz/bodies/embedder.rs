@@ -194,6 +194,7 @@ impl Embedder {
             4 => session.provide(now, request, [("e", &*array)]),
             9 => session.provide(now, request, [("e", &*accept), ("f", &*accept), ("e", &*object)]),
             10 => session.provide(now, request, []),
+            11 => session.provide(now, request, [("e", &*accept)]),
             _ => session.decline(now, request),
         });
     }

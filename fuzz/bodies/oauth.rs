@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, StatusCode};
 use mcp_proto::binding::oauth::{
-    Authorization, ClientAuth, Flow, OAuthAction, OAuthExchangeId, OAuthOptions, RegisteredClient, SaveOutcome, Secret,
-    SignId, StoreAction, StoreId,
+    Authorization, ClientAuth, Flow, IdentityProvider, OAuthAction, OAuthExchangeId, OAuthOptions, PublicKey,
+    RefreshScopes, RegisteredClient, SaveOutcome, Secret, SignId, StoreAction, StoreId,
 };
 use mcp_proto::{Challenge, Time};
 
@@ -23,8 +23,17 @@ pub(super) const METADATA: &str = r#"{"issuer":"https://as.example","authorizati
 pub(super) const CLIENT: &str = r#"{"client_id":"c","client_secret":"hush-tide-0ar","client_secret_expires_at":1000}"#;
 pub(super) const TOKEN: &str =
     r#"{"access_token":"hush-tide-0ar","refresh_token":"hush-tide-0ar2","expires_in":100,"token_type":"bearer"}"#;
+/// For tokens that are bound to a key.
+pub(super) const PROVED_METADATA: &str = r#"{"issuer":"https://as.example","authorization_endpoint":"https://as.example/authorize?tenant=1","token_endpoint":"https://as.example/token","dpop_signing_alg_values_supported":["ES256"],"scopes_supported":["a","offline_access"],"token_endpoint_auth_methods_supported":["client_secret_post","private_key_jwt"],"code_challenge_methods_supported":["S256"],"client_id_metadata_document_supported":true}"#;
+pub(super) const PROVED_TOKEN: &str =
+    r#"{"access_token":"hush-tide-0ar","refresh_token":"hush-tide-0ar2","expires_in":"100","token_type":"DPoP","scope":"a"}"#;
+/// What an identity provider grants.
+pub(super) const GRANT: &str = r#"{"access_token":"hush-tide-0ar7","issued_token_type":"urn:ietf:params:oauth:token-type:id-jag","token_type":"N_A"}"#;
 pub(super) const REFUSED: &str = r#"{"error":"invalid_grant","error_description":"no"}"#;
 pub(super) const RECORD: &str = r#"{"generation":3,"server":"https://mcp.example/mcp","issuer":"https://as.example","resource":"https://mcp.example/mcp","client":{"id":"c","auth":"none","redirect_uri":"http://127.0.0.1:1/","kind":"dynamic"},"requested":"a","granted":"a","access_token":"hush-tide-0ar3","expires":50,"life":100,"refresh_token":"hush-tide-0ar4"}"#;
+
+pub(super) const DOCUMENTS: [&str; 8] =
+    [RESOURCE, METADATA, CLIENT, TOKEN, REFUSED, PROVED_METADATA, PROVED_TOKEN, GRANT];
 
 /// What is in flight.
 #[derive(Clone)]
@@ -44,11 +53,32 @@ fn options(input: &mut Input<'_>) -> OAuthOptions {
     options.stored = bits & 1 != 0;
     options.offline_access = bits & 2 != 0;
     options.tolerance.missing_issuer = bits & 4 != 0;
-    options.flow = match input.pick(4) {
-        0 | 1 => Flow::User,
+    let more = input.bits();
+    options.flow = match more & 7 {
         2 => Flow::ClientCredentials,
-        _ => Flow::JwtBearer(Secret::new("hush-tide-0ar5")),
+        3 => Flow::JwtBearer(Secret::new("hush-tide-0ar5")),
+        4 => {
+            let mut provider =
+                IdentityProvider::new("https://idp.example/token", "app", Secret::new("hush-tide-0ar8"));
+            provider.client_secret = Some(Secret::new("hush-tide-0ar9"));
+            Flow::Enterprise(provider)
+        }
+        _ => Flow::User,
     };
+    options.may_ask_user = more & 7 != 5;
+    options.dpop = (more & 8 != 0).then(|| PublicKey::from_coordinates([1; 32], [2; 32]));
+    if more & 16 != 0 {
+        options.scopes = Some("a b".into());
+        options.tolerance.refresh_scopes = RefreshScopes::Granted;
+        options.tolerance.exact_resource = true;
+        options.step_up_without_user = true;
+    }
+    if more & 32 != 0 {
+        options.tolerance.refresh_scopes = RefreshScopes::Requested;
+        options.tolerance.omit_resource = true;
+        options.tolerance.require_iss = true;
+        options.tolerance.trusted_issuers = vec![("https://as.example".into(), "https://other.example".into())];
+    }
     if options.flow != Flow::User {
         options.tolerance.issuer = Some("https://as.example".into());
     }
@@ -114,6 +144,7 @@ impl World {
                 _ => {}
             }
         }
+        assert!(!has_marker(format!("{:?}", self.auth).as_bytes()), "a secret is shown");
         let busy = !self.exchanges.is_empty() || self.state.is_some();
         assert!(!busy || self.auth.deadline().is_some(), "nothing ends it");
         assert!(self.exchanges.len() <= 2, "more than an attempt and a revocation");
@@ -180,7 +211,7 @@ impl Operated for World {
             b'r' => self.refuse(false, line(input)),
             b'f' => self.refuse(true, line(input)),
             b'a' => {
-                let document = [RESOURCE, METADATA, CLIENT, TOKEN, REFUSED][input.pick(5)];
+                let document = DOCUMENTS[input.pick(DOCUMENTS.len())];
                 self.answer([200, 400, 503][input.pick(3)], b"", document.as_bytes());
             }
             b'b' => self.answer(200, b"", line(input)),
@@ -214,6 +245,11 @@ impl Operated for World {
             }
             b'o' => self.auth.sign_out(self.now),
             b'z' => self.auth.authorize(self.now),
+            b'h' => {
+                if let Some((token, _)) = self.auth.header(&SERVER.parse().expect("a URL")) {
+                    self.auth.handle_accepted(self.now, token);
+                }
+            }
             b'l' => self.auth.cancel(self.now),
             b'u' => self.auth.handle_clock(self.now, Duration::from_secs(60) * input.bits().into()),
             b'w' => self.auth.set_modern(input.bits() & 1 != 0),

@@ -7,8 +7,8 @@ use std::time::Duration;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use mcp_proto::binding::http::{Broken, ExchangeId, HttpAction};
 use mcp_proto::binding::oauth::{
-    Authorization, OAuthAction, OAuthExchangeId, OAuthInput, OAuthOptions, RegisteredClient, SaveOutcome, StoreAction,
-    StoreId,
+    Authorization, OAuthAction, OAuthExchangeId, OAuthInput, OAuthOptions, PublicKey, RegisteredClient, SaveOutcome,
+    SignId, StoreAction, StoreId,
 };
 use mcp_proto::journal::{ApplyError, Input as Given, JournalLimits, Recorder, replay};
 use mcp_proto::{Client, Event, Http, Options, Request, RequestId, Time};
@@ -16,7 +16,7 @@ use mcp_proto::{Client, Event, Http, Options, Request, RequestId, Time};
 use super::checks::{MARKER, check_event, has_marker};
 use super::input::Input;
 use super::journal::{Step, record};
-use super::oauth::{CLIENT, METADATA, RECORD, REFUSED, RESOURCE, SERVER, TOKEN, carries_secret, line};
+use super::oauth::{DOCUMENTS, RECORD, SERVER, carries_secret, line};
 use super::rig::Operated;
 
 /// Requests of the embedder.
@@ -36,6 +36,7 @@ pub(super) struct Joined {
     exchanges: Vec<(ExchangeId, String, String, bool)>,
     oauth: Vec<OAuthExchangeId>,
     stores: Vec<StoreId>,
+    signs: Vec<SignId>,
     state: Option<String>,
     calls: Vec<RequestId>,
     ended: Vec<RequestId>,
@@ -57,6 +58,7 @@ fn member(body: &[u8], name: &str) -> String {
 fn client(bits: u8) -> (Http, Options) {
     let mut oauth = OAuthOptions::new("fuzz", "http://127.0.0.1:1/");
     oauth.stored = bits & 1 != 0;
+    oauth.dpop = (bits & 8 != 0).then(|| PublicKey::from_coordinates([1; 32], [2; 32]));
     if bits & 2 != 0 {
         oauth.registered.push(RegisteredClient::new("c"));
     }
@@ -117,6 +119,7 @@ impl Joined {
             OAuthAction::EndBrowse => self.state = None,
             OAuthAction::Store(StoreAction::Acquire(id) | StoreAction::Load(id)) => self.stores.push(id),
             OAuthAction::Store(StoreAction::Save { id, .. }) => self.stores.push(id),
+            OAuthAction::Sign(it) => self.signs.push(it.id),
             _ => {}
         }
     }
@@ -219,6 +222,7 @@ impl Operated for Joined {
             exchanges: Vec::new(),
             oauth: Vec::new(),
             stores: Vec::new(),
+            signs: Vec::new(),
             state: None,
             calls: Vec::new(),
             ended: Vec::new(),
@@ -252,7 +256,7 @@ impl Operated for Joined {
                 }
             }
             b'a' => {
-                let document = [RESOURCE, METADATA, CLIENT, TOKEN, REFUSED][input.pick(5)];
+                let document = DOCUMENTS[input.pick(DOCUMENTS.len())];
                 self.answer([200, 400, 503][input.pick(3)], document.as_bytes());
             }
             b'b' => self.answer(200, line(input)),
@@ -268,6 +272,11 @@ impl Operated for Joined {
             b's' => {
                 let how = input.pick(8);
                 self.store(how);
+            }
+            b'g' => {
+                if let Some(id) = self.signs.pop() {
+                    self.input(OAuthInput::Signature { id, signature: line(input) });
+                }
             }
             b't' => {
                 self.now = self.now + input.step();
@@ -286,8 +295,8 @@ impl Operated for Joined {
 
     /// Secrets cannot be compared: the outputs so far stand for the state.
     fn state(&self) -> String {
-        let Self { now, exchanges, oauth, stores, state, .. } = self;
-        format!("{} {now:?} {exchanges:?} {oauth:?} {stores:?} {state:?}", self.hash.finish())
+        let Self { now, exchanges, oauth, stores, signs, state, .. } = self;
+        format!("{} {now:?} {exchanges:?} {oauth:?} {stores:?} {signs:?} {state:?}", self.hash.finish())
     }
 
     fn end(&mut self) -> u64 {
