@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 
 #[cfg(feature = "template")]
-use mcp_proto::catalog::Variable;
+use mcp_proto::catalog::{ResourceTemplate, Variable};
 use mcp_proto::protocol::Capability;
 use mcp_proto::{Engine, Event, Family, Outcome, Outgoing, Time};
 use serde::Serialize;
@@ -130,14 +130,17 @@ pub(super) fn check_kept(session: &Engine) {
     for prompt in catalog.prompts() {
         check_well_typed(&prompt.well_typed());
         touch([(prompt.icons().len(), &prompt.arguments)].iter());
+        assert!(catalog.prompt(prompt.name).is_some(), "a prompt is not found by its name");
     }
     for resource in catalog.resources() {
         check_well_typed(&resource.well_typed());
         touch([(resource.icons().len(), resource.annotations())].iter());
+        assert!(catalog.resource(resource.uri).is_some(), "a resource is not found by its URI");
     }
     for template in catalog.resource_templates() {
         check_well_typed(&template.well_typed());
         touch([(template.icons().len(), template.annotations())].iter());
+        assert!(catalog.resource_template(template.uri_template).is_some(), "a template is not found");
     }
     if let Some(server) = session.server() {
         let declared = server.capabilities();
@@ -148,10 +151,27 @@ pub(super) fn check_kept(session: &Engine) {
         touch([(server.info(), declared.map(|declared| declared.subscribe()))].iter());
     }
     #[cfg(feature = "template")]
-    touch(catalog.resource_templates().map(|template| {
-        let values = template.variables().into_iter().flatten().map(|name| (name, Variable::Text("a/b")));
-        template.expand(values.collect::<Vec<_>>())
-    }));
+    catalog.resource_templates().for_each(|template| check_template(&template));
+}
+
+/// A template that has variables expands with a text for each, and what it expands to is no template.
+#[cfg(feature = "template")]
+fn check_template(template: &ResourceTemplate<'_>) {
+    let names: Vec<_> = match template.variables() {
+        Ok(names) => names.collect(),
+        Err(error) => return assert!(check_form(&error) == error && template.expand([]) == Err(error)),
+    };
+    let values = [
+        Variable::Text("a/b \u{e9}%41"),
+        Variable::List(&["a", "", "\u{e9}"]),
+        Variable::Map(&[("a", ""), ("b%", "c/d")]),
+    ];
+    for value in values {
+        match template.expand(names.iter().map(|name| (*name, value))) {
+            Ok(uri) => assert!(uri.bytes().all(|byte| byte.is_ascii_graphic()), "{uri}"),
+            Err(error) => assert!(!error.to_string().is_empty() && check_form(&error) == error),
+        }
+    }
 }
 
 /// Without members of a wrong type an item is still an object.

@@ -9,6 +9,8 @@ use mcp_proto::{
 };
 use serde_json::value::RawValue;
 
+use super::checks::check_form;
+
 /// Bytes as choices. Printable characters count from `0`, and operations are letters, so that seeds are readable.
 pub(super) struct Input<'a>(pub(super) &'a [u8]);
 
@@ -114,7 +116,7 @@ impl<'a> Input<'a> {
         keepalive.discover = true;
         options.keepalive = [None, Some(keepalive)][self.pick(2)];
         options.parallel_tool_calls = self.pick(2) == 0;
-        options
+        check_form(&options)
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use mcp_proto::catalog::FingerprintKey;
 use mcp_proto::host::config::{
-    Changes, Configuration, Document, Endpoint, Entry, Error, Oddity, Problem, Texts, Warning,
+    Changes, Configuration, Document, Endpoint, Entry, Error, Http, OAuth, Oddity, Problem, Stdio, Warning,
 };
 use mcp_proto::{Client, Messages, Options, Time, Transport};
 
@@ -23,6 +23,10 @@ pub(super) fn check(json: &[u8]) -> String {
         for (server, entry) in &read.servers {
             check_session(server, entry);
             check_expansion(server, entry);
+            check_policy(entry);
+            check_environment(entry);
+            #[cfg(feature = "oauth")]
+            check_oauth(entry);
         }
         check_expansions(read);
         if !String::from_utf8_lossy(json).contains(RESERVED) {
@@ -149,6 +153,83 @@ fn check_session(server: &str, entry: &Entry) {
     }
 }
 
+/// A tool is admitted as its name matches the patterns.
+fn check_policy(entry: &Entry) {
+    let policy = &entry.tools;
+    let matches_any = |patterns: &[Box<str>], name: &str| {
+        patterns.iter().any(|pattern| {
+            globs(&pattern.chars().collect::<Vec<_>>(), &name.chars().collect::<Vec<_>>())
+        })
+    };
+    let is_short = |pattern: &str| pattern.len() <= 40 && pattern.matches('*').count() <= 3;
+    if !policy.include.iter().flatten().chain(&policy.exclude).all(|pattern| is_short(pattern)) {
+        return;
+    }
+    for name in ["", "a", "b", "ab", "a-b", "read_1", "read_x", "x[1]", "\u{e9}*", "delete-all"] {
+        let expected = match &policy.include {
+            Some(include) => matches_any(include, name),
+            None => !matches_any(&policy.exclude, name),
+        };
+        assert_eq!(policy.admits(name), expected, "{name:?} under {policy:?}");
+    }
+    assert!(policy.name_overrides().count() <= policy.overrides.len());
+}
+
+/// A straightforward implementation of patterns.
+fn globs(pattern: &[char], text: &[char]) -> bool {
+    let Some((first, rest)) = pattern.split_first() else { return text.is_empty() };
+    if *first == '*' {
+        return (0..=text.len()).any(|at| globs(rest, &text[at..]));
+    }
+    let Some((char, after)) = text.split_first() else { return false };
+    let negated = matches!(rest, ['!' | '^', ..]);
+    let set = &rest[usize::from(negated).min(rest.len())..];
+    // The first member of a set may be its closing bracket.
+    let end = set.iter().skip(1).position(|char| *char == ']').map(|at| at + 1);
+    match (first, end) {
+        ('?', _) => globs(rest, after),
+        ('[', Some(end)) => in_set(&set[..end], *char) != negated && globs(&set[end + 1..], after),
+        _ => first == char && globs(rest, after),
+    }
+}
+
+fn in_set(members: &[char], char: char) -> bool {
+    match members {
+        [] => false,
+        [first, '-', last, rest @ ..] => (first..=last).contains(&&char) || in_set(rest, char),
+        [first, rest @ ..] => *first == char || in_set(rest, char),
+    }
+}
+
+/// A program has the variables of its entry, and those that are inherited.
+fn check_environment(entry: &Entry) {
+    let Endpoint::Stdio(stdio) = &entry.endpoint else { return };
+    let environment = stdio.environment(|name| (name == "PATH").then(|| "/bin".into()));
+    assert!(stdio.env.iter().all(|(name, value)| environment.get(name) == Some(value)));
+    assert!(environment.len() <= stdio.env.len() + 1 && environment.contains_key("PATH"));
+}
+
+/// A server has options for OAuth exactly if its entry says so, and its secret is not shown.
+#[cfg(feature = "oauth")]
+fn check_oauth(entry: &Entry) {
+    use mcp_proto::binding::oauth::{OAuthOptions, RegisteredClient, Secret};
+    use mcp_proto::host::config::Auth;
+
+    let mut host = OAuthOptions::new("fuzz", "http://127.0.0.1:1/");
+    let mut client = RegisteredClient::new("own");
+    client.secret = Some(Secret::new("hush-tide-0ar"));
+    host.registered.push(client);
+    host.tolerance.issuer = Some("https://as.example".into());
+    let options = entry.oauth(host);
+    let wants = matches!(&entry.endpoint, Endpoint::Http(http) if matches!(http.auth, Some(Auth::OAuth)));
+    assert_eq!(options.is_some(), wants);
+    assert!(!super::super::checks::has_marker(format!("{options:?}").as_bytes()), "a secret is shown");
+    // The secret of the host goes to its own authorization server only.
+    for client in options.iter().flat_map(|options| &options.registered).filter(|client| *client.id == *"own") {
+        assert_eq!(client.issuer.as_deref().unwrap_or("https://as.example"), "https://as.example");
+    }
+}
+
 type Lookup = fn(&str) -> Option<String>;
 
 fn check_expansion(server: &str, entry: &Entry) {
@@ -192,14 +273,22 @@ fn check_expansions(read: &Configuration) {
 }
 
 /// Calls `each` with every text in which variables are replaced.
-fn texts(endpoint: &mut Endpoint, mut each: impl FnMut(&mut Box<str>)) {
-    let (text, list, map, folder): (_, &mut [_], &mut Texts, _) = match endpoint {
-        Endpoint::Stdio(stdio) => (&mut stdio.command, &mut stdio.args, &mut stdio.env, stdio.cwd.as_mut()),
-        Endpoint::Http(http) => (&mut http.url, &mut [], &mut http.headers, None),
+fn texts(endpoint: &mut Endpoint, each: impl FnMut(&mut Box<str>)) {
+    match endpoint {
+        Endpoint::Stdio(Stdio { command, args, env, cwd, .. }) => {
+            [command].into_iter().chain(args.iter_mut()).chain(env.values_mut()).chain(cwd).for_each(each);
+        }
+        Endpoint::Http(Http { url, headers, oauth, .. }) => {
+            let oauth = oauth.iter_mut().flat_map(|oauth| {
+                let OAuth { client_id, client_secret, client_metadata_url, issuer, redirect_uri, scopes, .. } =
+                    &mut **oauth;
+                let texts = [client_id, client_secret, client_metadata_url, issuer, redirect_uri];
+                texts.into_iter().flatten().chain(scopes.iter_mut().flatten())
+            });
+            [url].into_iter().chain(headers.values_mut()).chain(oauth).for_each(each);
+        }
         other => panic!("{other:?}"),
-    };
-    each(text);
-    list.iter_mut().chain(map.values_mut()).chain(folder).for_each(each);
+    }
 }
 
 /// A straightforward implementation of variable expansion.

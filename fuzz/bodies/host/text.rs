@@ -1,10 +1,22 @@
 //! Text that tries to instruct the model.
 
-use mcp_proto::host::instructions::{Sign, find};
+use mcp_proto::host::instructions::{Sign, find, find_hidden};
+use mcp_proto::host::results::{MIN_BYTES, bound_text};
+use mcp_proto::protocol::ExtensionId;
+
+use super::super::checks::check_form;
 
 /// Reads the bytes as a description.
 pub(super) fn check(text: &str) -> String {
     let found = find(text);
+    assert!(check_form(&found) == found && found.iter().all(|finding| finding.sign.to_string() == finding.sign.as_str()));
+    assert_eq!(find_hidden(text).is_some(), found.iter().any(|finding| finding.sign == Sign::Hidden));
+    if let Ok(id) = text.parse::<ExtensionId>() {
+        assert!(id.as_str() == text && check_form(&id) == id && text.contains('/'), "{id:?}");
+    }
+    let long = text.repeat(MIN_BYTES / text.len().max(1) + 1);
+    let bounded = bound_text(&long, MIN_BYTES);
+    assert!(bounded.len() <= MIN_BYTES && (long.len() <= MIN_BYTES) == (*bounded == *long), "{bounded}");
     assert!(found.is_sorted_by(|a, b| a.sign < b.sign), "a sign is there twice, or too late: {found:?}");
     let seen: String = text.chars().filter(|char| !is_hidden(*char)).map(printable).collect();
     for finding in &found {

@@ -1,7 +1,10 @@
 //! Readers of what servers send for people and models: results, questions, skills, and values under a schema.
 
-use mcp_proto::protocol::content::{Elicitation, PromptResult, ReadResult, Sampling, ToolResult};
+use mcp_proto::host::results::{self, Bounded};
+use mcp_proto::protocol::content::{Block, Elicitation, PromptResult, ReadResult, Sampling, ToolResult};
 use serde_json::value::RawValue;
+
+use super::super::checks::check_form;
 
 /// Reads the bytes as two JSON texts in a line each.
 pub(super) fn check(bytes: &[u8]) -> String {
@@ -9,6 +12,12 @@ pub(super) fn check(bytes: &[u8]) -> String {
     let Ok(one) = serde_json::from_slice::<&RawValue>(one) else { return String::new() };
     let two = serde_json::from_slice::<&RawValue>(two).unwrap_or(RawValue::NULL);
     let asked = Elicitation::read(one);
+    assert_eq!(Block::read(one).raw().get(), one.get());
+    check_bounds(one);
+    // Longer than any bound.
+    let content = vec![one.get(); results::MIN_BYTES / one.get().len() + 2].join(",");
+    let long = format!(r#"{{"content":[{content}],"structuredContent":{two},"_meta":{{"a":{two}}},"isError":true}}"#);
+    check_bounds(&RawValue::from_string(long).expect("an object of JSON values"));
     let read = (
         ToolResult::read(one),
         PromptResult::read(one),
@@ -23,6 +32,20 @@ pub(super) fn check(bytes: &[u8]) -> String {
     format!("{read:?} {asked:?}")
 }
 
+/// A result within a bound is JSON, and what is left out is counted.
+fn check_bounds(result: &RawValue) {
+    for most in [results::MIN_BYTES, 4 * results::MIN_BYTES, result.get().len()] {
+        let Bounded { result: bounded, left_out, .. } = results::bound(result, most);
+        let Some(left_out) = left_out else {
+            assert_eq!(bounded.get(), result.get());
+            continue;
+        };
+        assert!(bounded.get().len() <= most.max(results::MIN_BYTES), "{} bytes", bounded.get().len());
+        assert!(serde_json::from_str::<&RawValue>(bounded.get()).is_ok(), "not JSON: {bounded}");
+        assert!(check_form(&left_out) == left_out && left_out.to_string().starts_with("[The result is longer than"));
+    }
+}
+
 /// A violation is somewhere in the instance, and is short.
 #[cfg(feature = "validate")]
 fn validate(schema: &RawValue, instance: &RawValue) -> impl std::fmt::Debug {
@@ -35,7 +58,7 @@ fn validate(schema: &RawValue, instance: &RawValue) -> impl std::fmt::Debug {
         assert!(!is_whole || value.pointer(&violation.pointer).is_some(), "nothing is at {}", violation.pointer);
     }
     if let Err(error) = &found {
-        assert!(error.to_string().len() < 4_000, "{error}");
+        assert!(error.to_string().len() < 4_000 && check_form(error) == *error, "{error}");
     }
     found
 }
@@ -50,9 +73,18 @@ fn skill(entry: &RawValue, file: &RawValue) -> impl std::fmt::Debug {
 
     let uri = "skill://a/SKILL.md";
     let mut listing = Listing::new(SkillLimits::default());
+    assert!(listing.request().is_some(), "a new listing asks for the first page");
     let listed = listing.take(entry);
+    assert!(!(listing.is_cut_off() && listing.request().is_some()), "a listing that is cut off goes on");
+    let next = (listing.request(), listing.is_public());
+    assert!(listing.invalid().iter().all(|error| check_form(error) == *error && !error.to_string().is_empty()));
     let skill = skills::read(uri, entry, SkillLimits::default());
     let all = listing.skills().iter().chain(&skill);
-    let contents: Vec<_> = all.map(|skill| format!("{:?}", skill.verify(uri, file))).collect();
-    format!("{listed:?} {listing:?} {skill:?} {contents:?}")
+    let contents = all.map(|skill| {
+        let requests = (skills::get(&skill.uri), skills::read_directory(&skill.uri, Some("c")));
+        format!("{:?} {} {} {requests:?}", skill.verify(uri, file), skill.name(), skill.description())
+    });
+    let contents: Vec<_> = contents.collect();
+    assert_eq!(listing.clone().into_skills().len(), listing.skills().len());
+    format!("{listed:?} {listing:?} {skill:?} {contents:?} {next:?}")
 }
