@@ -3,15 +3,15 @@
 use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use mcp_proto::host::hub::HubOptions;
+use mcp_proto::host::hub::{Hub, HubOptions};
 use mcp_proto::journal::{
-    JournalBinding, JournalError, JournalLimits, Played, Player, Recordable, Recorder, Replay, replay,
+    HubInput, Input, JournalBinding, JournalError, JournalLimits, Played, Player, Recordable, Recorder, Replay, replay,
 };
 use mcp_proto::{Client, Http, Lines, Messages, Options, Time};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::checks::{MARKER, check_form};
+use super::checks::{MARKER, assert_equal, check_form};
 
 /// What was done with a client or a hub, without what it answered.
 #[derive(Clone)]
@@ -30,21 +30,21 @@ pub fn journal(bytes: &[u8]) -> u64 {
     let end = match Replay::new(bytes, limits) {
         Ok(Replay::Messages(player)) => {
             let options = player.get().options().clone();
-            again(*player, client(Messages::new(), options))
+            again(*player, || client(Messages::new(), options.clone()))
         }
         Ok(Replay::Lines(player)) => {
             let options = player.get().options().clone();
-            again(*player, client(Lines::new(), options))
+            again(*player, || client(Lines::new(), options.clone()))
         }
         Ok(Replay::Http(player)) => {
             let options = player.get().options().clone();
             let header = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
             let with_oauth = header.windows(15).any(|part| part == b"\"authorization\"");
-            again(*player, authorized(options, with_oauth))
+            again(*player, || authorized(options.clone(), with_oauth))
         }
         Ok(Replay::Hub(player)) => {
             let options = HubOptions::new(Options::new("fuzz", "1"));
-            again(*player, Recorder::of_hub(options, 7, JournalLimits::default()))
+            again(*player, || Recorder::of_hub(options.clone(), 7, JournalLimits::default()))
         }
         Ok(other) => panic!("{other:?}"),
         Err(error) => Some(error),
@@ -114,9 +114,9 @@ fn client<B: JournalBinding>(binding: B, options: Options) -> Recorder<Client<B>
 
 /// Records what a journal does, and replays the recording, which does not have the secret. A journal that has inputs only is
 /// polled after each.
-fn again<R>(mut player: Player<'_, R>, mut recorder: Recorder<R>) -> Option<JournalError>
+fn again<R>(mut player: Player<'_, R>, recorder: impl Fn() -> Recorder<R>) -> Option<JournalError>
 where
-    R: Recordable,
+    R: Direct,
     R::Action: DeserializeOwned,
 {
     let (mut steps, mut end) = (Vec::new(), None);
@@ -129,27 +129,48 @@ where
         }
     }
     assert!(player.next().is_none(), "a line follows the end");
-    recorder.hide(MARKER).expect("a secret");
-    let recorded = record(recorder, steps);
+    let hiding = || {
+        let mut recorder = recorder();
+        recorder.hide(MARKER).expect("a secret");
+        recorder
+    };
+    let recorded = record(hiding, &steps);
     let replayed = replay(recorded.as_bytes(), JournalLimits::default());
     assert!(replayed.is_ok(), "{replayed:?}\n{recorded}");
     end
 }
 
-/// Records the steps: the secret is nowhere in the recording. Steps without polls are polled after each.
-pub(super) fn record<R>(mut recorder: Recorder<R>, steps: Vec<Step<R::Input>>) -> String
+/// Records the steps: the secret is nowhere in the recording, which is the same by the recorder's own methods. Steps without
+/// polls are polled after each.
+pub(super) fn record<R>(recorder: impl Fn() -> Recorder<R>, steps: &[Step<R::Input>]) -> String
+where
+    R: Direct,
+    R::Action: DeserializeOwned,
+{
+    let recorded = record_by(recorder(), steps, |recorder, now, input| {
+        let _ = recorder.apply(now, input).map_err(|error| error.to_string());
+    });
+    assert!(!recorded.contains(MARKER), "a secret is in {recorded}");
+    assert_equal(&record_by(recorder(), steps, R::direct), &recorded, "the methods record something else");
+    recorded
+}
+
+fn record_by<R>(
+    mut recorder: Recorder<R>,
+    steps: &[Step<R::Input>],
+    give: impl Fn(&mut Recorder<R>, Time, R::Input),
+) -> String
 where
     R: Recordable,
     R::Action: DeserializeOwned,
 {
     let polls = !steps.iter().any(|step| matches!(step, Step::Poll));
     for step in steps {
-        let is_input = matches!(step, Step::Input(..));
         match step {
-            Step::Input(now, input) => drop(recorder.apply(now, input).map_err(|error| error.to_string())),
+            Step::Input(now, input) => give(&mut recorder, *now, input.clone()),
             Step::Poll => drop(recorder.poll()),
         }
-        while let Some(action) = if polls && is_input { recorder.poll() } else { None } {
+        while let Some(action) = if polls { recorder.poll() } else { None } {
             // What an authorization asks for has secrets, which are not read back.
             if !serde_json::to_string(&action).expect("an action can be written").starts_with(r#"{"type":"oauth""#) {
                 check_form(&action);
@@ -157,7 +178,86 @@ where
         }
     }
     while recorder.poll().is_some() {}
-    let (_, recorded) = recorder.finish();
-    assert!(!recorded.contains(MARKER), "a secret is in {recorded}");
-    recorded
+    recorder.finish().1
+}
+
+/// A recorder has the methods of what it records.
+pub(super) trait Direct: Recordable + Sized {
+    fn direct(recorder: &mut Recorder<Self>, now: Time, input: Self::Input);
+}
+
+/// Gives a command, or returns what is another input.
+fn command<B: JournalBinding>(recorder: &mut Recorder<Client<B>>, now: Time, input: Input) -> Option<Input> {
+    let _ = match input {
+        Input::Open => recorder.open(now),
+        Input::Close => recorder.close(now),
+        Input::Request(request) => recorder.request(now, request).map(drop),
+        Input::Cancel { request, reason: None } => recorder.cancel(now, request),
+        Input::Cancel { request, reason: Some(reason) } => recorder.cancel_with_reason(now, request, &reason),
+        Input::Notify { method, params } => recorder.notify(now, String::from(method), params.as_deref()),
+        Input::Provide { request, responses } => {
+            recorder.provide(now, request, responses.iter().map(|(key, response)| (&**key, &**response)))
+        }
+        Input::Decline { request } => recorder.decline(now, request),
+        Input::Respond { request, response: Ok(result) } => recorder.respond(now, request, Ok(&result)),
+        Input::Respond { request, response: Err(error) } => recorder.respond(now, request, Err(error)),
+        Input::Authorized => recorder.authorized(now),
+        Input::Subscribe { uri } => recorder.subscribe(now, &uri),
+        Input::Unsubscribe { uri } => recorder.unsubscribe(now, &uri),
+        Input::SetLogLevel { level } => recorder.set_log_level(now, level),
+        Input::SetRoots { roots } => recorder.set_roots(now, roots),
+        Input::Refresh { family } => recorder.refresh(now, family),
+        other => return Some(other),
+    };
+    None
+}
+
+impl Direct for Client<Messages> {
+    fn direct(recorder: &mut Recorder<Self>, now: Time, input: Input) {
+        match command(recorder, now, input) {
+            None => {}
+            Some(Input::Timeout) => recorder.handle_timeout(now),
+            Some(Input::Message { connection, bytes }) => recorder.handle_message(now, connection, &bytes),
+            Some(Input::Transport { connection, event }) => {
+                recorder.handle_transport(now, connection, event.as_transport());
+            }
+            Some(other) => drop(recorder.apply(now, other)),
+        }
+    }
+}
+
+impl Direct for Client<Lines> {
+    fn direct(recorder: &mut Recorder<Self>, now: Time, input: Input) {
+        match command(recorder, now, input) {
+            None => {}
+            Some(Input::Timeout) => recorder.handle_timeout(now),
+            Some(Input::Bytes { connection, bytes }) => recorder.handle_bytes(now, connection, &bytes),
+            Some(Input::Transport { connection, event }) => {
+                recorder.handle_transport(now, connection, event.as_transport());
+            }
+            Some(other) => drop(recorder.apply(now, other)),
+        }
+    }
+}
+
+impl Direct for Client<Http> {
+    fn direct(recorder: &mut Recorder<Self>, now: Time, input: Input) {
+        match command(recorder, now, input) {
+            None => {}
+            Some(Input::Timeout) => recorder.handle_timeout(now),
+            Some(Input::Head { exchange, status, headers }) => recorder.handle_head(now, exchange, status, &headers),
+            Some(Input::Body { exchange, bytes }) => recorder.handle_body(now, exchange, &bytes),
+            Some(Input::End { exchange }) => recorder.handle_end(now, exchange),
+            Some(Input::Failure { exchange, broken, why }) => recorder.handle_failure(now, exchange, broken, &why),
+            #[cfg(feature = "oauth")]
+            Some(Input::OAuth(report)) => _ = recorder.handle_oauth(now, report.as_input()),
+            Some(other) => drop(recorder.apply(now, other)),
+        }
+    }
+}
+
+impl Direct for Hub {
+    fn direct(recorder: &mut Recorder<Self>, now: Time, input: HubInput) {
+        drop(recorder.apply(now, input));
+    }
 }

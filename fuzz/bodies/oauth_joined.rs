@@ -136,8 +136,11 @@ impl Joined {
     /// A journal of what was done has none of the secrets, and replays. A token that a server repeats with an escape sequence
     /// has a mask without one, so that the client leaves out less.
     pub(super) fn record(&self) {
-        let (http, options) = client(self.bits);
-        let recorded = record(Recorder::new(http, options, 1, JournalLimits::default()), self.steps.clone());
+        let recorder = || {
+            let (http, options) = client(self.bits);
+            Recorder::new(http, options, 1, JournalLimits::default())
+        };
+        let recorded = record(recorder, &self.steps);
         let replayed = replay(recorded.as_bytes(), JournalLimits::default());
         assert!(replayed.is_ok() || self.is_repeated, "{replayed:?}\n{recorded}");
     }

@@ -93,8 +93,13 @@ fn excerpt(name: &str) -> String {
 
 /// Whether the warning is about a value that an entry keeps.
 fn is_kept(read: &Configuration, warning: &Warning) -> bool {
-    let kept = matches!(warning.oddity, Oddity::LongTime | Oddity::UnknownAuth);
-    kept && read.servers.contains_key(&*warning.server)
+    let Some(entry) = read.servers.get(&*warning.server) else { return false };
+    let has_oauth = matches!(&entry.endpoint, Endpoint::Http(http) if http.oauth.is_some());
+    match warning.oddity {
+        Oddity::LongTime | Oddity::UnknownAuth => true,
+        Oddity::NoEffect { .. } => has_oauth && warning.key.as_deref().is_some_and(|key| key.starts_with("oauth")),
+        _ => false,
+    }
 }
 
 /// The warning as it is about the key that is written, which is not the one of another host.
