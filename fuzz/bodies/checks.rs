@@ -61,7 +61,11 @@ pub(super) fn assert_equal(one: &str, other: &str, what: &str) {
 pub(super) fn check_form<T: Serialize + DeserializeOwned>(value: &T) -> T {
     let text = serde_json::to_string(value).expect("a value can be written");
     let read = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
-    assert_equal(&serde_json::to_string(&read).expect("a value can be written"), &text, "another form of what was read");
+    assert_equal(
+        &serde_json::to_string(&read).expect("a value can be written"),
+        &text,
+        "another form of what was read",
+    );
     read
 }
 

@@ -136,7 +136,10 @@ impl World {
         let before = self.rig.hub.clone();
         let result = command(&mut self.rig.hub, self.rig.now);
         if let Err(error) = &result {
-            assert!(check_form(error) == *error && !error.to_string().is_empty(), "another error than {error:?} was read");
+            assert!(
+                check_form(error) == *error && !error.to_string().is_empty(),
+                "another error than {error:?} was read"
+            );
             assert!(is_unchanged(&before, &self.rig.hub, self.rig.now), "{error:?} changed something");
         }
         result

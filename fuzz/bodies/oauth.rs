@@ -25,8 +25,7 @@ pub(super) const TOKEN: &str =
     r#"{"access_token":"hush-tide-0ar","refresh_token":"hush-tide-0ar2","expires_in":100,"token_type":"bearer"}"#;
 /// For tokens that are bound to a key.
 pub(super) const PROVED_METADATA: &str = r#"{"issuer":"https://as.example","authorization_endpoint":"https://as.example/authorize?tenant=1","token_endpoint":"https://as.example/token","dpop_signing_alg_values_supported":["ES256"],"scopes_supported":["a","offline_access"],"token_endpoint_auth_methods_supported":["client_secret_post","private_key_jwt"],"code_challenge_methods_supported":["S256"],"client_id_metadata_document_supported":true}"#;
-pub(super) const PROVED_TOKEN: &str =
-    r#"{"access_token":"hush-tide-0ar","refresh_token":"hush-tide-0ar2","expires_in":"100","token_type":"DPoP","scope":"a"}"#;
+pub(super) const PROVED_TOKEN: &str = r#"{"access_token":"hush-tide-0ar","refresh_token":"hush-tide-0ar2","expires_in":"100","token_type":"DPoP","scope":"a"}"#;
 /// What an identity provider grants.
 pub(super) const GRANT: &str = r#"{"access_token":"hush-tide-0ar7","issued_token_type":"urn:ietf:params:oauth:token-type:id-jag","token_type":"N_A"}"#;
 pub(super) const REFUSED: &str = r#"{"error":"invalid_grant","error_description":"no"}"#;
@@ -58,8 +57,7 @@ fn options(input: &mut Input<'_>) -> OAuthOptions {
         2 => Flow::ClientCredentials,
         3 => Flow::JwtBearer(Secret::new("hush-tide-0ar5")),
         4 => {
-            let mut provider =
-                IdentityProvider::new("https://idp.example/token", "app", Secret::new("hush-tide-0ar8"));
+            let mut provider = IdentityProvider::new("https://idp.example/token", "app", Secret::new("hush-tide-0ar8"));
             provider.client_secret = Some(Secret::new("hush-tide-0ar9"));
             Flow::Enterprise(provider)
         }

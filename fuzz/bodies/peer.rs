@@ -124,8 +124,14 @@ fn task(variant: usize) -> String {
         4 => ("t", r#""status":"failed","error":{"code":-32603,"message":"broken"}"#),
         5 => ("t", r#""status":"failed","statusMessage":"why""#),
         6 => ("t", r#""status":"cancelled","statusMessage":"enough""#),
-        7 => ("t", r#""status":"input_required","inputRequests":{"e":{"method":"elicitation/create"},"r":{"method":"roots/list"}}"#),
-        8 => ("t", r#""status":"input_required","inputRequests":{"e":{"method":"elicitation/create"},"f":{"method":"sampling/createMessage"}}"#),
+        7 => (
+            "t",
+            r#""status":"input_required","inputRequests":{"e":{"method":"elicitation/create"},"r":{"method":"roots/list"}}"#,
+        ),
+        8 => (
+            "t",
+            r#""status":"input_required","inputRequests":{"e":{"method":"elicitation/create"},"f":{"method":"sampling/createMessage"}}"#,
+        ),
         9 => ("t", r#""status":"input_required","inputRequests":{"x":{"method":"x"}}"#),
         10 => ("t", r#""status":"input_required""#),
         11 => ("u", r#""status":"working""#),
@@ -163,7 +169,9 @@ pub(super) fn error(variant: usize) -> String {
         12 => r#""words""#,
         13 => "1",
         14 => r#"{"code":"1","message":null}"#,
-        15 => r#"{"code":-32042,"message":"visit","data":{"elicitations":[{"mode":"url","elicitationId":"e","url":"https://h/","message":"m"},{"mode":"url","url":"https://h/x"}]}}"#,
+        15 => {
+            r#"{"code":-32042,"message":"visit","data":{"elicitations":[{"mode":"url","elicitationId":"e","url":"https://h/","message":"m"},{"mode":"url","url":"https://h/x"}]}}"#
+        }
         _ => "{}",
     };
     format!(r#""error":{error}"#)

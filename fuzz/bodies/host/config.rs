@@ -162,9 +162,7 @@ fn check_session(server: &str, entry: &Entry) {
 fn check_policy(entry: &Entry) {
     let policy = &entry.tools;
     let matches_any = |patterns: &[Box<str>], name: &str| {
-        patterns.iter().any(|pattern| {
-            globs(&pattern.chars().collect::<Vec<_>>(), &name.chars().collect::<Vec<_>>())
-        })
+        patterns.iter().any(|pattern| globs(&pattern.chars().collect::<Vec<_>>(), &name.chars().collect::<Vec<_>>()))
     };
     let is_short = |pattern: &str| pattern.len() <= 40 && pattern.matches('*').count() <= 3;
     if !policy.include.iter().flatten().chain(&policy.exclude).all(|pattern| is_short(pattern)) {

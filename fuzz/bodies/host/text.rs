@@ -9,7 +9,9 @@ use super::super::checks::check_form;
 /// Reads the bytes as a description.
 pub(super) fn check(text: &str) -> String {
     let found = find(text);
-    assert!(check_form(&found) == found && found.iter().all(|finding| finding.sign.to_string() == finding.sign.as_str()));
+    assert!(
+        check_form(&found) == found && found.iter().all(|finding| finding.sign.to_string() == finding.sign.as_str())
+    );
     assert_eq!(find_hidden(text).is_some(), found.iter().any(|finding| finding.sign == Sign::Hidden));
     if let Ok(id) = text.parse::<ExtensionId>() {
         assert!(id.as_str() == text && check_form(&id) == id && text.contains('/'), "{id:?}");
