@@ -145,8 +145,7 @@ impl JsonSchema {
         let applied = cost::check_work(&graph, instance, self.limits.work)?;
 
         let patterns = PatternOptions::regex().size_limit(cost::BYTES).dfa_size_limit(cost::BYTES);
-        let options =
-            jsonschema::options().with_draft(draft).with_retriever(elsewhere).with_pattern_options(patterns);
+        let options = jsonschema::options().with_draft(draft).with_retriever(elsewhere).with_pattern_options(patterns);
         let options = options.with_format("regex", |_: &str| true);
         let options = match self.formats {
             Some(formats) => options.should_validate_formats(formats),
