@@ -89,8 +89,8 @@ Lines, events of a stream and JSON are decoded from every text of some pieces up
 with a second implementation: `lines::each_chunking_of_each_short_text_gives_the_same_lines`,
 `sse::each_short_stream_gives_the_events_of_the_standard_wherever_it_is_cut`,
 `jsonrpc::decode::tests::every_short_text_is_judged_as_serde_json_does`. Times are added and compared at every edge:
-`values::times_saturate_at_the_first_and_the_last`. This is in place of `kani`, which downloads its compiler when it is installed
-and is in no package registry.
+`values::times_saturate_at_the_first_and_the_last`. This is in place of proofs by `kani`, whose compiler is in no registry of
+packages.
 """
 
 PROOFS = [
