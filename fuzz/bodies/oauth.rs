@@ -269,7 +269,7 @@ impl Operated for World {
 }
 
 /// The input, with each marker of secrets cut out.
-fn without_marker(bytes: &[u8]) -> Vec<u8> {
+pub(super) fn without_marker(bytes: &[u8]) -> Vec<u8> {
     let mut kept = Vec::with_capacity(bytes.len());
     for byte in bytes {
         kept.push(*byte);

@@ -4,7 +4,7 @@ use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 use std::time::Duration;
 
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use mcp_proto::binding::http::{Broken, ExchangeId, HttpAction};
 use mcp_proto::binding::oauth::{
     Authorization, OAuthAction, OAuthExchangeId, OAuthInput, OAuthOptions, PublicKey, RegisteredClient, SaveOutcome,
@@ -16,7 +16,7 @@ use mcp_proto::{Client, Event, Http, Options, Request, RequestId, Time};
 use super::checks::{MARKER, check_event, has_marker};
 use super::input::Input;
 use super::journal::{Step, record};
-use super::oauth::{DOCUMENTS, RECORD, SERVER, carries_secret, line};
+use super::oauth::{DOCUMENTS, RECORD, SERVER, carries_secret, line, without_marker};
 use super::rig::Operated;
 
 /// Requests of the embedder.
@@ -34,7 +34,8 @@ pub(super) struct Joined {
     now: Time,
     /// Exchanges with the MCP server, the id and method of the message, and whether it has a token.
     exchanges: Vec<(ExchangeId, String, String, bool)>,
-    oauth: Vec<OAuthExchangeId>,
+    /// Exchanges of the authorization, and whether they are for metadata, which a journal has as it is.
+    oauth: Vec<(OAuthExchangeId, bool)>,
     stores: Vec<StoreId>,
     signs: Vec<SignId>,
     state: Option<String>,
@@ -109,9 +110,9 @@ impl Joined {
                 let uri = it.request.uri().to_string();
                 // The origin of the server may be that of its authorization server, as in 2025-03-26.
                 assert!(!carries_secret(&it.request) || !uri.starts_with(SERVER), "a secret goes to {uri}");
-                self.oauth.push(it.exchange);
+                self.oauth.push((it.exchange, it.request.method() == Method::GET));
             }
-            OAuthAction::Drop(exchange) => self.oauth.retain(|id| *id != exchange),
+            OAuthAction::Drop(exchange) => self.oauth.retain(|(id, _)| *id != exchange),
             OAuthAction::Browse(url) => {
                 let state = url.as_str().split("&state=").nth(1).expect("a state");
                 self.state = Some(state.split('&').next().unwrap_or_default().to_owned());
@@ -190,7 +191,8 @@ impl Joined {
     }
 
     fn answer(&mut self, status: u16, body: &[u8]) {
-        let Some(exchange) = self.oauth.pop() else { return };
+        let Some((exchange, is_public)) = self.oauth.pop() else { return };
+        let body = if is_public { &without_marker(body) } else { body };
         let (headers, status) = (HeaderMap::new(), StatusCode::from_u16(status).unwrap_or_default());
         self.input(OAuthInput::Head { exchange, status, headers: &headers });
         self.input(OAuthInput::Body { exchange, chunk: body });
@@ -264,7 +266,7 @@ impl Operated for Joined {
             }
             b'b' => self.answer(200, line(input)),
             b'x' => {
-                if let Some(exchange) = self.oauth.pop() {
+                if let Some((exchange, _)) = self.oauth.pop() {
                     self.input(OAuthInput::Failure { exchange, why: "reset" });
                 }
             }
