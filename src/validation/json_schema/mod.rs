@@ -2,15 +2,12 @@ mod cost;
 mod graph;
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeSet;
 use alloc::string::String;
-use alloc::sync::Arc;
 use jsonschema::error::ValidationErrorKind;
 use jsonschema::{Draft, PatternOptions, ReferencingError, Registry, Retrieve, Uri};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Mutex, PoisonError};
 
 use self::graph::Graph;
 use super::{ValidationError, ValidationLimit, Validator, Violation};
@@ -130,13 +127,9 @@ impl JsonSchema {
         let resource = draft.create_resource_ref(schema);
         let base = resource.id().unwrap_or(BASE).trim_end_matches('#');
         let base = jsonschema::uri::from_str(base).map_err(|error| ValidationError::schema("/$id", error))?;
-        let elsewhere = Elsewhere::default();
-        let registry = Registry::new().retriever(elsewhere.clone()).draft(draft);
+        let registry = Registry::new().retriever(NoRetrieval).draft(draft);
         let registry = registry.add(base.as_str(), resource).and_then(|registry| registry.prepare());
         let registry = registry.map_err(|error| reference_error(&error, ""))?;
-        if let Some(uri) = elsewhere.first() {
-            return Err(ValidationError::reference(&uri));
-        }
         if !registry.contains_resource(base.as_str()) {
             return Err(ValidationError::schema("/$id", "it does not identify the schema"));
         }
@@ -145,7 +138,8 @@ impl JsonSchema {
         let applied = cost::check_work(&graph, instance, self.limits.work)?;
 
         let patterns = PatternOptions::regex().size_limit(cost::BYTES).dfa_size_limit(cost::BYTES);
-        let options = jsonschema::options().with_draft(draft).with_retriever(elsewhere).with_pattern_options(patterns);
+        let options =
+            jsonschema::options().with_draft(draft).with_retriever(NoRetrieval).with_pattern_options(patterns);
         let options = options.with_format("regex", |_: &str| true);
         let options = match self.formats {
             Some(formats) => options.should_validate_formats(formats),
@@ -165,20 +159,12 @@ impl JsonSchema {
     }
 }
 
-/// The addresses that a schema refers to, and nothing is fetched from. The library asks for them in a random order.
-#[derive(Clone, Default)]
-struct Elsewhere(Arc<Mutex<BTreeSet<String>>>);
+/// Refuses to fetch.
+struct NoRetrieval;
 
-impl Elsewhere {
-    fn first(&self) -> Option<String> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).first().cloned()
-    }
-}
-
-impl Retrieve for Elsewhere {
-    fn retrieve(&self, uri: &Uri<String>) -> Result<Value, Box<dyn core::error::Error + Send + Sync>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(uri.as_str().into());
-        Ok(Value::Bool(true))
+impl Retrieve for NoRetrieval {
+    fn retrieve(&self, _: &Uri<String>) -> Result<Value, Box<dyn core::error::Error + Send + Sync>> {
+        Err("nothing is fetched".into())
     }
 }
 
