@@ -126,6 +126,25 @@ fn a_reference_out_of_the_schema_is_refused_and_not_fetched() {
     assert!(matches!(check(&dynamic, &json!({})), Err(ValidationError::Reference { .. })));
 }
 
+/// Each address is as long as the identifiers above it, and the library keeps all of them.
+#[test]
+fn addresses_that_are_long_and_many_are_refused() {
+    for (name, address) in [("$id", "a"), ("$ref", "#/$defs/a"), ("$ref", "elsewhere"), ("$schema", LATEST)] {
+        for (length, count, is_refused) in [(20_000, 500, true), (20_000, 10, false), (100, 500, false)] {
+            let one = |at: usize| json!({name: if name == "$id" { format!("{address}{at}") } else { address.into() }});
+            let parts: Vec<_> = (0..count).map(one).collect();
+            let id = format!("https://a.example/{}/", "x".repeat(length));
+            let schema = json!({"$id": id, "$defs": {"a": {}}, "allOf": parts});
+            let found = check(&schema, &json!(1));
+            assert_eq!(
+                found == Err(ValidationError::Limit(ValidationLimit::Subschemas)),
+                is_refused,
+                "{name} {found:?}"
+            );
+        }
+    }
+}
+
 #[test]
 fn references_within_a_schema_and_to_a_dialect_are_resolved() {
     let schema = json!({

@@ -20,6 +20,9 @@ const DEPTH: usize = 64;
 /// applied, times the bytes of the instance, is at most this.
 const DESCRIBED: u64 = 1 << 24;
 
+/// The bytes of all addresses of a schema.
+const ADDRESSES: usize = 1 << 20;
+
 const BASE: &str = "json-schema:///";
 
 /// A validator for JSON Schema (feature `validate`), made of the crate `jsonschema`.
@@ -48,6 +51,7 @@ const BASE: &str = "json-schema:///";
 /// | 10,000 | subschemas, and subschemas that are applied to one value |
 /// | 96 | subschemas that lead to each other in a row |
 /// | 20,000 | steps to compile a schema |
+/// | 1 MiB | all addresses: identifiers and references, each as long as the identifiers that are above it |
 /// | 64 | different regular expressions |
 /// | 16 KiB | all regular expressions together, less if they have many escape sequences |
 /// | 1 MiB | all regular expressions together once they are compiled; a repetition counts as often as it says |
@@ -124,6 +128,7 @@ impl JsonSchema {
             return Err(ValidationError::schema("", "it is neither an object nor a boolean"));
         }
         let draft = draft_of(schema, Draft::Draft202012)?;
+        check_addresses(schema)?;
         let resource = draft.create_resource_ref(schema);
         let base = resource.id().unwrap_or(BASE).trim_end_matches('#');
         let base = jsonschema::uri::from_str(base).map_err(|error| ValidationError::schema("/$id", error))?;
@@ -157,6 +162,32 @@ impl JsonSchema {
         };
         Err(ValidationError::Instance(violation))
     }
+}
+
+/// The library keeps an address for each identifier and each reference, and the identifiers above it are a part of it.
+fn check_addresses(schema: &Value) -> Result<(), ValidationError> {
+    /// The bytes of the longest row of identifiers that are below each other, and the number of addresses.
+    fn measure(value: &Value) -> (usize, usize) {
+        let of_all = |longest: usize, count: usize, value: &Value| {
+            let (length, below) = measure(value);
+            (longest.max(length), count.saturating_add(below))
+        };
+        match value {
+            Value::Array(elements) => elements.iter().fold((0, 0), |(a, b), value| of_all(a, b, value)),
+            Value::Object(members) => {
+                let (longest, count) = members.values().fold((0, 0), |(a, b), value| of_all(a, b, value));
+                let length = |name: &str| members.get(name).and_then(Value::as_str).map(str::len);
+                let id = length("$id").max(length("id"));
+                let addresses = ["$id", "id", "$ref", "$dynamicRef", "$recursiveRef", "$schema", "$anchor"];
+                let own = addresses.into_iter().filter_map(length).count();
+                (longest.saturating_add(id.unwrap_or(0)), count.saturating_add(own))
+            }
+            _ => (0, 0),
+        }
+    }
+
+    let (longest, count) = measure(schema);
+    if longest.saturating_mul(count) > ADDRESSES { Err(limit(ValidationLimit::Subschemas)) } else { Ok(()) }
 }
 
 /// Refuses to fetch.
