@@ -7,8 +7,8 @@ compile time. Then each test runs alone once, to learn which mutants it reaches,
 the quickest first, until one fails, or those so far take `PATIENCE` seconds. What is caught is kept in FOLDER: another run
 goes on from there.
 
-LISTED has the mutants for which no test fails, `mutant -- why`, under `# Equivalent` if nothing that a user sees is
-different, else under `# Without a test`. `…` stands for any text. Fails if a mutant that is not listed survives, or a line lists
+LISTED has the mutants for which no test fails, `mutant -- why`: under `# Equivalent` if no result is different, under `# Tested
+elsewhere` if another step fails, else under `# Without a test`. `…` stands for any text. Fails if a mutant that is not listed survives, or a line lists
 none. A listed one may be caught: the laws find some of them by chance.
 """
 
@@ -36,7 +36,8 @@ BUILDS = [["cargo", "check", "--lib", *CRATE], ["cargo", "test", "--lib", *TESTS
 def copy(folder):
     """The files of the repository; the sources without mutants."""
     files = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], capture_output=True, text=True, check=True).stdout
-    shutil.rmtree(folder / "src", ignore_errors=True)
+    for gone in ("src", "tests", "fuzz"):
+        shutil.rmtree(folder / gone, ignore_errors=True)
     for name in files.splitlines():
         source, target = pathlib.Path(name), folder / name
         if source.is_file() and not (target.is_file() and target.stat().st_mtime == source.stat().st_mtime):
@@ -138,6 +139,7 @@ def main(all_path, tried_path, known_path, folder, tool):
         for at, mutant in enumerate(mutants)
         if at not in without and mutant["name"] in tried
     }
+    print(f"{len(mutants)} mutants in all, {len(left_out)} do not compile, {len(unplaced)} cannot be switched", flush=True)
     print(f"{len(tried)} mutants, of which {len(names)} can be switched", flush=True)
     kept = folder / "caught"
     caught = set(kept.read_text().splitlines()) if kept.is_file() else set()
@@ -158,11 +160,15 @@ def main(all_path, tried_path, known_path, folder, tool):
             return heading
 
         results = collections.Counter(pool.map(result, names))
-    counts = ", ".join(f"{results[it]} {it}" for it in ("caught", "equivalent", "without a test", "survived"))
+    headings = ("caught", "equivalent", "tested elsewhere", "without a test", "survived")
+    counts = ", ".join(f"{results[it]} {it}" for it in headings)
     print(f"{results.total()} mutants: {counts}")
     unused = [] if len(tried) < len(mutants) else sorted(set(known.headings) - set(known.used))
     print(*(f"listed, but there is no such mutant: {text}" for text in unused), sep="\n")
-    sys.exit(not names or bool(results["survived"] or unused))
+    for text, count in known.used.items():
+        if "…" in text:
+            print(f"{count} listed as: {text}")
+    sys.exit(not mutants or bool(results["survived"] or unused))
 
 
 if __name__ == "__main__":

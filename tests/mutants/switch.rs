@@ -62,7 +62,6 @@ struct Mutator<'s> {
     places: Places,
     constant: &'s BTreeSet<String>,
     inserted: Vec<Insertion>,
-    written: BTreeSet<usize>,
 }
 
 /// Whether the mutant with this index is the active one.
@@ -160,9 +159,7 @@ impl<'ast> Visit<'ast> for Constants {
 
 impl Mutator<'_> {
     fn take(&mut self, genre: Genre, at: LineColumn) -> Vec<(usize, String)> {
-        let mutants = self.places.remove(&(genre, at.line, at.column.saturating_add(1))).unwrap_or_default();
-        self.written.extend(mutants.iter().map(|(index, _)| index));
-        mutants
+        self.places.remove(&(genre, at.line, at.column.saturating_add(1))).unwrap_or_default()
     }
 
     fn around(&mut self, range: Range<usize>, before: String, after: &str) {
@@ -275,10 +272,13 @@ impl<'ast> Visit<'ast> for Mutator<'_> {
     }
 
     fn visit_arm(&mut self, arm: &'ast syn::Arm) {
+        if arm.guard.as_ref().is_some_and(|(_, guard)| has_let(guard)) {
+            return visit::visit_arm(self, arm);
+        }
         let deleted: Vec<_> =
             self.take(Genre::MatchArm, arm.span().start()).iter().map(|it| format!("!{}", is(it.0))).collect();
         match &arm.guard {
-            Some((_, guard)) if !has_let(guard) => {
+            Some((_, guard)) => {
                 let fixed = self.take(Genre::MatchArmGuard, guard.span().start());
                 let mut before: String = deleted.iter().map(|it| format!("{it} && ")).collect();
                 for (index, value) in &fixed {
@@ -288,7 +288,6 @@ impl<'ast> Visit<'ast> for Mutator<'_> {
                 before.push('(');
                 self.around(bytes(guard.span()), before, &")".repeat(fixed.len().saturating_add(1)));
             }
-            Some(_) => {}
             None if !deleted.is_empty() => {
                 let at = bytes(arm.pat.span()).end;
                 self.inserted.push(Insertion { at, order: (0, 0), text: format!(" if {}", deleted.join(" && ")) });
@@ -401,8 +400,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     for path in &sources {
         let source = fs::read_to_string(path)?;
         let places = places.remove(path.strip_prefix(folder)?).unwrap_or_default();
-        let mut mutator =
-            Mutator { source: &source, places, constant: &constant, inserted: Vec::new(), written: BTreeSet::new() };
+        let mut mutator = Mutator { source: &source, places, constant: &constant, inserted: Vec::new() };
         mutator.visit_file(&syn::parse_file(&source)?);
         for (index, _) in mutator.places.values().flatten() {
             println!("{index}");

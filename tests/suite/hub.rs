@@ -1997,7 +1997,7 @@ fn the_embedder_can_send_requests_on_a_session() {
 }
 
 #[test]
-fn each_command_of_a_session_reaches_its_server_alone() {
+fn commands_of_a_session_reach_its_server() {
     let mut options = options();
     options.eras = Eras::Auto;
     options.capabilities.elicitation = true;

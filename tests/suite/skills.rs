@@ -98,7 +98,10 @@ fn a_result_without_a_list_changes_nothing_and_an_endless_list_is_cut_off() {
     listing.take(&raw(&json!({"skills": vec![json!(1); 20_000]}))).unwrap();
     assert!(listing.is_cut_off() && listing.request().is_none());
     assert_eq!(listing.invalid().len(), 10_000);
-    // The bound is on all pages together, and on the bytes of them.
+}
+
+#[test]
+fn the_entries_and_bytes_of_a_list_are_bounded_over_all_its_pages() {
     let mut listing = Listing::new(SkillLimits::default());
     listing.take(&raw(&json!({"skills": vec![json!(1); 9_999], "nextCursor": "2"}))).unwrap();
     assert!(!listing.is_cut_off());
@@ -112,6 +115,10 @@ fn a_result_without_a_list_changes_nothing_and_an_endless_list_is_cut_off() {
     }
     assert!(listing.is_cut_off());
     assert_eq!(listing.invalid().len(), 4);
+}
+
+#[test]
+fn the_skills_of_a_list_are_its_valid_entries() {
     let mut listing = Listing::new(SkillLimits::default());
     listing.take(&raw(&json!({"skills": [entry(), {"uri": 1}]}))).unwrap();
     assert_eq!(listing.into_skills().iter().map(|skill| skill.name()).collect::<Vec<_>>(), ["pdf"]);

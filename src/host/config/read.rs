@@ -678,7 +678,7 @@ mod tests {
             ("URL", Some("url")),
             ("arg", Some("args")),
             ("alwaysAllow", None),
-            // Two letters of a key of five, and of one of four.
+            // Two letters may be wrong in a key of more than four, else one.
             ("argsxx", Some("args")),
             ("axgx", None),
             ("", None),
