@@ -24,7 +24,7 @@ import sys
 from changed import learn, processors, survives
 
 # The laws, fuzz bodies and other tests that take longer reach nearly all mutants. All of them would take days.
-PATIENCE = 40
+PATIENCE = float(os.environ.get("MCP_PATIENCE", 40))
 SWITCH = re.compile(r"crate::mutated::is\((\d+)\)")
 ENV = {"RUSTFLAGS": "--cap-lints allow", "CARGO_PROFILE_TEST_OPT_LEVEL": "1", "CARGO_PROFILE_DEV_OPT_LEVEL": "1"}
 CRATE = ["-p", "mcp-proto", "-p", "mcp-proto-schema-tests", "--all-features", "--message-format=json"]
