@@ -182,7 +182,7 @@ fn check_addresses(schema: &Value) -> Result<(), ValidationError> {
                 let own = addresses.into_iter().filter_map(length).count();
                 (longest.saturating_add(id.unwrap_or(0)), count.saturating_add(own))
             }
-            _ => (0, 0),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => (0, 0),
         }
     }
 
