@@ -106,7 +106,9 @@ impl Rig {
                 // Actions that were queued when the session gave the connection up, or ended, stay queued.
                 let given_up = self.queues(|action| matches!(action, Action::Event(Event::Down { .. })));
                 self.transport(Transport::Closed { why: "gone" });
-                if !given_up && !self.queues(is_end) {
+                // So do the responses of a client that closes.
+                let responds = self.queues(|action| matches!(action, Action::Send(sent) if sent.method().is_none()));
+                if !given_up && !responds && !self.queues(is_end) {
                     self.owed_answers.clear();
                 }
             }
