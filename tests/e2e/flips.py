@@ -43,7 +43,8 @@ def main(suite, path, *only):
         def result(cell):
             survived = survives(takers[cell], seconds, float("inf"), MCP_FLIP="\t".join(cell))
             if survived != (cell in known):
-                print("no test fails:" if survived else "listed, but a test fails:", " × ".join(cell), flush=True)
+                what = "no test fails:" if survived else "listed, but a test fails:"
+                print(f"{what} {' × '.join(cell)}\n", end="", flush=True)
             return known.get(cell, "survived") if survived else "caught"
 
         results = dict(zip(cells, pool.map(result, cells)))

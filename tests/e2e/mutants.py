@@ -153,10 +153,10 @@ def main(all_path, tried_path, known_path, folder, tool):
             if name in caught:
                 return "caught"
             if not survives(reached[index], seconds, PATIENCE, MCP_MUTANT=str(index)):
-                print(name, file=keep, flush=True)
+                print(f"{name}\n", end="", file=keep, flush=True)
                 return "caught"
             if heading == "survived":
-                print("no test fails:", name, flush=True)
+                print(f"no test fails: {name}\n", end="", flush=True)
             return heading
 
         results = collections.Counter(pool.map(result, names))
