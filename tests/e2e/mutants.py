@@ -4,15 +4,16 @@ ALL and TRIED are what `cargo mutants --list --json` prints: of everything, and 
 repository that has all mutants at once, each behind a condition, because to build each by itself takes days: TOOL writes it,
 which is `tests/mutants`. Left out are those that do not compile, and those that cannot be switched: in what is evaluated at
 compile time. Then each test runs alone once, to learn which mutants it reaches, and for each mutant the tests that reach it,
-the quickest first, until one fails, or those so far take `PATIENCE` seconds. What is caught is kept in FOLDER: another run
-goes on from there.
+the quickest first, until one fails, or those so far take `PATIENCE` seconds. What is caught is kept in FOLDER: another run of
+the same sources and tests goes on from there.
 
 LISTED has the mutants for which no test fails, `mutant -- why`: under `# Equivalent` if no result is different, under `# Tested
-elsewhere` if another step fails, else under `# Without a test`. `…` stands for any text. Fails if a mutant that is not listed survives, or a line lists
-none. A listed one may be caught: the laws find some of them by chance.
+elsewhere` if another step fails, else under `# Without a test`. `…` stands for any text. Fails if a mutant that is not listed
+survives, or a line lists none. A listed one may be caught: the laws find some of them by chance.
 """
 
 import collections
+import hashlib
 import json
 import os
 import pathlib
@@ -33,16 +34,23 @@ TESTS = ["--test", "suite", "--test", "host_schema", "--test", "messages", "--te
 BUILDS = [["cargo", "check", "--lib", *CRATE], ["cargo", "test", "--lib", *TESTS, "--no-run", *CRATE]]
 
 
+CHANGING = ("src", "tests", "fuzz")
+
+
 def copy(folder):
-    """The files of the repository; the sources without mutants."""
+    """Copies the files of the repository; the sources without mutants. Returns a digest of the sources and tests."""
+    digest = hashlib.sha256()
     files = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], capture_output=True, text=True, check=True).stdout
-    for gone in ("src", "tests", "fuzz"):
+    for gone in CHANGING:
         shutil.rmtree(folder / gone, ignore_errors=True)
     for name in files.splitlines():
         source, target = pathlib.Path(name), folder / name
+        if source.is_file() and source.parts[0] in CHANGING:
+            digest.update(name.encode() + source.read_bytes())
         if source.is_file() and not (target.is_file() and target.stat().st_mtime == source.stat().st_mtime):
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source, target)
+    return digest.hexdigest()[:16]
 
 
 def closed(text, start):
@@ -86,10 +94,11 @@ def causes(error, folder):
 
 
 def build(folder, instrument):
-    """The test binaries, and the mutants that they do not have: those that do not compile, and those without a place."""
+    """The test binaries, the mutants that they do not have (those that do not compile, and those without a place), and what the
+    binaries are made of."""
     left_out, builds = set(), list(BUILDS)
     while True:
-        copy(folder)
+        digest = copy(folder)
         without = folder / "left-out"
         without.write_text("\n".join(sorted(left_out)))
         unplaced = subprocess.run([*instrument, without, folder], capture_output=True, text=True, check=True).stdout.split()
@@ -98,7 +107,9 @@ def build(folder, instrument):
         if run.returncode == 0:
             del builds[0]
             if not builds:
-                return [it["executable"] for it in messages if it.get("executable")], left_out, set(unplaced)
+                binaries = [it["executable"] for it in messages if it.get("executable")]
+                # The others are names of functions.
+                return binaries, {int(it) for it in left_out if it.isdigit()}, set(map(int, unplaced)), digest
             continue
         errors = [it["message"] for it in messages if it["reason"] == "compiler-message" and it["message"]["level"] == "error"]
         new = set().union(*(causes(error, folder) for error in errors)) - left_out
@@ -131,8 +142,8 @@ def main(all_path, tried_path, known_path, folder, tool):
     tried = {mutant["name"] for mutant in json.loads(pathlib.Path(tried_path).read_text())}
     known = Listed(known_path)
     folder = pathlib.Path(folder).absolute()
-    binaries, left_out, unplaced = build(folder, [pathlib.Path(tool).absolute(), pathlib.Path(all_path).absolute()])
-    without = {int(it) for it in left_out | unplaced if it.isdigit()}
+    binaries, left_out, unplaced, digest = build(folder, [pathlib.Path(tool).absolute(), pathlib.Path(all_path).absolute()])
+    without = left_out | unplaced
     # Without their places, which change with each line.
     names = {
         at: re.sub(r"^(\S+?):\d+:\d+: ", r"\1: ", mutant["name"])
@@ -140,8 +151,7 @@ def main(all_path, tried_path, known_path, folder, tool):
         if at not in without and mutant["name"] in tried
     }
     print(f"{len(mutants)} mutants in all, {len(left_out)} do not compile, {len(unplaced)} cannot be switched", flush=True)
-    print(f"{len(tried)} mutants, of which {len(names)} can be switched", flush=True)
-    kept = folder / "caught"
+    kept = folder / f"caught-{digest}"
     caught = set(kept.read_text().splitlines()) if kept.is_file() else set()
     os.chdir(folder)
     with processors() as pool, kept.open("a") as keep:
@@ -164,7 +174,8 @@ def main(all_path, tried_path, known_path, folder, tool):
     counts = ", ".join(f"{results[it]} {it}" for it in headings)
     print(f"{results.total()} mutants: {counts}")
     unused = [] if len(tried) < len(mutants) else sorted(set(known.headings) - set(known.used))
-    print(*(f"listed, but there is no such mutant: {text}" for text in unused), sep="\n")
+    for text in unused:
+        print(f"listed, but there is no such mutant: {text}")
     for text, count in known.used.items():
         if "…" in text:
             print(f"{count} listed as: {text}")

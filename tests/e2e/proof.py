@@ -36,7 +36,7 @@ def mutated(out):
     of, caught, equivalent, elsewhere, untested, survived = map(int, re.findall(
         r"^(\d+) mutants: (\d+) caught, (\d+) equivalent, (\d+) tested elsewhere, (\d+) without a test, (\d+) survived$", out, re.M
     )[-1])
-    if survived or of + left_out + unplaced < found:
+    if survived or of + left_out + unplaced != found:
         sys.exit(f"mutants: {survived} survived, or not all were tried")
     return f"""`cargo-mutants` finds {found:,} mutants in `src/`, of which {of:,} compile and can be switched on. For **{caught:,}** of them, {100 * caught / of:.1f} %,
 a test fails, of the tests that reach it and take forty seconds together, the quickest first. For {equivalent:,} no result is
