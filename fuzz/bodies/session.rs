@@ -104,11 +104,11 @@ impl Rig {
             }
             b'd' => {
                 // Actions that were queued when the session gave the connection up, or ended, stay queued.
-                let given_up = self.queues(|action| matches!(action, Action::Event(Event::Down { .. })));
+                let given_up =
+                    |action: &Action| matches!(action, Action::Shutdown(_) | Action::Event(Event::Down { .. }));
+                let given_up = self.queues(given_up);
                 self.transport(Transport::Closed { why: "gone" });
-                // So do the responses of a client that closes.
-                let responds = self.queues(|action| matches!(action, Action::Send(sent) if sent.method().is_none()));
-                if !given_up && !responds && !self.queues(is_end) {
+                if !given_up && !self.queues(is_end) {
                     self.owed_answers.clear();
                 }
             }

@@ -389,7 +389,12 @@ mod tests {
         assert_eq!(different.len(), words.len());
         assert!(words.iter().all(|word| word.expose().len() == 43));
         assert_eq!(Entropy::new([7; 32]).fork(), forks[0]);
-        assert_eq!(format!("{entropy:?} {:?}", Hider::new(&words)), "… …");
+    }
+
+    #[test]
+    fn the_debug_of_what_holds_secrets_shows_none() {
+        let secret = Secret::new("hush-hush");
+        assert_eq!(format!("{secret:?} {:?} {:?}", Entropy::new([7; 32]), Hider::new([&secret])), "… … …");
     }
 
     /// What is in freed memory cannot be seen without unsafe code. That it is overwritten is shown by the types, and by the
