@@ -1,34 +1,19 @@
 //! The body of the target `message`.
 
-use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::OnceLock;
 
-use mcp_proto::jsonrpc::{self, Body, Decoded, Message, Noise};
-use mcp_proto::{Action, Client, Engine, Lines, Messages, Options, Request, Time, Transport};
-use serde_json::value::RawValue;
+use mcp_proto::{Action, Client, Engine, Lines, Messages, Request, Time, Transport};
 
 use super::checks::{assert_same, check_kept, check_line};
-use super::input::{Input, limits};
+use super::input::Input;
 use super::peer::{self, Peer};
 use super::rig::Operated as _;
 use super::session::Rig;
 
-/// Gives the bytes to the decoder, and to sessions in several states.
+/// Gives the bytes to sessions in several states.
 pub fn message(bytes: &[u8]) -> u64 {
     let mut print = DefaultHasher::new();
-    for limits in [jsonrpc::MessageLimits::default(), limits(Options::new("", "")).limits.message] {
-        let decoded = jsonrpc::decode(bytes, limits);
-        check_json(bytes, &decoded);
-        match decoded {
-            Ok(Decoded::Batch(messages)) => {
-                assert!(messages.len() <= limits.batch + 1);
-                messages.iter().flatten().for_each(check_payload);
-            }
-            Ok(Decoded::One(message)) => check_payload(&message),
-            Ok(Decoded::Blank) | Err(_) => {}
-        }
-    }
     for session in prepared() {
         let mut session = session.clone();
         session.handle_message(session_time(), session.connection(), bytes);
@@ -56,34 +41,6 @@ pub fn message(bytes: &[u8]) -> u64 {
     let (whole, pieces): (&Engine, &Engine) = (&whole, &pieces);
     assert_same(whole, pieces, "the chunks made a difference");
     print.finish()
-}
-
-/// The decoder and `serde_json` agree on what is JSON.
-fn check_json(bytes: &[u8], decoded: &Result<Decoded<'_>, Noise>) {
-    let Ok(text) = std::str::from_utf8(bytes) else { return };
-    let text = text.trim_start_matches('\u{feff}').trim_matches([' ', '\t', '\r', '\n']);
-    let valid = serde_json::from_str::<&RawValue>(text).is_ok();
-    match decoded {
-        Ok(Decoded::One(_) | Decoded::Batch(_)) | Err(Noise::NotAMessage) => assert!(valid, "taken for JSON"),
-        Err(Noise::NotJson) if text.starts_with('{') => {
-            // A member's name must be a valid string.
-            assert!(serde_json::from_str::<BTreeMap<String, &RawValue>>(text).is_err(), "not taken for JSON");
-        }
-        Err(Noise::NotJson) => assert!(!valid, "not taken for JSON"),
-        Ok(Decoded::Blank) | Err(_) => {}
-    }
-}
-
-/// A payload is exactly one JSON value.
-fn check_payload(message: &Message<'_>) {
-    let payload = match &message.body {
-        Body::Request { params, .. } | Body::Notification { params, .. } => *params,
-        Body::Result { result, .. } => Some(*result),
-        Body::Error { error, .. } => error.data.as_deref(),
-    };
-    if let Some(payload) = payload {
-        assert_eq!(serde_json::from_str::<&RawValue>(payload.get()).unwrap().get(), payload.get());
-    }
 }
 
 fn session_time() -> Time {

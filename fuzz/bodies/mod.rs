@@ -1,6 +1,7 @@
 //! The bodies of the fuzz targets, which `cargo test` runs too: bytes in, a hash of the output out.
 
 mod checks;
+pub mod decode;
 mod embedder;
 mod explored;
 mod host;
@@ -19,6 +20,7 @@ mod session;
 #[cfg(feature = "snapshot")]
 mod snapshot;
 
+pub use self::decode::decode;
 pub use self::explored::explored;
 pub use self::host::host;
 pub use self::http::http;

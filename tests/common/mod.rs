@@ -315,6 +315,14 @@ pub fn changed(value: &Value, others: fn(&Value) -> Vec<Value>) -> Vec<Value> {
     all
 }
 
+/// The bytes in chunks that are cut at these places, modulo the length.
+pub fn chunked(bytes: &[u8], mut cuts: Vec<usize>) -> Vec<&[u8]> {
+    cuts.iter_mut().for_each(|cut| *cut %= bytes.len() + 1);
+    cuts.extend([0, bytes.len()]);
+    cuts.sort_unstable();
+    cuts.windows(2).map(|range| &bytes[range[0]..range[1]]).collect()
+}
+
 /// Calls `each` with every text of at most `most` of these pieces.
 pub fn each_text(pieces: &[&str], most: usize, each: &mut impl FnMut(&str)) {
     fn extend(text: &mut String, pieces: &[&str], most: usize, each: &mut impl FnMut(&str)) {

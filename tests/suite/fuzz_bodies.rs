@@ -46,6 +46,11 @@ fn over_random_inputs(body: Body, mut input: impl FnMut(&mut fastrand::Rng) -> V
 }
 
 #[test]
+fn texts_of_the_corpus() {
+    over_the_corpus("decode", bodies::decode);
+}
+
+#[test]
 fn messages_of_the_corpus() {
     over_the_corpus("message", bodies::message);
 }
@@ -164,6 +169,7 @@ fn random_messages() {
         "é",
         "\u{0}",
     ];
+    over_random_inputs(bodies::decode, |rng| pieced(rng, &pieces));
     over_random_inputs(bodies::message, |rng| pieced(rng, &pieces));
 }
 

@@ -2,22 +2,13 @@
 
 use std::time::Duration;
 
-use crate::common::{Deliver, Server, Steps, each_text, legacy, tools};
+use crate::common::{Deliver, Server, Steps, chunked, each_text, legacy, tools};
+use crate::fuzz_bodies::bodies::decode::{Cut, expected_lines, lines_of, owned_line};
 use mcp_proto::binding::{Line, LineDecoder};
 use mcp_proto::{Action, Client, Event, Options, Outcome, QuirkKind, Reconnect, Request, Time, Transport};
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 use serde_json::{Value, json};
-
-/// A line, and whether it is complete.
-type Cut = (bool, Vec<u8>);
-
-fn owned(line: Line<'_>) -> Cut {
-    match line {
-        Line::Complete(line) => (true, line.into()),
-        Line::TooLong(line) => (false, line.into()),
-    }
-}
 
 fn whole(line: &[u8]) -> Cut {
     (true, line.into())
@@ -25,31 +16,6 @@ fn whole(line: &[u8]) -> Cut {
 
 fn too_long(line: &[u8]) -> Cut {
     (false, line.into())
-}
-
-fn cut<'a>(limit: usize, chunks: impl IntoIterator<Item = &'a [u8]>) -> Vec<Cut> {
-    let (mut decoder, mut lines) = (LineDecoder::new(limit), Vec::new());
-    for chunk in chunks {
-        decoder.feed(chunk, |line| lines.push(owned(line)));
-    }
-    decoder.finish(|line| lines.push(owned(line)));
-    lines
-}
-
-/// The expected output of the decoder for one line.
-fn expected(limit: usize, bytes: &[u8]) -> Vec<Cut> {
-    let mut lines: Vec<_> = bytes.split(|byte| *byte == b'\n').collect();
-    if lines.last().is_some_and(|line| line.is_empty()) {
-        lines.pop();
-    }
-    lines.into_iter().map(|line| (line.len() <= limit, line[..line.len().min(limit)].into())).collect()
-}
-
-fn chunked(bytes: &[u8], mut cuts: Vec<usize>) -> Vec<&[u8]> {
-    cuts.iter_mut().for_each(|cut| *cut %= bytes.len() + 1);
-    cuts.extend([0, bytes.len()]);
-    cuts.sort_unstable();
-    cuts.windows(2).map(|range| &bytes[range[0]..range[1]]).collect()
 }
 
 fn config() -> ProptestConfig {
@@ -66,17 +32,17 @@ proptest! {
         cuts in prop::collection::vec(any::<usize>(), 0..20),
         limit in 0_usize..40,
     ) {
-        let expected = expected(limit, &bytes);
-        prop_assert_eq!(&cut(limit, [&bytes[..]]), &expected);
-        prop_assert_eq!(&cut(limit, bytes.chunks(1)), &expected);
-        prop_assert_eq!(&cut(limit, chunked(&bytes, cuts)), &expected);
+        let expected = expected_lines(limit, &bytes);
+        prop_assert_eq!(&lines_of(limit, [&bytes[..]]), &expected);
+        prop_assert_eq!(&lines_of(limit, bytes.chunks(1)), &expected);
+        prop_assert_eq!(&lines_of(limit, chunked(&bytes, cuts)), &expected);
     }
 
     /// Longer than the blocks in which bytes are searched.
     #[test]
     fn a_line_feed_is_found_at_any_position(before in 0_usize..300, after in 0_usize..300) {
         let bytes = [&vec![b'a'; before][..], b"\n", &vec![b'b'; after][..], b"\n"].concat();
-        prop_assert_eq!(cut(1000, [&bytes[..]]), [whole(&vec![b'a'; before]), whole(&vec![b'b'; after])]);
+        prop_assert_eq!(lines_of(1000, [&bytes[..]]), [whole(&vec![b'a'; before]), whole(&vec![b'b'; after])]);
     }
 
     #[test]
@@ -98,7 +64,11 @@ fn each_chunking_of_each_short_text_gives_the_same_lines() {
             [0, 2, 9].into_iter().flat_map(|limit| (0..1 << bytes.len()).map(move |mask| (limit, mask)))
         {
             let cuts = (0..bytes.len()).filter(|at| mask >> at & 1 == 1).collect();
-            assert_eq!(cut(limit, chunked(bytes, cuts)), expected(limit, bytes), "{text:?} {limit} {mask:b}");
+            assert_eq!(
+                lines_of(limit, chunked(bytes, cuts)),
+                expected_lines(limit, bytes),
+                "{text:?} {limit} {mask:b}"
+            );
         }
     });
 }
@@ -108,22 +78,22 @@ fn each_chunking_of_each_short_text_gives_the_same_lines() {
 fn many_blank_lines_are_lines() {
     for count in [1, 63, 64, 65, 200] {
         let bytes = ["\n".repeat(count), "a\n".into()].concat();
-        assert_eq!(cut(3, [bytes.as_bytes()]), expected(3, bytes.as_bytes()), "{count}");
+        assert_eq!(lines_of(3, [bytes.as_bytes()]), expected_lines(3, bytes.as_bytes()), "{count}");
     }
 }
 
 #[test]
 fn a_line_may_have_as_many_bytes_as_the_limit() {
-    assert_eq!(cut(3, [&b"abc\nabcd\n\nab\n"[..]]), [whole(b"abc"), too_long(b"abc"), whole(b""), whole(b"ab")]);
-    assert_eq!(cut(3, [&b"ab"[..], b"c\n", b"abc", b"d", b"\n"]), [whole(b"abc"), too_long(b"abc")]);
+    assert_eq!(lines_of(3, [&b"abc\nabcd\n\nab\n"[..]]), [whole(b"abc"), too_long(b"abc"), whole(b""), whole(b"ab")]);
+    assert_eq!(lines_of(3, [&b"ab"[..], b"c\n", b"abc", b"d", b"\n"]), [whole(b"abc"), too_long(b"abc")]);
 }
 
 #[test]
 fn an_unfinished_last_line_is_a_line() {
-    assert_eq!(cut(5, [&b"a\nbc"[..]]), [whole(b"a"), whole(b"bc")]);
-    assert_eq!(cut(5, [&b"a\nbcdefg"[..]]), [whole(b"a"), too_long(b"bcdef")]);
-    assert_eq!(cut(5, [&b"a\n"[..]]), [whole(b"a")]);
-    assert!(cut(5, [&b""[..]]).is_empty());
+    assert_eq!(lines_of(5, [&b"a\nbc"[..]]), [whole(b"a"), whole(b"bc")]);
+    assert_eq!(lines_of(5, [&b"a\nbcdefg"[..]]), [whole(b"a"), too_long(b"bcdef")]);
+    assert_eq!(lines_of(5, [&b"a\n"[..]]), [whole(b"a")]);
+    assert!(lines_of(5, [&b""[..]]).is_empty());
 }
 
 #[test]
@@ -150,10 +120,10 @@ fn a_line_of_100_mib_uses_limited_memory() {
     let (mut decoder, mut lines) = (LineDecoder::new(limit), Vec::new());
     let empty = held(&decoder);
     for _ in 0..100 {
-        decoder.feed(&chunk, |line| lines.push(owned(line)));
+        decoder.feed(&chunk, |line| lines.push(owned_line(line)));
         assert!(lines.is_empty() && held(&decoder) < 6 * limit);
     }
-    decoder.feed(b"y\nnext\n", |line| lines.push(owned(line)));
+    decoder.feed(b"y\nnext\n", |line| lines.push(owned_line(line)));
     assert_eq!(lines, [too_long(&chunk[..limit]), whole(b"next")]);
     assert!(held(&decoder) < empty + 64);
 }
@@ -458,8 +428,8 @@ fn the_first_line_feed_is_found_at_each_position() {
                     second.and_then(|second| bytes.get_mut(second)).into_iter().for_each(|byte| *byte = b'\n');
                     let mut found = Vec::new();
                     let mut decoder = LineDecoder::new(1 << 10);
-                    decoder.feed(&bytes, |line| found.push(owned(line).1));
-                    decoder.finish(|line| found.push(owned(line).1));
+                    decoder.feed(&bytes, |line| found.push(owned_line(line).1));
+                    decoder.finish(|line| found.push(owned_line(line).1));
                     let mut expected: Vec<_> = bytes.split(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect();
                     expected.pop_if(|last| last.is_empty());
                     assert_eq!(found, expected, "{bytes:x?}");

@@ -2,106 +2,23 @@
 
 use std::time::Duration;
 
-use crate::common::each_text;
-use mcp_proto::binding::{Sse, SseDecoder, SseEvent};
+use crate::common::{chunked, each_text};
+use crate::fuzz_bodies::bodies::decode::{Events, Item, events_of, expected_events, owned_item};
+use mcp_proto::binding::{Sse, SseDecoder};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
-
-/// The items of a stream, with owned bytes.
-#[derive(Clone, Debug, PartialEq)]
-enum Item {
-    Event { name: Vec<u8>, data: Vec<u8>, id: Option<Vec<u8>>, whole: bool },
-    Retry(u64),
-}
-
-fn owned(item: Sse<'_>) -> Item {
-    let event = |event: SseEvent<'_>, whole| Item::Event {
-        name: event.name.into(),
-        data: event.data.into(),
-        id: event.id.map(Into::into),
-        whole,
-    };
-    match item {
-        Sse::Event(it) => event(it, true),
-        Sse::TooLong(it) => event(it, false),
-        Sse::Retry(after) => Item::Retry(after.as_millis().try_into().unwrap()),
-    }
-}
-
-/// The items of a stream, and the id to resume after.
-type Decoded = (Vec<Item>, Option<Vec<u8>>);
-
-fn decode<'a>(limit: usize, chunks: impl IntoIterator<Item = &'a [u8]>) -> Decoded {
-    let (mut decoder, mut items) = (SseDecoder::new(limit), Vec::new());
-    for chunk in chunks {
-        decoder.feed(chunk, |item| items.push(owned(item)));
-    }
-    (items, decoder.last_id().map(Into::into))
-}
-
-/// The expected output: the rules of the standard over the whole text, then those of the decoder.
-fn expected(limit: usize, bytes: &[u8]) -> Decoded {
-    const SHORT: usize = 4096;
-    let text = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes);
-    // Each byte as the character of its number, so that the functions of the standard library split the text.
-    let text: String = text.iter().map(|byte| char::from(*byte)).collect();
-    let text = text.replace("\r\n", "\n").replace('\r', "\n");
-    let back = |text: &str| text.chars().map(|c| u8::try_from(c).unwrap()).collect::<Vec<_>>();
-
-    let mut lines: Vec<_> = text.split('\n').collect();
-    lines.pop();
-    let (mut items, mut last_id) = (Vec::new(), None);
-    let (mut data, mut name, mut id) = (String::new(), String::new(), None);
-    for line in lines {
-        if line.is_empty() {
-            last_id.clone_from(&id);
-            let all = back(data.strip_suffix('\n').unwrap_or(&data));
-            if !all.is_empty() {
-                let name = if name.is_empty() { "message" } else { name.as_str() };
-                items.push(Item::Event {
-                    name: back(name).into_iter().take(SHORT).collect(),
-                    data: all.iter().copied().take(limit).collect(),
-                    id: last_id.clone(),
-                    whole: all.len() <= limit,
-                });
-            }
-            (data, name) = (String::new(), String::new());
-            continue;
-        }
-        let (field, value) = line.split_once(':').unwrap_or((line, ""));
-        let value = value.strip_prefix(' ').unwrap_or(value);
-        match field {
-            "data" => data += &format!("{value}\n"),
-            "event" => name = value.into(),
-            "id" if back(value).len() > SHORT => id = Some(Vec::new()),
-            "id" if !value.contains('\0') => id = Some(back(value)),
-            "retry" if value.len() <= SHORT && !value.is_empty() && value.chars().all(|c| c.is_ascii_digit()) => {
-                items.push(Item::Retry(value.parse().unwrap_or(u64::MAX)));
-            }
-            _ => {}
-        }
-    }
-    (items, last_id)
-}
-
-fn chunked(bytes: &[u8], mut cuts: Vec<usize>) -> Vec<&[u8]> {
-    cuts.iter_mut().for_each(|cut| *cut %= bytes.len() + 1);
-    cuts.extend([0, bytes.len()]);
-    cuts.sort_unstable();
-    cuts.windows(2).map(|range| &bytes[range[0]..range[1]]).collect()
-}
 
 const LIMIT: usize = 1 << 20;
 
 /// Decodes a stream whole, byte by byte, and in two chunks cut at each position.
 #[track_caller]
-fn decoded(limit: usize, stream: &[u8]) -> Decoded {
-    let whole = decode(limit, [stream]);
-    assert_eq!(decode(limit, stream.chunks(1)), whole, "byte by byte");
+fn decoded(limit: usize, stream: &[u8]) -> Events {
+    let whole = events_of(limit, [stream]);
+    assert_eq!(events_of(limit, stream.chunks(1)), whole, "byte by byte");
     for at in 0..=stream.len() {
         let (head, tail) = stream.split_at(at);
-        assert_eq!(decode(limit, [head, b"", tail]), whole, "cut at {at}");
+        assert_eq!(events_of(limit, [head, b"", tail]), whole, "cut at {at}");
     }
     whole
 }
@@ -111,7 +28,11 @@ fn each_short_stream_gives_the_events_of_the_standard_wherever_it_is_cut() {
     each_text(&["data", ":", " ", "\n", "\r", "1", "id", "retry"], 4, &mut |text| {
         for stream in [text.to_owned(), format!("data:x\n{text}\n\n")] {
             for limit in [1, LIMIT] {
-                assert_eq!(decoded(limit, stream.as_bytes()), expected(limit, stream.as_bytes()), "{stream:?} {limit}");
+                assert_eq!(
+                    decoded(limit, stream.as_bytes()),
+                    expected_events(limit, stream.as_bytes()),
+                    "{stream:?} {limit}"
+                );
             }
         }
     });
@@ -138,7 +59,7 @@ fn check(rows: &[Row<'_>]) {
     for (stream, items) in rows {
         let shown = stream.escape_ascii();
         assert_eq!(decoded(LIMIT, stream).0, *items, "{shown}");
-        assert_eq!(expected(LIMIT, stream).0, *items, "the reference, {shown}");
+        assert_eq!(expected_events(LIMIT, stream).0, *items, "the reference, {shown}");
     }
 }
 
@@ -147,7 +68,7 @@ fn check_ids(rows: &[(&[u8], Option<&str>)]) {
     for (stream, id) in rows {
         let id = id.map(|id| id.as_bytes().to_vec());
         assert_eq!(decoded(LIMIT, stream).1, id, "{}", stream.escape_ascii());
-        assert_eq!(expected(LIMIT, stream).1, id, "the reference, {}", stream.escape_ascii());
+        assert_eq!(expected_events(LIMIT, stream).1, id, "the reference, {}", stream.escape_ascii());
     }
 }
 
@@ -173,7 +94,7 @@ fn a_blank_line_ends_an_event_with_any_line_ending() {
 #[test]
 fn a_carriage_return_ends_an_event_without_the_next_byte() {
     let mut items = Vec::new();
-    SseDecoder::new(LIMIT).feed(b"data: a\r\r", |item| items.push(owned(item)));
+    SseDecoder::new(LIMIT).feed(b"data: a\r\r", |item| items.push(owned_item(item)));
     assert_eq!(items, [message("a")]);
 }
 
@@ -353,7 +274,7 @@ fn data_may_have_as_many_bytes_as_the_limit() {
         (b"data: abcd", vec![]),
     ] {
         assert_eq!(decoded(3, stream).0, items, "{}", stream.escape_ascii());
-        assert_eq!(expected(3, stream).0, items, "the reference, {}", stream.escape_ascii());
+        assert_eq!(expected_events(3, stream).0, items, "the reference, {}", stream.escape_ascii());
     }
     assert_eq!(decoded(0, b"data:\n\ndata: a\n\n").0, [too_long("")]);
 }
@@ -370,8 +291,8 @@ fn a_type_or_an_id_has_at_most_4_kib() {
     let long = |n: usize| "x".repeat(n);
     let one = |stream: String| {
         let chunked: Vec<_> = stream.as_bytes().chunks(1000).collect();
-        let items = decode(LIMIT, chunked);
-        assert_eq!(items, expected(LIMIT, stream.as_bytes()));
+        let items = events_of(LIMIT, chunked);
+        assert_eq!(items, expected_events(LIMIT, stream.as_bytes()));
         items
     };
     let (items, id) = one(format!("id: {}\nevent: {}\ndata: a\n\n", long(4096), long(4096)));
@@ -402,13 +323,13 @@ fn long_lines_use_limited_memory() {
     ] {
         let (mut decoder, mut items) = (SseDecoder::new(limit), Vec::new());
         let empty = held(&decoder);
-        decoder.feed(before.as_bytes(), |item| items.push(owned(item)));
+        decoder.feed(before.as_bytes(), |item| items.push(owned_item(item)));
         for _ in 0..20 {
-            decoder.feed(&chunk, |item| items.push(owned(item)));
+            decoder.feed(&chunk, |item| items.push(owned_item(item)));
             assert!(items.is_empty() && held(&decoder) < empty + 5 * most + 64, "{before}");
         }
-        decoder.feed(after.as_bytes(), |item| items.push(owned(item)));
-        decoder.feed(b"id: 1\ndata: next\n\n", |item| items.push(owned(item)));
+        decoder.feed(after.as_bytes(), |item| items.push(owned_item(item)));
+        decoder.feed(b"id: 1\ndata: next\n\n", |item| items.push(owned_item(item)));
         let next = event("message", "next", Some("1"));
         assert_eq!(items, kept.into_iter().chain([next]).collect::<Vec<_>>(), "{before}");
     }
@@ -453,7 +374,7 @@ fn stream() -> impl Strategy<Value = Vec<u8>> {
 }
 
 /// The rules of the standard apply to characters.
-fn replaced((items, id): Decoded) -> Decoded {
+fn replaced((items, id): Events) -> Events {
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned().into_bytes();
     let items = items.into_iter().map(|item| match item {
         Item::Event { name, data, id, whole } => {
@@ -479,24 +400,24 @@ proptest! {
         cuts in vec(any::<usize>(), 0..20),
         limit in prop_oneof![0_usize..40, Just(LIMIT)],
     ) {
-        let expected = expected(limit, &stream);
-        prop_assert_eq!(&decode(limit, [&stream[..]]), &expected);
-        prop_assert_eq!(&decode(limit, stream.chunks(1)), &expected);
-        prop_assert_eq!(&decode(limit, chunked(&stream, cuts)), &expected);
+        let expected = expected_events(limit, &stream);
+        prop_assert_eq!(&events_of(limit, [&stream[..]]), &expected);
+        prop_assert_eq!(&events_of(limit, stream.chunks(1)), &expected);
+        prop_assert_eq!(&events_of(limit, chunked(&stream, cuts)), &expected);
     }
 
     #[test]
     fn any_bytes_give_the_same_events(
         stream in vec(any::<u8>(), 0..300), cuts in vec(any::<usize>(), 0..20), limit in 0_usize..40,
     ) {
-        prop_assert_eq!(decode(limit, chunked(&stream, cuts)), expected(limit, &stream));
+        prop_assert_eq!(events_of(limit, chunked(&stream, cuts)), expected_events(limit, &stream));
     }
 
     /// As in the standard, which replaces invalid bytes first and then looks for lines.
     #[test]
     fn invalid_characters_do_not_change_where_events_end(stream in stream()) {
         let text = String::from_utf8_lossy(&stream).into_owned();
-        prop_assert_eq!(replaced(decode(LIMIT, [&stream[..]])), expected(LIMIT, text.as_bytes()));
+        prop_assert_eq!(replaced(events_of(LIMIT, [&stream[..]])), expected_events(LIMIT, text.as_bytes()));
     }
 
     /// Longer than the blocks in which bytes are searched.
@@ -504,6 +425,6 @@ proptest! {
     fn a_line_ending_is_found_at_any_position(first in 1_usize..300, second in 1_usize..300, end in line_ending()) {
         let (first, second) = (vec![b'a'; first], vec![b'b'; second]);
         let stream = [b"data:", &first[..], end, b"data:", &second, end, end].concat();
-        prop_assert_eq!(decode(LIMIT, [&stream[..]]).0, [message([&first[..], b"\n", &second].concat())]);
+        prop_assert_eq!(events_of(LIMIT, [&stream[..]]).0, [message([&first[..], b"\n", &second].concat())]);
     }
 }
