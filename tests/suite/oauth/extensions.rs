@@ -371,13 +371,40 @@ fn a_nonce_without_characters_or_with_too_many_is_none() {
 }
 
 #[test]
-fn a_client_that_registered_itself_sends_its_code_again_at_once_with_the_nonce_that_the_server_demands() {
-    let mut rig = Rig::with(|options| options.dpop = Some(PublicKey::from_coordinates([1; 32], [2; 32])));
-    rig.site.json(METADATA, metadata_with(json!({"dpop_signing_alg_values_supported": ["ES256"]})));
+fn a_client_without_a_registration_in_advance_sends_its_code_again_at_once_with_the_nonce_that_the_server_demands() {
+    for document in [None, Some("https://app.example/client.json")] {
+        let is_dynamic = document.is_none();
+        let mut rig = Rig::with(|options| {
+            options.dpop = Some(PublicKey::from_coordinates([1; 32], [2; 32]));
+            options.client_metadata_url = document.map(Into::into);
+        });
+        let offers =
+            json!({"dpop_signing_alg_values_supported": ["ES256"], "client_id_metadata_document_supported": true});
+        rig.site.json(METADATA, metadata_with(offers));
+        rig.refuse(&[]).unwrap();
+        rig.run();
+        rig.consent();
+        assert_eq!(rig.log.iter().any(|line| line.ends_with("/register")), is_dynamic);
+        sign(&mut rig);
+        demand_nonce(&mut rig);
+    }
+}
+
+#[test]
+fn the_last_token_request_of_an_attempt_without_a_user_fails_with_the_error_of_its_response() {
+    let mut rig = Rig::with(|options| {
+        (options.flow, options.registered) = (Flow::ClientCredentials, vec![client_with("s-hush")]);
+    });
     rig.refuse(&[]).unwrap();
+    for _ in 0..2 {
+        rig.run_to("as.example/token");
+        rig.answer(503, "");
+        rig.wait(30);
+    }
+    rig.run_to("as.example/token");
+    rig.answer(400, r#"{"error":"invalid_scope","error_description":"no such scope"}"#);
+    rig.assert_failed(Stage::Token, "no such scope");
+    rig.wait(100);
     rig.run();
-    rig.consent();
-    assert!(rig.log.iter().any(|line| line.ends_with("/register")));
-    sign(&mut rig);
-    demand_nonce(&mut rig);
+    assert_eq!(rig.log.iter().filter(|line| line.ends_with("/token")).count(), 3);
 }

@@ -310,7 +310,17 @@ fn a_hub_that_is_closed_does_not_wait_for_the_user() {
 
 /// The server `a`, up, whose token is being refreshed, and the record before.
 fn refreshing() -> (Many, Vec<u8>) {
-    let mut it = Many::of(&["a"], oauth(|options| options.stored = true));
+    refreshing_with(|_| {})
+}
+
+fn refreshing_with(change: impl FnOnce(&mut OAuthOptions)) -> (Many, Vec<u8>) {
+    let mut it = Many::of(
+        &["a"],
+        oauth(|options| {
+            options.stored = true;
+            change(options);
+        }),
+    );
     it.rig.get("a").session = Some("s");
     it.rig.configure(configuration(entries(&["a"])));
     it.rig.open();
@@ -348,6 +358,14 @@ fn a_refresh_is_completed_and_stored_although_its_server_is_removed() {
     it.rig.configure(configuration(json!({})));
     it.serve();
     assert_stored(&it, &before);
+}
+
+#[test]
+fn a_client_that_registered_itself_refreshes_in_a_hub_without_the_browser() {
+    let (mut it, before) = refreshing_with(|options| options.registered.clear());
+    it.serve();
+    assert_eq!(it.asked.len(), 1, "the browser was used for the sign-in only");
+    assert_eq!(stored_generation(&it.kept["a"]), stored_generation(&before) + 1);
 }
 
 #[test]

@@ -311,8 +311,8 @@ fn phases() -> [Host; 2] {
 
 #[test]
 fn a_notification_of_a_stream_that_is_not_the_clients_is_counted_in_each_phase() {
-    let foreign = json!({"_meta": {"io.modelcontextprotocol/subscriptionId": 999}, "uri": "a:b"});
-    for method in ["notifications/tools/list_changed", "notifications/resources/updated"] {
+    let foreign = json!({"_meta": {"io.modelcontextprotocol/subscriptionId": 999}, "uri": "a:b", "taskId": "t", "status": "working"});
+    for method in ["notifications/tools/list_changed", "notifications/resources/updated", "notifications/tasks"] {
         let mut connecting = Host::connect(reconnecting(options()), &mut Server::modern(json!({"tools": {}})));
         connecting.close_transport();
         connecting.wait(Duration::from_secs(1));
@@ -328,11 +328,34 @@ fn a_notification_of_a_stream_that_is_not_the_clients_is_counted_in_each_phase()
 }
 
 #[test]
-fn a_server_request_can_be_cancelled_in_each_phase() {
+fn the_status_of_an_unknown_task_is_reported_when_the_client_is_ready() {
+    let status =
+        json!({"jsonrpc": "2.0", "method": "notifications/tasks", "params": {"taskId": "t", "status": "working"}});
     for phase in 0..3 {
-        let mut options = legacy();
-        options.capabilities.elicitation = true;
-        let mut host = Host::open(options);
+        let mut host = Host::open(options());
+        let discover = host.take_request();
+        let reported =
+            |host: &Host| host.events.iter().filter(|event| matches!(event, Event::Notification { .. })).count();
+        let receive = |host: &mut Host, at| {
+            if phase == at {
+                host.receive(status.clone());
+            }
+        };
+        receive(&mut host, 0);
+        let result = json!({"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}});
+        host.receive(json!({"jsonrpc": "2.0", "id": discover["id"], "result": result}));
+        receive(&mut host, 1);
+        assert_eq!(reported(&host), 0, "{phase}");
+        answer_list(&mut host);
+        receive(&mut host, 2);
+        assert_eq!(reported(&host), 1, "{phase}");
+    }
+}
+
+/// A legacy client in the handshake, in discovery, and ready.
+fn legacy_phases(options: &Options) -> impl Iterator<Item = Host> {
+    (0..3).map(|phase| {
+        let mut host = Host::open(options.clone());
         let initialize = host.take_request();
         if phase > 0 {
             let result = json!({"protocolVersion": initialize["params"]["protocolVersion"], "capabilities": {"tools": {}},
@@ -342,6 +365,28 @@ fn a_server_request_can_be_cancelled_in_each_phase() {
         if phase > 1 {
             answer_list(&mut host);
         }
+        host
+    })
+}
+
+#[test]
+fn the_end_of_an_elicitation_is_reported_in_each_phase() {
+    let mut options = legacy();
+    options.capabilities.elicitation_url = true;
+    for (phase, mut host) in legacy_phases(&options).enumerate() {
+        let params = json!({"mode": "url", "elicitationId": "e", "url": "https://x/e", "message": "sign in"});
+        host.receive(json!({"jsonrpc": "2.0", "id": 7, "method": "elicitation/create", "params": params}));
+        let params = json!({"elicitationId": "e"});
+        host.receive(json!({"jsonrpc": "2.0", "method": "notifications/elicitation/complete", "params": params}));
+        assert!(matches!(host.events.last(), Some(Event::ElicitationComplete { .. })), "{phase}");
+    }
+}
+
+#[test]
+fn a_server_request_can_be_cancelled_in_each_phase() {
+    let mut options = legacy();
+    options.capabilities.elicitation = true;
+    for (phase, mut host) in legacy_phases(&options).enumerate() {
         let params = json!({"message": "?", "requestedSchema": {"type": "object", "properties": {}}});
         host.receive(json!({"jsonrpc": "2.0", "id": 7, "method": "elicitation/create", "params": params}));
         assert!(host.events.iter().any(|event| matches!(event, Event::ServerRequest { .. })), "{phase}");

@@ -1,6 +1,6 @@
 //! Rows of server requests, and of required input, by method and declared capabilities.
 
-use mcp_proto::{Event, FailureKind, Options, Outcome, Request, RequestError, RequestId};
+use mcp_proto::{Event, FailureKind, Options, Outcome, QuirkKind, Request, RequestError, RequestId};
 use serde_json::{Value, json};
 
 use crate::common::{Deliver as _, Host, Server, legacy, options, tools};
@@ -106,6 +106,39 @@ fn with_a_full_outbox_the_engine_responds_itself_and_then_ends_the_connection() 
     assert_eq!((&sent[0]["result"], &sent[1]["error"]["code"]), (&json!({}), &json!(-32603)));
     assert_eq!(host.failure_kind(), Some(FailureKind::Overrun));
     assert!(!host.events.iter().any(|event| matches!(event, Event::ServerRequest { .. })));
+}
+
+#[test]
+fn sampling_against_the_policy_is_refused_by_it_with_as_many_open_requests_as_are_allowed() {
+    let mut options = sampling_policy(legacy());
+    options.capabilities.sampling = true;
+    options.limits.server_requests = 1;
+    let mut host = Host::connect(options, &mut Server::legacy(json!({})));
+    host.take_sent();
+    for (id, hint, code) in [(1, "small", json!(null)), (2, "small", json!(-32603)), (3, "large", json!(-1))] {
+        let params = json!({"modelPreferences": {"hints": [{"name": hint}]}, "messages": []});
+        host.receive(json!({"jsonrpc": "2.0", "id": id, "method": "sampling/createMessage", "params": params}));
+        let sent = host.take_sent();
+        assert_eq!(sent.first().map_or(json!(null), |sent| sent["error"]["code"].clone()), code, "{id}");
+    }
+}
+
+#[test]
+fn a_modern_server_gets_no_response_to_sampling_whatever_the_policy_and_capabilities_say() {
+    for is_declared in [false, true] {
+        let mut options = sampling_policy(options());
+        options.capabilities.sampling = is_declared;
+        let mut host = modern(options);
+        host.take_sent();
+        let result = json!({"type": "tool_result", "toolUseId": "t", "content": []});
+        for (hint, content) in [("large", json!([])), ("small", json!([result]))] {
+            let messages = json!([{"role": "user", "content": content}]);
+            let params = json!({"modelPreferences": {"hints": [{"name": hint}]}, "messages": messages});
+            host.receive(json!({"jsonrpc": "2.0", "id": 1, "method": "sampling/createMessage", "params": params}));
+        }
+        assert!(host.is_ready() && host.take_sent().is_empty());
+        assert!(host.quirks().iter().any(|quirk| *quirk == QuirkKind::ServerRequest));
+    }
 }
 
 #[test]
