@@ -151,6 +151,19 @@ pub(crate) mod server {
         }
     }
 
+    impl State {
+        /// Whether a server can be in this state: one that is up, or was, has a session that something depends on.
+        #[cfg(feature = "snapshot")]
+        pub(crate) const fn is_possible(self) -> bool {
+            match self.phase {
+                Phase::Idle | Phase::Queued | Phase::Starting | Phase::Failed | Phase::Unauthorized | Phase::Closed => {
+                    true
+                }
+                Phase::Ready | Phase::Suspended | Phase::Reconnecting | Phase::Parked | Phase::Closing => self.called,
+            }
+        }
+    }
+
     state_table! {
         /// A server in a hub: started when it is needed and there is room, closed when its entry is removed or replaced.
         "hub_server" step: State { phase: Phase, called: bool }, Input, Effect;

@@ -155,6 +155,24 @@ fn a_changed_state_of_a_hub_is_refused_or_works() {
     has(&why, &["its servers contradict each other", "its queue contradicts its servers"]);
 }
 
+/// The states of a server are products: not each of them occurs.
+#[test]
+fn a_server_that_is_up_without_a_session_in_use_is_refused() {
+    let options = HubOptions::new(options());
+    let rig = Rig::new(options.clone()).peer("a", with_tools(&["x"])).up(&["a"]);
+    let document = serde_json::to_string(&rig.hub.snapshot(Secrets::Included)).unwrap();
+    let state = serde_json::from_str::<Value>(&document).unwrap()["state"].as_str().unwrap().to_owned();
+    let changed = state.replace(r#"{"phase":"Ready","called":true}"#, r#"{"phase":"Ready","called":false}"#);
+    assert_ne!(changed, state);
+    let restore = |state: &str| {
+        let snapshot: Snapshot = serde_json::from_str(&with_state(&document, state)).unwrap();
+        Hub::from_snapshot(options.clone(), programs(&["a"]), &snapshot, Moved::WithTransport)
+    };
+    restore(&state).unwrap();
+    let error = restore(&changed).unwrap_err();
+    assert!(error.to_string().contains("its servers contradict each other"), "{error}");
+}
+
 /// Servers that are not configured any more, or only now, or that are disabled.
 #[test]
 fn a_hub_is_restored_with_the_servers_that_it_had() {

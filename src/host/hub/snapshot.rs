@@ -155,6 +155,9 @@ impl Hub {
         let contradiction = || invalid("its servers contradict each other");
         let restored = slots.into_iter().map(|slot| {
             let Some((handle, saved)) = slot else { return Ok(None) };
+            if !saved.state.is_possible() {
+                return Err(contradiction());
+            }
             let is_current = fields.current.get(&saved.name) == Some(&handle);
             let server = hub.restore_server(saved, is_current, secrets)?;
             Ok(Some((handle, Box::new(server))))
