@@ -117,6 +117,13 @@ fn references_are_compared_by_their_target() {
         r##"{"$defs":{"a/b%\"":{}},"items":{"$ref":"#/$defs/a~1b%25%22"}}"##,
         &["/items: the reference leads to `$defs` now", "(root): `definitions` is `$defs` now"],
     );
+    // An address matters only together with a reference by it.
+    becomes(
+        Pass::Definitions,
+        r##"{"$id":"https://x/s","definitions":{"A":{}},"items":[{"$ref":"#/definitions/A"},{"$ref":"other.json#/x-models/A"}]}"##,
+        r##"{"$id":"https://x/s","$defs":{"A":{}},"items":[{"$ref":"#/$defs/A"},{"$ref":"other.json#/x-models/A"}]}"##,
+        &["/items/0: the reference leads to `$defs` now", "(root): `definitions` is `$defs` now"],
+    );
     let (new, _) =
         applied(Pass::Definitions, r##"{"definitions":{"A":{"const":1}},"items":{"$ref":"#\/definitions\/A"}}"##);
     let new: Value = serde_json::from_str(&new).unwrap();
@@ -163,10 +170,18 @@ fn definitions_stay_if_a_reference_may_be_lost() {
 #[test]
 fn a_long_name_is_not_repeated_with_everything_in_it() {
     let members: Vec<_> = (0..1_000).map(|at| format!(r#""{at}":{{"items":{{}}}}"#)).collect();
-    let schema =
-        raw(&format!(r#"{{"properties":{{"{}":{{"properties":{{{}}}}}}}}}"#, "n".repeat(20_000), members.join(",")));
+    let schema = raw(&format!(
+        r#"{{"properties":{{"{}":{{"properties":{{{}}}}}}}}}"#,
+        format!("n{}", "é".repeat(10_000)),
+        members.join(",")
+    ));
     let changes = Pass::MissingTypes.apply(&schema).changes;
     assert_eq!(changes.len(), 1_002);
+    // Nor is more than the first 1,024 changes reported.
+    let members: Vec<_> = (0..2_000).map(|at| format!(r#""{at}":{{"items":{{}}}}"#)).collect();
+    let many = raw(&format!(r#"{{"type":"object","properties":{{{}}}}}"#, members.join(",")));
+    let adapted = Pass::MissingTypes.apply(&many);
+    assert_eq!((adapted.changes.len(), adapted.omitted), (1_024, 976));
     let written: usize = changes.iter().map(|change| change.at.len()).sum();
     assert!(written < 20 * schema.get().len(), "{written}");
 }
@@ -175,9 +190,12 @@ fn a_long_name_is_not_repeated_with_everything_in_it() {
 fn null_is_removed_from_lists_of_types() {
     becomes(
         Pass::NullUnions,
-        r#"{"properties":{"a":{"type":["string","null"],"default":null,"enum":["x",null]},"b":{"type":["null","string","integer"],"default":1}},"required":["a"]}"#,
-        r#"{"properties":{"a":{"type":"string","enum":["x"]},"b":{"type":["string","integer"],"default":1}},"required":["a"]}"#,
-        &["/properties/a: null is not accepted any more", "/properties/b: null is not accepted any more"],
+        r#"{"properties":{"a":{"type":["string","null"],"default":null,"enum":["x",null]},"b":{"type":["null","string","integer"],"default":1},"c":{"type":["string","null"],"enum":[null]}},"required":["a"]}"#,
+        r#"{"properties":{"a":{"type":"string","enum":["x"]},"b":{"type":["string","integer"],"default":1},"c":{"type":"string","enum":[null]}},"required":["a"]}"#,
+        &["a", "b", "c"]
+            .map(|name| format!("/properties/{name}: null is not accepted any more"))
+            .each_ref()
+            .map(String::as_str),
     );
 }
 
@@ -200,6 +218,9 @@ fn null_is_removed_from_unions_and_a_single_branch_replaces_them() {
             r#"{"minLength":1,"anyOf":[{"type":"string","minLength":3}]}"#,
         ),
         (r#"{"anyOf":[true,{"type":"null"}]}"#, r#"{"anyOf":[true]}"#),
+        (r#"{"anyOf":[{"const":1},{"type":"null"}]}"#, r#"{"const":1}"#),
+        (r#"{"anyOf":[{"enum":[1,null]},{"type":"null"}]}"#, r#"{"enum":[1,null]}"#),
+        (r#"{"anyOf":[{"enum":[]},{"type":"null"}]}"#, r#"{"enum":[]}"#),
     ] {
         let within = |schema: &str| format!(r#"{{"properties":{{"a":{schema}}}}}"#);
         becomes(Pass::NullUnions, &within(before), &within(after), &[pointer]);
@@ -241,6 +262,21 @@ fn unions_with_references_to_their_branches_stay() {
         stays(Pass::NullUnions, &within(reference));
     }
     assert_eq!(applied(Pass::NullUnions, &within("#/properties/a~1b")).1.len(), 1);
+    // So does one whose place is too long to be compared, and no other one.
+    let long = "a".repeat(600);
+    let union = r#"{"anyOf":[{"type":"null"},{"type":"string"}]}"#;
+    let two = |first: &str, second: &str| {
+        format!(r##"{{"properties":{{"{long}":{first},"b":{second},"c":{{"$ref":"#/properties/{long}/anyOf/1"}}}}}}"##)
+    };
+    becomes(
+        Pass::NullUnions,
+        &two(union, union),
+        &two(union, r#"{"type":"string"}"#),
+        &["/properties/b: null is not accepted any more"],
+    );
+    let schema = format!(r##"{{"properties":{{"a":{union},"b":{union},"c":{{"$ref":"#/properties/a/anyOf/1"}}}}}}"##);
+    let changes = applied(Pass::NullUnions, &schema).1;
+    assert_eq!(changes, ["/properties/b: null is not accepted any more"]);
 }
 
 #[test]
@@ -328,6 +364,16 @@ fn a_schema_of_any_depth_is_processed() {
         let schema = raw(&deep);
         let adapted = pass.apply(&schema);
         assert_eq!(adapted.changes.is_empty(), pass != Pass::MissingTypes);
+    }
+    // What is too deep to be parsed still has its type.
+    for (value, kind) in [("{}", "object"), ("[]", "array")] {
+        for depth in 50..80 {
+            let (open, close) = (r#"{"items":"#.repeat(depth), "}".repeat(depth));
+            let (_, changes) = applied(Pass::MissingTypes, &format!(r#"{open}{{"const":{value}}}{close}"#));
+            let innermost = &changes[0];
+            assert!(innermost.ends_with(&format!("`type` is {kind} now")) || depth > 60, "{depth}: {innermost}");
+            assert!(!changes.iter().any(|change| change.contains("number")), "{depth}: {changes:?}");
+        }
     }
     for text in ["true", "null", "[]", "5", "\"x\""] {
         Pass::ALL.iter().copied().for_each(|pass| stays(pass, text));

@@ -195,6 +195,23 @@ fn resources_and_templates_skip_members_of_a_wrong_type() {
 }
 
 #[test]
+fn members_of_any_family_that_have_a_wrong_type_are_recorded() {
+    for (family, member) in [
+        (Family::Tools, "icons"),
+        (Family::Prompts, "icons"),
+        (Family::Resources, "icons"),
+        (Family::Resources, "annotations"),
+        (Family::ResourceTemplates, "annotations"),
+    ] {
+        let key = if family == Family::Resources { "uri" } else { "uriTemplate" };
+        let items = format!(r#"[{{"name":"x","{key}":"x","inputSchema":{{}},"{member}":"wrong"}}]"#);
+        let host = listed(family, &items);
+        let found: Vec<_> = host.session.quirks().iter().map(|quirk| (quirk.kind, &*quirk.detail)).collect();
+        assert_eq!(found, [(QuirkKind::InvalidItem, &*format!("x: `{member}` has the wrong type"))], "{family:?}");
+    }
+}
+
+#[test]
 fn views_of_resources_and_templates_have_all_their_members() {
     let host = listed(
         Family::Resources,
@@ -462,6 +479,31 @@ fn fingerprints_of_texts_with_equal_hashes_differ() {
     let item = |host: &Host| host.session.catalog().list(Family::Tools).fingerprint_of("t", KEY);
     assert_ne!(item(&one), item(&other));
     assert_ne!(one.session.catalog().fingerprint(KEY), other.session.catalog().fingerprint(KEY));
+}
+
+/// Anybody can compute such names.
+#[test]
+fn tools_whose_names_have_equal_hashes_are_different_tools() {
+    let pairs = crate::collisions::pairs(b"", &[32], 2);
+    let [one, other] = pairs[0].each_ref();
+    let names: Vec<String> =
+        [(other, 1), (one, 0), (other, 0), (one, 1)].map(|(first, at)| format!("{first}{}", pairs[1][at])).into();
+    assert!(
+        names
+            .iter()
+            .all(|name| crate::collisions::hash(name.as_bytes()) == crate::collisions::hash(names[0].as_bytes()))
+    );
+    let items: Vec<String> = names.iter().map(|name| tool(name, "{}")).collect();
+    let mut items: Vec<&str> = items.iter().map(String::as_str).collect();
+    items.push(A);
+    let host = listed(Family::Tools, &array(&items));
+    for name in &names {
+        assert_eq!(host.session.catalog().tool(name).map(|tool| tool.name), Some(&**name));
+    }
+    assert!(host.quirks().is_empty());
+    let before = host.session.catalog().fingerprint(KEY);
+    items.reverse();
+    assert_eq!(listed(Family::Tools, &array(&items)).session.catalog().fingerprint(KEY), before);
 }
 
 #[test]

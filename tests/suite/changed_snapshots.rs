@@ -117,6 +117,92 @@ fn a_changed_state_of_a_client_is_refused_or_works() {
     }
 }
 
+/// The first part of a state that has these members, the last of which is not empty.
+fn part<'a>(state: &'a mut Value, members: &[&str]) -> Option<&'a mut Value> {
+    let is_filled = |value: &Value| value.as_array().is_none_or(|elements| !elements.is_empty());
+    if members.iter().all(|member| state.get(member).is_some_and(is_filled)) {
+        return Some(state);
+    }
+    match state {
+        Value::Array(elements) => elements.iter_mut().find_map(|element| part(element, members)),
+        Value::Object(object) => object.values_mut().find_map(|value| part(value, members)),
+        _ => None,
+    }
+}
+
+/// Why a state is refused with a change of the part that has these members.
+fn refusal(snapshot: &Snapshot, members: &[&str], change: impl FnOnce(&mut Value)) -> Option<String> {
+    let document = serde_json::to_string(snapshot).unwrap();
+    let mut state: Value =
+        serde_json::from_str::<Value>(&document).unwrap()["state"].as_str().unwrap().parse().unwrap();
+    change(part(&mut state, members).expect("a part with these members"));
+    let snapshot: Snapshot = serde_json::from_str(&with_state(&document, &state.to_string())).unwrap();
+    let restored = Client::from_snapshot(Messages::new(), options(), &snapshot, Moved::WithTransport);
+    restored.err().map(|error| error.to_string())
+}
+
+/// The place of an item in an index: half of a hash of its key, and its number.
+fn place(key: &str, number: u64) -> Value {
+    json!(crate::collisions::hash(key.as_bytes()) >> 32 << 32 | number)
+}
+
+#[test]
+fn a_list_whose_items_or_index_are_not_those_of_its_pages_is_refused() {
+    let host = Host::connect(options(), &mut server());
+    let snapshot = host.session.snapshot(Secrets::Included);
+    let refused = |change: fn(&mut Value)| refusal(&snapshot, &["pages", "entries", "index"], change);
+    assert_eq!(refused(|_| {}), None);
+    type Change = fn(&mut Value);
+    let items: [Change; 4] = [
+        |list| list["entries"].as_array_mut().unwrap().reverse(),
+        |list| list["entries"][1] = list["entries"][0].clone(),
+        // The key goes on behind the page; the item ends before its last bracket.
+        |list| list["entries"][1][4] = json!(1_000),
+        |list| list["entries"][1][2] = json!(list["entries"][1][2].as_u64().unwrap() - 1),
+    ];
+    for (at, change) in items.into_iter().enumerate() {
+        assert!(refused(change).unwrap().contains("an item is not one of its page"), "{at}");
+    }
+    let index: [Change; 5] = [
+        |list| list["index"].as_array_mut().unwrap().reverse(),
+        |list| list["index"][1] = list["index"][0].clone(),
+        |list| drop(list["index"].as_array_mut().unwrap().pop()),
+        |list| list["index"][0] = json!(list["index"][0].as_u64().unwrap() ^ 1 << 40),
+        // The place of an item that the list does not have.
+        |list| {
+            list["index"][1] = place("", 2);
+            list["index"].as_array_mut().unwrap().sort_by_key(Value::as_u64);
+        },
+    ];
+    for (at, change) in index.into_iter().enumerate() {
+        assert!(refused(change).unwrap().contains("the index of its items is none"), "{at}");
+    }
+}
+
+#[test]
+fn a_list_that_is_being_received_whose_index_is_not_that_of_its_items_is_refused() {
+    let mut page = tools(&["a", "b"]);
+    page["nextCursor"] = json!("2");
+    let mut host = Host::open(options());
+    let mut server = server().result("tools/list", page);
+    for _ in 0..2 {
+        for message in host.take_sent().iter().flat_map(|request| server.answer(request)) {
+            host.receive(message);
+        }
+    }
+    let snapshot = host.session.snapshot(Secrets::Included);
+    let refused = |change: fn(&mut Value)| refusal(&snapshot, &["list", "bytes", "runs"], change);
+    assert_eq!(refused(|_| {}), None);
+    let changes: [fn(&mut Value); 3] = [
+        |list| drop(list["runs"][0].as_array_mut().unwrap().pop()),
+        |list| list["runs"][0][0] = place("a", 2),
+        |list| list["runs"] = json!([[]]),
+    ];
+    for (at, change) in changes.into_iter().enumerate() {
+        assert!(refused(change).unwrap().contains("the index of a list is not one of its items"), "{at}");
+    }
+}
+
 #[test]
 fn a_changed_state_over_http_is_refused_or_works() {
     let mut site = Site::of(server(), true);

@@ -170,4 +170,6 @@ fn requests_of_tasks_and_skills_require_their_declaration() {
     }
     assert_eq!(refused(json!({"tasks": {}}), false), "+-----");
     assert_eq!(refused(json!({"tasks": {"list": {}, "cancel": {}}}), false), "+++---");
+    // Of both revisions.
+    assert_eq!(refused(json!({"tasks": {"list": {}, "cancel": {}}, "extensions": {tasks: {}}}), false), "+++---");
 }

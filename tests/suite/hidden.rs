@@ -364,6 +364,75 @@ fn lines_are_delayed_while_a_secret_may_continue() {
     assert!(journal.contains("exit status"), "the end of a stream ends the wait");
     journal += &client.finish().1;
     replay(journal.as_bytes(), LIMITS()).unwrap();
+    let (mut client, connection) = opened("abcdefgh", LIMITS());
+    client.apply(Time::ZERO, bytes(connection, "abcd")).unwrap();
+    assert_eq!(chunks(&client.finish().1), "abcd", "the end of the journal ends the wait");
+}
+
+#[test]
+fn no_action_ends_the_wait_of_a_stream() {
+    for connection in (0..3).map(ConnectionId::from_u64) {
+        let (mut client, _) = opened("abcdefgh", LIMITS());
+        client.apply(Time::ZERO, bytes(connection, "abcd")).unwrap();
+        assert!(client.poll().is_some());
+        client.apply(Time::ZERO, bytes(connection, "efgh")).unwrap();
+        assert_eq!(chunks(&client.finish().1), "secret10", "{connection:?}");
+    }
+}
+
+#[test]
+fn without_a_secret_no_line_is_delayed() {
+    let mut client = Recorder::new(Lines::new(), Options::new("host", "1"), 7, LIMITS());
+    client.apply(Time::ZERO, Input::Open).unwrap();
+    client.take();
+    client.apply(Time::ZERO, bytes(ConnectionId::default(), "an escape sequence: \\")).unwrap();
+    assert!(client.take().contains("an escape sequence"));
+}
+
+/// What becomes of a text that comes as one chunk.
+fn masked(secrets: &[&str], text: &str) -> String {
+    let (mut client, connection) = opened(secrets[0], LIMITS());
+    secrets[1..].iter().for_each(|secret| client.hide(secret).unwrap());
+    client.apply(Time::ZERO, bytes(connection, text)).unwrap();
+    while client.poll().is_some() {}
+    let journal = client.finish().1;
+    replay(journal.as_bytes(), LIMITS()).unwrap_or_else(|error| panic!("{text}: {error}"));
+    chunks(&journal)
+}
+
+#[test]
+fn each_secret_has_its_own_mask() {
+    for (secrets, text, expected) in [
+        // Next to each other.
+        (&["abcdefgh", "ijklmnop"][..], "abcdefghabcdefgh\n", "secret10secret10\n"),
+        (&["abcdefgh", "ijklmnop"], "abcdefghijklmnopabcdefgh\n", "secret10secret11secret10\n"),
+        // Within each other: the one that begins first has its mask for all, the longest of these.
+        (&["abcdefgh", "abcdefghxyz"], "abcdefgh abcdefghxyz\n", "secret10 secret11xxx\n"),
+        (&["abcdefghxyz", "cdefghxy"], " abcdefghxyz cdefghxy\n", " secret10xxx secret11\n"),
+        (&["abcdefgh", "efghijkl"], " abcdefghijkl\n", " secret10\n"),
+        (&["abcabcabc"], " abcabcabcabc\n", " secret10x\n"),
+        // A beginning that is also the end of a longer one.
+        (&["abcabcd-efgh"], "abcabcabcd-efgh\n", "abcsecret10xxxx\n"),
+        // At the beginning of a stream.
+        (&["abcdefgh"], "\\u0061bcdefgh\n", "secret10\n"),
+        (&["abcdefgh"], "%61bcdefgh\n", "secret10\n"),
+        (&[" p@ss word"], "+p@ss+word\n", "secret10xx\n"),
+        (&["p@ss word one"], "p@ss+word+one\n", "secret10xxxxx\n"),
+        // At least eight bytes before an ellipsis.
+        (&["plain-token-0123456789"], "plain-t… plain-to… plain-token€\n", "plain-t… secret10… plain-token€\n"),
+    ] {
+        assert_eq!(masked(secrets, text), expected, "{secrets:?} in {text}");
+    }
+}
+
+#[test]
+fn a_client_s_secret_of_up_to_4_kib_is_hidden_as_http_basic_has_it() {
+    use base64::Engine;
+    use base64::engine::general_purpose::STANDARD;
+
+    let secret = format!("{}?", "abcdefgh".repeat(512).split_at(4_095).0);
+    let credentials = STANDARD.encode(secret.replace('?', "%3F"));
+    assert!(!masked(&[&secret], &format!("Basic {credentials}\n")).contains(&credentials[5_400..]));
 }
 
 #[test]
@@ -395,14 +464,18 @@ fn secrets_that_overlap_are_hidden_together_wherever_chunks_are_cut() {
 fn delayed_lines_count_towards_the_limits() {
     let mut limits = LIMITS();
     limits.entries = 50;
-    let (mut client, connection) = opened("abcdefgh", limits);
-    client.apply(Time::ZERO, bytes(connection, "a")).unwrap();
-    for _ in 0..100 {
-        client.apply(Time::ZERO, Input::Timeout).unwrap();
-    }
-    let dropped = client.dropped();
-    let (_, journal) = client.finish();
+    let recorded = |limits| {
+        let (mut client, connection) = opened("abcdefgh", limits);
+        client.apply(Time::ZERO, bytes(connection, "a")).unwrap();
+        for _ in 0..100 {
+            client.apply(Time::ZERO, Input::Timeout).unwrap();
+        }
+        client.end();
+        (client.dropped(), client.take())
+    };
+    let (dropped, journal) = recorded(limits);
     assert!(dropped > 90, "{dropped}");
+    assert_eq!(dropped + journal.lines().count() as u64, recorded(LIMITS()).1.lines().count() as u64);
     assert_eq!(replay(journal.as_bytes(), limits).unwrap().end, Some(End::Limit));
 }
 

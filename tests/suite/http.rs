@@ -475,7 +475,10 @@ fn typed() -> Value {
             "plain": {"type": "string"},
             "deep": {"type": "object", "properties": {"er": {"type": "object", "properties": {"still": text("Still")}}}},
             "x-mcp-header": {"type": "string"}
-        }
+        },
+        "required": ["region", "method"],
+        "allOf": [{"required": ["count"]}],
+        "description": "after the arrays"
     });
     json!({"tools": [{"name": "typed", "inputSchema": schema}, {"name": "a", "inputSchema": {"type": "object"}}]})
 }

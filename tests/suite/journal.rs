@@ -137,6 +137,21 @@ fn a_replay_gives_the_actions_and_the_client_of_the_session() {
 }
 
 #[test]
+fn only_a_command_has_a_result() {
+    let journal = journal();
+    let lines: Vec<Value> = journal.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let mut commands = vec![];
+    for pair in lines.windows(2) {
+        if let Some(input) = pair[0]["in"]["type"].as_str() {
+            let is_command = !matches!(input, "transport" | "bytes");
+            assert_eq!(pair[1].get("result").is_some(), is_command, "{input}");
+            commands.extend(is_command.then_some(input));
+        }
+    }
+    assert_eq!(commands, ["open", "request", "close"]);
+}
+
+#[test]
 fn each_changed_byte_is_reported_with_its_line() {
     let journal = journal();
     for (at, byte) in journal.bytes().enumerate() {
@@ -171,6 +186,10 @@ fn a_difference_shows_the_recorded_and_the_actual_output() {
     // It is cut at its beginning, and not at the end of the line.
     let ends = |text: &str| (text.starts_with('…'), text.ends_with('…'));
     assert_eq!((ends(expected), ends(got)), ((true, false), (true, false)), "{error}");
+    let changed = plain.replacen(r#""out":{"type":"send""#, r#""out":{"type":"sent""#, 1);
+    let error = replay(changed.as_bytes(), LIMITS()).unwrap_err();
+    let JournalError::Differs { expected, got, .. } = &error else { panic!("{error}") };
+    assert_eq!((ends(expected), ends(got)), ((false, true), (false, true)), "{error}");
     let short = plain.replacen(r#""out":null"#, r#""out":{"type":"none"}"#, 1);
     let error = replay(short.as_bytes(), LIMITS()).unwrap_err();
     let JournalError::Differs { expected, got, .. } = &error else { panic!("{error}") };
@@ -308,9 +327,24 @@ fn a_recorder_stops_at_a_limit_says_so_and_does_not_change_the_client() {
         assert_eq!(error, JournalError::Limit { line, what: "entries", limit });
     }
     let mut limits = LIMITS();
-    limits.line = journal().lines().map(str::len).max().unwrap() - 1;
+    limits.line = journal().split_inclusive('\n').map(str::len).max().unwrap();
+    assert_eq!(session(limits).0.dropped(), 0);
+    assert!(replay(journal().as_bytes(), limits).is_ok());
+    limits.line -= 1;
     let (client, _) = session(limits);
     assert!(client.dropped() > 0, "the longest line has no room");
+    // 80 bytes are kept for the last line, and one that is read may end at the limit.
+    let last = journal().split_inclusive('\n').next_back().unwrap().len();
+    let mut limits = LIMITS();
+    limits.bytes = journal().len() - last + 80;
+    assert_eq!(session(limits).0.dropped(), 0);
+    limits.bytes -= 1;
+    assert_eq!(session(limits).0.dropped(), 1);
+    limits.bytes = journal().len();
+    assert!(replay(journal().as_bytes(), limits).is_ok());
+    limits.bytes -= 1;
+    let error = replay(journal().as_bytes(), limits).unwrap_err();
+    assert!(matches!(error, JournalError::Limit { what: "bytes", .. }), "{error}");
     let mut limits = LIMITS();
     limits.bytes = 4_000;
     let (client, _) = session(limits);

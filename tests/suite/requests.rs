@@ -1332,6 +1332,35 @@ fn a_property_that_comes_twice_is_filled_once() {
 }
 
 #[test]
+fn of_a_form_the_first_1024_defaults_are_used() {
+    let mut host = asking();
+    let property = |at: usize| (format!("{at:04}"), json!({"type": "integer", "default": at}));
+    let properties: serde_json::Map<_, _> = (0..1_025).map(property).collect();
+    let schema = json!({"type": "object", "properties": properties});
+    ask_client(&mut host, json!("e-1"), "elicitation/create", json!({"message": "?", "requestedSchema": schema}));
+    let ask = asked(&host)[0];
+    host.session.respond(host.now, ask, Ok(&raw(r#"{"action":"accept"}"#))).unwrap();
+    host.collect();
+    let content = &host.take_one()["result"]["content"];
+    assert_eq!((content.as_object().unwrap().len(), &content["1023"]), (1_024, &json!(1_023)));
+}
+
+#[test]
+fn a_form_is_refused_if_its_defaults_exceed_the_memory_for_inputs() {
+    for (length, is_asked) in [(800, true), (1_000, false)] {
+        let mut options = legacy();
+        options.capabilities.elicitation = true;
+        options.limits.input_bytes = 1_000;
+        let mut host = ready_with(options);
+        host.take_sent();
+        let properties = json!({"a": {"type": "string", "default": "x".repeat(length)}});
+        let schema = json!({"type": "object", "properties": properties});
+        ask_client(&mut host, json!(1), "elicitation/create", json!({"message": "?", "requestedSchema": schema}));
+        assert_eq!((!asked(&host).is_empty(), host.take_sent().is_empty()), (is_asked, is_asked), "{length}");
+    }
+}
+
+#[test]
 fn defaults_are_not_used_if_the_options_say_so_or_the_user_visits_a_url() {
     for (fill, mode) in [(false, "form"), (true, "url")] {
         let mut options = legacy();

@@ -107,14 +107,15 @@ fn the_entries_and_bytes_of_a_list_are_bounded_over_all_its_pages() {
     assert!(!listing.is_cut_off());
     listing.take(&raw(&json!({"skills": [1, entry()], "nextCursor": "3"}))).unwrap();
     assert!(listing.is_cut_off() && listing.request().is_none() && listing.into_skills().is_empty());
+    // Four pages are exactly as long as all may be.
+    let page = |text: &str, cursor: usize| raw(&json!({"skills": [text], "nextCursor": cursor.to_string()}));
+    let long = "x".repeat((16 << 20) - page("", 0).get().len());
     let mut listing = Listing::new(SkillLimits::default());
-    let long = "x".repeat(16 << 20);
     while listing.request().is_some() {
-        let cursor = listing.invalid().len().to_string();
-        listing.take(&raw(&json!({"skills": [long], "nextCursor": cursor}))).unwrap();
+        listing.take(&page(&long, listing.invalid().len())).unwrap();
     }
     assert!(listing.is_cut_off());
-    assert_eq!(listing.invalid().len(), 4);
+    assert_eq!(listing.invalid().len(), 5);
 }
 
 #[test]
@@ -122,6 +123,19 @@ fn the_skills_of_a_list_are_its_valid_entries() {
     let mut listing = Listing::new(SkillLimits::default());
     listing.take(&raw(&json!({"skills": [entry(), {"uri": 1}]}))).unwrap();
     assert_eq!(listing.into_skills().iter().map(|skill| skill.name()).collect::<Vec<_>>(), ["pdf"]);
+}
+
+#[test]
+fn a_list_is_for_other_users_if_each_of_its_pages_is() {
+    for (scopes, is_public) in
+        [(["public", "public"], true), (["public", "private"], false), (["private", "public"], false)]
+    {
+        let mut listing = Listing::new(SkillLimits::default());
+        for scope in scopes {
+            listing.take(&raw(&json!({"skills": [], "nextCursor": scope, "cacheScope": scope}))).unwrap();
+        }
+        assert_eq!(listing.is_public(), is_public, "{scopes:?}");
+    }
 }
 
 #[test]
@@ -237,6 +251,9 @@ fn content_is_returned_only_if_it_has_the_size_and_digest_of_its_entry() {
 fn a_skill_whose_frontmatter_differs_from_its_entry_is_not_loaded() {
     assert_eq!(&*skill().verify(URI, &contents(URI, MARKDOWN)).unwrap().bytes, MARKDOWN.as_bytes());
     let windows = MARKDOWN.replace('\n', "\r\n");
+    let padded = |by: usize| MARKDOWN.replace("name", &format!("# {}\nname", "x".repeat(by)));
+    let shortest = padded(0).find("---\n\nBody").unwrap() - "---\n".len();
+    let longest = (64 << 10) - shortest;
     for (markdown, words) in [
         (MARKDOWN.replace("Fills forms", "Sends secrets"), Some("`description` differs")),
         (MARKDOWN.replace("level: 2", "level: 3"), Some("`metadata` differs")),
@@ -246,10 +263,8 @@ fn a_skill_whose_frontmatter_differs_from_its_entry_is_not_loaded() {
         (MARKDOWN.replace("---\n\nBody", "Body"), Some("does not begin with frontmatter")),
         (MARKDOWN.replace("---\nname", "name"), Some("does not begin with frontmatter")),
         (MARKDOWN.replace("{level", "{{{level"), Some("not YAML")),
-        (
-            MARKDOWN.replace("name: pdf", &format!("name: pdf\nlong: {}", "x".repeat(70_000))),
-            Some("longer than 64 KiB"),
-        ),
+        (padded(longest), None),
+        (padded(longest + 1), Some("longer than 64 KiB")),
         (MARKDOWN.replace("[a, b]", &"[".repeat(30_000)), Some("not YAML")),
         (windows, None),
         (format!("\u{feff}{MARKDOWN}"), None),
@@ -313,6 +328,7 @@ fn a_generated_skill_is_checked_by_its_frontmatter_folder_and_size() {
     assert!(matches!(skill.verify(outside, &contents(outside, "")), Err(SkillError::Unlisted { .. })));
     let large = "x".repeat((16 << 20) + 1);
     assert!(matches!(skill.verify(FORMS, &contents(FORMS, &large)), Err(SkillError::TooLarge { .. })));
+    skill.verify(FORMS, &contents(FORMS, &large[1..])).unwrap();
 }
 
 #[test]
@@ -392,10 +408,10 @@ fn a_name_has_1_to_64_lower_case_letters_digits_and_hyphens() {
 /// Writers of YAML and JSON write one number in different ways.
 #[test]
 fn numbers_in_a_frontmatter_are_compared_by_their_value() {
-    for (number, is_same) in [("2", true), ("2.0", true), ("2.5", false)] {
+    for (number, is_same) in [("2", true), ("2.0", true), ("[1, 2.0]", true), ("2.5", false), ("[1, 2.5]", false)] {
         let markdown = MARKDOWN.replace("level: 2", &format!("level: {number}"));
         let mut entry = entry();
-        entry["frontmatter"]["metadata"]["level"] = json!(2);
+        entry["frontmatter"]["metadata"]["level"] = if number.starts_with('[') { json!([1, 2]) } else { json!(2) };
         entry["resources"][0] = file(URI, &markdown);
         let verified = read(&entry).unwrap().verify(URI, &contents(URI, &markdown)).is_ok();
         assert_eq!(verified, is_same, "{number}");

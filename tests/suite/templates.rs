@@ -78,6 +78,16 @@ fn a_template_with_10_000_expressions_has_a_size_limit() {
     assert_eq!(expand(&many, &[("x", Variable::Text(&long))]), Err(TemplateError::UriTooLong));
     let longer = format!("a:{}", "{x}".repeat(30_000));
     assert_eq!(expand(&longer, &[]), Err(TemplateError::TooLong { bytes: 90_002 }));
+    // 64 KiB, of a template and of a URI, are not too much.
+    let longest = "a".repeat(64 << 10);
+    assert_eq!(expand(&longest, &[]).as_deref(), Ok(&*longest));
+    for (template, value) in [("{x}", &*longest), ("{+x}", &longest), ("a{x}", &longest[1..])] {
+        assert_eq!(expand(template, &[("x", Variable::Text(value))]).as_deref(), Ok(&*longest), "{template}");
+    }
+    for template in ["{x}b", "b{+x}"] {
+        let uri = expand(template, &[("x", Variable::Text(&longest))]);
+        assert_eq!(uri, Err(TemplateError::UriTooLong), "{template}");
+    }
 }
 
 #[test]

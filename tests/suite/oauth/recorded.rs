@@ -47,7 +47,7 @@ impl Host {
     }
 
     fn give(&mut self, now: Time, input: OAuthInput<'_>) {
-        self.client.apply(now, input.into()).unwrap();
+        assert!(self.client.handle_oauth(now, input));
     }
 }
 
@@ -365,8 +365,10 @@ fn a_redirect_of_another_attempt_is_recorded_as_none() {
     );
     // A client without an authorization has no such input.
     let mut plain = Recorder::new(Http::new(URL).unwrap(), Options::new("suite", "1.0"), 1, JournalLimits::default());
-    let input = || Input::OAuth(OAuthReport::Authorize);
-    assert_eq!(plain.apply(Time::ZERO, input()), Err(ApplyError::NoAuthorization));
+    for input in [OAuthReport::Authorize, OAuthReport::Redirect("?code=hush".into())] {
+        assert_eq!(plain.apply(Time::ZERO, Input::OAuth(input)), Err(ApplyError::NoAuthorization));
+    }
+    assert!(!plain.handle_oauth(Time::ZERO, OAuthInput::Authorize));
     assert!(replay(plain.finish().1.as_bytes(), JournalLimits::default()).is_ok());
 }
 
@@ -509,6 +511,23 @@ fn what_is_shown_of_a_recorder_and_of_its_inputs_has_no_secret() {
     let shown = shown.unwrap();
     assert!(shown.contains("held: Held { entries: ") && !shown.contains("held: Held { entries: 0"), "{shown}");
     assert!(!shown.contains("hush") && !shown.contains("104, 117"), "{shown}");
+    // That it is given up ends the wait for the rest of it.
+    sim.run_for(seconds(120)).unwrap();
+    let journal = sim.tell(node, |_, host| host.client.take()).unwrap();
+    assert!(journal.contains(r#"{"type":"oauth","value":{"type":"drop""#), "{journal}");
+}
+
+#[test]
+fn a_signature_is_recorded_without_its_bytes_and_that_there_is_none_as_it_is() {
+    let (mut sim, node) = world(server(), issuer(), options(|_| {}));
+    sim.tell(node, |now, host| {
+        for signature in [&b"hush-signature"[..], b""] {
+            host.give(now, OAuthInput::Signature { id: SignId::from_u64(9), signature });
+        }
+    });
+    let journal = checked(&mut sim, node);
+    let recorded = |signature: &str| journal.contains(&format!(r#"{{"id":9,"signature":{signature}}}"#));
+    assert!(recorded(r#""signature""#) && recorded(r#""""#), "{}", line_with(&journal, "signature"));
 }
 
 #[test]
@@ -584,7 +603,7 @@ fn a_secret_that_is_divided_is_not_in_the_journal_if_the_secrets_change_between_
         .tell(node, |now, host| {
             host.client.hide("hush-named-0123456789").unwrap();
             let state = query(host.shown[0].split_once('?').unwrap().1, "state").unwrap();
-            let streams = [(9998, state.clone()), (9999, "hush-named-0123456789".to_owned())];
+            let streams = [(9998, state.clone()), (0, "hush-named-0123456789".to_owned())];
             let parts = |at: usize| {
                 streams.clone().map(|(exchange, secret)| {
                     let (one, other) = secret.split_at(15);
