@@ -39,6 +39,8 @@ mod connect_timeout;
 mod content;
 mod envelope;
 mod extensions;
+#[cfg(feature = "http")]
+mod fake_server;
 mod first_connection;
 mod freshness;
 #[cfg(all(feature = "http", feature = "journal"))]
@@ -89,6 +91,7 @@ mod jsonrpc;
 mod keepalive;
 mod laws;
 mod lines;
+mod links;
 mod model;
 #[cfg(feature = "oauth")]
 mod oauth;

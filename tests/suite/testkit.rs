@@ -220,6 +220,12 @@ fn asks<C: Commands>(fake: &dyn Fn() -> FakeServer) {
     let (mut sim, node) = world::<C>(full(fake()), Link::default());
     assert_eq!(result(&run(&mut sim, node, tool("asks")))["content"][0]["text"], "asks");
     assert_eq!(server(&sim).tool_runs("asks"), 1);
+    let asked = events(&sim, node).into_iter().map(|event| match event {
+        Event::ServerRequest { .. } => 1,
+        Event::InputRequired { inputs, .. } => inputs.len(),
+        _ => 0,
+    });
+    assert_eq!(asked.sum::<usize>(), 2);
     assert_eq!(server(&sim).violations(), &[] as &[String]);
 }
 
@@ -399,6 +405,7 @@ fn a_client_that_violates_the_protocol_is_reported() {
     let mut server = full(FakeServer::legacy());
     let ask = |id: u64, method: &str| json!({"jsonrpc": "2.0", "id": id, "method": method, "params": {}});
     server.answer(&ask(1, "tools/list"));
+    server.answer(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
     server.answer(&ask(2, "initialize"));
     server.answer(&ask(3, "tools/list"));
     server.answer(&ask(3, "ping"));
@@ -407,6 +414,7 @@ fn a_client_that_violates_the_protocol_is_reported() {
         server.violations(),
         [
             "tools/list before initialize",
+            "notifications/initialized before initialize",
             "tools/list before notifications/initialized",
             "the id 3 is used again, by ping",
             r#"a response to no server request: {"jsonrpc":"2.0","id":9,"result":{}}"#,
@@ -494,10 +502,11 @@ fn a_function_answers_in_place_of_the_content() {
         calls += 1;
         Ok(json!({"call": calls, "name": params["name"]}))
     });
-    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "x"}});
-    assert_eq!(server.answer(&call)[0]["result"], json!({"call": 1, "name": "x"}));
-    assert_eq!(server.answer(&call)[0]["result"], json!({"call": 2, "name": "x"}));
-    assert_eq!(server.tool_runs("x"), 2);
+    // Nor does the tool of the content ask.
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "asks"}});
+    assert_eq!(server.answer(&call)[0]["result"], json!({"call": 1, "name": "asks"}));
+    assert_eq!(server.answer(&call)[0]["result"], json!({"call": 2, "name": "asks"}));
+    assert_eq!(server.tool_runs("asks"), 2);
     let ping = json!({"jsonrpc": "2.0", "id": 2, "method": "ping"});
     assert_eq!(server.answer(&ping)[0]["error"], json!({"code": -1, "message": "no"}));
 }

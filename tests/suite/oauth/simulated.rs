@@ -1,5 +1,7 @@
 //! The authorization server of the test kit, and clients that sign in to it in virtual time.
 
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use mcp_proto::binding::oauth::{
     ClientAuth, Flow, IdentityProvider, OAuthConfigError, OAuthInput, PublicKey, RefreshScopes, Secret,
 };
@@ -502,12 +504,44 @@ fn a_protection_moves_to_another_authorization_server() {
     assert_eq!(at(&sim, "as2").received(&Endpoint::Authorization), 1);
 }
 
-/// A request for a token, as a form.
-fn form(issuer: &mut FakeAuthorizationServer, url: &str, params: &[(&str, &str)]) -> (u16, Value) {
+/// A request with a form.
+fn post(url: &str, params: &[(&str, &str)]) -> http::request::Request<Vec<u8>> {
     let body = params.iter().map(|(name, value)| format!("{name}={}", value.replace('+', "%2B"))).collect::<Vec<_>>();
     let request = http::Request::post(url).header("content-type", "application/x-www-form-urlencoded");
-    let response = issuer.answer(Time::ZERO, &request.body(body.join("&").into_bytes()).unwrap()).unwrap();
+    request.body(body.join("&").into_bytes()).unwrap()
+}
+
+fn answer(issuer: &mut FakeAuthorizationServer, request: &http::Request<Vec<u8>>) -> (u16, Value) {
+    let response = issuer.answer(Time::ZERO, request).unwrap();
     (response.status().as_u16(), serde_json::from_slice(response.body()).unwrap_or_default())
+}
+
+/// A request for a token, as a form.
+fn form(issuer: &mut FakeAuthorizationServer, url: &str, params: &[(&str, &str)]) -> (u16, Value) {
+    answer(issuer, &post(url, params))
+}
+
+/// The parameters of a code that a client without a secret redeems.
+fn redeems<'a>(client: &'a str, code: &'a str) -> [(&'a str, &'a str); 6] {
+    [
+        ("grant_type", "authorization_code"),
+        ("code", code),
+        ("redirect_uri", "my-app:/back"),
+        ("code_verifier", VERIFIER),
+        ("client_id", client),
+        ("resource", URL),
+    ]
+}
+
+/// A request to the MCP server with a token.
+fn with_token(token: &str) -> http::Request<Vec<u8>> {
+    http::Request::post(URL).header("authorization", format!("Bearer {token}")).body(vec![]).unwrap()
+}
+
+/// A JWT that nobody signed.
+fn jwt(header: &Value, claims: &Value) -> String {
+    let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
+    format!("{}.{}.signature", part(header), part(claims))
 }
 
 const VERIFIER: &str = "a-verifier-of-forty-three-characters-or-more";
@@ -537,14 +571,7 @@ fn the_server_verifies_what_it_receives() {
     let mut server = issuer().client("app").client("other");
     let url = format!("{ISSUER}/token");
     let token = |server: &mut _, changes: &[(&str, &str)]| {
-        let mut params = vec![
-            ("grant_type", "authorization_code"),
-            ("code", "code1-as.example"),
-            ("redirect_uri", "my-app:/back"),
-            ("code_verifier", VERIFIER),
-            ("client_id", "app"),
-            ("resource", URL),
-        ];
+        let mut params = redeems("app", "code1-as.example").to_vec();
         for (name, value) in changes {
             params.retain(|(known, _)| known != name);
             params.push((name, value));
@@ -627,6 +654,218 @@ fn the_authorization_endpoint_redirects_only_where_the_client_is() {
 }
 
 #[test]
+fn a_client_that_registers_authenticates_as_the_answer_says() {
+    let is_of = |method: &str| json!({"redirect_uris": ["my-app:/back"], "token_endpoint_auth_method": method});
+    let not_any = "unauthorized_client";
+    for (asked, reply, without, with) in [
+        (is_of("none"), Reply::Normal, not_any, not_any),
+        (json!({"redirect_uris": ["my-app:/back"]}), Reply::Normal, "invalid_client", "none"),
+        (is_of("client_secret_post"), Reply::Normal, "invalid_client", "none"),
+        (is_of("private_key_jwt"), Reply::Normal, "invalid_client", "invalid_client"),
+        (is_of("tls_client_auth"), Reply::Normal, not_any, not_any),
+        (is_of("none"), Reply::With(json!({"client_secret": "own"})), not_any, not_any),
+        (
+            is_of("none"),
+            Reply::With(json!({"token_endpoint_auth_method": "private_key_jwt"})),
+            "invalid_client",
+            "invalid_client",
+        ),
+    ] {
+        let mut server = issuer().script(Endpoint::Registration, [reply]);
+        let register = http::Request::post(format!("{ISSUER}/register")).body(asked.to_string().into_bytes()).unwrap();
+        assert_eq!(answer(&mut server, &register).0, 201);
+        let params = [("grant_type", "client_credentials"), ("client_id", "client1"), ("resource", URL)];
+        let mut token = |params: &[_]| {
+            let (_, body) = form(&mut server, &format!("{ISSUER}/token"), params);
+            body["error"].as_str().unwrap_or("none").to_owned()
+        };
+        assert_eq!(token(&params), without, "{asked}");
+        assert_eq!(token(&[&params[..], &[("client_secret", "cs1-as.example")]].concat()), with, "{asked}");
+    }
+}
+
+#[test]
+fn a_token_has_the_scopes_that_are_asked_for_and_its_life() {
+    let mut server = issuer().client("app");
+    let url = format!("{ISSUER}/token");
+    for (number, (changes, scope)) in
+        [(&[][..], Value::Null), (&[("scope", "read")], json!("read"))].into_iter().enumerate()
+    {
+        authorize(&mut server, changes).unwrap();
+        let code = format!("code{}-as.example", number + 1);
+        assert_eq!(form(&mut server, &url, &redeems("app", &code)).1["scope"], scope);
+    }
+    let life = Duration::from_secs(3600);
+    let request = with_token("at1-as.example");
+    let earlier = Time::ZERO + (life - Duration::from_millis(1));
+    assert!(server.answer(earlier, &request).is_none(), "the MCP server answers");
+    assert_eq!(server.answer(Time::ZERO + life, &request).unwrap().status(), 401);
+}
+
+#[test]
+fn an_assertion_authenticates_the_client_that_has_the_key_once() {
+    let claims = |iss: &str, sub: &str, aud: &str| jwt(&json!({}), &json!({"iss": iss, "sub": sub, "aud": aud}));
+    for (assertion, result) in [
+        (claims("signs", "signs", ISSUER), Value::Null),
+        (claims("app", "signs", ISSUER), json!("invalid_client")),
+        (claims("app", "app", ISSUER), json!("invalid_client")),
+        (claims("nobody", "nobody", ISSUER), json!("invalid_client")),
+        (claims("signs", "signs", OTHER), json!("invalid_client")),
+    ] {
+        let mut server = issuer().client_with_key("signs").client_with_secret("app", "app-secret");
+        let mut token = || {
+            let params = [("grant_type", "client_credentials"), ("client_assertion", &*assertion), ("resource", URL)];
+            form(&mut server, &format!("{ISSUER}/token"), &params).1["error"].clone()
+        };
+        assert_eq!((token(), token()), (result, json!("invalid_client")));
+    }
+}
+
+#[test]
+fn a_grant_of_an_assertion_is_one_that_the_server_accepts_or_is_for_it_once() {
+    let is_for = |audience: &str| jwt(&json!({}), &json!({"aud": audience}));
+    let (refused, accepted) = (json!("invalid_grant"), Value::Null);
+    for (assertion, first, second) in [
+        ("known".to_owned(), &accepted, &accepted),
+        ("unknown".to_owned(), &refused, &refused),
+        (is_for(ISSUER), &accepted, &refused),
+        (is_for(OTHER), &refused, &refused),
+    ] {
+        let mut server = issuer().client("app").accepts("known");
+        let grant = "urn:ietf:params:oauth:grant-type:jwt-bearer";
+        let params = [("grant_type", grant), ("assertion", &*assertion), ("client_id", "app"), ("resource", URL)];
+        let mut token = || form(&mut server, &format!("{ISSUER}/token"), &params).1["error"].clone();
+        assert_eq!((&token(), &token()), (first, second), "{assertion}");
+    }
+}
+
+#[test]
+fn a_refresh_token_is_of_its_client_and_revoked_with_what_descends_from_it() {
+    let by_document = "https://app.example/client.json";
+    let mut server = issuer().client("app");
+    let url = format!("{ISSUER}/token");
+    for (number, client) in ["app", by_document].into_iter().enumerate() {
+        authorize(&mut server, &[("client_id", client)]).unwrap();
+        assert_eq!(form(&mut server, &url, &redeems(client, &format!("code{}-as.example", number + 1))).0, 200);
+    }
+    let refresh = |client| {
+        let token = ("refresh_token", "rt1-as.example");
+        post(&url, &[("grant_type", "refresh_token"), token, ("client_id", client), ("resource", URL)])
+    };
+    assert_eq!(answer(&mut server, &refresh(by_document)).1["error"], "invalid_grant");
+    let revoke = |client| post(&format!("{ISSUER}/revoke"), &[("token", "rt1-as.example"), ("client_id", client)]);
+    assert_eq!(answer(&mut server, &revoke(by_document)).0, 200);
+    assert!(server.answer(Time::ZERO, &with_token("at1-as.example")).is_none(), "it is of another client");
+    assert_eq!(answer(&mut server, &revoke("app")).0, 200);
+    assert_eq!(answer(&mut server, &refresh("app")).1["error"], "invalid_grant");
+    assert_eq!(answer(&mut server, &with_token("at1-as.example")).0, 401);
+    assert!(server.answer(Time::ZERO, &with_token("at2-as.example")).is_none(), "it does not descend from it");
+}
+
+#[test]
+fn a_proof_is_for_its_request_and_has_the_nonce_that_is_demanded() {
+    let url = format!("{ISSUER}/token");
+    let mut server = issuer().client_with_secret("app", "app-secret");
+    let mut token = |claims: &Value| {
+        let params = [("grant_type", "client_credentials"), ("client_id", "app"), ("client_secret", "app-secret")];
+        let mut request = post(&url, &[&params[..], &[("resource", URL)]].concat());
+        let proof = jwt(&json!({"typ": "dpop+jwt", "jwk": {"kty": "EC"}}), claims);
+        request.headers_mut().insert("dpop", proof.parse().unwrap());
+        let response = server.answer(Time::ZERO, &request).unwrap();
+        let body: Value = serde_json::from_slice(response.body()).unwrap();
+        let nonce = response.headers().get("dpop-nonce").map(|nonce| nonce.to_str().unwrap().to_owned());
+        if body["error"].is_null() {
+            // The next one needs a nonce.
+            server.add_script(Endpoint::Token, [Reply::error(400, "use_dpop_nonce")]);
+            server.answer(Time::ZERO, &request);
+        }
+        (body["error"].as_str().or(body["token_type"].as_str()).unwrap().to_owned(), nonce)
+    };
+    let invalid = || ("invalid_dpop_proof".into(), None);
+    assert_eq!(token(&json!({"htm": "GET", "htu": url, "jti": "1"})), invalid());
+    assert_eq!(token(&json!({"htm": "POST", "htu": ISSUER, "jti": "1"})), invalid());
+    assert_eq!(token(&json!({"htm": "POST", "htu": url, "jti": "1"})), ("DPoP".into(), None));
+    let demands = ("use_dpop_nonce".into(), Some("nonce1".into()));
+    assert_eq!(token(&json!({"htm": "POST", "htu": url, "jti": "2"})), demands);
+    assert_eq!(token(&json!({"htm": "POST", "htu": url, "jti": "2", "nonce": "nonce0"})), demands);
+    assert_eq!(token(&json!({"htm": "POST", "htu": url, "jti": "2", "nonce": "nonce1"})), ("DPoP".into(), None));
+}
+
+#[test]
+fn metadata_is_at_each_place_that_the_specifications_name() {
+    let get = |place: &str| http::Request::get(format!("{ISSUER}{place}")).body(vec![]).unwrap();
+    let (server, openid) = ("/.well-known/oauth-authorization-server", "/.well-known/openid-configuration");
+    for (path, places, others) in [
+        ("", vec![server.into(), openid.into()], vec![format!("{server}/tenant")]),
+        (
+            "/tenant",
+            vec![format!("{server}/tenant"), format!("{openid}/tenant"), format!("/tenant{openid}")],
+            vec![server.into(), openid.into(), format!("/tenant{server}")],
+        ),
+    ] {
+        let mut issuer = FakeAuthorizationServer::new(&format!("{ISSUER}{path}"));
+        for place in places {
+            assert_eq!(answer(&mut issuer, &get(&place)).1["issuer"], format!("{ISSUER}{path}"), "{place}");
+        }
+        for place in others {
+            assert_eq!(answer(&mut issuer, &get(&place)).0, 404, "{place}");
+        }
+    }
+}
+
+#[test]
+fn what_came_is_known_by_its_url_and_its_parameters() {
+    let mut server = issuer().client("app");
+    let url = format!("{ISSUER}/token");
+    form(&mut server, &format!("{url}?a=1"), &[]);
+    for (url, count) in [(format!("{url}?a=1"), 1), (url.clone(), 1), (format!("{url}/"), 1), (format!("{url}?a=2"), 0)]
+    {
+        assert_eq!(server.received(&Endpoint::url(&url)), count, "{url}");
+    }
+    let body = json!({"redirect_uris": ["my-app:/back"], "client_name": "suite"}).to_string();
+    let register = http::Request::post(format!("{ISSUER}/register")).body(body.into_bytes()).unwrap();
+    assert_eq!(answer(&mut server, &register).0, 201);
+    let last = server.requests().next_back().unwrap();
+    assert_eq!((last.param("client_name"), last.param("redirect_uris")), (Some("suite"), Some(r#"["my-app:/back"]"#)));
+    // The verifiers of all authorization requests are its own.
+    authorize(&mut server, &[]).unwrap();
+    authorize(&mut server, &[("code_challenge", "another")]).unwrap();
+    assert!(server.owns(VERIFIER) && !server.owns("another"));
+}
+
+#[test]
+fn the_metadata_of_an_mcp_server_comes_over_the_link_of_that_server() {
+    let mut sim = Sim::new(7).with_server("s", FakeServer::modern(), Link::new(seconds(1))).with_authorization_server(
+        "as",
+        issuer(),
+        Link::new(Duration::from_millis(1)),
+    );
+    let node = sim.add("s", Host::new(options(|_| {}), &Store::default()));
+    sim.tell(node, |now, host| host.client.open(now)).unwrap().unwrap();
+    sim.run_for(seconds(5)).unwrap();
+    let came = at(&sim, "as").requests().take(3).map(|it| (it.endpoint.clone().unwrap(), it.at.as_millis()));
+    let expected = [(Endpoint::Resource, 1000), (Endpoint::ResourceMetadata, 3000), (Endpoint::ServerMetadata, 4001)];
+    assert_eq!(came.collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn a_request_to_the_origin_of_the_issuer_comes_to_it_although_nothing_is_there() {
+    let elsewhere = format!("{ISSUER}/elsewhere");
+    let named = Reply::With(json!({"registration_endpoint": elsewhere}));
+    let (mut sim, _) = world(issuer().always(Endpoint::ServerMetadata, named), options(|_| {}));
+    sim.run_for(seconds(5)).unwrap();
+    assert_eq!(at(&sim, "as").received(&Endpoint::url(&elsewhere)), 1);
+    assert_eq!(sim.strays(), []);
+}
+
+#[test]
+fn a_torn_response_fails_at_once() {
+    let (mut sim, node) = world(issuer().always(Endpoint::Registration, Reply::Torn), options(|_| {}));
+    sim.run_for(seconds(5)).unwrap();
+    assert!(sim.get(node).unwrap().failure().contains("at registration"), "{}", sim.get(node).unwrap().failure());
+}
+
+#[test]
 fn what_a_client_does_against_the_protocol_is_noted() {
     let mut server = issuer().client("app");
     authorize(&mut server, &[("state", "")]);
@@ -645,6 +884,10 @@ fn what_a_client_does_against_the_protocol_is_noted() {
             "GET https://as.example/token: the body is not a form",
         ]
     );
+    for _ in 0..300 {
+        authorize(&mut server, &[("state", "")]);
+    }
+    assert_eq!(server.violations().len(), 256);
 }
 
 #[test]
