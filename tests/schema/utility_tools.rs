@@ -44,7 +44,9 @@ fn utility_tools_are_functions_with_schemas() {
     for (function, utility) in toolset.clone().into_functions(&names).zip(Utility::ALL.iter().copied()) {
         assert_eq!(function.name, format!("mcp_docs_{utility}"));
         assert_eq!(function.hints.read_only, Some(true));
-        assert!(function.description.is_some_and(|description| !description.is_empty()));
+        let (verb, noun) = utility.name().split_once('_').unwrap();
+        let description = function.description.unwrap().to_lowercase();
+        assert!(description.starts_with(verb) && description.contains(noun), "{description}");
         let schema: Value = serde_json::from_str(function.input_schema.get()).unwrap();
         let fits = |arguments: Value| jsonschema::draft202012::new(&schema).unwrap().is_valid(&arguments);
         match utility {

@@ -495,7 +495,6 @@ fn tools_whose_names_have_equal_hashes_are_different_tools() {
     );
     let items: Vec<String> = names.iter().map(|name| tool(name, "{}")).collect();
     let mut items: Vec<&str> = items.iter().map(String::as_str).collect();
-    items.push(A);
     let host = listed(Family::Tools, &array(&items));
     for name in &names {
         assert_eq!(host.session.catalog().tool(name).map(|tool| tool.name), Some(&**name));

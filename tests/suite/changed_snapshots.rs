@@ -272,7 +272,21 @@ fn a_hub_is_restored_with_the_servers_that_it_had() {
     assert_eq!(restore(programs(&["a", "b"])), other("b"));
     assert_eq!(restore(programs(&[])), other("a"));
     assert_eq!(restore(configuration(json!({"a": {"command": "a", "enabled": false}}))), other("a"));
+    assert_eq!(restore(configuration(json!({"a": {"url": "https://example.com/mcp"}}))), other("a"));
+    // Its tools were chosen by other filters.
+    let excludes = json!({"a": {"command": "a", "tools": {"exclude": "y"}}});
+    assert_eq!(restore(configuration(excludes)), other("a"));
     let without = rig.hub.snapshot(Secrets::Excluded);
     let restored = Hub::from_snapshot(HubOptions::new(options()), programs(&["a"]), &without, Moved::WithTransport);
     assert_eq!(restored.map(drop), Err(SnapshotError::NoSecrets));
+}
+
+#[test]
+fn a_hub_that_is_restored_without_its_transports_opens_them_again() {
+    let mut rig = Rig::of(options()).peer("a", with_tools(&["x"])).up(&["a"]);
+    rig.take_log();
+    rig.move_hub(Secrets::Included, Moved::WithoutTransport);
+    rig.wait(seconds(60));
+    assert_eq!((rig.count("a: open"), rig.runs("a")), (1, true), "{:?}", rig.log);
+    assert!(rig.outcome_of("mcp_a_x", json!({})).contains("content"));
 }

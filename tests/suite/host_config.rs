@@ -123,6 +123,8 @@ fn timeouts_are_seconds() {
     let entry = sound(entry("command: x\ntimeout: 1.5\nconnect_timeout: \"10\""));
     assert_eq!(entry.timeout, Duration::from_millis(1500));
     assert_eq!(entry.connect_timeout, Duration::from_secs(10));
+    let written = serde_json::to_value(&entry).unwrap();
+    assert_eq!((&written["timeout"], &written["connect_timeout"]), (&json!(1.5), &json!(10)));
 }
 
 #[test]
@@ -328,6 +330,7 @@ fn a_time_in_milliseconds_is_a_warning() {
         ["server `s`, `timeout`: it is more than a day; it is in seconds, not in milliseconds"]
     );
     assert_eq!(read.servers["s"].timeout, Duration::from_secs(600_000));
+    assert_eq!(sound(entry("command: x\ntimeout: 86400.5")).timeout, Duration::from_millis(86_400_500));
     let read = entry("command: x\ntimeout: 932187471.893627286");
     assert_eq!(read.servers["s"].timeout, Duration::from_secs(932_187_471), "a fraction would not be read again");
 }

@@ -238,6 +238,23 @@ fn a_tool_named_like_an_exposed_name_does_not_take_it() {
 }
 
 #[test]
+fn a_plain_name_of_another_server_is_neither_given_nor_restored() {
+    for servers in [["my-api", "my_api"], ["my_api", "my-api"]] {
+        let mut names = Names::default();
+        names.set_servers(servers);
+        let plain = ["mcp_my_api_x", "mcp_my_api_z_12345678"];
+        names.restore([(plain[0], "my-api", Target::tool("x")), (plain[1], "my-api", Target::tool("z"))]);
+        for server in servers {
+            names.update([(server, targets(&["x", "y", "z"]))]);
+        }
+        let given = |server: &str| ["x", "y", "z"].map(|tool| name(&names, server, tool));
+        assert_eq!(given("my_api"), ["mcp_my_api_x", "mcp_my_api_y", "mcp_my_api_z"], "{servers:?}");
+        let [x, y, z] = given("my-api");
+        assert!(x.starts_with("mcp_my_api_x_") && y.starts_with("mcp_my_api_y_") && z == plain[1], "{x} {y} {z}");
+    }
+}
+
+#[test]
 fn servers_and_tools_whose_names_have_one_hash_are_told_apart() {
     let names = pairs(b"", &[16], 1).concat();
     let [one, other] = [&*names[0], &*names[1]];

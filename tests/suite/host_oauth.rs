@@ -165,6 +165,15 @@ mod options {
         let issuer = "https://as.example";
         assert_eq!(checked(json!({"issuer": issuer})), Err(OAuthConfigError::Issuer));
         assert_eq!(checked(json!({"issuer": issuer, "client_id": "its-own", "client_secret": "x"})), Ok(()));
+        // One without a secret, or of another issuer, is not used for the entry's, and does not hide it.
+        let mut other = own.registered[0].clone();
+        other.issuer = Some("https://other.example".into());
+        for client in [RegisteredClient::new("app"), other] {
+            let mut own = host();
+            own.registered = [client].into();
+            let options = read(json!({"issuer": issuer})).servers["s"].oauth(own).unwrap();
+            assert_eq!(options.tolerance.issuer.as_deref(), Some(issuer));
+        }
     }
 
     #[test]

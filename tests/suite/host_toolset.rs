@@ -140,6 +140,20 @@ fn omitted_tools_are_reported_with_a_reason() {
 }
 
 #[test]
+fn a_reason_names_the_key_or_the_sign() {
+    for (why, word) in [
+        (Why::NotIncluded, "`include`"),
+        (Why::Excluded, "`exclude`"),
+        (Why::Instructs(Sign::Secret), &*Sign::Secret.to_string()),
+        (Why::TurnedOff, "configuration"),
+        (Why::NotOffered, "server"),
+        (Why::Unnamed, "name"),
+    ] {
+        assert!(why.to_string().contains(word), "{why}");
+    }
+}
+
+#[test]
 fn resources_and_prompts_add_four_utility_tools() {
     let host = full(&["a"]);
     let policy = ToolPolicy::default();

@@ -9,7 +9,7 @@ use mcp_proto::binding::http::Broken;
 use mcp_proto::catalog::FingerprintKey;
 use mcp_proto::host::config::{Configuration, Document, Entry};
 use mcp_proto::host::hub::ServerState as State;
-use mcp_proto::host::hub::{Breaker, CallError, HubCommandError, HubEvent, HubOptions};
+use mcp_proto::host::hub::{Breaker, CallError, HubAction, HubCommandError, HubEvent, HubOptions};
 use mcp_proto::host::names::{Renamed, Target};
 use mcp_proto::host::toolset::{Suspicion, Why};
 use mcp_proto::host::{Saved, Utility};
@@ -1138,6 +1138,37 @@ fn a_kept_toolset_is_removed_if_the_new_session_fails() {
     assert_eq!(rig.functions(), ["mcp_a_x"]);
     rig.serve();
     assert_eq!((rig.state("a"), rig.functions()), (Some(State::Failed), vec![]));
+}
+
+#[test]
+fn no_session_has_the_handle_of_a_former_one() {
+    let mut rig = simple();
+    let former = rig.hub.handle("a").unwrap();
+    rig.configure(programs(&[]));
+    rig.wait(secs(60));
+    rig.configure(programs(&["a"]));
+    let handle = rig.hub.handle("a").unwrap();
+    assert!(handle > former && rig.hub.server(former).is_none(), "{handle:?} {former:?}");
+}
+
+#[test]
+fn outputs_of_servers_are_polled_in_their_order() {
+    let mut rig = rig().peer("a", with_tools(&["x"])).peer("b", with_tools(&["x"])).up(&["a", "b"]);
+    let [a, b] = ["a", "b"].map(|name| rig.hub.handle(name).unwrap());
+    rig.hub.call(rig.now, "mcp_a_x", None).unwrap();
+    let message = json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": 1}});
+    for session in [b, a] {
+        let connection = rig.connection(session);
+        rig.hub.handle_bytes(rig.now, session, connection, format!("{message}\n").as_bytes());
+    }
+    let polled: Vec<_> = std::iter::from_fn(|| rig.hub.poll())
+        .map(|action| match action {
+            HubAction::Send { session, .. } => ("sent", session),
+            HubAction::Event(HubEvent::Session { session, .. }) => ("event", session),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(polled, [("sent", a), ("event", b), ("event", a)]);
 }
 
 #[test]
