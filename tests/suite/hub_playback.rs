@@ -3,9 +3,9 @@
 use http::{HeaderMap, HeaderValue, StatusCode};
 use mcp_proto::binding::http::HttpAction;
 use mcp_proto::host::config::Configuration;
-use mcp_proto::host::hub::{Hub, HubOptions};
+use mcp_proto::host::hub::{Hub, HubEvent, HubOptions};
 use mcp_proto::journal::{self, HubInput, Input, JournalError, JournalLimits, TransportEvent};
-use mcp_proto::testkit::{Carried, Collector, Driven, FakeServer, FakeTool, Link, NodeId, Sim};
+use mcp_proto::testkit::{Carried, Collector, Driven, FakeServer, FakeTool, Link, NodeId, On, Reply, Sim};
 use mcp_proto::{Action, Client, Event, Http, Lines, Options, Outcome, Request, RequestError, Time};
 use serde_json::{Value, json};
 
@@ -141,12 +141,111 @@ fn messages_before_the_clients_first_one_are_played() {
     let order = ["\"in\":{\"type\":\"bytes\"", "\"type\":\"send\""].map(|text| journal.find(text).unwrap());
     assert!(order[0] < order[1]);
 
-    let server = FakeServer::from_journal(journal.as_bytes(), LIMITS()).unwrap();
-    let (sim, node) = world(server, Lines::new());
-    assert!(sim.get(node).unwrap().is_ready());
-    let heard = |(_, event): &&(Time, Event)| matches!(event, Event::Notification { method, .. } if **method == *"notifications/hello");
-    assert_eq!(sim.get(node).unwrap().events.iter().filter(heard).count(), 2);
-    assert_eq!(sim.server("s").unwrap().mismatches(), []);
+    fn plays<B: Carried>(journal: &str, binding: B)
+    where
+        Client<B>: Driven<Event = Event>,
+    {
+        let server = FakeServer::from_journal(journal.as_bytes(), LIMITS()).unwrap();
+        let (sim, node) = world(server, binding);
+        assert!(sim.get(node).unwrap().is_ready());
+        assert_eq!(heard(&sim, node).len(), 2);
+        assert_eq!(sim.server("s").unwrap().mismatches(), []);
+    }
+    plays(&journal, Lines::new());
+    // Over HTTP, they wait for a stream.
+    plays(&journal, Http::new("https://example.com/mcp").unwrap());
+}
+
+/// When the client got each `notifications/hello`.
+fn heard<B: Carried>(sim: &World<B>, node: NodeId) -> Vec<Time>
+where
+    Client<B>: Driven<Event = Event>,
+{
+    let events = sim.get(node).unwrap().events.iter();
+    let heard = events
+        .filter(|(_, event)| matches!(event, Event::Notification { method, .. } if **method == *"notifications/hello"));
+    heard.map(|(at, _)| *at).collect()
+}
+
+type Recorded = journal::Recorder<Client<Http>>;
+
+/// Responds to the requests of a client, to `a/b` with a stream: a message each second, then the result.
+fn respond(client: &mut Recorded, now: &mut Time, said: &[Value]) {
+    while let Some(action) = client.poll() {
+        if let HttpAction::Event(Event::Ready) = action {
+            client.apply(*now, Input::Request(Request::new("a/b"))).unwrap();
+        }
+        let HttpAction::Request(it) = action else { continue };
+        let exchange = it.exchange;
+        let message: Value = serde_json::from_slice(it.request.body()).unwrap_or_default();
+        let text = result(&message);
+        let is_stream = message["method"] == "a/b";
+        let kind = if is_stream { "text/event-stream" } else { "application/json" };
+        let (status, kind) = match (&text, it.request.method().as_str()) {
+            (Some(_), _) => (StatusCode::OK, Some(kind)),
+            (None, "POST") => (StatusCode::ACCEPTED, None),
+            (None, _) => (StatusCode::METHOD_NOT_ALLOWED, None),
+        };
+        let headers =
+            kind.map(|kind| (http::header::CONTENT_TYPE, HeaderValue::from_static(kind))).into_iter().collect();
+        client.apply(*now, Input::Head { exchange, status, headers }).unwrap();
+        for message in said.iter().filter(|_| is_stream) {
+            *now = *now + seconds(1);
+            let bytes = format!("data: {message}\n\n").into_bytes().into();
+            client.apply(*now, Input::Body { exchange, bytes }).unwrap();
+            respond(client, now, &[]);
+        }
+        if let Some(text) = text {
+            *now = *now + seconds(u64::from(is_stream));
+            let bytes = if is_stream { format!("data: {text}\n\n") } else { text };
+            client.apply(*now, Input::Body { exchange, bytes: bytes.into_bytes().into() }).unwrap();
+        }
+        client.apply(*now, Input::End { exchange }).unwrap();
+    }
+}
+
+#[test]
+fn what_is_said_in_a_response_is_played_in_it_and_a_ping_is_played_beside_it() {
+    let http = || Http::new("https://example.com/mcp").unwrap();
+    let mut client = Recorded::new(http(), Options::new("h", "1"), 1, LIMITS());
+    client.apply(Time::ZERO, Input::Open).unwrap();
+    let hello = json!({"jsonrpc": "2.0", "method": "notifications/hello"});
+    let ping = json!({"jsonrpc": "2.0", "id": 77, "method": "ping"});
+    let mut now = Time::ZERO;
+    respond(&mut client, &mut now, &[hello, ping]);
+    let journal = client.finish().1;
+    for has_stream in [true, false] {
+        let server = FakeServer::from_journal(journal.as_bytes(), LIMITS()).unwrap().get_stream(has_stream);
+        let (mut sim, node) = world(server, http());
+        let start = sim.now();
+        assert!(matches!(run(&mut sim, node, Request::new("a/b")), Outcome::Result(_)));
+        let (end, _) =
+            sim.get(node).unwrap().events.iter().rfind(|(_, it)| matches!(it, Event::Finished { .. })).unwrap();
+        let heard = heard(&sim, node);
+        assert_eq!(heard.len(), 1);
+        assert_eq!(((heard[0] - start).as_secs(), (*end - start).as_secs()), (1, 3));
+        let server = sim.server("s").unwrap();
+        assert_eq!((server.answers().len(), server.violations()), (usize::from(has_stream), &[][..]));
+    }
+}
+
+#[test]
+fn a_recorded_hub_is_woken_at_its_deadlines() {
+    let server = FakeServer::legacy().tool(FakeTool::new("read")).always(On::tool("read"), Reply::Silent);
+    let mut sim = Sim::new(3).with_server("files", server, Link::default());
+    let hub = journal::Recorder::of_hub(HubOptions::new(Options::new("host", "1")), 5, LIMITS());
+    let node = sim.add_hub(Collector::new(hub));
+    let configuration = serde_json::from_value(json!({"files": {"command": "files-mcp"}})).unwrap();
+    for input in [HubInput::Configure(configuration), HubInput::Open] {
+        sim.tell(node, |now, hub| hub.apply(now, input)).unwrap().unwrap();
+        sim.run_for(seconds(5)).unwrap();
+    }
+    let (name, timeout, start) = ("mcp_files_read".into(), Some(seconds(7)), sim.now());
+    let call = HubInput::Call { name, arguments: None, timeout, progress: false };
+    sim.tell(node, |now, hub| hub.apply(now, call)).unwrap().unwrap();
+    sim.run_for(seconds(60)).unwrap();
+    let ends = sim.get(node).unwrap().events.iter().filter(|(_, event)| matches!(event, HubEvent::Finished { .. }));
+    assert_eq!(ends.map(|(at, _)| *at).collect::<Vec<_>>(), [start + seconds(7)]);
 }
 
 /// A session over HTTP whose request `a/b` is answered with a redirect.

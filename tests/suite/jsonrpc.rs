@@ -134,7 +134,10 @@ fn the_ids_of_requests_keep_their_raw_text() {
     for id in ["0", "-1", "1.50", "1e3", "18446744073709551616", "\"\"", r#""\u00e9\n""#] {
         assert_eq!(peer_id(id).get(), id);
     }
-    for id in ["{}", "[1]", "true", "false"] {
+    let longest = format!("\"{}\"", "i".repeat(1022));
+    assert_eq!(peer_id(&longest).get(), longest);
+    let longer = format!("\"{}\"", "i".repeat(1023));
+    for id in ["{}", "[1]", "true", "false", &longer] {
         assert_eq!(noise(format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"m"}}"#)), Noise::NotAMessage);
     }
 }
@@ -255,6 +258,13 @@ fn a_message_over_the_size_limit_is_noise() {
     limits.bytes -= 1;
     let too_long = Noise::TooLong { len: text.len(), limit: limits.bytes };
     assert_eq!(decode(text.as_bytes(), limits).unwrap_err(), too_long);
+    // White space around it does not count, up to 16 bytes.
+    limits.bytes += 1;
+    for (white, is_known) in [(16, true), (17, false), (100, false)] {
+        let text = format!("{text}{}", " ".repeat(white));
+        let too_long = Noise::TooLong { len: text.len(), limit: limits.bytes };
+        assert_eq!(decode(text.as_bytes(), limits).err(), (!is_known).then_some(too_long));
+    }
 }
 
 fn nested(levels: usize) -> String {

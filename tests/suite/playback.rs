@@ -285,7 +285,7 @@ fn a_recorded_failure_is_played() {
 fn a_request_that_is_not_in_the_journal_is_a_mismatch() {
     let (journal, _) = recorded_requests::<Lines>(FakeServer::legacy(), &[tool("a")]);
     let (mut sim, node) = world::<Client<Lines>>("another", played(&journal));
-    let arguments = RawValue::from_string(r#"{"z": 1, "b": {}}"#.into()).unwrap();
+    let arguments = RawValue::from_string(r#"{"z": [1, 2], "b": {}}"#.into()).unwrap();
     let requests = [tool("b"), Request::new("x/y"), Request::call_tool("a", Some(&arguments)), Request::new("ping")];
     for request in requests {
         let outcome = run(&mut sim, node, request.clone());
@@ -296,10 +296,126 @@ fn a_request_that_is_not_in_the_journal_is_a_mismatch() {
     let expected = [
         params(r#"{"name":"b"}"#),
         Mismatch::Method { method: "x/y".into() },
-        params(r#"{"arguments":{"b":{},"z":1},"name":"a"}"#),
+        params(r#"{"arguments":{"b":{},"z":[1,2]},"name":"a"}"#),
     ];
     assert_eq!(sim.server("s").unwrap().mismatches(), expected);
     assert_eq!(sim.server("s").unwrap().tool_runs("b"), 0);
+    let mut server = played(&journal);
+    for id in 0..300 {
+        server.answer(&json!({"jsonrpc": "2.0", "id": id, "method": "x/y"}));
+    }
+    assert_eq!(server.mismatches().len(), 256);
+}
+
+fn give<P: Peer>(sim: &mut World<P>, node: NodeId, input: Input) -> Option<RequestId> {
+    sim.tell(node, |now, client| client.give(now, input)).unwrap().unwrap()
+}
+
+/// How many events of a kind a client got.
+fn count<P: Peer>(sim: &World<P>, node: NodeId, is_it: impl Fn(&Event) -> bool) -> usize {
+    sim.get(node).unwrap().events.iter().filter(|(_, event)| is_it(event)).count()
+}
+
+fn is_note(event: &Event) -> bool {
+    matches!(event, Event::Notification { method, .. } if **method == *"own/note")
+}
+
+/// The ids and progress tokens of the other client are not the recorded ones.
+#[test]
+fn progress_is_played_for_the_request_that_wants_it() {
+    fn plays<B: New>(server: FakeServer) {
+        let server = server.tool(FakeTool::new("slow").takes(seconds(3)).progress(2));
+        let (journal, _) = recorded_requests::<B>(server, &[tool("a"), tool("slow").progress(true)]);
+        for progress in [true, false] {
+            let (mut sim, node) = world::<Client<B>>("another", played(&journal));
+            for request in [tool("a"), tool("a"), tool("slow").progress(progress)] {
+                assert!(matches!(run(&mut sim, node, request), Outcome::Result(_)));
+            }
+            let reports = count(&sim, node, |event| matches!(event, Event::Progress { .. }));
+            assert_eq!(reports, if progress { 2 } else { 0 });
+            assert_eq!(sim.server("s").unwrap().violations(), [""; 0]);
+        }
+    }
+    for server in [FakeServer::legacy, FakeServer::modern] {
+        plays::<Lines>(server());
+        plays::<Http>(server());
+    }
+}
+
+#[test]
+fn a_played_stream_is_acknowledged_to_each_connection() {
+    let (journal, _) = recorded_requests::<Lines>(FakeServer::modern(), &[tool("a")]);
+    let (mut sim, node) = world::<Client<Lines>>("another", played(&journal));
+    sim.fault("s", Fault::Crash);
+    sim.run_for(MINUTES).unwrap();
+    assert!(sim.get(node).unwrap().is_ready());
+    assert_eq!(sim.server("s").unwrap().received("subscriptions/listen"), 2);
+}
+
+#[test]
+fn a_played_call_waits_for_the_answers_to_its_questions() {
+    fn plays<B: New>(server: FakeServer) {
+        let (journal, _) = recorded::<B>(server);
+        let (mut sim, node) = world::<Client<B>>("another", played(&journal));
+        give(&mut sim, node, Input::Request(tool("asks")));
+        for asked in 1..=2 {
+            sim.run_for(seconds(20)).unwrap();
+            assert_eq!(count(&sim, node, |event| matches!(event, Event::Finished { .. })), 0);
+            assert_eq!(count(&sim, node, |event| matches!(event, Event::ServerRequest { .. })), asked);
+            let (_, event) = sim.get(node).unwrap().events.last().unwrap().clone();
+            give(&mut sim, node, reply(&event).unwrap());
+        }
+        sim.run_for(seconds(1)).unwrap();
+        assert_eq!(count(&sim, node, |event| matches!(event, Event::Finished { .. })), 1);
+    }
+    plays::<Lines>(FakeServer::legacy());
+    plays::<Http>(FakeServer::legacy());
+}
+
+#[test]
+fn what_followed_a_notification_of_the_client_follows_each_of_that_method() {
+    fn cancels<P: Peer>(sim: &mut World<P>, node: NodeId) {
+        let id = give(sim, node, Input::Request(tool("a")));
+        sim.run_for(seconds(1)).unwrap();
+        give(sim, node, Input::Cancel { request: id.unwrap(), reason: None });
+        sim.run_for(seconds(1)).unwrap();
+    }
+    let server = FakeServer::legacy().tool(FakeTool::new("a")).always(On::tool("a"), Reply::Silent);
+    let (mut sim, node) = world::<Journal<Client<Lines>>>("recorded", server);
+    cancels(&mut sim, node);
+    sim.change("s", |server| server.notify("own/note", &json!({})));
+    sim.run_for(seconds(1)).unwrap();
+    assert_eq!(count(&sim, node, is_note), 1);
+    let journal = journal_of(&mut sim, node);
+    let (mut sim, node) = world::<Client<Lines>>("another", played(&journal));
+    // The id that it cancels is another one.
+    assert!(matches!(run(&mut sim, node, Request::new("ping")), Outcome::Result(_)));
+    cancels(&mut sim, node);
+    sim.run_for(seconds(1)).unwrap();
+    assert_eq!(count(&sim, node, is_note), 1);
+}
+
+#[test]
+fn an_update_is_played_once_to_the_clients_that_listen() {
+    fn updates<P: Peer>(sim: &World<P>, node: NodeId) -> usize {
+        count(sim, node, |event| matches!(event, Event::ResourceUpdated { .. }))
+    }
+    let (mut sim, node) = world::<Journal<Client<Lines>>>("recorded", full(FakeServer::modern()));
+    give(&mut sim, node, Input::Subscribe { uri: "r:1".into() });
+    sim.run_for(seconds(1)).unwrap();
+    run(&mut sim, node, tool("a"));
+    sim.change("s", |server| server.resource_updated("r:1"));
+    sim.run_for(seconds(1)).unwrap();
+    assert_eq!(updates(&sim, node), 1);
+    let journal = journal_of(&mut sim, node);
+    let (mut sim, node) = world::<Client<Lines>>("another", played(&journal));
+    give(&mut sim, node, Input::Subscribe { uri: "r:1".into() });
+    sim.run_for(seconds(1)).unwrap();
+    for _ in 0..3 {
+        run(&mut sim, node, tool("a"));
+        sim.run_for(seconds(1)).unwrap();
+    }
+    assert_eq!(updates(&sim, node), 1);
 }
 
 #[test]
