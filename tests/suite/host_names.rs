@@ -277,6 +277,31 @@ fn servers_and_tools_whose_names_have_one_hash_are_told_apart() {
     assert_eq!((names.len(), found), (2, BTreeSet::from([other])));
 }
 
+/// Two names of tools whose hashes begin with the same 32 bits, by which they are looked up.
+fn with_equal_keys() -> [String; 2] {
+    let mut known = BTreeMap::new();
+    let mut names = (0..).map(|at| format!("t{at}"));
+    let pair = names.find_map(|name| Some([known.insert(hash(name.as_bytes()) >> 32, name.clone())?, name]));
+    pair.unwrap()
+}
+
+#[test]
+fn tools_and_lists_of_tools_that_are_looked_up_alike_are_told_apart() {
+    let [one, other] = with_equal_keys();
+    let mut names = Names::default();
+    names.update([("s", targets(&[&one, &other]))]);
+    for tool in [&one, &other] {
+        let found = names.resolve(&format!("mcp_s_{tool}")).unwrap();
+        assert_eq!(found.target.name(), *tool);
+    }
+    // The hash of a list of one tool is that of a byte and its name.
+    let pair = pairs(&[0xFF, b't', b't', b't', b't', b't', b't', b't'], &[24], 1).concat();
+    let [one, other] = [&pair[0], &pair[1]].map(|text| format!("ttttttt{text}"));
+    names.update([("a", targets(&[&one])), ("b", targets(&[&other]))]);
+    assert_eq!(name(&names, "a", &one).len(), name(&names, "b", &other).len());
+    assert!(names.name("b", &Target::tool(&one)).is_none());
+}
+
 #[test]
 fn colliding_digits_are_computed_again() {
     let start = "t".repeat(60);

@@ -481,12 +481,21 @@ fn what_is_compiled_more_than_once_is_bounded() {
             json!({"allOf": refs(900), "unevaluatedProperties": false}),
         ),
         part(large(), json!({"allOf": names})),
+        // So what they do not know.
+        part(
+            json!({"patternProperties": {"a": {"x-unknown": vec![json!({}); 3_000]}}}),
+            json!({"allOf": refs(300), "unevaluatedProperties": false}),
+        ),
         // The library copies the path to each subschema, and what `not` has.
         (0..25).fold(large(), |inner, _| json!({"properties": {"a".repeat(6_000): inner}})),
         (0..55).fold(json!({"prefixItems": vec![json!({}); 8_000]}), |inner, _| json!({"not": inner})),
     ] {
         assert_eq!(limit(&schema, &json!({})), ValidationLimit::Subschemas, "{:.60}", schema.to_string());
     }
+    // It does not copy what it reads as schemas.
+    let read =
+        (0..29).fold(json!({"prefixItems": vec![json!({}); 8_000]}), |inner, _| json!({"properties": {"a": inner}}));
+    assert_eq!(check(&read, &json!({})), Ok(()));
 }
 
 #[test]
@@ -561,6 +570,8 @@ fn each_keyword_has_its_steps() {
         (json!({"uniqueItems": true}), json!([1, 2, 3, 4]), 12),
         (json!({"uniqueItems": true}), json!([[1], [2], [3], [4], [5], [6], [7], [8]]), 44),
         (json!({"uniqueItems": true}), json!([9_007_199_254_740_993_u64, 9_007_199_254_740_995_u64, -1]), 10),
+        (json!({"uniqueItems": true}), json!(vec![9_007_199_254_740_992_u64; 8]), 20),
+        (json!({"uniqueItems": true}), json!(vec![9_007_199_254_740_993_u64; 8]), 24),
         (json!({"items": {"type": "integer"}}), json!([1, 2, 3]), 12),
         (json!({"items": {"type": "integer"}}), one.clone(), 4),
         (json!({"contains": {"type": "integer"}}), json!([1, 2, 3]), 12),
@@ -678,6 +689,62 @@ fn dynamic_references_to_many_anchors_exceed_a_limit() {
         })
     };
     assert_eq!(limit(&schema(200, 200), &json!(1)), ValidationLimit::Subschemas);
+    // With 10,000 it is seen that the schema applies itself.
+    assert_eq!(check(&schema(100, 99), &json!(1)), Err(ValidationError::Loop));
+    assert_eq!(limit(&schema(100, 100), &json!(1)), ValidationLimit::Subschemas);
+    let anchor = |at: usize| (format!("a{at}"), json!({"$id": format!("urn:{at}"), "$recursiveAnchor": true}));
+    let recursive = json!({
+        "$schema": "https://json-schema.org/draft/2019-09/schema",
+        "anyOf": vec![json!({"$recursiveRef": "#"}); 200],
+        "$recursiveAnchor": true,
+        "$defs": (0..200).map(anchor).collect::<Map<String, Value>>(),
+    });
+    assert_eq!(limit(&recursive, &json!(1)), ValidationLimit::Subschemas);
+}
+
+#[test]
+fn a_schema_may_have_as_much_as_each_limit_says() {
+    let link = |at: usize| json!({"$ref": format!("#/$defs/{at}")});
+    // 96 subschemas in a row.
+    let row = |count: usize| {
+        let defs: Map<_, _> = (1..count).map(|at| (at.to_string(), link(at + 1))).collect();
+        let mut schema = json!({"$defs": defs, "$ref": "#/$defs/1"});
+        schema["$defs"][(count - 1).to_string()] = json!({});
+        schema
+    };
+    // The same, of which each one leads to the others.
+    let knot = |count: usize| {
+        let members: Map<_, _> = (1..count).map(|at| (at.to_string(), json!({"$ref": "#"}))).collect();
+        json!({"properties": members})
+    };
+    // 10,000 that are applied to one value.
+    let applied = |count: usize| {
+        let mut defs = doubling(11, |next| json!({"allOf": [next, next]}));
+        defs.insert("11".into(), json!({}));
+        let mut all = vec![json!({}); count - 2 - 8_189];
+        all.push(link(0));
+        json!({"$defs": defs, "allOf": all})
+    };
+    // 1 MiB of addresses.
+    let addressed = |count: usize| {
+        let id = format!("https://a.example/{}", "x".repeat(1_024 - 18));
+        json!({"$id": id, "$defs": {"a": {}}, "allOf": vec![json!({"$ref": "#/$defs/a"}); count - 1]})
+    };
+    // 16 KiB of a pattern.
+    let pattern = |length: usize| json!({"pattern": format!("[{}]", "a".repeat(length - 2))});
+    for (at, (most, more, limit)) in [
+        (row(96), row(97), ValidationLimit::Nesting),
+        (knot(96), knot(97), ValidationLimit::Nesting),
+        (applied(10_000), applied(10_001), ValidationLimit::Subschemas),
+        (addressed(1_024), addressed(1_025), ValidationLimit::Subschemas),
+        (pattern(16_384), pattern(16_385), ValidationLimit::Patterns),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        assert_eq!(check(&most, &json!(1)), Ok(()), "{at}");
+        assert_eq!(check(&more, &json!(1)), Err(ValidationError::Limit(limit)), "{at}");
+    }
 }
 
 #[test]

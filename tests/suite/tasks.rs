@@ -149,6 +149,12 @@ fn the_extension_is_declared_only_if_tasks_are_enabled() {
     let (_, sent) = call(&mut host);
     let declared = &sent["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"];
     assert_eq!(declared["extensions"], json!({TASKS: {}}));
+    let mut beside = with_tasks(options());
+    let other = "com.acme/a".parse().unwrap();
+    beside.capabilities.extensions = [(other, RawValue::from_string("{}".into()).unwrap().into())].into();
+    let (_, sent) = call(&mut ready(beside, modern_server()));
+    let declared = &sent["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"];
+    assert_eq!(declared["extensions"], json!({TASKS: {}, "com.acme/a": {}}));
     let mut host = ready(options(), modern_server());
     let (id, sent) = call(&mut host);
     let declared = &sent["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"];

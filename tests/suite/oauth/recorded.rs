@@ -264,6 +264,10 @@ fn secrets_that_servers_repeat_are_not_in_the_journal() {
     for text in texts {
         let server = FakeServer::modern().tool(FakeTool::new("a").result(echo(&text)));
         let (mut sim, node) = world(server, issuer(), options(|_| {}));
+        // Many that the embedder names take no place of those that servers give.
+        let named =
+            sim.tell(node, |_, host| (0..40).try_for_each(|at| host.client.hide(&format!("named-secret-{at}"))));
+        named.unwrap().unwrap();
         sim.run_for(seconds(61)).unwrap();
         call(&mut sim, node);
         // An error that repeats what was sent.
