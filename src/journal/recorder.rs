@@ -214,7 +214,7 @@ impl<R: Recordable> Recorder<R> {
             self.tape.entry(self.now, line);
         }
         let (entries, bytes) = self.held.size();
-        if entries > 0 && self.tape.is_full(entries, bytes) {
+        if self.tape.is_full(entries, bytes) {
             self.held.clear();
             self.tape.end(self.now, End::Limit);
             self.tape.drops(entries as u64);

@@ -240,9 +240,7 @@ pub(super) fn masked(base: u64, bytes: &[u8], found: &[Found]) -> Vec<u8> {
             let at = base.saturating_add(at as u64).saturating_sub(*start);
             usize::try_from(at).unwrap_or(usize::MAX).min(pattern.mask.len())
         };
-        if from < to {
-            masked.extend_from_slice(pattern.mask.get(part(from)..part(to)).unwrap_or_default());
-        }
+        masked.extend_from_slice(pattern.mask.get(part(from)..part(to)).unwrap_or_default());
         done = to;
         if to == bytes.len() {
             break;
