@@ -3,7 +3,7 @@
 
 use core::time::Duration;
 #[cfg(feature = "http")]
-use http::header::{CONTENT_TYPE, HeaderName, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::header::{CONTENT_TYPE, HeaderName, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use std::collections::{BTreeMap, BTreeSet};
@@ -307,6 +307,8 @@ impl Talk {
                 self.is_http = true;
                 self.exchanges.output(request, &mut say);
             }
+            #[cfg(feature = "http")]
+            Sent::Drop(exchange) => self.exchanges.dropped(*exchange, &mut say),
         }
     }
 }
@@ -316,7 +318,9 @@ enum Sent {
     None,
     Pipe(Action),
     #[cfg(feature = "http")]
-    Exchange(crate::binding::http::HttpRequest),
+    Exchange(HttpRequest),
+    #[cfg(feature = "http")]
+    Drop(ExchangeId),
 }
 
 fn action(line: usize, recorded: &RawValue, is_http: bool) -> Result<Sent, JournalError> {
@@ -334,7 +338,13 @@ fn action(line: usize, recorded: &RawValue, is_http: bool) -> Result<Sent, Journ
             return Ok(Sent::None);
         }
         let action: Option<HttpAction> = parsed(line, recorded)?;
-        return Ok(if let Some(HttpAction::Request(request)) = action { Sent::Exchange(request) } else { Sent::None });
+        return Ok(if let Some(HttpAction::Request(request)) = action {
+            Sent::Exchange(request)
+        } else if let Some(HttpAction::Drop(exchange)) = action {
+            Sent::Drop(exchange)
+        } else {
+            Sent::None
+        });
     }
     let _ = is_http;
     let action: Option<Action> = parsed(line, recorded)?;
@@ -352,6 +362,10 @@ fn hub_action(action: HubAction) -> Option<(SessionHandle, Sent)> {
         #[cfg(feature = "http")]
         if let HubAction::Request { session, request } = action {
             return Some((session, Sent::Exchange(*request)));
+        }
+        #[cfg(feature = "http")]
+        if let HubAction::Drop { session, exchange } = action {
+            return Some((session, Sent::Drop(exchange)));
         }
         None
     }
@@ -413,7 +427,8 @@ impl Pipes {
 
 /// Headers of a refusal that a client reads.
 #[cfg(feature = "http")]
-const HEADERS: [(&str, HeaderName); 2] = [("retry-after", RETRY_AFTER), ("www-authenticate", WWW_AUTHENTICATE)];
+const HEADERS: [(&str, HeaderName); 3] =
+    [("location", LOCATION), ("retry-after", RETRY_AFTER), ("www-authenticate", WWW_AUTHENTICATE)];
 
 /// The exchanges whose responses are not complete.
 #[cfg(feature = "http")]
@@ -442,6 +457,15 @@ impl Exchanges {
     pub(super) fn output(&mut self, request: &HttpRequest, say: &mut impl FnMut(u64, Said)) {
         let channel = request.exchange.as_u64();
         messages(request.request.body()).into_iter().for_each(|message| say(channel, Said::Client(message)));
+    }
+
+    /// The client drops an exchange. It has read no more than the head of a redirect.
+    fn dropped(&mut self, exchange: ExchangeId, say: &mut impl FnMut(u64, Said)) {
+        if let Some(Response { status, headers, .. }) = self.open.remove(&exchange)
+            && is_redirect(status)
+        {
+            say(exchange.as_u64(), Said::Status { status, headers, text: String::new() });
+        }
     }
 
     pub(super) fn input(&mut self, input: &Input, say: &mut impl FnMut(u64, Said)) {
@@ -476,6 +500,10 @@ impl Exchanges {
             say(exchange.as_u64(), Said::Broken);
         }
     }
+}
+
+const fn is_redirect(status: u16) -> bool {
+    matches!(status, 300..400)
 }
 
 /// The server sent the messages in this text. Returns whether there are any.
@@ -646,10 +674,8 @@ impl Drafts {
             return;
         }
         for (index, id) in self.channels.remove(&channel).unwrap_or_default() {
-            if self.in_flight.get(&id) == Some(&index) {
-                self.in_flight.remove(&id);
-            }
-            if (300..400).contains(&status) {
+            self.in_flight.remove(&id);
+            if is_redirect(status) {
                 self.redirects.insert(id, index);
             }
             self.finish(index, at, answer.clone());

@@ -277,8 +277,12 @@ fn a_recorded_failure_is_played() {
             another_client_gets_the_outcomes::<Http>(server(), &requests);
         }
     }
-    let server = || FakeServer::legacy().script(On::tool("a"), [Reply::status(418, "a teapot")]);
-    another_client_gets_the_outcomes::<Http>(server(), &requests);
+    for (status, text) in [(418, "a teapot"), (307, "https://example.com/mcp/moved"), (307, "https://other.example")] {
+        for server in [FakeServer::legacy, FakeServer::modern] {
+            let server = || server().script(On::tool("a"), [Reply::status(status, text)]);
+            another_client_gets_the_outcomes::<Http>(server(), &requests);
+        }
+    }
 }
 
 #[test]
