@@ -5,10 +5,9 @@ use std::collections::VecDeque;
 #[cfg(feature = "http")]
 use mcp_proto::binding::http::{ExchangeId, HttpRequest};
 use mcp_proto::host::hub::SessionHandle;
-use mcp_proto::testkit::{
-    Arrival, Driven, Embedder, FakeServer, FakeTool, Fault, Link, NodeId, Port, Runaway, Sim, Step,
-};
+use mcp_proto::testkit::{Arrival, Driven, Embedder, FakeServer, Fault, Link, NodeId, Port, Runaway, Sim, Step};
 use mcp_proto::{Client, ConnectionId, Lines, Messages, Options, Time, Transport};
+#[cfg(feature = "http")]
 use serde_json::json;
 
 use crate::common::{millis, seconds};
@@ -29,10 +28,6 @@ impl Driven for Wire {
 
     fn step(&mut self) -> Option<Step<()>> {
         self.steps.pop_front()
-    }
-
-    fn connection_of(&self, _: Option<SessionHandle>) -> Option<ConnectionId> {
-        None
     }
 
     fn next_deadline(&self) -> Option<Time> {
@@ -83,8 +78,8 @@ const fn pipe(number: u64) -> Port {
     Port::Connection(None, ConnectionId::from_u64(number))
 }
 
-const fn server() -> fn() -> FakeServer {
-    || FakeServer::legacy().tool(FakeTool::new("a")).error("ping", -1, "a ping has an error as long as this")
+fn server() -> FakeServer {
+    FakeServer::legacy().error("ping", -1, "a ping has an error as long as this")
 }
 
 /// The answer to a ping.
@@ -107,7 +102,7 @@ fn arrived(sim: &Sim<Wire>, node: NodeId) -> Vec<(Port, &str)> {
 #[test]
 fn a_link_splits_what_is_longer_than_a_piece_64_times_at_most() {
     for (piece, least, most) in [(0, 1, 1), (1, 64, 64), (7, 12, 64), (1000, 1, 64)] {
-        let mut sim = Sim::new(3).with_server("s", server()(), Link::default().piece(piece));
+        let mut sim = Sim::new(3).with_server("s", server(), Link::default().piece(piece));
         let node = sim.add("s", Wire::default());
         tell(&mut sim, node, [Step::Open(pipe(1)), ping()]);
         sim.run_for(seconds(1)).unwrap();
@@ -137,7 +132,7 @@ fn messages_are_not_split() {
 fn a_write_that_is_lost_takes_its_connection_with_it() {
     for (cuts, expected) in [(0, PONG), (1000, "the pipe broke")] {
         let link = Link::new(millis(20)).cuts_per_mille(cuts);
-        let mut sim = Sim::new(1).with_server("s", server()(), link);
+        let mut sim = Sim::new(1).with_server("s", server(), link);
         let node = sim.add("s", Wire::default());
         tell(&mut sim, node, [Step::Open(pipe(1))]);
         sim.run_for(millis(39)).unwrap();
@@ -153,7 +148,7 @@ fn a_write_that_is_lost_takes_its_connection_with_it() {
 /// Two clients of two servers, whose answers are under way.
 fn two() -> (Sim<Wire>, [NodeId; 2]) {
     let link = Link::new(millis(10));
-    let mut sim = Sim::new(1).with_server("s", server()(), link).with_server("t", server()(), link);
+    let mut sim = Sim::new(1).with_server("s", server(), link).with_server("t", server(), link);
     let nodes = ["s", "t"].map(|name| sim.add(name, Wire::default()));
     for node in nodes {
         tell(&mut sim, node, [Step::Open(pipe(1)), ping()]);
@@ -197,29 +192,33 @@ fn exchange() -> (Port, Step<()>) {
 
 #[test]
 fn nobody_is_reached_at_a_server_that_is_unreachable() {
-    let mut sim = Sim::new(1).with_server("s", server()(), Link::default());
+    let mut sim = Sim::new(1).with_server("s", server(), Link::default());
     let node = sim.add("s", Wire::default());
     sim.fault("s", Fault::Unreachable(seconds(10)));
-    let mut expected = vec![(pipe(1), "connection refused")];
     tell(&mut sim, node, [Step::Open(pipe(1))]);
-    #[cfg(feature = "http")]
-    {
-        let (port, request) = exchange();
-        tell(&mut sim, node, [request]);
-        expected.push((port, r#"Failure(Unreachable, "no such server")"#));
-    }
     sim.run_for(seconds(10)).unwrap();
-    assert_eq!(arrived(&sim, node), expected);
     tell(&mut sim, node, [Step::Open(pipe(2))]);
     sim.run_for(seconds(1)).unwrap();
-    assert_eq!(arrived(&sim, node).last(), Some(&(pipe(2), "opened")));
+    assert_eq!(arrived(&sim, node), [(pipe(1), "connection refused"), (pipe(2), "opened")]);
+}
+
+#[cfg(feature = "http")]
+#[test]
+fn an_exchange_with_a_server_that_is_unreachable_fails() {
+    let mut sim = Sim::new(1).with_server("s", server(), Link::default());
+    let node = sim.add("s", Wire::default());
+    sim.fault("s", Fault::Unreachable(seconds(10)));
+    let (port, request) = exchange();
+    tell(&mut sim, node, [request]);
+    sim.run_for(seconds(1)).unwrap();
+    assert_eq!(arrived(&sim, node), [(port, r#"Failure(Unreachable, "no such server")"#)]);
 }
 
 #[cfg(feature = "http")]
 #[test]
 fn a_dropped_exchange_gets_no_response() {
     for (drops, arrivals) in [(false, 3), (true, 0)] {
-        let mut sim = Sim::new(1).with_server("s", server()(), Link::new(millis(10)));
+        let mut sim = Sim::new(1).with_server("s", server(), Link::new(millis(10)));
         let node = sim.add("s", Wire::default());
         let (port, request) = exchange();
         tell(&mut sim, node, [request]);

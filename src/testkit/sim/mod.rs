@@ -541,10 +541,11 @@ impl<E: Embedder> Sim<E> {
                     self.write(channel, &bytes);
                 }
             }
-            Step::Shutdown(session, step) => match self.newest(index, session) {
-                Some(channel) => self.up(channel, Parcel::Shutdown(step)),
-                None => self.report_closed(index, session),
-            },
+            Step::Shutdown(session, step) => {
+                if let Some(channel) = self.newest(index, session) {
+                    self.up(channel, Parcel::Shutdown(step));
+                }
+            }
             #[cfg(feature = "http")]
             Step::Request(session, request) => {
                 let port = Port::Exchange(session, request.exchange);
@@ -596,15 +597,6 @@ impl<E: Embedder> Sim<E> {
         self.up(channel, Parcel::Close);
         if let Some(wire) = self.channels.get(&channel) {
             self.ports.remove(&(wire.node, wire.port));
-        }
-    }
-
-    /// A session is to shut a connection down that is over.
-    fn report_closed(&mut self, index: usize, session: Option<SessionHandle>) {
-        let node = self.nodes.get_mut(index);
-        if let Some(connection) = node.and_then(|node| node.embedder.driven().connection_of(session)) {
-            let why = "it is closed already";
-            self.give(index, Port::Connection(session, connection), Arrival::Transport(Transport::Closed { why }));
         }
     }
 
@@ -961,10 +953,6 @@ impl<E: Embedder> Sim<E> {
     fn forget(&mut self, channel: ChannelId) {
         if let Some(wire) = self.channels.remove(&channel) {
             self.ports.remove(&(wire.node, wire.port));
-            let key = (wire.node, wire.port.session());
-            if self.newest.get(&key) == Some(&channel) {
-                self.newest.remove(&key);
-            }
         }
     }
 
