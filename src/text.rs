@@ -172,6 +172,7 @@ mod tests {
         for (text, expected) in [
             ("connection refused: why? error #5", "connection refused: why? error #5"),
             ("connection to https://example.com/mcp refused", "connection to https://example.com/mcp refused"),
+            ("https://example.com/mcp#hush: refused", "https://example.com/mcp?…: refused"),
             ("at:é://ada:hush@example.com", "at:é://…@example.com"),
             ("ada@example.com?key=hush", "…"),
             (

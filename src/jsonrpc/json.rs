@@ -853,6 +853,13 @@ mod tests {
     }
 
     #[test]
+    fn an_exponent_may_be_out_of_range() {
+        let read = |text| Decimal::read(text).map(|it| (it.whole, it.has_fraction));
+        assert_eq!(read("1e99999999999"), Some((None, false)));
+        assert_eq!(read("1e-99999999999"), Some((Some(0), true)));
+    }
+
+    #[test]
     fn an_integer_may_be_written_with_a_zero_fraction_or_an_exponent() {
         for (text, integer) in [
             ("2000", Some(2000)),

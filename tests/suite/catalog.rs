@@ -161,6 +161,19 @@ fn many_items_are_all_found() {
 }
 
 #[test]
+fn what_precedes_the_items_of_a_long_page_is_passed_over() {
+    let mut host = listed(Family::Tools, "[]");
+    host.session.refresh(host.now, Family::Tools).unwrap();
+    host.collect();
+    let item = |index: u32| format!(r#"{{"name":"t{index}","inputSchema":{{"i":{index}}}}}"#);
+    let items: Vec<_> = (0..500).map(item).collect();
+    let request = host.take_one();
+    let before = r#""_meta":{"a":{"long":[],"short":{"x":1}},"b":[{"c":1}]}"#;
+    answer(&mut host, &request, &format!(r#"{{{before},"tools":[{}]}}"#, items.join(",")));
+    assert_eq!(raws(&host, Family::Tools), items);
+}
+
+#[test]
 fn the_view_of_a_tool_has_all_its_members() {
     let item = r#"{"name":"t","title":"T\u00e9","description":"D","inputSchema":{"a":1}}"#;
     let host = listed(Family::Tools, &array(&[item]));

@@ -467,6 +467,7 @@ fn typed() -> Value {
     let text = |name: &str| json!({"type": "string", "x-mcp-header": name});
     let schema = json!({
         "type": "object",
+        "anyOf": [{"required": ["region"]}, true],
         "properties": {
             "region": text("Region"),
             "method": text("Method"),

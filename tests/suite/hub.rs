@@ -1446,6 +1446,23 @@ fn calls_to_a_server_that_never_started_end() {
     }
 }
 
+/// The number of former sessions is limited, and that of servers is not.
+#[test]
+fn a_server_that_never_started_is_called_however_many_servers_there_are() {
+    let server = || full(&["x"], &["r"], &[]);
+    let mut options = capped(1);
+    options.session.limits.output = 10;
+    let rig = Rig::new(options).peer("a", with_tools(&["x"])).peer("b", server());
+    let mut rig = rig.with_behaviour("a", Behaviour::Silent);
+    rig.configure(programs(&["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"]));
+    rig.hub.restore(rig.now, "b", saved("b", server())).unwrap();
+    rig.collect();
+    rig.open();
+    rig.serve();
+    let call = rig.call("mcp_b_x");
+    assert_eq!((rig.outcome(call), rig.state("b")), ("open".into(), Some(State::Queued)));
+}
+
 #[test]
 fn a_list_call_waiting_for_a_second_session_ends_with_it() {
     let mut rig = rig().peer("a", full(&["x"], &["r"], &[])).up(&["a"]);

@@ -591,6 +591,18 @@ fn the_parts_of_a_value_are_those_that_it_was_made_of() {
     }
 }
 
+/// A journal has masks in place of secrets. They are read from it and written again.
+#[cfg(feature = "journal")]
+#[test]
+fn a_secret_is_serialized_as_a_mask_or_not_at_all() {
+    for mask in ["secret7", "secret12xxxx"] {
+        assert_eq!(serde_json::to_value(Secret::new(mask)).unwrap(), mask);
+    }
+    for secret in ["hush", "secret", "secretxx", "secret7hush", "7", "hush-secret7"] {
+        assert_eq!(serde_json::to_value(Secret::new(secret)).unwrap(), "redacted");
+    }
+}
+
 /// What is secret, or belongs to no log, is not shown at all.
 #[test]
 fn the_debug_of_a_secret_shows_that_there_is_one() {
@@ -667,6 +679,8 @@ fn a_body_is_text_or_hexadecimal() {
     for wrong in [json!({"hex": "0"}), json!({"hex": "0x"}), json!({"base64": "00"}), json!({}), json!(7)] {
         assert!(request(wrong.clone()).is_err(), "{wrong}");
     }
+    let error = request(json!(7)).unwrap_err().to_string();
+    assert!(error.ends_with("expected a string, or an object with `hex`"), "{error}");
 }
 
 #[test]

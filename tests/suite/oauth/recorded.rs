@@ -536,8 +536,8 @@ fn a_signature_is_recorded_without_its_bytes_and_that_there_is_none_as_it_is() {
 
 #[test]
 fn the_credentials_of_http_basic_are_not_in_the_journal() {
-    let secret = "hush/of the+client=";
-    for (secret, form) in [(secret, "hush%2Fof%20the%2Bclient%3D"), (secret, "hush%2fof+the%2bclient%3d")] {
+    let secret = "hush/Of the+Client=";
+    for (secret, form) in [(secret, "hush%2FOf%20the%2BClient%3D"), (secret, "hush%2fOf+the%2bClient%3d")] {
         let mut client = RegisteredClient::new("app");
         (client.issuer, client.secret, client.auth) =
             (Some(ISSUER.into()), Some(Secret::new(secret)), Some(ClientAuth::Basic));
