@@ -953,6 +953,10 @@ impl<E: Embedder> Sim<E> {
     fn forget(&mut self, channel: ChannelId) {
         if let Some(wire) = self.channels.remove(&channel) {
             self.ports.remove(&(wire.node, wire.port));
+            let key = (wire.node, wire.port.session());
+            if self.newest.get(&key) == Some(&channel) {
+                self.newest.remove(&key);
+            }
         }
     }
 
