@@ -39,16 +39,17 @@ def mutated(out):
     if survived or of + left_out + unplaced != found:
         sys.exit(f"mutants: {survived} survived, or not all were tried")
     return f"""`cargo-mutants` finds {found:,} mutants in `src/`, of which {of:,} compile and can be switched on. For **{caught:,}** of them, {100 * caught / of:.1f} %,
-a test fails, of the tests that reach it and take forty seconds together, the quickest first. For {equivalent:,} no result is
+a test fails. Each is tried with the quickest tests that reach it, up to forty seconds in all. For {equivalent:,} no result is
 different, {elsewhere:,} are tested by other steps, and for {untested:,} none of those tests fails: `tests/e2e/mutants.txt` lists
-them. All are compiled at once, each behind a condition, because to compile each by itself takes days."""
+them, with reasons. All are compiled at once, each behind a condition, because to compile each by itself takes days."""
 
 
 def simulated(out):
     seeds, counts = re.findall(r"^(\d+) seeds: (\{.*?^\})", out, re.M | re.S)[-1]
     rows = "\n".join(f"| {name} | {count:,} |" for name, count in sorted(ast.literal_eval(counts).items()))
     return f"""**{int(seeds):,} seeds** of clients over messages, lines and HTTP, with and without a sign-in, and of hubs, with servers of both
-eras, the faults of this table, and restores from snapshots. No call ran twice, each ended once, and once faults stopped
+eras, the faults of this table, and restores from snapshots. `twice` is an answer that is sent twice, `torn` one that breaks off,
+`noise` a line that is no message; a server dies `before` a tool runs or `after` it. No call ran twice, each ended once, and once faults stopped
 every client was ready, or closed for a reason. `examples/simulator/build` writes a page, `target/simulator.html`, that draws
 the run of a seed: the messages, the faults, and how each call ended. A browser opens it as a file.
 
