@@ -168,7 +168,7 @@ fn what_precedes_the_items_of_a_long_page_is_passed_over() {
     let item = |index: u32| format!(r#"{{"name":"t{index}","inputSchema":{{"i":{index}}}}}"#);
     let items: Vec<_> = (0..500).map(item).collect();
     let request = host.take_one();
-    let before = r#""_meta":{"a":{"long":[],"short":{"x":1}},"b":[{"c":1}]}"#;
+    let before = r#""_meta":{"a":{"long":[],"short":{"x":1}},"b":[{"c":1}]},"other":[[1],[2]]"#;
     answer(&mut host, &request, &format!(r#"{{{before},"tools":[{}]}}"#, items.join(",")));
     assert_eq!(raws(&host, Family::Tools), items);
 }
