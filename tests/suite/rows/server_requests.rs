@@ -137,7 +137,7 @@ fn a_modern_server_gets_no_response_to_sampling_whatever_the_policy_and_capabili
             host.receive(json!({"jsonrpc": "2.0", "id": 1, "method": "sampling/createMessage", "params": params}));
         }
         assert!(host.is_ready() && host.take_sent().is_empty());
-        assert!(host.quirks().iter().any(|quirk| *quirk == QuirkKind::ServerRequest));
+        assert!(host.quirks().contains(&QuirkKind::ServerRequest));
     }
 }
 
