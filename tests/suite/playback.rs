@@ -357,6 +357,22 @@ fn a_played_stream_is_acknowledged_to_each_connection() {
 }
 
 #[test]
+fn a_call_that_was_given_up_in_the_middle_of_its_response_is_not_answered() {
+    let server = FakeServer::modern().tool(FakeTool::new("slow").takes(seconds(30)).progress(2));
+    let (mut sim, node) = world::<Journal<Client<Http>>>("recorded", server);
+    let slow = || tool("slow").progress(true).timeout(seconds(60));
+    let id = give(&mut sim, node, Input::Request(slow()));
+    sim.run_for(seconds(15)).unwrap();
+    give(&mut sim, node, Input::Cancel { request: id.unwrap(), reason: None });
+    sim.run_for(seconds(1)).unwrap();
+    let journal = journal_of(&mut sim, node);
+    let (mut sim, node) = world::<Client<Http>>("another", played(&journal));
+    let outcome = run(&mut sim, node, slow());
+    assert!(matches!(outcome, Outcome::TimedOut(_)), "{outcome:?}");
+    assert_eq!(count(&sim, node, |event| matches!(event, Event::Progress { .. })), 1);
+}
+
+#[test]
 fn a_played_call_waits_for_the_answers_to_its_questions() {
     fn plays<B: New>(server: FakeServer) {
         let (journal, _) = recorded::<B>(server);
