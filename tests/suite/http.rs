@@ -581,6 +581,16 @@ fn headers_repeat_the_arguments_that_the_schema_annotates() {
     assert_eq!(mirrored(&mut web, "unlisted", json!({"region": "x"})), []);
 }
 
+/// A prompt may have the name of a tool.
+#[test]
+fn headers_do_not_repeat_the_arguments_of_a_prompt() {
+    let site = Site::modern(json!({"tools": {}, "prompts": {}})).result("tools/list", typed());
+    let mut web = modern(&mut site.result("prompts/list", json!({"prompts": [{"name": "typed"}]})));
+    web.request(Request::get_prompt("typed", [("region", "x")]));
+    let get = web.take_named("prompts/get");
+    assert_eq!((get.header("mcp-name"), get.header("mcp-param-region")), (Some("typed"), None));
+}
+
 /// "Clients MUST use the most recently obtained `inputSchema`" (specification 2026-07-28, "Streamable HTTP").
 #[test]
 fn calls_use_the_latest_schema() {
@@ -1462,6 +1472,8 @@ fn a_refusal_is_the_outcome_of_the_request() {
             web.reply(&call, Reply::text(status, text).with("location", "https://elsewhere.example/"));
             let Outcome::Error(error) = web.result_of(request) else { panic!("{:?}", web.ended(request)) };
             assert!(error.to_string().contains(&status.to_string()) && error.to_string().contains(text), "{error}");
+            let is_redirect = error.to_string().contains("it points to `https://elsewhere.example/`");
+            assert_eq!(is_redirect, status == 301, "{error}");
             assert_eq!((web.is_ready(), web.take().len()), (true, 0));
         }
     }
@@ -1479,6 +1491,10 @@ fn the_quoted_text_of_a_refusal_is_short() {
     web.end(&call);
     let Outcome::Error(error) = web.result_of(request) else { panic!("{:?}", web.ended(request)) };
     assert!(error.to_string().len() < 1000);
+    let (request, call) = web.call("a");
+    web.reply(&call, Reply::status(413).body("text/html", "\n<html>nginx</html>"));
+    let Outcome::Error(error) = web.result_of(request) else { panic!("{:?}", web.ended(request)) };
+    assert!(error.to_string().contains("413") && !error.to_string().contains("nginx"), "{error}");
 }
 
 // Closing.
@@ -1980,11 +1996,15 @@ fn a_response_over_the_total_limit_ends_its_request() {
     let mut options = legacy();
     options.limits.buffered = 4_096;
     let mut web = Web::connect(options, &mut site());
-    let (call, exchange) = web.call("a");
-    web.head(&exchange, 200, &[("content-type", "application/json")]);
-    web.body(&exchange, format!("{{\"jsonrpc\":\"{}", "x".repeat(8_192)));
-    assert!(web.was_dropped(&exchange));
-    let Some(Outcome::Error(error)) = web.ended(call) else { panic!("{}", web.outcome(call)) };
-    assert!(error.to_string().contains("incomplete responses exceed 4096 bytes in total"), "{error}");
-    assert!(web.is_ready());
+    for (header, before) in [(JSON, ""), (STREAM, "data:")] {
+        let (call, exchange) = web.call("a");
+        web.head(&exchange, 200, &header);
+        web.body(&exchange, format!("{before}{{{}", "x".repeat(4_095)));
+        assert!(web.is_open(&exchange), "the limit is not exceeded");
+        web.body(&exchange, "x");
+        assert!(web.was_dropped(&exchange));
+        let Some(Outcome::Error(error)) = web.ended(call) else { panic!("{}", web.outcome(call)) };
+        assert!(error.to_string().contains("incomplete responses exceed 4096 bytes in total"), "{error}");
+        assert!(web.is_ready());
+    }
 }

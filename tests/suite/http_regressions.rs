@@ -390,6 +390,7 @@ fn responses_are_sent_before_initialized_is_accepted() {
     for answer in answers {
         web.reply(&answer, Reply::status(202));
     }
+    assert_eq!(web.count("GET"), 0, "`initialized` is not accepted by that");
     // The response that is still to be sent precedes the end of the session.
     web.close();
     let answer = web.take_named("(answer)");
@@ -398,6 +399,60 @@ fn responses_are_sent_before_initialized_is_accepted() {
     let delete = web.take_named("DELETE");
     web.reply(&delete, Reply::status(200));
     assert_eq!((web.take().len(), web.cause()), (0, Some(&Cause::Requested)));
+}
+
+/// Its request belongs to the session before.
+#[test]
+fn a_response_that_waits_is_not_sent_in_the_next_session() {
+    let mut options = legacy();
+    options.limits.in_flight = 1;
+    let mut site = site();
+    let mut web = connect(options, &mut site);
+    let (call, exchange) = web.call("a");
+    let stream = web.last("GET");
+    (1..=2).for_each(|id| web.push(&stream, ping(id)));
+    assert_eq!(web.take_named("(answer)").json()["id"], 1);
+    site.forget_session();
+    web.reply(&exchange, Reply::status(404));
+    web.serve(&mut site);
+    assert!(web.is_ready() && was_answered(&web, call));
+    assert_eq!(web.count("(answer)"), 1);
+}
+
+#[test]
+fn a_response_that_waits_is_sent_before_the_session_ends() {
+    let mut options = legacy();
+    options.limits.in_flight = 1;
+    let mut web = connect(options, &mut site());
+    web.session.notify(web.now, "acme/told", None).unwrap();
+    web.collect();
+    let told = web.take_named("acme/told");
+    let stream = web.last("GET");
+    web.push(&stream, ping(1));
+    assert!(web.take().is_empty(), "it waits for the notification");
+    web.close();
+    assert!(web.was_dropped(&told));
+    let answer = web.take_named("(answer)");
+    web.reply(&answer, Reply::status(202));
+    web.take_named("DELETE");
+}
+
+/// Requests that wait until `initialized` is accepted.
+#[test]
+fn a_request_that_is_cancelled_before_initialized_is_accepted_is_not_sent() {
+    let mut web = Web::open(legacy());
+    let initialize = web.take_named("initialize");
+    let info = json!({"name": "s", "version": "1"});
+    let result = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": info});
+    web.end_with(&initialize, Reply::json(200, &initialize.result(result)));
+    let initialized = web.take_named(INITIALIZED);
+    let [cancelled, other] = ["acme/cancelled", "acme/other"].map(|method| web.request(Request::new(method)));
+    assert!(web.take().is_empty());
+    web.session.cancel(web.now, cancelled).unwrap();
+    web.collect();
+    web.reply(&initialized, Reply::status(202));
+    assert_eq!((web.count("acme/cancelled"), web.count("acme/other")), (0, 1));
+    assert_eq!(web.outcome(other), "open");
 }
 
 /// Unauthorized subscriptions or log levels fail alone.
@@ -491,7 +546,7 @@ fn a_call_is_sent_again_with_new_tokens_a_limited_number_of_times() {
         web.serve(&mut site);
         authorize(&mut web);
     }
-    assert!((2..=5).contains(&web.count("tools/call")), "{} times", web.count("tools/call"));
+    assert_eq!(web.count("tools/call"), 4);
     let Outcome::Error(error) = web.result_of(request) else { panic!("{:?}", web.ended(request)) };
     assert!(error.to_string().contains("401") && error.to_string().contains("not this"), "{error}");
     assert!(web.is_ready());
@@ -507,8 +562,13 @@ fn a_success_status_without_a_response_is_reported_by_its_number() {
         let Outcome::Error(RequestError::Invalid(why)) = web.result_of(request) else {
             panic!("{:?}", web.ended(request))
         };
-        assert!(why.contains(&format!("HTTP {status}")), "{why}");
+        assert!(why.contains(&format!("HTTP {status}")) && why.contains("the body is empty"), "{why}");
     }
+    let mut web = ready(&mut site());
+    let (request, call) = web.call("a");
+    web.reply(&call, Reply::status(200).body("text/plain", "data"));
+    let Outcome::Error(RequestError::Invalid(why)) = web.result_of(request) else { panic!("{:?}", web.ended(request)) };
+    assert!(why.contains("neither JSON nor a stream of events"), "{why}");
 }
 
 /// The server writes its schemas, and one may have as many annotations as fit into a list.

@@ -104,8 +104,8 @@ fn the_retry_has_a_new_id_the_inputs_and_the_exact_state() {
 #[test]
 fn inputs_and_state_of_the_parameters_count_until_the_server_requires_others() {
     let mut host = ready(asking(), true);
-    let params = r#"{"name":"plain","inputResponses":{"own":1},"requestState":"own"}"#;
-    let request = Request::new("tools/call").params(RawValue::from_string(params.into()).unwrap());
+    let params = r#"{"name":"plain","inputResponses":{"own":1},"_meta":{"progressToken":"own"},"requestState":"own"}"#;
+    let request = Request::new("tools/call").params(RawValue::from_string(params.into()).unwrap()).progress(true);
     let id = host.session.request(host.now, request).unwrap();
     let sent = |host: &mut Host| {
         let mut actions = std::iter::from_fn(|| host.session.poll());
@@ -114,6 +114,7 @@ fn inputs_and_state_of_the_parameters_count_until_the_server_requires_others() {
     };
     let first = sent(&mut host);
     assert!(first.contains(r#""inputResponses":{"own":1}"#) && first.contains(r#""requestState":"own""#), "{first}");
+    assert_eq!(first.matches("progressToken").count(), 1, "{first}");
     let first: Value = serde_json::from_str(&first).unwrap();
     answer(&mut host, &first, &required(json!({"who": elicitation()}), Some("new")));
     host.session.provide(host.now, id, [("who", &*raw(&json!({"action": "cancel"})))]).unwrap();
@@ -250,6 +251,32 @@ fn the_number_of_rounds_is_limited() {
     answer(&mut host, &sent, &json!({"resultType": "input_required", "requestState": "s"}));
     assert!(matches!(host.result_of(id), Outcome::Error(RequestError::Invalid(why)) if why.contains("10 times")));
     assert!(host.take_sent().is_empty());
+}
+
+/// The result and its state count, for all requests that wait for input.
+#[test]
+fn the_bytes_of_required_input_are_limited() {
+    let result = required(json!({"who": elicitation()}), Some(STATE));
+    let bytes = result.to_string().len() + json!(STATE).to_string().len();
+    for (limit, outcome) in [(2 * bytes, None), (2 * bytes - 1, Some("exceed the limit of"))] {
+        let mut options = asking();
+        options.limits.input_bytes = limit;
+        let mut host = ready(options, true);
+        let [(first, one), (second, other)] = [call(&mut host, "plain"), call(&mut host, "plain")];
+        answer(&mut host, &one, &result);
+        assert!(host.ended(first).is_none());
+        answer(&mut host, &other, &result);
+        let why = host.ended(second).map(|outcome| format!("{outcome:?}"));
+        assert_eq!(why.is_some(), outcome.is_some(), "{why:?}");
+        assert!(why.unwrap_or_default().contains(outcome.unwrap_or_default()));
+        // A later round takes the place of the one before.
+        let decline = raw(&json!({"action": "decline"}));
+        host.session.provide(host.now, first, [("who", &*decline)]).unwrap();
+        host.collect();
+        let retry = host.take_one();
+        answer(&mut host, &retry, &result);
+        assert!(host.ended(first).is_none(), "{:?}", host.ended(first));
+    }
 }
 
 #[test]

@@ -51,6 +51,26 @@ fn refuse(host: &mut Host, probe: &Value, code: i64) {
     host.receive(json!({"jsonrpc": "2.0", "id": probe["id"], "error": {"code": code, "message": "no"}}));
 }
 
+/// The first one is due after an interval without messages, whatever the time is.
+#[test]
+fn the_interval_begins_with_the_connection() {
+    let mut host = Host::new(legacy());
+    host.now = host.now + INTERVAL / 2;
+    host.session.open(host.now).unwrap();
+    host.collect();
+    host.transport(Transport::Opened);
+    host.serve(&mut listing());
+    host.wait(INTERVAL - Duration::from_millis(1));
+    assert!(host.take_sent().is_empty());
+    host.wait(Duration::from_millis(1));
+    assert_eq!(host.take_methods(), ["ping"]);
+}
+
+/// The detail of the last quirk.
+fn detail(host: &Host) -> &str {
+    host.session.quirks().last().map_or("", |quirk| &quirk.detail)
+}
+
 #[test]
 fn one_ping_per_interval_and_nothing_else() {
     let mut host = ready(legacy(), &mut listing());
@@ -125,8 +145,14 @@ fn ping_exits_count_only_in_a_row_and_as_the_last_thing_that_was_sent() {
     (reconnect.max_backoff, reconnect.max_losses) = (Duration::from_secs(1), 100);
     options.reconnect = Some(reconnect);
     let mut server = listing();
-    // An answered `ping`, another loss, and a request after the `ping` begin a new row.
-    let breaks: [fn(&mut Host); 3] = [
+    // An answered `ping`, another loss, and a request or a message after the `ping` begin a new row.
+    let breaks: [fn(&mut Host); 4] = [
+        |host| {
+            probe(host);
+            host.wait(Duration::from_secs(1));
+            host.receive(json!({"jsonrpc": "2.0", "method": "notifications/example"}));
+            host.close_transport();
+        },
         |host| {
             let ping = probe(host);
             answer(host, &ping);
@@ -172,6 +198,7 @@ fn ping_unsupported_moves_down_to_the_cheapest_list_that_worked() {
     let ping = probe(&mut host);
     refuse(&mut host, &ping, -32601);
     assert_eq!(host.quirk_methods(QuirkKind::PingUnsupported), ["ping"]);
+    assert!(detail(&host).contains("does not have `ping`"), "{}", detail(&host));
     for _ in 0..3 {
         let list = probe(&mut host);
         assert_eq!(list["method"], "prompts/list");
@@ -201,6 +228,7 @@ fn a_ping_without_response_beside_other_responses_is_replaced_by_a_list() {
     answer(&mut host, &call);
     host.wait(TIMEOUT);
     assert_eq!(host.quirk_methods(QuirkKind::PingSilent), ["ping"]);
+    assert!(detail(&host).contains("responds to other requests, but not to `ping`"), "{}", detail(&host));
     assert!(host.is_ready());
     let list = probe(&mut host);
     assert_eq!(list["method"], "prompts/list");
@@ -280,6 +308,7 @@ fn a_server_without_lists_that_never_answers_ping_is_restarted_once() {
     let mut host = ready(options, &mut Server::legacy(json!({})));
     until_dead(&mut host);
     assert_eq!(host.quirk_methods(QuirkKind::PingSilent), ["ping"]);
+    assert!(detail(&host).contains("never responds to `ping`"), "{}", detail(&host));
     host.wait(INTERVAL * 1000);
     assert_eq!((host.take_sent().len(), host.is_ready(), host.opens), (0, true, 2));
 }

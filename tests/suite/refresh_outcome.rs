@@ -102,6 +102,26 @@ fn an_outcome_of_the_same_kind_is_not_repeated_while_it_is_not_polled() {
     assert!(why.contains("later"), "{why}");
 }
 
+/// Another family, and another kind of outcome.
+#[test]
+fn outcomes_that_differ_are_reported_while_they_are_not_polled() {
+    let mut server = Server::legacy(json!({"tools": {}, "prompts": {}}))
+        .result("tools/list", tools(&["a"]))
+        .result("prompts/list", json!({"prompts": []}));
+    let mut host = Host::connect(legacy(), &mut server);
+    for family in [Family::Tools, Family::Prompts] {
+        host.session.refresh(host.now, family).unwrap();
+    }
+    host.collect();
+    for request in host.take_sent() {
+        let error = json!({"jsonrpc": "2.0", "id": request["id"], "error": {"code": -32603, "message": "later"}});
+        host.session.deliver(host.now, error.to_string().as_bytes());
+    }
+    host.collect();
+    let refreshed = host.events.iter().filter(|event| matches!(event, Event::Refreshed { .. }));
+    assert_eq!(refreshed.count(), 2);
+}
+
 #[test]
 fn a_requested_refresh_ends_with_its_connection() {
     let list = Rc::new(RefCell::new(tools(&["a"])));

@@ -207,6 +207,21 @@ fn unpolled_output_is_also_limited_in_bytes() {
 }
 
 #[test]
+fn unpolled_output_is_limited_to_the_bytes_of_the_options() {
+    let mut options = options();
+    options.limits.output_bytes = 8_000;
+    let mut host = Host::connect(options, &mut Server::modern(json!({})));
+    let told = json!({"jsonrpc": "2.0", "method": "m".repeat(1_000)}).to_string();
+    let deliver = |host: &mut Host| (0..20).for_each(|_| host.session.deliver(host.now, told.as_bytes()));
+    deliver(&mut host);
+    // An eighth is left for responses.
+    assert_eq!(host.session.stats().left_out, 13);
+    host.collect();
+    deliver(&mut host);
+    assert_eq!(host.session.stats().left_out, 26, "what is polled does not count");
+}
+
+#[test]
 fn an_error_without_an_id_ends_no_unpolled_request() {
     let mut host = Host::connect(options(), &mut Server::modern(json!({})));
     let request = host.session.request(host.now, Request::new("x/y")).unwrap();

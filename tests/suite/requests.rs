@@ -280,6 +280,14 @@ fn a_lost_connection_ends_every_request_without_reconnects() {
     let outcomes = [handed, written, queued].map(|request| outcome(&host, request));
     assert_eq!(outcomes, ["Unknown", "NotSent", "NotSent"]);
     assert!(host.take_sent().is_empty());
+
+    // No connection follows to send it again on.
+    let mut host = ready_with(legacy());
+    let request = host.session.request(host.now, Request::new("vendor/x").replay(true)).unwrap();
+    host.collect();
+    host.close_transport();
+    assert_eq!(outcome(&host, request), "Unknown");
+    assert!(!host.events.iter().any(|event| matches!(event, Event::Resending { .. })));
 }
 
 #[test]
@@ -1428,6 +1436,29 @@ fn open_server_requests_are_limited() {
     assert_eq!((asked(&host).len(), &refusal["id"], refusal.get("error").is_some()), (2, &json!(2), true));
 }
 
+/// The id counts twice, and the defaults of a form and the task that it is for count, too.
+#[test]
+fn the_bytes_of_open_server_requests_are_limited() {
+    let params = json!({
+        "message": "?",
+        "requestedSchema": {"type": "object", "properties": {"n": {"type": "string", "default": "d".repeat(98)}}},
+        "_meta": {"io.modelcontextprotocol/related-task": {"taskId": "t".repeat(86)}},
+    });
+    // Each has 400 bytes: an id of 100, a default and its name of 101 and 3, and a related task.
+    let mut bytes = 200 + 100 + 3 + 99;
+    for (over, kept) in [(0, 2), (1, 1)] {
+        let mut options = legacy();
+        (options.capabilities.elicitation, options.capabilities.tasks) = (true, true);
+        bytes -= over;
+        options.limits.input_bytes = 2 * bytes;
+        let mut host = ready_with(options);
+        for number in 0..3 {
+            ask_client(&mut host, json!(format!("{number:098}")), "elicitation/create", params.clone());
+        }
+        assert_eq!(asked(&host).len(), kept, "{over}");
+    }
+}
+
 #[test]
 fn a_modern_session_does_not_answer_server_requests() {
     let mut options = options();
@@ -1470,6 +1501,23 @@ fn endless_server_requests_do_not_keep_a_request_open() {
         assert!(matches!(host.ended(request), Some(Outcome::TimedOut(_))), "{:?}", host.ended(request));
         assert!(host.now <= end, "{:?} and not {end:?}", host.now);
     }
+}
+
+/// Also where there was no other request when the user was asked.
+#[test]
+fn a_request_that_is_made_while_the_user_is_asked_waits_for_the_user() {
+    let mut host = asking();
+    let question = elicit(&mut host);
+    host.session.refresh(host.now, mcp_proto::Family::Tools).unwrap();
+    host.serve(&mut server());
+    let request = host.session.request(host.now, Request::new("vendor/x").timeout(Duration::from_secs(5))).unwrap();
+    host.collect();
+    host.wait(Duration::from_secs(30));
+    assert!(host.ended(request).is_none());
+    let decline = raw(r#"{"action":"decline"}"#);
+    host.session.respond(host.now, question, Ok(&decline)).unwrap();
+    host.wait(Duration::from_secs(5));
+    assert_eq!(outcome(&host, request), "TimedOut");
 }
 
 /// The limit counts for each request from its start, whatever time the user took before.

@@ -152,6 +152,26 @@ fn the_limits_of_the_given_options_apply() {
         SnapshotError::Limit { limit: "queued", found: 3, most: 2 }
     );
     assert_eq!(lower(|options| options.limits.items = 1), SnapshotError::Limit { limit: "items", found: 2, most: 1 });
+
+    // During discovery: the pages so far, and notifications that are held until the client is ready.
+    let mut paged = tools(&["a", "b"]);
+    paged["nextCursor"] = json!("2");
+    let mut server = Server::legacy(json!({"tools": {}})).result("tools/list", paged);
+    let mut host = Host::open(options());
+    host.receive(json!({"jsonrpc": "2.0", "method": "notifications/example"}));
+    for _ in 0..2 {
+        for asked in host.take_sent() {
+            server.answer(&asked).into_iter().for_each(|answer| host.receive(answer));
+        }
+    }
+    let text = self::text(&host.session);
+    let lower = |lower: fn(&mut Options)| {
+        let mut options = options();
+        lower(&mut options);
+        restore_with(&text, options).unwrap_err()
+    };
+    assert_eq!(lower(|options| options.limits.items = 1), SnapshotError::Limit { limit: "items", found: 2, most: 1 });
+    assert_eq!(lower(|options| options.limits.held = 0), SnapshotError::Limit { limit: "held", found: 1, most: 0 });
 }
 
 #[test]
@@ -337,6 +357,41 @@ fn without_its_exchanges_the_stream_of_a_call_is_resumed() {
     let resumed = web.open.values().find(|it| it.header(LAST_ID) == Some("7")).cloned().expect("a GET from event 7");
     web.reply(&resumed, Reply::events(&[exchange.result(json!({"content": []}))]));
     assert_eq!(web.outcome(call), "Result");
+}
+
+/// The address may have secrets in it.
+#[test]
+fn without_secrets_the_address_is_not_saved() {
+    let mut web = Web::at(options(), "https://ada:hush@example.com/mcp?key=hush");
+    web.reopen();
+    web.serve(&mut Site::of(server(), true));
+    assert!(web.is_ready());
+    let saved = |secrets| serde_json::to_string(&web.session.snapshot(secrets)).unwrap();
+    assert!(saved(Secrets::Included).contains("hush") && !saved(Secrets::Excluded).contains("hush"));
+}
+
+/// A pipe ends with its process.
+#[test]
+fn without_the_transport_a_client_over_lines_opens_another() {
+    let mut client = Client::new(Lines::new(), options(), 1);
+    client.open(Time::ZERO).unwrap();
+    client.handle_transport(Time::ZERO, client.connection(), Transport::Opened);
+    while client.poll().is_some() {}
+    let mut client = moved(&client, Lines::new(), Moved::WithoutTransport);
+    let is_down = |action| matches!(action, Action::Event(Event::Down { .. }));
+    assert!(std::iter::from_fn(|| client.poll()).any(is_down));
+}
+
+#[test]
+fn the_data_of_an_event_is_within_the_limit_of_the_given_options() {
+    let (mut web, _) = web();
+    let (_, exchange) = web.call("a");
+    web.reply(&exchange, Reply::stream(&format!("data: {}", "x".repeat(2_000))));
+    let snapshot = web.session.snapshot(Secrets::Included);
+    let mut options = options();
+    options.limits.message.bytes = 1_000;
+    let error = Client::from_snapshot(http(), options, &snapshot, Moved::WithTransport).unwrap_err();
+    assert!(matches!(error, SnapshotError::Limit { limit: "message", found: 2_000, .. }), "{error:?}");
 }
 
 #[test]

@@ -89,6 +89,8 @@ fn a_blank_line_ends_an_event_with_any_line_ending() {
         (b"\n\r\n\rdata: a\n\n\n\r\r\n\n", &[a()]),
         (b"data: a\rdata: b\r\ndata: c\n\n", &[message("a\nb\nc")]),
     ]);
+    let many = format!("data: a\ndata: a\n{}data: b\n\n", "\n".repeat(32));
+    check(&[(many.as_bytes(), &[message("a\na"), b()])]);
 }
 
 #[test]

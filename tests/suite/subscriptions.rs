@@ -479,7 +479,11 @@ fn a_stream_and_its_resources_are_restored_on_the_next_connection() {
 #[test]
 fn a_legacy_server_is_sent_each_subscription_on_each_connection() {
     let (mut host, mut server) = (Host::open(reconnecting(legacy())), old(true));
+    let initialize = host.take_one();
+    server.answer(&initialize).into_iter().for_each(|answer| host.receive(answer));
     host.session.subscribe(host.now, "x://a").unwrap();
+    host.collect();
+    assert!(!host.methods().contains(&"resources/subscribe"), "the lists come first");
     host.serve(&mut server);
     assert_eq!(take_subscription_events(&mut host), ["x://a active"]);
     host.session.subscribe(host.now, "x://a").unwrap();
@@ -593,6 +597,24 @@ fn the_log_level_is_set_at_run_time_and_on_each_connection() {
     let mut host = Host::connect(legacy(), &mut Server::legacy(json!({})));
     let refused = host.session.set_log_level(host.now, LogLevel::Info).unwrap_err();
     assert!(matches!(refused, CommandError::NotAdvertised { ref capability, .. } if capability == "logging"));
+}
+
+#[test]
+fn a_log_level_that_waits_to_be_sent_is_replaced_by_the_next() {
+    let mut options = legacy();
+    options.limits.in_flight = 1;
+    let mut host = Host::connect(options, &mut old(true));
+    host.session.request(host.now, Request::new("acme/do")).unwrap();
+    host.collect();
+    let request = host.take_one();
+    for level in [LogLevel::Warning, LogLevel::Debug] {
+        host.session.set_log_level(host.now, level).unwrap();
+    }
+    host.receive(json!({"jsonrpc": "2.0", "id": request["id"], "result": {}}));
+    let sent = host.take_one();
+    assert_eq!((&sent["method"], &sent["params"]["level"]), (&json!("logging/setLevel"), &json!("debug")));
+    host.receive(json!({"jsonrpc": "2.0", "id": sent["id"], "result": {}}));
+    assert!(host.take_sent().is_empty());
 }
 
 #[test]

@@ -771,6 +771,14 @@ fn a_task_without_a_valid_id_or_status_is_an_invalid_result() {
 }
 
 #[test]
+fn the_id_of_a_task_has_1_kib_at_most() {
+    let mut host = modern();
+    let (request, sent) = call(&mut host);
+    reply(&mut host, &sent, json!({"resultType": "task", "taskId": "x".repeat(1024), "status": "working"}));
+    assert!(host.ended(request).is_none());
+}
+
+#[test]
 fn a_task_in_answer_to_another_method_is_invalid() {
     let mut host = modern();
     let (id, sent) = start(&mut host, Request::new("acme/do"));

@@ -72,6 +72,27 @@ fn a_poll_whose_exchange_breaks_is_sent_again_after_the_interval() {
     assert_eq!(web.count("tools/call"), 1);
 }
 
+/// The POST of the call is not needed any more.
+#[test]
+fn a_task_may_be_created_on_the_get_stream() {
+    let mut list = tools(&["a"]);
+    list["tools"][0]["execution"] = json!({"taskSupport": "required"});
+    let tasks = json!({"requests": {"tools": {"call": {}}}, "cancel": {}});
+    let mut site = Site::legacy(json!({"tools": {}, "tasks": tasks})).result("tools/list", list);
+    let mut options = with_tasks(legacy());
+    options.listen = true;
+    let mut web = Web::connect(options, &mut site);
+    let (call, exchange) = web.call("a");
+    let task = json!({"task": {"taskId": "t-1", "status": "working", "createdAt": "2026-01-01T00:00:00Z",
+        "lastUpdatedAt": "2026-01-01T00:00:00Z", "ttl": 600_000, "pollInterval": 60_000}});
+    let stream = web.last("GET");
+    web.push(&stream, exchange.result(task));
+    assert!(web.is_open(&exchange), "the server may end it");
+    web.wait(seconds(30));
+    assert!(web.was_dropped(&exchange) && web.is_open(&stream));
+    assert_eq!(web.outcome(call), "open");
+}
+
 #[test]
 fn a_cancelled_call_drops_the_poll_of_its_task_and_cancels_the_task() {
     let mut web = modern();

@@ -955,6 +955,17 @@ fn invalid_item_of_any_family_loses_one_item() {
 
 /// openai-agents-python #3561
 #[test]
+fn other_members_of_a_list_are_ignored() {
+    let mut page = list(Era::Legacy, Family::Tools, json!([{"name": "a", "inputSchema": {"type": "object"}}]));
+    page["total"] = json!(1);
+    let host = Host::connect(
+        options_for(Era::Legacy),
+        &mut server(Era::Legacy, json!({"tools": {}})).result("tools/list", page),
+    );
+    assert_eq!((host.keys(Family::Tools), host.quirks()), (vec!["a"], vec![]));
+}
+
+#[test]
 fn duplicate_item_keeps_the_first() {
     both(|era| {
         let tool = |name: &str, title: &str| json!({"name": name, "title": title, "inputSchema": {}});

@@ -135,10 +135,12 @@ fn crash(host: &mut Host) {
 /// kody #2159
 #[test]
 fn modern_silent_a_server_that_answers_no_list_is_tried_once_with_initialize() {
-    for (limit, wait) in [("connect", 10), ("request", 60)] {
+    for (limit, wait) in [("connect", 10), ("discovery", 20), ("request", 60)] {
         let mut options = options();
-        if limit == "connect" {
-            options.timeouts.connect = Some(seconds(10));
+        match limit {
+            "connect" => options.timeouts.connect = Some(seconds(10)),
+            "discovery" => options.timeouts.discovery = seconds(20),
+            _ => {}
         }
         let mut host = Host::open(options);
         let discover = host.take_one();
@@ -199,6 +201,22 @@ fn modern_silent_does_not_apply_to_a_forced_era_or_after_an_answer() {
         assert_eq!((host.quirk_methods(QuirkKind::ModernSilent).len(), host.opens), (0, 1), "{forced}");
         assert_eq!(host.failure_kind(), Some(FailureKind::HandshakeTimeout));
     }
+}
+
+#[test]
+fn modern_silent_does_not_apply_to_a_legacy_server() {
+    let mut options = options();
+    options.timeouts.connect = Some(seconds(10));
+    let mut host = Host::open(options);
+    let mut server = Server::legacy(json!({"tools": {}}));
+    for method in ["server/discover", "initialize"] {
+        let sent = host.take_one();
+        assert_eq!(sent["method"], method);
+        server.answer(&sent).into_iter().for_each(|answer| host.receive(answer));
+    }
+    host.wait(seconds(10));
+    assert_eq!((host.quirk_methods(QuirkKind::ModernSilent).len(), host.opens), (0, 1));
+    assert_eq!(host.failure_kind(), Some(FailureKind::HandshakeTimeout));
 }
 
 #[test]
@@ -350,6 +368,29 @@ fn the_options_set_the_time_of_probe_silent() {
     let mut host = Host::open(options);
     host.wait(Duration::from_millis(200));
     assert_eq!(host.take_methods(), ["server/discover", "initialize"]);
+}
+
+/// It is more likely slow to start.
+#[test]
+fn a_server_that_was_modern_before_has_three_times_as_long_for_the_probe() {
+    let mut host = Host::open(saved(ProtocolVersion::V2026_07_28));
+    host.wait(Duration::from_millis(14_999));
+    assert_eq!(host.take_methods(), ["server/discover"]);
+    host.wait(Duration::from_millis(1));
+    assert_eq!(host.take_methods(), ["initialize"]);
+}
+
+/// Only a modern server names a modern version, or has the error for it.
+#[test]
+fn an_initialize_that_is_refused_as_by_a_modern_server_fails() {
+    let named = json!({"code": -32602, "message": "no", "data": {"supported": [MODERN]}});
+    for error in [named, json!({"code": -32022, "message": "Unsupported protocol version"})] {
+        let mut host = Host::open(with(Eras::LegacyOnly));
+        let sent = host.take_one();
+        refuse(&mut host, &sent, error);
+        assert_failed(&host, FailureKind::HandshakeRejected, &["speaks only an era that the options exclude"]);
+        assert!(host.take_sent().is_empty());
+    }
 }
 
 #[test]
@@ -807,6 +848,8 @@ fn version_refused_offers_the_next_older_version_each_once() {
             assert_eq!((era(&host), version(&host)), (Some(Era::Legacy), Some(accepts)));
             assert_eq!(host.quirks(), [QuirkKind::VersionRefused]);
             assert_quirk(&host, QuirkKind::VersionRefused, "initialize");
+            let detail = &host.session.quirks()[0].detail;
+            assert!(detail.contains("was refused") && detail.contains("another version follows"), "{detail}");
             assert_eq!(host.session.known_era().map(|verdict| verdict.version.as_str()), Some(accepts));
         }
     }

@@ -85,13 +85,14 @@ fn a_warning_names_the_servers_url_without_its_secrets() {
 /// sync guide: Linear; helidon-mcp #97
 #[test]
 fn a_wrong_content_type_is_recognized_by_the_first_bytes_of_the_body() {
-    for (label, by_stream) in [
-        (Some("text/event-stream"), false),
-        (Some("application/json"), true),
-        (None, false),
-        (None, true),
-        (Some("text/plain; charset=utf-8"), false),
-        (Some("application/octet-stream"), true),
+    let unlabelled = "the body has no `Content-Type` that says whether it is JSON or a stream";
+    for (label, by_stream, detail) in [
+        (Some("text/event-stream"), false, "the body is JSON, and labelled `text/event-stream`"),
+        (Some("application/json"), true, "the body is a stream of events, and labelled `application/json`"),
+        (None, false, unlabelled),
+        (None, true, unlabelled),
+        (Some("text/plain; charset=utf-8"), false, unlabelled),
+        (Some("application/octet-stream"), true, unlabelled),
     ] {
         let mut site = site().map_replies(move |exchange, reply| match label {
             _ if exchange.is(INITIALIZED) => reply,
@@ -102,6 +103,7 @@ fn a_wrong_content_type_is_recognized_by_the_first_bytes_of_the_body() {
         let mut web = ready(&mut site);
         assert_eq!(web.keys(Family::Tools), ["a"], "{label:?}, {by_stream}");
         assert_eq!(web.quirk_methods(QuirkKind::ContentType), ["initialize", "tools/list"]);
+        assert!(web.session.quirks()[0].detail.contains(detail), "{}", web.session.quirks()[0].detail);
         web.session.refresh(web.now, Family::Tools).unwrap();
         web.collect();
         web.serve(&mut site);
@@ -126,15 +128,15 @@ fn content_type_with_parameters_in_any_case_is_no_quirk() {
 
 #[test]
 fn content_type_detection_skips_white_space_and_a_byte_order_mark() {
-    for (before, label) in
-        [("\u{feff}", "application/json"), ("\r\n \t", "application/json"), ("\u{feff} ", "application/json")]
-    {
-        let mut site = site().map_replies(move |_, mut reply| {
-            reply.body.splice(0..0, before.bytes());
-            reply.with("content-type", label)
-        });
-        let web = ready(&mut site);
-        assert_eq!((web.keys(Family::Tools), web.quirks()), (vec!["a"], vec![]), "{before:?}");
+    for before in ["\u{feff}", "\r\n \t", "\u{feff} "] {
+        for (label, quirks) in [("application/json", 0), ("text/event-stream", 2)] {
+            let mut site = site().map_replies(move |_, mut reply| {
+                reply.body.splice(0..0, before.bytes());
+                reply.with("content-type", label)
+            });
+            let web = Web::connect(legacy(), &mut site);
+            assert_eq!((web.keys(Family::Tools), web.quirks().len()), (vec!["a"], quirks), "{before:?} {label}");
+        }
     }
 }
 
@@ -191,6 +193,7 @@ fn a_refused_get_is_not_sent_again_in_the_session() {
         Reply::text(400, "Bad Request"),
         Reply::json(400, &json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32000, "message": "no GET here"}})),
         Reply::status(404),
+        Reply::text(302, "Found"),
         Reply::text(501, "Not Implemented"),
         Reply::json(200, &json!({"name": "a server", "status": "ok"})),
         Reply::json(200, &json!({"status": "ok"})).with("content-type", "application/json; charset=utf-8"),
@@ -458,6 +461,9 @@ fn session_expired_status_400_or_503_with_an_error_that_names_the_session() {
     let replies: Vec<Answering> = vec![
         Box::new(|_| Reply::text(400, "Bad Request: No valid session ID provided")),
         Box::new(|_| Reply::text(400, "Mcp-Session-Id header is required")),
+        Box::new(|_| Reply::text(400, "Session expired").with("content-length", "15")),
+        Box::new(|_| Reply::text(400, "Session 7q3x has expired")),
+        Box::new(|_| Reply::text(400, "Session facade not found")),
         Box::new(|_| Reply::text(400, "No transport found for sessionId")),
         Box::new(|_| Reply::json(400, &json!({"error": "Invalid or missing session ID"}))),
         Box::new(|_| Reply::json(400, &json!({"statusCode": 400, "message": "Session 81a3 does not exist"}))),
@@ -679,6 +685,15 @@ fn session_expired_status_401_in_a_new_session_is_an_authorization_error() {
 }
 
 /// An error is about the session only if its text says so; the name or an argument of a tool does not matter.
+/// `initialize` has no session.
+#[test]
+fn session_expired_status_does_not_apply_to_initialize() {
+    let refusal = |it: &Exchange| Reply::json(200, &it.error(-32000, "Session not found")).with(SESSION, "s-1");
+    let web = Web::connect(legacy(), &mut site().on("initialize", refusal));
+    assert_failed(&web, FailureKind::HandshakeRejected, &["Session not found"]);
+    assert_eq!((web.count("initialize"), web.quirks()), (1, vec![]));
+}
+
 #[test]
 fn session_expired_status_does_not_apply_to_other_errors() {
     for (status, code, message) in [
@@ -688,6 +703,8 @@ fn session_expired_status_does_not_apply_to_other_errors() {
         (200, -32000, "expired"),
         (400, -32602, "Invalid arguments: `session_id` is missing"),
         (400, -32000, "Bad Request"),
+        (400, -32000, "Not supported"),
+        (400, -32000, "Bad request: initialized"),
         (503, -32603, "overloaded"),
     ] {
         let mut site = site();
@@ -973,6 +990,17 @@ fn already_initialized_without_a_previous_session_is_a_refusal() {
     assert_eq!(web.names(), ["initialize"]);
 }
 
+#[test]
+fn an_initialize_that_is_refused_for_another_reason_does_not_end_the_previous_session() {
+    let mut web = ready(&mut site());
+    let (_, call) = web.call("a");
+    web.reply(&call, Reply::status(404));
+    let initialize = web.take_named("initialize");
+    web.reply(&initialize, Reply::json(400, &initialize.error(-32600, "no more clients")));
+    assert_failed(&web, FailureKind::HandshakeRejected, &["no more clients"]);
+    assert_eq!((web.count("initialize"), web.count("DELETE")), (2, 0));
+}
+
 /// grafana: 400 for an unknown method
 #[test]
 fn over_http_sse_a_refused_post_ends_the_request() {
@@ -1160,8 +1188,8 @@ fn redirects_to_another_origin_fail() {
 fn circular_redirects_fail() {
     let mut site = site().rule(|_| Some(Reply::status(307).with("location", "/mcp")));
     let web = Web::connect(legacy(), &mut site);
-    assert_failed(&web, FailureKind::Protocol, &["/mcp"]);
-    assert!(web.log.len() < 20);
+    assert_failed(&web, FailureKind::Protocol, &["/mcp", "redirects more than 5 times"]);
+    assert_eq!(web.log.len(), 6);
 }
 
 /// go-sdk #768, python-sdk #1672
@@ -1255,6 +1283,29 @@ fn sse_unfinished_does_not_apply_to_a_broken_body_or_a_part_of_a_message() {
         }
         assert_eq!((web.outcome(request), web.quirks()), ("Unknown".into(), vec![]), "{broken}");
     }
+}
+
+#[test]
+fn sse_unfinished_a_notification_is_no_response() {
+    let mut web = ready(&mut site());
+    let (request, call) = web.call("a");
+    web.head(&call, 200, &[("content-type", "text/event-stream")]);
+    web.body(&call, r#"data: {"jsonrpc":"2.0","method":"notifications/x"}"#);
+    web.end(&call);
+    assert_eq!(web.outcome(request), "Unknown");
+    assert_quirk(&web, QuirkKind::SseUnfinished, "tools/call");
+}
+
+#[test]
+fn session_expired_status_200_after_the_response_is_ignored() {
+    let mut web = ready(&mut site());
+    let (request, call) = web.call("a");
+    web.head(&call, 200, &[("content-type", "text/event-stream")]);
+    let stream = web.last("GET");
+    web.push(&stream, call.result(json!({"content": []})));
+    assert!(was_answered(&web, request));
+    web.push(&call, call.error(-32001, "Session not found"));
+    assert_eq!((web.count("initialize"), web.is_ready()), (1, true));
 }
 
 /// A session that expired is recovered, whichever way the error ends.
@@ -1746,6 +1797,7 @@ fn http_with_sse_accepts_endpoints_of_the_same_origin() {
         ("/messages", "https://example.com/messages"),
         ("messages?id=a%20b", "https://example.com/messages?id=a%20b"),
         ("?session=1", "https://example.com/mcp?session=1"),
+        ("/m?é", "https://example.com/m?%C3%A9"),
         ("https://example.com/m", "https://example.com/m"),
         ("https://EXAMPLE.COM:443/m", "https://EXAMPLE.COM:443/m"),
     ] {
@@ -1753,6 +1805,24 @@ fn http_with_sse_accepts_endpoints_of_the_same_origin() {
         assert!(web.is_ready(), "{endpoint}");
         assert_eq!(web.last("tools/list").url(), target);
     }
+}
+
+/// Characters outside ASCII count as they are sent.
+#[test]
+fn http_with_sse_accepts_endpoints_of_8_kib_at_most() {
+    let open = |endpoint: &str| {
+        let text = format!("event: endpoint\ndata: {endpoint}\n\n");
+        open_over_sse_with(legacy(), 404, &text).0
+    };
+    for longest in [format!("/{}", "a".repeat(8191)), format!("/m{}", "é".repeat(1365))] {
+        assert!(open(&longest).is_ready(), "{longest}");
+        let web = open(&format!("{longest}a"));
+        assert_failed(&web, FailureKind::Protocol, &["another origin"]);
+        assert!(!web.failure().unwrap().message.contains("aa"), "{:?}", web.failure());
+    }
+    // A part of it could be a secret.
+    let web = open(&format!("https://ada:{}@example.com/", "hush".repeat(3000)));
+    assert_failed(&web, FailureKind::Protocol, &["`…`"]);
 }
 
 #[test]
@@ -1853,10 +1923,14 @@ fn a_400_with_an_error_ends_the_request_of_that_post_whatever_its_id() {
         json!(999),
         json!({"odd": true}),
     ];
-    for id in ids.into_iter().map(Some).chain([None]) {
+    let cases = ids.into_iter().map(Some).chain([None]).flat_map(|id| [(id.clone(), true), (id, false)]);
+    for (id, has_version) in cases {
         let mut web = ready(&mut site());
         let ((one, exchange), (other, elsewhere)) = (web.call("a"), web.call("a"));
-        let mut body = json!({"jsonrpc": "2.0", "error": {"code": -32602, "message": "no such argument"}});
+        let mut body = json!({"error": {"code": -32602, "message": "no such argument"}});
+        if has_version {
+            body["jsonrpc"] = json!("2.0");
+        }
         if let Some(id) = id.clone() {
             body["id"] = if id == "other" { elsewhere.json()["id"].clone() } else { id };
         }
@@ -2273,6 +2347,21 @@ fn a_keepalive_request_that_was_held_back_has_the_timeout_of_keepalive_requests(
     assert!(web.is_ready(), "{:?}", web.failure());
 }
 
+#[test]
+fn a_call_that_was_held_back_keeps_its_own_timeout() {
+    let mut web = Web::open(legacy());
+    let initialize = web.take_one();
+    let info = json!({"name": "s", "version": "1"});
+    let result = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": info});
+    web.end_with(&initialize, Reply::json(200, &initialize.result(result)));
+    web.take_named(INITIALIZED);
+    let call = web.request(Request::new("acme/slow").timeout(seconds(300)));
+    web.wait(seconds(299));
+    assert_eq!((web.count("acme/slow"), web.outcome(call)), (1, "open".into()));
+    web.wait(seconds(1));
+    assert_eq!(web.outcome(call), "TimedOut");
+}
+
 /// Refused, it was answered: the next request shows what the session is worth.
 #[test]
 fn requests_are_sent_after_initialized_was_refused() {
@@ -2485,6 +2574,18 @@ fn sse_unfinished_counts_on_the_stream_of_http_with_sse() {
     web.end(&stream);
     assert!(was_answered(&web, request));
     assert_eq!(web.quirks(), [QuirkKind::SseUnfinished]);
+}
+
+/// The first event of the stream must be the endpoint, even if no blank line ends it.
+#[test]
+fn sse_unfinished_a_message_in_place_of_the_endpoint_is_no_endpoint() {
+    let (mut web, stream, _) = open_over_sse_with(reconnecting(legacy()), 405, ENDPOINT);
+    web.end(&stream);
+    web.wait(seconds(1));
+    let stream = web.take_named("GET");
+    web.reply(&stream, Reply::status(200).body("text/event-stream", r#"data: {"jsonrpc":"2.0","method":"x"}"#));
+    web.wait(seconds(10));
+    assert_eq!(web.take_names(), ["initialize"], "the server has another transport now");
 }
 
 /// A server that answers methods that it does not know with 404 costs a session for each of the last sixteen methods, and not

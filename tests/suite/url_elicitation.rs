@@ -87,6 +87,27 @@ fn a_call_that_requires_urls_is_sent_again_once_after_the_user_is_done() {
 }
 
 #[test]
+fn without_the_capability_a_call_that_requires_urls_ends_with_the_servers_error() {
+    let mut host = ready(legacy(), false);
+    let (id, sent) = call(&mut host);
+    refuse(&mut host, &sent, json!([elicitation("e-1")]));
+    assert!(matches!(host.result_of(id), Outcome::Error(error) if error.code() == Some(-32042)));
+    assert!(required_input(&host).is_empty() && host.take_sent().is_empty());
+}
+
+#[test]
+fn an_elicitation_with_an_id_of_over_1_kib_is_not_known_when_it_completes() {
+    let mut host = ready(with_urls(legacy()), false);
+    for (number, length) in [(1, 1024), (2, 1025)] {
+        let id = "e".repeat(length);
+        let params = elicitation(&id);
+        host.receive(json!({"jsonrpc": "2.0", "id": number, "method": "elicitation/create", "params": params}));
+        complete(&mut host, &id);
+    }
+    assert_eq!(completed(&host), [("e".repeat(1024), None)]);
+}
+
+#[test]
 fn a_call_whose_urls_are_declined_ends_with_the_servers_error() {
     for action in ["decline", "cancel", ""] {
         let mut host = ready(with_urls(legacy()), false);

@@ -648,6 +648,33 @@ fn secrets_are_not_serialized_by_default() {
     assert!(!format!("{:?}", WithSecrets(&request)).contains("hush"));
 }
 
+/// All that is sent is compared.
+#[test]
+fn requests_that_differ_in_one_part_are_unequal() {
+    let post = |uri: &str, header: &str, body: &str| {
+        http::Request::post(uri.to_owned()).header("accept", header).body(body.as_bytes().to_vec()).unwrap()
+    };
+    let get = http::Request::get("https://a.example/").header("accept", "a").body(b"a".to_vec()).unwrap();
+    let mut other_version = post("https://a.example/", "a", "a");
+    *other_version.version_mut() = http::Version::HTTP_2;
+    let one = post("https://a.example/", "a", "a");
+    let exchange = |number: u64, of: Option<u64>, request: &http::Request<Vec<u8>>| {
+        HttpRequest::new(ExchangeId::from_u64(number), of.map(RequestId::from_u64), request.clone())
+    };
+    let parts = [
+        get,
+        post("https://b.example/", "a", "a"),
+        post("https://a.example/", "b", "a"),
+        post("https://a.example/", "a", "b"),
+    ];
+    assert_eq!(exchange(1, None, &one), exchange(1, None, &one));
+    assert_ne!(exchange(1, None, &one), exchange(2, None, &one));
+    assert_ne!(exchange(1, None, &one), exchange(1, Some(1), &one));
+    for other in parts.iter().chain([&other_version]) {
+        assert_ne!(exchange(1, None, &one), exchange(1, None, other));
+    }
+}
+
 #[test]
 fn refusals_survive_serialization() {
     let refused = [
