@@ -416,8 +416,7 @@ impl Lists {
 
     fn step_discovery(&mut self, core: &mut Core, family: Family, input: discovery::Input) -> Signals {
         let connection = &mut self.slots.get_mut(family).connection;
-        let before = connection.discovery;
-        let row = discovery::step(before, input);
+        let row = discovery::step(connection.discovery, input);
         connection.discovery = row.next;
         let status = match row.next {
             State::NotAdvertised => Some(FamilyStatus::NotAdvertised),
@@ -451,7 +450,7 @@ impl Lists {
             }
         }
         let settled = || self.slots.iter().all(|(_, slot)| slot.connection.is_settled());
-        if before != row.next && core.stage() == Stage::Discovery && settled() {
+        if core.stage() == Stage::Discovery && settled() {
             signals.push(Signal::Discovered);
         }
         signals

@@ -66,6 +66,22 @@ fn the_interval_begins_with_the_connection() {
     assert_eq!(host.take_methods(), ["ping"]);
 }
 
+/// The keepalive releases the memory of requests that are over.
+#[test]
+fn a_request_that_is_made_after_a_ping_waits_for_the_user_too() {
+    let mut options = legacy();
+    options.capabilities.elicitation = true;
+    let mut host = ready(options, &mut listing());
+    let params = json!({"message": "?", "requestedSchema": {"type": "object"}});
+    host.receive(json!({"jsonrpc": "2.0", "id": 1, "method": "elicitation/create", "params": params}));
+    let ping = probe(&mut host);
+    answer(&mut host, &ping);
+    let call = host.session.request(host.now, Request::call_tool("a", None).timeout(Duration::from_secs(5))).unwrap();
+    host.collect();
+    host.wait(Duration::from_secs(30));
+    assert!(host.ended(call).is_none(), "{:?}", host.ended(call));
+}
+
 /// The detail of the last quirk.
 fn detail(host: &Host) -> &str {
     host.session.quirks().last().map_or("", |quirk| &quirk.detail)

@@ -86,6 +86,7 @@ fn a_task_may_be_created_on_the_get_stream() {
     let task = json!({"task": {"taskId": "t-1", "status": "working", "createdAt": "2026-01-01T00:00:00Z",
         "lastUpdatedAt": "2026-01-01T00:00:00Z", "ttl": 600_000, "pollInterval": 60_000}});
     let stream = web.last("GET");
+    web.push(&stream, json!({"jsonrpc": "2.0", "method": "notifications/example"}));
     web.push(&stream, exchange.result(task));
     assert!(web.is_open(&exchange), "the server may end it");
     web.wait(seconds(30));

@@ -999,6 +999,7 @@ fn signs_of_life_extend_the_time_to_open_up_to_its_limit() {
 #[test]
 fn without_signs_of_life_the_time_to_open_ends() {
     let mut host = Host::new(auto());
+    host.now = Time::from_millis(3_600_000);
     host.session.open(host.now).unwrap();
     host.collect();
     host.wait(Duration::from_secs(10));

@@ -2448,6 +2448,32 @@ fn an_invalid_response_to_the_probe_is_followed_by_initialize() {
     }
 }
 
+#[test]
+fn an_initialize_without_a_response_fails() {
+    for (reply, why) in [
+        (Some(Reply::events(&[])), "the stream ended before the answer"),
+        (None, "the connection closed before an answer"),
+    ] {
+        let mut web = Web::open(legacy());
+        let initialize = web.take_one();
+        match reply {
+            Some(reply) => web.reply(&initialize, reply),
+            None => web.end(&initialize),
+        }
+        assert_failed(&web, FailureKind::Closed, &[why]);
+    }
+}
+
+#[test]
+fn a_probe_whose_exchange_breaks_is_sent_three_times() {
+    let mut web = Web::open(options());
+    for _ in 0..3 {
+        let probe = web.take_named("server/discover");
+        web.fail(&probe, Broken::Midway);
+    }
+    assert_failed(&web, FailureKind::Closed, &["connection reset"]);
+}
+
 /// The same response to `initialize` fails the handshake.
 #[test]
 fn an_invalid_response_to_initialize_fails() {

@@ -95,6 +95,24 @@ fn without_the_capability_a_call_that_requires_urls_ends_with_the_servers_error(
     assert!(required_input(&host).is_empty() && host.take_sent().is_empty());
 }
 
+/// Open requests of the server and required input share one limit.
+#[test]
+fn urls_beyond_the_limit_of_bytes_are_not_offered() {
+    for asked in [false, true] {
+        let mut options = with_urls(legacy());
+        options.limits.input_bytes = 1_000;
+        let mut host = ready(options, false);
+        if asked {
+            let (id, params) = ("i".repeat(398), elicitation("e-0"));
+            host.receive(json!({"jsonrpc": "2.0", "id": id, "method": "elicitation/create", "params": params}));
+        }
+        let (id, sent) = call(&mut host);
+        refuse(&mut host, &sent, json!([elicitation("e-1")]));
+        assert_eq!(required_input(&host).len(), usize::from(!asked));
+        assert_eq!(host.ended(id).is_some(), asked);
+    }
+}
+
 #[test]
 fn an_elicitation_with_an_id_of_over_1_kib_is_not_known_when_it_completes() {
     let mut host = ready(with_urls(legacy()), false);

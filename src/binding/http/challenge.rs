@@ -144,6 +144,7 @@ mod tests {
             (r#"realm="x", Bearer scope="a""#, "Bearer scope=<a>;"),
             (r#"Bearer scope=, error="e""#, "Bearer error=<e>;"),
             (r#"Bearer error="e", scope="#, "Bearer error=<e> scope=<>;"),
+            ("Bearer error=e scope=, realm=r", "Bearer error=<e> scope=<> realm=<r>;"),
             (r#"Bearer scope="a, error"#, "Bearer scope=<a, error>;"),
             (r#"Negotiate YII="#, "Negotiate;"),
             (r#"Negotiate YII= "#, "Negotiate;"),

@@ -132,8 +132,7 @@ fn decimal(number: &str) -> Option<Cow<'_, str>> {
     const SAFE: u64 = 9_007_199_254_740_991;
     let Decimal { is_negative, whole, has_fraction } = Decimal::read(number)?;
     let whole = whole.filter(|whole| has_fraction || *whole <= SAFE)?;
-    let is_plain = number.bytes().all(|byte| byte == b'-' || byte.is_ascii_digit()) && number != "-0";
-    Some(match is_plain || has_fraction {
+    Some(match has_fraction {
         true => Cow::Borrowed(number),
         false => Cow::Owned(format!("{}{whole}", if is_negative && whole != 0 { "-" } else { "" })),
     })
@@ -172,6 +171,8 @@ mod tests {
             ("\tindented", "=?base64?CWluZGVudGVk?="),
             ("a\tb", "=?base64?YQli?="),
             ("=?base64?literal?=", "=?base64?PT9iYXNlNjQ/bGl0ZXJhbD89?="),
+            ("=?base64?no end", "=?base64?no end"),
+            ("no start?=", "no start?="),
         ] {
             assert_eq!(encode(value), header, "{value:?}");
         }

@@ -7,7 +7,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use http::header::{CONTENT_TYPE, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::header::{CONTENT_TYPE, LOCATION};
 use http::{HeaderMap, StatusCode};
 
 use super::Broken;
@@ -107,8 +107,8 @@ impl Http {
         if over {
             return;
         }
-        let has = |name| !status.is_success() && headers.contains_key(name);
-        let class = status_class(status, has(RETRY_AFTER), has(WWW_AUTHENTICATE));
+        // What `Retry-After` and a challenge mean is decided at the end.
+        let class = status_class(status, false, false);
         let labelled = Kind::labelled(headers);
         let reply = match http_response::head(purpose, self.connection.sse.is_ready(), class) {
             Reading::Any => Reply::Begun(labelled),
@@ -231,7 +231,7 @@ impl Http {
         }
         let after = it.reply.buffered();
         self.exchanges.grown(before, after);
-        self.read(engine, id, overflow || after > room);
+        self.read(engine, id, overflow);
     }
 
     /// A chunk of a response was read; the exchange may have nothing more to do.
@@ -333,7 +333,7 @@ impl Http {
     /// message. Returns whether the exchange is settled by it.
     fn finish_stream(&mut self, engine: &mut Engine, it: &mut Exchange) -> bool {
         let Reply::Events(events) = &mut it.reply else { return false };
-        let Some(data) = events.decoder.finish() else { return false };
+        let data = events.decoder.finish();
         let decoded = engine.decode(&data);
         if !is_message(&decoded) {
             return false;
@@ -766,8 +766,8 @@ impl Http {
         }
         let is_renewed = match method {
             _ if status == HttpStatus::Unchallenged => engine.has_expired(),
-            Some(method) if status == HttpStatus::NotFound => self.server.session.is_not_found(method),
-            Some(_) | None => false,
+            Some(method) => self.server.session.is_not_found(method),
+            None => false,
         };
         if message.id().is_some_and(|id| engine.request_info(id).is_expired_again) {
             Session::Resent

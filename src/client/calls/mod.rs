@@ -560,9 +560,8 @@ fn responses_of<'a>(responses: impl Iterator<Item = (&'a str, &'a str)>) -> Box<
 /// What the error of a call requires before the call is made again, if it does not end the call.
 fn urls_required(core: &Core, id: u64, error: &ErrorObject) -> Option<Box<RawValue>> {
     let elicitations = read_urls(core, error);
-    let declared = core.options.capabilities.elicitation_url && !core.is_bare;
     let is_first = |call: &Call| call.urls < URLS;
-    let may_ask = declared && !core.is_modern() && core.requests.call(id).is_some_and(is_first);
+    let may_ask = !core.is_modern() && core.requests.call(id).is_some_and(is_first);
     elicitations.filter(|_| may_ask)
 }
 

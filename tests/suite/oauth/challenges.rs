@@ -249,6 +249,7 @@ fn a_403_without_a_lack_of_scopes_is_final() {
     for params in [&[][..], &[("error", "invalid_token")], &[("scope", "b")]] {
         let error = rig.refuse_as(rig.token(), true, params).unwrap_err();
         assert!(error.reason.starts_with("forbidden"), "{error}");
+        assert!(rig.token().is_some(), "the token is good for other requests");
     }
     let error = rig.auth.handle_unauthorized(rig.now, None, true, &[]).unwrap_err();
     assert!(error.reason.starts_with("forbidden"), "{error}");

@@ -406,7 +406,7 @@ fn a_redirect_is_followed_three_times_within_the_origin_and_never_to_another() {
         rig.assert_failed(Stage::ResourceMetadata, "redirects");
     }
     let rig = discover(&[], |site| site.redirect(METADATA, "https://evil.example/"));
-    rig.assert_failed(Stage::ServerMetadata, "redirects");
+    rig.assert_failed(Stage::ServerMetadata, &format!("`{METADATA}` redirects"));
     let rig = discover(&[], |site| {
         site.redirect(METADATA, "/moved");
         site.json("https://as.example/moved", metadata());

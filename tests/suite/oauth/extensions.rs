@@ -304,6 +304,23 @@ fn a_key_in_memory_has_to_be_the_one_that_tokens_are_bound_to() {
     assert_eq!(error, OAuthConfigError::DpopKey);
 }
 
+#[cfg(feature = "sign")]
+#[test]
+fn a_key_in_memory_signs_at_once() {
+    use mcp_proto::binding::oauth::SigningKey;
+    let key = SigningKey::from_bytes(&[7; 32]).unwrap();
+    let mut rig = Rig::with(|options| {
+        options.registered.push(RegisteredClient::new("app"));
+        (options.dpop, options.dpop_key) = (Some(key.public()), Some(key));
+    });
+    rig.site.json(METADATA, metadata_with(json!({"dpop_signing_alg_values_supported": ["ES256"]})));
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    rig.consent();
+    assert!(rig.signs.is_empty());
+    assert!(rig.sent[0].url.ends_with("/token") && rig.sent[0].headers.contains_key("dpop"));
+}
+
 /// An outage of the identity provider is repeated, and what it refuses is no refusal of the authorization server.
 #[test]
 fn an_identity_provider_that_is_unavailable_is_asked_again() {

@@ -229,3 +229,16 @@ fn responses_to_exchanges_that_do_not_exist_are_ignored() {
     }
     assert_eq!(rig.log.len(), 2);
 }
+
+/// Another rig with the same entropy sends the same; all that is sent is compared.
+#[test]
+fn requests_are_equal_if_all_that_is_sent_is() {
+    let first = |server: &str| {
+        let mut auth = Rig::at(server, |_| {}).auth;
+        auth.handle_unauthorized(Time::from_millis(5_000), None, false, &[Challenge::new("Bearer", vec![])]).unwrap();
+        let mut actions = std::iter::from_fn(|| auth.poll());
+        actions.find(|action| matches!(action, OAuthAction::Request(_))).expect("a request")
+    };
+    assert_eq!(first(SERVER), first(SERVER));
+    assert_ne!(first(SERVER), first("https://mcp.example/b/mcp"));
+}

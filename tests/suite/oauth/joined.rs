@@ -395,6 +395,18 @@ fn a_failed_authorization_ends_the_calls_that_wait_and_says_why() {
 }
 
 #[test]
+fn the_end_of_an_attempt_precedes_that_of_the_client() {
+    let mut it = Joined::new(modern_site());
+    it.serve();
+    assert!(it.browse.is_some());
+    it.web.session.close(it.web.now).unwrap();
+    let actions: Vec<_> = std::iter::from_fn(|| it.web.session.poll()).collect();
+    let ends = |action: &HttpAction| matches!(action, HttpAction::OAuth(OAuthAction::EndBrowse));
+    assert!(actions.iter().any(ends), "{actions:?}");
+    assert!(matches!(actions.last(), Some(HttpAction::Event(Event::Closed { .. }))), "{actions:?}");
+}
+
+#[test]
 fn calls_that_wait_end_when_the_user_closes_the_page() {
     let mut it = Joined::ready(modern_site());
     let (call, exchange) = it.call();

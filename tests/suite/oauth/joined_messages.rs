@@ -98,6 +98,22 @@ fn a_notification_that_waits_for_a_token_that_does_not_come_counts_as_undelivere
 }
 
 #[test]
+fn a_notification_that_waits_for_a_token_ends_with_its_session() {
+    let mut it = Joined::ready(legacy_site());
+    let (_, call) = it.call();
+    it.revoke();
+    it.web.session.notify(it.web.now, "notifications/example", None).unwrap();
+    it.web.collect();
+    let posted = it.web.take_named("notifications/example");
+    it.web.reply(&posted, Reply::text(401, "no").with("www-authenticate", "Bearer"));
+    it.take();
+    it.web.reply(&call, Reply::text(404, "Session not found"));
+    it.serve();
+    assert!(it.web.is_ready(), "{:?}", it.web.events);
+    assert_eq!(it.web.count("notifications/example"), 1);
+}
+
+#[test]
 fn a_notification_beyond_the_limit_of_those_that_wait_for_a_token_is_dropped() {
     let mut it = Joined::ready(McpSite::legacy(json!({})));
     let limit = it.web.session.options().limits.in_flight;
@@ -172,11 +188,15 @@ fn the_stream_of_the_server_is_requested_again_when_there_is_a_token() {
     it.revoke();
     let streams = it.web.count("GET");
     let stream = it.web.last("GET");
+    it.web.body(&stream, "id: 7\ndata:\n\n");
     it.web.end(&stream);
     it.wait(10);
     it.serve();
     assert_eq!(it.web.count("GET"), streams + 2);
-    assert_eq!(it.web.last("GET").header("authorization"), Some("Bearer at2-hush"));
+    let (again, last) = (&it.web.log[it.web.log.len() - 2], it.web.last("GET"));
+    assert_eq!((again.name(), again.header("last-event-id")), ("GET".into(), Some("7")));
+    // The token may be of another user.
+    assert_eq!((last.header("authorization"), last.header("last-event-id")), (Some("Bearer at2-hush"), None));
 }
 
 #[test]

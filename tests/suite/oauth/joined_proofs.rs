@@ -1,5 +1,6 @@
 //! Requests of a client whose tokens are bound to a key.
 
+use mcp_proto::binding::http::HttpAction;
 use mcp_proto::binding::oauth::{OAuthInput, PublicKey};
 use sha2::{Digest, Sha256};
 
@@ -80,6 +81,33 @@ fn nothing_is_kept_of_calls_that_are_cancelled_before_their_proofs_are_signed() 
     assert!(it.web.take().is_empty());
     sign(&mut it);
     it.web.take_named("tools/call");
+}
+
+#[test]
+fn a_proof_of_a_request_that_is_cancelled_before_it_is_polled_is_not_asked_for() {
+    let mut it = ready();
+    let call = || mcp_proto::Request::call_tool("a", None);
+    let [kept, cancelled] = [(); 2].map(|()| it.web.session.request(it.web.now, call()).unwrap());
+    let first = std::iter::from_fn(|| it.web.session.poll()).find_map(|action| match action {
+        HttpAction::OAuth(OAuthAction::Sign(request)) => Some(request.id),
+        _ => None,
+    });
+    it.web.session.cancel(it.web.now, cancelled).unwrap();
+    it.web.collect();
+    it.take();
+    assert!(it.signs.is_empty());
+    it.input(OAuthInput::Signature { id: first.expect("a proof is to be signed"), signature: b"signature" });
+    assert_eq!(it.web.take_named("tools/call").of, Some(kept));
+}
+
+#[test]
+fn the_time_to_sign_a_proof_is_a_deadline_of_the_client() {
+    let mut it = ready();
+    let call = it.web.request(mcp_proto::Request::call_tool("a", None));
+    it.web.now = it.web.session.deadline().expect("a deadline");
+    it.web.session.handle_timeout(it.web.now);
+    it.web.collect();
+    assert_eq!(it.web.outcome(call), "NotSent");
 }
 
 #[test]

@@ -109,6 +109,20 @@ fn a_call_that_waits_ends_when_the_user_signs_out() {
     }
 }
 
+/// A token that it never accepted is not refreshed: the user is asked.
+#[test]
+fn a_server_that_accepts_no_token_leads_to_the_user() {
+    let mut it = Joined::ready(modern_site().on("tools/call", |_| refused()));
+    let tokens = it.token_requests();
+    it.call();
+    let exchange = it.web.last("tools/call");
+    it.web.reply(&exchange, refused());
+    it.take();
+    it.serve();
+    assert!(it.browse.is_some());
+    assert_eq!(it.token_requests(), tokens + 1);
+}
+
 #[test]
 fn a_token_is_not_sent_after_sign_out() {
     let mut it = joined_proofs::ready();

@@ -175,6 +175,13 @@ fn the_redirect_that_a_registration_answers_is_received_where_the_one_that_was_a
         rig.run();
         assert_eq!(rig.browse.is_some(), is_same, "{asked} {answered}");
     }
+    // The one that was asked for may be any of those in the answer.
+    let mut rig = Rig::new();
+    let answer = json!({"client_id": "c", "redirect_uris": ["https://app.example/x", REDIRECT]});
+    rig.site.put("https://as.example/register", 201, &answer.to_string());
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    assert_eq!(rig.shown("redirect_uri"), REDIRECT);
 }
 
 #[test]

@@ -209,6 +209,9 @@ fn tokens_are_revoked_where_the_server_supports_it() {
     sign_out_of_until_revoked(&mut rig);
     assert!(rig.bearer().is_none());
     for (hint, token) in [("refresh_token", "rt1-hush"), ("access_token", "at1-hush")] {
+        // A response to something else is ignored.
+        rig.auth.handle_head(rig.now, OAuthExchangeId::from_u64(1 << 40), StatusCode::IM_A_TEAPOT, &HeaderMap::new());
+        rig.auth.handle_end(rig.now, OAuthExchangeId::from_u64(1 << 40));
         // The record is there as long as its tokens may be valid.
         assert_eq!(rig.store.log, ["acquire", "load"]);
         let sent = &rig.sent[0];
@@ -330,6 +333,16 @@ fn a_revocation_is_authenticated_as_the_client_is_registered() {
         assert_eq!(rig.events.len(), if outcome == "signed" { 0 } else { 2 }, "{:?}", rig.events);
         assert!(rig.store.record.is_none());
     }
+}
+
+#[test]
+fn a_request_that_was_not_polled_is_not_run_after_sign_out() {
+    let mut rig = Rig::new();
+    let challenge = [Challenge::new("Bearer", vec![])];
+    rig.auth.handle_unauthorized(rig.now, None, false, &challenge).unwrap();
+    rig.auth.sign_out(rig.now);
+    rig.pump();
+    assert!(rig.log.is_empty(), "{:?}", rig.log);
 }
 
 #[test]
