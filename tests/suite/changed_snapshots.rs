@@ -117,6 +117,7 @@ fn a_changed_state_of_a_client_is_refused_or_works() {
     }
 }
 
+<<<<<<< HEAD
 /// The first part of a state that has these members, the last of which is not empty.
 fn part<'a>(state: &'a mut Value, members: &[&str]) -> Option<&'a mut Value> {
     let is_filled = |value: &Value| value.as_array().is_none_or(|elements| !elements.is_empty());
@@ -201,6 +202,98 @@ fn a_list_that_is_being_received_whose_index_is_not_that_of_its_items_is_refused
     for (at, change) in changes.into_iter().enumerate() {
         assert!(refused(change).unwrap().contains("the index of a list is not one of its items"), "{at}");
     }
+=======
+/// The value at this path, which begins anywhere.
+fn at<'a>(value: &'a mut Value, path: &[&str]) -> Option<&'a mut Value> {
+    let pointer: String = path.iter().map(|name| format!("/{name}")).collect();
+    if value.pointer(&pointer).is_some() {
+        return value.pointer_mut(&pointer);
+    }
+    match value {
+        Value::Object(members) => members.values_mut().find_map(|member| at(member, path)),
+        Value::Array(elements) => elements.iter_mut().find_map(|element| at(element, path)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
+    }
+}
+
+/// Why a client is not restored with another value in one place of its state.
+fn refusal<B: Binding>(
+    snapshot: &Snapshot,
+    binding: B,
+    path: &[&str],
+    change: impl Fn(&mut Value),
+) -> Option<SnapshotError> {
+    let document = serde_json::to_string(snapshot).unwrap();
+    let mut state: Value =
+        serde_json::from_str::<Value>(&document).unwrap()["state"].as_str().unwrap().parse().unwrap();
+    change(at(&mut state, path).expect("the path is in the state"));
+    let snapshot: Snapshot = serde_json::from_str(&with_state(&document, &state.to_string())).unwrap();
+    Client::from_snapshot(binding, options(), &snapshot, Moved::WithTransport).err()
+}
+
+#[test]
+fn a_client_whose_parts_contradict_each_other_is_not_restored() {
+    let mut host = Host::connect(options(), &mut server());
+    let now = host.now;
+    let call = |host: &mut Host, name: &str| host.session.request(now, Request::call_tool(name, None)).unwrap();
+    call(&mut host, "a");
+    host.collect();
+    let sent = host.take_one()["id"].clone();
+    call(&mut host, "b");
+    let ask = json!({"message": "m", "requestedSchema": {"type": "object", "properties": {}}});
+    for id in [5, 6] {
+        let asked = json!({"jsonrpc": "2.0", "id": id, "method": "elicitation/create", "params": ask});
+        host.session.deliver(now, asked.to_string().as_bytes());
+    }
+    let cancelled = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 6}});
+    host.session.deliver(now, cancelled.to_string().as_bytes());
+    let snapshot = host.session.snapshot(Secrets::Included);
+    let refused = |path: &[&str], change: &dyn Fn(&mut Value)| {
+        refusal(&snapshot, Messages::new(), path, change).map(|error| error.to_string()).unwrap_or_default()
+    };
+    assert_eq!(refused(&["requests", "ids", "last"], &|_| {}), "", "the newest server request has ended");
+    let requests = "its requests contradict each other";
+    let why = refused(&["requests", "ids", "abandoned"], &|ids| *ids = json!([1 << 30]));
+    assert!(why.contains(requests), "an id that was not used: {why}");
+    let why = refused(&["requests", "ids", "abandoned"], &|ids| *ids = json!([2, 1]));
+    assert!(why.contains(requests), "ids that are not sorted: {why}");
+    let why = refused(&["requests", "input_bytes"], &|bytes| *bytes = json!(1));
+    assert!(why.contains(requests), "bytes of no input: {why}");
+    let why = refused(&["requests", "renamed"], &|ids| *ids = json!({"4096": sent}));
+    assert!(why.contains(requests), "an id of another request: {why}");
+    let why = refused(&["requests", "queues"], &|queues| {
+        queues["others"] = std::mem::replace(&mut queues["tools"], json!([]))
+    });
+    assert!(why.contains(requests), "a call in another queue: {why}");
+    let why = refused(&["outbox", "unasked_bytes"], &|bytes| *bytes = json!(bytes.as_u64().unwrap() + 1));
+    assert!(why.contains("its outputs are counted wrongly"), "{why}");
+}
+
+#[test]
+fn a_client_over_http_whose_parts_contradict_each_other_is_not_restored() {
+    let mut web = Web::connect(options(), &mut Site::of(server(), true));
+    web.call("a");
+    web.session.notify(web.now, "acme/told", None).unwrap();
+    web.collect();
+    let snapshot = web.session.snapshot(Secrets::Included);
+    let refused = |path: &[&str], change: &dyn Fn(&mut Value)| {
+        let error = refusal(&snapshot, Http::new(URL).unwrap(), path, change);
+        error.map(|error| error.to_string()).unwrap_or_default()
+    };
+    assert_eq!(refused(&["exchanges", "last"], &|_| {}), "");
+    let why = refused(&["exchanges", "last"], &|last| *last = json!(0));
+    assert!(why.contains("its exchanges contradict each other"), "{why}");
+    let other = |carriers: &mut Value| {
+        let carriers = carriers.as_object_mut().unwrap();
+        let carrier = carriers.values().next().unwrap().clone();
+        carriers.insert("4096".into(), carrier);
+    };
+    let why = refused(&["exchanges", "carriers"], &other);
+    assert!(why.contains("its exchanges contradict each other"), "{why}");
+    let twice = |due: &mut Value| *due = json!([due[0], due[0]]);
+    let why = refused(&["timers", "due"], &twice);
+    assert!(why.contains("counted wrongly"), "{why}");
+>>>>>>> dfe8a45 (Tests: authorization, moved clients, and what a state may not contradict; mutants that they catch)
 }
 
 #[test]

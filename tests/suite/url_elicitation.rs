@@ -103,7 +103,7 @@ fn urls_beyond_the_limit_of_bytes_are_not_offered() {
         options.limits.input_bytes = 1_000;
         let mut host = ready(options, false);
         if asked {
-            let (id, params) = ("i".repeat(398), elicitation("e-0"));
+            let (id, params) = ("i".repeat(490), elicitation("e-0"));
             host.receive(json!({"jsonrpc": "2.0", "id": id, "method": "elicitation/create", "params": params}));
         }
         let (id, sent) = call(&mut host);
