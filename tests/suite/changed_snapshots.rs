@@ -375,6 +375,17 @@ fn a_hub_is_restored_with_the_servers_that_it_had() {
 }
 
 #[test]
+fn a_hub_that_is_saved_without_secrets_has_no_id_of_a_session() {
+    let mut rig = Rig::of(options()).peer("a", with_tools(&["x"]));
+    rig.get("a").session = Some("hush-session");
+    rig.configure(configuration(json!({"a": {"url": URL}})));
+    rig.open();
+    rig.serve();
+    let has_id = |secrets| serde_json::to_string(&rig.hub.snapshot(secrets)).unwrap().contains("hush-session");
+    assert!(has_id(Secrets::Included) && !has_id(Secrets::Excluded));
+}
+
+#[test]
 fn a_hub_that_is_restored_without_its_transports_opens_them_again() {
     let mut rig = Rig::of(options()).peer("a", with_tools(&["x"])).up(&["a"]);
     rig.take_log();

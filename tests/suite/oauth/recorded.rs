@@ -13,7 +13,7 @@ use mcp_proto::journal::{
     ApplyError, Input, JournalError, JournalLimits, OAuthReport, Played, Recorder, Replay, replay,
 };
 use mcp_proto::testkit::{
-    Embedder, Endpoint, FakeAuthorizationServer, FakeServer, FakeTool, Fault, Link, NodeId, Reply, Sim,
+    Embedder, Endpoint, FakeAuthorizationServer, FakeServer, FakeTool, Fault, Link, NodeId, On, Reply, Sim,
 };
 use mcp_proto::{Client, Event, Http, Options, Request};
 use proptest::prelude::*;
@@ -281,6 +281,25 @@ fn secrets_that_servers_repeat_are_not_in_the_journal() {
         let journal = checked(&mut sim, node);
         assert!(journal.contains("tools/call"), "{journal}");
     }
+}
+
+/// Of the secrets that servers give, a recorder knows those that were used last.
+#[test]
+fn after_many_tokens_the_one_in_use_and_one_that_was_named_are_hidden() {
+    let token = |number: usize| format!("at{number}-{MARKER}");
+    let (mut sim, node) = world(server(), issuer(), options(|_| {}));
+    sim.run_for(seconds(61)).unwrap();
+    sim.tell(node, |_, host| host.client.hide(&token(1))).unwrap().unwrap();
+    for _ in 0..20 {
+        change(&mut sim, FakeAuthorizationServer::expire_tokens);
+        call(&mut sim, node);
+    }
+    let said = json!({"content": [{"type": "text", "text": format!("It was {}, and is {}.", token(1), token(21))}]});
+    sim.change("s", |server| server.add_script(On::tool("a"), [Reply::Result(said)]));
+    call(&mut sim, node);
+    assert!(sim.authorization_servers().any(|issuer| issuer.owns(&token(21)) && !issuer.owns(&token(22))));
+    let journal = checked(&mut sim, node);
+    assert!(journal.contains("It was secret"), "{}", line_with(&journal, "It was"));
 }
 
 #[test]
