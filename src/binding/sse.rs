@@ -357,13 +357,13 @@ impl Decoder {
         }
     }
 
-    /// The stream ended: the data of the event that no blank line ended, whose last line may have no end either.
+    /// The stream ended: the event that no blank line ended, whose last line may have no end either.
     #[cfg(feature = "http")]
-    pub(crate) fn finish(&mut self) -> Vec<u8> {
+    pub(crate) fn finish(&mut self) -> Option<Vec<u8>> {
         if let Place::Colon(field) | Place::Value(field) = self.place {
             self.end_value(field, &mut |_| {});
         }
-        mem::take(&mut self.data)
+        (!self.cut && !self.data.is_empty()).then(|| mem::take(&mut self.data))
     }
 
     fn end_line(&mut self, ending: u8) {

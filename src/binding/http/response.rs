@@ -333,7 +333,7 @@ impl Http {
     /// message. Returns whether the exchange is settled by it.
     fn finish_stream(&mut self, engine: &mut Engine, it: &mut Exchange) -> bool {
         let Reply::Events(events) = &mut it.reply else { return false };
-        let data = events.decoder.finish();
+        let Some(data) = events.decoder.finish() else { return false };
         let decoded = engine.decode(&data);
         if !is_message(&decoded) {
             return false;

@@ -88,6 +88,9 @@ impl Place {
 
     /// Where a reference in a response from here leads.
     pub(super) fn resolve(&self, reference: &[u8]) -> Option<Self> {
+        if reference.len() > LONGEST {
+            return None;
+        }
         let reference = UriReferenceStr::new(core::str::from_utf8(reference).ok()?.trim()).ok()?;
         let base = iri_string::types::UriAbsoluteStr::new(&self.text).ok()?;
         let resolved: String = format!("{}", reference.resolve_against(base));
