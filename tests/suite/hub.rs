@@ -1170,7 +1170,7 @@ fn outputs_of_servers_are_polled_in_their_order() {
     let [a, b] = ["a", "b"].map(|name| rig.hub.handle(name).unwrap());
     rig.hub.call(rig.now, "mcp_a_x", None).unwrap();
     let message = json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": 1}});
-    for session in [b, a] {
+    for session in [b, a, b] {
         let connection = rig.connection(session);
         rig.hub.handle_bytes(rig.now, session, connection, format!("{message}\n").as_bytes());
     }
@@ -1181,7 +1181,7 @@ fn outputs_of_servers_are_polled_in_their_order() {
             other => panic!("{other:?}"),
         })
         .collect();
-    assert_eq!(polled, [("sent", a), ("event", b), ("event", a)]);
+    assert_eq!(polled, [("sent", a), ("event", b), ("event", a), ("event", b)]);
 }
 
 #[test]
