@@ -117,7 +117,6 @@ fn a_changed_state_of_a_client_is_refused_or_works() {
     }
 }
 
-<<<<<<< HEAD
 /// The first part of a state that has these members, the last of which is not empty.
 fn part<'a>(state: &'a mut Value, members: &[&str]) -> Option<&'a mut Value> {
     let is_filled = |value: &Value| value.as_array().is_none_or(|elements| !elements.is_empty());
@@ -132,13 +131,18 @@ fn part<'a>(state: &'a mut Value, members: &[&str]) -> Option<&'a mut Value> {
 }
 
 /// Why a state is refused with a change of the part that has these members.
-fn refusal(snapshot: &Snapshot, members: &[&str], change: impl FnOnce(&mut Value)) -> Option<String> {
+fn refusal<B: Binding>(
+    snapshot: &Snapshot,
+    binding: B,
+    members: &[&str],
+    change: impl FnOnce(&mut Value),
+) -> Option<String> {
     let document = serde_json::to_string(snapshot).unwrap();
     let mut state: Value =
         serde_json::from_str::<Value>(&document).unwrap()["state"].as_str().unwrap().parse().unwrap();
     change(part(&mut state, members).expect("a part with these members"));
     let snapshot: Snapshot = serde_json::from_str(&with_state(&document, &state.to_string())).unwrap();
-    let restored = Client::from_snapshot(Messages::new(), options(), &snapshot, Moved::WithTransport);
+    let restored = Client::from_snapshot(binding, options(), &snapshot, Moved::WithTransport);
     restored.err().map(|error| error.to_string())
 }
 
@@ -151,7 +155,7 @@ fn place(key: &str, number: u64) -> Value {
 fn a_list_whose_items_or_index_are_not_those_of_its_pages_is_refused() {
     let host = Host::connect(options(), &mut server());
     let snapshot = host.session.snapshot(Secrets::Included);
-    let refused = |change: fn(&mut Value)| refusal(&snapshot, &["pages", "entries", "index"], change);
+    let refused = |change: fn(&mut Value)| refusal(&snapshot, Messages::new(), &["pages", "entries", "index"], change);
     assert_eq!(refused(|_| {}), None);
     type Change = fn(&mut Value);
     let items: [Change; 4] = [
@@ -192,7 +196,7 @@ fn a_list_that_is_being_received_whose_index_is_not_that_of_its_items_is_refused
         }
     }
     let snapshot = host.session.snapshot(Secrets::Included);
-    let refused = |change: fn(&mut Value)| refusal(&snapshot, &["list", "bytes", "runs"], change);
+    let refused = |change: fn(&mut Value)| refusal(&snapshot, Messages::new(), &["list", "bytes", "runs"], change);
     assert_eq!(refused(|_| {}), None);
     let changes: [fn(&mut Value); 3] = [
         |list| drop(list["runs"][0].as_array_mut().unwrap().pop()),
@@ -202,40 +206,14 @@ fn a_list_that_is_being_received_whose_index_is_not_that_of_its_items_is_refused
     for (at, change) in changes.into_iter().enumerate() {
         assert!(refused(change).unwrap().contains("the index of a list is not one of its items"), "{at}");
     }
-=======
-/// The value at this path, which begins anywhere.
-fn at<'a>(value: &'a mut Value, path: &[&str]) -> Option<&'a mut Value> {
-    let pointer: String = path.iter().map(|name| format!("/{name}")).collect();
-    if value.pointer(&pointer).is_some() {
-        return value.pointer_mut(&pointer);
-    }
-    match value {
-        Value::Object(members) => members.values_mut().find_map(|member| at(member, path)),
-        Value::Array(elements) => elements.iter_mut().find_map(|element| at(element, path)),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
-    }
-}
-
-/// Why a client is not restored with another value in one place of its state.
-fn refusal<B: Binding>(
-    snapshot: &Snapshot,
-    binding: B,
-    path: &[&str],
-    change: impl Fn(&mut Value),
-) -> Option<SnapshotError> {
-    let document = serde_json::to_string(snapshot).unwrap();
-    let mut state: Value =
-        serde_json::from_str::<Value>(&document).unwrap()["state"].as_str().unwrap().parse().unwrap();
-    change(at(&mut state, path).expect("the path is in the state"));
-    let snapshot: Snapshot = serde_json::from_str(&with_state(&document, &state.to_string())).unwrap();
-    Client::from_snapshot(binding, options(), &snapshot, Moved::WithTransport).err()
 }
 
 #[test]
-fn a_client_whose_parts_contradict_each_other_is_not_restored() {
+fn a_client_whose_parts_contradict_each_other_is_refused() {
     let mut host = Host::connect(options(), &mut server());
     let now = host.now;
     let call = |host: &mut Host, name: &str| host.session.request(now, Request::call_tool(name, None)).unwrap();
+    host.take_sent();
     call(&mut host, "a");
     host.collect();
     let sent = host.take_one()["id"].clone();
@@ -248,52 +226,52 @@ fn a_client_whose_parts_contradict_each_other_is_not_restored() {
     let cancelled = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 6}});
     host.session.deliver(now, cancelled.to_string().as_bytes());
     let snapshot = host.session.snapshot(Secrets::Included);
-    let refused = |path: &[&str], change: &dyn Fn(&mut Value)| {
-        refusal(&snapshot, Messages::new(), path, change).map(|error| error.to_string()).unwrap_or_default()
-    };
-    assert_eq!(refused(&["requests", "ids", "last"], &|_| {}), "", "the newest server request has ended");
-    let requests = "its requests contradict each other";
-    let why = refused(&["requests", "ids", "abandoned"], &|ids| *ids = json!([1 << 30]));
-    assert!(why.contains(requests), "an id that was not used: {why}");
-    let why = refused(&["requests", "ids", "abandoned"], &|ids| *ids = json!([2, 1]));
-    assert!(why.contains(requests), "ids that are not sorted: {why}");
-    let why = refused(&["requests", "input_bytes"], &|bytes| *bytes = json!(1));
-    assert!(why.contains(requests), "bytes of no input: {why}");
-    let why = refused(&["requests", "renamed"], &|ids| *ids = json!({"4096": sent}));
-    assert!(why.contains(requests), "an id of another request: {why}");
-    let why = refused(&["requests", "queues"], &|queues| {
-        queues["others"] = std::mem::replace(&mut queues["tools"], json!([]))
+    let refused =
+        |change: &dyn Fn(&mut Value)| refusal(&snapshot, Messages::new(), &["ids", "input_bytes", "queues"], change);
+    assert_eq!(refused(&|_| {}), None, "the newest server request has ended");
+    let changes: [&dyn Fn(&mut Value); 5] = [
+        // An id that was not used, and ids that are not sorted.
+        &|requests| requests["ids"]["abandoned"] = json!([1 << 30]),
+        &|requests| requests["ids"]["abandoned"] = json!([2, 1]),
+        &|requests| requests["input_bytes"] = json!(1),
+        // The id of another call, and a call in another queue.
+        &|requests| requests["renamed"] = json!({"4096": sent}),
+        &|requests| requests["queues"]["others"] = std::mem::replace(&mut requests["queues"]["tools"], json!([])),
+    ];
+    for (at, change) in changes.into_iter().enumerate() {
+        assert!(refused(change).unwrap().contains("its requests contradict each other"), "{at}");
+    }
+    let counted = refusal(&snapshot, Messages::new(), &["unasked_bytes"], |outbox| {
+        outbox["unasked_bytes"] = json!(outbox["unasked_bytes"].as_u64().unwrap() + 1);
     });
-    assert!(why.contains(requests), "a call in another queue: {why}");
-    let why = refused(&["outbox", "unasked_bytes"], &|bytes| *bytes = json!(bytes.as_u64().unwrap() + 1));
-    assert!(why.contains("its outputs are counted wrongly"), "{why}");
+    assert!(counted.unwrap().contains("its outputs are counted wrongly"));
 }
 
 #[test]
-fn a_client_over_http_whose_parts_contradict_each_other_is_not_restored() {
+fn a_client_over_http_whose_parts_contradict_each_other_is_refused() {
     let mut web = Web::connect(options(), &mut Site::of(server(), true));
     web.call("a");
     web.session.notify(web.now, "acme/told", None).unwrap();
     web.collect();
     let snapshot = web.session.snapshot(Secrets::Included);
-    let refused = |path: &[&str], change: &dyn Fn(&mut Value)| {
-        let error = refusal(&snapshot, Http::new(URL).unwrap(), path, change);
-        error.map(|error| error.to_string()).unwrap_or_default()
-    };
-    assert_eq!(refused(&["exchanges", "last"], &|_| {}), "");
-    let why = refused(&["exchanges", "last"], &|last| *last = json!(0));
-    assert!(why.contains("its exchanges contradict each other"), "{why}");
-    let other = |carriers: &mut Value| {
-        let carriers = carriers.as_object_mut().unwrap();
-        let carrier = carriers.values().next().unwrap().clone();
-        carriers.insert("4096".into(), carrier);
-    };
-    let why = refused(&["exchanges", "carriers"], &other);
-    assert!(why.contains("its exchanges contradict each other"), "{why}");
-    let twice = |due: &mut Value| *due = json!([due[0], due[0]]);
-    let why = refused(&["timers", "due"], &twice);
-    assert!(why.contains("counted wrongly"), "{why}");
->>>>>>> dfe8a45 (Tests: authorization, moved clients, and what a state may not contradict; mutants that they catch)
+    let refused =
+        |members: &[&str], change: fn(&mut Value)| refusal(&snapshot, Http::new(URL).unwrap(), members, change);
+    let exchanges = &["in_flight", "carriers"];
+    assert_eq!(refused(exchanges, |_| {}), None);
+    let changes: [fn(&mut Value); 2] = [
+        |exchanges| exchanges["last"] = json!(0),
+        // What carries one request carries another one, too.
+        |exchanges| {
+            let carriers = exchanges["carriers"].as_object_mut().unwrap();
+            let carrier = carriers.values().next().unwrap().clone();
+            carriers.insert("4096".into(), carrier);
+        },
+    ];
+    for (at, change) in changes.into_iter().enumerate() {
+        assert!(refused(exchanges, change).unwrap().contains("its exchanges contradict each other"), "{at}");
+    }
+    let twice = refused(&["last", "due"], |timers| timers["due"] = json!([timers["due"][0], timers["due"][0]]));
+    assert!(twice.unwrap().contains("counted wrongly"));
 }
 
 #[test]
