@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use super::input::limits;
 
 /// A line, and whether it is complete.
-pub type Cut = (bool, Vec<u8>);
+pub type OwnedLine = (bool, Vec<u8>);
 
 /// The items of a stream of events.
 #[derive(Clone, Debug, Hash, PartialEq)]
@@ -53,14 +53,14 @@ pub fn decode(bytes: &[u8]) -> u64 {
     print.finish()
 }
 
-pub fn owned_line(line: Line<'_>) -> Cut {
+pub fn owned_line(line: Line<'_>) -> OwnedLine {
     match line {
         Line::Complete(line) => (true, line.into()),
         Line::TooLong(line) => (false, line.into()),
     }
 }
 
-pub fn lines_of<'a>(limit: usize, chunks: impl IntoIterator<Item = &'a [u8]>) -> Vec<Cut> {
+pub fn lines_of<'a>(limit: usize, chunks: impl IntoIterator<Item = &'a [u8]>) -> Vec<OwnedLine> {
     let (mut decoder, mut lines) = (LineDecoder::new(limit), Vec::new());
     for chunk in chunks {
         decoder.feed(chunk, |line| lines.push(owned_line(line)));
@@ -70,7 +70,7 @@ pub fn lines_of<'a>(limit: usize, chunks: impl IntoIterator<Item = &'a [u8]>) ->
 }
 
 /// The lines of the whole text.
-pub fn expected_lines(limit: usize, bytes: &[u8]) -> Vec<Cut> {
+pub fn expected_lines(limit: usize, bytes: &[u8]) -> Vec<OwnedLine> {
     let mut lines: Vec<_> = bytes.split(|byte| *byte == b'\n').collect();
     if lines.last().is_some_and(|line| line.is_empty()) {
         lines.pop();

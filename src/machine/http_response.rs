@@ -197,7 +197,7 @@ values! {
     Session {
         None,
         Held,
-        /// A session that replaced an expired one: for 404, after a 404 to the same method; for 401, after any.
+        /// A session that replaced an expired one: for 401, after any; else, after a 404 to the same method.
         Renewed,
         /// As above, and this request was sent again because of it.
         Resent,

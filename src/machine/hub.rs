@@ -152,13 +152,12 @@ pub(crate) mod server {
     }
 
     impl State {
-        /// Whether a server can be in this state: one that is up, or was, has a session that something depends on.
+        /// Whether a row leads to this state.
         #[cfg(feature = "snapshot")]
         pub(crate) const fn is_possible(self) -> bool {
             match self.phase {
-                Phase::Idle | Phase::Queued | Phase::Starting | Phase::Failed | Phase::Unauthorized | Phase::Closed => {
-                    true
-                }
+                Phase::Idle | Phase::Failed | Phase::Unauthorized => !self.called,
+                Phase::Queued | Phase::Starting | Phase::Closed => true,
                 Phase::Ready | Phase::Suspended | Phase::Reconnecting | Phase::Parked | Phase::Closing => self.called,
             }
         }

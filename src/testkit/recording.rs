@@ -459,10 +459,11 @@ impl Exchanges {
         messages(request.request.body()).into_iter().for_each(|message| say(channel, Said::Client(message)));
     }
 
-    /// The client drops an exchange. It has read no more than the head of a redirect.
+    /// The client drops an exchange. Of a redirect that it follows it read the head only.
     fn dropped(&mut self, exchange: ExchangeId, say: &mut impl FnMut(u64, Said)) {
         if let Some(Response { status, headers, .. }) = self.open.remove(&exchange)
             && is_redirect(status)
+            && headers.iter().any(|(name, _)| *name == "location")
         {
             say(exchange.as_u64(), Said::Status { status, headers, text: String::new() });
         }
@@ -503,7 +504,7 @@ impl Exchanges {
 }
 
 const fn is_redirect(status: u16) -> bool {
-    matches!(status, 300..400)
+    matches!(status, 307 | 308)
 }
 
 /// The server sent the messages in this text. Returns whether there are any.

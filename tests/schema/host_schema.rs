@@ -174,13 +174,16 @@ fn a_long_name_is_not_repeated_with_everything_in_it() {
         raw(&format!(r#"{{"properties":{{"n{}":{{"properties":{{{}}}}}}}}}"#, "é".repeat(10_000), members.join(",")));
     let changes = Pass::MissingTypes.apply(&schema).changes;
     assert_eq!(changes.len(), 1_002);
-    // Nor is more than the first 1,024 changes reported.
+    let written: usize = changes.iter().map(|change| change.at.len()).sum();
+    assert!(written < 20 * schema.get().len(), "{written}");
+}
+
+#[test]
+fn the_first_1024_changes_are_reported() {
     let members: Vec<_> = (0..2_000).map(|at| format!(r#""{at}":{{"items":{{}}}}"#)).collect();
     let many = raw(&format!(r#"{{"type":"object","properties":{{{}}}}}"#, members.join(",")));
     let adapted = Pass::MissingTypes.apply(&many);
     assert_eq!((adapted.changes.len(), adapted.omitted), (1_024, 976));
-    let written: usize = changes.iter().map(|change| change.at.len()).sum();
-    assert!(written < 20 * schema.get().len(), "{written}");
 }
 
 #[test]
@@ -362,14 +365,15 @@ fn a_schema_of_any_depth_is_processed() {
         let adapted = pass.apply(&schema);
         assert_eq!(adapted.changes.is_empty(), pass != Pass::MissingTypes);
     }
-    // What is too deep to be parsed still has its type.
+    // The type of a value is that of its first byte, however deep the value is.
     for (value, kind) in [("{}", "object"), ("[]", "array")] {
         for depth in 50..80 {
             let (open, close) = (r#"{"items":"#.repeat(depth), "}".repeat(depth));
             let (_, changes) = applied(Pass::MissingTypes, &format!(r#"{open}{{"const":{value}}}{close}"#));
-            let innermost = &changes[0];
-            assert!(innermost.ends_with(&format!("`type` is {kind} now")) || depth > 60, "{depth}: {innermost}");
             assert!(!changes.iter().any(|change| change.contains("number")), "{depth}: {changes:?}");
+            if depth <= 60 {
+                assert!(changes[0].ends_with(&format!("`type` is {kind} now")), "{depth}: {changes:?}");
+            }
         }
     }
     for text in ["true", "null", "[]", "5", "\"x\""] {

@@ -9,7 +9,7 @@ use mcp_proto::binding::http::Broken;
 use mcp_proto::catalog::FingerprintKey;
 use mcp_proto::host::config::{Configuration, Document, Entry};
 use mcp_proto::host::hub::ServerState as State;
-use mcp_proto::host::hub::{Breaker, CallError, HubAction, HubCommandError, HubEvent, HubOptions};
+use mcp_proto::host::hub::{Breaker, CallError, Hub, HubAction, HubCommandError, HubEvent, HubOptions};
 use mcp_proto::host::names::{Renamed, Target};
 use mcp_proto::host::toolset::{Suspicion, Why};
 use mcp_proto::host::{Saved, Utility};
@@ -29,6 +29,24 @@ fn capped(starts: usize) -> HubOptions {
     let mut options = HubOptions::new(legacy());
     options.starts = starts;
     options
+}
+
+#[test]
+fn each_of_a_hundred_servers_that_start_at_once_is_opened() {
+    let names: Vec<String> = (0..100).map(|number| format!("s{number}")).collect();
+    let mut hub = Hub::new(capped(100), 1);
+    hub.configure(Time::ZERO, programs(&names.iter().map(String::as_str).collect::<Vec<_>>())).unwrap();
+    hub.open(Time::ZERO).unwrap();
+    let opened: Vec<_> = std::iter::from_fn(|| hub.poll())
+        .filter_map(|action| if let HubAction::Open { session, .. } = action { Some(session) } else { None })
+        .collect();
+    assert_eq!(opened.iter().collect::<BTreeSet<_>>().len(), 100);
+    for session in opened {
+        let connection = hub.session(session).unwrap().connection();
+        hub.handle_transport(Time::ZERO, session, connection, Transport::Opened);
+    }
+    let sends = std::iter::from_fn(|| hub.poll()).filter(|action| matches!(action, HubAction::Send { .. }));
+    assert_eq!(sends.count(), 100);
 }
 
 fn requires(names: &[&str]) -> HubOptions {

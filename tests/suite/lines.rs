@@ -3,18 +3,18 @@
 use std::time::Duration;
 
 use crate::common::{Deliver, Server, Steps, chunked, each_text, legacy, tools};
-use crate::fuzz_bodies::bodies::decode::{Cut, expected_lines, lines_of, owned_line};
+use crate::fuzz_bodies::bodies::decode::{OwnedLine, expected_lines, lines_of, owned_line};
 use mcp_proto::binding::{Line, LineDecoder};
 use mcp_proto::{Action, Client, Event, Options, Outcome, QuirkKind, Reconnect, Request, Time, Transport};
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 use serde_json::{Value, json};
 
-fn whole(line: &[u8]) -> Cut {
+fn whole(line: &[u8]) -> OwnedLine {
     (true, line.into())
 }
 
-fn too_long(line: &[u8]) -> Cut {
+fn too_long(line: &[u8]) -> OwnedLine {
     (false, line.into())
 }
 

@@ -5,8 +5,10 @@ use std::collections::VecDeque;
 #[cfg(feature = "http")]
 use mcp_proto::binding::http::{ExchangeId, HttpRequest};
 use mcp_proto::host::hub::SessionHandle;
-use mcp_proto::testkit::{Arrival, Driven, Embedder, FakeServer, Fault, Link, NodeId, Port, Runaway, Sim, Step};
-use mcp_proto::{Client, ConnectionId, Lines, Messages, Options, Time, Transport};
+use mcp_proto::testkit::{
+    Arrival, Collector, Driven, Embedder, FakeServer, Fault, Link, NodeId, Port, Runaway, Sim, Step,
+};
+use mcp_proto::{Client, ConnectionId, Event, Lines, Messages, Options, Time, Transport};
 #[cfg(feature = "http")]
 use serde_json::json;
 
@@ -28,6 +30,10 @@ impl Driven for Wire {
 
     fn step(&mut self) -> Option<Step<()>> {
         self.steps.pop_front()
+    }
+
+    fn connection_of(&self, _: Option<SessionHandle>) -> Option<ConnectionId> {
+        None
     }
 
     fn next_deadline(&self) -> Option<Time> {
@@ -129,7 +135,7 @@ fn messages_are_not_split() {
 }
 
 #[test]
-fn a_write_that_is_lost_takes_its_connection_with_it() {
+fn a_lost_write_breaks_its_connection() {
     for (cuts, expected) in [(0, PONG), (1000, "the pipe broke")] {
         let link = Link::new(millis(20)).cuts_per_mille(cuts);
         let mut sim = Sim::new(1).with_server("s", server(), link);
@@ -191,7 +197,7 @@ fn exchange() -> (Port, Step<()>) {
 }
 
 #[test]
-fn nobody_is_reached_at_a_server_that_is_unreachable() {
+fn a_connection_to_an_unreachable_server_is_refused() {
     let mut sim = Sim::new(1).with_server("s", server(), Link::default());
     let node = sim.add("s", Wire::default());
     sim.fault("s", Fault::Unreachable(seconds(10)));
@@ -204,14 +210,14 @@ fn nobody_is_reached_at_a_server_that_is_unreachable() {
 
 #[cfg(feature = "http")]
 #[test]
-fn an_exchange_with_a_server_that_is_unreachable_fails() {
+fn an_exchange_with_an_unreachable_server_fails() {
     let mut sim = Sim::new(1).with_server("s", server(), Link::default());
     let node = sim.add("s", Wire::default());
     sim.fault("s", Fault::Unreachable(seconds(10)));
     let (port, request) = exchange();
     tell(&mut sim, node, [request]);
     sim.run_for(seconds(1)).unwrap();
-    assert_eq!(arrived(&sim, node), [(port, r#"Failure(Unreachable, "no such server")"#)]);
+    assert_eq!(arrived(&sim, node), [(port, r#"Failure(Unreachable, "connection refused")"#)]);
 }
 
 #[cfg(feature = "http")]
@@ -227,6 +233,27 @@ fn a_dropped_exchange_gets_no_response() {
         sim.run_for(seconds(1)).unwrap();
         assert_eq!(arrived(&sim, node).len(), arrivals);
     }
+}
+
+/// The simulation has no such connection, and says so at once.
+#[test]
+fn a_client_whose_connection_was_opened_elsewhere_is_told_that_it_is_closed() {
+    fn ends<E: Driven<Event = Event>>(mut driven: E, start: impl FnOnce(&mut E), close: impl FnOnce(&mut E)) {
+        start(&mut driven);
+        while driven.step().is_some() {}
+        let mut sim = Sim::new(1).with_server("s", server(), Link::default());
+        let node = sim.add("s", Collector::new(driven));
+        sim.tell(node, |_, collector| close(collector.driven())).unwrap();
+        sim.run_for(seconds(0)).unwrap();
+        let events = &sim.get(node).unwrap().events;
+        assert!(events.iter().any(|(_, event)| matches!(event, Event::Closed { .. })), "{events:?}");
+    }
+    let options = || Options::new("host", "1");
+    let start = |client: &mut Client<Messages>| {
+        client.open(Time::ZERO).unwrap();
+        client.handle_transport(Time::ZERO, client.connection(), Transport::Opened);
+    };
+    ends(Client::new(Messages::new(), options(), 1), start, |client| client.close(Time::ZERO).unwrap());
 }
 
 #[test]

@@ -21,8 +21,8 @@ use mcp_proto::testkit::{
     Step,
 };
 use mcp_proto::{
-    Client, Event, Failure, Family, Http, Keepalive, Lines, Messages, Moved, Options, Outcome, ProtocolVersion,
-    Reconnect, Request, RequestId, Secrets, Snapshot, Time,
+    Client, ConnectionId, Event, Failure, Family, Http, Keepalive, Lines, Messages, Moved, Options, Outcome,
+    ProtocolVersion, Reconnect, Request, RequestId, Secrets, Snapshot, Time,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -287,6 +287,10 @@ impl<P: Program, O: Observer> Driven for Watched<'_, P, O> {
         };
         self.observer.step(Driven::server(self, session).unwrap_or(self.server), &step);
         Some(step)
+    }
+
+    fn connection_of(&self, session: Option<SessionHandle>) -> Option<ConnectionId> {
+        self.program.connection_of(session)
     }
 
     fn next_deadline(&self) -> Option<Time> {

@@ -684,7 +684,6 @@ fn session_expired_status_401_in_a_new_session_is_an_authorization_error() {
     assert!(was_answered(&web, request));
 }
 
-/// An error is about the session only if its text says so; the name or an argument of a tool does not matter.
 /// `initialize` has no session.
 #[test]
 fn session_expired_status_does_not_apply_to_initialize() {
@@ -694,6 +693,7 @@ fn session_expired_status_does_not_apply_to_initialize() {
     assert_eq!((web.count("initialize"), web.quirks()), (1, vec![]));
 }
 
+/// An error is about the session only if its text says so; the name or an argument of a tool does not matter.
 #[test]
 fn session_expired_status_does_not_apply_to_other_errors() {
     for (status, code, message) in [

@@ -7,7 +7,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use http::header::{CONTENT_TYPE, LOCATION};
+use http::header::{CONTENT_TYPE, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, StatusCode};
 
 use super::Broken;
@@ -107,8 +107,8 @@ impl Http {
         if over {
             return;
         }
-        // What `Retry-After` and a challenge mean is decided at the end.
-        let class = status_class(status, false, false);
+        let has = |name| !status.is_success() && headers.contains_key(name);
+        let class = status_class(status, has(RETRY_AFTER), has(WWW_AUTHENTICATE));
         let labelled = Kind::labelled(headers);
         let reply = match http_response::head(purpose, self.connection.sse.is_ready(), class) {
             Reading::Any => Reply::Begun(labelled),

@@ -11,7 +11,7 @@ use crate::Http;
 use crate::binding::http::{Broken, ExchangeId, HttpAction, HttpRequest};
 #[cfg(feature = "oauth")]
 use crate::binding::oauth::{OAuthAction, OAuthExchangeId, OAuthInput};
-use crate::client::Binding;
+use crate::client::{Binding, Engine};
 use crate::host::hub::{Hub, HubAction, HubEvent, SessionHandle};
 #[cfg(feature = "journal")]
 use crate::journal::{self, HubInput, JournalBinding};
@@ -24,6 +24,9 @@ pub trait Driven {
 
     /// Takes the next action.
     fn step(&mut self) -> Option<Step<Self::Event>>;
+
+    /// The newest connection of a client, or of a session of a hub.
+    fn connection_of(&self, session: Option<SessionHandle>) -> Option<ConnectionId>;
 
     /// When [`time_out`](Self::time_out) is due.
     fn next_deadline(&self) -> Option<Time>;
@@ -231,6 +234,10 @@ impl<B: Carried> Driven for Client<B> {
         self.poll().map(B::step_of)
     }
 
+    fn connection_of(&self, _: Option<SessionHandle>) -> Option<ConnectionId> {
+        Some(self.connection())
+    }
+
     fn next_deadline(&self) -> Option<Time> {
         self.deadline()
     }
@@ -272,6 +279,10 @@ impl Driven for Hub {
 
     fn step(&mut self) -> Option<Step<HubEvent>> {
         self.poll().map(hub_step)
+    }
+
+    fn connection_of(&self, session: Option<SessionHandle>) -> Option<ConnectionId> {
+        session.and_then(|session| self.session(session)).map(Engine::connection)
     }
 
     fn next_deadline(&self) -> Option<Time> {
@@ -410,6 +421,10 @@ impl<B: Carried + JournalBinding> Driven for journal::Recorder<Client<B>> {
         self.poll().map(B::step_of)
     }
 
+    fn connection_of(&self, _: Option<SessionHandle>) -> Option<ConnectionId> {
+        Some(self.connection())
+    }
+
     fn next_deadline(&self) -> Option<Time> {
         self.deadline()
     }
@@ -440,6 +455,10 @@ impl Driven for journal::Recorder<Hub> {
 
     fn step(&mut self) -> Option<Step<HubEvent>> {
         self.poll().map(hub_step)
+    }
+
+    fn connection_of(&self, session: Option<SessionHandle>) -> Option<ConnectionId> {
+        Driven::connection_of(&**self, session)
     }
 
     fn next_deadline(&self) -> Option<Time> {

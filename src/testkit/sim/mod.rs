@@ -541,11 +541,10 @@ impl<E: Embedder> Sim<E> {
                     self.write(channel, &bytes);
                 }
             }
-            Step::Shutdown(session, step) => {
-                if let Some(channel) = self.newest(index, session) {
-                    self.up(channel, Parcel::Shutdown(step));
-                }
-            }
+            Step::Shutdown(session, step) => match self.newest(index, session) {
+                Some(channel) => self.up(channel, Parcel::Shutdown(step)),
+                None => self.report_closed(index, session),
+            },
             #[cfg(feature = "http")]
             Step::Request(session, request) => {
                 let port = Port::Exchange(session, request.exchange);
@@ -600,9 +599,18 @@ impl<E: Embedder> Sim<E> {
         }
     }
 
+    /// A session is to shut a connection down that is over.
+    fn report_closed(&mut self, index: usize, session: Option<SessionHandle>) {
+        let node = self.nodes.get_mut(index);
+        if let Some(connection) = node.and_then(|node| node.embedder.driven().connection_of(session)) {
+            let why = "it is closed already";
+            self.give(index, Port::Connection(session, connection), Arrival::Transport(Transport::Closed { why }));
+        }
+    }
+
     #[cfg(feature = "http")]
     fn request(&mut self, index: usize, port: Port, server: Option<usize>, request: ::http::Request<Vec<u8>>) {
-        let Some(channel) = self.connect(index, port, server) else { return self.fail(index, port) };
+        let Some(channel) = self.connect(index, port, server) else { return self.fail(index, port, "no such server") };
         if self.is_unreachable(channel) {
             self.down(channel, Parcel::Unreachable);
         } else if !self.is_lost(channel) {
@@ -618,10 +626,10 @@ impl<E: Embedder> Sim<E> {
     }
 
     #[cfg(feature = "http")]
-    fn fail(&mut self, index: usize, port: Port) {
+    fn fail(&mut self, index: usize, port: Port, why: &'static str) {
         use crate::binding::http::Broken;
 
-        self.give(index, port, Arrival::Failure(Broken::Unreachable, "no such server"));
+        self.give(index, port, Arrival::Failure(Broken::Unreachable, why));
     }
 
     fn give(&mut self, index: usize, port: Port, input: Arrival<'_>) {
@@ -658,7 +666,7 @@ impl<E: Embedder> Sim<E> {
                 match port {
                     Port::Connection(..) => self.give(index, port, Arrival::Transport(unreachable())),
                     #[cfg(feature = "http")]
-                    _ => self.fail(index, port),
+                    _ => self.fail(index, port, "connection refused"),
                 }
             }
             Parcel::Output(output) => self.deliver(channel, index, port, output),
