@@ -593,6 +593,42 @@ fn a_client_without_a_user_obtains_the_next_token_by_itself() {
 }
 
 #[test]
+fn each_failure_in_a_row_doubles_the_cooldown_before_the_next_attempt() {
+    let mut rig = Rig::with(|options| {
+        (options.flow, options.registered) = (Flow::ClientCredentials, vec![client_with("s-hush")]);
+    });
+    let posts = |rig: &Rig| rig.log.iter().filter(|line| line.ends_with("/token")).count();
+    for (attempts, cooldown) in [(1, 10), (2, 20), (3, 40), (4, 80)] {
+        rig.site.tokens.push_back((400, r#"{"error":"invalid_scope"}"#.into()));
+        rig.refuse(&[]).unwrap();
+        rig.run();
+        rig.wait(cooldown - 1);
+        rig.refuse(&[]).unwrap();
+        rig.run();
+        rig.assert_failed(Stage::Token, "invalid_scope");
+        assert_eq!(posts(&rig), attempts, "{cooldown}");
+        rig.wait(1);
+    }
+}
+
+#[test]
+fn an_empty_refresh_token_is_none() {
+    let mut rig = Rig::registered();
+    rig.site.tokens.push_back((200, r#"{"access_token":"t","expires_in":100,"refresh_token":""}"#.into()));
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    rig.consent();
+    rig.run();
+    rig.assert_authorized();
+    rig.browse = None;
+    rig.wait(200);
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    assert!(rig.browse.is_some(), "the user is asked again");
+    assert_eq!(rig.log.iter().filter(|line| line.ends_with("/token")).count(), 1);
+}
+
+#[test]
 fn tokens_that_are_refused_soon_after_each_refresh_are_refreshed_later() {
     let mut rig = Rig::registered();
     rig.authorize();
