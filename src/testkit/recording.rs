@@ -459,14 +459,16 @@ impl Exchanges {
         messages(request.request.body()).into_iter().for_each(|message| say(channel, Said::Client(message)));
     }
 
-    /// The client drops an exchange. Of a redirect that it follows it read the head only.
+    /// The client drops an exchange.
     fn dropped(&mut self, exchange: ExchangeId, say: &mut impl FnMut(u64, Said)) {
-        if let Some(Response { status, headers, .. }) = self.open.remove(&exchange)
-            && is_redirect(status)
-            && headers.iter().any(|(name, _)| *name == "location")
-        {
-            say(exchange.as_u64(), Said::Status { status, headers, text: String::new() });
-        }
+        self.redirect(exchange).into_iter().for_each(|said| say(exchange.as_u64(), said));
+    }
+
+    /// What an exchange that does not end has said: of a redirect that the client follows it read the head only.
+    fn redirect(&mut self, exchange: ExchangeId) -> Option<Said> {
+        let Response { status, headers, .. } = self.open.remove(&exchange)?;
+        let is_followed = is_redirect(status) && headers.iter().any(|(name, _)| *name == "location");
+        is_followed.then(|| Said::Status { status, headers, text: String::new() })
     }
 
     pub(super) fn input(&mut self, input: &Input, say: &mut impl FnMut(u64, Said)) {
@@ -497,8 +499,8 @@ impl Exchanges {
             let text = String::from_utf8_lossy(&whole).into_owned();
             say(exchange.as_u64(), Said::Status { status, headers, text });
         } else if let Input::Failure { exchange, .. } = input {
-            self.open.remove(exchange);
-            say(exchange.as_u64(), Said::Broken);
+            let said = self.redirect(*exchange).unwrap_or(Said::Broken);
+            say(exchange.as_u64(), said);
         }
     }
 }
@@ -590,6 +592,8 @@ impl Drafts {
         if let Some(id) = id {
             let index = self.all.len();
             let moved = self.redirects.remove(&id).and_then(|index| self.all.get_mut(index));
+            // The ids of another session begin anew.
+            let moved = moved.filter(|draft| draft.message == message);
             moved.into_iter().for_each(|draft| draft.is_redirected = true);
             let token = message.get("params").and_then(|params| params.get("_meta")?.get("progressToken"));
             self.tokens.extend(token.map(|token| (token.to_string(), index)));

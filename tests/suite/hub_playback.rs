@@ -1,7 +1,7 @@
 //! Fake servers from a journal: by name for a hub, with messages before the client's first one, and with redirects.
 
 use http::{HeaderMap, HeaderValue, StatusCode};
-use mcp_proto::binding::http::HttpAction;
+use mcp_proto::binding::http::{Broken, HttpAction};
 use mcp_proto::host::config::Configuration;
 use mcp_proto::host::hub::{Hub, HubEvent, HubOptions};
 use mcp_proto::journal::{self, HubInput, Input, JournalError, JournalLimits, TransportEvent};
@@ -248,8 +248,8 @@ fn a_recorded_hub_is_woken_at_its_deadlines() {
     assert_eq!(ends.map(|(at, _)| *at).collect::<Vec<_>>(), [start + seconds(7)]);
 }
 
-/// A session over HTTP whose request `a/b` is answered with a redirect.
-fn redirected(location: Option<&'static str>) -> (String, Outcome) {
+/// A session over HTTP whose request `a/b` is answered with a redirect, whose exchange ends or breaks.
+fn redirected(location: Option<&'static str>, breaks: bool) -> (String, Outcome) {
     let http = Http::new("https://example.com/mcp").unwrap();
     let mut client = journal::Recorder::new(http, Options::new("h", "1"), 1, LIMITS());
     let (now, mut outcome) = (Time::ZERO, None);
@@ -281,24 +281,31 @@ fn redirected(location: Option<&'static str>) -> (String, Outcome) {
         if let Some(text) = text.filter(|_| status == StatusCode::OK) {
             client.apply(now, Input::Body { exchange, bytes: text.into_bytes().into() }).unwrap();
         }
-        client.apply(now, Input::End { exchange }).unwrap();
+        let end = if breaks && status == StatusCode::TEMPORARY_REDIRECT {
+            Input::Failure { exchange, broken: Broken::Midway, why: "reset".into() }
+        } else {
+            Input::End { exchange }
+        };
+        client.apply(now, end).unwrap();
     }
     (client.finish().1, outcome.unwrap())
 }
 
 #[test]
 fn a_followed_redirect_is_played_as_its_final_response() {
-    let (journal, recorded) = redirected(Some("/elsewhere"));
-    assert!(matches!(recorded, Outcome::Result(_)), "{recorded:?}");
-    let server = FakeServer::from_journal(journal.as_bytes(), LIMITS()).unwrap();
-    let (mut sim, node) = world(server, Http::new("https://example.com/mcp").unwrap());
-    assert_eq!(run(&mut sim, node, Request::new("a/b")), recorded);
-    assert_eq!(sim.server("s").unwrap().mismatches(), []);
+    for breaks in [false, true] {
+        let (journal, recorded) = redirected(Some("/elsewhere"), breaks);
+        assert!(matches!(recorded, Outcome::Result(_)), "{recorded:?}");
+        let server = FakeServer::from_journal(journal.as_bytes(), LIMITS()).unwrap();
+        let (mut sim, node) = world(server, Http::new("https://example.com/mcp").unwrap());
+        assert_eq!(run(&mut sim, node, Request::new("a/b")), recorded);
+        assert_eq!(sim.server("s").unwrap().mismatches(), []);
+    }
 }
 
 #[test]
 fn a_redirect_that_was_not_followed_is_played_unchanged() {
-    let (journal, recorded) = redirected(None);
+    let (journal, recorded) = redirected(None, false);
     assert!(matches!(recorded, Outcome::Error(RequestError::Status { status: 307, .. })), "{recorded:?}");
     let server = FakeServer::from_journal(journal.as_bytes(), LIMITS()).unwrap();
     let (mut sim, node) = world(server, Http::new("https://example.com/mcp").unwrap());
