@@ -612,23 +612,6 @@ fn each_failure_in_a_row_doubles_the_cooldown_before_the_next_attempt() {
 }
 
 #[test]
-fn an_empty_refresh_token_is_none() {
-    let mut rig = Rig::registered();
-    rig.site.tokens.push_back((200, r#"{"access_token":"t","expires_in":100,"refresh_token":""}"#.into()));
-    rig.refuse(&[]).unwrap();
-    rig.run();
-    rig.consent();
-    rig.run();
-    rig.assert_authorized();
-    rig.browse = None;
-    rig.wait(200);
-    rig.refuse(&[]).unwrap();
-    rig.run();
-    assert!(rig.browse.is_some(), "the user is asked again");
-    assert_eq!(rig.log.iter().filter(|line| line.ends_with("/token")).count(), 1);
-}
-
-#[test]
 fn tokens_that_are_refused_soon_after_each_refresh_are_refreshed_later() {
     let mut rig = Rig::registered();
     rig.authorize();
