@@ -130,9 +130,10 @@ fn a_modern_server_gets_no_response_to_sampling_whatever_the_policy_and_capabili
         options.capabilities.sampling = is_declared;
         let mut host = modern(options);
         host.take_sent();
-        let result = json!({"type": "tool_result", "toolUseId": "t", "content": []});
-        for (hint, content) in [("large", json!([])), ("small", json!([result]))] {
-            let messages = json!([{"role": "user", "content": content}]);
+        // The second one has no result of its tool use.
+        let tool_use = json!({"type": "tool_use", "id": "t", "name": "a", "input": {}});
+        for (hint, content) in [("large", json!([])), ("small", json!([tool_use]))] {
+            let messages = json!([{"role": "assistant", "content": content}]);
             let params = json!({"modelPreferences": {"hints": [{"name": hint}]}, "messages": messages});
             host.receive(json!({"jsonrpc": "2.0", "id": 1, "method": "sampling/createMessage", "params": params}));
         }
