@@ -55,8 +55,9 @@ def main(name, report, ceiling, listed):
         side == "false" and path.read_text(encoding="utf-8").splitlines()[line - 1][: column - 1].endswith("let ")
         for path, line, column, _, _, side in missed
     )
-    # Many are the lookup of an entry that is there whenever the code runs: the crate has no `unwrap`.
-    print(f"{name}: {lets} of those that are not reached are a `let` whose pattern does not match")
+    if name.startswith("branches"):
+        # Many are the lookup of an entry that is there whenever the code runs: the crate has no `unwrap`.
+        print(f"{name}: {lets} of those that are not reached are a `let` whose pattern does not match")
     covered = 100 * (len(counts) - len(missed)) / len(counts)
     print(f"{name} not reached: {len(missed)} of {len(counts)} ({covered:.2f} % reached), at most {ceiling}")
     sys.exit(len(missed) > int(ceiling))

@@ -49,9 +49,10 @@ def simulated(out):
     rows = "\n".join(f"| {name} | {count:,} |" for name, count in sorted(ast.literal_eval(counts).items()))
     return f"""**{int(seeds):,} seeds** of clients over messages, lines and HTTP, with and without a sign-in, and of hubs, with servers of both
 eras, the faults of this table, and restores from snapshots. `twice` is an answer that is sent twice, `torn` one that breaks off,
-`noise` a line that is no message; a server dies `before` a tool runs or `after` it. No call ran twice, each ended once, and once faults stopped
-every client was ready, or closed for a reason. `examples/simulator/build` writes a page, `target/simulator.html`, that draws
-the run of a seed: the messages, the faults, and how each call ended. A browser opens it as a file.
+`noise` a line that is no message; a server dies `before` a tool runs or `after` it. No call ran twice, each ended once, and
+once faults stopped every client was ready, or closed for a reason. `examples/simulator/build` writes a page,
+`target/simulator.html`, that draws the run of a seed: the messages, the faults, and how each call ended. A browser opens it
+as a file.
 
 | What happened | How often |
 |---|--:|
