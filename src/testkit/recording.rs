@@ -464,7 +464,8 @@ impl Exchanges {
         self.redirect(exchange).into_iter().for_each(|said| say(exchange.as_u64(), said));
     }
 
-    /// What an exchange that does not end has said: of a redirect that the client follows it read the head only.
+    /// Removes an exchange that breaks or is dropped. Returns its response if that is a redirect which the client follows: it
+    /// reads the head only.
     fn redirect(&mut self, exchange: ExchangeId) -> Option<Said> {
         let Response { status, headers, .. } = self.open.remove(&exchange)?;
         let is_followed = is_redirect(status) && headers.iter().any(|(name, _)| *name == "location");

@@ -211,6 +211,17 @@ impl Web {
         web
     }
 
+    /// A legacy client after the response to `initialize`, and its `notifications/initialized`, which has no response yet.
+    pub fn accepting(options: Options) -> (Self, Exchange) {
+        let mut web = Self::open(options);
+        let initialize = web.take_named("initialize");
+        let info = json!({"name": "s", "version": "1"});
+        let result = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": info});
+        web.end_with(&initialize, Reply::json(200, &initialize.result(result)));
+        let initialized = web.take_named("notifications/initialized");
+        (web, initialized)
+    }
+
     pub fn reopen(&mut self) {
         self.session.open(self.now).unwrap();
         self.collect();

@@ -440,12 +440,7 @@ fn a_response_that_waits_is_sent_before_the_session_ends() {
 /// Requests that wait until `initialized` is accepted.
 #[test]
 fn a_request_that_is_cancelled_before_initialized_is_accepted_is_not_sent() {
-    let mut web = Web::open(legacy());
-    let initialize = web.take_named("initialize");
-    let info = json!({"name": "s", "version": "1"});
-    let result = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": info});
-    web.end_with(&initialize, Reply::json(200, &initialize.result(result)));
-    let initialized = web.take_named(INITIALIZED);
+    let (mut web, initialized) = Web::accepting(legacy());
     let [cancelled, other] = ["acme/cancelled", "acme/other"].map(|method| web.request(Request::new(method)));
     assert!(web.take().is_empty());
     web.session.cancel(web.now, cancelled).unwrap();

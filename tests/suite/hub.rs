@@ -31,24 +31,6 @@ fn capped(starts: usize) -> HubOptions {
     options
 }
 
-#[test]
-fn each_of_a_hundred_servers_that_start_at_once_is_opened() {
-    let names: Vec<String> = (0..100).map(|number| format!("s{number}")).collect();
-    let mut hub = Hub::new(capped(100), 1);
-    hub.configure(Time::ZERO, programs(&names.iter().map(String::as_str).collect::<Vec<_>>())).unwrap();
-    hub.open(Time::ZERO).unwrap();
-    let opened: Vec<_> = std::iter::from_fn(|| hub.poll())
-        .filter_map(|action| if let HubAction::Open { session, .. } = action { Some(session) } else { None })
-        .collect();
-    assert_eq!(opened.iter().collect::<BTreeSet<_>>().len(), 100);
-    for session in opened {
-        let connection = hub.session(session).unwrap().connection();
-        hub.handle_transport(Time::ZERO, session, connection, Transport::Opened);
-    }
-    let sends = std::iter::from_fn(|| hub.poll()).filter(|action| matches!(action, HubAction::Send { .. }));
-    assert_eq!(sends.count(), 100);
-}
-
 fn requires(names: &[&str]) -> HubOptions {
     let mut options = HubOptions::new(legacy());
     options.required = names.iter().copied().map(Into::into).collect();
@@ -90,6 +72,24 @@ fn one(entry: Value) -> Configuration {
 }
 
 // Starting servers.
+
+#[test]
+fn each_of_a_hundred_servers_that_start_at_once_is_opened() {
+    let names: Vec<String> = (0..100).map(|number| format!("s{number}")).collect();
+    let mut hub = Hub::new(capped(100), 1);
+    hub.configure(Time::ZERO, programs(&names.iter().map(String::as_str).collect::<Vec<_>>())).unwrap();
+    hub.open(Time::ZERO).unwrap();
+    let opened: Vec<_> = std::iter::from_fn(|| hub.poll())
+        .filter_map(|action| if let HubAction::Open { session, .. } = action { Some(session) } else { None })
+        .collect();
+    assert_eq!(opened.iter().collect::<BTreeSet<_>>().len(), 100);
+    for session in opened {
+        let connection = hub.session(session).unwrap().connection();
+        hub.handle_transport(Time::ZERO, session, connection, Transport::Opened);
+    }
+    let sends = std::iter::from_fn(|| hub.poll()).filter(|action| matches!(action, HubAction::Send { .. }));
+    assert_eq!(sends.count(), 100);
+}
 
 #[test]
 fn the_number_of_servers_that_start_at_once_is_limited() {

@@ -238,22 +238,16 @@ fn a_dropped_exchange_gets_no_response() {
 /// The simulation has no such connection, and says so at once.
 #[test]
 fn a_client_whose_connection_was_opened_elsewhere_is_told_that_it_is_closed() {
-    fn ends<E: Driven<Event = Event>>(mut driven: E, start: impl FnOnce(&mut E), close: impl FnOnce(&mut E)) {
-        start(&mut driven);
-        while driven.step().is_some() {}
-        let mut sim = Sim::new(1).with_server("s", server(), Link::default());
-        let node = sim.add("s", Collector::new(driven));
-        sim.tell(node, |_, collector| close(collector.driven())).unwrap();
-        sim.run_for(seconds(0)).unwrap();
-        let events = &sim.get(node).unwrap().events;
-        assert!(events.iter().any(|(_, event)| matches!(event, Event::Closed { .. })), "{events:?}");
-    }
-    let options = || Options::new("host", "1");
-    let start = |client: &mut Client<Messages>| {
-        client.open(Time::ZERO).unwrap();
-        client.handle_transport(Time::ZERO, client.connection(), Transport::Opened);
-    };
-    ends(Client::new(Messages::new(), options(), 1), start, |client| client.close(Time::ZERO).unwrap());
+    let mut client = Client::new(Messages::new(), Options::new("host", "1"), 1);
+    client.open(Time::ZERO).unwrap();
+    client.handle_transport(Time::ZERO, client.connection(), Transport::Opened);
+    while client.poll().is_some() {}
+    let mut sim = Sim::new(1).with_server("s", server(), Link::default());
+    let node = sim.add("s", Collector::new(client));
+    sim.tell(node, |now, client| client.close(now)).unwrap().unwrap();
+    sim.run_for(seconds(0)).unwrap();
+    let events = &sim.get(node).unwrap().events;
+    assert!(events.iter().any(|(_, event)| matches!(event, Event::Closed { .. })), "{events:?}");
 }
 
 #[test]

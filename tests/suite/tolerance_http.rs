@@ -2329,12 +2329,7 @@ fn a_keepalive_request_that_was_held_back_has_the_timeout_of_keepalive_requests(
     (keepalive.interval, keepalive.timeout) = (seconds(10), seconds(120));
     let mut options = legacy();
     options.keepalive = Some(keepalive);
-    let mut web = Web::open(options);
-    let initialize = web.take_one();
-    let info = json!({"name": "s", "version": "1"});
-    let result = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": info});
-    web.end_with(&initialize, Reply::json(200, &initialize.result(result)));
-    web.take_named(INITIALIZED);
+    let (mut web, _) = Web::accepting(options);
     // The request is due after 10 s, and is held until the response to `initialized` is late.
     web.wait(seconds(10));
     assert!(web.is_ready() && web.take().is_empty());
@@ -2349,12 +2344,7 @@ fn a_keepalive_request_that_was_held_back_has_the_timeout_of_keepalive_requests(
 
 #[test]
 fn a_call_that_was_held_back_keeps_its_own_timeout() {
-    let mut web = Web::open(legacy());
-    let initialize = web.take_one();
-    let info = json!({"name": "s", "version": "1"});
-    let result = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": info});
-    web.end_with(&initialize, Reply::json(200, &initialize.result(result)));
-    web.take_named(INITIALIZED);
+    let (mut web, _) = Web::accepting(legacy());
     let call = web.request(Request::new("acme/slow").timeout(seconds(300)));
     web.wait(seconds(299));
     assert_eq!((web.count("acme/slow"), web.outcome(call)), (1, "open".into()));

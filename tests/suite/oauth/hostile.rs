@@ -230,9 +230,9 @@ fn responses_to_exchanges_that_do_not_exist_are_ignored() {
     assert_eq!(rig.log.len(), 2);
 }
 
-/// Another rig with the same entropy sends the same; all that is sent is compared.
+/// With the same entropy, the first requests differ in their addresses only.
 #[test]
-fn requests_are_equal_if_all_that_is_sent_is() {
+fn requests_to_different_servers_are_unequal() {
     let first = |server: &str| {
         let mut auth = Rig::at(server, |_| {}).auth;
         auth.handle_unauthorized(Time::from_millis(5_000), None, false, &[Challenge::new("Bearer", vec![])]).unwrap();
