@@ -150,7 +150,7 @@ impl Hub {
             names,
             state: whole::State::New,
             current: ByName::new(),
-            servers: Servers::default(),
+            servers: Servers::new(),
             over: 0,
             last_list_call: 0,
             sharing: Sharing::default(),
@@ -449,7 +449,7 @@ impl Hub {
         let target = resolved.target.clone();
         let what = what(name, &target, arguments)?;
         let handle = self.current.get(resolved.server).copied().ok_or_else(unknown)?;
-        let server = self.servers.get(&handle).ok_or_else(unknown)?;
+        let server = self.servers.at(handle);
         let input = if let What::List(_) = what { Input::Listed } else { Input::Called };
         // The name may be known from before.
         let is_refused = self.refuses(handle, input);
@@ -474,9 +474,7 @@ impl Hub {
             What::List(utility) => self.call_list(handle, utility)?,
         };
         self.now = now;
-        if let Some(server) = self.servers.get_mut(&handle) {
-            server.note_use(now);
-        }
+        self.servers.at_mut(handle).note_use(now);
         self.step(handle, input);
         self.settle();
         Ok(CallId { session: handle, kind })
@@ -491,14 +489,14 @@ impl Hub {
         target: Target,
     ) -> Result<CallKind, CallError> {
         let utility = target.utility();
-        let Some(server) = self.servers.get(&handle) else { return Err(CallError::Closed) };
+        let server = self.servers.at(handle);
         if let Err(until) = server.breaker.admits(now) {
             return Err(CallError::CoolingDown { server: Arc::clone(&server.name), why: server.why_refused(), until });
         }
         // It becomes the server's session only if it accepts the call: an error changes nothing.
         let mut created = if server.connection.is_none() { self.new_session(handle) } else { None };
-        let Some(server) = self.servers.get_mut(&handle) else { return Err(CallError::Closed) };
-        let Some(session) = created.as_mut().or(server.connection.as_mut()) else { return Err(CallError::Closed) };
+        let server = self.servers.at_mut(handle);
+        let session = created.as_mut().or(server.connection.as_mut()).ok_or(CallError::Closed)?;
         let given = session.run(|engine| engine.request(now, request));
         let id = given.map_err(|error| CallError::Session { server: Arc::clone(&server.name), error })?;
         server.calls.insert(id, target);
@@ -515,7 +513,7 @@ impl Hub {
     fn call_list(&mut self, handle: SessionHandle, utility: Utility) -> Result<CallKind, CallError> {
         let limit = self.options.session.limits.queued;
         let events = self.queue.events();
-        let server = self.servers.get_mut(&handle).ok_or(CallError::Closed)?;
+        let server = self.servers.at_mut(handle);
         if server.list_calls.len().max(events) >= limit {
             let (server, error) = (Arc::clone(&server.name), CommandError::TooManyRequests { limit });
             return Err(CallError::Session { server, error });
@@ -532,7 +530,7 @@ impl Hub {
     pub fn cancel(&mut self, now: Time, call: CallId) -> Result<(), HubCommandError> {
         let unknown = HubCommandError::UnknownCall;
         let now = self.handle_due(now);
-        let server = self.servers.get_mut(&call.session).ok_or(unknown.clone())?;
+        let server = self.servers.at_mut(call.session);
         match call.kind {
             CallKind::Request(request, _) => {
                 let session = server.connection.as_mut().filter(|_| server.calls.has(&request));
@@ -710,7 +708,7 @@ impl Hub {
     ) -> Result<T, HubCommandError> {
         let now = self.handle_due(now);
         self.check()?;
-        let server = self.servers.get_mut(&handle).ok_or(HubCommandError::UnknownSession)?;
+        let server = self.servers.at_mut(handle);
         let session = server.connection.as_mut().ok_or(HubCommandError::UnknownSession)?;
         let given = session.run(|engine| give(engine, now));
         let given = given.map_err(|error| HubCommandError::Session { server: Arc::clone(&server.name), error })?;
@@ -729,8 +727,7 @@ impl Hub {
     /// that ends before may lose a refresh token.
     pub fn is_closed(&self) -> bool {
         let is_authorizing = |handle: &SessionHandle| {
-            let connection = self.servers.get(handle).and_then(|server| server.connection.as_ref());
-            connection.is_some_and(Connection::is_authorizing)
+            self.servers.at(*handle).connection.as_ref().is_some_and(Connection::is_authorizing)
         };
         self.state == whole::State::Closed
             && self.queue.is_empty()
@@ -782,7 +779,7 @@ impl Hub {
 
     /// A session, for its getters.
     pub fn session(&self, session: SessionHandle) -> Option<&Engine> {
-        self.servers.get(&session)?.session()
+        self.servers.at(session).session()
     }
 
     /// The handle of a server's current session.

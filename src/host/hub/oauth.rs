@@ -79,10 +79,10 @@ pub(super) struct Browser {
 }
 
 impl Browser {
-    /// A session requires the browser, which it may have already.
+    /// A session requires the browser. One that has it needs it for another attempt.
     pub(super) fn enqueue(&mut self, handle: SessionHandle) {
-        // An attempt ends before the session's next one begins.
-        if self.shown != Some(handle) && !self.places.contains_key(&handle) {
+        self.shown.take_if(|shown| *shown == handle);
+        if !self.places.contains_key(&handle) {
             self.last = self.last.saturating_add(1);
             self.queue.insert(self.last, handle);
             self.places.insert(handle, self.last);

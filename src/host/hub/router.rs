@@ -36,16 +36,14 @@ impl Hub {
     }
 
     pub(super) fn breaker_step(&mut self, handle: SessionHandle, input: BreakerInput) {
-        if let (Some(options), Some(server)) = (self.options.breaker, self.servers.get_mut(&handle)) {
-            server.breaker.step(options, self.now, input);
+        if let Some(options) = self.options.breaker {
+            self.servers.at_mut(handle).breaker.step(options, self.now, input);
         }
     }
 
     /// A session may have new outputs.
     pub(super) fn touch(&mut self, handle: SessionHandle) {
-        if let Some(server) = self.servers.get_mut(&handle) {
-            self.queue.touch(handle, &mut server.pending);
-        }
+        self.queue.touch(handle, &mut self.servers.at_mut(handle).pending);
     }
 
     /// The number of former sessions that are not polled completely.
@@ -61,20 +59,20 @@ impl Hub {
         #[cfg(feature = "oauth")]
         let fault = fault.or_else(|| self.oauth.as_ref()?.fault(name, entry));
         let name = Arc::<str>::from(name);
-        let handle = self.servers.insert(Server::new(Arc::clone(&name)));
+        let handle = self.servers.insert(Server::new(Arc::clone(&name), Phase::Idle));
         self.current.insert(name, handle);
         Some((handle, fault))
     }
 
     /// The current session of a server, if it is not this one.
     fn next(&self, handle: SessionHandle) -> Option<SessionHandle> {
-        let current = *self.current.get(&self.servers.get(&handle)?.name)?;
+        let current = *self.current.get(&self.servers.at(handle).name)?;
         (current != handle).then_some(current)
     }
 
     /// Gives an input to the connection of a session, if it has one, which may have new outputs then.
     fn tell<T>(&mut self, handle: SessionHandle, input: impl FnOnce(&mut Connection) -> T) -> Option<T> {
-        let server = self.servers.get_mut(&handle)?;
+        let server = self.servers.at_mut(handle);
         let result = input(server.connection.as_mut()?);
         self.queue.touch(handle, &mut server.pending);
         Some(result)
@@ -82,7 +80,8 @@ impl Hub {
 
     /// Reports that a session failed.
     fn report_failure(&mut self, handle: SessionHandle, failure: Option<&Failure>, again: bool) {
-        if let (Some(server), Some(failure)) = (self.servers.get_mut(&handle), failure) {
+        if let Some(failure) = failure {
+            let server = self.servers.at_mut(handle);
             let failure = failure.clone();
             server.failure = Some(failure.clone());
             self.queue.report(HubEvent::Failed { server: Arc::clone(&server.name), failure, again });
@@ -91,7 +90,7 @@ impl Hub {
 
     /// A new session for a server's entry, without an authorization. The server does not have it yet.
     pub(super) fn new_session(&mut self, handle: SessionHandle) -> Option<Connection> {
-        let server = self.servers.get(&handle)?;
+        let server = self.servers.at(handle);
         let entry = self.configuration.servers.get(&*server.name)?;
         // A server without a valid address failed when its session was created.
         let place = Place::of(&server.name, entry).ok()?;
@@ -103,10 +102,9 @@ impl Hub {
 
     /// Gives a session the options of its changed entry.
     pub(super) fn adjust(&mut self, handle: SessionHandle) {
-        let Some(server) = self.servers.get_mut(&handle) else { return };
-        if let Some(entry) = self.configuration.servers.get(&*server.name)
-            && let Some(session) = &mut server.connection
-        {
+        let server = self.servers.at_mut(handle);
+        let entry = self.configuration.servers.get(&*server.name);
+        if let (Some(entry), Some(session)) = (entry, &mut server.connection) {
             let options = session_options(&self.options, &mut self.sharing, &server.name, entry);
             session.run(|engine| engine.set_options(options));
             self.queue.touch(handle, &mut server.pending);
@@ -116,13 +114,13 @@ impl Hub {
     /// Lets a session authorize itself, if its entry says so.
     #[cfg(feature = "oauth")]
     pub(super) fn join_authorization(&mut self, handle: SessionHandle) {
-        let Some(server) = self.servers.get_mut(&handle) else { return };
+        let server = self.servers.at_mut(handle);
         // One that is being closed needs no token, and one that is being refreshed would be lost with its authorization.
         if matches!(server.state.phase, Phase::Closing | Phase::Closed) {
             return;
         }
-        if let Some(entry) = self.configuration.servers.get(&*server.name)
-            && let (Some(connection), Some(oauth)) = (&mut server.connection, &mut self.oauth)
+        let entry = self.configuration.servers.get(&*server.name);
+        if let (Some(entry), Some(connection), Some(oauth)) = (entry, &mut server.connection, &mut self.oauth)
             && let Some(authorization) = oauth.authorization(&server.name, entry, self.now)
         {
             connection.set_oauth(authorization);
@@ -134,7 +132,8 @@ impl Hub {
 
     /// Tracks the required servers that were not up yet.
     fn note_present(&mut self, handle: SessionHandle, present: bool) {
-        let (Some(server), Some(missing)) = (self.servers.get(&handle), &mut self.missing) else { return };
+        let Some(missing) = &mut self.missing else { return };
+        let server = self.servers.at(handle);
         if present {
             missing.remove(&*server.name);
         } else if self.options.required.contains(&*server.name) {
@@ -151,13 +150,12 @@ impl Hub {
 
     /// Whether a server's table refuses a command.
     pub(super) fn refuses(&self, handle: SessionHandle, command: Input) -> bool {
-        let server = self.servers.get(&handle);
-        server.is_none_or(|server| refuses(server::step::row, server::step, server.state, command))
+        refuses(server::step::row, server::step, self.servers.at(handle).state, command)
     }
 
     /// The lists of a session, whose memory is shared with equal ones.
     fn listed(&mut self, handle: SessionHandle) -> Option<Content> {
-        let session = self.servers.get_mut(&handle)?.connection.as_mut()?;
+        let session = self.servers.at_mut(handle).connection.as_mut()?;
         for family in Family::EACH {
             if let Some(list) = session.catalog().held(family) {
                 let shared = self.sharing.list(family, Arc::clone(list));
@@ -171,21 +169,21 @@ impl Hub {
     }
 
     /// Takes saved lists: shares the memory of equal ones, and keeps the era for the next start.
-    fn take_saved(&mut self, handle: SessionHandle, saved: Saved) -> Option<Content> {
+    fn take_saved(&mut self, handle: SessionHandle, saved: Saved) -> Content {
         let Saved { at, known_era, instructions, mut catalog, families, fresh_until, scope, .. } = saved;
-        self.servers.get_mut(&handle)?.known_era = known_era;
+        self.servers.at_mut(handle).known_era = known_era;
         for family in Family::EACH {
             if let Some(list) = catalog.held(family) {
                 let shared = self.sharing.list(family, Arc::clone(list));
                 catalog.share(family, shared);
             }
         }
-        Some(Content { catalog, families, instructions, saved: Some(Box::new(Origin { at, fresh_until, scope })) })
+        Content { catalog, families, instructions, saved: Some(Box::new(Origin { at, fresh_until, scope })) }
     }
 
     /// Offers these lists of a server, or none. Returns how its functions change.
     fn offer(&mut self, handle: SessionHandle, content: Option<Content>) -> Option<(Arc<str>, Difference)> {
-        let server = self.servers.get_mut(&handle)?;
+        let server = self.servers.at_mut(handle);
         let name = Arc::clone(&server.name);
         let no_policy = ToolPolicy::default();
         let policy = self.configuration.servers.get(&*name).map_or(&no_policy, |entry| &entry.tools);
@@ -213,7 +211,7 @@ impl Hub {
 
     /// Ends the calls that wait for lists, with what is known or as not sent.
     fn end_list_calls(&mut self, handle: SessionHandle, with_lists: bool) {
-        let Some(server) = self.servers.get_mut(&handle) else { return };
+        let server = self.servers.at_mut(handle);
         for (number, utility) in core::mem::take(&mut server.list_calls) {
             let known = server.offer.as_ref().filter(|_| with_lists);
             let outcome =
@@ -227,7 +225,7 @@ impl Hub {
     /// Cancels unsent calls that the filters do not allow any more.
     fn give_up_calls(&mut self, handle: SessionHandle) {
         let now = self.now;
-        let Some(server) = self.servers.get_mut(&handle) else { return };
+        let server = self.servers.at_mut(handle);
         let (Some(session), Some(offer)) = (&mut server.connection, &server.offer) else { return };
         for (request, _) in server.calls.iter().filter(|(_, target)| !offer.chosen.has(target)) {
             if session.is_unsent(*request) {
@@ -248,7 +246,7 @@ impl Hub {
                     self.starts.activate();
                     for handle in self.servers.handles() {
                         // Saved lists do until the server is called.
-                        if self.servers.get(&handle).is_some_and(|server| server.saved_at().is_none()) {
+                        if self.servers.at(handle).saved_at().is_none() {
                             self.step(handle, Input::Wanted);
                         }
                     }
@@ -274,30 +272,23 @@ impl Hub {
 
     /// Uses saved lists until the server is started.
     pub(super) fn offer_saved(&mut self, handle: SessionHandle, saved: Saved) {
-        if let Some(content) = self.take_saved(handle, saved) {
-            self.change_offer(handle, Some(content));
-            self.note_present(handle, true);
-        }
+        let content = self.take_saved(handle, saved);
+        self.change_offer(handle, Some(content));
+        self.note_present(handle, true);
     }
 
     /// Applies the filters of a server's entry to its lists again.
     pub(super) fn filter(&mut self, handle: SessionHandle) {
-        let offer = self.servers.get(&handle).and_then(|server| server.offer.as_ref());
-        if let Some(content) = offer.map(|offer| offer.content.clone()) {
+        if let Some(content) = self.servers.at(handle).offer.as_ref().map(|offer| offer.content.clone()) {
             self.change_offer(handle, Some(content));
             self.give_up_calls(handle);
         }
     }
 
     /// Passes the lists of a session to the next one, which is likely to have the same.
-    fn hand_over(&mut self, handle: SessionHandle) {
-        let offer = self.servers.get_mut(&handle).and_then(|server| server.offer.take());
-        if let Some(next) = self.next(handle)
-            && let Some(server) = self.servers.get_mut(&next)
-        {
-            server.offer = offer;
-            self.filter(next);
-        }
+    fn hand_over(&mut self, handle: SessionHandle, next: SessionHandle) {
+        self.servers.at_mut(next).offer = self.servers.at_mut(handle).offer.take();
+        self.filter(next);
     }
 
     /// Removes the lists of a server from the offer.
@@ -352,7 +343,7 @@ impl Hub {
 
     /// As [`step`](Self::step), with the failure that the input is about.
     fn step_failed(&mut self, handle: SessionHandle, input: Input, failure: Option<&Failure>) {
-        let Some(server) = self.servers.get_mut(&handle) else { return };
+        let server = self.servers.at_mut(handle);
         let state = server.state;
         let row = server::step(state, input);
         server.state = row.next;
@@ -385,7 +376,7 @@ impl Hub {
         if is_up(former) && !is_up(state) {
             self.note_present(handle, false);
         }
-        let Some(server) = self.servers.get_mut(&handle) else { return };
+        let server = self.servers.at_mut(handle);
         if enters(Phase::Ready) {
             let entry = self.configuration.servers.get(&*server.name);
             server.failure = None;
@@ -401,7 +392,7 @@ impl Hub {
 
     /// Queues a server to start: those that a request waits for first, then required ones.
     fn enqueue(&mut self, handle: SessionHandle) {
-        let Some(server) = self.servers.get(&handle) else { return };
+        let server = self.servers.at(handle);
         let rank = match server.state.called {
             true => Rank::Called,
             false if self.options.required.contains(&*server.name) => Rank::Required,
@@ -412,14 +403,11 @@ impl Hub {
 
     fn apply_effect(&mut self, handle: SessionHandle, effect: Effect, failure: Option<&Failure>) {
         let now = self.now;
-        let Some(server) = self.servers.get_mut(&handle) else { return };
+        let server = self.servers.at_mut(handle);
         match effect {
             Effect::Create => {
                 if server.connection.is_none() {
-                    let session = self.new_session(handle);
-                    if let Some(server) = self.servers.get_mut(&handle) {
-                        server.connection = session;
-                    }
+                    self.servers.at_mut(handle).connection = self.new_session(handle);
                 }
                 self.join_authorization(handle);
             }
@@ -430,9 +418,8 @@ impl Hub {
                 self.queue.drop_turns(handle, &mut server.pending);
             }
             Effect::Offer => {
-                if let Some(content) = self.listed(handle) {
-                    self.change_offer(handle, Some(content));
-                }
+                let content = self.listed(handle);
+                self.change_offer(handle, content);
             }
             Effect::Withdraw => {
                 self.withdraw(handle);
@@ -466,7 +453,7 @@ impl Hub {
             }
             Effect::Forget => {
                 self.end_list_calls(handle, false);
-                let Some(server) = self.servers.get_mut(&handle) else { return };
+                let server = self.servers.at_mut(handle);
                 self.over = self.over.saturating_add(1);
                 if !server.pending.is_empty() {
                     // It is removed after its last event, not with it.
@@ -494,9 +481,9 @@ impl Hub {
         let former = self.current.get(name).copied()?;
         let handle = self.create(name)?;
         // The lists are likely the same, unless the new session failed at once.
-        let has_lists = self.servers.get(&former).is_some_and(|server| server.saved_at().is_none());
+        let has_lists = self.servers.at(former).saved_at().is_none();
         if is_same_endpoint && has_lists && !self.refuses(handle, Input::Called) {
-            self.hand_over(former);
+            self.hand_over(former, handle);
         } else {
             self.withdraw(former);
         }
@@ -507,15 +494,16 @@ impl Hub {
 
     /// Closes a session whose entry was removed or replaced.
     fn leave(&mut self, handle: SessionHandle, entry: Option<Entry>) {
-        if let Some(server) = self.servers.get_mut(&handle) {
-            server.former_entry = entry.map(Box::new);
-        }
+        self.servers.at_mut(handle).former_entry = entry.map(Box::new);
         self.step(handle, Input::Removed);
     }
 
     /// If nothing of a session waits to be polled: removes it if it is over, and updates its deadline otherwise.
     fn note_polled(&mut self, handle: SessionHandle) {
-        let Some(server) = self.servers.get_mut(&handle).filter(|server| server.pending.is_empty()) else { return };
+        let server = self.servers.at_mut(handle);
+        if !server.pending.is_empty() {
+            return;
+        }
         let is_authorizing = server.connection.as_ref().is_some_and(Connection::is_authorizing);
         if server.state.phase == Phase::Closed && !is_authorizing {
             self.queue.set_deadline(handle, &mut server.pending, None);
@@ -533,26 +521,21 @@ impl Hub {
     /// A server was added or removed, enabled or disabled, or its entry changed so that it needs another session;
     /// `entry` is the entry before.
     pub(super) fn change(&mut self, name: &str, entry: Option<Entry>) {
-        let is_current = self.current.get(name).is_some();
         let is_enabled = self.configuration.servers.get(name).is_some_and(|entry| entry.enabled);
-        match (is_current, is_enabled) {
-            (false, true) => self.add(name),
-            (true, true) => _ = self.renew(name, entry),
-            (true, false) => self.retire(name, entry),
-            (false, false) => {}
-        }
-    }
-
-    /// Adds a server.
-    fn add(&mut self, name: &str) {
-        if let Some(handle) = self.create(name) {
-            self.admit(handle);
+        match self.current.get(name).copied() {
+            Some(_) if is_enabled => _ = self.renew(name, entry),
+            Some(handle) => self.retire(handle, name, entry),
+            None => {
+                if let Some(handle) = self.create(name) {
+                    self.admit(handle);
+                }
+            }
         }
     }
 
     /// Removes a server; `entry` is the entry of its session.
-    fn retire(&mut self, name: &str, entry: Option<Entry>) {
-        let Some(handle) = self.current.remove(name) else { return };
+    fn retire(&mut self, handle: SessionHandle, name: &str, entry: Option<Entry>) {
+        self.current.remove(name);
         self.withdraw(handle);
         self.names.remove(name);
         self.leave(handle, entry);
@@ -561,8 +544,7 @@ impl Hub {
     /// A session may require the browser, or not any more.
     #[cfg(feature = "oauth")]
     fn note_browser(&mut self, handle: SessionHandle) {
-        let connection = self.servers.get(&handle).and_then(|server| server.connection.as_ref());
-        match connection.map_or(BrowserUse::Unused, Connection::browser) {
+        match self.servers.at(handle).connection.as_ref().map_or(BrowserUse::Unused, Connection::browser) {
             BrowserUse::Wanted => self.browser.enqueue(handle),
             BrowserUse::Unused => self.browser.release(handle),
             BrowserUse::Shown => {}
@@ -579,21 +561,17 @@ impl Hub {
 
     /// Processes new events of a session, and adds its turns.
     fn process_events(&mut self, handle: SessionHandle) {
-        if let Some(server) = self.servers.get_mut(&handle) {
-            server.pending.mark_processed();
-        }
-        while let Some(server) = self.servers.get_mut(&handle) {
-            let Some(connection) = &server.connection else { return };
-            let Some(event) = connection.event_after(server.pending.processed_events()) else { break };
+        self.servers.at_mut(handle).pending.mark_processed();
+        while let Some(event) = self.servers.at(handle).next_event() {
             let event = classify(event);
-            self.queue.push_event(handle, &mut server.pending);
+            self.queue.push_event(handle, &mut self.servers.at_mut(handle).pending);
             self.on_event(handle, event);
         }
         #[cfg(feature = "oauth")]
         if self.oauth.is_some() {
             self.note_browser(handle);
         }
-        let Some(server) = self.servers.get_mut(&handle) else { return };
+        let server = self.servers.at_mut(handle);
         let Some(connection) = &server.connection else { return };
         match connection.tail() {
             Tail::Empty => {
@@ -628,14 +606,12 @@ impl Hub {
     }
 
     fn note_failure(&mut self, handle: SessionHandle, failure: &Failure) {
-        if let Some(server) = self.servers.get_mut(&handle) {
-            server.failure = Some(failure.clone());
-        }
+        self.servers.at_mut(handle).failure = Some(failure.clone());
     }
 
     /// A request of a session ended: it was used, and if the request is a call, its breaker takes the end.
     fn request_ended(&mut self, handle: SessionHandle, request: RequestId, end: End) {
-        let Some(server) = self.servers.get_mut(&handle) else { return };
+        let server = self.servers.at_mut(handle);
         server.note_use(self.now);
         if let Some(options) = self.options.breaker
             && server.calls.has(&request)
@@ -686,7 +662,7 @@ impl Hub {
         // The session handles its own: a response that is complete ends its exchange before a deadline does.
         let now = self.handle_due_except(now, Some(handle));
         self.now = now;
-        let server = self.servers.get_mut(&handle)?;
+        let server = self.servers.at_mut(handle);
         let given = give(server.connection.as_mut()?, now);
         server.note_contact();
         self.queue.touch(handle, &mut server.pending);
@@ -709,15 +685,11 @@ impl Hub {
         self.now = now;
         // Sessions are processed after this loop, so each one has its turn once.
         while let Some(handle) = self.queue.take_due(now) {
-            let Some(server) = self.servers.get_mut(&handle) else { continue };
+            let server = self.servers.at_mut(handle);
             server.pending.deadline_taken();
-            if except == Some(handle) {
-                continue;
-            }
-            self.queue.touch(handle, &mut server.pending);
-            server.note_contact();
-            if let Some(connection) = &mut server.connection {
-                connection.handle_timeout(now);
+            if except != Some(handle) {
+                server.note_contact();
+                self.tell(handle, |session| session.handle_timeout(now));
             }
         }
         self.settle();
@@ -746,12 +718,12 @@ impl Hub {
     fn take_output(&mut self, handle: SessionHandle, is_through_event: bool) -> Option<HubAction> {
         let Self { servers, queue, configuration, .. } = self;
         let (mut action, mut is_last) = (None, true);
-        if let Some(server) = servers.get_mut(&handle)
-            && let Some(connection) = &mut server.connection
-            && (is_through_event || !connection.is_event_next())
-        {
-            let Server { name, calls, .. } = server;
-            action = connection.poll(handle, |event| report(handle, name, calls, configuration, event));
+        let server = servers.at_mut(handle);
+        let connection = server.connection.as_mut();
+        if let Some(connection) = connection.filter(|it| is_through_event || !it.is_event_next()) {
+            let Server { name, calls, former_entry, .. } = server;
+            let entry = former_entry.as_deref().or_else(|| configuration.servers.get(&**name));
+            action = connection.poll(handle, |event| report(handle, name, calls, entry, event));
             // A session that is closed is known until the next poll, for the embedder to look up what its last action needs.
             is_last = match &action {
                 None => true,
@@ -773,8 +745,7 @@ impl Hub {
 
     /// Ends the first turn.
     fn end_turn(&mut self, handle: SessionHandle) {
-        let server = self.servers.get_mut(&handle);
-        self.queue.pop(server.map(|server| &mut server.pending));
+        self.queue.pop(Some(&mut self.servers.at_mut(handle).pending));
         self.note_polled(handle);
     }
 }
@@ -784,7 +755,7 @@ fn report(
     session: SessionHandle,
     name: &Arc<str>,
     calls: &mut LeastMap<RequestId, Target>,
-    configuration: &Configuration,
+    entry: Option<&Entry>,
     event: Event,
 ) -> HubEvent {
     let server = Arc::clone(name);
@@ -799,8 +770,8 @@ fn report(
     if utility.is_none()
         && let Outcome::Result(result) = &mut outcome
         && result.get().len() > MIN_BYTES
-        && let Some(entry) = configuration.servers.get(&**name)
-        && let Bounded { result: Cow::Owned(bounded), left_out: omission, .. } = entry.tools.bound(result)
+        && let Some(Bounded { result: Cow::Owned(bounded), left_out: omission, .. }) =
+            entry.map(|entry| entry.tools.bound(result))
     {
         (*result, left_out) = (bounded, omission.map(Box::new));
     }
@@ -889,9 +860,10 @@ impl Starts {
         self.queued.pop_first().map(|(_, handle)| handle)
     }
 
-    /// Whether servers were to be started, and none is starting or waits to any more. It is reported once.
+    /// Whether servers were to be started, and none is starting or waits to any more. It is reported once. While none is
+    /// starting, there is room for those in the queue, so it is empty.
     pub(super) fn settle(&mut self) -> bool {
-        let is_over = self.is_active && self.starting == 0 && self.queued.is_empty() && self.behind.is_empty();
+        let is_over = self.is_active && self.starting == 0 && self.behind.is_empty();
         self.is_active &= !is_over;
         is_over
     }
@@ -902,14 +874,12 @@ impl Starts {
     }
 
     /// A session is closed. Returns whether no other one of its server is being closed.
-    pub(super) fn free(&mut self, server: &str) -> bool {
-        let Some(count) = self.closing.get_mut(server) else { return false };
-        *count = count.saturating_sub(1);
-        let is_last = *count == 0;
-        if is_last {
-            self.closing.remove(server);
+    pub(super) fn free(&mut self, server: &Arc<str>) -> bool {
+        let others = self.closing.remove(server).map_or(0, |count| count.saturating_sub(1));
+        if others > 0 {
+            self.closing.insert(Arc::clone(server), others);
         }
-        is_last
+        others == 0
     }
 }
 

@@ -14,7 +14,7 @@ use super::queue::Pending;
 use super::sharing::Chosen;
 use crate::Time;
 use crate::catalog::{Catalog, Difference, FingerprintKey};
-use crate::client::{Engine, Failure, FamilyStatus, KnownEra, Outcome, RequestError, RequestId};
+use crate::client::{Engine, Event, Failure, FamilyStatus, KnownEra, Outcome, RequestError, RequestId};
 use crate::collections::LeastMap;
 use crate::host::config::{Endpoint, Entry};
 use crate::host::names::{Names, Target};
@@ -50,10 +50,10 @@ pub(super) struct Server {
 }
 
 impl Server {
-    pub(super) fn new(name: Arc<str>) -> Self {
+    pub(super) fn new(name: Arc<str>, phase: Phase) -> Self {
         Self {
             name,
-            state: server::State { phase: Phase::Idle, called: false },
+            state: server::State { phase, called: false },
             connection: None,
             former_entry: None,
             breaker: CallBreaker::default(),
@@ -71,6 +71,11 @@ impl Server {
         self.connection.as_deref()
     }
 
+    /// The next event of its session that the hub has not processed.
+    pub(super) fn next_event(&self) -> Option<&Event> {
+        self.connection.as_ref()?.event_after(self.pending.processed_events())
+    }
+
     /// It is used: by a command, or by a request that ended.
     pub(super) fn note_use(&mut self, now: Time) {
         if let Some(lifetime) = &mut self.lifetime {
@@ -86,7 +91,7 @@ impl Server {
     /// When it is shut down if it is not used until then; `None` if that is not limited, or it is in use.
     pub(super) fn idle_until(&self) -> Option<Time> {
         let end = self.lifetime.as_ref()?.end()?;
-        let is_unused = self.pending.is_empty() && self.session().is_some_and(Engine::is_unused);
+        let is_unused = self.session().is_some_and(Engine::is_unused);
         (self.state.phase == Phase::Ready && is_unused).then_some(end)
     }
 
@@ -138,17 +143,24 @@ impl Server {
 
 /// The records, each in a slot. A handle has a count in its upper half, so that handles are unique and increasing, and
 /// the slot in its lower half.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Servers {
     slots: Vec<Slot>,
     free: Vec<u32>,
     admissions: u32,
+    /// What every other handle stands for: a closed server without a connection, which ignores every input.
+    removed: Box<Server>,
 }
 
 /// A record, with the handle of its session.
 type Slot = Option<(SessionHandle, Box<Server>)>;
 
 impl Servers {
+    pub(super) fn new() -> Self {
+        let removed = Box::new(Server::new("".into(), Phase::Closed));
+        Self { slots: Vec::new(), free: Vec::new(), admissions: 0, removed }
+    }
+
     /// Whether this many sessions can be created.
     pub(super) fn has_numbers(&self, sessions: usize) -> bool {
         u32::try_from(sessions).is_ok_and(|sessions| self.admissions.checked_add(sessions).is_some())
@@ -170,7 +182,7 @@ impl Servers {
         let of_slots = slots.iter().enumerate().all(|(at, it)| {
             it.as_ref().is_none_or(|(handle, _)| slot(*handle) == at && handle.0 >> 32 <= u64::from(admissions))
         });
-        (empty == listed && of_slots).then_some(Self { slots, free, admissions })
+        (empty == listed && of_slots).then(|| Self { slots, free, admissions, ..Self::new() })
     }
 
     pub(super) fn insert(&mut self, server: Server) -> SessionHandle {
@@ -190,16 +202,22 @@ impl Servers {
         (known == handle).then_some(server)
     }
 
-    pub(super) fn get_mut(&mut self, handle: &SessionHandle) -> Option<&mut Server> {
-        let (known, server) = self.slots.get_mut(slot(*handle))?.as_mut()?;
-        (known == handle).then_some(server)
+    /// The server of a handle, which may be over.
+    pub(super) fn at(&self, handle: SessionHandle) -> &Server {
+        self.get(&handle).unwrap_or(&self.removed)
     }
 
+    /// As [`at`](Self::at), to change it.
+    pub(super) fn at_mut(&mut self, handle: SessionHandle) -> &mut Server {
+        match self.slots.get_mut(slot(handle)) {
+            Some(Some((known, server))) if *known == handle => server,
+            Some(_) | None => &mut self.removed,
+        }
+    }
+
+    /// Removes the server of a handle that is not over.
     pub(super) fn remove(&mut self, handle: SessionHandle) {
-        let of_it =
-            self.slots.get_mut(slot(handle)).filter(|it| it.as_ref().is_some_and(|(known, _)| *known == handle));
-        let Some(free) = of_it else { return };
-        *free = None;
+        self.slots.get_mut(slot(handle)).map(Option::take);
         self.free.extend(u32::try_from(slot(handle)));
         if self.free.len() == self.slots.len() {
             (self.slots, self.free) = (Vec::new(), Vec::new());

@@ -102,8 +102,7 @@ impl Hub {
                 let mut hub = self.clone();
                 // What follows is processed by the hub that is restored, which may start other servers.
                 for handle in hub.servers.handles() {
-                    let server = hub.servers.get_mut(&handle);
-                    if let Some(connection) = server.and_then(|server| server.connection.as_mut()) {
+                    if let Some(connection) = &mut hub.servers.at_mut(handle).connection {
                         connection.forget_secrets();
                     }
                 }
@@ -307,9 +306,8 @@ impl Hub {
     /// The sessions moved without their transports, which is an input to each.
     fn lose_transports(&mut self, secrets: Secrets) {
         for handle in self.servers.handles() {
-            if let Some(server) = self.servers.get_mut(&handle)
-                && let Some(connection) = &mut server.connection
-            {
+            let server = self.servers.at_mut(handle);
+            if let Some(connection) = &mut server.connection {
                 connection.lose_transport(secrets);
                 server.note_contact();
                 self.queue.touch(handle, &mut server.pending);
