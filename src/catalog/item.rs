@@ -550,13 +550,10 @@ impl<'a> Mirrored<'a> {
     }
 
     /// The property names on the path to a node, outermost first.
-    fn path(&self, mut node: usize) -> Vec<Json<'a>> {
-        let mut path = Vec::new();
-        while node != ROOT {
-            let Some(Node { parent, name }) = self.nodes.get(node) else { break };
-            path.push(*name);
-            node = *parent;
-        }
+    fn path(&self, node: usize) -> Vec<Json<'a>> {
+        let up = core::iter::successors(Some(node), |node| Some(self.nodes.get(*node)?.parent));
+        let named = up.take_while(|node| *node != ROOT).filter_map(|node| self.nodes.get(node));
+        let mut path: Vec<_> = named.map(|node| node.name).collect();
         path.reverse();
         path
     }
@@ -697,17 +694,11 @@ impl<'a> Search<'a> {
             (Level::Schemas, Some(_)) => {
                 self.enter(b'{', Level::Schema);
             }
-            (Level::Property, Some(ANNOTATION)) => {
-                let annotation = self.scan.value();
-                if let Some(property) = self.open.last_mut() {
-                    property.annotation = annotation;
-                }
-            }
             (Level::Schema, Some(ANNOTATION)) => return Err(UNREACHABLE),
-            (Level::Property, Some("type")) => {
-                let kind = self.scan.value();
-                if let Some(property) = self.open.last_mut() {
-                    property.kind = kind;
+            (Level::Property, Some(keyword @ (ANNOTATION | "type"))) => {
+                let value = self.scan.value();
+                if let Some(Property { annotation, kind, .. }) = self.open.last_mut() {
+                    *(if keyword == ANNOTATION { annotation } else { kind }) = value;
                 }
             }
             // Data, in which nothing is an annotation.

@@ -9,7 +9,6 @@ use crate::text::cut;
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::string::String;
-use alloc::vec;
 use alloc::vec::Vec;
 
 /// The positions of an item and its key.
@@ -359,7 +358,7 @@ impl Builder {
         sort(list, &mut run);
         let twice = self.known(&run);
         if !twice.is_empty() || self.list.entries.len() > bounds.items {
-            self.leave_out(&mut run, base, &twice, bounds, &mut report);
+            self.leave_out(&mut run, base, twice, bounds, &mut report);
         }
         report.added = run.len();
         while let Some(mut longer) = self.runs.pop_if(|last| last.len() < run.len().saturating_mul(2)) {
@@ -371,8 +370,8 @@ impl Builder {
         report
     }
 
-    /// The entries of a sorted run whose key is already in an earlier run, or earlier in this run.
-    fn known(&self, run: &[Place]) -> Vec<u32> {
+    /// The entries of a sorted run whose key is already in an earlier run, or earlier in this run; in their order.
+    fn known(&self, run: &[Place]) -> Vec<usize> {
         let list = &self.list;
         let mut last: Option<Place> = None;
         let known = |place: &&Place| {
@@ -381,21 +380,18 @@ impl Builder {
             before.is_some_and(|before| list.key_at(before).1 == key())
                 || self.runs.iter().any(|run| find(list, run, hash, key).is_some())
         };
-        run.iter().filter(known).filter_map(|place| u32::try_from(place.entry()).ok()).collect()
+        let mut twice: Vec<_> = run.iter().filter(known).map(|place| place.entry()).collect();
+        twice.sort_unstable();
+        twice
     }
 
     /// Removes entries from `base` on: those with a duplicate key, and those beyond the bound.
-    fn leave_out(&mut self, run: &mut Vec<Place>, base: usize, twice: &[u32], bounds: Bounds, report: &mut PageReport) {
+    fn leave_out(&mut self, run: &mut Vec<Place>, base: usize, twice: Vec<usize>, bounds: Bounds, report: &mut PageReport) {
         let fresh = self.list.entries.split_off(base);
-        let mut known = vec![false; fresh.len()];
-        for entry in twice {
-            if let Some(known) = (*entry as usize).checked_sub(base).and_then(|at| known.get_mut(at)) {
-                *known = true;
-            }
-        }
+        let mut twice = twice.into_iter().peekable();
         let mut places = Vec::with_capacity(fresh.len());
-        for (known, entry) in known.into_iter().zip(fresh) {
-            if known {
+        for (at, entry) in (base..).zip(fresh) {
+            if twice.next_if_eq(&at).is_some() {
                 let key = self.list.item(&entry).0;
                 report.duplicate.add(|| describe(key, "came twice; the first is kept"));
                 places.push(None);

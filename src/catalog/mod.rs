@@ -151,16 +151,13 @@ impl Difference {
                 (None, Some(_)) => Ordering::Greater,
                 (Some((old, _)), Some((new, _))) => old.cmp(new),
             };
-            match order {
-                Ordering::Less => difference.removed.extend(old.next().map(|((_, key), _)| key.into())),
-                Ordering::Greater => difference.added.extend(new.next().map(|((_, key), _)| key.into())),
-                Ordering::Equal => {
-                    if let (Some((_, was)), Some(((_, key), is))) = (old.next(), new.next())
-                        && was != is
-                    {
-                        difference.changed.push(key.into());
-                    }
-                }
+            let was = if order.is_le() { old.next() } else { None };
+            let is = if order.is_ge() { new.next() } else { None };
+            match (was, is) {
+                (Some(((_, key), _)), None) => difference.removed.push(key.into()),
+                (None, Some(((_, key), _))) => difference.added.push(key.into()),
+                (Some((_, was)), Some(((_, key), is))) if was != is => difference.changed.push(key.into()),
+                (Some(_), Some(_)) | (None, None) => {}
             }
         }
         for keys in [&mut difference.added, &mut difference.removed, &mut difference.changed] {

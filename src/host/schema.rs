@@ -230,8 +230,9 @@ fn definitions(schema: &mut Node<'_>, mut change: impl FnMut(SchemaChangeKind)) 
             .into_iter()
             .for_each(|new| new.extend(old.iter().flatten().cloned()));
         schema.remove("definitions");
-    } else if let Some(members) = schema.members_mut() {
-        members.iter_mut().filter(|member| member.name == "definitions").for_each(|member| member.rename("$defs"));
+    } else {
+        let definitions = schema.members_mut().into_iter().flatten().filter(|member| member.name == "definitions");
+        definitions.for_each(|member| member.rename("$defs"));
     }
     change(SchemaChangeKind::DefinitionsMoved);
 }
@@ -286,10 +287,7 @@ fn drop_null_branch(schema: &mut Node<'_>, keyword: &'static str) -> bool {
         return true;
     }
     let fresh: Vec<_> = inner.into_iter().filter(|member| !names.contains(&*member.name)).collect();
-    schema.remove(keyword);
-    if let Some(members) = schema.members_mut() {
-        members.extend(fresh);
-    }
+    schema.replace(keyword, fresh);
     true
 }
 
@@ -639,8 +637,14 @@ impl<'a> Node<'a> {
     }
 
     fn remove(&mut self, name: &str) {
+        self.replace(name, Vec::new());
+    }
+
+    /// Replaces the members of this name.
+    fn replace(&mut self, name: &str, others: Vec<Member<'a>>) {
         if let Some(members) = self.members_mut() {
             members.retain(|member| member.name != name);
+            members.extend(others);
         }
     }
 }

@@ -523,10 +523,9 @@ impl<R: Subject> Held<R> {
     fn chunk(&mut self, secrets: &Secrets, at: Time, key: StreamKey, mut input: R::Input) {
         let stream = self.streams.entry(key).or_insert_with(|| Stream::new(false));
         let base = stream.scanner.length();
-        if let Some(bytes) = R::bytes(&mut input) {
-            secrets.read(&mut stream.scanner, bytes, &mut stream.found);
-            self.bytes = self.bytes.saturating_add(bytes.len());
-        }
+        let bytes = R::bytes(&mut input).map_or(&[][..], |bytes| bytes);
+        secrets.read(&mut stream.scanner, bytes, &mut stream.found);
+        self.bytes = self.bytes.saturating_add(bytes.len());
         stream.chunks.push(self.first.saturating_add(self.entries.len() as u64));
         let is_settled = stream.scanner.is_settled(secrets);
         self.entries.push_back(Entry::Chunk { at, base, input });
@@ -544,30 +543,37 @@ impl<R: Subject> Held<R> {
         self.entries.push_back(Entry::Chunk { at, base: 0, input });
     }
 
+    fn place(&self, number: u64) -> usize {
+        usize::try_from(number.saturating_sub(self.first)).unwrap_or(usize::MAX)
+    }
+
+    /// Changes the bytes of a chunk, which begins at a place of its stream.
+    fn change(&mut self, number: u64, change: impl FnOnce(u64, &mut Box<[u8]>)) {
+        let place = self.place(number);
+        if let Some(Entry::Chunk { base, input, .. }) = self.entries.get_mut(place)
+            && let Some(bytes) = R::bytes(input)
+        {
+            let before = bytes.len();
+            change(*base, bytes);
+            self.bytes = self.bytes.saturating_sub(before).saturating_add(bytes.len());
+        }
+    }
+
     /// A stream ended.
     fn settle(&mut self, secrets: &mut Secrets, key: StreamKey) {
         #[cfg(feature = "oauth")]
         if let Some(Stream { is_whole: true, chunks, .. }) = self.streams.get(&key) {
-            let places = chunks.iter().filter_map(|number| usize::try_from(number.checked_sub(self.first)?).ok());
-            let places: Vec<usize> = places.collect();
-            let chunk = |place: &usize| match self.entries.get(*place) {
-                Some(Entry::Chunk { input, .. }) => {
-                    R::bytes(&mut input.clone()).map_or_else(Vec::new, |it| it.to_vec())
-                }
-                Some(Entry::Line(_)) | None => Vec::new(),
-            };
-            let bodies: Vec<Vec<u8>> = places.iter().map(chunk).collect();
+            let chunks = chunks.clone();
+            let mut bodies: Vec<Box<[u8]>> = Vec::with_capacity(chunks.len());
+            for number in &chunks {
+                self.change(*number, |_, body| bodies.push(core::mem::take(body)));
+            }
             let mut masked = &*super::oauth::response(&bodies.concat(), secrets);
-            for (at, (place, body)) in places.iter().zip(&bodies).enumerate() {
-                let length = if at.saturating_add(1) == places.len() { masked.len() } else { body.len() };
+            for (at, (number, body)) in chunks.iter().zip(&bodies).enumerate() {
+                let length = if at.saturating_add(1) == chunks.len() { masked.len() } else { body.len() };
                 let (part, rest) = masked.split_at_checked(length).unwrap_or((masked, &[]));
                 masked = rest;
-                if let Some(Entry::Chunk { input, .. }) = self.entries.get_mut(*place)
-                    && let Some(bytes) = R::bytes(input)
-                {
-                    self.bytes = self.bytes.saturating_sub(bytes.len()).saturating_add(part.len());
-                    *bytes = part.into();
-                }
+                self.change(*number, |_, body| *body = part.into());
             }
         }
         self.write_chunks(secrets, key);
@@ -578,13 +584,10 @@ impl<R: Subject> Held<R> {
         let Some(Stream { found, chunks, .. }) = self.streams.remove(&key) else { return };
         let found = merged(found);
         for number in chunks {
-            let place = usize::try_from(number.saturating_sub(self.first)).unwrap_or(usize::MAX);
-            let Some(entry) = self.entries.get_mut(place) else { continue };
-            let Entry::Chunk { at, base, input } = entry else { continue };
-            if let Some(bytes) = R::bytes(input) {
-                self.bytes = self.bytes.saturating_sub(bytes.len());
-                *bytes = masked(*base, bytes, &found).into();
-            }
+            self.change(number, |base, bytes| *bytes = masked(base, bytes, &found).into());
+            let Some(entry) = self.entries.get_mut(self.place(number)) else { continue };
+            let Entry::Chunk { at, input, .. } = entry else { continue };
+            self.bytes = self.bytes.saturating_sub(R::bytes(input).map_or(0, |bytes| bytes.len()));
             let line = line(secrets, *at, "in", json(input));
             self.bytes = self.bytes.saturating_add(line.len());
             *entry = Entry::Line(line);

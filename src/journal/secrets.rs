@@ -341,11 +341,9 @@ struct Unit {
 
 impl Patterns {
     fn add(&mut self, pattern: Pattern) {
-        if let Some(beginning) = pattern.text.first_chunk::<BEGINNING>() {
-            let beginning = beginning.iter().fold(0, |last, byte| next(last, *byte));
-            self.by_beginning.entry(beginning).or_default().push(Arc::new(pattern));
-            self.note(beginning);
-        }
+        let beginning = pattern.text.iter().take(BEGINNING).fold(0, |last, byte| next(last, *byte));
+        self.by_beginning.entry(beginning).or_default().push(Arc::new(pattern));
+        self.note(beginning);
     }
 
     fn note(&mut self, beginning: u32) {

@@ -140,18 +140,14 @@ impl Configuration {
     /// Reads the entries in the file's order. If a server is repeated, the last entry counts.
     fn read(entries: Vec<(Box<str>, Value)>) -> Self {
         let mut last = BTreeMap::new();
-        for (index, (server, _)) in entries.iter().enumerate() {
-            last.entry(&**server).and_modify(|(at, twice)| (*at, *twice) = (index, true)).or_insert((index, false));
+        for (index, (server, value)) in entries.into_iter().enumerate() {
+            let twice = last.contains_key(&server);
+            last.insert(server, (index, twice, value));
         }
-        let mut counts = alloc::vec![None; entries.len()];
-        for (index, twice) in last.into_values() {
-            if let Some(counts) = counts.get_mut(index) {
-                *counts = Some(twice);
-            }
-        }
+        let mut entries: Vec<_> = last.into_iter().collect();
+        entries.sort_unstable_by_key(|(_, (index, ..))| *index);
         let mut configuration = Self::default();
-        for ((server, value), twice) in entries.into_iter().zip(counts) {
-            let Some(twice) = twice else { continue };
+        for (server, (_, twice, value)) in entries {
             let Self { servers, errors, warnings } = &mut configuration;
             let name = Arc::from(&*server);
             if twice {

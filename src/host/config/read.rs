@@ -501,21 +501,19 @@ fn nearest(key: &str, known: &[&'static str]) -> Option<&'static str> {
 
 /// The edit distance: how many letters to insert, remove or replace.
 fn distance(from: &[u8], to: &[u8]) -> usize {
-    let mut row: Vec<usize> = (0..=to.len()).collect();
+    // A row of the matrix, without its first column, which has the number of the row.
+    let mut row: Vec<usize> = (1..=to.len()).collect();
     for (at, a) in from.iter().enumerate() {
         let mut diagonal = at;
         let mut left = at.saturating_add(1);
-        for (slot, b) in row.iter_mut().skip(1).zip(to) {
+        for (slot, b) in row.iter_mut().zip(to) {
             let replaced = diagonal.saturating_add(usize::from(a != b));
             diagonal = *slot;
             left = replaced.min(left.saturating_add(1)).min(slot.saturating_add(1));
             *slot = left;
         }
-        if let Some(first) = row.first_mut() {
-            *first = at.saturating_add(1);
-        }
     }
-    row.last().copied().unwrap_or_default()
+    row.last().copied().unwrap_or(from.len())
 }
 
 /// Characters of a value in a message.

@@ -289,10 +289,7 @@ impl Names {
         }
         self.len = self.len.saturating_add(names.len());
         let forms_names = self.forms_names(server);
-        if self.servers.get(server).is_none() {
-            self.servers.insert(Arc::clone(server), Given::default());
-        }
-        let Some(given) = self.servers.get_mut(server) else { return };
+        let mut given = self.servers.remove(server).unwrap_or_default();
         let (mut plain, mut stored) = (Vec::new(), mem::take(&mut given.stored).into_vec());
         for (target, name) in names {
             let name = match name {
@@ -317,6 +314,7 @@ impl Names {
             plain.sort();
             given.set_plain(plain, &mut self.sets, self.style);
         }
+        self.servers.insert(Arc::clone(server), given);
     }
 
     /// Whether the plain names of a server are found by its own name, so that they need not be stored.

@@ -243,37 +243,39 @@ impl<'g, 'a> Rows<'g, 'a> {
     fn visit(&mut self, at: usize, level: usize) -> Result<(), ValidationError> {
         nesting(level)?;
         let (order, beside) = (self.count, self.beside.get(at).copied().unwrap_or_default());
-        let Some(mark) = self.marks.get_mut(at) else { return Ok(()) };
-        *mark = Mark { order: Some(order), low: order, after: beside, row: None };
+        let mut mark = Mark { order: Some(order), low: order, after: beside, row: None };
+        self.set(at, mark);
         self.count = self.count.saturating_add(1);
         self.open.push(at);
         for edge in edges(self.nodes, at).iter().filter(|edge| !matches!(edge.applied, Applied::Nothing)) {
             if self.marks.get(edge.to).is_some_and(|mark| mark.order.is_none()) {
                 self.visit(edge.to, level.saturating_add(1))?;
             }
-            let Some(Mark { low, row, .. }) = self.marks.get(edge.to).copied() else { continue };
-            if let Some(mark) = self.marks.get_mut(at) {
-                match row {
-                    Some(row) => mark.after = mark.after.max(row),
-                    None => mark.low = mark.low.min(low),
-                }
+            let Mark { low, row, .. } = self.marks.get(edge.to).copied().unwrap_or(mark);
+            match row {
+                Some(row) => mark.after = mark.after.max(row),
+                None => mark.low = mark.low.min(low),
             }
         }
-        if self.marks.get(at).is_some_and(|mark| mark.low == order) { self.close(at) } else { Ok(()) }
+        self.set(at, mark);
+        if mark.low == order { self.close(at) } else { Ok(()) }
+    }
+
+    fn set(&mut self, at: usize, mark: Mark) {
+        if let Some(known) = self.marks.get_mut(at) {
+            *known = mark;
+        }
     }
 
     /// Completes the component whose first subschema is `first`.
     fn close(&mut self, first: usize) -> Result<(), ValidationError> {
         let start = self.open.iter().rposition(|at| *at == first).unwrap_or_default();
         let component = self.open.split_off(start);
-        let after = component.iter().filter_map(|at| self.marks.get(*at)).map(|mark| mark.after).max();
+        let marks: Vec<_> = component.iter().filter_map(|at| Some((*at, *self.marks.get(*at)?))).collect();
+        let after = marks.iter().map(|(_, mark)| mark.after).max();
         let row = component.len().saturating_add(after.unwrap_or_default());
         nesting(row)?;
-        for at in component {
-            if let Some(mark) = self.marks.get_mut(at) {
-                mark.row = Some(row);
-            }
-        }
+        marks.into_iter().for_each(|(at, mark)| self.set(at, Mark { row: Some(row), ..mark }));
         Ok(())
     }
 }
