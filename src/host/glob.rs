@@ -55,7 +55,7 @@ fn match_end(part: &str, text: &str) -> bool {
     if !is_glob(part) {
         return text.ends_with(part);
     }
-    let Some(last) = elements(part).checked_sub(1) else { return true };
+    let last = elements(part).saturating_sub(1);
     let at = text.char_indices().rev().nth(last).map(|(at, _)| at);
     at.and_then(|at| text.get(at..)).is_some_and(|end| match_start(part, end) == Some(""))
 }

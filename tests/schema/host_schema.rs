@@ -124,6 +124,12 @@ fn references_are_compared_by_their_target() {
         r##"{"$id":"https://x/s","$defs":{"A":{}},"items":[{"$ref":"#/$defs/A"},{"$ref":"other.json#/x-models/A"}]}"##,
         &["/items/0: the reference leads to `$defs` now", "(root): `definitions` is `$defs` now"],
     );
+    becomes(
+        Pass::Definitions,
+        r##"{"definitions":{"A":{}},"items":[{"$ref":"#/definitions/A"},{"$ref":"definitions"}]}"##,
+        r##"{"$defs":{"A":{}},"items":[{"$ref":"#/$defs/A"},{"$ref":"definitions"}]}"##,
+        &["/items/0: the reference leads to `$defs` now", "(root): `definitions` is `$defs` now"],
+    );
     let (new, _) =
         applied(Pass::Definitions, r##"{"definitions":{"A":{"const":1}},"items":{"$ref":"#\/definitions\/A"}}"##);
     let new: Value = serde_json::from_str(&new).unwrap();
@@ -206,6 +212,11 @@ fn null_is_removed_from_unions_and_a_single_branch_replaces_them() {
         (
             r#"{"anyOf":[{"type":"integer","description":"inner"},{"type":"null"}],"default":null,"description":"outer"}"#,
             r#"{"description":"outer","type":"integer"}"#,
+        ),
+        // A reference to a property of this name is none to a branch.
+        (
+            r##"{"properties":{"b":{"$ref":"#/properties/a/properties/anyOf"}},"oneOf":[{"const":null},{"type":"string"}]}"##,
+            r##"{"properties":{"b":{"$ref":"#/properties/a/properties/anyOf"}},"oneOf":[{"type":"string"}]}"##,
         ),
         (r#"{"oneOf":[{"const":null},{"type":"string"}]}"#, r#"{"type":"string"}"#),
         (r##"{"anyOf":[{"$ref":"#/$defs/A"},{"type":"null","title":"n"}]}"##, r##"{"$ref":"#/$defs/A"}"##),
@@ -301,6 +312,9 @@ fn null_stays_if_it_is_the_only_type_or_its_removal_would_accept_more() {
         r#"{"type":["null"]}"#,
         r#"{"anyOf":[{"type":"null"}]}"#,
         r#"{"type":["string","null"],"const":null}"#,
+        r#"{"type":["string","integer"],"enum":["x",null]}"#,
+        r#"{"anyOf":[{"const":null,"minimum":1},{"type":"string"}]}"#,
+        r#"{"anyOf":[{"enum":[null],"minimum":1},{"type":"string"}]}"#,
         r#"{"not":{"type":["string","null"]}}"#,
         r#"{"if":{"type":["string","null"]},"contains":{"anyOf":[{"type":"null"},{}]}}"#,
         r#"{"default":{"type":["string","null"]},"properties":{"type":{"enum":["string",null]}}}"#,

@@ -207,10 +207,11 @@ fn sampling_defaults_and_off() {
 
 #[test]
 fn invalid_sampling_is_reported() {
-    let read = entry("command: x\nsampling:\n  max_rpm: -1\n  max_tool_rounds: many\n  allowed_models: 5");
+    let read = entry("command: x\nsampling:\n  max_rpm: -1\n  max_tool_rounds: many\n  max_tokens_cap: [1]\n  allowed_models: 5");
     assert_eq!(
         errors(&read),
         [
+            "server `s`, `sampling.max_tokens_cap`: it is a list; write a whole number",
             "server `s`, `sampling.max_rpm`: `-1` is not a count; write a whole number, 0 or more",
             "server `s`, `sampling.allowed_models`: it is a number; write text, or a list of texts",
             "server `s`, `sampling.max_tool_rounds`: `many` is not a count; write a whole number, 0 or more",

@@ -166,6 +166,28 @@ fn a_hub_bounds_the_results_of_a_server_as_its_entry_says() {
     assert_eq!(call(&mut rig, "mcp_a_x").1, None, "0 means no limit");
 }
 
+/// The limit of the entry that its session had.
+#[test]
+fn a_result_of_a_server_that_was_removed_is_bounded() {
+    let long = json!({"content": [text(&"x".repeat(5_000))]});
+    let mut rig = Rig::of(legacy()).peer("a", with_tools(&["x"]));
+    rig.answers("a", "tools/call", long);
+    rig.configure(configuration(json!({"a": {"command": "a", "tools": {"max_result_bytes": 2_000}}})));
+    rig.open();
+    rig.serve();
+    rig.call("mcp_a_x");
+    rig.polls_on_request = true;
+    rig.serve();
+    rig.configure(configuration(json!({})));
+    rig.polls_on_request = false;
+    rig.collect();
+    let left_out = rig.events.iter().find_map(|event| match event {
+        HubEvent::Finished { left_out, .. } => left_out.as_ref(),
+        _ => None,
+    });
+    assert_eq!(left_out.unwrap().max_bytes, 2_000);
+}
+
 #[test]
 fn the_size_limit_is_read_and_its_change_is_reported() {
     let read = |tools: Value| -> Configuration {

@@ -12,6 +12,21 @@ use serde_json::{Value, json};
 /// When lists are saved, in seconds since 1970.
 const AT: u64 = 1_000_000;
 
+#[test]
+fn saved_lists_have_at_most_as_many_items_as_a_server_may_have() {
+    let saved = up(of_user(None), public()).hub.save(mcp_proto::Time::ZERO, "a", KEY, AT).unwrap();
+    let with = |items: usize| {
+        let mut saved = serde_json::to_value(&saved).unwrap();
+        let tool = |number| json!({"name": format!("t{number}"), "inputSchema": {}});
+        saved["families"]["tools"]["items"] = (0..items).map(tool).collect();
+        serde_json::from_value::<Saved>(saved)
+    };
+    let limit = mcp_proto::Limits::default().items;
+    assert!(with(limit).is_ok());
+    let error = with(limit + 1).unwrap_err().to_string();
+    assert!(error.contains("the saved items of `tools` are invalid: there are too many"), "{error}");
+}
+
 /// A modern server, which says this of its description and of its list of tools.
 fn cached(description: &Value, list: &Value) -> Server {
     let mut discover = json!({

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::common::{Host, Server, Steps, options, tools};
+use crate::common::{Deliver, Host, Server, Steps, options, tools};
 use mcp_proto::protocol::Root;
 use mcp_proto::{
     Action, CommandError, Event, InputRequest, Options, Outcome, Reconnect, Request, RequestError, RequestId, Transport,
@@ -183,6 +183,25 @@ fn missing_fields_of_an_accepted_form_get_their_defaults() {
     host.session.provide(host.now, id, [("who", &*accept)]).unwrap();
     host.collect();
     let responses = json!({"who": {"action": "accept", "content": {"name": "Bob", "age": 30}}});
+    assert_eq!(host.take_one()["params"]["inputResponses"], responses);
+}
+
+#[test]
+fn a_field_whose_name_is_no_text_has_no_default() {
+    let mut host = ready(asking(), true);
+    let (id, first) = call(&mut host, "plain");
+    let mut form = elicitation();
+    form["params"]["requestedSchema"] = json!({"type": "object", "properties": {
+        "lone": {"type": "string", "default": "x"}, "age": {"type": "integer", "default": 30}
+    }});
+    let required = required(json!({"who": form}), None);
+    let answer = json!({"jsonrpc": "2.0", "id": first["id"], "result": required}).to_string();
+    host.session.deliver(host.now, answer.replace("\"lone\"", "\"\\ud800\"").as_bytes());
+    host.collect();
+    let accept = raw(&json!({"action": "accept", "content": {}}));
+    host.session.provide(host.now, id, [("who", &*accept)]).unwrap();
+    host.collect();
+    let responses = json!({"who": {"action": "accept", "content": {"age": 30}}});
     assert_eq!(host.take_one()["params"]["inputResponses"], responses);
 }
 

@@ -263,6 +263,7 @@ fn a_skill_whose_frontmatter_differs_from_its_entry_is_not_loaded() {
         (MARKDOWN.replace("---\n\nBody", "Body"), Some("does not begin with frontmatter")),
         (MARKDOWN.replace("---\nname", "name"), Some("does not begin with frontmatter")),
         (MARKDOWN.replace("{level", "{{{level"), Some("not YAML")),
+        ("---\nname\n---\n\nBody".into(), Some("`the frontmatter` differs")),
         (padded(longest), None),
         (padded(longest + 1), Some("longer than 64 KiB")),
         (MARKDOWN.replace("[a, b]", &"[".repeat(30_000)), Some("not YAML")),

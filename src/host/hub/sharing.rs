@@ -194,3 +194,20 @@ impl Chosen {
         self.targets.binary_search_by(|target| target.cmp_tool(name)).is_ok()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::config::Configuration;
+
+    #[test]
+    fn what_no_server_uses_any_more_is_dropped_after_many_changes() {
+        let (mut sharing, all) = (Sharing::default(), Options::new("host", "1"));
+        for timeout in 1..1000 {
+            let server = serde_json::json!({"a": {"command": "a", "timeout": timeout}});
+            let read: Configuration = serde_json::from_value(server).unwrap();
+            sharing.options(&read.servers["a"], &all);
+        }
+        assert!(sharing.len() <= 2 * FEW, "{}", sharing.len());
+    }
+}
