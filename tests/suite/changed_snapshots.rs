@@ -313,6 +313,24 @@ fn a_changed_state_of_a_hub_is_refused_or_works() {
     has(&why, &["its servers contradict each other", "its queue contradicts its servers"]);
 }
 
+#[test]
+fn a_client_that_is_ready_without_a_version_connects_again_when_it_moves() {
+    let host = Host::connect(options(), &mut server());
+    let mut document = serde_json::to_string(&host.session.snapshot(Secrets::Included)).unwrap();
+    let mut state: Value =
+        serde_json::from_str::<Value>(&document).unwrap()["state"].as_str().unwrap().parse().unwrap();
+    part(&mut state, &["agreed"]).unwrap()["agreed"] = Value::Null;
+    document = with_state(&document, &state.to_string());
+    let snapshot: Snapshot = serde_json::from_str(&document).unwrap();
+    let mut client =
+        Client::from_snapshot(Messages::new(), options(), &snapshot, Moved::WithoutTransport).unwrap();
+    let now = host.now + seconds(60);
+    client.handle_timeout(now);
+    let mut opened = false;
+    drain(|| client.poll().inspect(|action| opened |= matches!(action, mcp_proto::Action::Open { .. })));
+    assert!(opened);
+}
+
 /// The states of a server are products: not each of them occurs.
 #[test]
 fn a_server_that_is_up_without_a_session_in_use_is_refused() {

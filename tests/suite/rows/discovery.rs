@@ -330,12 +330,14 @@ fn without_capabilities_an_error_text_makes_the_tools_absent_if_tolerated() {
         assert_eq!(host.status(Family::Tools), status);
         assert_eq!(host.quirks(), [QuirkKind::InitializeShape], "nothing was declared");
     }
-    let mut options = legacy();
-    options.tolerance = tolerance(true, true);
-    options.tolerance.list_undeclared = true;
-    let mut server = Server::legacy(json!({})).error(LIST, -32603, "tools/list: method not found");
-    let host = Host::connect(options, &mut server);
-    assert_eq!((host.status(Family::Tools), host.quirks()), (FamilyStatus::Absent, vec![]), "nothing was declared");
+    for tools_absent in [true, false] {
+        let mut options = legacy();
+        options.tolerance = tolerance(tools_absent, true);
+        options.tolerance.list_undeclared = true;
+        let mut server = Server::legacy(json!({})).error(LIST, -32603, "tools/list: method not found");
+        let host = Host::connect(options, &mut server);
+        assert_eq!((host.status(Family::Tools), host.quirks()), (FamilyStatus::Absent, vec![]), "nothing was declared");
+    }
 }
 
 /// A client that was ready without prompts and lost its connection. The next server declares them.

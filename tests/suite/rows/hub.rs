@@ -883,6 +883,23 @@ fn a_hub_closes_after_a_former_session_and_without_one_that_failed_for_lack_of_a
 }
 
 /// Failed attempts are reported once, and a server that is parked again is not called for some time.
+/// Its last events are not polled yet, so that the hub still has it.
+#[test]
+fn a_hub_that_closes_after_a_session_does_not_count_it_twice() {
+    let mut rig = Rig::of(legacy()).peer("a", with_tools(&["x"])).peer("b", with_tools(&["x"])).up(&["a", "b"]);
+    rig.get("b").ignores_end_of_input = true;
+    rig.configure(programs(&["b"]));
+    rig.polls_on_request = true;
+    rig.serve();
+    rig.close();
+    rig.polls_on_request = false;
+    rig.collect();
+    rig.serve();
+    assert_ne!(rig.log.last().unwrap(), "closed", "a process runs");
+    rig.end_process("b");
+    assert_eq!(rig.log.last().unwrap(), "closed");
+}
+
 #[test]
 fn each_attempt_that_fails_is_counted_but_only_the_first_reported() {
     let mut options = reconnecting(legacy());

@@ -208,12 +208,16 @@ fn a_request_over_http_that_may_run_twice_ends_as_unknown_after_the_third_loss()
 /// Only over HTTP the loss of one exchange says nothing of the others.
 #[test]
 fn a_request_over_a_pipe_that_only_reads_ends_as_unknown_with_its_connection() {
-    let mut host = Host::connect(reconnecting(legacy()), &mut Server::legacy(json!({"resources": {}})));
-    let request = host.session.request(host.now, read()).unwrap();
-    host.collect();
-    assert_eq!(host.take_methods(), ["resources/read"]);
-    host.close_transport();
-    assert!(matches!(host.result_of(request), Outcome::Unknown));
+    for trust in [false, true] {
+        let mut options = reconnecting(legacy());
+        options.trust = trust;
+        let mut host = Host::connect(options, &mut Server::legacy(json!({"resources": {}})));
+        let request = host.session.request(host.now, read()).unwrap();
+        host.collect();
+        assert_eq!(host.take_methods(), ["resources/read"]);
+        host.close_transport();
+        assert!(matches!(host.result_of(request), Outcome::Unknown), "{trust}");
+    }
 }
 
 #[test]
