@@ -44,13 +44,14 @@ def fails(tests, timeout=None, **env):
     return False
 
 
-def learn(binaries, pool, variable, read):
+def learn(binaries, pool, variable, read, without=None):
     """How long each test takes, and which tests reach a change: what `read` finds in a line of the files that a test writes to
-    the folder that the variable names."""
+    the folder that the variable names. Tests with a name that has the pattern `without` are left out."""
     tests = []
     for binary in binaries:
         listed = subprocess.run([binary, "--list", "--format", "terse"], capture_output=True, text=True, check=True).stdout
-        tests += [(binary, name) for name in re.findall(r"^(.*): test$", listed, re.M)]
+        names = re.findall(r"^(.*): test$", listed, re.M)
+        tests += [(binary, name) for name in names if not (without and re.search(without, name))]
 
     def run(test):
         with tempfile.TemporaryDirectory() as folder:

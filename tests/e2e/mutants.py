@@ -1,11 +1,11 @@
-"""Requires a test to fail for each mutant of src/ that cargo-mutants finds: mutants.py ALL TRIED LISTED FOLDER TOOL
+"""Requires a test to fail for each mutant of src/ that cargo-mutants finds: mutants.py MUTANTS all|part LISTED FOLDER TOOL
 
-ALL and TRIED are what `cargo mutants --list --json` prints: of everything, and of what is tried. FOLDER gets a copy of the
-repository that has all mutants at once, each behind a condition, because to build each by itself takes days: TOOL writes it,
-which is `tests/mutants`. Left out are those that do not compile, and those that cannot be switched: in what is evaluated at
+MUTANTS is what `cargo mutants --list --json` prints: of everything, or of a part. FOLDER gets a copy of the repository that has
+all of them at once, each behind a condition, because to build each by itself takes days: TOOL writes it, which is
+`tests/mutants`. Left out are those that do not compile, and those that cannot be switched: in what is evaluated at
 compile time. Then each test runs alone once, to learn which mutants it reaches, and for each mutant the tests that reach it,
 the quickest first, until one fails, or those so far take `PATIENCE` seconds. What is caught is kept in FOLDER: another run of
-the same sources and tests goes on from there.
+the same sources and tests goes on from there. A part is compiled as the tests are, with the same dependencies.
 
 LISTED has the mutants for which no test fails, `mutant -- why`: under `# Equivalent` if no result is different, under `# Tested
 elsewhere` if another step fails, else under `# Without a test`. `…` stands for any text. Fails if a mutant that is not listed
@@ -26,8 +26,10 @@ from changed import learn, processors, survives
 
 # The laws, fuzz bodies and other tests that take longer reach nearly all mutants. All of them would take days.
 PATIENCE = float(os.environ.get("MCP_PATIENCE", 40))
+WITHOUT = os.environ.get("MCP_WITHOUT")
 SWITCH = re.compile(r"crate::mutated::is\((\d+)\)")
-ENV = {"RUSTFLAGS": "--cap-lints allow", "CARGO_PROFILE_TEST_OPT_LEVEL": "1", "CARGO_PROFILE_DEV_OPT_LEVEL": "1"}
+WHOLE = {"RUSTFLAGS": "--cap-lints allow", "CARGO_PROFILE_TEST_OPT_LEVEL": "1", "CARGO_PROFILE_DEV_OPT_LEVEL": "1"}
+PART = {"CARGO_TARGET_DIR": os.environ.get("CARGO_TARGET_DIR", os.path.abspath("target"))}
 CRATE = ["-p", "mcp-proto", "-p", "mcp-proto-schema-tests", "--all-features", "--message-format=json"]
 TESTS = ["--test", "suite", "--test", "host_schema", "--test", "messages", "--test", "utility_tools"]
 # The errors of the library are found in half a minute.
@@ -93,16 +95,17 @@ def causes(error, folder):
     return found or before
 
 
-def build(folder, instrument):
+def build(folder, instrument, settings):
     """The test binaries, the mutants that they do not have (those that do not compile, and those without a place), and what the
     binaries are made of."""
     left_out, builds = set(), list(BUILDS)
+    env = {**os.environ, **settings}
     while True:
         digest = copy(folder)
         without = folder / "left-out"
         without.write_text("\n".join(sorted(left_out)))
         unplaced = subprocess.run([*instrument, without, folder], capture_output=True, text=True, check=True).stdout.split()
-        run = subprocess.run(builds[0], cwd=folder, env={**os.environ, **ENV}, capture_output=True, text=True)
+        run = subprocess.run(builds[0], cwd=folder, env=env, capture_output=True, text=True)
         messages = [json.loads(line) for line in run.stdout.splitlines()]
         if run.returncode == 0:
             del builds[0]
@@ -137,25 +140,27 @@ class Listed:
         return found[0][1] if found else "survived"
 
 
-def main(all_path, tried_path, known_path, folder, tool):
-    mutants = json.loads(pathlib.Path(all_path).read_text())
-    tried = {mutant["name"] for mutant in json.loads(pathlib.Path(tried_path).read_text())}
+def main(path, extent, known_path, folder, tool):
+    mutants = json.loads(pathlib.Path(path).read_text())
+    if extent == "part" and not mutants:
+        sys.exit(print("no mutant in these lines"))
     known = Listed(known_path)
     folder = pathlib.Path(folder).absolute()
-    binaries, left_out, unplaced, digest = build(folder, [pathlib.Path(tool).absolute(), pathlib.Path(all_path).absolute()])
+    instrument = [pathlib.Path(tool).absolute(), pathlib.Path(path).absolute()]
+    binaries, left_out, unplaced, digest = build(folder, instrument, PART if extent == "part" else WHOLE)
     without = left_out | unplaced
     # Without their places, which change with each line.
     names = {
         at: re.sub(r"^(\S+?):\d+:\d+: ", r"\1: ", mutant["name"])
         for at, mutant in enumerate(mutants)
-        if at not in without and mutant["name"] in tried
+        if at not in without
     }
     print(f"{len(mutants)} mutants in all, {len(left_out)} do not compile, {len(unplaced)} cannot be switched", flush=True)
     kept = folder / f"caught-{digest}"
     caught = set(kept.read_text().splitlines()) if kept.is_file() else set()
     os.chdir(folder)
     with processors() as pool, kept.open("a") as keep:
-        seconds, reached = learn(binaries, pool, "MCP_MUTANTS", int)
+        seconds, reached = learn(binaries, pool, "MCP_MUTANTS", int, WITHOUT)
         print(f"{len(seconds)} tests reach {len(reached)} mutants", flush=True)
 
         def result(index):
@@ -173,7 +178,7 @@ def main(all_path, tried_path, known_path, folder, tool):
     headings = ("caught", "equivalent", "tested elsewhere", "without a test", "survived")
     counts = ", ".join(f"{results[it]} {it}" for it in headings)
     print(f"{results.total()} mutants: {counts}")
-    unused = [] if len(tried) < len(mutants) else sorted(set(known.headings) - set(known.used))
+    unused = [] if extent == "part" else sorted(set(known.headings) - set(known.used))
     for text in unused:
         print(f"listed, but there is no such mutant: {text}")
     for text, count in known.used.items():

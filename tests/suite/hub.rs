@@ -1090,10 +1090,14 @@ fn successive_changes_wait_until_the_old_process_has_ended() {
         || configuration(json!({})),
         || one(json!({"command": "a", "enabled": false})),
     ];
-    for next in next {
+    for (next, is_started) in next.into_iter().flat_map(|next| [(next, false), (next, true)]) {
         let mut rig = simple();
         rig.get("a").ignores_end_of_input = true;
         rig.configure(one(json!({"command": "second"})));
+        if is_started {
+            rig.hub.start(rig.now, "a").unwrap();
+            rig.collect();
+        }
         rig.serve();
         rig.configure(next());
         rig.serve();
@@ -1583,6 +1587,10 @@ fn input_for_a_removed_session_is_ignored() {
     assert_eq!((rig.hub.session(former).is_none(), rig.hub.entry(former).is_none()), (true, true));
     assert!(rig.hub.poll().is_none());
     assert!(before == format!("{:?}", rig.hub));
+    // The next session takes its place.
+    rig.configure(configuration(json!({"a": {"command": "other"}, "b": {"command": "b"}})));
+    assert_eq!(rig.hub.refresh(rig.now, former, Family::Tools), Err(HubCommandError::UnknownSession));
+    assert!(rig.hub.session(former).is_none());
 }
 
 #[test]

@@ -182,7 +182,7 @@ impl Servers {
         let of_slots = slots.iter().enumerate().all(|(at, it)| {
             it.as_ref().is_none_or(|(handle, _)| slot(*handle) == at && handle.0 >> 32 <= u64::from(admissions))
         });
-        (empty == listed && of_slots).then(|| Self { slots, free, admissions, ..Self::new() })
+        (empty == listed && of_slots).then(|| Self { slots, free, admissions, removed: Self::new().removed })
     }
 
     pub(super) fn insert(&mut self, server: Server) -> SessionHandle {
