@@ -660,3 +660,18 @@ fn code(digits: &[u8; 4]) -> Option<u32> {
     let digits = digits.iter().map(|digit| char::from(*digit).to_digit(16));
     digits.into_iter().try_fold(0_u32, |code, digit| code.checked_mul(16)?.checked_add(digit?))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::is_distinct;
+
+    #[test]
+    fn what_may_be_a_part_of_the_format_is_not_looked_for() {
+        for text in ["12 345", "-1.5e-7", "tools/call", "Content-Type", "protocolVersion", "aaaaaaaa", "a,bcdefg"] {
+            assert!(!is_distinct(text), "{text}");
+        }
+        for text in ["hush-1234", "aXYZ", "12 34x"] {
+            assert!(is_distinct(text), "{text}");
+        }
+    }
+}

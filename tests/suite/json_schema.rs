@@ -128,6 +128,24 @@ fn a_reference_out_of_the_schema_is_refused_and_not_fetched() {
 
 /// Each address is as long as the identifiers above it, and the library keeps all of them.
 #[test]
+fn an_address_that_is_none_is_an_error_of_the_schema() {
+    for schema in [
+        json!({"$id": "http://[::1"}),
+        json!({"$id": "http://example.com/x#a"}),
+        json!({"properties": {"a": {"$id": "http://[::1"}}}),
+        json!({"properties": {"a": {"$ref": "http://[::1"}}}),
+        json!({"$id": "urn:x", "properties": {"a": {"$id": "y"}}}),
+    ] {
+        let error = check(&schema, &json!({})).unwrap_err();
+        assert!(matches!(error, ValidationError::Schema { .. }), "{schema} {error}");
+    }
+    // A relative one, and one that is not in its shortest form.
+    for id in ["", "x/y", "HTTP://EXAMPLE.com:80/a/../b"] {
+        assert_eq!(check(&json!({"$id": id}), &json!({})), Ok(()), "{id}");
+    }
+}
+
+#[test]
 fn addresses_that_are_long_and_many_are_refused() {
     for (name, address) in [("$id", "a"), ("$ref", "#/$defs/a"), ("$ref", "elsewhere"), ("$schema", LATEST)] {
         for (length, count, is_refused) in [(20_000, 500, true), (20_000, 10, false), (100, 500, false)] {

@@ -437,9 +437,8 @@ impl Hub {
             Effect::Renew => {
                 let name = Arc::clone(&server.name);
                 // A session that failed at once refuses it, so that this does not recur.
-                if let Some(handle) = self.renew(&name, None) {
-                    self.step(handle, Input::Called);
-                }
+                let renewed = self.renew(&name, None);
+                renewed.into_iter().for_each(|handle| self.step(handle, Input::Called));
             }
             Effect::StartNext => {
                 if let Some(next) = self.next(handle) {

@@ -135,9 +135,6 @@ impl JsonSchema {
         let registry = Registry::new().retriever(NoRetrieval).draft(draft);
         let registry = registry.add(base.as_str(), resource).and_then(|registry| registry.prepare());
         let registry = registry.map_err(|error| reference_error(&error, ""))?;
-        if !registry.contains_resource(base.as_str()) {
-            return Err(ValidationError::schema("/$id", "it does not identify the schema"));
-        }
         let graph = Graph::read(schema, draft, &registry, base)?;
         cost::check_schema(&graph)?;
         let applied = cost::check_work(&graph, instance, self.limits.work)?;

@@ -527,6 +527,14 @@ fn a_debug_of_the_authorization_of_a_hub_shows_no_entropy() {
     assert!(text.contains("redirect_uri") && !text.contains("1, 1"), "{text}");
 }
 
+#[test]
+fn a_hub_without_authorizations_takes_the_clock() {
+    let mut rig = HubRig::of(Options::new("suite", "1")).peer("a", with_tools(&["x"])).up(&["a"]);
+    rig.hub.handle_clock(rig.now, Duration::from_secs(EPOCH));
+    rig.hub.handle_clock(rig.now, Duration::ZERO);
+    assert!(rig.hub.poll().is_none());
+}
+
 /// The options of the authorization change to ones that are not valid, and then the entry changes.
 #[test]
 fn a_session_that_cannot_be_created_inherits_no_lists_and_takes_no_calls() {
