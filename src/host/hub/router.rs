@@ -721,7 +721,7 @@ impl Hub {
         let connection = server.connection.as_mut();
         if let Some(connection) = connection.filter(|it| is_through_event || !it.is_event_next()) {
             let Server { name, calls, former_entry, .. } = server;
-            let entry = former_entry.as_deref().or_else(|| configuration.servers.get(&**name));
+            let entry = || former_entry.as_deref().or_else(|| configuration.servers.get(&**name));
             action = connection.poll(handle, |event| report(handle, name, calls, entry, event));
             // A session that is closed is known until the next poll, for the embedder to look up what its last action needs.
             is_last = match &action {
@@ -750,11 +750,11 @@ impl Hub {
 }
 
 /// What the embedder gets of an event of a session.
-fn report(
+fn report<'a>(
     session: SessionHandle,
     name: &Arc<str>,
     calls: &mut LeastMap<RequestId, Target>,
-    entry: Option<&Entry>,
+    entry: impl FnOnce() -> Option<&'a Entry>,
     event: Event,
 ) -> HubEvent {
     let server = Arc::clone(name);
@@ -770,7 +770,7 @@ fn report(
         && let Outcome::Result(result) = &mut outcome
         && result.get().len() > MIN_BYTES
         && let Some(Bounded { result: Cow::Owned(bounded), left_out: omission, .. }) =
-            entry.map(|entry| entry.tools.bound(result))
+            entry().map(|entry| entry.tools.bound(result))
     {
         (*result, left_out) = (bounded, omission.map(Box::new));
     }
