@@ -45,6 +45,17 @@ fn name(names: &Names, tool: &str) -> String {
 }
 
 #[test]
+fn saved_overrides_are_restored_in_any_order() {
+    let mut names = named(&[], &[]);
+    for server in ["a", "b"] {
+        names.set_overrides(server, [("x", "one"), ("y", "two")]);
+    }
+    let mut saved = serde_json::to_value(&names).unwrap();
+    saved["overrides"].as_array_mut().unwrap().swap(1, 2);
+    assert_eq!(serde_json::from_value::<Names>(saved).unwrap(), names);
+}
+
+#[test]
 fn overrides_are_read_and_mistakes_in_them_are_named() {
     let tools = json!({"overrides": {"a": {"name": "b", "title": "B", "description": "Does b."}, "c": {}, "d": null}});
     let policy = policy(&tools);

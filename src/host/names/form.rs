@@ -1,6 +1,7 @@
 //! The serialized form of names (feature `serde`).
 
 use alloc::borrow::Cow;
+use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -75,11 +76,11 @@ impl<'de> Deserialize<'de> for Names {
         let Form::<String> { style, names: known, reserved, overrides } = Form::deserialize(deserializer)?;
         let mut names = Self::new(style);
         names.reserve(reserved);
-        for of_server in overrides.chunk_by(|(one, ..), (other, ..)| one == other) {
-            if let Some((server, ..)) = of_server.first() {
-                names.set_overrides(server, of_server.iter().map(|(_, tool, name)| (&**tool, &**name)));
-            }
+        let mut by_server = BTreeMap::<_, Vec<_>>::new();
+        for (server, tool, name) in &overrides {
+            by_server.entry(&**server).or_default().push((&**tool, &**name));
         }
+        by_server.into_iter().for_each(|(server, of_server)| names.set_overrides(server, of_server));
         names.restore(known.iter().map(|(name, server, target)| (&**name, &**server, target.clone())));
         Ok(names)
     }
