@@ -386,7 +386,14 @@ impl Builder {
     }
 
     /// Removes entries from `base` on: those with a duplicate key, and those beyond the bound.
-    fn leave_out(&mut self, run: &mut Vec<Place>, base: usize, twice: Vec<usize>, bounds: Bounds, report: &mut PageReport) {
+    fn leave_out(
+        &mut self,
+        run: &mut Vec<Place>,
+        base: usize,
+        twice: Vec<usize>,
+        bounds: Bounds,
+        report: &mut PageReport,
+    ) {
         let fresh = self.list.entries.split_off(base);
         let mut twice = twice.into_iter().peekable();
         let mut places = Vec::with_capacity(fresh.len());

@@ -322,8 +322,7 @@ fn a_client_that_is_ready_without_a_version_connects_again_when_it_moves() {
     part(&mut state, &["agreed"]).unwrap()["agreed"] = Value::Null;
     document = with_state(&document, &state.to_string());
     let snapshot: Snapshot = serde_json::from_str(&document).unwrap();
-    let mut client =
-        Client::from_snapshot(Messages::new(), options(), &snapshot, Moved::WithoutTransport).unwrap();
+    let mut client = Client::from_snapshot(Messages::new(), options(), &snapshot, Moved::WithoutTransport).unwrap();
     let now = host.now + seconds(60);
     client.handle_timeout(now);
     let mut opened = false;

@@ -207,7 +207,9 @@ fn sampling_defaults_and_off() {
 
 #[test]
 fn invalid_sampling_is_reported() {
-    let read = entry("command: x\nsampling:\n  max_rpm: -1\n  max_tool_rounds: many\n  max_tokens_cap: [1]\n  allowed_models: 5");
+    let read = entry(
+        "command: x\nsampling:\n  max_rpm: -1\n  max_tool_rounds: many\n  max_tokens_cap: [1]\n  allowed_models: 5",
+    );
     assert_eq!(
         errors(&read),
         [
