@@ -347,8 +347,9 @@ pub struct Limits {
     pub items: usize,
     /// Bytes per list; 64 MiB.
     pub list_bytes: usize,
-    /// Requests in flight, those of discovery included; 64. Over HTTP also the maximum number of exchanges that carry
-    /// responses and notifications. With 0 nothing is ever sent, so every handshake times out.
+    /// Requests in flight, those of discovery included; 64. `initialize` may be one more, beside a `server/discover` without
+    /// a response. Over HTTP also the maximum number of exchanges that carry responses and notifications. With 0 nothing
+    /// is ever sent, so every handshake times out.
     pub in_flight: usize,
     /// Requests in the queue; 1,024.
     pub queued: usize,

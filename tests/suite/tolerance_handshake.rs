@@ -487,6 +487,19 @@ fn a_probe_that_is_never_answered_does_not_stay_in_flight() {
 }
 
 #[test]
+fn initialize_follows_a_silent_probe_although_one_request_may_be_in_flight() {
+    let mut options = auto();
+    options.limits.in_flight = 1;
+    let mut host = Host::open(options);
+    let probe = host.take_one();
+    host.wait(Duration::from_secs(5));
+    let initialize = host.take_one();
+    assert_eq!((&probe["method"], &initialize["method"]), (&json!("server/discover"), &json!("initialize")));
+    reply(&mut host, &initialize, initialized_with("2025-11-25"));
+    assert_eq!(era(&host), Some(Era::Legacy));
+}
+
+#[test]
 fn probe_late_with_an_error_waits_for_initialize() {
     let refusal = json!({"code": -32601, "message": "no such thing"});
     let (mut host, probe, initialize) = initialize_after_silent_probe();
