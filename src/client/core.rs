@@ -871,6 +871,11 @@ impl Timers {
         }
     }
 
+    /// A running timer fires at this time or later.
+    pub(super) fn extend(&mut self, timer: Timer, least: Time) {
+        self.set(timer, self.get(timer).map(|at| at.max(least)));
+    }
+
     /// Finds the earliest deadline again, in a restored client.
     #[cfg(feature = "snapshot")]
     pub(super) fn recount(&mut self) {

@@ -53,9 +53,7 @@ impl Handshake {
 
     /// The request that the handshake waits for has a new id.
     pub(super) fn rename(&mut self, id: u64, new: u64) {
-        if let Some((request, _)) = &mut self.request
-            && *request == id
-        {
+        if let Some((request, _)) = self.request.as_mut().filter(|(request, _)| *request == id) {
             *request = new;
         }
     }
@@ -127,10 +125,7 @@ impl Handshake {
             Effect::DisarmDiscover => core.timers.set(Timer::Discover, None),
             // After a jump of the clock both deadlines may be due.
             Effect::ExtendDeadline => {
-                if let Some(deadline) = core.timers.get(Timer::Handshake) {
-                    let least = core.after(core.options.timeouts.discover);
-                    core.timers.set(Timer::Handshake, Some(deadline.max(least)));
-                }
+                core.timers.extend(Timer::Handshake, core.after(core.options.timeouts.discover));
             }
             Effect::ForgetEra => core.known_era = None,
             Effect::KeepEvidence => self.evidence = answer.server.take(),
@@ -141,9 +136,7 @@ impl Handshake {
                 core.quirk(kind, None, Some(method::DISCOVER), detail);
             }
             Effect::Adopt => {
-                if let Some(server) = answer.server.take().or(self.evidence.take()) {
-                    self.adopt(core, server);
-                }
+                self.adopt(core, answer);
             }
             Effect::DiscoverModern => return Signals::one(Signal::ModernAgreed),
             Effect::Reopen => return Signals::one(Signal::Reopen),
@@ -167,7 +160,8 @@ impl Handshake {
     }
 
     /// The handshake is done.
-    fn adopt(&mut self, core: &mut Core, server: Box<Server>) {
+    fn adopt(&mut self, core: &mut Core, answer: &mut Answer) -> Option<()> {
+        let server = answer.server.take().or(self.evidence.take())?;
         // An idle client does not keep what led to this.
         (self.last_error, self.evidence) = (None, None);
         core.timers.set(Timer::Handshake, None);
@@ -187,6 +181,7 @@ impl Handshake {
             core.give_up(id);
         }
         core.arm(Timer::Discovery, core.options.timeouts.discovery);
+        Some(())
     }
 
     /// The transport is slow, but there is activity: the timeouts are extended, up to a maximum.
@@ -201,9 +196,7 @@ impl Handshake {
             (Timer::Discover, timeouts.discover, discover_latest),
         ];
         for (timer, wait, latest) in bounds {
-            if let Some(at) = core.timers.get(timer) {
-                core.timers.set(timer, Some(at.max((core.now + wait).min(latest))));
-            }
+            core.timers.extend(timer, (core.now + wait).min(latest));
         }
     }
 
@@ -381,13 +374,12 @@ pub(super) fn fall_back(core: &mut Core, within: Duration) {
 
 /// If the connection after the fall-back is lost too, the failure before it is reported: it says more.
 pub(super) fn report_first_failure(core: &mut Core, loss: &mut Loss) {
-    if let FallBack::Tried(_) = core.fall_back
-        && let FallBack::Tried(first) = core::mem::replace(&mut core.fall_back, FallBack::Over)
-        && !matches!(loss.kind, FailureKind::Unauthorized | FailureKind::Forbidden)
-    {
+    let FallBack::Tried(first) = &mut core.fall_back else { return };
+    if !matches!(loss.kind, FailureKind::Unauthorized | FailureKind::Forbidden) {
         core.known_era = None;
-        (loss.kind, loss.message) = (first.kind, first.message);
+        (loss.kind, loss.message) = (first.kind, core::mem::take(&mut first.message));
     }
+    core.fall_back = FallBack::Over;
 }
 
 /// Takes the response to a request. Returns the loss of the connection if it shows that the server changed its era or
