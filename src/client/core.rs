@@ -364,6 +364,10 @@ impl Core {
         self.outbox.push(Output::Event(event));
     }
 
+    pub(super) fn events(&mut self, events: impl IntoIterator<Item = Event>) {
+        events.into_iter().for_each(|event| self.event(event));
+    }
+
     /// A notification or a response is dropped, because the server did not accept the messages before it.
     pub(super) fn drop_undelivered(&mut self, method: Option<&str>) {
         self.stats.undelivered = self.stats.undelivered.saturating_add(1);
@@ -423,7 +427,7 @@ impl Core {
 
     /// The embedder's id of a request, if it is the embedder's.
     pub(super) fn handle_of(&self, id: u64) -> Option<RequestId> {
-        if let Purpose::Call(call) = &self.requests.get(id)?.purpose { Some(call.handle) } else { None }
+        self.requests.call(id).map(|call| call.handle)
     }
 
     /// Whether the client enables tasks, and the server's version has those of 2025-11-25.
@@ -456,14 +460,10 @@ pub(super) const fn declaration(declared: Option<bool>) -> gate::Declaration {
 }
 
 impl Core {
-    /// Ends a request of the engine; `None` if it is not open, or the input does not end it.
+    /// Ends a request of the engine by an input that ends it; `None` if it is not open.
     pub(super) fn end_request(&mut self, id: u64, input: request::Input, reason: &str) -> Option<OpenRequest> {
         use request::Effect;
-        let row = request::step(self.requests.get(id)?.phase, input);
-        if row.next != request::State::Ended {
-            return None;
-        }
-        for effect in row.effects {
+        for effect in request::step(self.requests.get(id)?.phase, input).effects {
             match effect {
                 Effect::Retract => self.outbox.retract(id),
                 Effect::Cancel => self.cancel_request(id, reason),
@@ -505,10 +505,13 @@ impl Core {
         self.abandon(id, kind, reason);
     }
 
-    /// Cancels a task, if there is a connection and the server takes that.
-    pub(super) fn cancel_task(&mut self, task: &str) {
+    /// Cancels a task, if there is one, and a connection, and the server takes that.
+    pub(super) fn cancel_task(&mut self, task: Option<&str>) {
         let declares = |server: &Server| server.has(Capability::TaskCancellation) == Some(true);
-        if self.is_ready() && (self.is_modern() || self.server.as_deref().is_some_and(declares)) {
+        if let Some(task) = task
+            && self.is_ready()
+            && (self.is_modern() || self.server.as_deref().is_some_and(declares))
+        {
             let deadline = self.request_deadline();
             self.requests.insert(Purpose::CancelTask(task.into()), Some(deadline));
         }
@@ -694,13 +697,9 @@ impl Outbox {
     /// Adds the starts of exchanges before everything else, but for starts that are there already.
     #[cfg(feature = "http")]
     pub(super) fn push_starts_first(&mut self, numbers: impl IntoIterator<Item = super::StartId>) {
-        let mut numbers = numbers.into_iter().peekable();
-        if numbers.peek().is_none() {
-            return;
-        }
-        start(&mut self.queue);
         let first = self.queue.iter().take_while(|output| matches!(output, Output::Start(_))).count();
         for (at, number) in (first..).zip(numbers) {
+            start(&mut self.queue);
             self.queue.insert(at, Output::Start(number));
         }
     }

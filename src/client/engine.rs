@@ -91,12 +91,11 @@ impl Engine {
         }
     }
 
-    /// Whether closing the connection ends nothing: the client is ready, nothing is in flight or waits to be polled, and no
-    /// resource has a subscription.
+    /// Whether closing the connection ends nothing, if nothing waits to be polled: the client is ready, nothing is in flight,
+    /// and no resource has a subscription.
     pub(crate) fn is_unused(&self) -> bool {
         let core = &self.core;
         core.is_ready()
-            && core.outbox.is_empty()
             && core.requests.is_unused()
             && !self.server_requests.has_open()
             && self.subscriptions.resources().next().is_none()
@@ -325,7 +324,8 @@ impl Engine {
     /// Takes a message or a batch of the server.
     pub(crate) fn handle_message(&mut self, now: Time, bytes: &[u8]) {
         self.core.advance(now);
-        self.receive(bytes);
+        let decoded = self.decode(bytes);
+        self.on_decoded(decoded, bytes, None);
         self.write_requests();
     }
 
@@ -503,21 +503,7 @@ impl Engine {
 
     /// Encodes as many queued requests as may be sent now.
     pub(super) fn write_requests(&mut self) {
-        let core = &mut self.core;
-        let (limit, parallel) = (core.options.limits.in_flight, core.options.parallel_tool_calls);
-        let held = core.binding.holds_tools;
-        while let Some(id) = core.requests.next(limit, core.stage(), held, parallel) {
-            let Some(open) = core.requests.get(id) else { continue };
-            if let Purpose::Call(call) = &open.purpose
-                && core.missing_capability(&call.request.method).is_some()
-            {
-                calls::step(core, id, request::Input::NotAdvertised);
-                continue;
-            }
-            let message = core.encode_request(id, &open.purpose);
-            core.requests.step(id, request::Input::Write);
-            core.outbox.push(Output::Send(message));
-        }
+        while write_next(&mut self.core).is_some() {}
     }
 
     fn on_timer(&mut self, timer: Timer) {
@@ -556,13 +542,6 @@ impl Engine {
         self.link.step(&mut self.core, link::Input::Replace)
     }
 
-    fn receive(&mut self, bytes: &[u8]) {
-        if self.link.takes_messages() {
-            let decoded = self.decode(bytes);
-            self.on_decoded(decoded, bytes, None);
-        }
-    }
-
     /// Reads what the server sent.
     pub(crate) fn decode<'a>(&mut self, bytes: &'a [u8]) -> Result<Decoded<'a>, Noise> {
         jsonrpc::decode_with_spans(bytes, self.core.options.limits.message, &mut self.core.spans)
@@ -570,6 +549,14 @@ impl Engine {
 
     /// Takes what was read. `exchange` is the request in whose HTTP exchange it came.
     pub(super) fn on_decoded(&mut self, decoded: Result<Decoded<'_>, Noise>, bytes: &[u8], exchange: Option<u64>) {
+        // A message that ended the connection also ended what came with it.
+        if self.link.takes_messages() {
+            self.take_decoded(decoded, bytes, exchange);
+        }
+        self.core.spans = Spans::default();
+    }
+
+    fn take_decoded(&mut self, decoded: Result<Decoded<'_>, Noise>, bytes: &[u8], exchange: Option<u64>) {
         self.connection.keepalive.on_message(&self.core);
         match decoded {
             Ok(Decoded::Blank) => {}
@@ -589,7 +576,6 @@ impl Engine {
             }
             Err(noise) => record_noise(&mut self.core, &noise, bytes),
         }
-        self.core.spans = Spans::default();
     }
 
     fn on_message(&mut self, message: Message<'_>, exchange: Option<u64>) {
@@ -647,8 +633,7 @@ impl Engine {
             }
         };
         if deviations != Deviations::default() || quirk.is_some() {
-            let Some(open) = core.requests.get(id) else { return };
-            let method = open.purpose.method();
+            let method = core.requests.method(id).unwrap_or_default();
             record_deviations(core, deviations, &method);
             if let Some((kind, detail)) = quirk {
                 core.quirk(kind, None, Some(&method), detail);
@@ -668,15 +653,21 @@ impl Engine {
     /// Takes the response to an open request, or what was received in its place.
     pub(super) fn answer(&mut self, id: u64, response: Result<&RawValue, RequestError>) {
         let core = &mut self.core;
-        let Some(open) = core.requests.get(id) else { return };
-        if matches!(open.purpose, Purpose::Call(_)) {
+        let signals = if core.requests.call(id).is_some() {
             self.link.mark_healthy();
-            let signals = calls::on_response(core, id, response);
-            return self.act(signals);
-        }
-        let Some(open) = core.end_request(id, request::Input::Answered, "") else { return };
-        let response = response.and_then(|result| complete(core, &open.purpose, result));
-        let signals = match open.purpose {
+            calls::on_response(core, id, response)
+        } else {
+            let ended = core.end_request(id, request::Input::Answered, "");
+            ended.map(|open| self.answer_own(id, open.purpose, response)).unwrap_or_default()
+        };
+        self.act(signals);
+    }
+
+    /// Takes the response to a request of the engine, which is over.
+    fn answer_own(&mut self, id: u64, purpose: Purpose, response: Result<&RawValue, RequestError>) -> Signals {
+        let core = &mut self.core;
+        let response = response.and_then(|result| complete(core, &purpose, result));
+        match purpose {
             Purpose::Discover(_) => self.connection.handshake.on_discovered(core, id, response),
             Purpose::Initialize(_) => self.connection.handshake.on_initialized(core, response),
             Purpose::List { family, .. } => match response {
@@ -712,9 +703,25 @@ impl Engine {
                 Signals::NONE
             }
             Purpose::CancelTask(_) | Purpose::Call(_) => Signals::NONE,
-        };
-        self.act(signals);
+        }
     }
+}
+
+/// Encodes the next queued request, if one may be sent now.
+fn write_next(core: &mut Core) -> Option<()> {
+    let (limit, parallel) = (core.options.limits.in_flight, core.options.parallel_tool_calls);
+    let id = core.requests.next(limit, core.stage(), core.binding.holds_tools, parallel)?;
+    let open = core.requests.get(id)?;
+    if let Purpose::Call(call) = &open.purpose
+        && core.missing_capability(&call.request.method).is_some()
+    {
+        calls::step(core, id, request::Input::NotAdvertised);
+    } else {
+        let message = core.encode_request(id, &open.purpose);
+        core.requests.step(id, request::Input::Write);
+        core.outbox.push(Output::Send(message));
+    }
+    Some(())
 }
 
 fn record_noise(core: &mut Core, noise: &Noise, bytes: &[u8]) {
@@ -742,15 +749,9 @@ impl Engine {
         match route(core, method, request, is_foreign) {
             Route::Cancel => self.on_cancelled(params),
             Route::EndStream => {
-                if let Some(id) = request {
-                    return self.subscriptions.on_cancelled(core, id);
-                }
+                return request.map(|id| self.subscriptions.on_cancelled(core, id)).unwrap_or_default();
             }
-            Route::Progress => {
-                if let Some((id, params)) = request.zip(params) {
-                    on_progress(core, id, params);
-                }
-            }
+            Route::Progress => on_progress(core, request.zip(params)),
             Route::Elicitation => match core.url_elicitations.as_mut().and_then(|known| known.on_complete(params)) {
                 Some(event) if !core.is_full() => core.event(event),
                 Some(_) | None => core.leave_out(),
@@ -763,11 +764,7 @@ impl Engine {
                 }
                 return signals;
             }
-            Route::Task => {
-                if let Some((id, params)) = request.zip(params) {
-                    calls::on_notification(core, id, params);
-                }
-            }
+            Route::Task => calls::on_notification(core, request.zip(params)),
             Route::Report => report(core, method, params),
             Route::Hold => self.connection.notifications.hold(core, method, params),
             Route::LeaveOut => core.leave_out(),
@@ -821,9 +818,8 @@ impl Engine {
             | Purpose::CancelTask(_)
             | Purpose::PollTask(_) => {
                 let ended = core.end_request(id, request::Input::TimedOut, "no response in time");
-                let Some(open) = ended else { return Signals::NONE };
                 let error = format!("no response within {:?}", core.options.timeouts.request);
-                return self.fail(open.purpose, error);
+                return ended.map(|open| self.fail(open.purpose, error)).unwrap_or_default();
             }
         }
         Signals::NONE

@@ -16,7 +16,6 @@ use super::{
 use crate::Time;
 use crate::jsonrpc::{Decoded, ErrorObject, Noise};
 use crate::machine::http_response::refusal::{Access, Authority, Authorization, Refused, authorization};
-use crate::machine::request::State;
 use crate::machine::{QuirkKind, link, request};
 use crate::text::excerpt;
 
@@ -164,15 +163,9 @@ impl Engine {
         }
     }
 
-    /// The next request that stopped waiting for its response, for whatever reason, and was not sent again.
+    /// The next request that stopped waiting for its response, for whatever reason.
     pub(crate) fn next_ended(&mut self) -> Option<u64> {
-        loop {
-            let id = self.core.requests.next_ended()?;
-            let open = self.core.requests.get(id);
-            if open.is_none_or(|open| !matches!(open.phase, State::Written | State::Sent)) {
-                return Some(id);
-            }
-        }
+        self.core.requests.next_ended()
     }
 
     /// Takes the state of the binding.
@@ -211,7 +204,7 @@ impl Engine {
 
     /// Gives a request a new id: ids are never reused on a connection.
     fn restart(&mut self, id: u64) -> Option<u64> {
-        let new = self.core.requests.rename(id);
+        let new = self.core.requests.rename(id)?;
         self.core.requests.step(new, request::Input::Restarted);
         calls::report_resend(&mut self.core, new, Some(ResendReason::Busy));
         self.connection.handshake.rename(id, new);
@@ -261,10 +254,8 @@ impl Engine {
     /// Takes a message that was read by [`Self::decode`], and the request in whose exchange it came, if any. A message that
     /// answers nothing by its own id answers that request.
     pub(crate) fn handle_exchange(&mut self, id: Option<u64>, decoded: Result<Decoded<'_>, Noise>, bytes: &[u8]) {
-        if self.link.takes_messages() {
-            self.on_decoded(decoded, bytes, id);
-            self.write_requests();
-        }
+        self.on_decoded(decoded, bytes, id);
+        self.write_requests();
     }
 
     /// Takes a report on the exchange of a request.
@@ -275,7 +266,7 @@ impl Engine {
             Report::Error { id, error, unprocessed, headers } => self.on_error(id, error, unprocessed, headers),
             Report::Expired { id } => self.on_expired(id),
             Report::ExpiredResponse { id, error } => {
-                if self.core.is_established() && self.core.is_sent(id) {
+                if self.core.is_sent(id) {
                     calls::on_expired_response(&mut self.core, id, error);
                     self.act(Signals::one(Signal::Expired(None)));
                 }
@@ -343,8 +334,14 @@ impl Engine {
     /// A request of the engine ended without a response.
     fn recover(&mut self, id: u64, input: request::Input, why: &str, error: String) {
         let core = &mut self.core;
-        let Some(open) = core.end_request(id, input, "") else { return };
-        let signals = match open.purpose {
+        let ended = core.end_request(id, input, "");
+        let signals = ended.map(|open| self.recover_from(id, open.purpose, why, error)).unwrap_or_default();
+        self.act(signals);
+    }
+
+    fn recover_from(&mut self, id: u64, purpose: Purpose, why: &str, error: String) -> Signals {
+        let core = &mut self.core;
+        match purpose {
             purpose @ (Purpose::Discover(_) | Purpose::Initialize(_)) => {
                 self.connection.handshake.on_broken(core, &purpose, why)
             }
@@ -358,8 +355,7 @@ impl Engine {
             | Purpose::CancelTask(_)
             | Purpose::PollTask(_)
             | Purpose::Call(_)) => self.fail(purpose, error),
-        };
-        self.act(signals);
+        }
     }
 
     /// What the server refused.
@@ -392,11 +388,10 @@ impl Engine {
         let error = RequestError::Status { status, message: excerpt(why).into() };
         match (refused, status) {
             (Refused::Handshake, _) => {
-                if let Some(open) = core.end_request(id, request::Input::Answered, "") {
-                    let signals =
-                        self.connection.handshake.on_status(core, &open.purpose, status, error.to_string().into());
-                    self.act(signals);
-                }
+                let ended = core.end_request(id, request::Input::Answered, "");
+                let why = error.to_string().into();
+                let signals = ended.map(|open| self.connection.handshake.on_status(core, &open.purpose, status, why));
+                self.act(signals.unwrap_or_default());
             }
             // A gateway got no response: the request may have run.
             (_, 502 | 504) => self.on_exchange_lost(id, true, &error.to_string()),
@@ -407,11 +402,9 @@ impl Engine {
 
     /// The session expired: one recovery for all requests.
     fn on_expired(&mut self, id: Option<u64>) {
-        let core = &mut self.core;
-        if !core.is_established() || id.is_some_and(|id| !core.is_sent(id)) {
-            return;
+        if id.is_none_or(|id| self.core.is_sent(id)) {
+            self.act(Signals::one(Signal::Expired(id)));
         }
-        self.act(Signals::one(Signal::Expired(id)));
     }
 
     /// The server refused a request for lack of authorization.
@@ -421,7 +414,7 @@ impl Engine {
             return Authorization::Nothing;
         }
         let refused = self.refused(id);
-        let connecting = self.stage().has_transport() && !self.core.is_ready();
+        let connecting = !self.core.is_ready();
         let access = match (forbidden, challenges.is_empty()) {
             (false, _) => Access::Required,
             (true, false) => Access::Insufficient,
@@ -441,11 +434,11 @@ impl Engine {
         });
         let signals = match (decision, id) {
             (Authorization::Block, Some(id)) => {
-                event.into_iter().for_each(|event| core.event(event));
+                core.events(event);
                 calls::block(core, id, Block::Authorization, Outcome::Error(error))
             }
             (Authorization::EndConnection, _) => {
-                event.into_iter().for_each(|event| core.event(event));
+                core.events(event);
                 let (kind, says) = match access {
                     Access::Required => (FailureKind::Unauthorized, "requires authorization"),
                     Access::Insufficient | Access::Denied => (FailureKind::Forbidden, "refused access"),
@@ -459,7 +452,7 @@ impl Engine {
                 Signals::lost(kind, message, transport)
             }
             (Authorization::ByStatus, Some(id)) => {
-                event.into_iter().for_each(|event| core.event(event));
+                core.events(event);
                 self.on_status(id, status, why);
                 Signals::NONE
             }

@@ -438,17 +438,15 @@ fn shown_by(core: &Core, id: u64, error: &ErrorObject) -> Shown {
 
 /// Whether the server's capabilities imply that it has the method of the request.
 fn is_implied(core: &Core, id: u64) -> bool {
-    let Some(open) = core.requests.get(id) else { return false };
-    let capability = if let Purpose::List { family, .. } = &open.purpose {
-        Some(family.capability())
-    } else if let Purpose::Call(call) = &open.purpose
+    let needed = |purpose: &Purpose| {
+        if let Purpose::List { family, .. } = purpose {
+            return Some(family.capability());
+        }
         // A server answers so for a tool that it does not know, or passes on what the one behind it answers.
-        && !open.purpose.is_tool_call()
-    {
+        let call = purpose.call().filter(|_| !purpose.is_tool_call())?;
         Capability::needed_for(&call.request.method)
-    } else {
-        None
     };
+    let capability = core.requests.get(id).and_then(|open| needed(&open.purpose));
     let server = core.server.as_ref();
     capability.is_some_and(|capability| server.is_some_and(|server| server.has(capability) == Some(true)))
 }

@@ -136,13 +136,12 @@ pub(super) fn id_of_progress(core: &Core, params: &RawValue) -> Option<u64> {
 
 /// Takes `notifications/progress` of an open request.
 #[inline]
-pub(super) fn on_progress(core: &mut Core, id: u64, params: &RawValue) {
+pub(super) fn on_progress(core: &mut Core, about: Option<(u64, &RawValue)>) {
     let interval = core.options.timeouts.progress_interval;
-    let Some((request, due)) = core.requests.progress(id, core.now, interval) else { return };
-    if due && !core.is_full() {
-        core.event(Event::Progress { request, progress: Progress::new(params.to_owned()) });
-    } else {
-        core.leave_out();
+    let due = about.and_then(|(id, params)| Some((core.requests.progress(id, core.now, interval)?, params)));
+    match due.filter(|_| !core.is_full()) {
+        Some((request, params)) => core.event(Event::Progress { request, progress: Progress::new(params.to_owned()) }),
+        None => core.leave_out(),
     }
 }
 

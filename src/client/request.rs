@@ -424,6 +424,17 @@ impl Purpose {
     pub(super) const fn is_tool_call(&self) -> bool {
         matches!(self, Self::Call(Call { tool: true, task: None, .. }))
     }
+
+    /// The request of the embedder, if it is one.
+    #[inline]
+    pub(super) const fn call(&self) -> Option<&Call> {
+        if let Self::Call(call) = self { Some(call) } else { None }
+    }
+
+    #[inline]
+    pub(super) const fn call_mut(&mut self) -> Option<&mut Call> {
+        if let Self::Call(call) = self { Some(call) } else { None }
+    }
 }
 
 impl Call {

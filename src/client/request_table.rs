@@ -1,5 +1,6 @@
 //! The open requests: their states, deadlines and queues, and which of them a response belongs to.
 
+use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
@@ -56,7 +57,7 @@ impl OpenRequest {
     }
 
     fn due(&self) -> Option<Due> {
-        let paused_total = if let Purpose::Call(call) = &self.purpose { Some(call.paused_total) } else { None };
+        let paused_total = self.purpose.call().map(|call| call.paused_total);
         self.deadline.map(|at| Due { at, paused_total })
     }
 }
@@ -70,7 +71,6 @@ impl RequestTable {
     /// Opens an engine request.
     pub(super) fn insert(&mut self, purpose: Purpose, deadline: Option<Time>) -> u64 {
         let id = self.ids.next();
-        self.queues.add_engine(id);
         self.add(id, OpenRequest { purpose, phase: State::Queued, deadline });
         id
     }
@@ -88,15 +88,16 @@ impl RequestTable {
         let now = self.call_time(now);
         let deadline = Some(now + timeout);
         let call = Call::new(handle, request, timeout, now + max_timeout, self.deadlines.paused_total());
-        let purpose = Purpose::Call(call);
-        self.queues.add_call(id, purpose.is_tool_call());
-        self.add(id, OpenRequest { purpose, phase: State::Queued, deadline });
+        self.add(id, OpenRequest { purpose: Purpose::Call(call), phase: State::Queued, deadline });
         handle
     }
 
     fn add(&mut self, id: u64, open: OpenRequest) {
         self.deadlines.add(id, open.due());
         self.flight.add(id, open.count());
+        if open.phase == State::Queued {
+            self.queues.add(id, &open.purpose);
+        }
         if let Purpose::Call(call) = &open.purpose {
             let kept = call.input.as_ref().map_or(0, |input| input.bytes);
             self.input_bytes = self.input_bytes.saturating_add(kept);
@@ -126,11 +127,21 @@ impl RequestTable {
     }
 
     pub(super) fn call(&self, id: u64) -> Option<&Call> {
-        if let Purpose::Call(call) = &self.open.get(id)?.purpose { Some(call) } else { None }
+        self.open.get(id)?.purpose.call()
     }
 
     pub(super) fn call_mut(&mut self, id: u64) -> Option<&mut Call> {
-        if let Purpose::Call(call) = &mut self.open.get_mut(id)?.purpose { Some(call) } else { None }
+        self.open.get_mut(id)?.purpose.call_mut()
+    }
+
+    /// Changes an open request of the embedder, but none of what is indexed.
+    pub(super) fn update<R>(&mut self, id: u64, change: impl FnOnce(&mut Call) -> R) -> Option<R> {
+        self.call_mut(id).map(change)
+    }
+
+    /// The method of an open request.
+    pub(super) fn method(&self, id: u64) -> Option<Cow<'static, str>> {
+        Some(self.open.get(id)?.purpose.method())
     }
 
     /// Sets or removes the round of input of a call; returns the one before.
@@ -143,21 +154,27 @@ impl RequestTable {
     }
 
     /// Changes the task that a call runs as.
-    pub(super) fn change_task(&mut self, id: u64, change: impl FnOnce(&mut Option<Box<CallTask>>)) {
-        let Some(OpenRequest { purpose, phase, .. }) = self.open.get_mut(id) else { return };
-        self.flight.remove(id, Count::of(purpose, *phase));
-        if let Purpose::Call(call) = purpose {
-            Tasks::remove(&mut self.tasks, id, call);
-            change(&mut call.task);
-            Tasks::add(&mut self.tasks, id, call);
-        }
-        self.flight.add(id, Count::of(purpose, *phase));
+    pub(super) fn change_task<R>(
+        &mut self,
+        id: u64,
+        change: impl FnOnce(&mut Option<Box<CallTask>>) -> R,
+    ) -> Option<R> {
+        let open = self.open.get_mut(id)?;
+        let before = open.count();
+        let call = open.purpose.call_mut()?;
+        Tasks::remove(&mut self.tasks, id, call);
+        let result = change(&mut call.task);
+        Tasks::add(&mut self.tasks, id, call);
+        self.flight.remove(id, before);
+        self.flight.add(id, open.count());
+        Some(result)
     }
 
-    /// Whether a call runs as a task.
+    /// The task that a call runs as.
     #[inline]
-    pub(super) fn runs_as_task(&self, id: u64) -> bool {
-        self.tasks.is_some() && self.call(id).is_some_and(|call| call.task.is_some())
+    pub(super) fn task(&self, id: u64) -> Option<&CallTask> {
+        self.tasks.as_ref()?;
+        self.call(id)?.task.as_deref()
     }
 
     /// When a task is polled next.
@@ -178,11 +195,10 @@ impl RequestTable {
 
     /// Whether a call runs as a task, and no request about the task is on its way.
     pub(super) fn is_task_quiet(&self, id: u64) -> bool {
-        let Some(open) = self.open.get(id) else { return false };
-        let task = self.call(id).and_then(|call| call.task.as_ref());
         // While the call waits for input, the next poll has no time if one is on its way.
-        let is_asked = open.phase == State::Waiting && task.is_some_and(|task| task.poll_at.is_some());
-        open.phase == State::Running || is_asked
+        let is_asked = self.task(id).is_some_and(|task| task.poll_at.is_some());
+        let is_quiet = |phase| phase == State::Running || phase == State::Waiting && is_asked;
+        self.open.get(id).is_some_and(|open| is_quiet(open.phase))
     }
 
     /// The ids of the tasks that calls run as.
@@ -198,13 +214,11 @@ impl RequestTable {
     /// The server acknowledged the listen stream of this request.
     pub(super) fn mark_acknowledged(&mut self, id: u64) {
         self.set_deadline(id, None);
-        if let Some(open) = self.open.get_mut(id) {
-            self.flight.remove(id, open.count());
+        self.change(id, |open| {
             if let Purpose::Listen { agreed, .. } = &mut open.purpose {
                 *agreed = true;
             }
-            self.flight.add(id, open.count());
-        }
+        });
     }
 
     /// Whether a request for the log level is queued.
@@ -218,45 +232,49 @@ impl RequestTable {
         self.open.get(id).is_none_or(|open| table::refuses(request::step::row, request::step, open.phase, command))
     }
 
-    pub(super) fn set_phase(&mut self, id: u64, phase: State) {
-        self.change(id, |_| phase);
-    }
-
     /// The embedder polled a request.
     pub(super) fn mark_sent(&mut self, id: u64) {
         self.change(id, |open| {
             // A request that is sent on, because it was redirected, is sent already.
-            if let Purpose::Call(Call { attempts, task: None, .. }) = &mut open.purpose
+            if let Some(Call { attempts, task: None, .. }) = open.purpose.call_mut()
                 && open.phase != State::Sent
             {
                 *attempts = attempts.saturating_add(1);
             }
-            request::step(open.phase, request::Input::Hand).next
+            open.phase = request::step(open.phase, request::Input::Hand).next;
         });
     }
 
-    /// Steps a request that is encoded or polled; these inputs have no effects.
-    pub(super) fn step(&mut self, id: u64, input: request::Input) {
-        self.change(id, |open| request::step(open.phase, input).next);
+    /// Steps a request. Returns the effects, which have to be applied; one of them removes a request that ends.
+    pub(super) fn step(&mut self, id: u64, input: request::Input) -> &'static [request::Effect] {
+        let effects = self.change(id, |open| {
+            let row = request::step(open.phase, input);
+            open.phase = if row.next == State::Ended { open.phase } else { row.next };
+            row.effects
+        });
+        effects.unwrap_or_default()
     }
 
-    /// Changes the phase of a request, to the one that `next` returns.
-    fn change(&mut self, id: u64, next: impl FnOnce(&mut OpenRequest) -> State) {
-        let Some(open) = self.open.get_mut(id) else { return };
+    /// Changes the phase of a request, or what it counts as; not whether it runs as a task.
+    fn change<R>(&mut self, id: u64, change: impl FnOnce(&mut OpenRequest) -> R) -> Option<R> {
+        let open = self.open.get_mut(id)?;
         let (before, count) = (open.phase, open.count());
-        open.phase = next(open);
+        let result = change(open);
         self.flight.remove(id, count);
         self.flight.add(id, count.in_phase(&open.purpose, open.phase));
         if is_on_wire(before) && !is_on_wire(open.phase) {
             self.ended.add(id);
         }
+        Some(result)
     }
 
     pub(super) fn set_deadline(&mut self, id: u64, deadline: Option<Time>) {
-        let Some(open) = self.open.get_mut(id) else { return };
-        let before = open.due();
-        open.deadline = deadline;
-        let after = open.due();
+        let changed = self.open.get_mut(id).map(|open| {
+            let before = open.due();
+            open.deadline = deadline;
+            (before, open.due())
+        });
+        let (before, after) = changed.unwrap_or_default();
         self.deadlines.remove(id, before);
         self.deadlines.add(id, after);
     }
@@ -264,6 +282,13 @@ impl RequestTable {
     /// Gives a call this much time from now.
     pub(super) fn set_time_left(&mut self, id: u64, left: Duration, now: Time) {
         self.set_deadline(id, Some(self.call_time(now) + left));
+    }
+
+    /// A call that waited since this time on the call clock goes on, with the time that it had left: the wait does not count.
+    pub(super) fn go_on(&mut self, id: u64, left: Duration, since: Time, now: Time) {
+        let waited = self.call_time(now).since(since);
+        self.set_time_left(id, left, now);
+        self.update(id, |call| call.latest = call.latest + waited);
     }
 
     pub(super) fn remove(&mut self, id: u64) -> Option<OpenRequest> {
@@ -318,28 +343,27 @@ impl RequestTable {
         unsent.map(|(id, _)| id).collect()
     }
 
-    /// Queues a request of the embedder, for the first time or again.
-    pub(super) fn requeue(&mut self, id: u64) {
-        let Some(open) = self.open.get(id) else { return };
-        self.queues.add_call(id, open.purpose.is_tool_call());
+    /// Queues a request of the embedder again.
+    pub(super) fn requeue(&mut self, id: u64) -> Option<()> {
+        self.queues.add(id, &self.open.get(id)?.purpose);
+        Some(())
     }
 
-    /// Gives a request a new id on the wire. The embedder keeps the first one.
-    pub(super) fn rename(&mut self, id: u64) -> u64 {
-        let Some(open) = self.remove(id) else { return id };
+    /// Gives a request a new id on the wire. The embedder keeps the first one. It is queued with it, if that is its phase.
+    pub(super) fn rename(&mut self, id: u64) -> Option<u64> {
+        let open = self.remove(id)?;
         let new = self.ids.next();
         if let Purpose::Call(call) = &open.purpose {
             self.renamed.insert(call.handle, new);
         }
         self.add(new, open);
-        new
+        Some(new)
     }
 
-    /// The time that a request has left.
+    /// The time that a call has left.
     pub(super) fn time_left(&self, id: u64, now: Time) -> Duration {
-        let Some(open) = self.open.get(id) else { return Duration::ZERO };
-        let now = if matches!(open.purpose, Purpose::Call(_)) { self.call_time(now) } else { now };
-        open.deadline.map_or(Duration::ZERO, |deadline| deadline.since(now))
+        let deadline = self.open.get(id).and_then(|open| open.deadline);
+        deadline.map_or(Duration::ZERO, |deadline| deadline.since(self.call_time(now)))
     }
 
     /// Releases the memory of a burst of requests.
@@ -405,23 +429,23 @@ impl RequestTable {
         self.call(id).filter(|call| call.request.progress).map(|_| id)
     }
 
-    /// A request made progress: extends its deadline. Returns the request, and whether to report the progress.
+    /// A request made progress: extends its deadline. Returns the request, if the progress is to be reported.
     #[inline]
-    pub(super) fn progress(&mut self, id: u64, now: Time, interval: Duration) -> Option<(RequestId, bool)> {
+    pub(super) fn progress(&mut self, id: u64, now: Time, interval: Duration) -> Option<RequestId> {
         let call_time = self.call_time(now);
-        let OpenRequest { purpose: Purpose::Call(call), deadline: before, .. } = self.open.get_mut(id)? else {
-            return None;
-        };
+        let open = self.open.get_mut(id)?;
+        let before = open.deadline;
+        let call = open.purpose.call_mut()?;
         let due = call.progress_reported_at.is_none_or(|at| now.since(at) >= interval);
         if due {
             call.progress_reported_at = Some(now);
         }
         let (handle, deadline) = (call.handle, (call_time + call.timeout).min(call.latest));
         // The deadline never moves to an earlier time.
-        if *before < Some(deadline) {
+        if before < Some(deadline) {
             self.set_deadline(id, Some(deadline));
         }
-        Some((handle, due))
+        due.then_some(handle)
     }
 
     /// The server sent a request that any request in flight may have led to.
@@ -436,12 +460,12 @@ impl RequestTable {
 
     /// Which bound on its time a request with a passed deadline has reached.
     pub(super) fn bound_of(&self, id: u64) -> TimeBound {
-        let Some(OpenRequest { purpose: Purpose::Call(call), deadline, .. }) = self.open.get(id) else {
-            return TimeBound::Timeout;
-        };
         // Progress and a task extend a request up to its maximum time.
-        let extended = call.progress_reported_at.is_some() || call.task.is_some();
-        if extended && *deadline == Some(call.latest) { TimeBound::Total } else { TimeBound::Timeout }
+        let is_extended = |call: &Call| call.progress_reported_at.is_some() || call.task.is_some();
+        let is_total = |open: &OpenRequest| {
+            open.purpose.call().is_some_and(|call| is_extended(call) && open.deadline == Some(call.latest))
+        };
+        if self.open.get(id).is_some_and(is_total) { TimeBound::Total } else { TimeBound::Timeout }
     }
 
     /// What the id of a response names, and the request, if there is one. `exchange` is the request in whose HTTP exchange
@@ -529,27 +553,15 @@ impl RequestTable {
         for (id, open) in self.open.iter() {
             expected.add(id, open.clone());
         }
-        let same = (&self.deadlines, &self.flight, self.input_bytes, &self.tasks)
-            == (&expected.deadlines, &expected.flight, expected.input_bytes, &expected.tasks);
-        let queued = |id: u64| self.open.get(id).filter(|open| open.phase == State::Queued);
-        let engine = self.queues.engine().all(|id| queued(id).is_some_and(|open| !open.is_call()));
-        let mut calls = self.queues.all_calls();
-        let calls = calls
-            .all(|(id, tool)| queued(id).is_some_and(|open| open.is_call() && open.purpose.is_tool_call() == tool));
+        let same = (&self.deadlines, &self.queues, &self.flight, self.input_bytes, &self.tasks)
+            == (&expected.deadlines, &expected.queues, &expected.flight, expected.input_bytes, &expected.tasks);
         let renamed = self.renamed.iter().all(|(handle, id)| self.call(*id).is_none_or(|call| call.handle == *handle));
         let known = self.open.iter().next_back().is_none_or(|(id, _)| id <= self.ids.last()) && self.ids.is_bounded();
-        if !(same && engine && calls && renamed && known) {
+        if !(same && renamed && known) {
             return Err(invalid("its requests contradict each other"));
         }
-        let calls = self.open.iter().filter(|(_, open)| open.is_call()).count();
+        let calls = self.open.iter().filter(|(_, open)| open.purpose.call().is_some()).count();
         within("queued", calls, limits.queued.saturating_add(limits.in_flight))
-    }
-}
-
-#[cfg(feature = "snapshot")]
-impl OpenRequest {
-    const fn is_call(&self) -> bool {
-        matches!(self.purpose, Purpose::Call(_))
     }
 }
 
@@ -603,9 +615,8 @@ impl Ids {
     /// The request is over, and its response may still come.
     #[inline]
     fn abandon(&mut self, id: u64) {
-        if let Err(place) = self.abandoned.binary_search(&id) {
-            self.abandoned.insert(place, id);
-        }
+        let place = self.abandoned.partition_point(|known| *known < id);
+        self.abandoned.insert(place, id);
         if self.abandoned.len() > ABANDONED {
             self.abandoned.remove(0);
         }
@@ -614,9 +625,7 @@ impl Ids {
     /// The late response came.
     #[inline]
     fn forget(&mut self, id: u64) {
-        if let Ok(place) = self.abandoned.binary_search(&id) {
-            self.abandoned.remove(place);
-        }
+        self.abandoned.retain(|known| *known != id);
         if self.abandoned.is_empty() {
             self.abandoned = Vec::new();
         }
@@ -632,7 +641,7 @@ impl Ids {
 }
 
 /// The requests that wait to be encoded.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 struct Queues {
     engine: VecDeque<u64>,
@@ -642,10 +651,14 @@ struct Queues {
 }
 
 impl Queues {
-    /// Queues a request of the engine, which is the newest.
+    /// Queues a request: for the first time, if it is one of the engine, which is the newest; or again.
     #[inline]
-    fn add_engine(&mut self, id: u64) {
-        self.engine.push_back(id);
+    fn add(&mut self, id: u64, purpose: &Purpose) {
+        if purpose.call().is_some() {
+            self.calls(purpose.is_tool_call()).insert(id);
+        } else {
+            self.engine.push_back(id);
+        }
     }
 
     #[inline]
@@ -669,22 +682,9 @@ impl Queues {
         if tool { &mut self.tools } else { &mut self.others }
     }
 
-    /// Queues a request of the embedder, for the first time or again.
-    #[inline]
-    fn add_call(&mut self, id: u64, tool: bool) {
-        self.calls(tool).insert(id);
-    }
-
     #[inline]
     fn remove_call(&mut self, id: u64, tool: bool) {
         self.calls(tool).remove(&id);
-    }
-
-    /// The queued requests of the embedder, each with whether it is queued as a tool call.
-    #[cfg(feature = "snapshot")]
-    fn all_calls(&self) -> impl Iterator<Item = (u64, bool)> {
-        let of = |queue: &LeastSet<u64>, tool| queue.iter().map(move |id| (*id, tool)).collect::<alloc::vec::Vec<_>>();
-        of(&self.tools, true).into_iter().chain(of(&self.others, false))
     }
 
     #[inline]

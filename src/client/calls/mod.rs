@@ -16,14 +16,13 @@ use serde_json::value::RawValue;
 use super::core::{Core, Signal, Signals};
 use super::inputs::{Asking, Reaction, fill_required, judge};
 use super::request::{AUTHORIZATIONS, Block, Blocked, Call, InputRounds, Purpose};
-use super::request_table::OpenRequest;
 use super::{
     CommandError, Event, InputRequest, Outcome, Request, RequestError, RequestId, ResendReason, ServerMethod, Wire,
     result_type,
 };
 use crate::Time;
 use crate::jsonrpc::{ErrorObject, Json, Object};
-use crate::machine::request::{Carrier, Effect, Effects, Input, ReplayPolicy, State};
+use crate::machine::request::{Carrier, Effect, Effects, Input, ReplayPolicy};
 use crate::machine::server::result::Content;
 use crate::machine::{self, QuirkKind, request};
 use crate::protocol::{accepts, error_code, method};
@@ -97,7 +96,7 @@ pub(super) fn decline(core: &mut Core, now: Time, request: RequestId) -> Result<
 
 /// Takes the server's response.
 pub(super) fn on_response(core: &mut Core, id: u64, response: Result<&RawValue, RequestError>) -> Signals {
-    if core.requests.runs_as_task(id) {
+    if core.requests.task(id).is_some() {
         task::on_response(core, id, response);
         return Signals::NONE;
     }
@@ -128,25 +127,23 @@ pub(super) fn on_response(core: &mut Core, id: u64, response: Result<&RawValue, 
 
 /// Asks the embedder for input.
 fn ask(core: &mut Core, id: u64, inputs: Vec<InputRequest>) {
-    let Some(request) = core.handle_of(id) else { return };
     for input in &inputs {
         core.count_request(input.method);
     }
+    let event = core.handle_of(id).map(|request| Event::InputRequired { request, inputs });
     step(core, id, Input::InputRequired);
-    core.event(Event::InputRequired { request, inputs });
+    core.events(event);
 }
 
 /// An error requires the user to visit these URLs, which is offered once.
 fn expect_elicitations(core: &mut Core, id: u64, inputs: &[InputRequest]) {
-    if let Some(call) = core.requests.call_mut(id) {
-        call.urls = call.urls.saturating_add(1);
-    }
+    core.requests.update(id, |call| call.urls = call.urls.saturating_add(1));
     let (request, limit) = (core.handle_of(id), core.options.limits.server_requests);
     for input in inputs {
         if input.params.as_deref().map(Json::from).is_some_and(|params| elicitation_id(params).is_some()) {
             core.url_elicitations.get_or_insert_default().add(&input.key, request, limit);
         } else {
-            let method = core.requests.get(id).map(|open| open.purpose.method().into_owned());
+            let method = core.requests.method(id);
             let detail = "an elicitation at a URL without `elicitationId`; its end cannot be announced";
             core.quirk(QuirkKind::ElicitationId, None, method.as_deref(), detail);
         }
@@ -173,8 +170,7 @@ fn classify<'a>(core: &Core, id: u64, result: &'a RawValue) -> Classified<'a> {
 pub(super) fn block(core: &mut Core, id: u64, by: Block, outcome: Outcome) -> Signals {
     let left = core.requests.time_left(id, core.now);
     let since = core.requests.call_time(core.now);
-    let Some(call) = core.requests.call_mut(id) else { return Signals::NONE };
-    call.blocked = Some(Box::new(Blocked { by, outcome, left, since }));
+    core.requests.update(id, |call| call.blocked = Some(Box::new(Blocked { by, outcome, left, since })));
     step(core, id, Input::Refused);
     match by {
         Block::Headers => Signals::one(Signal::SchemasWanted),
@@ -185,9 +181,9 @@ pub(super) fn block(core: &mut Core, id: u64, by: Block, outcome: Outcome) -> Si
 /// The requests that wait for authorization end, for this reason.
 pub(super) fn deny(core: &mut Core, why: &str) {
     for id in core.requests.calls() {
-        if let Some(blocked) = core.requests.call_mut(id).and_then(|call| call.blocked.as_mut())
-            && blocked.by == Block::Authorization
-            && let Outcome::Error(RequestError::Status { message, .. }) = &mut blocked.outcome
+        let blocked = core.requests.call_mut(id).and_then(|call| call.blocked.as_mut());
+        // One that waits for headers was refused with a JSON-RPC error.
+        if let Some(Outcome::Error(RequestError::Status { message, .. })) = blocked.map(|blocked| &mut blocked.outcome)
         {
             *message = excerpt(why).into();
         }
@@ -204,15 +200,11 @@ pub(super) fn unblock(core: &mut Core, by: Block, input: Input) {
 
 /// As [`unblock`], for one request.
 pub(super) fn unblock_one(core: &mut Core, id: u64, by: Block, input: Input) {
-    let call_time = core.requests.call_time(core.now);
     let blocked = core.requests.call(id).and_then(|call| call.blocked.as_ref());
     let Some(blocked) = blocked.filter(|blocked| blocked.by == by) else { return };
-    let (left, waited) = (blocked.left, call_time.since(blocked.since));
+    let (left, since) = (blocked.left, blocked.since);
     if input == Input::Admitted {
-        core.requests.set_time_left(id, left, core.now);
-        if let Some(call) = core.requests.call_mut(id) {
-            call.latest = call.latest + waited;
-        }
+        core.requests.go_on(id, left, since, core.now);
     }
     step(core, id, input);
 }
@@ -222,7 +214,7 @@ pub(super) fn on_connection_lost(core: &mut Core) {
     for id in core.requests.calls() {
         let input = if !core.is_sent(id) {
             Input::Lost
-        } else if core.requests.runs_as_task(id) {
+        } else if core.requests.task(id).is_some() {
             Input::LostTask
         } else {
             lost_input(core, id)
@@ -230,7 +222,7 @@ pub(super) fn on_connection_lost(core: &mut Core) {
         step(core, id, input);
         if task::is_asked(core, id) {
             // A poll that was on its way ended with the connection.
-            task::on_lost(core, id, machine::task::Input::Broken);
+            task::on_lost(core, id);
         }
     }
 }
@@ -275,9 +267,7 @@ pub(super) fn repeat(core: &mut Core, id: u64) -> bool {
         return true;
     }
     let repeats = may_replay(core, id);
-    if let Some(call) = core.requests.call_mut(id).filter(|_| repeats) {
-        call.lost = call.lost.saturating_add(1);
-    }
+    core.requests.update(id, |call| call.lost = call.lost.saturating_add(u8::from(repeats)));
     repeats
 }
 
@@ -297,8 +287,8 @@ fn effects_of(core: &Core, request: &Request) -> Effects {
 pub(super) fn on_exchange_lost(core: &mut Core, id: u64, sent: bool) {
     if !sent {
         step(core, id, Input::NotRun);
-    } else if core.requests.runs_as_task(id) {
-        task::on_lost(core, id, machine::task::Input::Broken);
+    } else if core.requests.task(id).is_some() {
+        task::on_lost(core, id);
     } else {
         let input = lost_input(core, id);
         step(core, id, input);
@@ -620,24 +610,16 @@ pub(super) fn provide<'a>(
             return Err(CommandError::DuplicateInput { key: key.into() });
         }
     }
-    let fill = core.options.form_defaults;
-    let Some(Call { input: Some(rounds), .. }) = core.requests.call_mut(id) else {
-        return Err(CommandError::UnknownRequest);
-    };
-    let filled = fill_required(&rounds.result, &rounds.known, &given, fill)?;
+    let rounds = core.requests.call_mut(id).and_then(|call| call.input.as_mut()).ok_or(CommandError::UnknownRequest)?;
+    let filled = fill_required(&rounds.result, &rounds.known, &given, core.options.form_defaults)?;
     let declined = rounds.error.is_some() && !filled.iter().all(|(_, response)| accepts(Json::trusted(response)));
+    let known = core::mem::take(&mut rounds.known);
+    let sends = rounds.error.is_none();
+    let known = known.iter().map(|(key, response)| (&**key, &**response));
+    rounds.responses = sends.then(|| responses_of(known.chain(filled.iter().map(|(key, json)| (*key, &**json)))));
+    let (left, since) = (rounds.left, rounds.since);
     core.advance(now);
-    let call_time = core.requests.call_time(core.now);
-    if let Some(Call { input: Some(rounds), latest, .. }) = core.requests.call_mut(id) {
-        // The time that the user takes does not count towards the request's deadline.
-        *latest = *latest + call_time.since(rounds.since);
-        let known = core::mem::take(&mut rounds.known);
-        let sends = rounds.error.is_none();
-        let known = known.iter().map(|(key, response)| (&**key, &**response));
-        rounds.responses = sends.then(|| responses_of(known.chain(filled.iter().map(|(key, json)| (*key, &**json)))));
-        let left = rounds.left;
-        core.requests.set_time_left(id, left, core.now);
-    }
+    core.requests.go_on(id, left, since, core.now);
     task::move_on(core, id, machine::task::Input::InputGiven);
     step(core, id, if declined { Input::InputDeclined } else { Input::InputGiven });
     Ok(())
@@ -649,13 +631,8 @@ pub(super) fn step(core: &mut Core, id: u64, input: Input) {
 
 /// As [`step`], with the outcome of a request that ends by a response, or the embedder's `reason` to cancel it.
 fn step_to(core: &mut Core, mut id: u64, input: Input, mut outcome: Option<Outcome>, reason: Option<&str>) {
-    let Some(open) = core.requests.get(id) else { return };
-    let resent = reason_of(open, input);
-    let row = request::step(open.phase, input);
-    if row.next != State::Ended {
-        core.requests.set_phase(id, row.next);
-    }
-    for effect in row.effects {
+    let resent = core.requests.call(id).and_then(|call| reason_of(call, input));
+    for effect in core.requests.step(id, input) {
         let outcome = match effect {
             Effect::Requeue => {
                 core.requests.requeue(id);
@@ -663,33 +640,24 @@ fn step_to(core: &mut Core, mut id: u64, input: Input, mut outcome: Option<Outco
             }
             Effect::RequeueAnew => {
                 report_resend(core, id, resent);
-                if let Some(call) = core.requests.call_mut(id) {
-                    call.blocked = None;
-                }
-                id = core.requests.rename(id);
-                core.requests.requeue(id);
+                core.requests.update(id, |call| call.blocked = None);
+                id = core.requests.rename(id).unwrap_or(id);
                 continue;
             }
             Effect::CountLoss => {
-                if let Some(call) = core.requests.call_mut(id) {
-                    call.lost = call.lost.saturating_add(1);
-                }
+                core.requests.update(id, |call| call.lost = call.lost.saturating_add(1));
                 continue;
             }
             Effect::CountExpiry => {
-                if let Some(call) = core.requests.call_mut(id) {
-                    call.expired = call.expired.saturating_add(1);
-                }
+                core.requests.update(id, |call| call.expired = call.expired.saturating_add(1));
                 continue;
             }
             Effect::Block => {
-                if let Some(call) = core.requests.call_mut(id) {
-                    match call.blocked.as_ref().map(|blocked| blocked.by) {
-                        Some(Block::Headers) => call.headers_refused = call.headers_refused.saturating_add(1),
-                        Some(Block::Authorization) => call.unauthorized = call.unauthorized.saturating_add(1),
-                        None => {}
-                    }
-                }
+                core.requests.update(id, |call| match call.blocked.as_ref().map(|blocked| blocked.by) {
+                    Some(Block::Headers) => call.headers_refused = call.headers_refused.saturating_add(1),
+                    Some(Block::Authorization) => call.unauthorized = call.unauthorized.saturating_add(1),
+                    None => {}
+                });
                 core.requests.set_time_left(id, core.options.timeouts.server_request, core.now);
                 continue;
             }
@@ -758,9 +726,9 @@ fn step_to(core: &mut Core, mut id: u64, input: Input, mut outcome: Option<Outco
 }
 
 /// Why an input has a request sent again, if it does.
-fn reason_of(open: &OpenRequest, input: Input) -> Option<ResendReason> {
-    let is_about_task = matches!(&open.purpose, Purpose::Call(call) if call.task.is_some());
-    if is_about_task {
+fn reason_of(call: &Call, input: Input) -> Option<ResendReason> {
+    // One about its task is not the call.
+    if call.task.is_some() {
         return None;
     }
     match input {
@@ -770,13 +738,10 @@ fn reason_of(open: &OpenRequest, input: Input) -> Option<ResendReason> {
         Input::NotRun => Some(ResendReason::NotSent),
         Input::Restarted => Some(ResendReason::Busy),
         Input::RetryRequired | Input::InputGiven => Some(ResendReason::Input),
-        Input::Admitted => {
-            let Purpose::Call(call) = &open.purpose else { return None };
-            call.blocked.as_ref().map(|blocked| match blocked.by {
-                Block::Headers => ResendReason::Headers,
-                Block::Authorization => ResendReason::Authorized,
-            })
-        }
+        Input::Admitted => call.blocked.as_ref().map(|blocked| match blocked.by {
+            Block::Headers => ResendReason::Headers,
+            Block::Authorization => ResendReason::Authorized,
+        }),
         Input::Write
         | Input::Hand
         | Input::Answered

@@ -68,9 +68,8 @@ pub(in crate::client) fn on_late(core: &mut Core, result: &RawValue) {
         Content::Complete | Content::Input | Content::Invalid => None,
     };
     // A late status of a task that is followed is no reason to cancel it.
-    if let Some(id) = id.filter(|id| (1..=LONGEST_ID).contains(&id.len()) && core.requests.with_task(id).is_none()) {
-        core.cancel_task(&id);
-    }
+    let id = id.filter(|id| (1..=LONGEST_ID).contains(&id.len()) && core.requests.with_task(id).is_none());
+    core.cancel_task(id.as_deref());
 }
 
 /// The server runs the call as a task.
@@ -93,7 +92,7 @@ pub(super) fn on_created(core: &mut Core, id: u64, json: Json<'_>) -> Signals {
         }
         (None, None) => {
             on_invalid(core, id, "the server created a task without a known status".into());
-            core.cancel_task(&task);
+            core.cancel_task(Some(&task));
             return Signals::NONE;
         }
         (None, Some(status)) => status,
@@ -115,17 +114,27 @@ pub(super) fn on_created(core: &mut Core, id: u64, json: Json<'_>) -> Signals {
 
 /// Takes the response to a request about a task.
 pub(super) fn on_response(core: &mut Core, id: u64, response: Result<&RawValue, RequestError>) {
-    let state = core.requests.call(id).and_then(|call| call.task.as_ref()).map(|task| task.state);
-    let Some(state) = state else { return };
-    let change = match (response, state) {
+    take(core, Some((id, response)), read_response);
+}
+
+/// Takes what a message says of the task of a call, if the call is open.
+fn take<T>(core: &mut Core, message: Option<(u64, T)>, read: impl FnOnce(&Core, u64, &CallTask, T) -> Change) {
+    let change = message.and_then(|(id, says)| Some((id, read(core, id, core.requests.task(id)?, says))));
+    if let Some((id, change)) = change {
+        apply(core, id, change);
+    }
+}
+
+/// Reads the response to a request about a task.
+fn read_response(core: &Core, id: u64, task: &CallTask, response: Result<&RawValue, RequestError>) -> Change {
+    match (response, task.state) {
         (Err(error), _) => Change::with(Input::Refused, Outcome::Error(error)),
         (Ok(_), State::Updating) => Change::of(Input::Updated),
         (Ok(result), State::Fetching) => Change::with(Input::Fetched, Outcome::Result(result.to_owned())),
         (Ok(result), State::Created | State::Working | State::Done | State::Asking | State::Over) => {
-            read_status(core, id, result)
+            read_status(core, id, task, result)
         }
-    };
-    apply(core, id, change);
+    }
 }
 
 /// The call that runs as the task that `notifications/tasks` is about.
@@ -135,9 +144,8 @@ pub(in crate::client) fn id_of_call(core: &Core, params: &RawValue) -> Option<u6
 }
 
 /// Takes `notifications/tasks` about a call, while no request about the task is on its way.
-pub(in crate::client) fn on_notification(core: &mut Core, id: u64, params: &RawValue) {
-    let change = read_status(core, id, params);
-    apply(core, id, change);
+pub(in crate::client) fn on_notification(core: &mut Core, about: Option<(u64, &RawValue)>) {
+    take(core, about, read_status);
 }
 
 /// A task is to be polled.
@@ -147,31 +155,25 @@ pub(in crate::client) fn on_due(core: &mut Core, id: u64) {
 
 /// Takes the response to the poll of a task whose input the embedder is asked for; `None` if there is none.
 pub(in crate::client) fn on_polled(core: &mut Core, task: &str, response: Option<Result<&RawValue, RequestError>>) {
-    let Some(id) = core.requests.with_task(task) else { return };
-    match response {
-        // The input was given meanwhile: what follows it tells the same.
-        _ if !is_asked(core, id) => {}
-        Some(response) => on_response(core, id, response),
-        None => on_lost(core, id, Input::Broken),
-    }
+    // The input may have been given meanwhile: what follows it tells the same. Or the call has ended.
+    let id = core.requests.with_task(task).filter(|id| is_asked(core, *id));
+    take(core, id.map(|id| (id, response)), |core, id, task, response| {
+        response.map_or(Change::of(Input::Broken), |response| read_response(core, id, task, response))
+    });
 }
 
 /// Whether the embedder is asked for the input of the call's task.
 pub(super) fn is_asked(core: &Core, id: u64) -> bool {
-    let task = core.requests.call(id).and_then(|call| call.task.as_ref());
-    task.is_some_and(|task| task.state == State::Asking)
+    core.requests.task(id).is_some_and(|task| task.state == State::Asking)
 }
 
 /// A request about a task is lost.
-pub(super) fn on_lost(core: &mut Core, id: u64, input: Input) {
-    apply(core, id, Change::of(input));
+pub(super) fn on_lost(core: &mut Core, id: u64) {
+    apply(core, id, Change::of(Input::Broken));
 }
 
 /// Reads the server's report on a task.
-fn read_status(core: &Core, id: u64, result: &RawValue) -> Change {
-    let Some(task) = core.requests.call(id).and_then(|call| call.task.as_ref()) else {
-        return Change::of(Input::Working);
-    };
+fn read_status(core: &Core, id: u64, task: &CallTask, result: &RawValue) -> Change {
     let json = Json::from(result);
     match result_type::of_task_status(core, json) {
         Content::Complete => {}
@@ -238,10 +240,12 @@ fn read_inputs(core: &Core, id: u64, task: &CallTask, result: &RawValue) -> Chan
 /// Begins a round of input. Returns the inputs for the embedder; without any, the responses are complete.
 fn begin(core: &mut Core, id: u64, round: Round) -> Vec<InputRequest> {
     let Round { rounds, wanted, keys } = round;
-    if let Some(task) = core.requests.call_mut(id).and_then(|call| call.task.as_mut()) {
-        task.key_bytes = keys.iter().fold(task.key_bytes, |sum, key| sum.saturating_add(key.len()));
-        task.keys.extend(keys);
-    }
+    core.requests.update(id, |call| {
+        call.task.as_mut().map(|task| {
+            task.key_bytes = keys.iter().fold(task.key_bytes, |sum, key| sum.saturating_add(key.len()));
+            task.keys.extend(keys);
+        })
+    });
     set_input(core, id, rounds, &wanted);
     wanted
 }
@@ -263,22 +267,26 @@ fn without(result: &RawValue, keys: &BTreeSet<Box<str>>) -> Box<RawValue> {
 
 /// Reports a change of the task to the embedder.
 fn report_status(core: &mut Core, id: u64, status: TaskStatus, report: Task) {
-    let default = core.options.timeouts.task_poll;
-    let full = core.is_full();
-    let Some(call) = core.requests.call_mut(id) else { return };
-    let Some(task) = &mut call.task else { return };
-    task.interval = report.poll_interval().unwrap_or(default).max(SHORTEST_POLL);
+    let interval = report.poll_interval().unwrap_or(core.options.timeouts.task_poll).max(SHORTEST_POLL);
     let now = Some((status, report.message().as_deref().map(excerpt).map(Box::from)));
-    // That a task ended is the end of the call.
-    let is_news = match (&task.reported_status, status) {
-        (None, _) => true,
-        (Some(_), TaskStatus::Working | TaskStatus::InputRequired) => task.reported_status != now,
-        (Some(_), TaskStatus::Completed | TaskStatus::Failed | TaskStatus::Cancelled) => false,
-    };
-    if is_news {
-        task.reported_status = now;
-        let (request, task) = (call.handle, report);
-        if full { core.leave_out() } else { core.event(Event::Task { request, task }) }
+    let news = core.requests.update(id, |call| {
+        let task = call.task.as_mut()?;
+        task.interval = interval;
+        // That a task ended is the end of the call.
+        let is_news = match (&task.reported_status, status) {
+            (None, _) => true,
+            (Some(_), TaskStatus::Working | TaskStatus::InputRequired) => task.reported_status != now,
+            (Some(_), TaskStatus::Completed | TaskStatus::Failed | TaskStatus::Cancelled) => false,
+        };
+        if is_news {
+            task.reported_status = now;
+        }
+        is_news.then_some(call.handle)
+    });
+    match news.flatten() {
+        Some(request) if !core.is_full() => core.event(Event::Task { request, task: report }),
+        Some(_) => core.leave_out(),
+        None => {}
     }
 }
 
@@ -292,24 +300,18 @@ fn apply(core: &mut Core, id: u64, change: Change) {
             Effect::Wait => wait(core, id),
             Effect::Poll | Effect::Fetch => step(core, id, request::Input::TaskSends),
             Effect::PollAsking if core.is_ready() => {
-                let task = core.requests.call(id).and_then(|call| call.task.as_ref()).map(|task| task.id.clone());
+                let poll = core.requests.task(id).map(|task| Purpose::PollTask(task.id.clone()));
                 let deadline = core.request_deadline();
-                if let Some(task) = task {
-                    core.requests.insert(Purpose::PollTask(task), Some(deadline));
-                }
+                poll.map(|poll| core.requests.insert(poll, Some(deadline)));
             }
             Effect::PollAsking => wait(core, id),
             Effect::Update => {
-                if let Some(round) = round.take() {
-                    begin(core, id, round);
-                }
+                round.take().map(|round| begin(core, id, round));
                 step(core, id, request::Input::TaskSends);
             }
             Effect::Ask => {
-                if let Some(round) = round.take() {
-                    let inputs = begin(core, id, round);
-                    ask(core, id, inputs);
-                }
+                let inputs = round.take().map(|round| begin(core, id, round));
+                ask(core, id, inputs.unwrap_or_default());
             }
             Effect::Cancel => cancel(core, id),
             Effect::End => step_to(core, id, request::Input::Answered, outcome.take(), None),
@@ -324,27 +326,22 @@ fn apply(core: &mut Core, id: u64, change: Change) {
 
 /// The task is polled after its interval.
 fn wait(core: &mut Core, id: u64) {
-    let interval = core.requests.call(id).and_then(|call| call.task.as_ref()).map(|task| task.interval);
-    let at = core.after(interval.unwrap_or(SHORTEST_POLL));
-    core.requests.change_task(id, |task| {
-        if let Some(task) = task {
-            task.poll_at = Some(at);
-        }
-    });
+    let interval = core.requests.task(id).map_or(SHORTEST_POLL, |task| task.interval);
+    let at = core.after(interval);
+    core.requests.change_task(id, |task| task.as_mut().map(|task| task.poll_at = Some(at)));
     step(core, id, request::Input::TaskRuns);
 }
 
 /// Steps the table of the task.
 pub(super) fn move_on(core: &mut Core, id: u64, input: Input) -> &'static [Effect] {
-    let mut effects: &'static [Effect] = &[];
-    core.requests.change_task(id, |task| {
-        if let Some(task) = task {
-            let row = task::step(task.state, input);
-            (task.state, effects) = (row.next, row.effects);
-            task.poll_at = if row.effects.is_empty() { task.poll_at } else { None };
-        }
+    let effects = core.requests.change_task(id, |task| {
+        let task = task.as_mut()?;
+        let row = task::step(task.state, input);
+        task.state = row.next;
+        task.poll_at = task.poll_at.filter(|_| row.effects.is_empty());
+        Some(row.effects)
     });
-    effects
+    effects.flatten().unwrap_or_default()
 }
 
 /// The call ends without the server.
@@ -356,8 +353,6 @@ pub(super) fn abandon(core: &mut Core, id: u64) {
 
 /// Cancels the task.
 pub(super) fn cancel(core: &mut Core, id: u64) {
-    let task = core.requests.call(id).and_then(|call| call.task.as_ref()).map(|task| task.id.clone());
-    if let Some(task) = task {
-        core.cancel_task(&task);
-    }
+    let task = core.requests.task(id).map(|task| task.id.clone());
+    core.cancel_task(task.as_deref());
 }
