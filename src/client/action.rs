@@ -410,9 +410,8 @@ impl Core {
                 match &call.task {
                     Some(task) => object_request(&mut line, id, &method, |params| {
                         params.string("taskId", &task.id);
-                        if task.state == task::State::Updating
-                            && let Some(responses) = call.input.as_ref().and_then(|input| input.responses.as_deref())
-                        {
+                        let input = call.input.as_ref().filter(|_| task.state == task::State::Updating);
+                        if let Some(responses) = input.and_then(|input| input.responses.as_deref()) {
                             params.raw("inputResponses", responses);
                         }
                         meta.write(params, None);

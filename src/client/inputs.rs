@@ -68,12 +68,9 @@ pub(super) fn judge(core: &Core, asking: Asking, method: &str, params: Option<&R
         Answer::Empty => Reaction::Result(b"{}".to_vec()),
         Answer::Roots => Reaction::Result(roots_result(core)),
         Answer::Embedder => {
-            let Some(method) = ServerMethod::of(method) else { return Reaction::Decline };
-            let adjusted = match method {
-                ServerMethod::Sampling => adjust(&options.sampling, params),
-                ServerMethod::Elicitation => None,
-            };
-            Reaction::Embedder(method, adjusted.or_else(|| params.map(ToOwned::to_owned)))
+            let adjusted = if is_sampling { adjust(&options.sampling, params) } else { None };
+            let params = adjusted.or_else(|| params.map(ToOwned::to_owned));
+            ServerMethod::of(method).map_or(Reaction::Decline, |method| Reaction::Embedder(method, params))
         }
         Answer::RefuseMethod => {
             let why = format!("the client does not offer {}", excerpt(method));

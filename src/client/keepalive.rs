@@ -41,7 +41,7 @@ impl Keepalive {
         let on_ping =
             self.state == State::Pinging && self.heard <= self.sent && core.requests.keepalive().is_some_and(is_last);
         core.ping_exits = if on_ping { core.ping_exits.saturating_add(1) } else { 0 };
-        if core.ping_exits >= PING_EXITS && core.pings != Pings::Silent {
+        if core.ping_exits >= PING_EXITS {
             core.pings = Pings::Silent;
             let detail =
                 format!("{} closed the connection on `ping`, twice in a row; it is not sent again", core.server_name());
@@ -81,9 +81,8 @@ impl Keepalive {
                 }
                 Effect::Ping => send(core, method::PING),
                 Effect::List => {
-                    if let Some(family) = if prefers_tools(core, options) { Some(Family::Tools) } else { cheapest } {
-                        send(core, family.list_method());
-                    }
+                    let family = if prefers_tools(core, options) { Some(Family::Tools) } else { cheapest };
+                    family.into_iter().for_each(|family| send(core, family.list_method()));
                 }
                 Effect::Discover => send(core, method::DISCOVER),
                 Effect::Await => {

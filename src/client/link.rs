@@ -303,8 +303,7 @@ impl Link {
 
     /// Reports the loss, and what follows.
     fn report(&self, core: &mut Core) {
-        let Some(Loss { kind, message, transport }) = self.loss.clone() else { return };
-        let authorizing = transport == link::Transport::Authorizing;
+        let authorizing = self.loss.as_ref().is_some_and(|loss| loss.transport == link::Transport::Authorizing);
         let parked = |until| Recovery::Parked { until, authorizing };
         let next = match self.state.phase {
             Phase::Opening => Recovery::Reopen { at: Some(core.now) },
@@ -320,7 +319,8 @@ impl Link {
             | Phase::Closing
             | Phase::Closed => Recovery::Close,
         };
-        core.event(Event::Down { failure: Failure { kind, message }, next });
+        let failure = self.loss.clone().map(|Loss { kind, message, .. }| Failure { kind, message });
+        core.events(failure.map(|failure| Event::Down { failure, next }));
     }
 
     /// The session expired. Returns whether another one may be opened; otherwise the loss.

@@ -290,9 +290,7 @@ impl Lists {
         let mut signals = Signals::NONE;
         for family in Family::ALL.iter().copied() {
             if !self.slots.get(family).connection.is_settled() {
-                if let Some(id) = core.requests.list(family) {
-                    core.end_request(id, request::Input::TimedOut, &why);
-                }
+                core.requests.list(family).and_then(|id| core.end_request(id, request::Input::TimedOut, &why));
                 signals.extend(self.on_failure(core, family, ListFailure::Engine(Cow::Borrowed(&why))));
                 // The first loss of the connection ends discovery for all families.
                 if signals.has_loss() {
@@ -318,7 +316,7 @@ impl Lists {
             Err(why) => return self.on_failure(core, family, ListFailure::Engine(why)),
         };
         let connection = &mut self.slots.get_mut(family).connection;
-        let Some(listing) = &mut connection.listing else { return Signals::NONE };
+        let listing = connection.listing.get_or_insert_default();
         if listing.pages == 0 && !watched {
             connection.unwatched = true;
         }
@@ -492,15 +490,15 @@ impl Lists {
     /// Removes the items of a family.
     fn clear(&mut self, core: &mut Core, family: Family) {
         if !core.catalog.list(family).is_empty() {
-            self.slots.get_mut(family).connection.listing = Some(Box::default());
+            self.slots.get_mut(family).connection.listing = None;
             self.commit(core, family);
         }
     }
 
-    /// Makes the received list the family's list, and reports the difference.
+    /// Makes the received list, or an empty one, the family's list, and reports the difference.
     fn commit(&mut self, core: &mut Core, family: Family) {
         let slot = self.slots.get_mut(family);
-        let Some(listing) = slot.connection.listing.take() else { return };
+        let listing = slot.connection.listing.take().unwrap_or_default();
         slot.pages = listing.pages;
         (slot.fresh_until, slot.scope) = (listing.fresh_until, listing.scope);
         slot.stale = false;
@@ -520,7 +518,7 @@ impl Lists {
     /// Takes a failure of a list.
     pub(super) fn on_failure(&mut self, core: &mut Core, family: Family, failure: ListFailure<'_>) -> Signals {
         let slot = self.slots.get_mut(family);
-        let Some(listing) = &mut slot.connection.listing else { return Signals::NONE };
+        let listing = slot.connection.listing.get_or_insert_default();
         let may_restart = listing.pages > 0 && !listing.restarted;
         listing.add_flaws(core, family, PageReport::default(), false, true);
         let (error, class, refused) = match failure {
@@ -549,7 +547,7 @@ impl Lists {
         cursor: Option<Box<str>>,
         error: String,
     ) -> Signals {
-        let Some(listing) = &mut self.slots.get_mut(family).connection.listing else { return Signals::NONE };
+        let listing = self.slots.get_mut(family).connection.listing.get_or_insert_default();
         if listing.broken < RESENDS {
             listing.broken = listing.broken.saturating_add(1);
             self.request_page(core, family, cursor);

@@ -85,8 +85,10 @@ impl Table {
         (**found == *peer_id).then_some(*id)
     }
 
-    fn due(&self, now: Time) -> Option<u64> {
-        self.deadlines.first().filter(|(at, _)| *at <= now).map(|(_, id)| *id)
+    /// Removes the request whose deadline passed first, if one did.
+    fn take_due(&mut self, now: Time) -> Option<(u64, Open)> {
+        let (_, id) = *self.deadlines.first().filter(|(at, _)| *at <= now)?;
+        Some((id, self.remove(id)?))
     }
 }
 
@@ -240,12 +242,9 @@ impl ServerRequests {
 
     /// Cancels the requests that the embedder did not respond to in time.
     pub(super) fn on_time(&mut self, core: &mut Core) {
-        while let Some(table) = &mut self.open
-            && let Some(due) = table.due(core.now)
-            && let Some(request) = table.remove(due)
-        {
+        while let Some((id, request)) = self.open.as_mut().and_then(|table| table.take_due(core.now)) {
             cancel(core, &request);
-            core.event(Event::ServerRequestEnded { id: ServerRequestId(due), reason: None });
+            core.event(Event::ServerRequestEnded { id: ServerRequestId(id), reason: None });
         }
         self.on_removed(core);
     }

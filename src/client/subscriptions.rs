@@ -194,7 +194,8 @@ impl Subscriptions {
 
     fn step_resource(&mut self, core: &mut Core, uri: &str, input: resource::Input, refusal: Option<&str>) {
         use resource::Effect;
-        let Some(state) = self.resources.get_mut(uri) else { return };
+        let mut absent = State::Gone;
+        let state = self.resources.get_mut(uri).unwrap_or(&mut absent);
         let row = resource::step(*state, input);
         *state = row.next;
         if row.next == State::Gone {
@@ -253,7 +254,7 @@ impl Subscriptions {
                 Effect::Request => self.ask(core),
                 Effect::DropRequested => drop_stream(core, self.connection.asked.take()),
                 Effect::DropOpen => drop_stream(core, self.connection.open.take()),
-                Effect::Adopt => signals.extend(self.adopt(core, agreed)),
+                Effect::Adopt => signals.extend(self.adopt(core, agreed).unwrap_or_default()),
                 Effect::Forget => {
                     signals.extend(self.forget(core));
                     self.want_again();
@@ -319,8 +320,8 @@ impl Subscriptions {
     }
 
     /// The server acknowledged the requested stream, or a part of it.
-    fn adopt(&mut self, core: &mut Core, agreed: Option<Json<'_>>) -> Signals {
-        let Some(id) = self.connection.asked.take() else { return Signals::NONE };
+    fn adopt(&mut self, core: &mut Core, agreed: Option<Json<'_>>) -> Option<Signals> {
+        let id = self.connection.asked.take()?;
         core.requests.mark_acknowledged(id);
         (self.connection.open, self.connection.opened_at) = (Some(id), core.now);
         // Without a list of what is accepted, everything counts as accepted.
@@ -334,7 +335,7 @@ impl Subscriptions {
             }
         }
         self.adopt_resources(core, agreed);
-        Signals::one(Signal::Watched { request: id, families })
+        Some(Signals::one(Signal::Watched { request: id, families }))
     }
 
     fn adopt_resources(&mut self, core: &mut Core, agreed: Option<Json<'_>>) {
@@ -456,7 +457,6 @@ fn wants_list(core: &Core, family: Family) -> bool {
 }
 
 fn drop_stream(core: &mut Core, id: Option<u64>) {
-    if let Some(id) = id {
-        core.end_request(id, request::Input::Cancelled, "the client wants other notifications, or none");
-    }
+    let why = "the client wants other notifications, or none";
+    id.and_then(|id| core.end_request(id, request::Input::Cancelled, why));
 }
