@@ -6,7 +6,7 @@ use crate::common::{Host, Server, legacy, millis, options, reconnecting, seconds
 use mcp_proto::jsonrpc::ErrorObject;
 use mcp_proto::protocol::Root;
 use mcp_proto::{
-    CommandError, Event, Options, Outcome, Request, RequestError, RequestId, TaskError, TaskStatus, Transport,
+    Action, CommandError, Event, Options, Outcome, Request, RequestError, RequestId, TaskError, TaskStatus, Transport,
 };
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -587,6 +587,51 @@ fn a_task_that_is_created_after_its_call_was_cancelled_is_cancelled() {
 }
 
 #[test]
+fn a_task_without_a_valid_id_that_is_created_after_its_call_was_cancelled_is_not_cancelled() {
+    for id in [String::new(), "x".repeat(1025)] {
+        let mut host = modern();
+        let (call, sent) = call(&mut host);
+        host.session.cancel(host.now, call).unwrap();
+        host.collect();
+        host.take_sent();
+        reply(&mut host, &sent, task("task", "working", json!({"taskId": id})));
+        assert!(host.take_sent().is_empty(), "{} bytes", id.len());
+    }
+}
+
+/// The poll is a request beside the call.
+#[test]
+fn a_poll_that_is_answered_after_its_call_was_cancelled_changes_nothing() {
+    let (mut host, id) = asking(not_listening(with_tasks(options())));
+    host.wait(seconds(2));
+    let poll = host.take_one();
+    assert_eq!(poll["method"], "tasks/get");
+    host.session.cancel(host.now, id).unwrap();
+    host.collect();
+    assert_eq!(host.take_methods(), ["tasks/cancel"]);
+    let events = host.events.len();
+    reply(&mut host, &poll, task("complete", "completed", json!({"result": done()})));
+    assert!(matches!(host.result_of(id), Outcome::Cancelled));
+    assert_eq!((host.events.len(), host.take_sent().len()), (events, 0));
+}
+
+/// A refusal of the version says nothing about the task.
+#[test]
+fn a_poll_that_is_refused_for_its_version_is_sent_again_after_another_handshake() {
+    let mut host = ready(not_listening(reconnecting(with_tasks(options()))), modern_server());
+    let (id, poll) = polled(&mut host);
+    refuse(&mut host, &poll, -32022);
+    assert!(!has_finished(&host));
+    host.close_transport();
+    host.wait(seconds(3));
+    host.transport(Transport::Opened);
+    let mut server = modern_server().result("tasks/get", task("complete", "completed", json!({"result": done()})));
+    host.serve(&mut server);
+    assert_eq!(result(&host, id), done());
+    assert_eq!((server.received("tasks/get"), server.received("tools/call")), (1, 0));
+}
+
+#[test]
 fn a_task_without_an_end_is_cancelled_at_the_maximum_time_of_its_call() {
     let mut host = modern();
     let request = Request::call_tool("a", None).timeout(seconds(10)).max_timeout(seconds(30));
@@ -924,6 +969,20 @@ fn a_tool_is_called_as_a_task_if_it_requires_that_and_the_server_runs_tools_as_t
     let mut host = ready(legacy(), legacy_server(runs_tools(), "required"));
     let (_, sent) = call(&mut host);
     assert!(sent["params"].get("task").is_none(), "tasks are not enabled");
+}
+
+/// The client's `task` replaces that of the embedder.
+#[test]
+fn a_tool_is_called_as_a_task_with_the_members_that_the_embedder_gave() {
+    let mut host = requiring();
+    let params = json!({"name": "a", "task": {"ttl": 1}, "_meta": {"acme/x": 1}});
+    let request = Request::new("tools/call").params(raw(&params)).progress(false);
+    host.session.request(host.now, request).unwrap();
+    let Some(Action::Send(message)) = host.session.poll() else { panic!("the call is sent") };
+    let sent: Value = serde_json::from_slice(message.bytes()).unwrap();
+    assert_eq!(sent["params"], json!({"name": "a", "task": {"ttl": 600_000}, "_meta": {"acme/x": 1}}));
+    let text = std::str::from_utf8(message.bytes()).unwrap();
+    assert_eq!(text.matches("\"task\"").count(), 1, "{text}");
 }
 
 #[test]

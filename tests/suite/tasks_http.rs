@@ -165,3 +165,29 @@ fn a_poll_that_is_refused_for_now_is_sent_again() {
     reply(&mut web, &poll, task("completed", json!({"resultType": "complete", "result": {"content": []}})));
     assert_eq!((&*web.outcome(call), web.count("tools/call")), ("Result", 1));
 }
+
+/// The response says that the session expired, and not whether the request ran. A poll may run twice, unlike the call.
+#[test]
+fn a_poll_whose_session_expired_is_sent_again_in_the_next_session() {
+    let mut list = tools(&["a"]);
+    list["tools"][0]["execution"] = json!({"taskSupport": "required"});
+    let status = |status: &str| {
+        json!({"taskId": "t-1", "status": status, "createdAt": "2025-11-25T10:30:00Z",
+            "lastUpdatedAt": "2025-11-25T10:30:00Z", "ttl": 60000, "pollInterval": 2000})
+    };
+    let tasks = json!({"requests": {"tools": {"call": {}}}, "cancel": {}});
+    let mut site = Site::legacy(json!({"tools": {}, "tasks": tasks}))
+        .result("tools/list", list)
+        .result("tasks/get", status("completed"))
+        .result("tasks/result", json!({"content": []}));
+    let mut web = Web::connect(with_tasks(legacy()), &mut site);
+    let (call, exchange) = web.call("a");
+    reply(&mut web, &exchange, json!({"task": status("working")}));
+    web.wait(seconds(2));
+    let poll = web.take_named("tasks/get");
+    site.forget_session();
+    web.reply(&poll, Reply::json(200, &poll.error(-32001, "Session not found")));
+    web.serve(&mut site);
+    assert_eq!(web.outcome(call), "Result");
+    assert_eq!((web.count("initialize"), web.count("tasks/get"), web.count("tools/call")), (2, 2, 1));
+}
