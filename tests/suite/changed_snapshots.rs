@@ -230,14 +230,17 @@ fn a_client_whose_parts_contradict_each_other_is_refused() {
     let refused =
         |change: &dyn Fn(&mut Value)| refusal(&snapshot, Messages::new(), &["ids", "input_bytes", "queues"], change);
     assert_eq!(refused(&|_| {}), None, "the newest server request has ended");
-    let changes: [&dyn Fn(&mut Value); 5] = [
-        // An id that was not used, and ids that are not sorted.
+    let changes: [&dyn Fn(&mut Value); 7] = [
+        // An id that was not used, ids that are not sorted, and more than are remembered.
         &|requests| requests["ids"]["abandoned"] = json!([1 << 30]),
         &|requests| requests["ids"]["abandoned"] = json!([2, 1]),
+        &|requests| requests["ids"]["abandoned"] = json!(vec![1; 1025]),
         &|requests| requests["input_bytes"] = json!(1),
         // The id of another call, and a call in another queue.
         &|requests| requests["renamed"] = json!({"4096": sent}),
         &|requests| requests["queues"]["others"] = std::mem::replace(&mut requests["queues"]["tools"], json!([])),
+        // A call that waits in no queue.
+        &|requests| requests["queues"]["tools"] = json!([]),
     ];
     for (at, change) in changes.into_iter().enumerate() {
         assert!(refused(change).unwrap().contains("its requests contradict each other"), "{at}");
@@ -246,6 +249,19 @@ fn a_client_whose_parts_contradict_each_other_is_refused() {
         outbox["unasked_bytes"] = json!(outbox["unasked_bytes"].as_u64().unwrap() + 1);
     });
     assert!(counted.unwrap().contains("its outputs are counted wrongly"));
+}
+
+#[test]
+fn held_notifications_that_are_counted_wrongly_are_refused() {
+    let mut host = Host::open(options());
+    host.receive(json!({"jsonrpc": "2.0", "method": "notifications/example"}));
+    let snapshot = host.session.snapshot(Secrets::Included);
+    let refused = |bytes: u64| {
+        refusal(&snapshot, Messages::new(), &["bytes", "notifications"], |held| held["bytes"] = json!(bytes))
+    };
+    let right = "notifications/example".len() as u64;
+    assert_eq!(refused(right), None);
+    assert!(refused(right + 1).unwrap().contains("its held notifications are counted wrongly"));
 }
 
 #[test]

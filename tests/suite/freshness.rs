@@ -103,6 +103,22 @@ fn a_stale_description_is_requested_again_on_use() {
 }
 
 #[test]
+fn a_description_that_is_stale_before_the_client_is_ready_is_requested_after_that() {
+    let mut described = Described::new(&json!(1000));
+    let mut host = Host::open(options());
+    let discover = host.take_one();
+    described.server.answer(&discover).into_iter().for_each(|answer| host.receive(answer));
+    let list = host.take_one();
+    host.wait(seconds(2));
+    call(&mut host);
+    assert!(!host.is_ready() && host.sent.is_empty(), "the list is not answered yet");
+    described.server.answer(&list).into_iter().for_each(|answer| host.receive(answer));
+    assert_eq!(host.take_methods(), ["tools/call"]);
+    call(&mut host);
+    assert_eq!(host.take_methods(), ["server/discover", "tools/call"]);
+}
+
+#[test]
 fn a_description_without_a_time_to_live_is_never_requested_again() {
     for ttl in [json!(null), json!(0), json!(-7), json!("60000"), json!(1.5)] {
         let mut described = Described::new(&ttl);

@@ -962,6 +962,62 @@ fn a_response_on_the_get_stream_is_accepted() {
     assert_eq!(web.count("tools/call"), 1);
 }
 
+/// Deadlines that are due are served before an input of the same time.
+#[test]
+fn a_response_that_ends_at_the_deadline_of_its_call_is_late() {
+    type Headers = &'static [(&'static str, &'static str)];
+    type Body = fn(&Exchange) -> String;
+    let text: Body = |_| "no".to_owned();
+    let expired: Body = |call| call.error(-32001, "Session not found").to_string();
+    let error: Body = |call| call.error(-32602, "no").to_string();
+    let cases: [(u16, Headers, Body); 7] = [
+        (400, &JSON, error),
+        (400, &[], text),
+        (401, &[("www-authenticate", "Bearer")], text),
+        (404, &[], text),
+        (503, &[("retry-after", "1")], text),
+        (200, &JSON, expired),
+        (200, &JSON, text),
+    ];
+    let assert_late = |web: &Web, request, what: &str| {
+        let finished = web.events.iter().filter(|event| matches!(event, Event::Finished { .. })).count();
+        assert_eq!((&*web.outcome(request), finished), ("TimedOut", 1), "{what}");
+        assert_eq!((web.count("tools/call"), web.count("initialize")), (1, 1), "{what}");
+        assert!(
+            web.is_ready() && !web.events.iter().any(|event| matches!(event, Event::Unauthorized { .. })),
+            "{what}"
+        );
+    };
+    for (status, headers, body) in cases {
+        let mut web = ready(&mut site());
+        let request = web.request(tool("a").timeout(seconds(5)));
+        let call = web.take_named("tools/call");
+        web.head(&call, status, headers);
+        web.body(&call, body(&call));
+        web.now = web.now + seconds(5);
+        web.end(&call);
+        web.wait(seconds(30));
+        assert_late(&web, request, &format!("{status} {}", body(&call)));
+    }
+    let mut web = ready(&mut site());
+    let request = web.request(tool("a").timeout(seconds(5)));
+    let call = web.take_named("tools/call");
+    web.now = web.now + seconds(5);
+    web.fail(&call, Broken::Midway);
+    assert_late(&web, request, "broken");
+}
+
+/// Another event of the stream is about a request that has ended.
+#[test]
+fn an_error_about_the_session_behind_the_response_to_a_call_is_ignored() {
+    let mut web = ready(&mut site());
+    let (request, call) = web.call("a");
+    let messages = [call.result(json!({"content": []})), call.error(-32001, "Session not found")];
+    web.reply(&call, Reply::events(&messages).unfinished());
+    assert!(was_answered(&web, request) && web.is_ready());
+    assert_eq!((web.count("initialize"), web.count("tools/call")), (1, 1));
+}
+
 #[test]
 fn a_get_stream_that_ends_is_reopened_after_the_servers_retry_time() {
     for (text, wait, last_id) in [

@@ -437,6 +437,28 @@ fn a_response_that_waits_is_sent_before_the_session_ends() {
     web.take_named("DELETE");
 }
 
+/// The response is owed to the server, the stream is not.
+#[test]
+fn a_response_that_could_not_be_polled_yet_is_sent_before_the_session_ends() {
+    let mut options = legacy();
+    options.limits.in_flight = 1;
+    let mut web = connect(options, &mut site());
+    let stream = web.last("GET");
+    (1..=2).for_each(|id| web.push(&stream, ping(id)));
+    let first = web.take_named("(answer)");
+    web.end(&stream);
+    web.now = web.now + seconds(1);
+    web.session.handle_timeout(web.now);
+    web.session.handle_head(web.now, first.id, http::StatusCode::ACCEPTED, &http::HeaderMap::new());
+    web.open.remove(&first.id);
+    web.session.handle_end(web.now, first.id);
+    web.close();
+    let second = web.take_named("(answer)");
+    assert_eq!((second.json()["id"].as_u64(), web.count("GET")), (Some(2), 1));
+    web.reply(&second, Reply::status(202));
+    web.take_named("DELETE");
+}
+
 /// Requests that wait until `initialized` is accepted.
 #[test]
 fn a_request_that_is_cancelled_before_initialized_is_accepted_is_not_sent() {

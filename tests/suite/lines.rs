@@ -360,6 +360,18 @@ fn bytes_after_the_end_are_ignored() {
     assert!(lines.events.len() == events && lines.sent.is_empty() && lines.quirks().is_empty());
 }
 
+/// Here the server shows that its version is another one.
+#[test]
+fn lines_behind_the_one_that_ends_the_connection_are_dropped() {
+    let mut options = legacy();
+    options.reconnect = Some(Reconnect::default());
+    let mut lines = Lines::ready(options);
+    let (_, id) = lines.ask();
+    let error = json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32022, "message": "unsupported"}});
+    lines.feed(format!("{error}\nnoise\n").as_bytes());
+    assert_eq!(lines.quirks(), [QuirkKind::EraChanged]);
+}
+
 #[test]
 fn an_unfinished_line_of_an_ended_process_loses_nothing_of_the_next() {
     for late in [false, true] {

@@ -1545,3 +1545,48 @@ fn a_request_after_many_server_requests_has_the_full_time_limit() {
     host.wait(Duration::from_millis(1));
     assert!(matches!(host.ended(request), Some(Outcome::TimedOut(mcp_proto::TimeBound::Timeout))));
 }
+
+/// A request that is sent again has another id on the wire. The embedder's id of it stays the first one.
+#[test]
+fn the_new_id_of_a_request_on_the_wire_is_no_id_of_a_request() {
+    let mut host = ready_with(reconnecting());
+    let request = host.session.request(host.now, Request::new("tools/call").replay(true)).unwrap();
+    host.collect();
+    let first = host.take_one()["id"].clone();
+    host.close_transport();
+    host.wait(Duration::from_secs(3));
+    host.transport(Transport::Opened);
+    let mut again = None;
+    for _ in 0..4 {
+        for message in host.take_sent() {
+            if message["method"] == "tools/call" {
+                again = message["id"].as_u64();
+            } else {
+                server().answer(&message).into_iter().for_each(|answer| host.receive(answer));
+            }
+        }
+    }
+    let again = again.expect("it is sent again");
+    assert!(first.as_u64().unwrap() < again);
+    let unknown = host.session.cancel(host.now, RequestId::from_u64(again));
+    assert_eq!(unknown, Err(CommandError::UnknownRequest));
+    host.session.cancel(host.now, request).unwrap();
+}
+
+/// They mean something only where the client itself sends them.
+#[test]
+fn members_of_meta_that_the_client_does_not_send_are_kept() {
+    let meta = json!({
+        "io.modelcontextprotocol/logLevel": "debug", "io.modelcontextprotocol/clientInfo": {}, "acme/x": 1,
+    });
+    let mut options = legacy();
+    options.log_level = Some(mcp_proto::LogLevel::Error);
+    let mut host = ready_with(options);
+    host.take_sent();
+    let params = json!({"name": "a", "_meta": meta}).to_string();
+    host.session.request(host.now, Request::new("tools/call").params(raw(&params))).unwrap();
+    host.collect();
+    let mut sent = host.take_one()["params"]["_meta"].clone();
+    assert!(sent.as_object_mut().unwrap().remove("progressToken").is_some());
+    assert_eq!(sent, meta);
+}

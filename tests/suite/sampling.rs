@@ -119,6 +119,8 @@ fn tool_results_that_do_not_match_the_tool_uses_are_refused() {
     let missing = Some("Tool result missing in request");
     let sequences = [
         (vec![user.clone()], None),
+        (vec![json!({"role": "user"})], None),
+        (vec![both.clone(), json!({"role": "user"})], missing),
         (vec![user.clone(), both.clone(), results.clone()], None),
         (vec![both.clone(), results.clone(), both.clone(), results.clone(), user.clone()], None),
         (vec![both.clone()], missing),

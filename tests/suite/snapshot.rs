@@ -409,3 +409,18 @@ fn without_secrets_a_new_session_is_opened() {
     web.serve(&mut site);
     assert!(web.session.is_ready() && site.session.as_ref() != Some(&session));
 }
+
+#[test]
+fn a_client_that_is_restored_without_a_keepalive_sends_no_request() {
+    let mut options = options();
+    options.keepalive = Some(mcp_proto::Keepalive::default());
+    let mut host = Host::connect(options.clone(), &mut server());
+    host.take_sent();
+    let text = text(&host.session);
+    for keepalive in [options.keepalive, None] {
+        options.keepalive = keepalive;
+        host.session = restore_with(&text, options.clone()).unwrap();
+        host.wait(seconds(600));
+        assert_eq!(host.take_methods().is_empty(), keepalive.is_none());
+    }
+}

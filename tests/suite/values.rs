@@ -733,3 +733,17 @@ fn times_saturate_at_the_first_and_the_last() {
         assert_eq!(u128::from((time + Duration::MAX).as_micros()), last);
     }
 }
+
+#[test]
+fn outcomes_and_events_that_differ_in_one_part_are_unequal() {
+    let input = |json: &str| Outcome::InputRequired(raw(json));
+    assert_eq!(input("{}"), input("{}"));
+    assert_ne!(input("{}"), input("{ }"));
+    assert_eq!(Outcome::TimedOut(TimeBound::Total), Outcome::TimedOut(TimeBound::Total));
+    assert_ne!(Outcome::TimedOut(TimeBound::Total), Outcome::TimedOut(TimeBound::Timeout));
+    let down =
+        |message: &str, next: Recovery| Event::Down { failure: Failure::new(FailureKind::Closed, message), next };
+    assert_eq!(down("a", Recovery::Close), down("a", Recovery::Close));
+    assert_ne!(down("a", Recovery::Close), down("b", Recovery::Close));
+    assert_ne!(down("a", Recovery::Close), down("a", Recovery::Reopen { at: None }));
+}

@@ -476,7 +476,19 @@ fn a_client_is_closed_when_a_refresh_in_progress_is_complete() {
     it.web.session.close(it.web.now).unwrap();
     it.web.collect();
     assert!(it.web.cause().is_some() && !it.web.session.is_closed());
-    it.issue();
+    let request = it.sent.front().expect("a request is in flight").request();
+    let response = it.issuer.borrow_mut().answer(it.web.now, &request).expect("it is no request to the server");
+    let exchange = it.sent.pop_front().expect("a request is in flight").id;
+    for input in [
+        OAuthInput::Head { exchange, status: response.status(), headers: response.headers() },
+        OAuthInput::Body { exchange, chunk: response.body() },
+        OAuthInput::End { exchange },
+    ] {
+        it.web.session.handle_oauth(it.web.now, input);
+    }
+    assert!(!it.web.session.is_closed(), "its result waits to be polled");
+    it.web.collect();
+    it.take();
     assert!(it.web.session.is_closed());
 }
 
