@@ -6,7 +6,7 @@ use std::rc::Rc;
 use mcp_proto::binding::http::HttpAction;
 use mcp_proto::binding::oauth::{OAuthInput, StoreId};
 use mcp_proto::testkit::{Endpoint, FakeAuthorizationServer, On, Reply as Scripted};
-use mcp_proto::{Event, Http, Options, Outcome, Request, RequestId};
+use mcp_proto::{Event, Family, Http, Options, Outcome, RefreshOutcome, Request, RequestId};
 
 use crate::web::{Exchange, Reply, Site as McpSite, Web, modern_site};
 
@@ -490,6 +490,35 @@ fn a_client_is_closed_when_a_refresh_in_progress_is_complete() {
     it.web.collect();
     it.take();
     assert!(it.web.session.is_closed());
+}
+
+#[test]
+fn a_list_that_timed_out_while_it_waited_for_a_token_is_not_requested_again() {
+    let request = Duration::from_secs(5);
+    let mut it = Joined::build(
+        modern_site(),
+        Rc::new(RefCell::new(issuer())),
+        |_| {},
+        |options| options.timeouts.request = request,
+    );
+    it.serve();
+    it.consent();
+    it.serve();
+    let before = it.web.count("tools/list");
+    it.revoke();
+    it.web.session.refresh(it.web.now, Family::Tools).unwrap();
+    it.web.collect();
+    it.web.serve(&mut it.site);
+    it.take();
+    while !it.sent.front().expect("a request is in flight").url.ends_with("/token") {
+        it.issue();
+    }
+    it.wait(5);
+    let is_over = |event: &Event| matches!(event, Event::Refreshed { outcome: RefreshOutcome::Failed(_), .. });
+    assert!(it.web.events.iter().any(is_over), "{:?}", it.web.events);
+    it.issue();
+    assert!(matches!(it.events.last(), Some(OAuthEvent::Authorized(_))), "{:?}", it.events);
+    assert_eq!(it.web.count("tools/list"), before + 1);
 }
 
 #[test]
