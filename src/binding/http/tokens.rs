@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::{StatusCode, Uri};
-use serde_json::value::RawValue;
+use serde_json::value::{RawValue, to_raw_value};
 
 use super::HttpAction;
 use super::refusal::{Refusal, Waiting};
@@ -313,10 +313,9 @@ fn mask_json(authorization: &Authorization, json: &mut Box<RawValue>) {
     let masked = authorization.without_secrets(json.get());
     let has_escaped = has_escaped(authorization, &masked);
     let masked = if has_escaped { String::from("\"[hidden]\"") } else { masked.into_owned() };
-    if masked != json.get()
-        && let Ok(masked) = RawValue::from_string(masked)
-    {
-        *json = masked;
+    if masked != json.get() {
+        // Without a secret that is a number, the rest is no JSON.
+        *json = RawValue::from_string(masked).or_else(|_| to_raw_value("[hidden]")).unwrap_or_default();
     }
 }
 

@@ -1,14 +1,18 @@
 //! Where the token of a client goes, and where a server that repeats it is not quoted.
 
+use std::cell::RefCell;
 use std::fs;
 use std::path::Path;
+use std::rc::Rc;
 
 use mcp_proto::binding::http::Broken;
+use mcp_proto::testkit::{Endpoint, Reply as Scripted};
 use mcp_proto::{Event, Outcome};
+use serde_json::json;
 
 use crate::web::{Reply, modern_site};
 
-use super::joined::{Joined, MCP};
+use super::joined::{Joined, MCP, issuer};
 
 /// How long a comparison takes cannot be measured reliably, so the sources are read: what `expose` gives is compared nowhere,
 /// and a secret in one place.
@@ -148,6 +152,25 @@ fn a_token_that_the_server_repeats_in_an_error_is_not_shown_however_it_is_writte
             }
             other => panic!("{other:?}"),
         }
+    }
+}
+
+#[test]
+fn a_token_that_the_server_repeats_as_a_number_is_not_shown() {
+    let tokens = json!({"expires_in": 36_000, "refresh_token": "1234567890"});
+    let issuer = issuer().always(Endpoint::Token, Scripted::With(tokens));
+    let mut it = Joined::build(modern_site(), Rc::new(RefCell::new(issuer)), |_| {}, |_| {});
+    it.serve();
+    it.consent();
+    it.serve();
+    let (call, exchange) = it.call();
+    let error = json!({"code": -1, "message": "no", "data": {"session": 1_234_567_890}});
+    it.web.reply(&exchange, Reply::json(200, &exchange.answer("error", error)));
+    match it.web.ended(call) {
+        Some(Outcome::Error(mcp_proto::RequestError::Server(error))) => {
+            assert_eq!(error.data.as_ref().unwrap().get(), "\"[hidden]\"");
+        }
+        other => panic!("{other:?}"),
     }
 }
 
