@@ -472,4 +472,16 @@ mod tests {
         assert_eq!(too_long, 1);
         assert!((1..=Decoder::KEPT).contains(&decoder.data.capacity()));
     }
+
+    /// The rest could change what it means.
+    #[cfg(feature = "http")]
+    #[test]
+    fn an_unfinished_event_that_is_too_long_is_not_taken() {
+        for (blanks, taken) in [(2, true), (200, false)] {
+            let mut decoder = Decoder::new(100);
+            decoder.feed(b"data: {}\ndata:", |_| {});
+            decoder.feed(&[b' '].repeat(blanks), |_| {});
+            assert_eq!(decoder.finish().is_some(), taken, "{blanks}");
+        }
+    }
 }

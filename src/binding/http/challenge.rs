@@ -75,7 +75,7 @@ fn value_of(text: &str) -> (String, &str) {
 }
 
 /// A text before and from the first of these characters on.
-fn split(text: &str, is_end: impl Fn(char) -> bool) -> (&str, &str) {
+pub(super) fn split(text: &str, is_end: impl Fn(char) -> bool) -> (&str, &str) {
     text.split_at_checked(text.find(is_end).unwrap_or(text.len())).unwrap_or((text, ""))
 }
 
@@ -142,6 +142,7 @@ mod tests {
             (r#"(), Bearer scope="a""#, "Bearer scope=<a>;"),
             (r#"="x", Bearer scope="a""#, "Bearer scope=<a>;"),
             (r#"realm="x", Bearer scope="a""#, "Bearer scope=<a>;"),
+            (r#"Bearer scope="a", ="x", error="e""#, "Bearer scope=<a> error=<e>;"),
             (r#"Bearer scope=, error="e""#, "Bearer error=<e>;"),
             (r#"Bearer error="e", scope="#, "Bearer error=<e> scope=<>;"),
             ("Bearer error=e scope=, realm=r", "Bearer error=<e> scope=<> realm=<r>;"),

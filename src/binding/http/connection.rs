@@ -8,9 +8,10 @@ use core::time::Duration;
 
 use http::{HeaderMap, HeaderValue, StatusCode, Uri};
 
-use super::exchange::{Carrier, Due, Exchange, ExchangeKind, Exchanges, Paused, Queue, Reply, Timer, Timers};
+use super::exchange::{Carrier, Due, Exchange, ExchangeKind, Exchanges, Past, Paused, Queue, Reply, Timer, Timers};
+use super::refusal::Waiting;
 use super::request::{self, Common, SESSION_ID};
-use super::tokens::{Sent, Tokens};
+use super::tokens::Tokens;
 use super::{Broken, HttpAction, HttpRequest};
 use crate::Time;
 use crate::binding::address::{Address, UrlError, parse};
@@ -165,9 +166,7 @@ impl Http {
     /// The user's browser is free for the authorization.
     #[cfg(feature = "oauth")]
     pub(crate) fn show_browser(&mut self, now: crate::Time) {
-        if let Some(authorization) = self.tokens.get_mut() {
-            authorization.show(now);
-        }
+        self.tokens.change(|authorization| authorization.show(now));
     }
 }
 
@@ -262,8 +261,17 @@ impl Session {
         self.is_agreed && self.id.is_some()
     }
 
+    /// The POST of a message with this method is answered with success.
+    pub(super) fn on_success(&mut self, method: Option<&str>, headers: &HeaderMap) {
+        match method {
+            Some(method::INITIALIZE) => self.open(headers),
+            Some(method) => self.remove_not_found(method),
+            None => {}
+        }
+    }
+
     /// Takes the id from the response to `initialize`.
-    pub(super) fn open(&mut self, headers: &HeaderMap) {
+    fn open(&mut self, headers: &HeaderMap) {
         self.id = headers.get(SESSION_ID).filter(|id| is_visible(id.as_bytes())).cloned();
         if let Some(id) = &mut self.id {
             // Whoever has the id can use the session.
@@ -273,9 +281,6 @@ impl Session {
 
     /// A request of this method was answered with 404, so the session counts as expired.
     pub(super) fn add_not_found(&mut self, method: &str) {
-        if self.is_not_found(method) {
-            return;
-        }
         if self.not_found.len() >= METHODS {
             self.not_found.pop_front();
         }
@@ -283,7 +288,7 @@ impl Session {
     }
 
     /// A request of this method was answered otherwise.
-    pub(super) fn remove_not_found(&mut self, method: &str) {
+    fn remove_not_found(&mut self, method: &str) {
         if !self.not_found.is_empty() {
             self.not_found.retain(|known| **known != *method);
         }
@@ -398,8 +403,8 @@ impl Sse {
         self.endpoint = Some(endpoint);
     }
 
-    pub(super) fn refuse(&mut self, refused: Refused) {
-        self.refused = Some(Box::new(refused));
+    pub(super) fn refuse(&mut self, refused: Option<Refused>) {
+        self.refused = refused.map(Box::new);
     }
 
     fn take_refused(&mut self) -> Option<Box<Refused>> {
@@ -428,23 +433,19 @@ impl Http {
                     self.connection.stream_wait = Some(self.timers.arm(engine.now() + STREAM_WAIT, Due::StreamLate));
                     self.stream_step(engine, get_stream::Input::Start);
                 }
-                phase::Effect::StopWait => {
-                    if let Some(timer) = self.connection.stream_wait.take() {
-                        self.timers.disarm(timer);
-                    }
-                }
+                phase::Effect::StopWait => self.timers.disarm(self.connection.stream_wait.take()),
                 phase::Effect::Delete => {
                     for timer in self.queue.clear(|_| false) {
-                        self.timers.disarm(timer);
+                        self.timers.disarm(Some(timer));
                     }
                     if let Some(session) = self.server.session.id().cloned() {
-                        self.run(engine, ExchangeKind::Delete(session), 0);
+                        self.run(engine, ExchangeKind::Delete(session));
                     }
                 }
                 phase::Effect::ReportClosed => {
                     self.drop_exchanges(engine, |_, _| false);
                     for timer in self.queue.clear(|_| false) {
-                        self.timers.disarm(timer);
+                        self.timers.disarm(Some(timer));
                     }
                     engine.handle_transport(engine.now(), Transport::Closed { why });
                 }
@@ -460,11 +461,11 @@ impl Http {
                 sse::Effect::Remember => self.server.has_sse = true,
                 sse::Effect::Forget => self.server.has_sse = false,
                 sse::Effect::ReportOpened => engine.handle_transport(now, Transport::Opened),
-                sse::Effect::Get => self.run(engine, ExchangeKind::Sse, 0),
+                sse::Effect::Get => self.run(engine, ExchangeKind::Sse),
                 sse::Effect::Drop => self.drop_first(engine, |purpose| matches!(purpose, ExchangeKind::Sse)),
                 sse::Effect::SendAgain => {
                     if let Some(refused) = self.connection.sse.take_refused() {
-                        self.post_again(engine, refused.id);
+                        self.post_again(engine, refused.id, Again::Refused, Past::default());
                     }
                 }
                 sse::Effect::Refuse => {
@@ -492,22 +493,16 @@ impl Http {
         }
         for effect in row.effects {
             match effect {
-                get_stream::Effect::Get => self.run(engine, ExchangeKind::Stream, 0),
+                get_stream::Effect::Get => self.run(engine, ExchangeKind::Stream),
                 get_stream::Effect::Drop => self.drop_first(engine, |purpose| matches!(purpose, ExchangeKind::Stream)),
                 get_stream::Effect::Arm => {
                     self.timers.arm(engine.now() + self.connection.get_stream.wait(), Due::GetStream);
                 }
                 get_stream::Effect::Reset => self.connection.get_stream.reset(),
                 get_stream::Effect::CountRefusal => {
-                    if let Some(waiting) = self.tokens.waiting() {
-                        waiting.stream = waiting.stream.saturating_add(1);
-                    }
+                    self.tokens.update(|waiting| waiting.stream = waiting.stream.saturating_add(1));
                 }
-                get_stream::Effect::ClearRefusals => {
-                    if let Some(waiting) = self.tokens.waiting() {
-                        waiting.stream = 0;
-                    }
-                }
+                get_stream::Effect::ClearRefusals => self.tokens.update(|waiting| waiting.stream = 0),
                 get_stream::Effect::Expire => engine.handle_report(Report::Expired { id: None }),
             }
         }
@@ -526,10 +521,8 @@ impl Http {
     }
 
     fn go_live(&mut self, engine: &mut Engine) {
-        if self.is_current(engine) {
-            let is_sse = self.connection.sse.is_ready();
-            self.step(engine, if is_sse { phase::Input::AcceptedSse } else { phase::Input::Accepted });
-        }
+        let is_sse = self.connection.sse.is_ready();
+        self.step(engine, if is_sse { phase::Input::AcceptedSse } else { phase::Input::Accepted });
     }
 
     /// The POST of `notifications/initialized` broke before a response.
@@ -547,9 +540,7 @@ impl Http {
     /// The connection ended.
     pub(super) fn lose(&mut self, engine: &mut Engine) {
         self.connection = Connection::new(self.connection.id);
-        if let Some(waiting) = self.tokens.waiting() {
-            waiting.forget();
-        }
+        self.tokens.update(Waiting::forget);
         // While the client closes, outstanding responses are still delivered.
         let closing = engine.stage() == Stage::Closing;
         self.timers.clear();
@@ -603,15 +594,14 @@ impl Http {
         }
     }
 
-    /// Posts a message again, or one that waited. Returns what begins when it is polled.
-    pub(super) fn post(&mut self, engine: &mut Engine, message: Outgoing, redirects: u8) -> Option<&mut Exchange> {
-        let number = self.enter(message, redirects);
+    /// Posts a message again, or one that waited.
+    pub(super) fn post(&mut self, engine: &mut Engine, message: Outgoing, past: Past) {
+        let number = self.enter(message, past);
         engine.queue(Output::Start(number));
-        self.exchanges.start_mut(number)
     }
 
     /// A message enters an exchange.
-    fn enter(&mut self, message: Outgoing, redirects: u8) -> StartId {
+    fn enter(&mut self, message: Outgoing, past: Past) -> StartId {
         let url = self.connection.sse.endpoint().unwrap_or(&self.url).clone();
         if message.id().is_none() {
             self.queue.enter(&message);
@@ -619,69 +609,55 @@ impl Http {
         if message.method() == Some(method::INITIALIZED) {
             self.connection.initialized = Initialized::Unsent;
         }
-        self.add(ExchangeKind::Message(message), url, redirects)
+        self.exchanges.add(Exchange::new(ExchangeKind::Message(message), url, past))
     }
 
     /// Posts a message that waited for an exchange: its timeout then ends its exchange.
     fn post_waiting(&mut self, engine: &mut Engine, timer: Timer, message: Outgoing) {
-        let number = self.enter(message, 0);
+        let number = self.enter(message, Past { timer: Some(timer), ..Past::default() });
         engine.queue_starts_first([number]);
         self.timers.set(timer, Due::Withdraw(number));
-        if let Some(it) = self.exchanges.start_mut(number) {
-            it.release = Some(timer);
-        }
-    }
-
-    /// Posts a message again after a wait that the server asked for.
-    fn post_after(&mut self, engine: &mut Engine, message: Outgoing, waited: Duration) {
-        if let Some(it) = self.post(engine, message, 0) {
-            it.waited = waited;
-        }
     }
 
     /// Posts `notifications/initialized` again.
     pub(super) fn post_initialized(&mut self, engine: &mut Engine) {
         if let Initialized::Waiting(again) = core::mem::take(&mut self.connection.initialized) {
             let (message, waited) = *again;
-            self.post_after(engine, message, waited);
+            self.post(engine, message, Past { waited, ..Past::default() });
         }
     }
 
-    /// Posts a request again, with a new id.
-    pub(super) fn post_again(&mut self, engine: &mut Engine, request: u64) {
-        if let Some(message) = self.restart(engine, request) {
-            self.post(engine, message, 0);
-        }
-    }
-
-    /// Gives a request a new id, with which it is sent again.
-    pub(super) fn restart(&mut self, engine: &mut Engine, request: u64) -> Option<Outgoing> {
+    /// Posts a request again, unless it has ended.
+    pub(super) fn post_again(&mut self, engine: &mut Engine, request: u64, again: Again, past: Past) {
         self.exchanges.forget(request);
-        engine.encode_again(request, Again::Refused)
+        if let Some(message) = engine.encode_again(request, again) {
+            self.post(engine, message, past);
+        }
     }
 
     /// Requests a stream, or ends a session.
-    pub(super) fn run(&mut self, engine: &mut Engine, purpose: ExchangeKind, redirects: u8) {
-        let number = self.add(purpose, self.url.clone(), redirects);
+    pub(super) fn run(&mut self, engine: &mut Engine, purpose: ExchangeKind) {
+        self.run_after(engine, purpose, Past::default());
+    }
+
+    /// Requests a stream again.
+    pub(super) fn run_after(&mut self, engine: &mut Engine, purpose: ExchangeKind, past: Past) {
+        let number = self.exchanges.add(Exchange::new(purpose, self.url.clone(), past));
         engine.queue(Output::Start(number));
     }
 
-    /// Adds an exchange that begins when it is polled.
-    fn add(&mut self, purpose: ExchangeKind, url: Address, redirects: u8) -> StartId {
-        self.exchanges.add(Exchange {
-            purpose,
-            url,
-            redirects,
-            waited: Duration::ZERO,
-            status: 0,
-            reply: Reply::Nothing,
-            sent: Sent::default(),
-            release: None,
-        })
-    }
-
-    /// The request of an exchange is polled, and counts as sent. If it has no response, a timer drops the exchange.
+    /// The request of an exchange is polled, and counts as sent. If it has no response, a timer drops the exchange. `None`
+    /// if it waits for the record of the store or for its proof, or was withdrawn.
     fn begin(&mut self, engine: &mut Engine, number: StartId) -> Option<HttpRequest> {
+        let it = self.exchanges.start(number)?;
+        let method = match &it.purpose {
+            ExchangeKind::Message(_) => "POST",
+            ExchangeKind::Stream | ExchangeKind::Resume(..) | ExchangeKind::Sse => "GET",
+            ExchangeKind::DeleteFormer(..) | ExchangeKind::Delete(_) => "DELETE",
+        };
+        if !self.tokens.prepare(engine.now(), number, method, &it.url) {
+            return None;
+        }
         let (exchange, it) = self.exchanges.begin(number)?;
         let is = |message: &Outgoing, name| message.method() == Some(name);
         let opening = matches!(&it.purpose, ExchangeKind::Message(message) if is(message, method::INITIALIZE));
@@ -723,8 +699,7 @@ impl Http {
             }
         };
         self.tokens.present(number, request.headers_mut(), &mut it.sent);
-        let message = if let ExchangeKind::Message(message) = &it.purpose { Some(message) } else { None };
-        engine.handed_over(message);
+        engine.handed_over(it.purpose.message());
         Some(HttpRequest { exchange, of, request })
     }
 
@@ -749,9 +724,7 @@ impl Http {
     }
 
     fn on_removed(&mut self, it: &Exchange) {
-        if let Some(timer) = it.release {
-            self.timers.disarm(timer);
-        }
+        self.timers.disarm(it.release);
         if let Some(message) = it.purpose.one_way() {
             self.queue.leave(message);
         }
@@ -766,18 +739,13 @@ impl Http {
 
     /// An exchange is complete. It has a short time to end by itself, in which a stream may deliver other messages.
     pub(super) fn linger(&mut self, engine: &Engine, id: ExchangeId) {
-        let Some(it) = self.exchanges.get(id) else { return };
-        let keeps_reading = matches!(it.reply, Reply::Events(_)) && it.reply.buffered() <= LINGER_BYTES;
-        let armed = it.release.is_some();
-        if !keeps_reading {
-            self.exchanges.set_reply(id, Reply::Ignored);
-        }
-        if !armed {
-            let timer = self.timers.arm(engine.now() + LINGER, Due::Release(id));
-            if let Some(it) = self.exchanges.get_mut(id) {
-                it.release = Some(timer);
+        self.exchanges.update(id, |it| {
+            let keeps_reading = matches!(it.reply, Reply::Events(_)) && it.reply.buffered() <= LINGER_BYTES;
+            if !keeps_reading {
+                it.reply = Reply::Ignored;
             }
-        }
+            it.release.get_or_insert_with(|| self.timers.arm(engine.now() + LINGER, Due::Release(id)));
+        });
     }
 
     /// Ends what carries a request, unless that is an exchange in flight, which is returned.
@@ -789,7 +757,7 @@ impl Http {
                 self.withdraw(number);
             }
             Carrier::Timer(timer, _) => {
-                self.timers.disarm(*timer);
+                self.timers.disarm(Some(*timer));
                 self.exchanges.forget(request);
             }
         }
@@ -808,29 +776,14 @@ impl Http {
     /// are over.
     pub(super) fn send_ready(&mut self, engine: &mut Engine) {
         while let Some((number, is_ready)) = self.tokens.next_ready() {
-            if self.exchanges.start(number).is_none() {
-                self.tokens.forget(number);
-            } else if is_ready {
-                engine.queue(Output::Start(number));
-            } else if let Some(it) = self.withdraw(number) {
-                let why = "the proof of possession was not signed";
-                match it.purpose.request() {
-                    Some(request) => engine.handle_report(Report::Unproved { id: request, why }),
-                    None => self.end(engine, it, End::Unreached, Some(why)),
-                }
+            let why = "the proof of possession was not signed";
+            let over = if is_ready { None } else { self.withdraw(number) };
+            match over.map(|it| (it.purpose.request(), it)) {
+                None => engine.queue(Output::Start(number)),
+                Some((Some(id), _)) => engine.handle_report(Report::Unproved { id, why }),
+                Some((None, it)) => self.end(engine, it, End::Unreached, Some(why)),
             }
         }
-    }
-
-    /// Whether an exchange can begin, and does not wait for the record of the store or for its proof.
-    fn is_ready(&mut self, engine: &Engine, number: StartId) -> bool {
-        let Some(it) = self.exchanges.start(number) else { return false };
-        let method = match &it.purpose {
-            ExchangeKind::Message(_) => "POST",
-            ExchangeKind::Stream | ExchangeKind::Resume(..) | ExchangeKind::Sse => "GET",
-            ExchangeKind::DeleteFormer(..) | ExchangeKind::Delete(_) => "DELETE",
-        };
-        self.tokens.prepare(engine.now(), number, method, &it.url)
     }
 }
 
@@ -911,7 +864,7 @@ impl Http {
     fn send(&mut self, engine: &Engine, message: Outgoing) -> Option<StartId> {
         let is_accepting = self.connection.phase == phase::State::Accepting;
         match (message.id(), message.method()) {
-            (None, Some(method::INITIALIZED)) => Some(self.enter(message, 0)),
+            (None, Some(method::INITIALIZED)) => Some(self.enter(message, Past::default())),
             // The server first has to accept `notifications/initialized`.
             (_, Some(_)) if is_accepting => {
                 self.queue.hold(message);
@@ -922,7 +875,7 @@ impl Http {
                 self.queue.wait(timer, message);
                 None
             }
-            _ => Some(self.enter(message, 0)),
+            _ => Some(self.enter(message, Past::default())),
         }
     }
 
@@ -934,9 +887,8 @@ impl Http {
     /// Sends the next message that waited and may be sent.
     fn send_next(&mut self, engine: &mut Engine) -> bool {
         // If its time is over, its timer gives it up.
-        if self.queue.front().is_some_and(|(due, _)| due > engine.now())
-            && self.has_exchange(engine)
-            && let Some((timer, message)) = self.queue.next_waiting()
+        if self.has_exchange(engine)
+            && let Some((timer, message)) = self.queue.next_waiting(|(due, _)| due > engine.now())
         {
             self.post_waiting(engine, timer, message);
             return true;
@@ -975,11 +927,11 @@ impl Http {
     }
 
     fn has_outstanding_responses(&self, engine: &Engine) -> bool {
-        let is_unsent = |output: &Output| matches!(output, Output::Send(message) if is_response(message));
+        // Of what was not polled, the engine keeps only responses when it closes.
         self.queue.is_waiting()
             || self.exchanges.starts().any(|(_, it)| Self::is_owed(engine, &it.purpose))
             || self.exchanges.iter().any(|(_, it)| Self::is_owed(engine, &it.purpose))
-            || engine.pending().any(is_unsent)
+            || engine.pending().any(|output| matches!(output, Output::Send(_)))
     }
 
     /// While the client closes: after the last outstanding response, the rest follows.
@@ -1069,7 +1021,6 @@ impl Operate for Http {
                 Output::Open(_) | Output::Shutdown(_) => None,
             };
             if let Some(number) = start
-                && self.is_ready(engine, number)
                 && let Some(request) = self.begin(engine, number)
             {
                 return Some(HttpAction::Request(request));
@@ -1157,12 +1108,10 @@ impl Http {
             Due::SendInitialized => self.post_initialized(engine),
             Due::Continue(request) => match self.exchanges.resume(request) {
                 Some(Paused::Resume(broken)) if engine.is_sent(request) => {
-                    self.run(engine, ExchangeKind::Resume(request, broken), 0);
+                    self.run(engine, ExchangeKind::Resume(request, broken));
                 }
                 Some(Paused::Resend(waited)) => {
-                    if let Some(message) = self.restart(engine, request) {
-                        self.post_after(engine, message, waited);
-                    }
+                    self.post_again(engine, request, Again::Refused, Past { waited, ..Past::default() });
                 }
                 Some(Paused::Resume(_)) | None => {}
             },
@@ -1179,9 +1128,7 @@ impl Http {
                 engine.handle_report(Report::Unsent);
             }
             Due::GiveUp => {
-                if self.queue.front() == Some(timer)
-                    && let Some((_, message)) = self.queue.next_waiting()
-                {
+                if let Some((_, message)) = self.queue.next_waiting(|own| own == timer) {
                     engine.handle_report(Report::Undelivered { method: message.method() });
                 }
             }

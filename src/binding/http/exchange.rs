@@ -75,6 +75,18 @@ pub(super) struct Exchange {
     pub(super) release: Option<Timer>,
 }
 
+/// What came of a message before it enters an exchange.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Past {
+    pub(super) redirects: u8,
+    /// The last wait after a refusal for now.
+    pub(super) waited: Duration,
+    /// How often it was refused for lack of authorization.
+    pub(super) refused: u8,
+    /// The timer of the time that it may take.
+    pub(super) timer: Option<Timer>,
+}
+
 /// The part of the response that was received.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
@@ -93,7 +105,29 @@ pub(super) enum Reply {
     Ignored,
 }
 
+impl Exchange {
+    /// One that begins when it is polled.
+    pub(super) fn new(purpose: ExchangeKind, url: Address, past: Past) -> Self {
+        let Past { redirects, waited, refused, timer } = past;
+        Self {
+            purpose,
+            url,
+            redirects,
+            waited,
+            status: 0,
+            reply: Reply::Nothing,
+            sent: Sent::after(refused),
+            release: timer,
+        }
+    }
+}
+
 impl ExchangeKind {
+    /// The message that it posts.
+    pub(super) const fn message(&self) -> Option<&Outgoing> {
+        if let Self::Message(message) = self { Some(message) } else { None }
+    }
+
     /// The request, by its JSON-RPC id, whose response is in the exchange.
     pub(super) fn request(&self) -> Option<u64> {
         match self {
@@ -105,15 +139,7 @@ impl ExchangeKind {
 
     /// The message that it posts, if that is a notification or a response.
     pub(super) fn one_way(&self) -> Option<&Outgoing> {
-        match self {
-            Self::Message(message) if message.id().is_none() => Some(message),
-            Self::Message(_)
-            | Self::Stream
-            | Self::Resume(..)
-            | Self::Sse
-            | Self::DeleteFormer(..)
-            | Self::Delete(_) => None,
-        }
+        self.message().filter(|message| message.id().is_none())
     }
 }
 
@@ -185,10 +211,6 @@ impl Exchanges {
         self.starts.get(number.0).map(|exchange| &**exchange)
     }
 
-    pub(super) fn start_mut(&mut self, number: StartId) -> Option<&mut Exchange> {
-        self.starts.get_mut(number.0).map(|exchange| &mut **exchange)
-    }
-
     /// What begins when it is polled, in order.
     pub(super) fn starts(&self) -> impl Iterator<Item = (StartId, &Exchange)> {
         self.starts.iter().map(|(number, exchange)| (StartId(number), &**exchange))
@@ -197,9 +219,7 @@ impl Exchanges {
     /// An exchange does not begin.
     pub(super) fn withdraw(&mut self, number: StartId) -> Option<Box<Exchange>> {
         let exchange = self.starts.remove(number.0)?;
-        if let Some(request) = exchange.purpose.request()
-            && matches!(self.carriers.get(request), Some(Carrier::Start(carrier)) if *carrier == number)
-        {
+        if let Some(request) = exchange.purpose.request() {
             self.carriers.remove(request);
         }
         Some(exchange)
@@ -221,9 +241,7 @@ impl Exchanges {
     pub(super) fn remove(&mut self, id: ExchangeId) -> Option<Box<Exchange>> {
         let exchange = self.in_flight.remove(id.as_u64())?;
         self.buffered = self.buffered.saturating_sub(exchange.reply.buffered());
-        if let Some(request) = exchange.purpose.request()
-            && matches!(self.carriers.get(request), Some(Carrier::Exchange(carrier)) if *carrier == id)
-        {
+        if let Some(request) = exchange.purpose.request() {
             self.carriers.remove(request);
         }
         Some(exchange)
@@ -265,12 +283,13 @@ impl Exchanges {
         self.buffered
     }
 
-    pub(super) fn set_reply(&mut self, id: ExchangeId, reply: Reply) -> Option<&mut Exchange> {
-        let exchange = self.in_flight.get_mut(id.as_u64())?;
-        let (before, after) = (exchange.reply.buffered(), reply.buffered());
-        self.buffered = self.buffered.saturating_sub(before).saturating_add(after);
-        exchange.reply = reply;
-        Some(exchange)
+    /// Changes an exchange, and counts what it buffers then. One that has ended stays so.
+    pub(super) fn update(&mut self, id: ExchangeId, change: impl FnOnce(&mut Exchange)) {
+        if let Some(exchange) = self.in_flight.get_mut(id.as_u64()) {
+            let before = exchange.reply.buffered();
+            change(exchange);
+            self.buffered = self.buffered.saturating_sub(before).saturating_add(exchange.reply.buffered());
+        }
     }
 
     /// The first exchange in flight that is for this.
@@ -362,17 +381,14 @@ impl Queue {
         self.waiting.push_back((timer, message));
     }
 
-    pub(super) fn next_waiting(&mut self) -> Option<(Timer, Outgoing)> {
+    /// Takes the oldest queued message, if its timer is such a one.
+    pub(super) fn next_waiting(&mut self, is_it: impl FnOnce(Timer) -> bool) -> Option<(Timer, Outgoing)> {
+        self.waiting.front().filter(|(timer, _)| is_it(*timer))?;
         let (timer, message) = self.waiting.pop_front()?;
         self.waiting_bytes = self.waiting_bytes.saturating_sub(message.line().len());
         trim(&mut self.waiting);
         release(&mut self.waiting);
         Some((timer, message))
-    }
-
-    /// The timer of the oldest queued message.
-    pub(super) fn front(&self) -> Option<Timer> {
-        self.waiting.front().map(|(timer, _)| *timer)
     }
 
     pub(super) fn is_waiting(&self) -> bool {
@@ -480,8 +496,8 @@ impl Timers {
         }
     }
 
-    pub(super) fn disarm(&mut self, timer: Timer) {
-        if let Some(place) = self.find(timer) {
+    pub(super) fn disarm(&mut self, timer: Option<Timer>) {
+        if let Some(place) = timer.and_then(|timer| self.find(timer)) {
             self.due.remove(place);
             trim(&mut self.due);
         }
@@ -525,5 +541,23 @@ impl Timers {
 pub(super) fn release<T>(queue: &mut VecDeque<T>) {
     if queue.is_empty() {
         *queue = VecDeque::new();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_exchange_buffers_counts_while_it_is_there() {
+        let mut exchanges = Exchanges::default();
+        let number = exchanges.add(Exchange::new(ExchangeKind::Stream, Address::default(), Past::default()));
+        let id = exchanges.begin(number).unwrap().0;
+        let keep = |it: &mut Exchange| it.reply = Reply::Json(b"[1, 2]".to_vec());
+        exchanges.update(id, keep);
+        assert_eq!(exchanges.buffered(), 6);
+        exchanges.remove(id).unwrap();
+        exchanges.update(id, keep);
+        assert_eq!(exchanges.buffered(), 0);
     }
 }

@@ -20,6 +20,12 @@ pub(super) struct Sent {
     pub(super) refused: u8,
 }
 
+impl Sent {
+    pub(super) const fn after(refused: u8) -> Self {
+        Self { refused }
+    }
+}
+
 /// There is no authorization.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tokens {}
@@ -80,6 +86,8 @@ impl Tokens {
     pub(super) const fn waiting(&mut self) -> Option<&mut Waiting> {
         None
     }
+
+    pub(super) fn update(&mut self, _: impl FnOnce(&mut Waiting)) {}
 
     pub(super) const fn pop_verdict(&mut self) -> Option<Result<(), Box<str>>> {
         None

@@ -10,7 +10,7 @@ use core::time::Duration;
 use http::header::{CONTENT_LENGTH, DATE, HeaderName, LOCATION, RETRY_AFTER};
 use http::{HeaderMap, StatusCode};
 
-use super::challenge::challenges_in;
+use super::challenge::{challenges_in, split};
 use super::connection::{LONGEST_RETRY_AFTER, REFUSAL_BYTES, RETRY};
 use super::response::Kind;
 use crate::binding::address::{Address, resolve};
@@ -228,7 +228,7 @@ pub(super) fn says_no_session(said: &str) -> bool {
     let (mut negated, mut at_fault, mut rest) = (false, false, said);
     loop {
         rest = rest.trim_start_matches(between);
-        let Some((word, after)) = rest.split_at_checked(rest.find(between).unwrap_or(rest.len())) else { return false };
+        let (word, after) = split(rest, between);
         let is = |known: &str| word.eq_ignore_ascii_case(known);
         if is("session") || is("sessionid") || negated && is("initialized") {
             // It must not continue with another subject: "Session 7 of the workshop is full".

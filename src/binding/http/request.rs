@@ -56,8 +56,8 @@ pub(super) fn post(
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
     common.write(headers);
-    if message.is_modern() {
-        mirror(headers, message, about, catalog);
+    if let Some(method) = message.method().filter(|_| message.is_modern()) {
+        mirror(headers, method, about, catalog);
     }
     request
 }
@@ -85,8 +85,7 @@ pub(super) fn delete(url: &Uri, common: Common<'_>) -> http::Request<Vec<u8>> {
 }
 
 /// Repeats parts of the body (specification 2026-07-28, "Streamable HTTP", Request Metadata).
-fn mirror(headers: &mut HeaderMap, message: &Outgoing, about: RequestInfo<'_>, catalog: &Catalog) {
-    let Some(method) = message.method() else { return };
+fn mirror(headers: &mut HeaderMap, method: &str, about: RequestInfo<'_>, catalog: &Catalog) {
     let value = if method == method::TOOLS_CALL {
         Ok(HeaderValue::from_static(method::TOOLS_CALL))
     } else {

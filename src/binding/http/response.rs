@@ -15,7 +15,7 @@ use super::connection::{
     Http, Initialized, LONGEST_RETRY_AFTER, LONGEST_STREAM_RETRY, REDIRECTS, REFUSAL_BYTES, RETRY, Refused,
     SHORTEST_RETRY,
 };
-use super::exchange::{Due, Exchange, ExchangeKind, Paused, Reply, ResumePoint};
+use super::exchange::{Due, Exchange, ExchangeKind, Past, Paused, Reply, ResumePoint};
 use super::refusal::{
     Held, Refusal, error_class, error_in, error_to, is_initialized, is_known_expiry, refusal_text, says_no_session,
     status_class, stream_input,
@@ -79,65 +79,81 @@ impl Kind {
     }
 }
 
-/// A request gets no response, and may have run.
-fn lost(engine: &mut Engine, request: Option<u64>, why: &str) {
-    if let Some(id) = request {
-        engine.handle_report(Report::Lost { id, sent: true, why });
+/// Reports what came of a request. Of a message without a response there is nothing to report.
+fn report(engine: &mut Engine, report: Option<Report<'_>>) {
+    if let Some(report) = report {
+        engine.handle_report(report);
     }
 }
 
+/// A request gets no response, and may have run.
+fn lost(engine: &mut Engine, request: Option<u64>, why: &str) {
+    report(engine, request.map(|id| Report::Lost { id, sent: true, why }));
+}
+
 /// The body is not a response to a request.
-pub(super) fn no_answer(engine: &mut Engine, request: Option<u64>, status: u16, why: &str) {
-    if let Some(id) = request {
-        engine.handle_report(Report::Refused { id, status, why });
-    }
+fn no_answer(engine: &mut Engine, request: Option<u64>, status: u16, why: &str) {
+    report(engine, request.map(|id| Report::Refused { id, status, why }));
 }
 
 impl Http {
     /// Takes the head of a response.
     pub(super) fn head(&mut self, engine: &mut Engine, id: ExchangeId, status: StatusCode, headers: &HeaderMap) {
-        let Some(it) = self.exchanges.get(id) else { return };
+        if let Some(reply) = self.reply_of(engine, id, status, headers) {
+            self.begin_reply(id, status, reply);
+        }
+    }
+
+    /// The reply that begins with a head, unless the exchange has nothing more to do with it.
+    fn reply_of(
+        &mut self,
+        engine: &mut Engine,
+        id: ExchangeId,
+        status: StatusCode,
+        headers: &HeaderMap,
+    ) -> Option<Reply> {
+        let it = self.exchanges.get(id)?;
         self.tokens.on_head(engine.now(), it.sent, status, headers);
-        let over = it.purpose.request().is_some_and(|request| !engine.is_sent(request));
         let purpose = self.purpose(engine, &it.purpose);
         self.connection.unreached = false;
         if status.is_success() {
-            self.good_head(id, headers);
+            self.server.session.on_success(it.purpose.message().and_then(Outgoing::method), headers);
         }
-        if over {
-            return;
+        if is_over(engine, it) {
+            return None;
         }
         let has = |name| !status.is_success() && headers.contains_key(name);
         let class = status_class(status, has(RETRY_AFTER), has(WWW_AUTHENTICATE));
         let labelled = Kind::labelled(headers);
-        let reply = match http_response::head(purpose, self.connection.sse.is_ready(), class) {
-            Reading::Any => Reply::Begun(labelled),
-            Reading::Events => Reply::Begun(Some(Kind::Events)),
-            Reading::Delivered => return self.delivered(engine, id, status),
+        let refusal = || Refusal::new(status, headers, &it.url);
+        match http_response::head(purpose, self.connection.sse.is_ready(), class) {
+            Reading::Any => Some(Reply::Begun(labelled)),
+            Reading::Events => Some(Reply::Begun(Some(Kind::Events))),
+            Reading::Delivered => {
+                self.delivered(engine, id, status);
+                None
+            }
             Reading::DeliveredAs(kind) => {
-                let message = self.exchanges.get(id).and_then(|it| it.purpose.one_way());
-                let method = message.and_then(|message| message.method().map(ToOwned::to_owned));
                 let detail = format!("answered with HTTP {} where 202 was due", status.as_u16());
-                engine.transport_quirk(kind, method.as_deref(), detail);
-                return self.delivered(engine, id, status);
+                engine.transport_quirk(kind, it.purpose.message().and_then(Outgoing::method), detail);
+                self.delivered(engine, id, status);
+                None
             }
-            Reading::Ignore => Reply::Ignored,
-            Reading::Refusal => {
-                let Some(it) = self.exchanges.get(id) else { return };
-                Reply::Refusal(Box::new(Refusal::new(status, headers, &it.url)))
-            }
-            Reading::Redirect => return self.redirect(engine, id, status, headers),
+            Reading::Ignore => Some(Reply::Ignored),
+            Reading::Refusal => Some(Reply::Refusal(Box::new(refusal()))),
+            Reading::Redirect => self.redirect(engine, id, status, headers),
             Reading::GetStream => {
-                let refused = self.exchanges.get(id).filter(|_| status == StatusCode::UNAUTHORIZED);
-                let input = match refused.map(|it| (it.sent, Refusal::new(status, headers, &it.url))) {
-                    Some((sent, refusal)) => self.stream_refused(engine, sent, &refusal),
-                    None => stream_input(class, labelled),
+                let input = if status == StatusCode::UNAUTHORIZED {
+                    let (sent, refusal) = (it.sent, refusal());
+                    self.stream_refused(engine, sent, &refusal)
+                } else {
+                    stream_input(class, labelled)
                 };
                 self.begin_reply(id, status, Reply::Begun(Some(Kind::Events)));
-                return self.stream_decided(engine, input);
+                self.stream_decided(engine, input);
+                None
             }
-        };
-        self.begin_reply(id, status, reply);
+        }
     }
 
     fn purpose(&self, engine: &Engine, purpose: &ExchangeKind) -> Purpose {
@@ -156,19 +172,7 @@ impl Http {
     }
 
     fn begin_reply(&mut self, id: ExchangeId, status: StatusCode, reply: Reply) {
-        if let Some(it) = self.exchanges.set_reply(id, reply) {
-            it.status = status.as_u16();
-        }
-    }
-
-    /// What the head of a good response to a POST says of the session.
-    fn good_head(&mut self, id: ExchangeId, headers: &HeaderMap) {
-        let Some(Exchange { purpose: ExchangeKind::Message(message), .. }) = self.exchanges.get(id) else { return };
-        match message.method() {
-            Some(method::INITIALIZE) => self.server.session.open(headers),
-            Some(method) => self.server.session.remove_not_found(method),
-            None => {}
-        }
+        self.exchanges.update(id, |it| (it.status, it.reply) = (status.as_u16(), reply));
     }
 
     /// A notification or a response was accepted, and its room is wanted for others.
@@ -178,9 +182,7 @@ impl Http {
             self.accept_initialized(engine);
         }
         if self.is_current(engine) {
-            if let Some(timer) = self.exchanges.get_mut(id).and_then(|it| it.release.take()) {
-                self.timers.disarm(timer);
-            }
+            self.exchanges.update(id, |it| self.timers.disarm(it.release.take()));
             self.linger(engine, id);
         }
     }
@@ -200,13 +202,13 @@ impl Http {
             let blank = chunk.iter().take_while(is_blank).count();
             chunk = chunk.get(blank..).unwrap_or_default();
             let Some(first) = chunk.first() else { return };
-            let Some(source) = body_source(&it.purpose, labelled) else { return };
-            let (kind, quirk) = match http_response::body(source, first_byte(*first)) {
-                Body::Json => (Kind::Json, None),
-                Body::JsonAs(quirk) => (Kind::Json, Some(quirk)),
-                Body::Events => (Kind::Events, None),
-                Body::EventsAs(quirk) => (Kind::Events, Some(quirk)),
-                Body::NoStream => return self.stream_decided(engine, get_stream::Input::NoStream),
+            let (kind, quirk) = match body_of(&it.purpose, labelled, first_byte(*first)) {
+                Some(Body::Json) => (Kind::Json, None),
+                Some(Body::JsonAs(quirk)) => (Kind::Json, Some(quirk)),
+                Some(Body::Events) => (Kind::Events, None),
+                Some(Body::EventsAs(quirk)) => (Kind::Events, Some(quirk)),
+                Some(Body::NoStream) => return self.stream_decided(engine, get_stream::Input::NoStream),
+                None => return,
             };
             if let (Some(quirk), ExchangeKind::Message(message)) = (quirk, &it.purpose) {
                 engine.transport_quirk(quirk, message.method(), label_detail(labelled, kind));
@@ -219,16 +221,19 @@ impl Http {
                 }
             };
         }
-        let Some(it) = self.exchanges.get_mut(id) else { return };
         let mut overflow = false;
-        match &mut it.reply {
-            Reply::Json(kept) => overflow = !keep(kept, chunk, limit.min(room)) && room < limit,
-            Reply::Refusal(refusal) => {
-                refusal.goes_on |= !keep(&mut refusal.body, chunk, limit.min(REFUSAL_BYTES).min(room));
+        it.reply = match core::mem::replace(&mut it.reply, Reply::Ignored) {
+            Reply::Json(mut kept) => {
+                overflow = !keep(&mut kept, chunk, limit.min(room)) && room < limit;
+                Reply::Json(kept)
             }
-            Reply::Events(_) => return self.events(engine, id, chunk, room),
-            Reply::Nothing | Reply::Begun(_) | Reply::Ignored => {}
-        }
+            Reply::Refusal(mut refusal) => {
+                refusal.goes_on |= !keep(&mut refusal.body, chunk, limit.min(REFUSAL_BYTES).min(room));
+                Reply::Refusal(refusal)
+            }
+            Reply::Events(events) => return self.events(engine, id, events, chunk, room),
+            reply @ (Reply::Nothing | Reply::Begun(_) | Reply::Ignored) => reply,
+        };
         let after = it.reply.buffered();
         self.exchanges.grown(before, after);
         self.read(engine, id, overflow);
@@ -236,14 +241,14 @@ impl Http {
 
     /// A chunk of a response was read; the exchange may have nothing more to do.
     fn read(&mut self, engine: &mut Engine, id: ExchangeId, overflow: bool) {
-        let Some(it) = self.exchanges.get(id) else { return };
-        if it.purpose.request().is_some_and(|request| !engine.is_sent(request)) {
-            if let ExchangeKind::Resume(..) = it.purpose {
+        match self.exchanges.get(id).filter(|it| is_over(engine, it)).map(|it| &it.purpose) {
+            Some(ExchangeKind::Resume(..)) => {
                 // A server may hold a resumed stream open for ever.
                 self.drop_exchange(engine, id);
                 return;
             }
-            self.linger(engine, id);
+            Some(_) => self.linger(engine, id),
+            None => {}
         }
         if overflow {
             self.overflow(engine, id);
@@ -252,9 +257,7 @@ impl Http {
 
     /// Takes a piece of a stream. What each event leads to is done before the next one is read, so that it makes no
     /// difference how the stream is cut into chunks.
-    fn events(&mut self, engine: &mut Engine, id: ExchangeId, chunk: &[u8], room: usize) {
-        let Some(it) = self.exchanges.get_mut(id) else { return };
-        let Reply::Events(mut events) = core::mem::replace(&mut it.reply, Reply::Ignored) else { return };
+    fn events(&mut self, engine: &mut Engine, id: ExchangeId, mut events: Box<Events>, chunk: &[u8], room: usize) {
         self.exchanges.grown(events.decoder.buffered(), 0);
         let (mut any, mut retry) = (false, events.retry);
         events.decoder.feed(chunk, |item| match item {
@@ -309,17 +312,13 @@ impl Http {
             );
         }
         match &it.purpose {
-            ExchangeKind::Message(message) => {
-                let Some(request) = message.id() else { return };
-                let Some(error) = self.transport_error(engine, message, &decoded, data.len()) else {
-                    return engine.handle_exchange(Some(request), decoded, data);
-                };
-                if let Some(it) = self.drop_exchange(engine, id)
-                    && let ExchangeKind::Message(message) = it.purpose
-                {
-                    self.on_transport_error(engine, &message, &error);
+            ExchangeKind::Message(message) => match self.transport_error(engine, message, &decoded, data.len()) {
+                Some(error) => {
+                    self.drop_exchange(engine, id);
+                    self.on_transport_error(engine, error);
                 }
-            }
+                None => engine.handle_exchange(message.id(), decoded, data),
+            },
             ExchangeKind::Resume(request, _) => engine.handle_exchange(Some(*request), decoded, data),
             ExchangeKind::Sse if !self.connection.sse.is_ready() => {
                 self.sse_step(engine, sse::Input::Message, "the stream names no endpoint");
@@ -360,9 +359,16 @@ impl Http {
         self.end(engine, it, End::Overflow, Some(&why));
     }
 
-    fn redirect(&mut self, engine: &mut Engine, id: ExchangeId, status: StatusCode, headers: &HeaderMap) {
-        let Some(it) = self.exchanges.get(id) else { return };
-        let Some(what) = self.redirected(engine, &it.purpose) else { return };
+    /// Follows a redirect. Returns the reply if it is a refusal.
+    fn redirect(
+        &mut self,
+        engine: &mut Engine,
+        id: ExchangeId,
+        status: StatusCode,
+        headers: &HeaderMap,
+    ) -> Option<Reply> {
+        let it = self.exchanges.get(id)?;
+        let what = self.redirected(engine, &it.purpose)?;
         let (target, class) = match headers.get(LOCATION).map(|to| same_origin(&it.url, to.as_bytes())) {
             None => (Err("the server redirects, and names no address".into()), Target::Nowhere),
             Some(Ok(target)) if it.redirects < REDIRECTS => (Ok(target), Target::SameOrigin),
@@ -377,23 +383,18 @@ impl Http {
         };
         let decision = http_response::redirect(what, self.connection.sse.is_ready(), class);
         if decision == Redirect::Refuse {
-            let refusal = Refusal::new(status, headers, &it.url);
-            return self.begin_reply(id, status, Reply::Refusal(Box::new(refusal)));
+            return Some(Reply::Refusal(Box::new(Refusal::new(status, headers, &it.url))));
         }
-        let Some(it) = self.drop_exchange(engine, id) else { return };
-        let (purpose, again) = (it.purpose, it.redirects.saturating_add(1));
+        let it = self.drop_exchange(engine, id)?;
+        let (purpose, past) = (it.purpose, Past { redirects: it.redirects.saturating_add(1), ..Past::default() });
         match (decision, target) {
-            (Redirect::Post, Ok(target)) => {
+            (Redirect::Post | Redirect::Get, Ok(target)) => {
                 self.url = target;
-                self.post_on(engine, purpose, again);
+                self.go_on(engine, purpose, past);
             }
             (Redirect::PostToEndpoint, Ok(target)) => {
                 self.connection.sse.set_endpoint(target);
-                self.post_on(engine, purpose, again);
-            }
-            (Redirect::Get, Ok(target)) => {
-                self.url = target;
-                self.run(engine, purpose, again);
+                self.go_on(engine, purpose, past);
             }
             (Redirect::NoStream, _) => self.stream_decided(engine, get_stream::Input::NoStream),
             (Redirect::Violation | Redirect::Post | Redirect::PostToEndpoint | Redirect::Get, Err(why)) => {
@@ -405,6 +406,7 @@ impl Http {
             }
             (Redirect::Violation | Redirect::RefuseAndEnd, Ok(_)) | (Redirect::Refuse, _) => {}
         }
+        None
     }
 
     /// What a redirect of this exchange concerns. The response to a DELETE is not read.
@@ -420,31 +422,32 @@ impl Http {
         }
     }
 
-    /// Posts a redirected message.
-    fn post_on(&mut self, engine: &mut Engine, purpose: ExchangeKind, redirects: u8) {
-        let ExchangeKind::Message(message) = purpose else { return };
-        let message = match message.id() {
-            Some(id) => engine.encode_again(id, Again::Redirected),
-            None => Some(message),
-        };
-        if let Some(message) = message {
-            self.post(engine, message, redirects);
+    /// Sends a redirected message or request of a stream to its target.
+    fn go_on(&mut self, engine: &mut Engine, purpose: ExchangeKind, past: Past) {
+        match (purpose.request(), purpose) {
+            (Some(id), ExchangeKind::Message(_)) => self.post_again(engine, id, Again::Redirected, past),
+            (_, ExchangeKind::Message(message)) => self.post(engine, message, past),
+            (_, stream) => self.run_after(engine, stream, past),
         }
     }
 }
 
-/// What a body belongs to. Bodies without a response are not read.
-fn body_source(purpose: &ExchangeKind, labelled: Option<Kind>) -> Option<Source> {
-    match purpose {
-        ExchangeKind::Message(_) => Some(match labelled {
-            None => Source::PostUnlabelled,
-            Some(Kind::Json) => Source::PostJson,
-            Some(Kind::Events) => Source::PostEvents,
-        }),
-        ExchangeKind::Stream => Some(Source::GetStream),
-        ExchangeKind::Resume(..) | ExchangeKind::Sse => Some(Source::Get),
-        ExchangeKind::DeleteFormer(..) | ExchangeKind::Delete(_) => None,
-    }
+/// Whether an exchange carries a request that does not wait for its response any more.
+fn is_over(engine: &Engine, it: &Exchange) -> bool {
+    it.purpose.request().is_some_and(|request| !engine.is_sent(request))
+}
+
+/// As what a body is read. The body of a response to a DELETE is not read.
+fn body_of(purpose: &ExchangeKind, labelled: Option<Kind>, first: First) -> Option<Body> {
+    let source = match (purpose, labelled) {
+        (ExchangeKind::Message(_), None) => Source::PostUnlabelled,
+        (ExchangeKind::Message(_), Some(Kind::Json)) => Source::PostJson,
+        (ExchangeKind::Message(_), Some(Kind::Events)) => Source::PostEvents,
+        (ExchangeKind::Stream, _) => Source::GetStream,
+        (ExchangeKind::Resume(..) | ExchangeKind::Sse, _) => Source::Get,
+        (ExchangeKind::DeleteFormer(..) | ExchangeKind::Delete(_), _) => return None,
+    };
+    Some(http_response::body(source, first))
 }
 
 const fn first_byte(byte: u8) -> First {
@@ -523,7 +526,7 @@ impl Http {
             AtEnd::SseUnreached => self.sse_step(engine, sse::Input::Unreached, why.unwrap_or_default()),
             AtEnd::SendAgain => {
                 if let ExchangeKind::DeleteFormer(id, _) = it.purpose {
-                    self.post_again(engine, id);
+                    self.post_again(engine, id, Again::Refused, Past::default());
                 }
             }
             AtEnd::Deleted => {
@@ -534,14 +537,13 @@ impl Http {
     }
 
     fn on_complete(&mut self, engine: &mut Engine, it: Box<Exchange>, end: End) {
-        let Exchange { purpose: ExchangeKind::Message(message), reply, status, sent, waited, .. } = *it else { return };
-        match reply {
-            Reply::Json(body) => self.answered(engine, &message, status, &body),
-            Reply::Refusal(mut refusal) => {
+        match (it.purpose, it.reply) {
+            (ExchangeKind::Message(message), Reply::Json(body)) => self.answered(engine, &message, it.status, &body),
+            (ExchangeKind::Message(message), Reply::Refusal(mut refusal)) => {
                 refusal.goes_on |= end == End::Broke;
-                self.refused(engine, message, (sent, waited), &refusal, end == End::Broke);
+                self.refused(engine, message, (it.sent, it.waited), &refusal, end == End::Broke);
             }
-            Reply::Nothing | Reply::Begun(_) | Reply::Events(_) | Reply::Ignored => {}
+            _ => {}
         }
     }
 
@@ -572,10 +574,7 @@ impl Http {
         let named = events.and_then(|events| events.decoder.last_id()).map(<[u8]>::to_vec);
         let before = before.unwrap_or(ResumePoint { last_id: Vec::new(), retry: None, waited: Duration::ZERO });
         let (last_id, retry) = (named.unwrap_or(before.last_id), events.and_then(|it| it.retry).or(before.retry));
-        let Some(id) = id else { return };
-        if !engine.is_sent(id) {
-            return;
-        }
+        let Some(id) = id.filter(|id| engine.is_sent(*id)) else { return };
         if is_legacy(engine) && !last_id.is_empty() {
             let wait = retry.unwrap_or(RETRY).max(SHORTEST_RETRY);
             let point = Box::new(ResumePoint { last_id, retry, waited: Duration::ZERO });
@@ -592,9 +591,7 @@ impl Http {
         let has_responses = self.exchanges.iter().any(|(_, it)| it.status != 0);
         let ends = is_required || !has_responses || self.connection.unreached;
         self.connection.unreached = !ends;
-        if let Some(id) = request.filter(|_| !is_required) {
-            engine.handle_report(Report::Lost { id, sent: false, why });
-        }
+        report(engine, request.filter(|_| !is_required).map(|id| Report::Lost { id, sent: false, why }));
         if ends {
             engine.handle_transport(engine.now(), Transport::OpenFailed { how: OpenFailure::Connect, why });
         }
@@ -605,6 +602,14 @@ impl Http {
 /// as long as the last time.
 fn backoff(named: Duration, last: Duration) -> Duration {
     named.max(SHORTEST_RETRY).max(last.saturating_mul(2)).min(LONGEST_RETRY_AFTER)
+}
+
+/// An error with a success status that concerns the transport.
+enum TransportError {
+    /// `initialize` was refused because of the previous session.
+    Former { id: u64, kind: QuirkKind },
+    /// The session of the request expired.
+    Expired { id: u64, kind: QuirkKind, method: Option<String>, error: ErrorObject },
 }
 
 /// Why there is no response to a request.
@@ -623,10 +628,9 @@ const fn lost_reason(received: Received) -> &'static str {
 impl Http {
     /// The complete response to a request arrived, as JSON.
     pub(super) fn answered(&mut self, engine: &mut Engine, message: &Outgoing, status: u16, body: &[u8]) {
-        let Some(id) = message.id() else { return };
         let decoded = engine.decode(body);
         let is_taken = self.take_answer(engine, message, decoded, body);
-        if is_taken && engine.is_sent(id) {
+        if let Some(id) = message.id().filter(|id| is_taken && engine.is_sent(*id)) {
             let why = format!("the body does not answer the request: {}", excerpt_of(body));
             no_answer(engine, Some(id), status, &why);
         }
@@ -641,12 +645,11 @@ impl Http {
         decoded: Result<Decoded<'_>, Noise>,
         body: &[u8],
     ) -> bool {
-        let Some(id) = message.id() else { return false };
         if let Some(error) = self.transport_error(engine, message, &decoded, body.len()) {
-            self.on_transport_error(engine, message, &error);
+            self.on_transport_error(engine, error);
             return false;
         }
-        engine.handle_exchange(Some(id), decoded, body);
+        engine.handle_exchange(message.id(), decoded, body);
         true
     }
 
@@ -657,41 +660,32 @@ impl Http {
         message: &Outgoing,
         decoded: &Result<Decoded<'_>, Noise>,
         length: usize,
-    ) -> Option<ErrorObject> {
-        let error = message.id().and_then(|id| error_to(id, decoded)).filter(|_| length <= REFUSAL_BYTES)?;
-        match self.meaning_of_error(engine, message, error) {
-            (Expiry::No, Outcome::EndFormerAs(_)) => Some(error.clone()),
-            (Expiry::No, _) => None,
-            (
-                Expiry::Unprocessed | Expiry::UnprocessedByStatus | Expiry::UnprocessedAs(_) | Expiry::AnsweredAs(_),
-                _,
-            ) => Some(error.clone()),
-        }
-    }
-
-    /// What an error with a success status means.
-    fn meaning_of_error(&self, engine: &Engine, message: &Outgoing, error: &ErrorObject) -> (Expiry, Outcome) {
+    ) -> Option<TransportError> {
+        let id = message.id()?;
+        let error = error_to(id, decoded).filter(|_| length <= REFUSAL_BYTES)?;
         let names_session = is_known_expiry(error);
         let session = self.session_of(engine, message, HttpStatus::Success);
         let post = self.post_of(engine, message, &error.message);
         let class = error_class(Some(error));
-        (
-            http_response::expiry(HttpStatus::Success, session, names_session, class),
-            http_response::meaning(HttpStatus::Success, post, class),
-        )
+        let expiry = http_response::expiry(HttpStatus::Success, session, names_session, class);
+        match (expiry, http_response::meaning(HttpStatus::Success, post, class)) {
+            (Expiry::AnsweredAs(kind), _) => {
+                let method = message.method().map(ToOwned::to_owned);
+                Some(TransportError::Expired { id, kind, method, error: error.clone() })
+            }
+            (Expiry::No, Outcome::EndFormerAs(kind)) => Some(TransportError::Former { id, kind }),
+            (Expiry::No | Expiry::Unprocessed | Expiry::UnprocessedByStatus | Expiry::UnprocessedAs(_), _) => None,
+        }
     }
 
     /// Takes an error with a success status that concerns the transport.
-    fn on_transport_error(&mut self, engine: &mut Engine, message: &Outgoing, error: &ErrorObject) {
-        match self.meaning_of_error(engine, message, error) {
-            (Expiry::No, Outcome::EndFormerAs(kind)) => self.end_former(engine, kind, message),
-            (Expiry::AnsweredAs(kind), _) => {
-                expiry_quirk(engine, kind, message, StatusCode::OK);
-                if let Some(id) = message.id() {
-                    engine.handle_report(Report::ExpiredResponse { id, error: error.clone() });
-                }
+    fn on_transport_error(&mut self, engine: &mut Engine, error: TransportError) {
+        match error {
+            TransportError::Former { id, kind } => self.end_former(engine, kind, Some(id)),
+            TransportError::Expired { id, kind, method, error } => {
+                expiry_quirk(engine, kind, method.as_deref(), StatusCode::OK);
+                engine.handle_report(Report::ExpiredResponse { id, error });
             }
-            (Expiry::No | Expiry::Unprocessed | Expiry::UnprocessedByStatus | Expiry::UnprocessedAs(_), _) => {}
         }
     }
 
@@ -727,7 +721,7 @@ impl Http {
                 return engine.handle_report(Report::Expired { id });
             }
             Expiry::UnprocessedAs(kind) => {
-                expiry_quirk(engine, kind, &message, refusal.status);
+                expiry_quirk(engine, kind, message.method(), refusal.status);
                 return engine.handle_report(Report::Expired { id });
             }
         }
@@ -740,18 +734,13 @@ impl Http {
             Outcome::Retry => {
                 self.retry(engine, message, backoff(refusal.retry_after.unwrap_or(RETRY), waited));
             }
-            Outcome::EndFormerAs(kind) => self.end_former(engine, kind, &message),
+            Outcome::EndFormerAs(kind) => self.end_former(engine, kind, id),
             Outcome::Answer => take_refusal(engine, id, error, refusal.status, false),
             Outcome::RenewHeaders => take_refusal(engine, id, error, refusal.status, true),
             Outcome::RefusedAsSse => {
-                if let Some(id) = id {
-                    self.connection.sse.refuse(Refused {
-                        id,
-                        status: refusal.status.as_u16(),
-                        text: refusal_text(refusal, said),
-                    });
-                    self.sse_step(engine, sse::Input::RefusedAsSse, "");
-                }
+                let status = refusal.status.as_u16();
+                self.connection.sse.refuse(id.map(|id| Refused { id, status, text: refusal_text(refusal, said) }));
+                self.sse_step(engine, sse::Input::RefusedAsSse, "");
             }
             Outcome::Received => self.accept_initialized(engine),
             Outcome::Refuse => no_answer(engine, id, refusal.status.as_u16(), &refusal_text(refusal, said)),
@@ -804,11 +793,11 @@ impl Http {
     }
 
     /// `initialize` was refused because of the previous session, which is ended first.
-    fn end_former(&mut self, engine: &mut Engine, kind: QuirkKind, message: &Outgoing) {
-        let (Some(former), Some(id)) = (self.server.session.take_former(), message.id()) else { return };
+    fn end_former(&mut self, engine: &mut Engine, kind: QuirkKind, id: Option<u64>) {
+        let (Some(former), Some(id)) = (self.server.session.take_former(), id) else { return };
         let detail = "a new `initialize` was refused for the session before, which was ended first then";
         engine.transport_quirk(kind, Some(method::INITIALIZE), detail);
-        self.run(engine, ExchangeKind::DeleteFormer(id, former), 0);
+        self.run(engine, ExchangeKind::DeleteFormer(id, former));
     }
 }
 
@@ -818,21 +807,18 @@ fn is_message(decoded: &Result<Decoded<'_>, Noise>) -> bool {
 
 /// Records a deviation in the form of an event that is a message all the same.
 fn event_quirk(engine: &mut Engine, kind: QuirkKind, purpose: &ExchangeKind, detail: String) {
-    let method = if let ExchangeKind::Message(message) = purpose { message.method() } else { None };
-    engine.transport_quirk(kind, method, detail);
+    engine.transport_quirk(kind, purpose.message().and_then(Outgoing::method), detail);
 }
 
-fn expiry_quirk(engine: &mut Engine, kind: QuirkKind, message: &Outgoing, status: StatusCode) {
+fn expiry_quirk(engine: &mut Engine, kind: QuirkKind, method: Option<&str>, status: StatusCode) {
     let detail = format!("HTTP {} reported an expired session; the specification requires 404", status.as_u16());
-    engine.transport_quirk(kind, message.method(), detail);
+    engine.transport_quirk(kind, method, detail);
 }
 
 /// The error in a refusal is the response, whatever its id.
 fn take_refusal(engine: &mut Engine, id: Option<u64>, error: Option<ErrorObject>, status: StatusCode, headers: bool) {
-    if let (Some(id), Some(error)) = (id, error) {
-        let unprocessed = status.is_client_error();
-        engine.handle_report(Report::Error { id, error, unprocessed, headers });
-    }
+    let unprocessed = status.is_client_error();
+    report(engine, id.zip(error).map(|(id, error)| Report::Error { id, error, unprocessed, headers }));
 }
 
 impl Http {
@@ -931,17 +917,13 @@ impl Http {
     }
 
     /// Posts a request again after this many refusals.
-    fn post_refused(&mut self, engine: &mut Engine, id: u64, used: u8) {
-        if let Some(message) = self.restart(engine, id) {
-            self.post_held(engine, message, used);
-        }
+    fn post_refused(&mut self, engine: &mut Engine, id: u64, refused: u8) {
+        self.post_again(engine, id, Again::Refused, Past { refused, ..Past::default() });
     }
 
     /// Posts a message again after this many refusals.
-    fn post_held(&mut self, engine: &mut Engine, message: Outgoing, used: u8) {
-        if let Some(it) = self.post(engine, message, 0) {
-            it.sent.refused = used;
-        }
+    fn post_held(&mut self, engine: &mut Engine, message: Outgoing, refused: u8) {
+        self.post(engine, message, Past { refused, ..Past::default() });
     }
 
     /// Reports the result of the authorization to held requests and messages. Returns whether there was a result.

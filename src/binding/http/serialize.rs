@@ -96,10 +96,7 @@ pub(crate) fn masked_address(url: &Uri, mask: &str) -> String {
         }
         text.push_str(host.unwrap_or(authority.as_str()));
     }
-    // An address that is only an authority has no path.
-    if url.path_and_query().is_some() {
-        text.push_str(url.path());
-    }
+    text.push_str(url.path());
     if let Some(query) = url.query().filter(|query| !query.is_empty()) {
         // Messages show less of an address with such a character.
         text.push_str(if query.contains('@') { "?@" } else { "?" });

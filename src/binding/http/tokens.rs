@@ -27,6 +27,13 @@ pub(super) struct Sent {
     pub(super) refused: u8,
 }
 
+impl Sent {
+    /// Nothing yet, after this many refusals.
+    pub(super) const fn after(refused: u8) -> Self {
+        Self { presented: None, refused }
+    }
+}
+
 /// The authorization, if the client has one.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tokens {
@@ -63,8 +70,10 @@ impl Tokens {
         self.joined.as_ref().map(|joined| &joined.authorization)
     }
 
-    pub(super) fn get_mut(&mut self) -> Option<&mut Authorization> {
-        self.joined.as_mut().map(|joined| &mut joined.authorization)
+    pub(super) fn change(&mut self, change: impl FnOnce(&mut Authorization)) {
+        if let Some(joined) = &mut self.joined {
+            change(&mut joined.authorization);
+        }
     }
 
     pub(super) fn is_busy(&self) -> bool {
@@ -73,9 +82,7 @@ impl Tokens {
 
     /// The client is closed.
     pub(super) fn close(&mut self) {
-        if let Some(joined) = &mut self.joined {
-            joined.authorization.close();
-        }
+        self.change(Authorization::close);
     }
 
     /// Gives an input to the authorization; `false` without one.
@@ -84,9 +91,7 @@ impl Tokens {
     }
 
     pub(super) fn handle_timeout(&mut self, now: Time) {
-        if let Some(joined) = &mut self.joined {
-            joined.authorization.handle_timeout(now);
-        }
+        self.change(|authorization| authorization.handle_timeout(now));
     }
 
     pub(super) fn deadline(&self) -> Option<Time> {
@@ -172,9 +177,7 @@ impl Tokens {
 
     /// The head of a response came.
     pub(super) fn on_head(&mut self, now: Time, sent: Sent, status: StatusCode, headers: &HeaderMap) {
-        if let Some(joined) = &mut self.joined {
-            joined.authorization.on_head(now, sent.presented, status, headers);
-        }
+        self.change(|authorization| authorization.on_head(now, sent.presented, status, headers));
     }
 
     /// Who obtains the authorization that a refused request lacks, the reason if nobody does, and what the refusal means.
@@ -221,6 +224,13 @@ impl Tokens {
     /// What waits for a token, if the client authorizes itself.
     pub(super) fn waiting(&mut self) -> Option<&mut Waiting> {
         self.joined.as_mut().map(|joined| &mut joined.waiting)
+    }
+
+    /// Changes what waits for a token, if the client authorizes itself.
+    pub(super) fn update(&mut self, change: impl FnOnce(&mut Waiting)) {
+        if let Some(waiting) = self.waiting() {
+            change(waiting);
+        }
     }
 
     /// The result for requests that wait: there is a token, or why there is none.
