@@ -98,6 +98,12 @@ pub(super) enum Payload {
     Failure(OAuthError),
 }
 
+impl Payload {
+    fn client(self) -> Option<ClientRecord> {
+        if let Self::Client(client) = self { Some(*client) } else { None }
+    }
+}
+
 /// An input, and what comes with it.
 pub(super) type Next = (Input, Payload);
 
@@ -250,11 +256,9 @@ impl Attempt {
     }
 
     /// Ends the attempt, which is not required any more.
-    pub(super) fn stop(&mut self, core: &mut Core) {
-        if let Some(run) = &mut self.run {
-            run.abandon(core);
-        }
-        self.step(core, (Input::Stop, Payload::Nothing));
+    pub(super) fn stop(&mut self, core: &mut Core) -> Option<End> {
+        self.run.as_mut()?.abandon(core);
+        self.step(core, (Input::Stop, Payload::Nothing))
     }
 
     /// What was to be signed was signed.
@@ -424,13 +428,13 @@ impl Run {
             Effect::Plan => return self.plan(core, received()),
             Effect::Register => self.exchange = self.phase.obtaining()?.register(core),
             Effect::DropClient => self.phase.obtaining()?.drop_client(),
-            Effect::Enqueue => self.phase.obtaining()?.enqueue(received()),
-            Effect::Browse => return self.phase.obtaining()?.browse(core, &self.task, received()),
+            Effect::Enqueue => self.phase.obtaining()?.enqueue(received().client()?),
+            Effect::Browse => return self.phase.obtaining()?.browse(core, &self.task, received().client()),
             Effect::EndBrowse => core.outbox.push_back(OAuthAction::EndBrowse),
             Effect::Exchange => self.exchange = self.phase.obtaining()?.exchange_identity(core, &self.task),
-            Effect::Sign => return self.phase.obtaining()?.sign(core, received()),
+            Effect::Sign => return self.phase.obtaining()?.sign(core, received().client()?),
             Effect::RequestToken => {
-                self.exchange = self.phase.obtaining()?.request_token(core, &self.task, received());
+                self.exchange = self.phase.obtaining()?.request_token(core, &self.task, received().client());
             }
             Effect::Pause => self.pause(core),
             Effect::ReportIssued => *end = self.phase.obtaining()?.record(core, &self.task, received()),
@@ -654,11 +658,9 @@ impl Run {
             (Payload::Metadata(metadata), _) => {
                 self.phase = Phase::Obtaining(Box::new(Obtaining::new(metadata, &self.task)));
             }
-            (payload, mut phase) => {
-                if let Phase::Obtaining(it) = &mut phase {
-                    it.receive(payload);
-                }
+            (payload, phase) => {
                 self.phase = phase;
+                self.phase.obtaining()?.receive(payload);
             }
         }
         Some(self.phase.obtaining()?.plan(core, &self.task))
@@ -702,7 +704,7 @@ impl Search {
 
     fn read(&self, core: &Core, body: &[u8]) -> Result<Server, Unfit> {
         let read = |asked: &Place| Server::read(body, asked, core.zone, &core.options);
-        let Some(asked) = self.issuers.front() else { return Err(Unfit::NoMetadata("nobody asked for it".into())) };
+        let asked = self.issuers.front().ok_or_else(|| Unfit::NoMetadata("nobody asked for it".into()))?;
         // An assumed issuer has no spelling of its own: with a final slash it is the same.
         let slashed = Place::parse(&format!("{}/", asked.text())).filter(|_| self.is_assumed);
         match (read(asked), slashed) {

@@ -406,7 +406,7 @@ impl Authorization {
                         let end = self.attempt.begin(&mut self.core, *task);
                         inputs.extend(end.map(|end| self.credentials.handle_end(&self.core, end)));
                     }
-                    Signal::Stop => self.attempt.stop(&mut self.core),
+                    Signal::Stop => _ = self.attempt.stop(&mut self.core),
                     Signal::Revoke(record) => {
                         if !self.revocation.begin(&mut self.core, *record) {
                             inputs.push_back(Input::Revoked);
@@ -574,8 +574,9 @@ impl Authorization {
         challenges: &[Challenge],
     ) -> Result<(), OAuthError> {
         self.advance(now);
-        if self.refused(token, None, forbidden, challenges).map_err(OAuthError::from)? == Step::Resend {
-            self.report_token();
+        let step = self.refused(token, None, forbidden, challenges).map_err(OAuthError::from)?;
+        if let Some(grant) = self.credentials.grant().filter(|_| step == Step::Resend) {
+            self.core.event(OAuthEvent::Authorized(grant));
         }
         Ok(())
     }
@@ -673,15 +674,6 @@ impl Authorization {
             (true, _) => Denied::Forbidden(refused(Status::Forbidden)),
             (false, Some("use_dpop_nonce")) => Denied::Unauthorized(refused(Status::SameNonce)),
             (false, _) => Denied::Unauthorized(refused(Status::Unauthorized)),
-        }
-    }
-
-    /// Reports the current token again.
-    fn report_token(&mut self) {
-        let (record, kind) = (self.credentials.record.as_ref(), self.credentials.kind);
-        let grant = record.zip(self.credentials.access.token()).map(|(record, token)| record.grant(token, kind));
-        if let Some(grant) = grant {
-            self.core.event(OAuthEvent::Authorized(grant));
         }
     }
 

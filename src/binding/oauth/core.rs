@@ -186,39 +186,38 @@ impl Core {
     }
 
     pub(super) fn get(&mut self, place: &Place) -> Exchange {
-        self.request(place, Method::GET, None, Zeroizing::default())
+        self.request(place, Method::GET, Zeroizing::default(), None)
     }
 
-    pub(super) fn post(&mut self, place: &Place, kind: &'static str, body: Zeroizing<Vec<u8>>) -> Exchange {
-        self.request(place, Method::POST, Some(kind), body)
+    /// Sends a request with a body of this kind, and with these headers besides.
+    pub(super) fn post(
+        &mut self,
+        place: &Place,
+        kind: &'static str,
+        body: Zeroizing<Vec<u8>>,
+        headers: impl IntoIterator<Item = (HeaderName, HeaderValue)>,
+    ) -> Exchange {
+        let kind = (CONTENT_TYPE, HeaderValue::from_static(kind));
+        self.request(place, Method::POST, body, headers.into_iter().chain([kind]))
     }
 
     fn request(
         &mut self,
         place: &Place,
         method: Method,
-        kind: Option<&'static str>,
         mut body: Zeroizing<Vec<u8>>,
+        headers: impl IntoIterator<Item = (HeaderName, HeaderValue)>,
     ) -> Exchange {
         let mut request = http::Request::new(core::mem::take(&mut *body));
         *request.method_mut() = method;
         *request.uri_mut() = place.uri().clone();
         request.headers_mut().insert(ACCEPT, HeaderValue::from_static("application/json"));
-        if let Some(kind) = kind {
-            request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
-        }
+        request.headers_mut().extend(headers);
         let id = OAuthExchangeId(self.next_id());
         let reach = place.reach(&self.server, self.zone);
         self.outbox.push_back(OAuthAction::Request(OAuthRequest { exchange: id, reach, request }));
         let deadline = self.now + self.options.timeouts.request;
         Exchange { id, deadline, status: None, location: None, nonce: None, body: Zeroizing::default() }
-    }
-
-    /// Adds a header to the request that was written last.
-    pub(super) fn add_header(&mut self, name: HeaderName, value: HeaderValue) {
-        if let Some(OAuthAction::Request(last)) = self.outbox.back_mut() {
-            last.request.headers_mut().insert(name, value);
-        }
     }
 
     /// Signs, or has the embedder sign.

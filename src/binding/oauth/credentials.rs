@@ -236,14 +236,7 @@ impl Credentials {
                     let goal = if core.options.flow == Flow::User { Goal::User } else { Goal::Direct };
                     signals.push(Signal::Begin(self.task(goal)));
                 }
-                Effect::Save => {
-                    self.count_generation();
-                    if self.lock.is_some() {
-                        self.save(core);
-                    } else {
-                        signals.push(Signal::Input(Input::Saved));
-                    }
-                }
+                Effect::Save => signals.extend(self.save(core).map(Signal::Input)),
                 Effect::Release => _ = self.step_lock(core, lock::Input::Release),
                 Effect::Use => self.use_token(core),
                 Effect::ReportStore => {
@@ -393,6 +386,11 @@ impl Credentials {
         self.kept = Kept::Stored;
     }
 
+    /// What the current token was granted for.
+    pub(super) fn grant(&self) -> Option<Grant> {
+        Some(self.record.as_ref()?.grant(self.access.token()?, self.kind))
+    }
+
     fn set_record(&mut self, record: Record) {
         self.record = Some(record);
         self.hider = OnceLock::new();
@@ -478,18 +476,17 @@ impl Credentials {
         }
     }
 
-    /// The record is another one than that in the store.
-    fn count_generation(&mut self) {
+    /// Saves the record, which is another one than that in the store. Without a store it counts as saved.
+    fn save(&mut self, core: &mut Core) -> Option<Input> {
         let replaces = self.stored.unwrap_or(0);
-        if let Some(record) = &mut self.record {
-            record.generation = record.generation.max(replaces).saturating_add(1);
+        let record = self.record.as_mut()?;
+        record.generation = record.generation.max(replaces).saturating_add(1);
+        if self.lock.is_none() {
+            return Some(Input::Saved);
         }
-    }
-
-    fn save(&mut self, core: &mut Core) {
-        let Some(record) = self.record.as_ref().map(Record::write) else { return };
-        let replaces = self.stored.unwrap_or(0);
+        let record = record.write();
         self.wait(core, Answer::Saved, |id| StoreAction::Save { id, record, replaces });
+        None
     }
 
     /// The store answered a save.
@@ -690,7 +687,7 @@ impl Record {
         [Some(&self.access_token), self.refresh_token.as_ref(), self.client.secret.as_ref()].into_iter().flatten()
     }
 
-    pub(super) fn grant(&self, token: TokenId, kind: GrantKind) -> Grant {
+    fn grant(&self, token: TokenId, kind: GrantKind) -> Grant {
         Grant {
             token,
             kind,
@@ -871,18 +868,7 @@ impl Revocation {
 
     /// A token was revoked, or was not. Returns whether all is done.
     pub(super) fn ended(&mut self, core: &mut Core, failure: Option<&str>) -> bool {
-        let Some(run) = &mut self.run else { return false };
-        if let Some(why) = failure {
-            let (kind, issuer) = (run.current.0, excerpt(&crate::text::shown(&run.issuer)));
-            core.event(OAuthEvent::NotRevoked(format!("`{issuer}` did not revoke the {kind}: {why}").into()));
-        }
-        let Some(next) = run.next.take() else {
-            self.run = None;
-            return true;
-        };
-        run.step = RevokingStep::begin(core, &run.endpoint, &run.issuer, &run.client, &next.1, next.0);
-        run.current = next;
-        false
+        self.run.take_if(|run| run.is_last(core, failure)).is_some()
     }
 
     pub(super) fn deadline(&self) -> Option<Time> {
@@ -901,6 +887,20 @@ impl Revocation {
             core.drop_exchange(exchange.id);
         }
         self.ended(core, Some("there was no answer in time"))
+    }
+}
+
+impl Revoking {
+    /// A token was revoked, or was not. Goes on with the next one, unless it was the last one.
+    fn is_last(&mut self, core: &mut Core, failure: Option<&str>) -> bool {
+        if let Some(why) = failure {
+            let (kind, issuer) = (self.current.0, excerpt(&crate::text::shown(&self.issuer)));
+            core.event(OAuthEvent::NotRevoked(format!("`{issuer}` did not revoke the {kind}: {why}").into()));
+        }
+        let Some(next) = self.next.take() else { return true };
+        self.step = RevokingStep::begin(core, &self.endpoint, &self.issuer, &self.client, &next.1, next.0);
+        self.current = next;
+        false
     }
 }
 
@@ -937,11 +937,7 @@ impl RevokingStep {
         form.push("token", token.expose());
         form.push("token_type_hint", hint);
         let header = client.authenticate(&mut form, assertion);
-        let exchange = core.post(endpoint, FORM, form.into_body());
-        if let Some(header) = header {
-            core.add_header(AUTHORIZATION, header);
-        }
-        Self::Sent(exchange)
+        Self::Sent(core.post(endpoint, FORM, form.into_body(), header.map(|header| (AUTHORIZATION, header))))
     }
 }
 

@@ -376,3 +376,19 @@ impl<'de> Deserialize<'de> for SigningKey {
         Self::from_bytes(&[1; 32]).map_err(serde::de::Error::custom)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_shows_nothing_of_its_query() {
+        for (text, shown) in [
+            ("https://a.example/b?c=d", "https://a.example/b?redacted"),
+            ("https://a.example/b?", "https://a.example/b?"),
+            ("https://a.example/b", "https://a.example/b"),
+        ] {
+            assert_eq!(url(text), shown);
+        }
+    }
+}

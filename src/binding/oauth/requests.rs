@@ -7,7 +7,8 @@ use alloc::vec::Vec;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use http::{HeaderValue, StatusCode};
+use http::header::AUTHORIZATION;
+use http::{HeaderName, HeaderValue, StatusCode};
 use zeroize::Zeroizing;
 
 use super::Secret;
@@ -54,7 +55,10 @@ pub(super) struct Obtaining {
     /// The authorization server does not know the client any more, so that another one is registered, once.
     is_client_lost: bool,
     requested: Box<str>,
-    grant: Granted,
+    /// The code that the user granted, and its verifier.
+    code: Option<(Secret, Secret)>,
+    /// The grant of the identity provider.
+    assertion: Option<Secret>,
     /// The assertions and grants that were sent, which a response may repeat.
     used: Vec<Secret>,
     /// Token requests so far.
@@ -75,18 +79,6 @@ pub(super) enum Step {
     Signing(Signatures),
     Token(ClientRecord),
     Pausing(Time),
-}
-
-/// What the user or the identity provider granted.
-#[derive(Clone, Debug)]
-enum Granted {
-    Nothing,
-    Code {
-        code: Secret,
-        verifier: Secret,
-    },
-    /// A grant of the identity provider.
-    Assertion(Secret),
 }
 
 /// The signatures that a token request needs.
@@ -110,7 +102,8 @@ impl Obtaining {
             held: held.map(|former| (former.asked.clone(), former.client.clone())),
             is_client_lost: task.is_client_lost,
             requested: "".into(),
-            grant: Granted::Nothing,
+            code: None,
+            assertion: None,
             used: Vec::new(),
             sent: 0,
             is_nonce_renewed: false,
@@ -144,7 +137,7 @@ impl Obtaining {
 
     /// Whether a code was issued, so that the attempt is not interrupted.
     pub(super) const fn has_code(&self) -> bool {
-        matches!(self.grant, Granted::Code { .. })
+        self.code.is_some()
     }
 
     /// The end of a wait.
@@ -219,8 +212,8 @@ impl Obtaining {
     pub(super) fn receive(&mut self, payload: Payload) {
         match (payload, core::mem::replace(&mut self.step, Step::Planning)) {
             (Payload::Client(client), _) => self.held = Some((self.metadata.server.asked.clone(), *client)),
-            (Payload::Grant(code), Step::User { verifier, .. }) => self.grant = Granted::Code { code, verifier },
-            (Payload::Grant(grant), _) => self.grant = Granted::Assertion(grant),
+            (Payload::Grant(code), Step::User { verifier, .. }) => self.code = Some((code, verifier)),
+            (Payload::Grant(grant), _) => self.assertion = Some(grant),
             _ => {}
         }
     }
@@ -256,7 +249,7 @@ impl Obtaining {
             (Goal::Refresh | Goal::User | Goal::Direct, _) => true,
         };
         let has_grant = match (task.goal, &core.options.flow) {
-            (Goal::Direct, Flow::Enterprise(_)) => matches!(self.grant, Granted::Assertion(_)),
+            (Goal::Direct, Flow::Enterprise(_)) => self.assertion.is_some(),
             (Goal::Direct, Flow::User | Flow::ClientCredentials | Flow::JwtBearer(_)) => true,
             (Goal::User | Goal::Refresh, _) => self.has_code(),
         };
@@ -334,29 +327,22 @@ impl Obtaining {
     /// The secrets that are sent.
     pub(super) fn secrets(&self) -> impl Iterator<Item = &Secret> {
         let held = self.held.iter().filter_map(|(_, client)| client.secret.as_ref());
-        let (first, second) = match (&self.grant, &self.step) {
-            (Granted::Code { code, verifier }, _) => (Some(code), Some(verifier)),
-            (Granted::Assertion(grant), _) => (Some(grant), None),
-            (Granted::Nothing, Step::User { verifier, .. }) => (Some(verifier), None),
-            (Granted::Nothing, _) => (None, None),
+        let code = self.code.iter().flat_map(|(code, verifier)| [code, verifier]);
+        let (client, verifier) = match &self.step {
+            Step::User { client, verifier, .. } => (client.secret.as_ref(), Some(verifier)),
+            Step::Queued(client) | Step::Token(client) => (client.secret.as_ref(), None),
+            Step::Signing(it) => (it.client.secret.as_ref(), None),
+            Step::Planning | Step::Registering | Step::Exchanging | Step::Pausing(_) => (None, None),
         };
-        let client = match &self.step {
-            Step::Queued(client) | Step::User { client, .. } | Step::Token(client) => client.secret.as_ref(),
-            Step::Signing(it) => it.client.secret.as_ref(),
-            Step::Planning | Step::Registering | Step::Exchanging | Step::Pausing(_) => None,
-        };
-        held.chain(first).chain(second).chain(client).chain(&self.used)
+        held.chain(code).chain(&self.assertion).chain(client).chain(verifier).chain(&self.used)
     }
 
     /// The secrets that are drawn from entropy, each with its mask in a journal; and what was signed, which is hidden.
     #[cfg(feature = "journal")]
     pub(super) fn drawn(&self) -> impl Iterator<Item = (&Secret, &'static str)> {
-        let (first, second) = match (&self.grant, &self.step) {
-            (Granted::Code { verifier, .. }, _) => (Some(verifier), None),
-            (_, Step::User { word, verifier, .. }) => (Some(verifier), Some(word)),
-            (Granted::Nothing | Granted::Assertion(_), _) => (None, None),
-        };
-        let words = first.into_iter().chain(second).map(|word| (word, DRAWN));
+        let sent = self.code.as_ref().map(|(_, verifier)| verifier);
+        let shown = if let Step::User { word, verifier, .. } = &self.step { Some([verifier, word]) } else { None };
+        let words = sent.into_iter().chain(shown.into_iter().flatten()).map(|word| (word, DRAWN));
         words.chain(self.used.iter().map(|signed| (signed, HIDDEN)))
     }
 
@@ -385,7 +371,7 @@ impl Obtaining {
 
     /// Forgets the registration.
     pub(super) fn drop_client(&mut self) {
-        (self.held, self.grant, self.is_client_lost) = (None, Granted::Nothing, true);
+        (self.held, self.code, self.is_client_lost) = (None, None, true);
     }
 
     /// The record of the token that was issued.
@@ -436,7 +422,7 @@ impl Obtaining {
         object.end();
         self.step = Step::Registering;
         let endpoint = server.registration_endpoint.as_ref()?;
-        Some(core.post(endpoint, "application/json", Zeroizing::new(body)))
+        Some(core.post(endpoint, "application/json", Zeroizing::new(body), None))
     }
 
     /// The response to the registration ended.
@@ -449,11 +435,10 @@ impl Obtaining {
     }
 
     /// Requests the signatures that the token request needs: of the client's assertion, of the proof of possession.
-    pub(super) fn sign(&mut self, core: &mut Core, payload: Payload) -> Option<Next> {
-        let Payload::Client(client) = payload else { return None };
+    pub(super) fn sign(&mut self, core: &mut Core, client: ClientRecord) -> Option<Next> {
         let assertion = assertion_of(core, &client, &self.metadata.server.issuer);
         let deadline = core.now + core.options.timeouts.store;
-        let mut it = Signatures { client: *client, requested: Vec::new(), assertion: None, proof: None, deadline };
+        let mut it = Signatures { client, requested: Vec::new(), assertion: None, proof: None, deadline };
         if let Some((algorithm, input)) = assertion {
             it.sign(core, SignKey::Client, &algorithm, input);
         }
@@ -481,10 +466,15 @@ impl Obtaining {
     }
 
     /// Sends the token request.
-    pub(super) fn request_token(&mut self, core: &mut Core, task: &Task, payload: Payload) -> Option<Exchange> {
-        let (client, assertion, proof) = match (payload, core::mem::replace(&mut self.step, Step::Planning)) {
-            (Payload::Client(client), _) => (*client, None, None),
-            (_, Step::Signing(it)) => (it.client, it.assertion, it.proof),
+    pub(super) fn request_token(
+        &mut self,
+        core: &mut Core,
+        task: &Task,
+        client: Option<ClientRecord>,
+    ) -> Option<Exchange> {
+        let (client, assertion, proof) = match (client, core::mem::replace(&mut self.step, Step::Planning)) {
+            (Some(client), _) => (client, None, None),
+            (None, Step::Signing(it)) => (it.client, it.assertion, it.proof),
             _ => return None,
         };
         let mut form = Form::default();
@@ -492,10 +482,9 @@ impl Obtaining {
             Goal::User => {
                 form.push("grant_type", "authorization_code");
                 // Only a server that did not process it gets it again.
-                if let Granted::Code { code, verifier } = &self.grant {
-                    form.push("code", code.expose());
-                    form.push("code_verifier", verifier.expose());
-                }
+                let code = self.code.as_ref();
+                form.push_some("code", code.map(|(code, _)| code.expose()));
+                form.push_some("code_verifier", code.map(|(_, verifier)| verifier.expose()));
                 form.push("redirect_uri", &client.redirect_uri);
             }
             Goal::Refresh => {
@@ -519,10 +508,9 @@ impl Obtaining {
                     Flow::Enterprise(_) => {
                         form.push("grant_type", "urn:ietf:params:oauth:grant-type:jwt-bearer");
                         // It may be accepted once only, so each request has a new one.
-                        if let Granted::Assertion(grant) = core::mem::replace(&mut self.grant, Granted::Nothing) {
-                            form.push("assertion", grant.expose());
-                            self.used.push(grant);
-                        }
+                        let grant = self.assertion.take();
+                        form.push_some("assertion", grant.as_ref().map(Secret::expose));
+                        self.used.extend(grant);
                     }
                     Flow::User | Flow::ClientCredentials => form.push("grant_type", "client_credentials"),
                 }
@@ -534,15 +522,11 @@ impl Obtaining {
         let header = client.authenticate(&mut form, assertion.as_ref());
         self.used.extend(assertion);
         self.sent = self.sent.saturating_add(1);
-        let exchange = core.post(&self.metadata.server.token_endpoint, FORM, form.into_body());
-        if let Some(header) = header {
-            core.add_header(http::header::AUTHORIZATION, header);
-        }
-        if let Some(proof) = proof.and_then(|proof| HeaderValue::from_str(proof.expose()).ok()) {
-            core.add_header(http::HeaderName::from_static("dpop"), proof);
-        }
+        let proof = proof.and_then(|proof| HeaderValue::from_str(proof.expose()).ok());
+        let proof = proof.map(|proof| (HeaderName::from_static("dpop"), proof));
+        let headers = header.map(|header| (AUTHORIZATION, header)).into_iter().chain(proof);
         self.step = Step::Token(client);
-        Some(exchange)
+        Some(core.post(&self.metadata.server.token_endpoint, FORM, form.into_body(), headers))
     }
 
     /// The response to the token request ended.
@@ -574,22 +558,18 @@ impl Obtaining {
     }
 
     /// The user has to authorize, and the browser may be in use for another server.
-    pub(super) fn enqueue(&mut self, payload: Payload) {
-        if let Payload::Client(client) = payload {
-            self.step = Step::Queued(*client);
-        }
+    pub(super) fn enqueue(&mut self, client: ClientRecord) {
+        self.step = Step::Queued(client);
     }
 
     /// Gives the user the URL.
-    pub(super) fn browse(&mut self, core: &mut Core, task: &Task, payload: Payload) -> Option<Next> {
-        let client = match (payload, core::mem::replace(&mut self.step, Step::Planning)) {
-            (Payload::Client(client), _) => *client,
-            (_, Step::Queued(client)) => client,
+    pub(super) fn browse(&mut self, core: &mut Core, task: &Task, client: Option<ClientRecord>) -> Option<Next> {
+        let client = match (client, core::mem::replace(&mut self.step, Step::Planning)) {
+            (Some(client), _) => client,
+            (None, Step::Queued(client)) => client,
             _ => return None,
         };
-        let Some(endpoint) = &self.metadata.server.authorization_endpoint else {
-            return Some(failure(Stage::ServerMetadata, "the authorization server has no `authorization_endpoint`"));
-        };
+        let endpoint = self.metadata.server.authorization_endpoint.as_ref()?;
         self.requested = self.scopes(core, task, &client);
         let (word, verifier) = (core.entropy.word(), core.entropy.word());
         let mut query = Form::default();
@@ -627,12 +607,7 @@ impl Obtaining {
             Some(allowed) => narrowed(&all, allowed),
             None => all,
         };
-        let is_user = task.goal == Goal::User;
-        if core.options.offline_access && server.has_offline_access && is_user {
-            union(&[&all, "offline_access"])
-        } else {
-            all
-        }
+        if core.options.offline_access && server.has_offline_access { union(&[&all, "offline_access"]) } else { all }
     }
 
     /// The scopes to request without a user.
@@ -687,7 +662,7 @@ impl Obtaining {
         form.push("client_id", &provider.client_id);
         form.push_some("client_secret", provider.client_secret.as_ref().map(Secret::expose));
         self.sent = self.sent.saturating_add(1);
-        Some(core.post(&endpoint, FORM, form.into_body()))
+        Some(core.post(&endpoint, FORM, form.into_body(), None))
     }
 }
 

@@ -203,8 +203,11 @@ impl Hider {
         usize::try_from(at).ok().and_then(|at| self.nodes.get(at)).copied().unwrap_or_default()
     }
 
-    fn node_mut(&mut self, at: u32) -> Option<&mut Node> {
-        self.nodes.get_mut(usize::try_from(at).ok()?)
+    /// Changes a node. One that is absent stays so.
+    fn change(&mut self, at: u32, change: impl FnOnce(&mut Node)) {
+        if let Some(node) = usize::try_from(at).ok().and_then(|at| self.nodes.get_mut(at)) {
+            change(node);
+        }
     }
 
     /// The beginning that this one and a byte are; 0 for none.
@@ -229,18 +232,14 @@ impl Hider {
                 child = u32::try_from(self.nodes.len()).unwrap_or_default();
                 let sibling = self.node(at).child;
                 self.nodes.push(Node { byte, length, sibling, ..Node::default() });
-                if let Some(node) = self.node_mut(at) {
-                    node.child = child;
-                }
+                self.change(at, |node| node.child = child);
                 if let (0, Some(first)) = (at, self.first.get_mut(usize::from(byte))) {
                     *first = child;
                 }
             }
             at = child;
         }
-        if let Some(node) = self.node_mut(at) {
-            node.found = at;
-        }
+        self.change(at, |node| node.found = at);
         if !rest.is_empty() {
             self.rests.push((at, Zeroizing::new(rest.into())));
         }
@@ -255,10 +254,8 @@ impl Hider {
                 let Node { byte, sibling, found, .. } = self.node(child);
                 let shorter = if parent == 0 { 0 } else { self.follow(self.node(parent).shorter, byte) };
                 let of_shorter = self.node(shorter).found;
-                if let Some(node) = self.node_mut(child) {
-                    node.shorter = shorter;
-                    node.found = if found == 0 { of_shorter } else { found };
-                }
+                let found = if found == 0 { of_shorter } else { found };
+                self.change(child, |node| (node.shorter, node.found) = (shorter, found));
                 queue.push_back(child);
                 child = sibling;
             }
@@ -333,11 +330,7 @@ impl<'t> Hidden<'t> {
     fn add(&mut self, mut begin: usize, mut end: usize) {
         // What comes later begins after this.
         let settled = end.saturating_sub(LONGEST_BEGINNING);
-        while let Some((_, until)) = self.found.front()
-            && *until <= settled.min(begin)
-        {
-            self.emit_first();
-        }
+        self.emit(self.found.iter().take_while(|(_, until)| *until <= settled.min(begin)).count());
         while let Some((from, until)) = self.found.back().copied()
             && until > begin
         {
@@ -347,8 +340,9 @@ impl<'t> Hidden<'t> {
         self.found.push_back((begin, end));
     }
 
-    fn emit_first(&mut self) {
-        if let Some((begin, end)) = self.found.pop_front() {
+    /// Writes what precedes the first ones, and a mask for each.
+    fn emit(&mut self, count: usize) {
+        for (begin, end) in self.found.drain(..count) {
             self.out.push_str(self.text.get(self.copied..begin).unwrap_or_default());
             self.out.push_str(HIDDEN);
             self.copied = end;
@@ -356,9 +350,7 @@ impl<'t> Hidden<'t> {
     }
 
     fn finish(mut self) -> Cow<'t, str> {
-        while !self.found.is_empty() {
-            self.emit_first();
-        }
+        self.emit(self.found.len());
         if self.copied == 0 {
             return Cow::Borrowed(self.text);
         }
@@ -411,6 +403,14 @@ mod tests {
         assert!(hider.nodes.len() > LONGEST_BEGINNING && !hider.rests.is_empty());
         hider.overwrite();
         assert!(hider.nodes.iter().all(|node| node.byte == 0) && hider.first.iter().all(|child| *child == 0));
+    }
+
+    #[test]
+    fn a_node_that_is_absent_stays_so() {
+        let mut hider = Hider::new([&Secret::new("secret")]);
+        let nodes = hider.nodes.len();
+        hider.change(u32::MAX, |node| node.found = 1);
+        assert_eq!((hider.nodes.len(), &*hider.hide("a secret")), (nodes, "a [hidden]"));
     }
 
     #[test]
