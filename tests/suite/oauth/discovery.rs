@@ -133,6 +133,17 @@ fn metadata_with_an_outage_is_not_absent_and_is_requested_again_with_backoff() {
 }
 
 #[test]
+fn a_challenge_that_cannot_be_followed_is_reported_once_however_often_metadata_is_requested() {
+    let mut rig = Rig::registered();
+    rig.refuse(&[("resource_metadata", "ftp://mcp.example/prm")]).unwrap();
+    let told = std::mem::take(&mut rig.events);
+    assert!(matches!(&*told, [OAuthEvent::ChallengeIgnored(_)]), "{told:?}");
+    run_through(&mut rig, RESOURCE, 503, 1);
+    assert_eq!(rig.log.iter().filter(|line| line.ends_with(RESOURCE)).count(), 2, "{:?}", rig.log);
+    assert!(rig.browse.is_some() && rig.events.is_empty(), "{:?}", rig.events);
+}
+
+#[test]
 fn an_authorization_server_with_an_outage_is_asked_again_and_another_one_may_serve() {
     let openid = "https://as.example/.well-known/openid-configuration";
     let other = "https://as2.example";

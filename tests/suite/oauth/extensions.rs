@@ -92,6 +92,18 @@ fn a_token_exchange_that_breaks_is_sent_again_and_one_that_is_refused_is_not() {
     }
 }
 
+/// No user would be asked, so that is not the reason.
+#[test]
+fn without_a_client_the_identity_provider_is_not_asked_and_the_error_says_what_to_configure() {
+    let mut rig = Rig::with(|options| {
+        options.flow = Flow::Enterprise(IdentityProvider::new(IDP, "idp-app", Secret::new("id-hush")));
+        (options.may_ask_user, options.tolerance.issuer) = (false, Some(ISSUER.into()));
+    });
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    rig.assert_failed(Stage::Registration, "configure a client ID");
+}
+
 #[test]
 fn a_token_exchange_ends_with_a_sign_out_and_within_a_bound() {
     let mut rig = exchanging();

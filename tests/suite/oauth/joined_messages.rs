@@ -40,6 +40,24 @@ fn a_list_that_waits_ends_when_there_is_no_token() {
 }
 
 #[test]
+fn a_list_whose_time_is_over_while_it_waits_for_a_token_is_requested_once() {
+    let mut it = Joined::ready(modern_site());
+    it.issuer.borrow_mut().revoke_tokens();
+    it.web.session.refresh(it.web.now, Family::Tools).unwrap();
+    it.web.collect();
+    it.serve();
+    assert!(it.browse.is_some());
+    let lists = it.web.count("tools/list");
+    it.wait(121);
+    it.serve();
+    // The next request of the list waits, too.
+    assert_eq!(it.web.count("tools/list"), lists + 1);
+    it.consent();
+    it.serve();
+    assert_eq!((it.web.count("tools/list"), it.web.is_ready()), (lists + 2, true));
+}
+
+#[test]
 fn a_subscription_and_a_notification_that_are_refused_are_sent_again() {
     let mut it = Joined::ready(McpSite::legacy(json!({"resources": {"subscribe": true}})));
     it.revoke();

@@ -7,12 +7,13 @@ use std::rc::Rc;
 
 use mcp_proto::binding::http::Broken;
 use mcp_proto::testkit::{Endpoint, Reply as Scripted};
-use mcp_proto::{Event, Outcome};
-use serde_json::json;
+use mcp_proto::{Event, Http, Outcome};
+use serde_json::{Value, json};
 
-use crate::web::{Reply, modern_site};
+use crate::web::{Reply, Web, modern_site};
 
 use super::joined::{Joined, MCP, issuer};
+use super::{Rig, SERVER};
 
 /// How long a comparison takes cannot be measured reliably, so the sources are read: what `expose` gives is compared nowhere,
 /// and a secret in one place.
@@ -171,6 +172,30 @@ fn a_token_that_the_server_repeats_as_a_number_is_not_shown() {
             assert_eq!(error.data.as_ref().unwrap().get(), "\"[hidden]\"");
         }
         other => panic!("{other:?}"),
+    }
+}
+
+/// The embedder may give a client the authorization of another server, and a store may have a record of another resource.
+#[test]
+fn a_token_does_not_go_to_a_server_at_another_origin_than_that_of_the_authorization() {
+    let stored = || Rig::with(|options| options.stored = true);
+    let mut before = stored();
+    before.authorize();
+    let mut record: Value = serde_json::from_slice(&before.store.record.unwrap()).unwrap();
+    for resource in [SERVER, "https://other.example/"] {
+        record["resource"] = json!(resource);
+        let mut rig = stored();
+        rig.store.record = Some(record.to_string().into_bytes());
+        rig.pump();
+        rig.run();
+        for (url, has_token) in [(SERVER, true), ("https://other.example/a/mcp", false)] {
+            let mut options = mcp_proto::Options::new("suite", "1.0");
+            options.keepalive = None;
+            let mut web = Web::over(options, Http::new(url).unwrap().with_oauth(rig.auth.clone()));
+            web.now = rig.now;
+            web.reopen();
+            assert_eq!(web.take_one().header("authorization").is_some(), has_token, "{resource} {url}");
+        }
     }
 }
 

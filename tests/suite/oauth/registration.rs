@@ -54,6 +54,42 @@ fn a_client_of_another_authorization_server_is_an_error_that_names_both() {
     rig.assert_failed(Stage::Registration, ISSUER);
 }
 
+/// A rig with a store, and with these clients, whose authorization servers are not configured.
+fn stored_with(clients: &[&str]) -> Rig {
+    Rig::with(|options| {
+        options.stored = true;
+        options.registered.extend(clients.iter().copied().map(RegisteredClient::new));
+    })
+}
+
+/// In a fresh process, only the record says where a client without an issuer was used.
+#[test]
+fn a_client_without_an_issuer_stays_at_its_authorization_server_and_another_one_may_be_used_elsewhere() {
+    // One that was registered dynamically was used as another client.
+    for (before, clients, used) in [(&["one", "two"][..], &["one", "two"][..], "two"), (&[], &["dyn"], "dyn")] {
+        let mut before = stored_with(before);
+        before.authorize();
+        let mut rig = stored_with(clients);
+        rig.store = before.store;
+        let (issuer, metadata) = ("https://as2.example", "https://as2.example/.well-known/oauth-authorization-server");
+        rig.site.json(RESOURCE, json!({"resource": SERVER, "authorization_servers": [issuer]}));
+        let endpoints = json!({
+            "issuer": issuer,
+            "authorization_endpoint": "https://as2.example/authorize",
+            "token_endpoint": "https://as2.example/token",
+            "registration_endpoint": null,
+        });
+        rig.site.json(metadata, metadata_with(endpoints));
+        rig.refuse(&[]).unwrap();
+        rig.run();
+        assert_eq!(rig.bearer().unwrap(), "at1-hush");
+        rig.refuse(&[]).unwrap();
+        rig.run();
+        assert!(rig.browse.as_ref().is_some_and(|url| url.starts_with("https://as2.example/")), "{:?}", rig.events);
+        assert_eq!(rig.shown("client_id"), used);
+    }
+}
+
 #[test]
 fn the_registration_says_what_the_client_is() {
     for (redirect, kind) in [

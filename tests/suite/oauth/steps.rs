@@ -266,6 +266,22 @@ fn a_token_that_was_not_revoked_is_reported() {
     }
 }
 
+#[test]
+fn each_token_that_was_not_revoked_is_reported_although_nothing_is_polled_meanwhile() {
+    let mut rig = revocable(Rig::new());
+    rig.authorize();
+    sign_out_of_until_revoked(&mut rig);
+    let sent = rig.sent.pop_front().unwrap();
+    rig.auth.handle_failure(rig.now, sent.id, "broken");
+    rig.now = rig.now + Duration::from_secs(60);
+    rig.auth.handle_timeout(rig.now);
+    rig.pump();
+    let told: Vec<_> = rig.events.iter().map(|event| format!("{event:?}")).collect();
+    let [refresh, access] = &*told else { panic!("{told:?}") };
+    assert!(refresh.contains("refresh_token") && access.contains("access_token"), "{told:?}");
+    assert_eq!(rig.log.iter().filter(|line| line.ends_with("/revoke")).count(), 1);
+}
+
 /// The same client may be registered with several authorization servers, each with other credentials.
 #[test]
 fn a_revocation_is_not_authenticated_by_what_belongs_to_another_issuer() {
@@ -315,10 +331,15 @@ fn a_revocation_is_authenticated_as_the_client_is_registered() {
         rig.run();
         rig.events.clear();
         sign_out_of(&mut rig);
-        let mut seen = vec![sign.input];
+        let (other, mut seen) = (sign.id, vec![sign.input]);
         for _ in 0..2 {
             let sign = rig.signs.pop_front().unwrap();
             assert!(!seen.contains(&sign.input));
+            for signature in [&b"signature"[..], b""] {
+                rig.auth.handle_signature(rig.now, other, signature);
+            }
+            rig.pump();
+            assert!(rig.sent.is_empty() && rig.signs.is_empty(), "it is the signature of something else");
             match outcome {
                 "silent" => rig.wait(60),
                 _ => rig.auth.handle_signature(rig.now, sign.id, if outcome == "signed" { b"signature" } else { b"" }),
