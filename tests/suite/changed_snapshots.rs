@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::common::{Deliver, Host, Server, changed, drain, legacy, reconnecting, seconds, tools};
 use crate::rig::{Rig, configuration, programs, with_tools};
 use crate::snapshot::with_state;
-use crate::web::{Reply, Site, URL, Web};
+use crate::web::{Exchange, Reply, Site, URL, Web};
 
 /// What a value of a state is changed to: other elements, numbers and flags.
 fn others(value: &Value) -> Vec<Value> {
@@ -131,6 +131,21 @@ fn part<'a>(state: &'a mut Value, members: &[&str]) -> Option<&'a mut Value> {
     }
 }
 
+/// A client whose state has a change of the part that has these members.
+fn restored<B: Binding>(
+    snapshot: &Snapshot,
+    binding: B,
+    members: &[&str],
+    change: impl FnOnce(&mut Value),
+) -> Result<Client<B>, SnapshotError> {
+    let document = serde_json::to_string(snapshot).unwrap();
+    let mut state: Value =
+        serde_json::from_str::<Value>(&document).unwrap()["state"].as_str().unwrap().parse().unwrap();
+    change(part(&mut state, members).expect("a part with these members"));
+    let snapshot: Snapshot = serde_json::from_str(&with_state(&document, &state.to_string())).unwrap();
+    Client::from_snapshot(binding, options(), &snapshot, Moved::WithTransport)
+}
+
 /// Why a state is refused with a change of the part that has these members.
 fn refusal<B: Binding>(
     snapshot: &Snapshot,
@@ -138,13 +153,13 @@ fn refusal<B: Binding>(
     members: &[&str],
     change: impl FnOnce(&mut Value),
 ) -> Option<String> {
-    let document = serde_json::to_string(snapshot).unwrap();
-    let mut state: Value =
-        serde_json::from_str::<Value>(&document).unwrap()["state"].as_str().unwrap().parse().unwrap();
-    change(part(&mut state, members).expect("a part with these members"));
-    let snapshot: Snapshot = serde_json::from_str(&with_state(&document, &state.to_string())).unwrap();
-    let restored = Client::from_snapshot(binding, options(), &snapshot, Moved::WithTransport);
-    restored.err().map(|error| error.to_string())
+    restored(snapshot, binding, members, change).err().map(|error| error.to_string())
+}
+
+/// A change of the part that has these members, in the state of a client over HTTP.
+fn change(web: &mut Web, members: &[&str], change: impl FnOnce(&mut Value)) {
+    let snapshot = web.session.snapshot(Secrets::Included);
+    web.session = restored(&snapshot, Http::new(URL).unwrap(), members, change).unwrap();
 }
 
 /// The place of an item in an index: half of a hash of its key, and its number.
@@ -289,6 +304,92 @@ fn a_client_over_http_whose_parts_contradict_each_other_is_refused() {
     }
     let twice = refused(&["last", "due"], |timers| timers["due"] = json!([timers["due"][0], timers["due"][0]]));
     assert!(twice.unwrap().contains("counted wrongly"));
+}
+
+/// The server has HTTP+SSE, and the `initialize` that it refused was forgotten.
+#[test]
+fn a_refused_initialize_that_is_not_there_is_neither_sent_again_nor_answered() {
+    for has_endpoint in [true, false] {
+        let mut web = Web::open(options());
+        let initialize = web.take_named("initialize");
+        web.end_with(&initialize, Reply::status(405));
+        let stream = web.take_named("GET");
+        change(&mut web, &["state", "endpoint", "refused"], |sse| sse["refused"] = Value::Null);
+        if has_endpoint {
+            web.reply(&stream, Reply::stream("event: endpoint\ndata: /messages\n\n"));
+        } else {
+            web.end_with(&stream, Reply::status(404));
+        }
+        assert!(web.take().is_empty() && web.failure().is_none(), "{:?}", web.events);
+        web.wait(seconds(60));
+        assert!(web.failure().is_some(), "its time is over");
+    }
+}
+
+#[test]
+fn a_notification_whose_timer_is_left_is_not_sent_again() {
+    let (mut web, initialized) = Web::accepting(options());
+    web.end_with(&initialized, Reply::status(503).with("retry-after", "5"));
+    change(&mut web, &["phase", "initialized"], |connection| connection["initialized"] = json!("Unsent"));
+    web.wait(seconds(10));
+    assert!(web.take().is_empty());
+}
+
+/// A client over one exchange, which is open, and a notification that waits for it.
+fn with_one_that_waits() -> (Web, Exchange) {
+    let mut narrow = options();
+    narrow.limits.in_flight = 1;
+    let mut web = Web::connect(narrow, &mut Site::of(server(), true));
+    for method in ["acme/a", "acme/b"] {
+        web.session.notify(web.now, method, None).unwrap();
+    }
+    web.collect();
+    let first = web.take_named("acme/a");
+    (web, first)
+}
+
+#[test]
+fn the_timer_of_a_notification_that_does_not_wait_gives_nothing_up() {
+    let (mut web, first) = with_one_that_waits();
+    change(&mut web, &["waiting_bytes", "waiting"], |queue| {
+        (queue["waiting"], queue["waiting_bytes"]) = (json!([]), json!(0));
+    });
+    web.reply(&first, Reply::status(202));
+    web.wait(seconds(120));
+    assert_eq!(web.session.stats().undelivered, 0);
+    assert!(web.take().is_empty());
+}
+
+/// The exchange is over, so that the notification is in one that was not polled.
+fn with_one_that_was_not_polled() -> Web {
+    let (mut web, first) = with_one_that_waits();
+    let none = crate::web::header_map::<&str>(&[]);
+    web.session.handle_head(web.now, first.id, http::StatusCode::ACCEPTED, &none);
+    web.session.handle_end(web.now, first.id);
+    web.open.remove(&first.id);
+    web
+}
+
+#[test]
+fn a_notification_without_its_timer_is_sent() {
+    let mut web = with_one_that_was_not_polled();
+    change(&mut web, &["last", "due"], |timers| timers["due"] = json!([]));
+    web.collect();
+    let second = web.take_named("acme/b");
+    web.reply(&second, Reply::status(202));
+    assert_eq!(web.session.stats().undelivered, 0);
+}
+
+#[test]
+fn an_exchange_beyond_the_newest_one_is_refused() {
+    let web = with_one_that_was_not_polled();
+    let snapshot = web.session.snapshot(Secrets::Included);
+    for counted in ["last_start", "last"] {
+        let refused = refusal(&snapshot, Http::new(URL).unwrap(), &["starts", "in_flight"], |exchanges| {
+            exchanges[counted] = json!(0);
+        });
+        assert!(refused.unwrap().contains("its exchanges contradict each other"), "{counted}");
+    }
 }
 
 #[test]

@@ -526,6 +526,7 @@ fn headers_repeat_the_method_and_the_name() {
         (Request::read_resource("=?base64?literal?="), Some("=?base64?PT9iYXNlNjQ/bGl0ZXJhbD89?=")),
         (Request::complete(mcp_proto::Reference::Prompt("p"), "x", "y"), None),
         (Request::new("acme/do"), None),
+        (Request::new("resources/read").params(raw(&json!({"uri": 7}))), None),
     ];
     for (request, name) in requests {
         web.request(request);
@@ -611,6 +612,33 @@ fn a_legacy_server_gets_no_such_headers() {
     assert_eq!(mirrored(&mut web, "typed", json!({"region": "x"})), []);
     let call = web.last("tools/call");
     assert_eq!((call.header("mcp-method"), call.header("mcp-name")), (None, None));
+}
+
+/// The name is valid, but `HeaderName` has a limit.
+#[test]
+fn an_argument_whose_header_has_too_long_a_name_is_not_repeated() {
+    let header = |name: &str| json!({"type": "string", "x-mcp-header": name});
+    let schema = json!({"type": "object", "properties": {"a": header(&"x".repeat(70_000)), "b": header("B")}});
+    let list = json!({"tools": [{"name": "long", "inputSchema": schema}]});
+    let mut web = modern(&mut modern_site().result("tools/list", list));
+    assert_eq!(mirrored(&mut web, "long", json!({"a": "x", "b": "y"})), pairs(&[("b", "y")]));
+}
+
+/// A legacy server may annotate its schemas as it likes, and its list stays until the modern one is complete.
+#[test]
+fn a_schema_whose_annotations_are_invalid_repeats_no_arguments_after_a_change_of_the_era() {
+    let header = json!({"type": "string", "x-mcp-header": "Same"});
+    let schema = json!({"type": "object", "properties": {"one": header, "two": header}});
+    let list = json!({"tools": [{"name": "odd", "inputSchema": schema}]});
+    let mut web = connect(reconnecting(options()), &mut Site::legacy(json!({"tools": {}})).result("tools/list", list));
+    web.request(tool("odd"));
+    let call = web.take_named("tools/call");
+    web.end_with(&call, Reply::json(400, &call.error(-32022, "Unsupported protocol version")));
+    let mut upgraded = Site::modern(json!({"tools": {}})).error("tools/list", -32603, "not now");
+    web.wait_and_serve(seconds(5), &mut upgraded);
+    assert_eq!(web.session.server().map(mcp_proto::Server::era), Some(mcp_proto::Era::Modern));
+    assert_eq!(web.keys(Family::Tools), ["odd"]);
+    assert_eq!(mirrored(&mut web, "odd", json!({"one": "x", "two": "y"})), []);
 }
 
 fn mismatch(exchange: &Exchange) -> Reply {
@@ -1595,6 +1623,17 @@ fn closing_sends_the_last_responses_before_it_ends_the_session() {
     web.close();
     web.wait(seconds(60));
     assert_eq!((web.cause(), web.open.len()), (Some(&Cause::Requested), 0));
+}
+
+#[test]
+fn closing_waits_for_no_notification_that_was_not_polled() {
+    let mut web = connect(legacy(), &mut site());
+    web.take();
+    web.session.notify(web.now, "acme/told", None).unwrap();
+    web.session.close(web.now).unwrap();
+    web.collect();
+    assert_eq!(web.count("acme/told"), 0);
+    web.take_named("DELETE");
 }
 
 /// A response or an exchange that fails then changes nothing.

@@ -554,6 +554,21 @@ fn an_sse_stream_over_the_limit_loses_the_connection() {
 }
 
 #[test]
+fn what_follows_the_event_that_ends_the_client_means_nothing() {
+    // An event, and a part of one over the limit.
+    let message = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
+    for rest in [crate::web::events(&[message]), format!("data: {}", "x".repeat(5000))] {
+        let mut options = legacy();
+        options.limits.buffered = 4096;
+        let (mut web, stream, _) = sse(options);
+        web.body(&stream, format!("{ELSEWHERE}{rest}"));
+        let Some(Cause::Failed(failure)) = web.cause() else { panic!("{:?}", web.events) };
+        assert_eq!(failure.kind, FailureKind::Protocol);
+        assert!(web.was_dropped(&stream) && web.take().is_empty());
+    }
+}
+
+#[test]
 fn an_answered_stream_with_a_large_partial_event_is_dropped() {
     let mut web = connect(legacy(), &mut site());
     let (request, call) = web.call("a");
