@@ -308,9 +308,18 @@ impl Engine {
             core.catalog.list(family).check(limits.items, limits.list_bytes)?;
         }
         let mut engine = Self { core, link, connection, lists, subscriptions, server_requests };
+        let is_queued = |output: &Output| matches!(output, Output::Send(message) if message.id().is_some_and(|id| engine.is_queued(id)));
+        if engine.pending().any(is_queued) {
+            return Err(crate::snapshot::invalid("its requests contradict each other"));
+        }
         engine.core.timers.recount();
         engine.server_requests.publish(&mut engine.core);
         Ok(engine)
+    }
+
+    /// Whether a request waits to be sent, and was not given to the binding.
+    pub(crate) fn is_queued(&self, id: u64) -> bool {
+        self.core.requests.get(id).is_some_and(|open| open.phase == request::State::Queued)
     }
 
     /// The session moved without its transport: what was sent may have run.

@@ -279,6 +279,39 @@ fn held_notifications_that_are_counted_wrongly_are_refused() {
     assert!(refused(right + 1).unwrap().contains("its held notifications are counted wrongly"));
 }
 
+/// It would be sent twice.
+#[test]
+fn a_request_that_is_queued_and_to_be_polled_is_refused() {
+    let call = |name: &str| Request::call_tool(name, None);
+    let mut host = Host::connect(options(), &mut server());
+    for name in ["a", "b"] {
+        host.session.request(host.now, call(name)).unwrap();
+    }
+    let snapshot = host.session.snapshot(Secrets::Included);
+    let refused = |change: fn(&mut Value)| refusal(&snapshot, Messages::new(), &["queue", "unasked_bytes"], change);
+    assert_eq!(refused(|_| {}), None);
+    let why = refused(|outbox| {
+        outbox["queue"][0]["Send"]["message"]["id"] = json!(4);
+        outbox["queue"][0]["Send"]["of"] = json!(4);
+    });
+    assert!(why.unwrap().contains("its requests contradict each other"));
+
+    let mut web = Web::connect(options(), &mut Site::of(server(), true));
+    web.call("a");
+    let queued = web.session.request(web.now, call("b")).unwrap();
+    let snapshot = web.session.snapshot(Secrets::Included);
+    let why = refusal(&snapshot, Http::new(URL).unwrap(), &["starts", "in_flight"], |exchanges| {
+        let mut posts = exchanges["in_flight"].as_object().unwrap().values();
+        let mut post = posts.find(|exchange| exchange["purpose"]["Message"].is_object()).unwrap().clone();
+        let id = queued.as_u64();
+        let message = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": "b"}});
+        post["purpose"]["Message"] = json!({"message": message, "version": "2025-11-25", "of": id});
+        exchanges["starts"] = json!({"9": post});
+        exchanges["last_start"] = json!(9);
+    });
+    assert!(why.unwrap().contains("its exchanges contradict each other"));
+}
+
 #[test]
 fn a_client_over_http_whose_parts_contradict_each_other_is_refused() {
     let mut web = Web::connect(options(), &mut Site::of(server(), true));

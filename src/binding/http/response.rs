@@ -112,7 +112,8 @@ impl Http {
         status: StatusCode,
         headers: &HeaderMap,
     ) -> Option<Reply> {
-        let it = self.exchanges.get(id)?;
+        // A response has one head.
+        let it = self.exchanges.get(id).filter(|it| matches!(it.reply, Reply::Nothing))?;
         self.tokens.on_head(engine.now(), it.sent, status, headers);
         let purpose = self.purpose(engine, &it.purpose);
         self.connection.unreached = false;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Broken;
 use super::connection::{Connection, Http, KnownServer};
-use super::exchange::{Exchanges, Queue, Reply, Timers};
+use super::exchange::{Exchange, ExchangeKind, Exchanges, Queue, Reply, Timers};
 use crate::binding::address::Address;
 use crate::client::{Engine, Operate, Output, Persist, StartId};
 use crate::jsonrpc::MessageLimits;
@@ -120,6 +120,13 @@ impl Persist for Http {
         let limits = &engine.options().limits;
         exchanges.check(limits.message.bytes.saturating_add(MessageLimits::SLACK).saturating_add(1))?;
         within("buffered", exchanges.buffered(), limits.buffered)?;
+        let is_queued = |it: &Exchange| it.purpose.request().is_some_and(|id| engine.is_queued(id));
+        let has_no_head = |it: &Exchange| matches!((&it.purpose, &it.reply), (ExchangeKind::Sse, Reply::Nothing));
+        if exchanges.starts().any(|(_, it)| is_queued(it))
+            || connection.sse.is_ready() && exchanges.iter().any(|(_, it)| has_no_head(it))
+        {
+            return Err(invalid("its exchanges contradict each other"));
+        }
         if !timers.is_sorted() || !queue.is_counted() {
             return Err(invalid("the timers or the messages of its connection are counted wrongly"));
         }

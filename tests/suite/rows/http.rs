@@ -1,10 +1,13 @@
 //! Rows of the tables of the HTTP binding that other suites of HTTP take by chance or not at all.
 
 use crate::common::{Steps, legacy, millis, options, reconnecting, seconds};
+use crate::snapshot::with_state;
 use crate::web::{Exchange, Reply, SESSION, Site, URL, Web, modern_site, raw, site, tool, was_answered};
 use mcp_proto::binding::http::{Broken, HttpAction};
-use mcp_proto::{Cause, Event, FailureKind, Options, Outcome, QuirkKind, Request};
-use serde_json::json;
+use mcp_proto::{
+    Cause, Client, Event, FailureKind, Http, Moved, Options, Outcome, QuirkKind, Request, Secrets, Snapshot,
+};
+use serde_json::{Value, json};
 
 const INITIALIZED: &str = "notifications/initialized";
 const STREAM: [(&str, &str); 1] = [("content-type", "text/event-stream")];
@@ -931,4 +934,35 @@ fn a_second_head_of_the_get_stream_changes_nothing() {
         web.head(&stream, status, &[]);
         assert_eq!((web.is_open(&stream), web.quirks()), (true, vec![]), "{status}");
     }
+}
+
+/// Of a stream, for example.
+#[test]
+fn a_second_head_of_a_response_is_ignored() {
+    let (mut web, stream, _) = sse(reconnecting(legacy()));
+    web.head(&stream, 500, &[]);
+    let (request, call) = web.call("a");
+    web.reply(&call, Reply::status(202));
+    web.body(&stream, &format!("data: {}\n\n", call.result(json!({"content": []}))));
+    assert_eq!(web.outcome(request), "Result");
+}
+
+/// A connection that has an endpoint had a stream that named it.
+#[test]
+fn a_client_with_an_endpoint_and_no_head_of_its_stream_is_refused() {
+    let (web, _, _) = sse(legacy());
+    let document = serde_json::to_string(&web.session.snapshot(Secrets::Included)).unwrap();
+    let restore = |change: fn(&mut Value)| {
+        let mut state: Value =
+            serde_json::from_str::<Value>(&document).unwrap()["state"].as_str().unwrap().parse().unwrap();
+        change(&mut state);
+        let snapshot: Snapshot = serde_json::from_str(&with_state(&document, &state.to_string())).unwrap();
+        Client::from_snapshot(Http::new(URL).unwrap(), legacy(), &snapshot, Moved::WithTransport)
+    };
+    assert!(restore(|_| {}).is_ok());
+    let refused = restore(|state| {
+        let exchanges = state.as_array_mut().unwrap().last_mut().unwrap();
+        exchanges["exchanges"]["in_flight"]["2"]["reply"] = json!("Nothing");
+    });
+    assert!(refused.unwrap_err().to_string().contains("its exchanges contradict each other"));
 }
