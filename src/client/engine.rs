@@ -333,8 +333,11 @@ impl Engine {
     /// Takes a message or a batch of the server.
     pub(crate) fn handle_message(&mut self, now: Time, bytes: &[u8]) {
         self.core.advance(now);
-        let decoded = self.decode(bytes);
-        self.on_decoded(decoded, bytes, None);
+        // A line that ended the connection also ended what came with it.
+        if self.link.takes_messages() {
+            let decoded = self.decode(bytes);
+            self.on_decoded(decoded, bytes, None);
+        }
         self.write_requests();
     }
 
@@ -558,14 +561,6 @@ impl Engine {
 
     /// Takes what was read. `exchange` is the request in whose HTTP exchange it came.
     pub(super) fn on_decoded(&mut self, decoded: Result<Decoded<'_>, Noise>, bytes: &[u8], exchange: Option<u64>) {
-        // A message that ended the connection also ended what came with it.
-        if self.link.takes_messages() {
-            self.take_decoded(decoded, bytes, exchange);
-        }
-        self.core.spans = Spans::default();
-    }
-
-    fn take_decoded(&mut self, decoded: Result<Decoded<'_>, Noise>, bytes: &[u8], exchange: Option<u64>) {
         self.connection.keepalive.on_message(&self.core);
         match decoded {
             Ok(Decoded::Blank) => {}
@@ -585,6 +580,7 @@ impl Engine {
             }
             Err(noise) => record_noise(&mut self.core, &noise, bytes),
         }
+        self.core.spans = Spans::default();
     }
 
     fn on_message(&mut self, message: Message<'_>, exchange: Option<u64>) {
@@ -662,13 +658,13 @@ impl Engine {
     /// Takes the response to an open request, or what was received in its place.
     pub(super) fn answer(&mut self, id: u64, response: Result<&RawValue, RequestError>) {
         let core = &mut self.core;
-        let signals = if core.requests.call(id).is_some() {
+        if core.requests.call(id).is_some() {
             self.link.mark_healthy();
-            calls::on_response(core, id, response)
-        } else {
-            let ended = core.end_request(id, request::Input::Answered, "");
-            ended.map(|open| self.answer_own(id, open.purpose, response)).unwrap_or_default()
-        };
+            let signals = calls::on_response(core, id, response);
+            return self.act(signals);
+        }
+        let ended = core.end_request(id, request::Input::Answered, "");
+        let signals = ended.map(|open| self.answer_own(id, open.purpose, response)).unwrap_or_default();
         self.act(signals);
     }
 

@@ -245,14 +245,18 @@ impl RequestTable {
         });
     }
 
-    /// Steps a request. Returns the effects, which have to be applied; one of them removes a request that ends.
-    pub(super) fn step(&mut self, id: u64, input: request::Input) -> &'static [request::Effect] {
-        let effects = self.change(id, |open| {
-            let row = request::step(open.phase, input);
-            open.phase = if row.next == State::Ended { open.phase } else { row.next };
-            row.effects
-        });
-        effects.unwrap_or_default()
+    /// Steps a request that is encoded or polled; these inputs have no effects.
+    pub(super) fn step(&mut self, id: u64, input: request::Input) {
+        self.change(id, |open| open.phase = request::step(open.phase, input).next);
+    }
+
+    /// Steps a call. Returns the effects, which have to be applied; one of them removes a call that ends.
+    pub(super) fn step_call(&mut self, id: u64, input: request::Input) -> &'static [request::Effect] {
+        let row = self.open.get(id).map(|open| request::step(open.phase, input));
+        if let Some(next) = row.map(|row| row.next).filter(|next| *next != State::Ended) {
+            self.change(id, |open| open.phase = next);
+        }
+        row.map_or(&[], |row| row.effects)
     }
 
     /// Changes the phase of a request, or what it counts as; not whether it runs as a task.

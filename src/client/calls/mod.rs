@@ -631,14 +631,14 @@ pub(super) fn step(core: &mut Core, id: u64, input: Input) {
 
 /// As [`step`], with the outcome of a request that ends by a response, or the embedder's `reason` to cancel it.
 fn step_to(core: &mut Core, mut id: u64, input: Input, mut outcome: Option<Outcome>, reason: Option<&str>) {
-    let resent = core.requests.call(id).and_then(|call| reason_of(call, input));
-    for effect in core.requests.step(id, input) {
+    for effect in core.requests.step_call(id, input) {
         let outcome = match effect {
             Effect::Requeue => {
                 core.requests.requeue(id);
                 continue;
             }
             Effect::RequeueAnew => {
+                let resent = core.requests.call(id).and_then(|call| reason_of(call, input));
                 report_resend(core, id, resent);
                 core.requests.update(id, |call| call.blocked = None);
                 id = core.requests.rename(id).unwrap_or(id);
