@@ -697,8 +697,9 @@ impl<'a> Search<'a> {
             (Level::Schema, Some(ANNOTATION)) => return Err(UNREACHABLE),
             (Level::Property, Some(keyword @ (ANNOTATION | "type"))) => {
                 let value = self.scan.value();
-                if let Some(Property { annotation, kind, .. }) = self.open.last_mut() {
-                    *(if keyword == ANNOTATION { annotation } else { kind }) = value;
+                if let Some(property) = self.open.last_mut() {
+                    let member = if keyword == ANNOTATION { &mut property.annotation } else { &mut property.kind };
+                    *member = value;
                 }
             }
             // Data, in which nothing is an annotation.

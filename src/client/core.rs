@@ -460,10 +460,14 @@ pub(super) const fn declaration(declared: Option<bool>) -> gate::Declaration {
 }
 
 impl Core {
-    /// Ends a request of the engine by an input that ends it; `None` if it is not open.
+    /// Ends a request of the engine; `None` if it is not open, or the input does not end it.
     pub(super) fn end_request(&mut self, id: u64, input: request::Input, reason: &str) -> Option<OpenRequest> {
         use request::Effect;
-        for effect in request::step(self.requests.get(id)?.phase, input).effects {
+        let row = request::step(self.requests.get(id)?.phase, input);
+        if row.next != request::State::Ended {
+            return None;
+        }
+        for effect in row.effects {
             match effect {
                 Effect::Retract => self.outbox.retract(id),
                 Effect::Cancel => self.cancel_request(id, reason),

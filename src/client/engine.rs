@@ -308,9 +308,9 @@ impl Engine {
             core.catalog.list(family).check(limits.items, limits.list_bytes)?;
         }
         let mut engine = Self { core, link, connection, lists, subscriptions, server_requests };
-        let is_queued = |output: &Output| matches!(output, Output::Send(message) if message.id().is_some_and(|id| engine.is_queued(id)));
-        if engine.pending().any(is_queued) {
-            return Err(crate::snapshot::invalid("its requests contradict each other"));
+        let sent = |output: &Output| if let Output::Send(message) = output { message.id() } else { None };
+        if engine.pending().filter_map(sent).any(|id| engine.is_queued(id)) {
+            return Err(crate::snapshot::invalid("a request is queued and sent"));
         }
         engine.core.timers.recount();
         engine.server_requests.publish(&mut engine.core);

@@ -402,7 +402,8 @@ impl Engine {
 
     /// The session expired: one recovery for all requests.
     fn on_expired(&mut self, id: Option<u64>) {
-        if id.is_none_or(|id| self.core.is_sent(id)) {
+        // A handshake has no session yet: what is refused beside it ends nothing.
+        if self.core.is_established() && id.is_none_or(|id| self.core.is_sent(id)) {
             self.act(Signals::one(Signal::Expired(id)));
         }
     }

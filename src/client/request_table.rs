@@ -531,7 +531,7 @@ impl RequestTable {
     #[inline]
     pub(super) fn next(&mut self, limit: usize, stage: Stage, held: bool, parallel: bool) -> Option<u64> {
         // `initialize` does not wait for the response to `server/discover`.
-        let limit = if stage == Stage::Handshake { limit.saturating_mul(2) } else { limit };
+        let limit = if stage == Stage::Handshake { limit.saturating_add(usize::from(limit > 0)) } else { limit };
         let is_full = || usize::try_from(self.flight.len()).is_ok_and(|in_flight| in_flight >= limit);
         if self.queues.is_empty() || is_full() {
             return None;

@@ -294,7 +294,7 @@ fn a_request_that_is_queued_and_to_be_polled_is_refused() {
         outbox["queue"][0]["Send"]["message"]["id"] = json!(4);
         outbox["queue"][0]["Send"]["of"] = json!(4);
     });
-    assert!(why.unwrap().contains("its requests contradict each other"));
+    assert!(why.unwrap().contains("a request is queued and sent"));
 
     let mut web = Web::connect(options(), &mut Site::of(server(), true));
     web.call("a");

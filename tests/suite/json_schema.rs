@@ -126,7 +126,6 @@ fn a_reference_out_of_the_schema_is_refused_and_not_fetched() {
     assert!(matches!(check(&dynamic, &json!({})), Err(ValidationError::Reference { .. })));
 }
 
-/// Each address is as long as the identifiers above it, and the library keeps all of them.
 #[test]
 fn an_address_that_is_none_is_an_error_of_the_schema() {
     for schema in [
@@ -145,6 +144,7 @@ fn an_address_that_is_none_is_an_error_of_the_schema() {
     }
 }
 
+/// Each address is as long as the identifiers above it, and the library keeps all of them.
 #[test]
 fn addresses_that_are_long_and_many_are_refused() {
     for (name, address) in [("$id", "a"), ("$ref", "#/$defs/a"), ("$ref", "elsewhere"), ("$schema", LATEST)] {

@@ -75,7 +75,7 @@ pub(super) struct Exchange {
     pub(super) release: Option<Timer>,
 }
 
-/// What came of a message before it enters an exchange.
+/// What happened to a message before this exchange.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Past {
     pub(super) redirects: u8,
@@ -83,7 +83,7 @@ pub(super) struct Past {
     pub(super) waited: Duration,
     /// How often it was refused for lack of authorization.
     pub(super) refused: u8,
-    /// The timer of the time that it may take.
+    /// Its timeout, which runs since it waited for an exchange.
     pub(super) timer: Option<Timer>,
 }
 

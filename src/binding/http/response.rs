@@ -113,7 +113,7 @@ impl Http {
         headers: &HeaderMap,
     ) -> Option<Reply> {
         // A response has one head.
-        let it = self.exchanges.get(id).filter(|it| matches!(it.reply, Reply::Nothing))?;
+        let it = self.exchanges.get(id).filter(|it| it.status == 0)?;
         self.tokens.on_head(engine.now(), it.sent, status, headers);
         let purpose = self.purpose(engine, &it.purpose);
         self.connection.unreached = false;
@@ -544,7 +544,15 @@ impl Http {
                 refusal.goes_on |= end == End::Broke;
                 self.refused(engine, message, (it.sent, it.waited), &refusal, end == End::Broke);
             }
-            _ => {}
+            (ExchangeKind::Message(_), Reply::Nothing | Reply::Begun(_) | Reply::Events(_) | Reply::Ignored) => {}
+            (
+                ExchangeKind::Stream
+                | ExchangeKind::Resume(..)
+                | ExchangeKind::Sse
+                | ExchangeKind::DeleteFormer(..)
+                | ExchangeKind::Delete(_),
+                _,
+            ) => {}
         }
     }
 

@@ -324,7 +324,7 @@ fn mask_json(authorization: &Authorization, json: &mut Box<RawValue>) {
     let has_escaped = has_escaped(authorization, &masked);
     let masked = if has_escaped { String::from("\"[hidden]\"") } else { masked.into_owned() };
     if masked != json.get() {
-        // Without a secret that is a number, the rest is no JSON.
+        // A mask in place of a number leaves invalid JSON.
         *json = RawValue::from_string(masked).or_else(|_| to_raw_value("[hidden]")).unwrap_or_default();
     }
 }

@@ -868,7 +868,11 @@ impl Revocation {
 
     /// A token was revoked, or was not. Returns whether all is done.
     pub(super) fn ended(&mut self, core: &mut Core, failure: Option<&str>) -> bool {
-        self.run.take_if(|run| run.is_last(core, failure)).is_some()
+        let is_over = self.run.as_mut().is_some_and(|run| run.go_on(core, failure).is_none());
+        if is_over {
+            self.run = None;
+        }
+        is_over
     }
 
     pub(super) fn deadline(&self) -> Option<Time> {
@@ -891,16 +895,16 @@ impl Revocation {
 }
 
 impl Revoking {
-    /// A token was revoked, or was not. Goes on with the next one, unless it was the last one.
-    fn is_last(&mut self, core: &mut Core, failure: Option<&str>) -> bool {
+    /// A token was revoked, or was not. Goes on with the next one; `None` if it was the last one.
+    fn go_on(&mut self, core: &mut Core, failure: Option<&str>) -> Option<()> {
         if let Some(why) = failure {
             let (kind, issuer) = (self.current.0, excerpt(&crate::text::shown(&self.issuer)));
             core.event(OAuthEvent::NotRevoked(format!("`{issuer}` did not revoke the {kind}: {why}").into()));
         }
-        let Some(next) = self.next.take() else { return true };
+        let next = self.next.take()?;
         self.step = RevokingStep::begin(core, &self.endpoint, &self.issuer, &self.client, &next.1, next.0);
         self.current = next;
-        false
+        Some(())
     }
 }
 

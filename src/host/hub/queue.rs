@@ -4,6 +4,8 @@
 //! A session takes a polled message as sent, so its messages cannot be moved to another queue.
 
 use alloc::boxed::Box;
+#[cfg(feature = "snapshot")]
+use alloc::collections::BTreeMap;
 use alloc::collections::{BTreeSet, VecDeque};
 
 use super::event::{HubEvent, SessionHandle};
@@ -194,9 +196,17 @@ impl Queue {
         pending: impl Fn(&SessionHandle) -> Option<&'a Pending>,
     ) -> Result<(), crate::snapshot::SnapshotError> {
         let events = self.turns.iter().filter(|turn| !matches!(turn, Turn::UntilEvent(_))).count();
+        let mut turns = BTreeMap::<_, u32>::new();
+        for turn in &self.turns {
+            if let Turn::ThroughEvent(handle) | Turn::UntilEvent(handle) = turn {
+                let count = turns.entry(handle).or_default();
+                *count = count.saturating_add(1);
+            }
+        }
+        let are_counted = turns.iter().all(|(handle, count)| pending(handle).is_some_and(|it| it.turns == *count));
         let of_session =
             |(at, handle): &(Time, SessionHandle)| pending(handle).is_some_and(|pending| pending.deadline == Some(*at));
-        if events == self.events && self.timers.iter().all(of_session) {
+        if events == self.events && are_counted && self.timers.iter().all(of_session) {
             Ok(())
         } else {
             Err(crate::snapshot::invalid("its queue contradicts its servers"))

@@ -148,7 +148,8 @@ pub(super) struct Servers {
     slots: Vec<Slot>,
     free: Vec<u32>,
     admissions: u32,
-    /// What every other handle stands for: a closed server without a connection, which ignores every input.
+    /// What every other handle stands for: a closed server without a connection. It ignores every input, and nothing is kept
+    /// in it.
     removed: Box<Server>,
 }
 

@@ -936,14 +936,14 @@ fn a_second_head_of_the_get_stream_changes_nothing() {
     }
 }
 
-/// Of a stream, for example.
+/// Over HTTP+SSE, the stream goes on.
 #[test]
 fn a_second_head_of_a_response_is_ignored() {
     let (mut web, stream, _) = sse(reconnecting(legacy()));
     web.head(&stream, 500, &[]);
     let (request, call) = web.call("a");
     web.reply(&call, Reply::status(202));
-    web.body(&stream, &format!("data: {}\n\n", call.result(json!({"content": []}))));
+    web.body(&stream, format!("data: {}\n\n", call.result(json!({"content": []}))));
     assert_eq!(web.outcome(request), "Result");
 }
 
@@ -965,4 +965,22 @@ fn a_client_with_an_endpoint_and_no_head_of_its_stream_is_refused() {
         exchanges["exchanges"]["in_flight"]["2"]["reply"] = json!("Nothing");
     });
     assert!(refused.unwrap_err().to_string().contains("its exchanges contradict each other"));
+}
+
+#[test]
+fn a_refused_answer_beside_the_handshake_ends_no_session() {
+    for status in [404, 401] {
+        let mut web = Web::open(legacy());
+        let initialize = web.take_named("initialize");
+        web.head(&initialize, 200, &[("content-type", "text/event-stream"), (SESSION, "session-1")]);
+        web.body(&initialize, "data: {\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n\n");
+        for answer in web.take() {
+            web.reply(&answer, Reply::status(status));
+        }
+        let result = json!({
+            "protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": "1"},
+        });
+        web.body(&initialize, format!("data: {}\n\n", initialize.result(result)));
+        assert_eq!(web.take_names(), [INITIALIZED], "{status} {:?}", web.events);
+    }
 }

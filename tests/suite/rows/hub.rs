@@ -882,7 +882,6 @@ fn a_hub_closes_after_a_former_session_and_without_one_that_failed_for_lack_of_a
     close_all(&mut rig);
 }
 
-/// Failed attempts are reported once, and a server that is parked again is not called for some time.
 /// Its last events are not polled yet, so that the hub still has it.
 #[test]
 fn a_hub_that_closes_after_a_session_does_not_count_it_twice() {
@@ -900,6 +899,7 @@ fn a_hub_that_closes_after_a_session_does_not_count_it_twice() {
     assert_eq!(rig.log.last().unwrap(), "closed");
 }
 
+/// Failed attempts are reported once, and a server that is parked again is not called for some time.
 #[test]
 fn each_attempt_that_fails_is_counted_but_only_the_first_reported() {
     let mut options = reconnecting(legacy());
