@@ -526,6 +526,20 @@ fn a_hub_whose_servers_have_each_others_names_or_places_is_refused() {
     }
 }
 
+/// Each of its outputs has one turn.
+#[test]
+fn a_hub_whose_queue_has_a_turn_twice_is_refused() {
+    let mut rig = Rig::of(options()).peer("a", with_tools(&["x"])).up(&["a"]);
+    rig.polls_on_request = true;
+    rig.call("mcp_a_x");
+    restored_with(&rig, |_| {}).unwrap();
+    let error = restored_with(&rig, |state| {
+        let turns = part(state, &["events", "turns"]).unwrap()["turns"].as_array_mut().unwrap();
+        turns.extend(turns.clone());
+    });
+    assert!(error.unwrap_err().to_string().contains("its queue contradicts its servers"));
+}
+
 /// Each session of a hub has a number of its own.
 #[test]
 fn a_hub_that_had_as_many_sessions_as_there_are_numbers_creates_no_other_one() {

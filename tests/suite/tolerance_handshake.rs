@@ -489,6 +489,10 @@ fn a_probe_that_is_never_answered_does_not_stay_in_flight() {
 #[test]
 fn initialize_follows_a_silent_probe_although_one_request_may_be_in_flight() {
     let mut options = auto();
+    options.limits.in_flight = 0;
+    let mut host = Host::open(options.clone());
+    host.wait(seconds(60));
+    assert!(host.take_sent().is_empty(), "nothing is ever sent");
     options.limits.in_flight = 1;
     let mut host = Host::open(options);
     let probe = host.take_one();
