@@ -124,6 +124,22 @@ fn initialized_with_a_broken_response_is_not_repeated() {
 }
 
 #[test]
+fn initialized_that_is_refused_for_now_is_sent_again_after_waits_that_double() {
+    let (mut web, mut site) = (Web::open(legacy()), site());
+    let mut post = initialized(&mut web, &mut site);
+    for wait in [1, 2, 4] {
+        web.reply(&post, Reply::status(503).with("retry-after", "1"));
+        web.wait(seconds(wait) - millis(1));
+        assert!(web.take().is_empty(), "{wait}");
+        web.wait(millis(1));
+        post = web.take_named(INITIALIZED);
+    }
+    web.reply(&post, Reply::status(202));
+    web.serve(&mut site);
+    assert!(web.is_ready());
+}
+
+#[test]
 fn initialized_that_breaks_twice_ends_the_connection_without_reconnects_the_client() {
     let (mut web, mut site) = (Web::open(legacy()), site());
     let first = initialized(&mut web, &mut site);
