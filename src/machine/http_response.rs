@@ -81,12 +81,10 @@ values! {
 
     /// What follows from a redirect.
     Redirect {
-        /// The message, and every later one, is posted to the target.
-        Post,
+        /// The message is posted to the target, or the stream requested from it; every later request goes there, too.
+        Follow,
         /// The target is the endpoint for messages from now on; the message is posted to it.
         PostToEndpoint,
-        /// The stream is requested from the target, to which every later request goes too.
-        Get,
         /// The server has no GET stream.
         NoStream,
         /// The response is a refusal by its status.
@@ -315,10 +313,10 @@ decision_table! {
     /// What follows from a redirect. A server that redirects a message did not process it: "further action needs to be
     /// taken by the user agent in order to fulfill the request" (RFC 9110, section 15.4).
     "http_redirect" redirect(redirected: Redirected, is_sse: bool, target: Target) -> Redirect;
-    (Call|Message)     (false) (SameOrigin)                => Post;
+    (Call|Message)     (false) (SameOrigin)                => Follow;
     (Call|Message)     (true)  (SameOrigin)                => PostToEndpoint;
     (Call)             (_)     (Elsewhere|TooMany)         => RefuseAndEnd;
-    (GetStream|Get)    (_)     (SameOrigin)                => Get;
+    (GetStream|Get)    (_)     (SameOrigin)                => Follow;
     (Message|Get)      (_)     (Elsewhere|TooMany)         => Violation;
     (Call|Message|Get) (_)     (Nowhere)                   => Refuse;
     (GetStream)        (_)     (Elsewhere|TooMany|Nowhere) => NoStream;

@@ -389,7 +389,7 @@ impl Http {
         let it = self.drop_exchange(engine, id)?;
         let (purpose, past) = (it.purpose, Past { redirects: it.redirects.saturating_add(1), ..Past::default() });
         match (decision, target) {
-            (Redirect::Post | Redirect::Get, Ok(target)) => {
+            (Redirect::Follow, Ok(target)) => {
                 self.url = target;
                 self.go_on(engine, purpose, past);
             }
@@ -398,7 +398,7 @@ impl Http {
                 self.go_on(engine, purpose, past);
             }
             (Redirect::NoStream, _) => self.stream_decided(engine, get_stream::Input::NoStream),
-            (Redirect::Violation | Redirect::Post | Redirect::PostToEndpoint | Redirect::Get, Err(why)) => {
+            (Redirect::Violation | Redirect::Follow | Redirect::PostToEndpoint, Err(why)) => {
                 engine.handle_transport(engine.now(), Transport::ProtocolViolation { why: &why })
             }
             (Redirect::RefuseAndEnd, Err(why)) => {
