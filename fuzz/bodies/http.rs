@@ -102,6 +102,7 @@ impl Operated for Rig {
     }
 
     fn end(&mut self) -> u64 {
+        self.reach_last_instant();
         self.close();
         for exchange in self.over.clone() {
             self.session.handle_head(self.clock.now, exchange, StatusCode::OK, &HeaderMap::new());

@@ -16,9 +16,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::checks::check_form;
 #[cfg(feature = "oauth")]
 use super::checks::has_marker;
+use super::checks::{END, check_form};
 use super::input::{Input, raw};
 #[cfg(feature = "oauth")]
 use super::oauth::{CLIENT, METADATA, RESOURCE, TOKEN};
@@ -547,6 +547,7 @@ impl World {
 
     pub fn end(&mut self) {
         self.settle();
+        self.rig.hub.clone().handle_timeout(END);
         if !self.rig.is_closing() {
             self.rig.close();
         }

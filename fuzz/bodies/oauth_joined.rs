@@ -13,7 +13,7 @@ use mcp_proto::binding::oauth::{
 use mcp_proto::journal::{ApplyError, Input as Given, JournalLimits, Recorder, replay};
 use mcp_proto::{Client, Event, Http, Options, Request, RequestId, Time};
 
-use super::checks::{MARKER, check_event, has_marker};
+use super::checks::{END, MARKER, check_event, has_marker};
 use super::input::Input;
 use super::journal::{Step, record};
 use super::oauth::{DOCUMENTS, RECORD, SERVER, carries_secret, line, without_marker};
@@ -307,6 +307,7 @@ impl Operated for Joined {
 
     fn end(&mut self) -> u64 {
         self.state().hash(&mut self.hash);
+        self.client.clone().handle_timeout(END);
         let _ = self.client.close(self.now);
         self.drain();
         self.hash.finish()

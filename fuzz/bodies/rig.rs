@@ -139,6 +139,11 @@ pub(super) trait Driven {
         check_kept(self.parts().0);
     }
 
+    /// The last instant comes to an end, though whatever it starts anew is due at once.
+    fn reach_last_instant(&mut self) {
+        self.parts().0.clone().handle_timeout(END);
+    }
+
     /// Checks that nothing follows the end, whatever the embedder commands.
     fn check_over(&mut self) {
         let (session, clock, _) = self.parts();

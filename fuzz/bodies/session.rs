@@ -74,6 +74,7 @@ impl Operated for Rig {
     }
 
     fn end(&mut self) -> u64 {
+        self.reach_last_instant();
         self.close();
         self.receive(br#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#);
         for event in [

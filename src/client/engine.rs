@@ -3,6 +3,8 @@
 
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
+#[cfg(feature = "snapshot")]
+use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
@@ -309,8 +311,10 @@ impl Engine {
         }
         let mut engine = Self { core, link, connection, lists, subscriptions, server_requests };
         let sent = |output: &Output| if let Output::Send(message) = output { message.id() } else { None };
-        if engine.pending().filter_map(sent).any(|id| engine.is_queued(id)) {
-            return Err(crate::snapshot::invalid("a request is queued and sent"));
+        let mut written = BTreeSet::new();
+        let is_written = |id| engine.core.requests.get(id).is_some_and(|open| open.phase == request::State::Written);
+        if !engine.pending().filter_map(sent).all(|id| is_written(id) && written.insert(id)) {
+            return Err(crate::snapshot::invalid("the messages to be sent contradict the requests"));
         }
         engine.core.timers.recount();
         engine.server_requests.publish(&mut engine.core);
@@ -369,7 +373,7 @@ impl Engine {
         if self.next_timer().is_none_or(|at| at > self.core.now) {
             return;
         }
-        // Each timer fires once: at the maximum of `Time`, a restarted timer is due at once.
+        // Each timer and each poll fires once: at the maximum of `Time`, a restarted one is due at once.
         if self.core.timers.next().is_some_and(|at| at <= self.core.now) {
             for timer in Timer::ALL {
                 if self.core.timers.take_due(timer, self.core.now) {
@@ -377,7 +381,7 @@ impl Engine {
                 }
             }
         }
-        while let Some(id) = self.core.requests.due_poll(self.core.now) {
+        for id in self.core.requests.due_polls(self.core.now) {
             calls::on_due(&mut self.core, id);
         }
         for id in self.core.requests.expired(self.core.now) {

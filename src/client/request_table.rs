@@ -182,9 +182,10 @@ impl RequestTable {
         self.tasks.as_ref()?.polls.first().map(|(at, _)| *at)
     }
 
-    /// The call whose task is to be polled now.
-    pub(super) fn due_poll(&self, now: Time) -> Option<u64> {
-        self.tasks.as_ref()?.polls.first().filter(|(at, _)| *at <= now).map(|(_, id)| *id)
+    /// The calls whose tasks are to be polled now.
+    pub(super) fn due_polls(&self, now: Time) -> Vec<u64> {
+        let polls = self.tasks.iter().flat_map(|tasks| tasks.polls.iter());
+        polls.take_while(|(at, _)| *at <= now).map(|(_, id)| *id).collect()
     }
 
     /// The call that runs as the task with this id.

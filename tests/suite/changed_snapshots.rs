@@ -71,6 +71,7 @@ fn options() -> Options {
     let mut options = reconnecting(legacy());
     options.parallel_tool_calls = false;
     options.capabilities.elicitation = true;
+    options.capabilities.tasks = true;
     options.capabilities.roots = Some(vec![]);
     options
 }
@@ -281,7 +282,7 @@ fn held_notifications_that_are_counted_wrongly_are_refused() {
 
 /// It would be sent twice.
 #[test]
-fn a_request_that_is_queued_and_to_be_polled_is_refused() {
+fn a_request_that_is_to_be_polled_and_queued_or_sent_or_polled_again_is_refused() {
     let call = |name: &str| Request::call_tool(name, None);
     let mut host = Host::connect(options(), &mut server());
     for name in ["a", "b"] {
@@ -290,11 +291,25 @@ fn a_request_that_is_queued_and_to_be_polled_is_refused() {
     let snapshot = host.session.snapshot(Secrets::Included);
     let refused = |change: fn(&mut Value)| refusal(&snapshot, Messages::new(), &["queue", "unasked_bytes"], change);
     assert_eq!(refused(|_| {}), None);
-    let why = refused(|outbox| {
-        outbox["queue"][0]["Send"]["message"]["id"] = json!(4);
-        outbox["queue"][0]["Send"]["of"] = json!(4);
+    let changes: [fn(&mut Value); 2] = [
+        |outbox| {
+            outbox["queue"][0]["Send"]["message"]["id"] = json!(4);
+            outbox["queue"][0]["Send"]["of"] = json!(4);
+        },
+        |outbox| {
+            let again = outbox["queue"][0].clone();
+            outbox["queue"].as_array_mut().unwrap().push(again);
+        },
+    ];
+    for change in changes {
+        assert!(refused(change).unwrap().contains("the messages to be sent contradict the requests"));
+    }
+    let sent = refusal(&snapshot, Messages::new(), &["open", "flight"], |requests| {
+        requests["open"]["3"]["phase"] = json!("Sent");
+        requests["flight"]["waiting"] = json!(1);
+        requests["flight"]["waiting_ids"] = json!(3);
     });
-    assert!(why.unwrap().contains("a request is queued and sent"));
+    assert!(sent.unwrap().contains("the messages to be sent contradict the requests"));
 
     let mut web = Web::connect(options(), &mut Site::of(server(), true));
     web.call("a");
@@ -312,6 +327,28 @@ fn a_request_that_is_queued_and_to_be_polled_is_refused() {
     assert!(why.unwrap().contains("its exchanges contradict each other"));
 }
 
+/// No poll follows.
+#[test]
+fn the_poll_of_a_task_that_is_over_is_due_once() {
+    let status = json!({"taskId": "t", "status": "working", "createdAt": "2025-11-25T10:30:00Z",
+        "lastUpdatedAt": "2025-11-25T10:30:00Z", "ttl": 60000, "pollInterval": 2000});
+    let mut list = tools(&["a"]);
+    list["tools"][0]["execution"] = json!({"taskSupport": "required"});
+    let mut server = Server::legacy(json!({"tools": {}, "tasks": {"requests": {"tools": {"call": {}}}}}))
+        .result("tools/list", list)
+        .result("tools/call", json!({"task": status}));
+    let mut host = Host::connect(options(), &mut server);
+    host.session.request(host.now, Request::call_tool("a", None)).unwrap();
+    host.collect();
+    host.serve(&mut server);
+    let snapshot = host.session.snapshot(Secrets::Included);
+    let over = |task: &mut Value| task["state"] = json!("Over");
+    let mut client = restored(&snapshot, Messages::new(), &["state", "poll_at"], over).unwrap();
+    let polled = client.deadline().unwrap();
+    client.handle_timeout(polled);
+    assert!(client.deadline().is_none_or(|at| at > polled));
+}
+
 #[test]
 fn a_client_over_http_whose_parts_contradict_each_other_is_refused() {
     let mut web = Web::connect(options(), &mut Site::of(server(), true));
@@ -323,8 +360,16 @@ fn a_client_over_http_whose_parts_contradict_each_other_is_refused() {
         |members: &[&str], change: fn(&mut Value)| refusal(&snapshot, Http::new(URL).unwrap(), members, change);
     let exchanges = &["in_flight", "carriers"];
     assert_eq!(refused(exchanges, |_| {}), None);
-    let changes: [fn(&mut Value); 2] = [
+    let changes: [fn(&mut Value); 3] = [
         |exchanges| exchanges["last"] = json!(0),
+        // One request is in two exchanges.
+        |exchanges| {
+            let in_flight = exchanges["in_flight"].as_object_mut().unwrap();
+            let is_request = |it: &&Value| it["purpose"]["Message"]["of"].is_u64();
+            let exchange = in_flight.values().find(is_request).unwrap().clone();
+            in_flight.insert("9".into(), exchange);
+            exchanges["last"] = json!(9);
+        },
         // What carries one request carries another one, too.
         |exchanges| {
             let carriers = exchanges["carriers"].as_object_mut().unwrap();

@@ -6,7 +6,8 @@ use crate::common::{Host, Server, legacy, millis, options, reconnecting, seconds
 use mcp_proto::jsonrpc::ErrorObject;
 use mcp_proto::protocol::Root;
 use mcp_proto::{
-    Action, CommandError, Event, Options, Outcome, Request, RequestError, RequestId, TaskError, TaskStatus, Transport,
+    Action, CommandError, Event, Options, Outcome, Request, RequestError, RequestId, TaskError, TaskStatus, Time,
+    Transport,
 };
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -389,6 +390,16 @@ fn a_task_may_end_while_the_user_is_asked() {
     reply(&mut host, &poll, requiring_form(json!({"who": form()})));
     notify(&mut host, done);
     assert!(matches!(host.result_of(id), Outcome::Result(_)));
+}
+
+/// The next poll of a task whose user is asked is put off while there is no connection: at the last instant to that instant.
+#[test]
+fn a_poll_at_the_last_instant_is_due_once() {
+    let (mut host, _) = asking(not_listening(reconnecting(with_tasks(options()))));
+    host.close_transport();
+    host.session.handle_timeout(Time::from_micros(u64::MAX));
+    host.collect();
+    assert!(has_finished(&host));
 }
 
 #[test]

@@ -261,15 +261,19 @@ impl Exchanges {
         self.starts.values_mut().chain(self.in_flight.values_mut()).map(|exchange| &mut **exchange)
     }
 
-    /// Whether each exchange carries its request, and no id or number is beyond the newest one.
+    /// Whether each exchange is what carries its request, and no id or number is beyond the newest one.
     #[cfg(feature = "snapshot")]
     pub(super) fn is_consistent(&self) -> bool {
+        let all = self.starts.iter().chain(self.in_flight.iter());
+        let requests = all.filter(|(_, it)| it.purpose.request().is_some()).count();
+        let carriers = self.carriers.iter().filter(|(_, it)| !matches!(it, Carrier::Timer(..))).count();
         let carried = self.carriers.iter().all(|(request, carrier)| match carrier {
             Carrier::Start(number) => self.start(*number).is_some_and(|it| it.purpose.request() == Some(request)),
             Carrier::Exchange(id) => self.get(*id).is_some_and(|it| it.purpose.request() == Some(request)),
             Carrier::Timer(..) => true,
         });
         carried
+            && requests == carriers
             && self.starts.iter().next_back().is_none_or(|(number, _)| number <= self.last_start)
             && self.in_flight.iter().next_back().is_none_or(|(id, _)| id <= self.last)
     }
@@ -300,6 +304,12 @@ impl Exchanges {
     /// The exchanges in flight, in the order in which they began.
     pub(super) fn iter(&self) -> impl Iterator<Item = (ExchangeId, &Exchange)> {
         self.in_flight.iter().map(|(id, exchange)| (ExchangeId::from_u64(id), &**exchange))
+    }
+
+    /// The requests that an exchange or a timer carries.
+    #[cfg(feature = "snapshot")]
+    pub(super) fn carried(&self) -> impl Iterator<Item = u64> {
+        self.carriers.iter().map(|(request, _)| request)
     }
 
     pub(super) fn carrier(&self, request: u64) -> Option<&Carrier> {

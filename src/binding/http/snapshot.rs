@@ -120,9 +120,8 @@ impl Persist for Http {
         let limits = &engine.options().limits;
         exchanges.check(limits.message.bytes.saturating_add(MessageLimits::SLACK).saturating_add(1))?;
         within("buffered", exchanges.buffered(), limits.buffered)?;
-        let is_queued = |it: &Exchange| it.purpose.request().is_some_and(|id| engine.is_queued(id));
         let has_no_head = |it: &Exchange| matches!((&it.purpose, &it.reply), (ExchangeKind::Sse, Reply::Nothing));
-        if exchanges.starts().any(|(_, it)| is_queued(it))
+        if exchanges.carried().any(|id| engine.is_queued(id))
             || connection.sse.is_ready() && exchanges.iter().any(|(_, it)| has_no_head(it))
         {
             return Err(invalid("its exchanges contradict each other"));

@@ -338,7 +338,7 @@ pub(super) fn move_on(core: &mut Core, id: u64, input: Input) -> &'static [Effec
         let task = task.as_mut()?;
         let row = task::step(task.state, input);
         task.state = row.next;
-        task.poll_at = task.poll_at.filter(|_| row.effects.is_empty());
+        task.poll_at = task.poll_at.filter(|_| row.effects.is_empty() && input != Input::Due);
         Some(row.effects)
     });
     effects.flatten().unwrap_or_default()
