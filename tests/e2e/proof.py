@@ -5,7 +5,8 @@ FOLDER has, for each script in `PROOFS`, what it printed. A script without figur
 import ast, collections, pathlib, re, sys
 
 HEAD = """What is known of the engine beyond its tests, how far it was looked at, and the command that does it. `.ci/proof` writes this
-page from what the commands printed, and fails where one is missing. CONTRIBUTING.md tells how long each takes.
+page from what the commands printed, and fails where one is missing. The commands and the files are in the repository;
+its CONTRIBUTING.md tells how long each takes.
 """
 
 
@@ -13,8 +14,8 @@ def explored(out):
     states, starts, depth = re.findall(r"^(\d+) states from (\d+) starts, by orders of (\d+) operations$", out, re.M)[-1]
     return f"""Every order of {depth} operations (commands, messages, responses, losses, time) is tried from {starts} starts: each phase, in
 both eras, over messages and HTTP, and authorizations. States that differ in ids and times only are one. **{int(states):,} states**,
-and every law of the fuzz targets holds in each: a request ends once, nothing that may have run is sent again, everything
-has a bound, and closing ends the client."""
+and every law of the fuzz targets holds in each: a request ends once, no call that may have run is sent again, everything
+has a bound, the last instant comes to an end, and closing ends the client."""
 
 
 def flipped(out):
@@ -24,9 +25,10 @@ def flipped(out):
     of, caught, equivalent, untested, survived = map(sum, zip(*tables.values()))
     if survived or "\nall: " not in out:
         sys.exit(f"flips: {survived} survived, or not all tables were tried")
-    return f"""Each cell of a table that a test takes is replaced: one that changes something by none, another by what another state does, a
-decision by another one. For **{caught:,} of {of:,}** a test fails. For {equivalent:,} the other row has the same effect, and for
-{untested:,} there is no test: `tests/e2e/flips.txt` lists them."""
+    return f"""Each cell of a table, which is a state with an input, is replaced if a test takes it. Where the input changes something, it
+changes nothing then; where it is ignored, it does what it does in another state; a decision becomes another one. For
+**{caught:,} of {of:,}** cells a test fails. For {equivalent:,} the effect is the same, and for {untested:,} there is no test:
+`tests/e2e/flips.txt` lists them, with reasons."""
 
 
 def mutated(out):
@@ -39,7 +41,7 @@ def mutated(out):
     if survived or of + left_out + unplaced != found:
         sys.exit(f"mutants: {survived} survived, or not all were tried")
     return f"""`cargo-mutants` finds {found:,} mutants in `src/`, of which {of:,} compile and can be switched on. For **{caught:,}** of them, {100 * caught / of:.1f} %,
-a test fails. Each is tried with the quickest tests that reach it, up to forty seconds in all. For {equivalent:,} no result is
+a test fails. Each is tried with the tests that reach it, the quickest first, up to forty seconds of them. For {equivalent:,} no result is
 different, {elsewhere:,} are tested by other steps, and for {untested:,} none of those tests fails: `tests/e2e/mutants.txt` lists
 them, with reasons. All are compiled at once, each behind a condition, because to compile each by itself takes days."""
 
@@ -69,8 +71,8 @@ def covered(out):
 |---|--:|--:|
 {lines}
 
-{lets} of the branches that are not reached are the other side of a `let` pattern, such as the lookup of an entry: nothing in
-the crate panics where there is none."""
+{lets} of the branches that are not reached are the other side of a `let` pattern, such as the lookup of an entry: where there is
+no such entry the crate does nothing; it does not panic."""
 
 
 def fuzzed(out):
