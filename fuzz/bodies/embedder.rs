@@ -1,6 +1,6 @@
 //! The embedder's operations and the invariants of their results.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Debug, Formatter};
 use std::time::Duration;
 
@@ -22,6 +22,12 @@ pub(super) struct Embedder {
     asks: Vec<ServerRequestId>,
     /// Requests that waited for input or a token at some time.
     waiting: Vec<RequestId>,
+    /// Calls that may not run twice.
+    once: BTreeSet<RequestId>,
+    /// Those of them that were sent and not answered, by the id on the wire or the exchange.
+    sent: BTreeMap<u64, RequestId>,
+    /// Those of them whose connection or exchange was lost after they were sent.
+    lost: BTreeSet<RequestId>,
     /// Resources that were ever subscribed to.
     wished: BTreeSet<&'static str>,
     /// Queued actions that the embedder caused since the queue was last empty.
@@ -32,7 +38,7 @@ pub(super) struct Embedder {
 /// What later operations depend on, if they choose only the latest of each kind.
 impl Debug for Embedder {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Self { requests, unfinished, asks, waiting, wished, own, closed } = self;
+        let Self { requests, unfinished, asks, waiting, wished, own, closed, once: _, sent: _, lost: _ } = self;
         let latest = (requests.last(), asks.last(), waiting.last());
         write!(f, "{latest:?} {unfinished:?} {wished:?} {own} {closed}")
     }
@@ -137,7 +143,9 @@ impl Embedder {
             "tools/list",
         ][input.pick(8)];
         let mut request = Request::new(method);
-        match input.pick(15) {
+        let kind = input.pick(15);
+        let once = kind == 7 || method == "tools/call" && kind != 6 && !session.options().trust;
+        match kind {
             1 => {
                 request =
                     request.params(raw("{\"name\":\"a\",\n\"_meta\":{\"progressToken\":1,\"traceparent\":\"x\"}}"))
@@ -165,7 +173,31 @@ impl Embedder {
         if let Some(id) = self.command(session, now, 4, |session| session.request(now, request)) {
             assert!(self.unfinished.insert(id), "a request's id was used twice");
             self.requests.push(id);
+            if once {
+                self.once.insert(id);
+            }
         }
+    }
+
+    /// A message is sent, with this id or in this exchange.
+    pub(super) fn sends(&mut self, number: u64, method: Option<&str>, of: Option<RequestId>) {
+        let Some(call) = of.filter(|of| method == Some("tools/call") && self.once.contains(of)) else { return };
+        assert!(!self.lost.contains(&call), "{call:?} is sent again, though it may have run");
+        self.sent.retain(|_, other| *other != call);
+        self.sent.insert(number, call);
+    }
+
+    /// The server answers what was sent with this id or in this exchange, or with another id, anything.
+    pub(super) fn hears(&mut self, number: Option<u64>) {
+        if number.and_then(|number| self.sent.remove(&number)).is_none() {
+            self.sent.clear();
+        }
+    }
+
+    /// What was sent with these ids, or in these exchanges, may have run.
+    pub(super) fn loses(&mut self, is_it: impl Fn(u64) -> bool) {
+        let lost = self.sent.extract_if(.., |number, _| is_it(*number)).map(|(_, call)| call);
+        self.lost.extend(lost);
     }
 
     fn answer<B: Bound>(&mut self, session: &mut Client<B>, now: Time, kind: usize, input: &mut Input<'_>) {

@@ -139,6 +139,9 @@ impl Rig {
             b'f' => {
                 let Some(it) = self.pick(input) else { return };
                 let broken = [Broken::Midway, Broken::Unreachable][input.pick(2)];
+                if broken == Broken::Midway && !it.begun {
+                    self.host.loses(|exchange| exchange == it.exchange.as_u64());
+                }
                 self.over(it.exchange);
                 self.host.own += 8;
                 self.session.handle_failure(self.clock.now, it.exchange, broken, "reset");
@@ -472,6 +475,7 @@ impl Rig {
             self.last = (id, method.clone().unwrap_or_default());
         }
         self.check_of(*of, id.is_some());
+        self.host.sends(exchange.as_u64(), method.as_deref(), *of);
         self.running.push(Running { exchange: *exchange, method: method.unwrap_or_default(), id, begun: false });
     }
 

@@ -256,10 +256,10 @@ impl Operated for World {
         self.drain();
     }
 
-    /// Secrets cannot be compared: the outputs so far stand for the state.
+    /// Secrets are not in the text: the outputs so far stand for them.
     fn state(&self) -> String {
-        let Self { now, exchanges, stores, signs, state, .. } = self;
-        format!("{} {now:?} {exchanges:?} {stores:?} {signs:?} {state:?}", self.hash.finish())
+        let Self { auth, now, exchanges, stores, signs, state, .. } = self;
+        format!("{} {now:?} {auth:?} {exchanges:?} {stores:?} {signs:?} {state:?}", self.hash.finish())
     }
 
     fn end(&mut self) -> u64 {

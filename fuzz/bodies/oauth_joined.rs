@@ -34,6 +34,10 @@ pub(super) struct Joined {
     now: Time,
     /// Exchanges with the MCP server, the id and method of the message, and whether it has a token.
     exchanges: Vec<(ExchangeId, String, String, bool)>,
+    /// The exchanges of calls.
+    sent: Vec<(ExchangeId, RequestId)>,
+    /// Calls whose exchange broke: they may have run.
+    lost: Vec<RequestId>,
     /// Exchanges of the authorization, and whether they are for metadata, which a journal has as it is.
     oauth: Vec<(OAuthExchangeId, bool)>,
     stores: Vec<StoreId>,
@@ -87,7 +91,12 @@ impl Joined {
                         assert!(name == "authorization" || !has_marker(value.as_bytes()), "a token in {name}");
                     }
                     assert!(!has_marker(body) && !has_marker(uri.as_bytes()));
-                    self.exchanges.push((it.exchange, member(body, "id"), member(body, "method"), carries));
+                    let method = member(body, "method");
+                    if let Some(call) = it.of.filter(|_| method == "\"tools/call\"") {
+                        assert!(!self.lost.contains(&call), "{call:?} is sent again, though it may have run");
+                        self.sent.push((it.exchange, call));
+                    }
+                    self.exchanges.push((it.exchange, member(body, "id"), method, carries));
                 }
                 HttpAction::Drop(exchange) => self.exchanges.retain(|(id, ..)| *id != exchange),
                 HttpAction::Event(event) => {
@@ -226,6 +235,8 @@ impl Operated for Joined {
             steps: Vec::new(),
             now: Time::ZERO,
             exchanges: Vec::new(),
+            sent: Vec::new(),
+            lost: Vec::new(),
             oauth: Vec::new(),
             stores: Vec::new(),
             signs: Vec::new(),
@@ -258,6 +269,8 @@ impl Operated for Joined {
             b'k' => {
                 if let Some((exchange, ..)) = self.exchanges.pop() {
                     let broken = if input.bits() & 1 == 0 { Broken::Midway } else { Broken::Unreachable };
+                    let lost = self.sent.iter().filter(|(of, _)| *of == exchange && broken == Broken::Midway);
+                    self.lost.extend(lost.map(|(_, call)| call));
                     let _ = self.give(Given::Failure { exchange, broken, why: "reset".into() });
                 }
             }
@@ -299,17 +312,28 @@ impl Operated for Joined {
         self.drain();
     }
 
-    /// Secrets cannot be compared: the outputs so far stand for the state.
+    /// Secrets are not in the text: the outputs so far stand for them.
     fn state(&self) -> String {
-        let Self { now, exchanges, oauth, stores, signs, state, .. } = self;
-        format!("{} {now:?} {exchanges:?} {oauth:?} {stores:?} {signs:?} {state:?}", self.hash.finish())
+        let Self { client, now, exchanges, oauth, stores, signs, state, calls, ended, .. } = self;
+        let hash = self.hash.finish();
+        format!("{hash} {now:?} {client:?} {exchanges:?} {oauth:?} {stores:?} {signs:?} {state:?} {calls:?} {ended:?}")
     }
 
     fn end(&mut self) -> u64 {
-        self.state().hash(&mut self.hash);
         self.client.clone().handle_timeout(END);
         let _ = self.client.close(self.now);
         self.drain();
+        // The last one is that of a store that does not answer.
+        for _ in 0..8 {
+            let Some(deadline) = self.client.deadline() else { break };
+            self.now = self.now.max(deadline);
+            self.client.handle_timeout(self.now);
+            self.drain();
+        }
+        assert!(self.client.is_closed(), "closing did not end the client");
+        let (client, oauth) = (&self.client, &self.oauth);
+        assert!(client.deadline().is_none() && self.exchanges.is_empty() && oauth.is_empty(), "{oauth:?}");
+        assert!(self.calls.iter().all(|call| self.ended.contains(call)), "{:?} did not all end", self.calls);
         self.hash.finish()
     }
 }

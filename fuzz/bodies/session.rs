@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use mcp_proto::jsonrpc::{self, Body, Decoded, Message};
+use mcp_proto::jsonrpc::{self, Body, Decoded, Message, ResponseId};
 use mcp_proto::{Action, Client, ConnectionId, Event, Messages, OpenFailure, Outgoing, Transport};
 
 use super::checks::{OWED, assert_same, canonical, check_line, members};
@@ -156,6 +156,9 @@ impl Rig {
     }
 
     fn transport(&mut self, event: Transport<'_>) {
+        if let Transport::Closed { .. } | Transport::ProtocolViolation { .. } = event {
+            self.host.loses(|_| true);
+        }
         self.host.own += 8;
         self.session.handle_transport(self.clock.now, self.session.connection(), event);
     }
@@ -238,10 +241,13 @@ impl Rig {
     }
 
     fn owe(&mut self, bytes: &[u8]) {
-        let mut owe = |message: &Message<'_>| {
-            if let Body::Request { id, .. } = &message.body {
-                *self.owed_answers.entry(id.get().into()).or_default() += 1;
-            }
+        let mut owe = |message: &Message<'_>| match &message.body {
+            Body::Request { id, .. } => *self.owed_answers.entry(id.get().into()).or_default() += 1,
+            Body::Notification { .. } => {}
+            Body::Result { id, .. } | Body::Error { id, .. } => match id {
+                ResponseId::Exact(id) | ResponseId::Loose(id) => self.host.hears(Some(*id)),
+                ResponseId::Absent | ResponseId::Foreign => self.host.hears(None),
+            },
         };
         match jsonrpc::decode(bytes, self.session.options().limits.message) {
             Ok(Decoded::One(message)) => owe(&message),
@@ -260,6 +266,7 @@ impl Rig {
                 self.connection = connection;
                 self.wire.clear();
                 self.streams.clear();
+                self.host.loses(|_| true);
                 if !self.clock.behind {
                     self.owed_answers.clear();
                 }
@@ -275,6 +282,7 @@ impl Rig {
         match (message.wire_id().map(|id| id.as_u64()), message.method()) {
             (Some(id), Some(method)) => {
                 assert!(self.wire_ids.insert(id), "the id {id} was used twice");
+                self.host.sends(id, Some(method), message.of());
                 if method == "subscriptions/listen" {
                     self.streams.push(id);
                 } else {

@@ -7,7 +7,7 @@
 //! accepted call ends once. Once nothing happens any more, each client is ready or closed, and each call has ended.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::ops::Deref;
 use std::time::Duration;
@@ -441,7 +441,11 @@ fn simulate<P: Program>(rng: &mut Rng, turns: usize, observer: &impl Observer) {
     }
     run_for(&mut sim, P::RECOVERS);
     for node in &nodes {
-        assert!(sim.get(*node).unwrap().program.is_settled(), "{node:?} is neither ready nor closed");
+        let program = &sim.get(*node).unwrap().program;
+        assert!(program.is_settled(), "{node:?} is neither ready nor closed");
+        let ended: BTreeSet<_> = program.ended().into_iter().map(|(call, _)| call).collect();
+        let open = calls.iter().find(|(of, call, ..)| of == node && !ended.contains(call));
+        assert_eq!(open, None, "a call has not ended");
         sim.tell(*node, |now, it| it.program.close(now));
     }
     run_for(&mut sim, seconds(60));
@@ -510,8 +514,43 @@ impl Observer for Counts {
     }
 }
 
+/// Prints what happens, in order: the journal of a run.
+struct Journal;
+
+impl Observer for Journal {
+    fn turn(&self, now: Time, server: &str, what: &'static str, detail: String) {
+        eprintln!("{now:?} {server}: {what} {detail}");
+    }
+
+    fn ended(&self, server: &str, tool: &str, outcome: &Outcome, runs: usize) {
+        eprintln!("{server}: {tool} ran {runs} times, and ended {outcome:?}");
+    }
+
+    fn step<E: Serialize>(&self, server: &str, step: &Step<E>) {
+        let what = match step {
+            Step::Open(_) => "opens".into(),
+            Step::Write(_, bytes) => format!("writes {}", String::from_utf8_lossy(bytes)),
+            Step::Shutdown(_, step) => format!("shuts down: {step:?}"),
+            Step::Request(_, request) => format!("requests {request:?}"),
+            Step::Drop(port) => format!("drops {port:?}"),
+            #[cfg(feature = "oauth")]
+            Step::OAuth(_, action) => format!("authorizes: {action:?}"),
+            Step::Event(event) => format!("event {}", serde_json::to_string(event).unwrap()),
+        };
+        eprintln!("{server}: the client {what}");
+    }
+
+    fn arrival(&self, server: &str, port: Port, input: &Arrival<'_>) {
+        let input = match input {
+            Arrival::Bytes(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+            other => format!("{other:?}"),
+        };
+        eprintln!("{server}: from {port:?} comes {input}");
+    }
+}
+
 /// Forty seeds, or as many as `SIMULATED` says, from `SIMULATED_FROM` on. A seed that fails is printed, and runs again in its
-/// first turns: the test fails as the shortest run does.
+/// first turns: the test fails as the shortest run does, whose journal is printed.
 #[test]
 fn no_call_runs_twice_or_is_lost_and_every_client_recovers() {
     let number = |name| std::env::var(name).ok().map(|text| text.parse::<u64>().unwrap());
@@ -519,10 +558,13 @@ fn no_call_runs_twice_or_is_lost_and_every_client_recovers() {
     let counts = Counts::default();
     for seed in from..from + seeds {
         if let Err(panic) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run(seed, TURNS, &counts))) {
-            for turns in 0..=TURNS {
-                eprintln!("the seed: {seed}, turns: {turns}");
-                run(seed, turns, &Counts::default());
-            }
+            let fails = |turns: &usize| {
+                let again = || run(seed, *turns, &Counts::default());
+                std::panic::catch_unwind(std::panic::AssertUnwindSafe(again)).is_err()
+            };
+            let turns = (0..TURNS).find(fails).unwrap_or(TURNS);
+            eprintln!("the seed: {seed}, turns: {turns}");
+            run(seed, turns, &Journal);
             std::panic::resume_unwind(panic);
         }
     }
