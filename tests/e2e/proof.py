@@ -13,9 +13,10 @@ its CONTRIBUTING.md tells how long each takes.
 def explored(out):
     states, starts, depth = re.findall(r"^(\d+) states from (\d+) starts, by orders of (\d+) operations$", out, re.M)[-1]
     return f"""Every order of {depth} operations (commands, messages, responses, losses, time) is tried from {starts} starts: each phase, in
-both eras, over messages and HTTP, and authorizations. States that differ in ids and times only are one. **{int(states):,} states**,
-and every law of the fuzz targets holds in each: a request ends once, no call that may have run is sent again, everything
-has a bound, the last instant comes to an end, and closing ends the client."""
+both eras, over messages and HTTP, and authorizations, alone and of a client. States of a client that differ in ids and times only
+are one. **{int(states):,} states**, and the laws of the fuzz targets hold in each: a request ends once, no call whose connection or
+exchange was lost is sent again, no secret is shown, everything has a bound, the last instant comes to an end, and closing
+ends the client. Hubs and sessions that are suspended are not explored."""
 
 
 def flipped(out):
@@ -62,12 +63,12 @@ as a file.
 
 
 def covered(out):
-    (regions,) = re.findall(r"^regions by the corpora not reached: (\d+) of (\d+) \((.*) % reached\)", out, re.M)
-    (branches,) = re.findall(r"^branches by the tests not reached: (\d+) of (\d+) \((.*) % reached\)", out, re.M)
-    (lets,) = re.findall(r"^branches by the tests: (\d+) of those that are not reached are a `let` whose pattern does not match$", out, re.M)
+    *_, regions = re.findall(r"^regions by the corpora not reached: (\d+) of (\d+) \((.*) % reached\)", out, re.M)
+    *_, branches = re.findall(r"^branches by the tests not reached: (\d+) of (\d+) \((.*) % reached\)", out, re.M)
+    *_, lets = re.findall(r"^branches by the tests: (\d+) of those that are not reached are a `let` whose pattern does not match$", out, re.M)
     rows = [("branches, by all tests", branches), ("regions, by the corpora of the fuzz targets alone", regions)]
     lines = "\n".join(f"| {name} | {part} % | {int(missed):,} of {int(of):,} |" for name, (missed, of, part) in rows)
-    return f"""| In `src/` | reached | not reached |
+    return f"""| In `src/`, without the test kit | reached | not reached |
 |---|--:|--:|
 {lines}
 
@@ -95,13 +96,14 @@ def fuzzed(out):
 
 def interpreted(out):
     count = re.findall(r"^(\d+) tests ran in Miri$", out, re.M)[-1]
-    return f"""**{count} tests** of what reads the bytes of a server run in an interpreter that sees undefined behaviour. The crate has no
+    return f"""**{count} tests** of JSON values, texts and bindings, which read the bytes of a server, run in an interpreter that sees undefined behaviour. The crate has no
 unsafe code; its dependencies do."""
 
 
 def lowest(out):
     count = re.findall(r"^(\d+) feature sets compile with the lowest versions$", out, re.M)[-1]
-    return f"**{count} feature sets**: none, each feature alone, all. Each compiles with the lowest versions of its dependencies."
+    return f"""**{count} feature sets**: none, each feature alone, each two of which none implies the other, all. Each
+compiles with the lowest versions of its dependencies."""
 
 
 TAIL = """
@@ -130,13 +132,15 @@ PROOFS = [
 def main(folder, page):
     text = HEAD
     for script, title, describe in PROOFS:
-        out = pathlib.Path(folder, script)
-        if not out.is_file():
-            sys.exit(f"{out} is missing: run .ci/{script} >{out} 2>&1")
+        path = pathlib.Path(folder, script)
+        if not path.is_file():
+            sys.exit(f"{path} is missing: run .ci/proof {script}")
         try:
-            text += f"\n# {title}: `.ci/{script}`\n\n{describe(out.read_text())}\n"
+            out = path.read_text()
+            commit = re.findall(r"^at (\S+)$", out, re.M)[-1]
+            text += f"\n# {title}: `.ci/{script}`, at {commit}\n\n{describe(out)}\n"
         except (IndexError, ValueError) as error:
-            sys.exit(f"{out} has no figures: {error}")
+            sys.exit(f"{path} has no figures: {error}")
     pathlib.Path(page).write_text(text + TAIL)
 
 
