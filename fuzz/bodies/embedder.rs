@@ -196,8 +196,12 @@ impl Embedder {
 
     /// What was sent with these ids, or in these exchanges, may have run.
     pub(super) fn loses(&mut self, is_it: impl Fn(u64) -> bool) {
-        let lost = self.sent.extract_if(.., |number, _| is_it(*number)).map(|(_, call)| call);
-        self.lost.extend(lost);
+        let Self { sent, lost, .. } = self;
+        sent.retain(|number, call| {
+            let is_lost = is_it(*number);
+            lost.extend(is_lost.then_some(*call));
+            !is_lost
+        });
     }
 
     fn answer<B: Bound>(&mut self, session: &mut Client<B>, now: Time, kind: usize, input: &mut Input<'_>) {
