@@ -96,8 +96,8 @@ def fuzzed(out):
 
 def interpreted(out):
     count = re.findall(r"^(\d+) tests ran in Miri$", out, re.M)[-1]
-    return f"""**{count} tests** of JSON values, texts and bindings, which read the bytes of a server, run in an interpreter that sees undefined behaviour. The crate has no
-unsafe code; its dependencies do."""
+    return f"""**{count} tests** of JSON values, texts and bindings, which read the bytes of a server, run in an interpreter that sees
+undefined behaviour. The crate has no unsafe code; its dependencies do."""
 
 
 def lowest(out):
