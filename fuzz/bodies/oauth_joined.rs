@@ -32,10 +32,8 @@ pub(super) struct Joined {
     /// What was done with the client.
     steps: Vec<Step<Given>>,
     now: Time,
-    /// Exchanges with the MCP server, the id and method of the message, and whether it has a token.
-    exchanges: Vec<(ExchangeId, String, String, bool)>,
-    /// The exchanges of calls.
-    sent: Vec<(ExchangeId, RequestId)>,
+    /// Exchanges with the MCP server, the id and method of the message, whether it has a token, and the call that it is.
+    exchanges: Vec<(ExchangeId, String, String, bool, Option<RequestId>)>,
     /// Calls whose exchange broke: they may have run.
     lost: Vec<RequestId>,
     /// Exchanges of the authorization, and whether they are for metadata, which a journal has as it is.
@@ -92,11 +90,10 @@ impl Joined {
                     }
                     assert!(!has_marker(body) && !has_marker(uri.as_bytes()));
                     let method = member(body, "method");
-                    if let Some(call) = it.of.filter(|_| method == "\"tools/call\"") {
-                        assert!(!self.lost.contains(&call), "{call:?} is sent again, though it may have run");
-                        self.sent.push((it.exchange, call));
-                    }
-                    self.exchanges.push((it.exchange, member(body, "id"), method, carries));
+                    let call = it.of.filter(|_| method == "\"tools/call\"");
+                    let is_lost = call.is_some_and(|call| self.lost.contains(&call));
+                    assert!(!is_lost, "{call:?} is sent again, though it may have run");
+                    self.exchanges.push((it.exchange, member(body, "id"), method, carries, call));
                 }
                 HttpAction::Drop(exchange) => self.exchanges.retain(|(id, ..)| *id != exchange),
                 HttpAction::Event(event) => {
@@ -180,7 +177,7 @@ impl Joined {
         if self.exchanges.is_empty() {
             return;
         }
-        let (_, id, method, carries) = self.exchanges[at % self.exchanges.len()].clone();
+        let (_, id, method, carries, _) = self.exchanges[at % self.exchanges.len()].clone();
         // A server repeats only what it was sent.
         let (plain, escaped) = if carries { (MARKER, r"hush\u002dtide-0ar") } else { ("no", "no") };
         let result = match &*method {
@@ -235,7 +232,6 @@ impl Operated for Joined {
             steps: Vec::new(),
             now: Time::ZERO,
             exchanges: Vec::new(),
-            sent: Vec::new(),
             lost: Vec::new(),
             oauth: Vec::new(),
             stores: Vec::new(),
@@ -267,10 +263,9 @@ impl Operated for Joined {
                 self.reply(at, 403, ("www-authenticate", challenge), "");
             }
             b'k' => {
-                if let Some((exchange, ..)) = self.exchanges.pop() {
+                if let Some((exchange, .., call)) = self.exchanges.pop() {
                     let broken = if input.bits() & 1 == 0 { Broken::Midway } else { Broken::Unreachable };
-                    let lost = self.sent.iter().filter(|(of, _)| *of == exchange && broken == Broken::Midway);
-                    self.lost.extend(lost.map(|(_, call)| call));
+                    self.lost.extend(call.filter(|_| broken == Broken::Midway));
                     let _ = self.give(Given::Failure { exchange, broken, why: "reset".into() });
                 }
             }
