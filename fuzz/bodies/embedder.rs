@@ -1,33 +1,29 @@
 //! The embedder's operations and the invariants of their results.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt::{self, Debug, Formatter};
 use std::time::Duration;
 
 use mcp_proto::jsonrpc::ErrorObject;
 use mcp_proto::protocol::Root;
 use mcp_proto::{
-    Client, CommandError, Event, Family, LogLevel, Reference, Request, RequestId, ServerRequestId, Time, TraceContext,
+    Client, CommandError, Event, Family, LogLevel, Options, Reference, Request, RequestId, ServerRequestId, Time,
+    TraceContext,
 };
 
 use super::checks::{assert_equal, check_event, check_form};
 use super::input::{Input, raw};
+use super::model::Model;
 use super::peer::URIS;
 use super::rig::Bound;
 
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(super) struct Embedder {
     pub(super) requests: Vec<RequestId>,
-    pub(super) unfinished: BTreeSet<RequestId>,
     asks: Vec<ServerRequestId>,
     /// Requests that waited for input or a token at some time.
     waiting: Vec<RequestId>,
-    /// Calls that may not run twice.
-    once: BTreeSet<RequestId>,
-    /// Those of them that were sent and not answered, by the id on the wire or the exchange.
-    sent: BTreeMap<u64, RequestId>,
-    /// Those of them whose connection or exchange was lost after they were sent.
-    lost: BTreeSet<RequestId>,
+    pub(super) model: Model,
     /// Resources that were ever subscribed to.
     wished: BTreeSet<&'static str>,
     /// Queued actions that the embedder caused since the queue was last empty.
@@ -38,9 +34,9 @@ pub(super) struct Embedder {
 /// What later operations depend on, if they choose only the latest of each kind.
 impl Debug for Embedder {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Self { requests, unfinished, asks, waiting, wished, own, closed, once: _, sent: _, lost: _ } = self;
+        let Self { requests, asks, waiting, wished, own, closed, model } = self;
         let latest = (requests.last(), asks.last(), waiting.last());
-        write!(f, "{latest:?} {unfinished:?} {wished:?} {own} {closed}")
+        write!(f, "{latest:?} {:?} {wished:?} {own} {closed}", model.open())
     }
 }
 
@@ -54,6 +50,18 @@ pub(super) fn check_unchanged<B: Bound>(mut before: Client<B>, session: &Client<
 }
 
 impl Embedder {
+    pub(super) fn new(options: &Options, http: bool) -> Self {
+        Self {
+            requests: Vec::new(),
+            asks: Vec::new(),
+            waiting: Vec::new(),
+            model: Model::new(options, http),
+            wished: BTreeSet::new(),
+            own: 0,
+            closed: false,
+        }
+    }
+
     /// Runs an operation of the embedder, independent of the transport; false if it is not one.
     pub(super) fn operate<B: Bound>(
         &mut self,
@@ -67,7 +75,10 @@ impl Embedder {
             b'k' => self.request(session, now, input),
             b'l' => {
                 if let Some(request) = input.choose(&self.requests) {
-                    self.command(session, now, 4, |session| session.cancel(now, request));
+                    let cancelled = self.command(session, now, 4, |session| session.cancel(now, request));
+                    if cancelled.is_some() {
+                        self.model.cancels(request);
+                    }
                 }
             }
             b'm' => match input.pick(12) {
@@ -78,14 +89,19 @@ impl Embedder {
                 let kind = input.pick(4);
                 if kind == 3 {
                     let family = Family::ALL[input.pick(4)];
-                    self.command(session, now, 1, |session| session.refresh(now, family));
+                    if self.command(session, now, 1, |session| session.refresh(now, family)).is_some() {
+                        self.model.refreshes(family);
+                    }
                     return true;
                 }
                 let method = ["notifications/example", "notifications/cancelled", "x\n"][kind];
                 let params = [None, Some(raw("{\n}")), Some(raw("1"))][input.pick(3)].take();
                 self.command(session, now, 1, |session| session.notify(now, method, params.as_deref()));
             }
-            b'o' => drop(self.command(session, now, 6, |session| session.close(now))),
+            b'o' => {
+                self.command(session, now, 6, |session| session.close(now));
+                self.model.misses();
+            }
             b'S' => {
                 let uri = URIS[input.pick(URIS.len())];
                 self.wished.insert(uri);
@@ -144,7 +160,11 @@ impl Embedder {
         ][input.pick(8)];
         let mut request = Request::new(method);
         let kind = input.pick(15);
-        let once = kind == 7 || method == "tools/call" && kind != 6 && !session.options().trust;
+        let timeout = match kind {
+            3 => Duration::ZERO,
+            4 => Duration::MAX,
+            _ => session.options().timeouts.request,
+        };
         match kind {
             1 => {
                 request =
@@ -170,38 +190,12 @@ impl Embedder {
             _ => {}
         }
         assert!(check_form(&request) == request, "another request than {request:?} was read");
+        let method = request.method().to_owned();
+        let once = kind == 7 || method == "tools/call" && kind != 6 && !session.options().trust;
         if let Some(id) = self.command(session, now, 4, |session| session.request(now, request)) {
-            assert!(self.unfinished.insert(id), "a request's id was used twice");
             self.requests.push(id);
-            if once {
-                self.once.insert(id);
-            }
+            self.model.accepts(id, method, once, now + timeout);
         }
-    }
-
-    /// A message is sent, with this id or in this exchange.
-    pub(super) fn sends(&mut self, number: u64, method: Option<&str>, of: Option<RequestId>) {
-        let Some(call) = of.filter(|of| method == Some("tools/call") && self.once.contains(of)) else { return };
-        assert!(!self.lost.contains(&call), "{call:?} is sent again, though it may have run");
-        self.sent.retain(|_, other| *other != call);
-        self.sent.insert(number, call);
-    }
-
-    /// The server answers what was sent with this id or in this exchange, or with another id, anything.
-    pub(super) fn hears(&mut self, number: Option<u64>) {
-        if number.and_then(|number| self.sent.remove(&number)).is_none() {
-            self.sent.clear();
-        }
-    }
-
-    /// What was sent with these ids, or in these exchanges, may have run.
-    pub(super) fn loses(&mut self, is_it: impl Fn(u64) -> bool) {
-        let Self { sent, lost, .. } = self;
-        sent.retain(|number, call| {
-            let is_lost = is_it(*number);
-            lost.extend(is_lost.then_some(*call));
-            !is_lost
-        });
     }
 
     fn answer<B: Bound>(&mut self, session: &mut Client<B>, now: Time, kind: usize, input: &mut Input<'_>) {
@@ -235,24 +229,18 @@ impl Embedder {
         });
     }
 
-    pub(super) fn take(&mut self, event: &Event) {
+    pub(super) fn take(&mut self, event: &Event, now: Time) {
         check_event(event);
+        self.model.reports(event, now);
         match event {
-            Event::Finished { request, .. } => {
-                assert!(self.unfinished.remove(request), "{request:?} was not open");
-            }
             Event::ServerRequest { id: ask, .. } => self.asks.push(*ask),
             Event::InputRequired { request, .. } | Event::Unauthorized { request: Some(request), .. } => {
-                assert!(self.unfinished.contains(request), "{request:?} was not open");
                 self.waiting.push(*request);
             }
             Event::Subscription { uri, .. } => {
                 assert!(self.wished.contains(&**uri), "nobody wanted to be told of {uri:?}");
             }
-            Event::Closed { .. } => {
-                assert!(self.unfinished.is_empty(), "requests without an end: {:?}", self.unfinished);
-                self.closed = true;
-            }
+            Event::Closed { .. } => self.closed = true,
             _ => {}
         }
     }

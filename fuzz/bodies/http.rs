@@ -5,6 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
 use mcp_proto::binding::http::{Broken, ExchangeId, HttpAction, HttpRequest};
+use mcp_proto::jsonrpc::{self, Body, Decoded, ResponseId};
 use mcp_proto::{Client, Event, Http, RequestId};
 
 use super::checks::{END, OWED, assert_same, canonical, check_message};
@@ -48,6 +49,8 @@ struct Running {
     id: Option<u64>,
     /// Whether its head was received.
     begun: bool,
+    /// It is a stream, at the beginning of an event.
+    streams: bool,
 }
 
 const STATUSES: [u16; 20] =
@@ -75,8 +78,8 @@ impl Operated for Rig {
         let kind = input.bits();
         let url = Uri::from_static(if kind & 2 == 0 { "http://h/mcp" } else { "https://H.example:8443/a/sse?x=1" });
         Self {
+            host: Embedder::new(&options, true),
             session: Client::new(Http::new(&url.to_string()).expect("an address"), options, 0),
-            host: Embedder::default(),
             peer,
             clock: Clock::default(),
             url,
@@ -92,6 +95,7 @@ impl Operated for Rig {
     }
 
     fn operate(&mut self, operation: u8, input: &mut Input<'_>) {
+        self.catch_up();
         self.perform(operation, input);
         self.check();
     }
@@ -140,8 +144,9 @@ impl Rig {
                 let Some(it) = self.pick(input) else { return };
                 let broken = [Broken::Midway, Broken::Unreachable][input.pick(2)];
                 if broken == Broken::Midway && !it.begun {
-                    self.host.loses(|exchange| exchange == it.exchange.as_u64());
+                    self.host.model.loses(|id| it.id == Some(id));
                 }
+                self.fails(&it, broken == Broken::Unreachable);
                 self.over(it.exchange);
                 self.host.own += 8;
                 self.session.handle_failure(self.clock.now, it.exchange, broken, "reset");
@@ -160,6 +165,7 @@ impl Rig {
             b'p' => {
                 let Some(it) = self.pick(input) else { return };
                 let place = PLACES[input.pick(PLACES.len())];
+                self.host.model.stops();
                 self.begin(&it, 200, "text/event-stream");
                 let event = [b"event: endpoint\ndata: ", place, b"\n\n"].concat();
                 self.body(&it, &event);
@@ -182,6 +188,43 @@ impl Rig {
         self.running.iter().any(|running| running.exchange == it.exchange)
     }
 
+    /// The server sends a message in an exchange, as JSON or as an event.
+    fn hears(&mut self, it: &Running, text: &str) {
+        let carries = it.id.is_some() || it.method == "GET" && self.host.model.has_agreed();
+        let is_certain = carries && (!it.begun || it.streams) && self.runs(it);
+        let Some(Decoded::One(message)) =
+            jsonrpc::decode(text.as_bytes(), self.session.options().limits.message).ok().filter(|_| is_certain)
+        else {
+            return self.host.model.misses();
+        };
+        let is_own = match &message.body {
+            Body::Result { id, .. } | Body::Error { id, .. } => {
+                matches!(id, ResponseId::Exact(id) if it.id == Some(*id))
+            }
+            Body::Request { .. } | Body::Notification { .. } => true,
+        };
+        if is_own {
+            self.host.model.hears(&message, self.clock.now);
+        } else {
+            self.host.model.misses();
+        }
+    }
+
+    /// What else comes in an exchange may be a part of something.
+    fn is_unclear(&mut self, exchange: ExchangeId) {
+        self.running.iter_mut().filter(|it| it.exchange == exchange).for_each(|it| it.streams = false);
+    }
+
+    /// An exchange is refused with a status, or breaks.
+    fn fails(&mut self, it: &Running, refused: bool) {
+        match it.id {
+            Some(id) if refused => self.host.model.is_refused(id),
+            Some(id) => self.host.model.breaks(id),
+            None if it.method.starts_with("notifications/") || it.method.is_empty() => self.host.model.misses(),
+            None => {}
+        }
+    }
+
     fn over(&mut self, exchange: ExchangeId) {
         self.running.retain(|it| it.exchange != exchange);
         self.over.push(exchange);
@@ -191,6 +234,7 @@ impl Rig {
         let Ok(status) = StatusCode::from_u16(status) else { return };
         if let Some(running) = self.running.iter_mut().find(|running| running.exchange == it.exchange) {
             running.begun = true;
+            running.streams = status == 200 && headers.get("content-type").is_some_and(|it| it == "text/event-stream");
         }
         if matches!(status.as_u16(), 307 | 308) {
             self.host.own += 3;
@@ -202,6 +246,9 @@ impl Rig {
     fn begin(&mut self, it: &Running, status: u16, label: &'static str) {
         if it.begun {
             return;
+        }
+        if status < 300 {
+            self.host.model.is_accepted(&it.method);
         }
         let mut headers = HeaderMap::new();
         if !label.is_empty() {
@@ -240,11 +287,15 @@ impl Rig {
             return;
         }
         self.over(it.exchange);
+        if let Some(id) = it.id {
+            self.host.model.breaks(id);
+        }
         self.host.own += 2;
         self.session.handle_end(self.clock.now, it.exchange);
     }
 
     fn event(&mut self, it: &Running, text: &str) {
+        self.hears(it, text);
         self.begin(it, 200, "text/event-stream");
         self.body(it, format!("data: {text}\n\n").as_bytes());
     }
@@ -262,6 +313,7 @@ impl Rig {
         match (&*it.method, it.id) {
             (_, Some(_)) => {
                 let text = self.result(&it, variant);
+                self.hears(&Running { streams: false, ..it.clone() }, &text);
                 self.begin(&it, 200, "application/json");
                 self.body(&it, text.as_bytes());
             }
@@ -277,13 +329,14 @@ impl Rig {
         let how = input.bits();
         let variant = input.pick(16);
         let Some(it) = it else { return };
-        self.begin(&it, 200, "text/event-stream");
         let mut text = String::new();
         if how & 1 != 0 {
             text.push_str(": hello\n\nid: 1\nretry: 2000\ndata:\n\n");
         }
         if how & 2 == 0 && (it.id.is_some() || how & 32 != 0) {
-            text.push_str(&format!("event: message\nid: 2\ndata: {}\n\n", self.result(&it, variant)));
+            let result = self.result(&it, variant);
+            self.hears(&it, &result);
+            text.push_str(&format!("event: message\nid: 2\ndata: {result}\n\n"));
         }
         if how & 4 != 0 {
             text = text.replace('\n', "\r\n");
@@ -291,7 +344,11 @@ impl Rig {
         if how & 8 != 0 {
             text.push_str("id\nretry: 99999999999999999999\n\ndata: tail");
         }
+        self.begin(&it, 200, "text/event-stream");
         self.body(&it, text.as_bytes());
+        if how & 8 != 0 {
+            self.is_unclear(it.exchange);
+        }
         if how & 16 == 0 {
             self.finish(&it);
         }
@@ -314,6 +371,11 @@ impl Rig {
             7 => "x".repeat(5_000),
             kind => peer::answer(id, &peer::error(kind - 8)),
         };
+        if it.begun {
+            self.host.model.misses();
+        } else {
+            self.fails(&it, true);
+        }
         self.begin(&it, status, "application/json");
         self.body(&it, body.as_bytes());
         self.finish(&it);
@@ -326,6 +388,7 @@ impl Rig {
         let Some(it) = it else { return };
         let id = it.id.unwrap_or(self.last.0);
         let result = self.peer.result(&it.method, variant);
+        self.host.model.misses();
         let text = peer::odd_answer(shape, id, &result, &peer::error(variant));
         self.begin(&it, 200, "application/json");
         self.body(&it, text.as_bytes());
@@ -373,6 +436,7 @@ impl Rig {
             add("retry-after", b"18446744073709551615");
         }
         self.sessions.insert(HeaderValue::from_static("given"));
+        self.host.model.misses();
         self.head(&it, status, &headers);
     }
 
@@ -387,6 +451,7 @@ impl Rig {
         if name == "mcp-session-id" {
             self.sessions.insert(value.clone());
         }
+        self.host.model.misses();
         self.head(&it, status, &HeaderMap::from_iter([(HeaderName::from_static(name), value)]));
     }
 
@@ -395,6 +460,8 @@ impl Rig {
         let len = usize::from(input.byte());
         let bytes = input.take(len);
         if let Some(it) = it {
+            self.host.model.misses();
+            self.is_unclear(it.exchange);
             self.body(&it, bytes);
         }
     }
@@ -430,10 +497,12 @@ impl Rig {
                 assert!(self.dropped.insert(exchange), "{exchange:?} was dropped twice");
                 let runs = self.running.iter().any(|it| it.exchange == exchange);
                 assert!(runs || self.clock.behind, "{exchange:?} was over");
+                let id = self.running.iter().find(|it| it.exchange == exchange).and_then(|it| it.id);
+                id.into_iter().for_each(|id| self.host.model.breaks(id));
                 self.over(exchange);
             }
             HttpAction::Event(event) => {
-                self.host.take(&event);
+                self.host.take(&event, self.clock.now);
                 if let Event::Closed { .. } = event {
                     let running: Vec<_> = self.running.iter().map(|it| (it.exchange, &it.method)).collect();
                     assert!(running.is_empty(), "still running at the end: {running:?}");
@@ -456,7 +525,7 @@ impl Rig {
         if request.method() != Method::POST {
             assert!(request.body().is_empty());
             let method = request.method().to_string();
-            self.running.push(Running { exchange: *exchange, method, id: None, begun: false });
+            self.running.push(Running { exchange: *exchange, method, id: None, begun: false, streams: false });
             return self.check_of(*of, true);
         }
         assert_eq!(headers["content-type"], "application/json");
@@ -475,13 +544,19 @@ impl Rig {
             self.last = (id, method.clone().unwrap_or_default());
         }
         self.check_of(*of, id.is_some());
-        self.host.sends(exchange.as_u64(), method.as_deref(), *of);
-        self.running.push(Running { exchange: *exchange, method: method.unwrap_or_default(), id, begun: false });
+        self.host.model.sends(request.body(), *of, self.clock.now);
+        self.running.push(Running {
+            exchange: *exchange,
+            method: method.unwrap_or_default(),
+            id,
+            begun: false,
+            streams: false,
+        });
     }
 
     /// A POST with a request names an open request. A response or a notification may belong to a finished one.
     fn check_of(&self, of: Option<RequestId>, carries: bool) {
-        let known = |of| if carries { self.host.unfinished.contains(&of) } else { self.host.requests.contains(&of) };
+        let known = |of| if carries { self.host.model.open().contains(&of) } else { self.host.requests.contains(&of) };
         assert!(of.is_none_or(known), "{of:?} was not open");
     }
 }

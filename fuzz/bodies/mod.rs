@@ -10,6 +10,7 @@ pub mod hub;
 mod input;
 mod journal;
 mod message;
+mod model;
 #[cfg(feature = "oauth")]
 mod oauth;
 #[cfg(feature = "oauth")]

@@ -83,9 +83,17 @@ pub(super) trait Driven {
     /// Checks that the session may queue this many actions.
     fn check_waiting(&self, owed: usize);
 
+    /// What is due comes before an input: the model does not know in which order they are handled.
+    fn catch_up(&mut self) {
+        let (session, clock, host) = self.parts();
+        if session.deadline().is_some_and(|deadline| deadline <= clock.now) {
+            host.model.misses();
+        }
+    }
+
     /// Runs an operation on the clock or on polling, independent of the transport; false if it is not one.
     fn pass(&mut self, operation: u8, input: &mut Input<'_>) -> bool {
-        let (session, clock, _) = self.parts();
+        let (session, clock, host) = self.parts();
         match operation {
             // Time passes, with or without handling timeouts.
             b'q' => self.wait(input.step()),
@@ -96,7 +104,10 @@ pub(super) trait Driven {
                 self.wait(deadline.since(now));
             }
             b't' => session.handle_timeout([Time::ZERO, clock.now][input.pick(2)]),
-            b'u' => clock.now = END,
+            b'u' => {
+                clock.now = END;
+                host.model.misses();
+            }
             b'v' => clock.polling = !clock.polling,
             b'w' => self.take_next(),
             _ => return false,
@@ -128,11 +139,13 @@ pub(super) trait Driven {
     fn check(&mut self) {
         if self.parts().1.polling {
             self.drain();
-            let (session, _, host) = self.parts();
+            let (session, clock, host) = self.parts();
             assert!(!host.closed || session.deadline().is_none(), "there is a deadline after the end");
+            host.model.settles(session, session.deadline(), clock.now);
         } else {
-            let (session, clock, _) = self.parts();
+            let (session, clock, host) = self.parts();
             clock.behind = true;
+            host.model.misses();
             let owed = owed(session);
             self.check_waiting(owed);
         }

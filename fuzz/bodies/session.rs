@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use mcp_proto::jsonrpc::{self, Body, Decoded, Message, ResponseId};
+use mcp_proto::jsonrpc::{self, Body, Decoded, Message};
 use mcp_proto::{Action, Client, ConnectionId, Event, Messages, OpenFailure, Outgoing, Transport};
 
 use super::checks::{OWED, assert_same, canonical, check_line, members};
@@ -45,8 +45,8 @@ impl Operated for Rig {
         let options = input.options();
         let peer = Peer::new(input);
         Self {
+            host: Embedder::new(&options, false),
             session: Client::new(Messages::new(), options, 0),
-            host: Embedder::default(),
             peer,
             clock: Clock::default(),
             wire: Vec::new(),
@@ -156,8 +156,12 @@ impl Rig {
     }
 
     fn transport(&mut self, event: Transport<'_>) {
-        if let Transport::Closed { .. } | Transport::ProtocolViolation { .. } = event {
-            self.host.loses(|_| true);
+        self.catch_up();
+        match event {
+            Transport::Opened => self.host.model.opened(),
+            Transport::Closed { .. } | Transport::ProtocolViolation { .. } => self.host.model.ends(),
+            Transport::OpenFailed { .. } => self.host.model.misses(),
+            _ => {}
         }
         self.host.own += 8;
         self.session.handle_transport(self.clock.now, self.session.connection(), event);
@@ -236,18 +240,17 @@ impl Rig {
     }
 
     fn receive(&mut self, bytes: &[u8]) {
+        self.catch_up();
         self.owe(bytes);
         self.session.handle_message(self.clock.now, self.session.connection(), bytes);
     }
 
     fn owe(&mut self, bytes: &[u8]) {
-        let mut owe = |message: &Message<'_>| match &message.body {
-            Body::Request { id, .. } => *self.owed_answers.entry(id.get().into()).or_default() += 1,
-            Body::Notification { .. } => {}
-            Body::Result { id, .. } | Body::Error { id, .. } => match id {
-                ResponseId::Exact(id) | ResponseId::Loose(id) => self.host.hears(Some(*id)),
-                ResponseId::Absent | ResponseId::Foreign => self.host.hears(None),
-            },
+        let mut owe = |message: &Message<'_>| {
+            self.host.model.hears(message, self.clock.now);
+            if let Body::Request { id, .. } = &message.body {
+                *self.owed_answers.entry(id.get().into()).or_default() += 1;
+            }
         };
         match jsonrpc::decode(bytes, self.session.options().limits.message) {
             Ok(Decoded::One(message)) => owe(&message),
@@ -266,23 +269,26 @@ impl Rig {
                 self.connection = connection;
                 self.wire.clear();
                 self.streams.clear();
-                self.host.loses(|_| true);
-                if !self.clock.behind {
+                self.host.model.opens(self.clock.now);
+                if self.clock.behind {
+                    self.host.model.misses();
+                } else {
                     self.owed_answers.clear();
                 }
             }
             Action::Send(message) => self.take_message(&message),
-            Action::Event(event) => self.host.take(&event),
+            Action::Shutdown(_) => self.host.model.ends(),
+            Action::Event(event) => self.host.take(&event, self.clock.now),
             _ => {}
         }
     }
 
     fn take_message(&mut self, message: &Outgoing) {
         check_line(message);
+        self.host.model.sends(message.bytes(), message.of(), self.clock.now);
         match (message.wire_id().map(|id| id.as_u64()), message.method()) {
             (Some(id), Some(method)) => {
                 assert!(self.wire_ids.insert(id), "the id {id} was used twice");
-                self.host.sends(id, Some(method), message.of());
                 if method == "subscriptions/listen" {
                     self.streams.push(id);
                 } else {

@@ -32,7 +32,8 @@ pub enum Outcome {
     TimedOut(TimeBound),
     /// The embedder cancelled it.
     Cancelled,
-    /// The client closed before the request was sent, or its proof of possession (DPoP, RFC 9449) was not signed.
+    /// It did not run: the client closed before it was sent, or before it was sent again after a refusal (an expired session,
+    /// another version), or its proof of possession (DPoP, RFC 9449) was not signed.
     NotSent,
     /// The request was sent, and the connection was lost before a response: it may have run.
     Unknown,

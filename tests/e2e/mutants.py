@@ -5,7 +5,8 @@ all of them at once, each behind a condition, because to build each by itself ta
 `tests/mutants`. Left out are those that do not compile, and those that cannot be switched: in what is evaluated at
 compile time. Then each test runs alone once, to learn which mutants it reaches, and for each mutant the tests that reach it,
 the quickest first, until one fails, or those so far take `PATIENCE` seconds. What is caught is kept in FOLDER: another run of
-the same sources and tests goes on from there. A part is compiled as the tests are, with the same dependencies.
+the same sources and tests goes on from there. A part is compiled as the tests are, with the same dependencies. In a whole run
+a listed mutant has a tenth of `PATIENCE`, because nearly all of the time would pass with them.
 
 LISTED has the mutants for which no test fails, `mutant -- why`: under `# Equivalent` if no result is different, under `# Tested
 elsewhere` if another step fails, else under `# Without a test`. `…` stands for any text. Fails if a mutant that is not listed
@@ -167,7 +168,8 @@ def main(path, extent, known_path, folder, tool):
             heading, name = known.heading(names[index]), mutants[index]["name"]
             if name in caught:
                 return "caught"
-            if not survives(reached[index], seconds, PATIENCE, MCP_MUTANT=str(index)):
+            patience = PATIENCE / 10 if extent == "all" and heading != "survived" else PATIENCE
+            if not survives(reached[index], seconds, patience, MCP_MUTANT=str(index)):
                 print(f"{name}\n", end="", file=keep, flush=True)
                 return "caught"
             if heading == "survived":

@@ -63,17 +63,18 @@ as a file.
 
 
 def covered(out):
-    *_, regions = re.findall(r"^regions by the corpora not reached: (\d+) of (\d+) \((.*) % reached\)", out, re.M)
-    *_, branches = re.findall(r"^branches by the tests not reached: (\d+) of (\d+) \((.*) % reached\)", out, re.M)
+    *_, (missed, of, part) = re.findall(r"^branches by the tests not reached: (\d+) of (\d+) \((.*) % reached\)", out, re.M)
     *_, lets = re.findall(r"^branches by the tests: (\d+) of those that are not reached are a `let` whose pattern does not match$", out, re.M)
-    rows = [("branches, by all tests", branches), ("regions, by the corpora of the fuzz targets alone", regions)]
-    lines = "\n".join(f"| {name} | {part} % | {int(missed):,} of {int(of):,} |" for name, (missed, of, part) in rows)
-    return f"""| In `src/`, without the test kit | reached | not reached |
-|---|--:|--:|
-{lines}
+    return f"""**{part} %** of the branches in `src/`, without the test kit, are reached by the tests: all but {int(missed):,} of {int(of):,}. {lets}
+of those are the other side of a `let` pattern, such as the lookup of an entry: where there is no such entry the crate does
+nothing; it does not panic."""
 
-{lets} of the branches that are not reached are the other side of a `let` pattern, such as the lookup of an entry: where there is
-no such entry the crate does nothing; it does not panic."""
+
+def replayed(out):
+    *_, (missed, of, part) = re.findall(r"^regions by the corpora not reached: (\d+) of (\d+) \((.*) % reached\)", out, re.M)
+    inputs, targets = re.findall(r"^(\d+) inputs of (\d+) targets$", out, re.M)[-1]
+    return f"""The corpora of the {targets} fuzz targets alone reach **{part} %** of the regions in `src/`, without the test kit: all but {int(missed):,}
+of {int(of):,}. `.ci/run` replays them, and runs {int(inputs):,} inputs in all."""
 
 
 def fuzzed(out):
@@ -122,7 +123,8 @@ PROOFS = [
     ("flips", "Flipped rows", flipped),
     ("mutants", "Mutants", mutated),
     ("simulate", "Simulation", simulated),
-    ("coverage", "Coverage", covered),
+    ("coverage", "Branches", covered),
+    ("fuzz", "Corpora", replayed),
     ("fuzz-random", "Fuzzing", fuzzed),
     ("miri", "Miri", interpreted),
     ("minimal", "Lowest versions", lowest),

@@ -323,6 +323,7 @@ fn a_request_that_is_to_be_polled_and_queued_or_sent_or_polled_again_is_refused(
         post["purpose"]["Message"] = json!({"message": message, "version": "2025-11-25", "of": id});
         exchanges["starts"] = json!({"9": post});
         exchanges["last_start"] = json!(9);
+        exchanges["carriers"][id.to_string()] = json!({"Start": 9});
     });
     assert!(why.unwrap().contains("its exchanges contradict each other"));
 }

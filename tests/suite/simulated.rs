@@ -549,14 +549,10 @@ impl Observer for Journal {
     }
 }
 
-/// Forty seeds, or as many as `SIMULATED` says, from `SIMULATED_FROM` on. A seed that fails is printed, and runs again in its
-/// first turns: the test fails as the shortest run does, whose journal is printed.
-#[test]
-fn no_call_runs_twice_or_is_lost_and_every_client_recovers() {
-    let number = |name| std::env::var(name).ok().map(|text| text.parse::<u64>().unwrap());
-    let (from, seeds) = (number("SIMULATED_FROM").unwrap_or(0), number("SIMULATED").unwrap_or(40));
+/// Runs these seeds, and counts what happened.
+fn run_each(seeds: impl Iterator<Item = u64>) -> BTreeMap<&'static str, usize> {
     let counts = Counts::default();
-    for seed in from..from + seeds {
+    for seed in seeds {
         if let Err(panic) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run(seed, TURNS, &counts))) {
             let fails = |turns: &usize| {
                 let again = || run(seed, *turns, &Counts::default());
@@ -568,7 +564,26 @@ fn no_call_runs_twice_or_is_lost_and_every_client_recovers() {
             std::panic::resume_unwind(panic);
         }
     }
-    let counts = counts.0.into_inner();
+    counts.0.into_inner()
+}
+
+/// Forty seeds, or as many as `SIMULATED` says, from `SIMULATED_FROM` on. A seed that fails is printed, and runs again in its
+/// first turns: the test fails as the shortest run does, whose journal is printed.
+#[test]
+fn no_call_runs_twice_or_is_lost_and_every_client_recovers() {
+    let number = |name| std::env::var(name).ok().map(|text| text.parse::<u64>().unwrap());
+    let (from, seeds) = (number("SIMULATED_FROM").unwrap_or(0), number("SIMULATED").unwrap_or(40));
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let counts = std::thread::scope(|scope| {
+        let spawn = |first| scope.spawn(move || run_each((from + first..from + seeds).step_by(threads)));
+        let running: Vec<_> = (0..threads as u64).map(spawn).collect();
+        let mut sum: BTreeMap<&str, usize> = BTreeMap::new();
+        for thread in running {
+            let counts = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            counts.into_iter().for_each(|(what, count)| *sum.entry(what).or_default() += count);
+        }
+        sum
+    });
     println!("{seeds} seeds: {counts:#?}");
     for what in ["call", "restored", "crash", "ended with a result"] {
         assert!(seeds < 40 || counts.contains_key(what), "nothing of {what}");
