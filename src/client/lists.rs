@@ -415,7 +415,8 @@ impl Lists {
     fn step_discovery(&mut self, core: &mut Core, family: Family, input: discovery::Input) -> Signals {
         let connection = &mut self.slots.get_mut(family).connection;
         let row = discovery::step(connection.discovery, input);
-        connection.discovery = row.next;
+        // After discovery the status is that of the last refresh.
+        let moved = core::mem::replace(&mut connection.discovery, row.next) != row.next;
         let status = match row.next {
             State::NotAdvertised => Some(FamilyStatus::NotAdvertised),
             State::Listed | State::Relisting | State::RelistingStale => Some(FamilyStatus::Listed),
@@ -424,7 +425,7 @@ impl Lists {
             State::Failed => Some(FamilyStatus::Failed),
             State::NotRequested | State::Listing | State::ListingStale => None,
         };
-        if let Some(status) = status {
+        if let Some(status) = status.filter(|_| moved) {
             *core.families.get_mut(family) = status;
         }
         let mut signals = Signals::NONE;

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use crate::common::{Host, Server, legacy, options, tools};
-use mcp_proto::{CommandError, Event, Family, FamilyStatus, QuirkKind, Time};
+use mcp_proto::{CommandError, Event, Family, FamilyStatus, ListErrors, QuirkKind, Time};
 use serde_json::{Value, json};
 
 /// A server whose tools change at run time.
@@ -253,4 +253,28 @@ fn a_page_that_came_earlier_expires_earlier() {
     host.receive(json!({"jsonrpc": "2.0", "id": second["id"], "result": page("b", Value::Null, 4000)}));
     let fresh_until = host.session.family(Family::Tools).fresh_until;
     assert_eq!(fresh_until, Some(start + Duration::from_secs(9)), "and not ten seconds after the start");
+}
+
+/// The status is that of the last list, and not that of the first one on the connection.
+#[test]
+fn a_list_that_failed_at_first_is_listed_after_a_refresh_also_when_it_changes_again() {
+    let fails = Rc::new(RefCell::new(true));
+    let failing = Rc::clone(&fails);
+    let mut server = Server::legacy(json!({"tools": {"listChanged": true}})).on("tools/list", move |_| {
+        if *failing.borrow() { Err(json!({"code": -32603, "message": "not now"})) } else { Ok(tools(&["a"])) }
+    });
+    let mut options = legacy();
+    options.tolerance.list_errors = ListErrors::Degrade;
+    let mut host = Host::connect(options, &mut server);
+    assert_eq!(host.status(Family::Tools), FamilyStatus::Failed);
+    *fails.borrow_mut() = false;
+    for _ in 0..2 {
+        host.receive(changed());
+        host.wait(Duration::from_secs(1));
+        host.serve(&mut server);
+        assert_eq!(host.status(Family::Tools), FamilyStatus::Listed);
+    }
+    host.receive(changed());
+    assert_eq!(host.status(Family::Tools), FamilyStatus::Listed);
+    assert_eq!(host.keys(Family::Tools), ["a"]);
 }
