@@ -1,6 +1,6 @@
 //! Every order of operations from states of each phase, in both eras, over messages and HTTP, and of an authorization:
 //! breadth first, each state once. The invariants of the fuzz targets are checked after each operation, and at the end of
-//! each state.
+//! each state; all but the last states of a path are also saved and restored.
 
 use std::collections::HashSet;
 use std::fmt::Write;
@@ -181,7 +181,7 @@ fn from<T: Operated + Send>(before: &str, operations: &[&str], depth: usize) -> 
                 .map(|paths| {
                     let (start, seen) = (start.clone(), &seen);
                     scope.spawn(move || {
-                        paths.iter().flat_map(|path| expand(&start, before, operations, path, seen)).collect()
+                        paths.iter().flat_map(|path| expand(&start, before, operations, (path, depth), seen)).collect()
                     })
                 })
                 .collect();
@@ -199,7 +199,7 @@ fn expand<T: Operated>(
     start: &T,
     before: &str,
     operations: &[&str],
-    path: &[u8],
+    (path, depth): (&[u8], usize),
     seen: &Mutex<HashSet<u128>>,
 ) -> Vec<Path> {
     let text = |path: &[u8]| path.iter().map(|at| operations[usize::from(*at)]).collect::<Vec<_>>().join(" ");
@@ -212,6 +212,10 @@ fn expand<T: Operated>(
             let is_new = seen.lock().expect("no thread panics with it").insert(fingerprint(&after));
             if is_new {
                 after.clone().end();
+                // It takes as long as the rest, and most states are the last of their path.
+                if path.len() < depth {
+                    after.check_suspended();
+                }
             }
             is_new
         };

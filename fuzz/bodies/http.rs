@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
+#[cfg(feature = "snapshot")]
+use mcp_proto::Moved;
 use mcp_proto::binding::http::{Broken, ExchangeId, HttpAction, HttpRequest};
 use mcp_proto::jsonrpc::{self, Body, Decoded, ResponseId};
 use mcp_proto::{Client, Event, Http, RequestId};
@@ -118,6 +120,17 @@ impl Operated for Rig {
         self.state().hash(&mut self.print);
         self.print.finish()
     }
+
+    #[cfg(feature = "snapshot")]
+    fn check_suspended(&self) {
+        let http = || Http::new(&self.url.to_string()).expect("an address");
+        let restored = |moved| Self::restored(&self.session, http(), moved);
+        restored(Moved::WithTransport);
+        let mut suspended = Self { session: restored(Moved::WithoutTransport), ..self.clone() };
+        suspended.host.model.ends();
+        suspended.running.clear();
+        suspended.end();
+    }
 }
 
 impl Rig {
@@ -195,7 +208,7 @@ impl Rig {
         let Some(Decoded::One(message)) =
             jsonrpc::decode(text.as_bytes(), self.session.options().limits.message).ok().filter(|_| is_certain)
         else {
-            return self.host.model.misses();
+            return self.host.model.is_unclear(it.id);
         };
         let is_own = match &message.body {
             Body::Result { id, .. } | Body::Error { id, .. } => {
@@ -206,12 +219,12 @@ impl Rig {
         if is_own {
             self.host.model.hears(&message, self.clock.now);
         } else {
-            self.host.model.misses();
+            self.host.model.is_unclear(it.id);
         }
     }
 
     /// What else comes in an exchange may be a part of something.
-    fn is_unclear(&mut self, exchange: ExchangeId) {
+    fn cuts(&mut self, exchange: ExchangeId) {
         self.running.iter_mut().filter(|it| it.exchange == exchange).for_each(|it| it.streams = false);
     }
 
@@ -220,7 +233,7 @@ impl Rig {
         match it.id {
             Some(id) if refused => self.host.model.is_refused(id),
             Some(id) => self.host.model.breaks(id),
-            None if it.method.starts_with("notifications/") || it.method.is_empty() => self.host.model.misses(),
+            None if it.method != "GET" => self.host.model.is_unclear(None),
             None => {}
         }
     }
@@ -347,7 +360,7 @@ impl Rig {
         self.begin(&it, 200, "text/event-stream");
         self.body(&it, text.as_bytes());
         if how & 8 != 0 {
-            self.is_unclear(it.exchange);
+            self.cuts(it.exchange);
         }
         if how & 16 == 0 {
             self.finish(&it);
@@ -372,7 +385,7 @@ impl Rig {
             kind => peer::answer(id, &peer::error(kind - 8)),
         };
         if it.begun {
-            self.host.model.misses();
+            self.host.model.is_unclear(it.id);
         } else {
             self.fails(&it, true);
         }
@@ -388,7 +401,7 @@ impl Rig {
         let Some(it) = it else { return };
         let id = it.id.unwrap_or(self.last.0);
         let result = self.peer.result(&it.method, variant);
-        self.host.model.misses();
+        self.host.model.is_unclear(it.id);
         let text = peer::odd_answer(shape, id, &result, &peer::error(variant));
         self.begin(&it, 200, "application/json");
         self.body(&it, text.as_bytes());
@@ -436,7 +449,7 @@ impl Rig {
             add("retry-after", b"18446744073709551615");
         }
         self.sessions.insert(HeaderValue::from_static("given"));
-        self.host.model.misses();
+        self.host.model.is_unclear(it.id);
         self.head(&it, status, &headers);
     }
 
@@ -451,7 +464,7 @@ impl Rig {
         if name == "mcp-session-id" {
             self.sessions.insert(value.clone());
         }
-        self.host.model.misses();
+        self.host.model.is_unclear(it.id);
         self.head(&it, status, &HeaderMap::from_iter([(HeaderName::from_static(name), value)]));
     }
 
@@ -460,8 +473,8 @@ impl Rig {
         let len = usize::from(input.byte());
         let bytes = input.take(len);
         if let Some(it) = it {
-            self.host.model.misses();
-            self.is_unclear(it.exchange);
+            self.host.model.is_unclear(it.id);
+            self.cuts(it.exchange);
             self.body(&it, bytes);
         }
     }

@@ -140,7 +140,7 @@ pub(super) struct Model {
     asked: BTreeMap<RequestId, Asked>,
     /// Requests of the embedder that may run, by their ids on the wire.
     running: BTreeMap<u64, RequestId>,
-    /// The server sent a request, which extends what waits for the user.
+    /// The server may have sent a request, which extends what waits for the user.
     requested: bool,
     is_ready: bool,
     /// Something was not certain once.
@@ -221,10 +221,17 @@ impl Model {
         self.wire = None;
     }
 
+    /// Over HTTP, something comes whose meaning is not certain, perhaps the response to this request.
+    pub(super) fn is_unclear(&mut self, id: Option<u64>) {
+        self.requested = true;
+        id.and_then(|id| self.running.remove(&id));
+        self.misses();
+    }
+
     /// The server speaks the older transport, whose responses come in another exchange: it is never certain what follows.
     pub(super) fn stops(&mut self) {
         self.stopped = true;
-        self.misses();
+        self.is_unclear(None);
     }
 
     /// A connection is to be opened.
@@ -834,7 +841,9 @@ impl Wire {
             let declared = declares(&self.capabilities, family.capability().as_str());
             let is_idle = walk.running.is_none() && !walk.repeats;
             assert!(!is_idle || walk.answered || declared != Some(true), "the {family:?} are not requested");
-            let has_more = walk.next.is_some() && walk.keys.is_some() && walk.pages < rules.pages && walk.brought;
+            let is_free = self.sent.len() < rules.in_flight;
+            let has_more =
+                is_free && walk.next.is_some() && walk.keys.is_some() && walk.pages < rules.pages && walk.brought;
             assert!(!is_idle || !has_more, "the next page of the {family:?} is not requested");
             let is_asked = declared != Some(false) || rules.list_undeclared;
             is_over &= is_idle && walk.next.is_none() && (walk.answered || !is_asked);

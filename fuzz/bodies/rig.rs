@@ -4,7 +4,11 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use mcp_proto::{Binding, Client, Request, Time};
+#[cfg(feature = "snapshot")]
+use mcp_proto::{Moved, Secrets};
 
+#[cfg(feature = "snapshot")]
+use super::checks::assert_same;
 use super::checks::{Deadlines, END, check_kept};
 use super::embedder::{Embedder, check_unchanged};
 use super::input::Input;
@@ -52,6 +56,9 @@ pub trait Operated: Clone {
     /// Ends it, checks that it ended, and returns a hash of all outputs.
     fn end(&mut self) -> u64;
 
+    /// Saves and restores it: with its transport it is the same, and without it ends all the same.
+    fn check_suspended(&self) {}
+
     /// Runs operations.
     fn then(mut self, operations: &[u8]) -> Self {
         let mut input = Input(operations);
@@ -82,6 +89,18 @@ pub(super) trait Driven {
 
     /// Checks that the session may queue this many actions.
     fn check_waiting(&self, owed: usize);
+
+    /// What it is when it is restored from its snapshot.
+    #[cfg(feature = "snapshot")]
+    fn restored(session: &Client<Self::Binding>, binding: Self::Binding, moved: Moved) -> Client<Self::Binding> {
+        let options = session.options().clone();
+        let restored = Client::from_snapshot(binding, options, &session.snapshot(Secrets::Included), moved);
+        let restored = restored.unwrap_or_else(|error| panic!("it cannot be restored: {error}"));
+        if moved == Moved::WithTransport {
+            assert_same(&restored, session, "a restored session is another one");
+        }
+        restored
+    }
 
     /// What is due comes before an input: the model does not know in which order they are handled.
     fn catch_up(&mut self) {

@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+#[cfg(feature = "snapshot")]
+use mcp_proto::Moved;
 use mcp_proto::jsonrpc::{self, Body, Decoded, Message};
 use mcp_proto::{Action, Client, ConnectionId, Event, Messages, OpenFailure, Outgoing, Transport};
 
@@ -88,6 +90,16 @@ impl Operated for Rig {
         self.check_over();
         self.state().hash(&mut self.print);
         self.print.finish()
+    }
+
+    #[cfg(feature = "snapshot")]
+    fn check_suspended(&self) {
+        let restored = |moved| Self::restored(&self.session, Messages::new(), moved);
+        restored(Moved::WithTransport);
+        let mut suspended = Self { session: restored(Moved::WithoutTransport), ..self.clone() };
+        suspended.host.model.ends();
+        suspended.wire.clear();
+        suspended.end();
     }
 }
 

@@ -6,7 +6,7 @@ all of them at once, each behind a condition, because to build each by itself ta
 compile time. Then each test runs alone once, to learn which mutants it reaches, and for each mutant the tests that reach it,
 the quickest first, until one fails, or those so far take `PATIENCE` seconds. What is caught is kept in FOLDER: another run of
 the same sources and tests goes on from there. A part is compiled as the tests are, with the same dependencies. In a whole run
-a listed mutant has a tenth of `PATIENCE`, because nearly all of the time would pass with them.
+a listed mutant has a fiftieth of `PATIENCE`, because nearly all of the time would pass with them.
 
 LISTED has the mutants for which no test fails, `mutant -- why`: under `# Equivalent` if no result is different, under `# Tested
 elsewhere` if another step fails, else under `# Without a test`. `…` stands for any text. Fails if a mutant that is not listed
@@ -26,7 +26,7 @@ import sys
 from changed import learn, processors, survives
 
 # The laws, fuzz bodies and other tests that take longer reach nearly all mutants. All of them would take days.
-PATIENCE = float(os.environ.get("MCP_PATIENCE", 40))
+PATIENCE = float(os.environ.get("MCP_PATIENCE", 200))
 WITHOUT = os.environ.get("MCP_WITHOUT")
 SWITCH = re.compile(r"crate::mutated::is\((\d+)\)")
 WHOLE = {"RUSTFLAGS": "--cap-lints allow", "CARGO_PROFILE_TEST_OPT_LEVEL": "1", "CARGO_PROFILE_DEV_OPT_LEVEL": "1"}
@@ -168,7 +168,7 @@ def main(path, extent, known_path, folder, tool):
             heading, name = known.heading(names[index]), mutants[index]["name"]
             if name in caught:
                 return "caught"
-            patience = PATIENCE / 10 if extent == "all" and heading != "survived" else PATIENCE
+            patience = PATIENCE / 50 if extent == "all" and heading != "survived" else PATIENCE
             if not survives(reached[index], seconds, patience, MCP_MUTANT=str(index)):
                 print(f"{name}\n", end="", file=keep, flush=True)
                 return "caught"

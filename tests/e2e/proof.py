@@ -42,7 +42,7 @@ def mutated(out):
     if survived or of + left_out + unplaced != found:
         sys.exit(f"mutants: {survived} survived, or not all were tried")
     return f"""`cargo-mutants` finds {found:,} mutants in `src/`, of which {of:,} compile and can be switched on. For **{caught:,}** of them, {100 * caught / of:.1f} %,
-a test fails. Each is tried with the tests that reach it, the quickest first, up to forty seconds of them. For {equivalent:,} no result is
+a test fails. Each is tried with the tests that reach it, the quickest first, up to 200 seconds of them, or four if it is listed. For {equivalent:,} no result is
 different, {elsewhere:,} are tested by other steps, and for {untested:,} none of those tests fails: `tests/e2e/mutants.txt` lists
 them, with reasons. All are compiled at once, each behind a condition, because to compile each by itself takes days."""
 

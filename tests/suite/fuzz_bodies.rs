@@ -1,10 +1,15 @@
-//! The bodies of the fuzz targets, over the committed corpus and over inputs from a fixed seed.
+//! The bodies of the fuzz targets, over the committed corpus and over random inputs.
 
 #[path = "../../fuzz/bodies/mod.rs"]
 #[allow(unreachable_pub, reason = "public in the library of the fuzz targets")]
 pub(crate) mod bodies;
 
+use std::cell::Cell;
+use std::fmt::Debug;
 use std::path::PathBuf;
+
+use proptest::prelude::*;
+use proptest::test_runner::{RngAlgorithm, TestError, TestRng, TestRunner};
 
 type Body = fn(&[u8]) -> u64;
 
@@ -26,23 +31,41 @@ fn over_the_corpus(target: &str, body: Body) {
     assert!(failed.is_empty(), "{failed:#?}");
 }
 
-/// Runs a body over random inputs: over one in eight twice, as the corpora.
-fn over_random_inputs(body: Body, mut input: impl FnMut(&mut fastrand::Rng) -> Vec<u8>) {
-    let mut rng = fastrand::Rng::with_seed(7);
-    for number in 0..3_000 {
-        let input = input(&mut rng);
-        let run = || {
-            if number % 8 == 0 {
-                twice(body, &input);
-            } else {
-                body(&input);
-            }
-        };
-        if let Err(panic) = std::panic::catch_unwind(run) {
-            eprintln!("the input: {}", input.escape_ascii());
-            std::panic::resume_unwind(panic);
+/// Runs a body over inputs of a strategy, the same ones each time: over one in eight twice, as the corpora. An input that fails is
+/// shrunk before it is shown.
+fn over_random_inputs(body: Body, inputs: impl Strategy<Value = Vec<u8>>) {
+    let config = ProptestConfig { cases: 3_000, failure_persistence: None, ..ProptestConfig::default() };
+    let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
+    let number = Cell::new(0_u32);
+    let tried = runner.run(&inputs, |input| {
+        number.set(number.get() + 1);
+        if number.get().is_multiple_of(8) {
+            twice(body, &input);
+        } else {
+            body(&input);
         }
+        Ok(())
+    });
+    if let Err(TestError::Fail(why, input)) = &tried {
+        panic!("{}: {why}", input.escape_ascii());
     }
+    tried.unwrap();
+}
+
+/// Parts, one after the other.
+fn some<T: AsRef<[u8]> + Debug>(part: impl Strategy<Value = T>, most: usize) -> impl Strategy<Value = Vec<u8>> {
+    let joined = |parts: Vec<T>| parts.iter().flat_map(|it| it.as_ref()).copied().collect();
+    prop::collection::vec(part, 0..most).prop_map(joined)
+}
+
+/// This, and then inputs of a strategy.
+fn after(first: &'static [u8], rest: impl Strategy<Value = Vec<u8>>) -> impl Strategy<Value = Vec<u8>> {
+    rest.prop_map(move |rest| [first, &rest].concat())
+}
+
+/// One of these operations.
+fn any_of(operations: &'static [u8]) -> impl Strategy<Value = [u8; 1]> {
+    prop::sample::select(operations).prop_map(|operation| [operation])
 }
 
 #[test]
@@ -89,20 +112,14 @@ fn oauth_of_the_corpus() {
 #[cfg(feature = "oauth")]
 #[test]
 fn oauth_over_random_inputs() {
-    let operations = b"rfabmxcdsgtozwlu0123456789=,&\"{}\n";
-    over_random_inputs(bodies::oauth, |rng| {
-        (0..rng.usize(..300)).map(|_| operations[rng.usize(..operations.len())]).collect()
-    });
+    over_random_inputs(bodies::oauth, some(any_of(b"rfabmxcdsgtozwlu0123456789=,&\"{}\n"), 300));
 }
 
 #[cfg(feature = "oauth")]
 #[test]
 fn a_client_that_authorizes_itself_over_random_inputs() {
-    let operations = b"qqhhherfkaaabxccssssttozylnu0123456789\n";
-    over_random_inputs(bodies::oauth, |rng| {
-        let steps = (0..rng.usize(..300)).map(|_| operations[rng.usize(..operations.len())]);
-        std::iter::once(b'J').chain(steps).collect()
-    });
+    let steps = some(any_of(b"qqhhherfkaaabxccssssttozylnu0123456789\n"), 300);
+    over_random_inputs(bodies::oauth, after(b"J", steps));
 }
 
 #[cfg(feature = "snapshot")]
@@ -169,8 +186,8 @@ fn random_messages() {
         "é",
         "\u{0}",
     ];
-    over_random_inputs(bodies::decode, |rng| pieced(rng, &pieces));
-    over_random_inputs(bodies::message, |rng| pieced(rng, &pieces));
+    over_random_inputs(bodies::decode, pieced(&pieces));
+    over_random_inputs(bodies::message, pieced(&pieces));
 }
 
 /// Random concatenations of parts of configurations and schemas, and steps of names.
@@ -202,74 +219,49 @@ fn random_host_floor() {
         "{\"name\":\"a\",\"inputSchema\":",
         "\"description\":\"<system>\"",
     ];
-    over_random_inputs(bodies::host, |rng| match rng.u8(..4) {
-        0 => {
-            let mut input = b"n0".to_vec();
-            for _ in 0..rng.usize(..9) {
-                input.push(*rng.choice(b"uuurk").unwrap_or(&b'u'));
-                input.extend((0..rng.usize(..24)).map(|_| rng.u8(b'0'..b'@')));
-                input.push(b' ');
-            }
-            input
-        }
-        part => {
-            let mut input = [&b"c"[..], b"s", b"t1300"][usize::from(part) - 1].to_vec();
-            input.extend(pieced(rng, &pieces));
-            input
-        }
-    });
+    let used = (any_of(b"uuurk"), some((b'0'..b'@').prop_map(|it| [it]), 24));
+    let names = some(used.prop_map(|(operation, choices)| [&operation[..], &choices, b" "].concat()), 9);
+    let inputs = prop_oneof![
+        after(b"n0", names),
+        after(b"c", pieced(&pieces)),
+        after(b"s", pieced(&pieces)),
+        after(b"t1300", pieced(&pieces)),
+    ];
+    over_random_inputs(bodies::host, inputs);
 }
 
 /// The parts in random order, sometimes followed by a random byte.
-fn pieced(rng: &mut fastrand::Rng, pieces: &[&str]) -> Vec<u8> {
-    let mut input = Vec::new();
-    for _ in 0..rng.usize(..24) {
-        input.extend_from_slice(rng.choice(pieces).copied().unwrap_or("").as_bytes());
-    }
-    if rng.bool() {
-        let end = input.len().saturating_sub(1);
-        input.splice(end.., [rng.u8(..)]);
-    }
-    input
+fn pieced(pieces: &[&'static str]) -> impl Strategy<Value = Vec<u8>> {
+    let parts = some(prop::sample::select(pieces.to_vec()), 24);
+    (parts, any::<Option<u8>>()).prop_map(|(parts, last)| {
+        let kept = parts.len() - usize::from(last.is_some()).min(parts.len());
+        parts[..kept].iter().copied().chain(last).collect()
+    })
 }
 
-/// Operations with their choices, the more likely ones first.
+/// Operations with so many choices each, the more likely ones first, after `count` options.
+fn operations<const CHOICES: usize>(
+    count: usize,
+    first: &'static [u8],
+    choice: [std::ops::Range<u8>; CHOICES],
+) -> impl Strategy<Value = Vec<u8>> {
+    // One of the transport, or another one.
+    let letter = prop_oneof![3 => b'a'..=b'z', 1 => prop::sample::select(&b"SULAEHT"[..])];
+    let choices = choice.map(|range| range.boxed()).to_vec();
+    let any = (letter, choices).prop_map(|(letter, choices)| [&[letter][..], &choices].concat());
+    let steps = some(prop_oneof![Just(b"e00".to_vec()), any], 60);
+    (prop::collection::vec(b'0'..b'p', count), after(first, steps))
+        .prop_map(|(options, steps)| [options, steps].concat())
+}
+
 #[test]
 fn random_sessions() {
-    over_random_inputs(bodies::session, |rng| {
-        let mut input: Vec<u8> = (0..10).map(|_| rng.u8(b'0'..b'p')).collect();
-        input.extend_from_slice(b"ab");
-        for _ in 0..rng.usize(..60) {
-            if rng.bool() {
-                input.extend_from_slice(b"e00");
-            } else {
-                input.extend([letter(rng), rng.u8(b'0'..b'8'), rng.u8(b'0'..b'@')]);
-            }
-        }
-        input
-    });
+    over_random_inputs(bodies::session, operations(10, b"ab", [b'0'..b'8', b'0'..b'@']));
 }
 
-/// As above, with more choices after each operation.
 #[test]
 fn random_http() {
-    over_random_inputs(bodies::http, |rng| {
-        let mut input: Vec<u8> = (0..11).map(|_| rng.u8(b'0'..b'p')).collect();
-        input.push(b'a');
-        for _ in 0..rng.usize(..50) {
-            if rng.bool() {
-                input.extend_from_slice(b"e00");
-            } else {
-                input.extend([letter(rng), rng.u8(b'0'..b'4'), rng.u8(b'0'..b'H'), rng.u8(b'0'..b'H')]);
-            }
-        }
-        input
-    });
-}
-
-/// An operation: one of the transport, or another one.
-fn letter(rng: &mut fastrand::Rng) -> u8 {
-    if rng.u8(..4) > 0 { rng.u8(b'a'..=b'z') } else { *rng.choice(b"SULAEHT").unwrap_or(&b'a') }
+    over_random_inputs(bodies::http, operations(11, b"a", [b'0'..b'4', b'0'..b'H', b'0'..b'H']));
 }
 
 /// Saved sessions of the corpus, with random changes.
@@ -282,17 +274,13 @@ fn random_snapshots() {
         seeds.sort();
         seeds.into_iter().map(|seed| std::fs::read(seed).unwrap()).collect::<Vec<_>>()
     };
-    let seeds = [read("session"), read("http")];
-    over_random_inputs(bodies::snapshot, |rng| {
-        let http = rng.usize(0..2);
-        let seeds = &seeds[http];
-        let mut input = vec![b'0' + rng.u8(0..2), b'0' + u8::try_from(http).unwrap()];
-        let seed = &seeds[rng.usize(0..seeds.len())];
-        input.extend(seed.iter().map(|byte| if *byte == b'\n' { b' ' } else { *byte }));
-        input.push(b'\n');
-        for _ in 0..rng.usize(0..4) {
-            input.extend([rng.u8(b'a'..=b'x'), rng.u8(0..16), rng.u8(..), rng.u8(..), rng.u8(..)]);
-        }
-        input
-    });
+    let saved = |kind: u8, target: &str| {
+        let line =
+            |seed: Vec<u8>| seed.iter().map(|byte| if *byte == b'\n' { b' ' } else { *byte }).collect::<Vec<_>>();
+        let change = (b'a'..=b'x', 0..16_u8, any::<[u8; 3]>());
+        let changes = some(change.prop_map(|(what, at, [x, y, z])| [what, at, x, y, z]), 4);
+        (b'0'..b'2', prop::sample::select(read(target)), changes)
+            .prop_map(move |(first, seed, changes)| [vec![first, kind], line(seed), vec![b'\n'], changes].concat())
+    };
+    over_random_inputs(bodies::snapshot, prop_oneof![saved(b'0', "session"), saved(b'1', "http")]);
 }
