@@ -11,11 +11,13 @@ use mcp_proto::binding::oauth::{
     SignId, StoreAction, StoreId,
 };
 use mcp_proto::journal::{ApplyError, Input as Given, JournalLimits, Recorder, replay};
-use mcp_proto::{Client, Event, Http, Options, Request, RequestId, Time};
+use mcp_proto::jsonrpc::{self, Decoded};
+use mcp_proto::{Client, Http, Options, Request, RequestId, Time};
 
 use super::checks::{END, MARKER, check_event, has_marker};
 use super::input::Input;
 use super::journal::{Step, record};
+use super::model::Model;
 use super::oauth::{DOCUMENTS, RECORD, SERVER, carries_secret, line, without_marker};
 use super::rig::Operated;
 
@@ -32,17 +34,15 @@ pub(super) struct Joined {
     /// What was done with the client.
     steps: Vec<Step<Given>>,
     now: Time,
-    /// Exchanges with the MCP server, the id and method of the message, whether it has a token, and the call that it is.
-    exchanges: Vec<(ExchangeId, String, String, bool, Option<RequestId>)>,
-    /// Calls whose exchange broke: they may have run.
-    lost: Vec<RequestId>,
+    /// Exchanges with the MCP server, the id and method of the message, and whether it has a token.
+    exchanges: Vec<(ExchangeId, String, String, bool)>,
+    model: Model,
     /// Exchanges of the authorization, and whether they are for metadata, which a journal has as it is.
     oauth: Vec<(OAuthExchangeId, bool)>,
     stores: Vec<StoreId>,
     signs: Vec<SignId>,
     state: Option<String>,
-    calls: Vec<RequestId>,
-    ended: Vec<RequestId>,
+    calls: usize,
     hash: DefaultHasher,
 }
 
@@ -89,25 +89,29 @@ impl Joined {
                         assert!(name == "authorization" || !has_marker(value.as_bytes()), "a token in {name}");
                     }
                     assert!(!has_marker(body) && !has_marker(uri.as_bytes()));
-                    let method = member(body, "method");
-                    let call = it.of.filter(|_| method == "\"tools/call\"");
-                    let is_lost = call.is_some_and(|call| self.lost.contains(&call));
-                    assert!(!is_lost, "{call:?} is sent again, though it may have run");
-                    self.exchanges.push((it.exchange, member(body, "id"), method, carries, call));
+                    if it.request.method() == Method::POST {
+                        self.model.sends(body, it.of, self.now);
+                    }
+                    self.exchanges.push((it.exchange, member(body, "id"), member(body, "method"), carries));
                 }
-                HttpAction::Drop(exchange) => self.exchanges.retain(|(id, ..)| *id != exchange),
+                HttpAction::Drop(exchange) => {
+                    let dropped = self.exchanges.iter().find(|(id, ..)| *id == exchange);
+                    dropped.and_then(|(_, id, ..)| id.parse().ok()).into_iter().for_each(|id| self.model.breaks(id));
+                    self.exchanges.retain(|(id, ..)| *id != exchange);
+                }
                 HttpAction::Event(event) => {
                     check_event(&event);
-                    if let Event::Finished { request, .. } = event {
-                        assert!(!self.ended.contains(&request), "a request ends twice");
-                        self.ended.push(request);
-                    }
+                    self.model.reports(&event, self.now);
                 }
                 HttpAction::OAuth(action) => self.authorize(action),
                 _ => {}
             }
         }
         assert!(self.oauth.len() <= 2, "more than an attempt and a revocation");
+        // A message may wait for its proof.
+        if self.signs.is_empty() {
+            self.model.settles(&self.client, self.client.deadline(), self.now);
+        }
     }
 
     fn authorize(&mut self, action: OAuthAction) {
@@ -158,7 +162,12 @@ impl Joined {
         if self.exchanges.is_empty() {
             return;
         }
-        let (exchange, ..) = self.exchanges.remove(at % self.exchanges.len());
+        let (exchange, id, ..) = self.exchanges.remove(at % self.exchanges.len());
+        match (id.parse(), jsonrpc::decode(body.as_bytes(), self.client.options().limits.message)) {
+            (Ok(_), Ok(Decoded::One(message))) => self.model.hears(&message, self.now),
+            (Ok(id), _) => self.model.is_refused(id),
+            _ => {}
+        }
         let mut headers = HeaderMap::new();
         if let Ok(value) = HeaderValue::from_bytes(header.1) {
             headers.insert(header.0, value);
@@ -177,7 +186,7 @@ impl Joined {
         if self.exchanges.is_empty() {
             return;
         }
-        let (_, id, method, carries, _) = self.exchanges[at % self.exchanges.len()].clone();
+        let (_, id, method, carries) = self.exchanges[at % self.exchanges.len()].clone();
         // A server repeats only what it was sent.
         let (plain, escaped) = if carries { (MARKER, r"hush\u002dtide-0ar") } else { ("no", "no") };
         let result = match &*method {
@@ -224,21 +233,22 @@ impl Operated for Joined {
     fn new(input: &mut Input<'_>) -> Self {
         let bits = input.bits();
         let (http, options) = client(bits);
-        let client = Client::new(http, options, 1);
+        // What waits for a token has more time.
+        let mut model = Model::new(&options, true);
+        model.is_unclear(None);
         let mut joined = Self {
-            client,
+            client: Client::new(http, options, 1),
+            model,
             bits,
             is_repeated: false,
             steps: Vec::new(),
             now: Time::ZERO,
             exchanges: Vec::new(),
-            lost: Vec::new(),
             oauth: Vec::new(),
             stores: Vec::new(),
             signs: Vec::new(),
             state: None,
-            calls: Vec::new(),
-            ended: Vec::new(),
+            calls: 0,
             hash: DefaultHasher::new(),
         };
         let _ = joined.give(Given::Open);
@@ -248,9 +258,12 @@ impl Operated for Joined {
 
     fn operate(&mut self, operation: u8, input: &mut Input<'_>) {
         match operation {
-            b'q' if self.calls.len() < CALLS => {
-                let call = self.give(Given::Request(Request::call_tool("a", None)));
-                self.calls.extend(call.ok().flatten());
+            b'q' if self.calls < CALLS => {
+                if let Ok(Some(call)) = self.give(Given::Request(Request::call_tool("a", None))) {
+                    self.calls += 1;
+                    let until = self.now + self.client.options().timeouts.request;
+                    self.model.accepts(call, "tools/call".into(), true, until);
+                }
             }
             b'h' => self.serve(input.pick(8), false),
             b'e' => self.serve(input.pick(8), true),
@@ -263,9 +276,16 @@ impl Operated for Joined {
                 self.reply(at, 403, ("www-authenticate", challenge), "");
             }
             b'k' => {
-                if let Some((exchange, .., call)) = self.exchanges.pop() {
+                if let Some((exchange, id, ..)) = self.exchanges.pop() {
                     let broken = if input.bits() & 1 == 0 { Broken::Midway } else { Broken::Unreachable };
-                    self.lost.extend(call.filter(|_| broken == Broken::Midway));
+                    if let Ok(id) = id.parse::<u64>() {
+                        if broken == Broken::Midway {
+                            self.model.loses(|lost| lost == id);
+                        } else {
+                            self.model.is_refused(id);
+                        }
+                        self.model.breaks(id);
+                    }
                     let _ = self.give(Given::Failure { exchange, broken, why: "reset".into() });
                 }
             }
@@ -301,7 +321,10 @@ impl Operated for Joined {
             b'l' => self.input(OAuthInput::Cancel),
             b'n' => self.input(OAuthInput::NotShown("no browser at https://user:pass@h/?code=x")),
             b'u' => self.input(OAuthInput::Clock { unix: Duration::from_secs(60) * input.bits().into() }),
-            b'y' => drop(self.give(Given::Close)),
+            b'y' => {
+                let _ = self.give(Given::Close);
+                self.model.misses();
+            }
             _ => {}
         }
         self.drain();
@@ -309,14 +332,18 @@ impl Operated for Joined {
 
     /// Secrets are not in the text: the outputs so far stand for them.
     fn state(&self) -> String {
-        let Self { client, now, exchanges, oauth, stores, signs, state, calls, ended, .. } = self;
+        let Self { client, now, exchanges, oauth, stores, signs, state, calls, .. } = self;
         let hash = self.hash.finish();
-        format!("{hash} {now:?} {client:?} {exchanges:?} {oauth:?} {stores:?} {signs:?} {state:?} {calls:?} {ended:?}")
+        format!(
+            "{hash} {now:?} {client:?} {exchanges:?} {oauth:?} {stores:?} {signs:?} {state:?} {calls} {:?}",
+            self.model.open()
+        )
     }
 
     fn end(&mut self) -> u64 {
         self.client.clone().handle_timeout(END);
         let _ = self.client.close(self.now);
+        self.model.misses();
         self.drain();
         // The last one is that of a store that does not answer.
         for _ in 0..8 {
@@ -328,7 +355,6 @@ impl Operated for Joined {
         assert!(self.client.is_closed(), "closing did not end the client");
         let (client, oauth) = (&self.client, &self.oauth);
         assert!(client.deadline().is_none() && self.exchanges.is_empty() && oauth.is_empty(), "{oauth:?}");
-        assert!(self.calls.iter().all(|call| self.ended.contains(call)), "{:?} did not all end", self.calls);
         self.hash.finish()
     }
 }

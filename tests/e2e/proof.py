@@ -16,7 +16,8 @@ def explored(out):
 both eras, over messages and HTTP, and authorizations, alone and of a client. States of a client that differ in ids and times only
 are one. **{int(states):,} states**, and the laws of the fuzz targets hold in each: a request ends once, no call whose connection or
 exchange was lost is sent again, no secret is shown, everything has a bound, the last instant comes to an end, and closing
-ends the client. Hubs and sessions that are suspended are not explored."""
+ends the client. What follows is what the reference model says. All states but the last of an order are also saved and restored,
+with the transport and without. Hubs are not explored."""
 
 
 def flipped(out):
@@ -108,6 +109,15 @@ compiles with the lowest versions of its dependencies."""
 
 
 TAIL = """
+# Reference model: `fuzz/bodies/model.rs`
+
+A model, written from the specification and from what servers are known to do, without the tables of the crate, sees what a client
+is commanded, receives, sends and reports. It says which message may follow, and which has to: when a list is requested, and with
+which cursor; when a client is ready, and with which lists; which outcome a request may have, after how many attempts, and by
+when; which request of the server has a response at once. Its operations are read from bytes, so that the exploration, the
+fuzz targets `session`, `http`, `oauth` and `snapshot`, their corpora, and proptest, which shrinks what fails, drive the same
+model. Where the meaning of a message is not certain it forgets the connection, and goes on with the next one.
+
 # Short inputs: the tests
 
 Lines, events of a stream and JSON are decoded from every text of some pieces up to a length, wherever it is cut, and compared
