@@ -142,7 +142,8 @@ class Listed:
 
 
 def main(path, extent, known_path, folder, tool):
-    mutants = json.loads(pathlib.Path(path).read_text())
+    # Nothing is printed for lines without a mutant.
+    mutants = json.loads(pathlib.Path(path).read_text() or "[]")
     if extent == "part" and not mutants:
         sys.exit(print("no mutant in these lines"))
     known = Listed(known_path)
@@ -179,7 +180,7 @@ def main(path, extent, known_path, folder, tool):
         results = collections.Counter(pool.map(result, names))
     headings = ("caught", "equivalent", "tested elsewhere", "without a test", "survived")
     counts = ", ".join(f"{results[it]} {it}" for it in headings)
-    print(f"{results.total()} mutants: {counts}")
+    print(f"{results.total()} mutants{' of a part' if extent == 'part' else ''}: {counts}")
     unused = [] if extent == "part" else sorted(set(known.headings) - set(known.used))
     for text in unused:
         print(f"listed, but there is no such mutant: {text}")

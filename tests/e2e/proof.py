@@ -50,6 +50,8 @@ them, with reasons. All are compiled at once, each behind a condition, because t
 
 def simulated(out):
     seeds, counts = re.findall(r"^(\d+) seeds: (\{.*?^\})", out, re.M | re.S)[-1]
+    if int(seeds) < 100_000:
+        sys.exit(f"simulate: {seeds} seeds are not 100,000")
     rows = "\n".join(f"| {name} | {count:,} |" for name, count in sorted(ast.literal_eval(counts).items()))
     return f"""**{int(seeds):,} seeds** of clients over messages, lines and HTTP, with and without a sign-in, and of hubs, with servers of both
 eras, the faults of this table, and restores from snapshots. `twice` is an answer that is sent twice, `torn` one that breaks off,
@@ -115,8 +117,8 @@ A model, written from the specification and from what servers are known to do, w
 is commanded, receives, sends and reports. It says which message may follow, and which has to: when a list is requested, and with
 which cursor; when a client is ready, and with which lists; which outcome a request may have, after how many attempts, and by
 when; which request of the server has a response at once. Its operations are read from bytes, so that the exploration, the
-fuzz targets `session`, `http`, `oauth` and `snapshot`, their corpora, and proptest, which shrinks what fails, drive the same
-model. Where the meaning of a message is not certain it forgets the connection, and goes on with the next one.
+fuzz targets `session`, `http` and `oauth` (a client that authorizes itself), their corpora, and proptest, which shrinks what
+fails, drive the same model. Where the meaning of a message is not certain it forgets the connection, and goes on with the next one.
 
 # Short inputs: the tests
 
