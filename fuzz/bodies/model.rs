@@ -111,8 +111,9 @@ struct Wire {
     opened: bool,
     /// Over HTTP, what the server sent before is not known.
     is_partial: bool,
-    /// Requests without a response, by id.
+    /// Requests without a response, by id, and all ids.
     sent: BTreeMap<u64, Sent>,
+    used: BTreeSet<u64>,
     /// The capabilities of the client that it declared last.
     offers: Value,
     /// The result of `initialize`, before it is acknowledged, and that of `server/discover` with a modern version.
@@ -237,6 +238,7 @@ impl Model {
     /// A connection is to be opened.
     pub(super) fn opens(&mut self, now: Time) {
         self.loses(|_| true);
+        self.requested = false;
         self.wire = (now < END).then(Wire::default);
     }
 
@@ -327,12 +329,12 @@ impl Model {
     /// A request of the embedder is sent.
     fn starts(&mut self, id: u64, method: &str, of: Option<RequestId>) {
         let Some((of, asked)) = of.and_then(|of| Some((of, self.asked.get_mut(&of)?))) else { return };
-        // A redirect is the same attempt.
-        if method != asked.method || asked.id == Some(id) {
+        if method != asked.method {
             return;
         }
         assert!(!(asked.once && asked.lost), "{of:?} is sent again, though it may have run");
-        asked.sends += 1;
+        // A redirect is the same attempt.
+        asked.sends += u32::from(asked.id != Some(id));
         (asked.id, asked.answer) = (Some(id), None);
         self.running.retain(|_, other| *other != of);
         self.running.insert(id, of);
@@ -341,9 +343,10 @@ impl Model {
     /// Over HTTP, a handshake begins a session. What was sent before may still be answered.
     fn begins(&mut self, now: Time) {
         if self.wire.as_ref().is_none_or(|wire| wire.agreed.is_some()) {
-            let Wire { sent, owed, progressed, logs, updates, .. } = self.wire.take().unwrap_or_default();
+            let Wire { sent, used, owed, progressed, logs, updates, .. } = self.wire.take().unwrap_or_default();
             let is_partial = self.missed;
-            let wire = Wire { opened: true, is_partial, sent, owed, progressed, logs, updates, ..Wire::default() };
+            let wire =
+                Wire { opened: true, is_partial, sent, used, owed, progressed, logs, updates, ..Wire::default() };
             self.wire = (now < END && !self.stopped).then_some(wire);
         }
     }
@@ -361,7 +364,10 @@ impl Model {
                     self.running.clear();
                 }
             }
-            Body::Request { .. } => self.requested = true,
+            Body::Request { .. } => {
+                self.requested = true;
+                self.asked.values_mut().for_each(|asked| asked.extended = true);
+            }
             Body::Notification { .. } => {}
         }
         let rules = self.rules;
@@ -503,8 +509,12 @@ impl Model {
             }
             Outcome::InputRequired(_) => assert_eq!(*answer, Some(Answer::Open), "{method} requires no input"),
             Outcome::NotAdvertised => {
-                let name = method.split('/').next().unwrap_or_default();
+                let name = match &**method {
+                    "completion/complete" => "completions",
+                    method => method.split('/').next().unwrap_or_default(),
+                };
                 assert_ne!(declares(&wire.capabilities, name), Some(true), "{method} is declared");
+                assert!(!matches!(&**method, "ping" | "x/y\n"), "{method} needs no capability");
             }
             _ => {}
         }
@@ -543,18 +553,20 @@ impl Walk {
 
     /// Another request without a cursor.
     fn begins(&mut self, rules: Rules, was_ready: bool, now: Time) {
-        assert!(self.running.is_none() || rules.keeps_alive, "a list is requested twice at once");
+        // A keepalive may be a list.
+        let keeps_alive = rules.keeps_alive && was_ready;
+        assert!(self.running.is_none() || keeps_alive, "a list is requested twice at once");
         // A list that changes while it is requested for the first time is requested once more.
         self.begun += 1;
         let is_soon =
             was_ready && self.begun > 2 && self.since.is_some_and(|since| now < since + rules.refresh_interval);
-        // Over HTTP a request may be sent again, and a keepalive may be a list.
-        let is_free = self.is_wanted || rules.keeps_alive || rules.http;
+        // Over HTTP a request may be sent again.
+        let is_free = self.is_wanted || keeps_alive || rules.http;
         assert!(!is_soon || is_free, "a list is requested again within {:?}", rules.refresh_interval);
         self.is_known |= self.answered;
         (self.since, self.is_wanted, self.next, self.pages) = (Some(now), false, None, 0);
-        self.keys = (!rules.keeps_alive).then(Vec::new);
-        if rules.keeps_alive {
+        self.keys = (!keeps_alive).then(Vec::new);
+        if keeps_alive {
             self.listed = None;
         }
     }
@@ -624,7 +636,7 @@ impl Wire {
                 assert!(offered.is_some_and(|it| it.era() == Era::Legacy), "`initialize` with {params}");
                 let probe = self.sent.values().find(|sent| sent.method == "server/discover");
                 assert!(
-                    probe.is_none_or(|probe| now >= probe.at + rules.discover),
+                    probe.is_none_or(|probe| !rules.http && now >= probe.at + rules.discover),
                     "`initialize` before a response to the probe"
                 );
                 (self.offers, self.initialized) = (params["capabilities"].clone(), None);
@@ -667,6 +679,7 @@ impl Wire {
             (walk.running, walk.repeats) = (Some(id), false);
         }
         let is_task = params.get("task").is_some();
+        self.used.insert(id);
         self.sent.insert(id, Sent { method: method.into(), of, is_task, at: now });
     }
 
@@ -741,10 +754,8 @@ impl Wire {
     /// The request that a response answers.
     fn answered(&mut self, id: &ResponseId, is_error: bool) -> Option<(u64, Sent)> {
         let id = match id {
-            ResponseId::Exact(id) | ResponseId::Loose(id) => *id,
-            ResponseId::Absent | ResponseId::Foreign => {
-                *self.sent.first_key_value().filter(|_| is_error && self.sent.len() == 1)?.0
-            }
+            ResponseId::Exact(id) | ResponseId::Loose(id) if self.used.contains(id) => *id,
+            _ => *self.sent.first_key_value().filter(|_| is_error && self.sent.len() == 1)?.0,
         };
         Some((id, self.sent.remove(&id)?))
     }

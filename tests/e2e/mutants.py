@@ -157,7 +157,7 @@ def main(path, extent, known_path, folder, tool):
         for at, mutant in enumerate(mutants)
         if at not in without
     }
-    print(f"{len(mutants)} mutants in all, {len(left_out)} do not compile, {len(unplaced)} cannot be switched", flush=True)
+    print(f"{len(mutants)} mutants in {'all' if extent == 'all' else 'a part'}, {len(left_out)} do not compile, {len(unplaced)} cannot be switched", flush=True)
     kept = folder / f"caught-{digest}"
     caught = set(kept.read_text().splitlines()) if kept.is_file() else set()
     os.chdir(folder)

@@ -16,8 +16,8 @@ def explored(out):
 both eras, over messages and HTTP, and authorizations, alone and of a client. States of a client that differ in ids and times only
 are one. **{int(states):,} states**, and the laws of the fuzz targets hold in each: a request ends once, no call whose connection or
 exchange was lost is sent again, no secret is shown, everything has a bound, the last instant comes to an end, and closing
-ends the client. What follows is what the reference model says. All states but the last of an order are also saved and restored,
-with the transport and without. Hubs are not explored."""
+ends the client. What follows is what the reference model says. Clients in all states but the last of an order are also saved and
+restored, with the transport and without. Authorizations are not saved, and hubs are not explored."""
 
 
 def flipped(out):
