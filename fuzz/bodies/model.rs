@@ -238,7 +238,8 @@ impl Model {
     /// A connection is to be opened.
     pub(super) fn opens(&mut self, now: Time) {
         self.loses(|_| true);
-        self.requested = false;
+        let requested = std::mem::take(&mut self.requested);
+        self.asked.values_mut().for_each(|asked| asked.extended |= requested);
         self.wire = (now < END).then(Wire::default);
     }
 
@@ -801,7 +802,8 @@ impl Wire {
             Event::Ready => {
                 self.agree_on_modern(now);
                 let (_, since) = self.agreed.expect("ready after a handshake");
-                let is_late = now >= since + rules.discovery;
+                // A list without a response in time has failed.
+                let is_late = now >= since + rules.discovery.min(rules.request);
                 for &family in Family::ALL {
                     let walk = &self.walks[family as usize];
                     let is_declared = declares(&self.capabilities, family.capability().as_str()) == Some(true);
