@@ -100,7 +100,7 @@ impl Embedder {
             }
             b'o' => {
                 self.command(session, now, 6, |session| session.close(now));
-                self.model.misses();
+                self.model.loses_track();
             }
             b'S' => {
                 let uri = URIS[input.pick(URIS.len())];

@@ -208,7 +208,7 @@ impl Rig {
         let Some(Decoded::One(message)) =
             jsonrpc::decode(text.as_bytes(), self.session.options().limits.message).ok().filter(|_| is_certain)
         else {
-            return self.host.model.is_unclear(it.id);
+            return self.host.model.hears_unclear(it.id);
         };
         let is_own = match &message.body {
             Body::Result { id, .. } | Body::Error { id, .. } => {
@@ -219,7 +219,7 @@ impl Rig {
         if is_own {
             self.host.model.hears(&message, self.clock.now);
         } else {
-            self.host.model.is_unclear(it.id);
+            self.host.model.hears_unclear(it.id);
         }
     }
 
@@ -231,9 +231,9 @@ impl Rig {
     /// An exchange is refused with a status, or breaks.
     fn fails(&mut self, it: &Running, refused: bool) {
         match it.id {
-            Some(id) if refused => self.host.model.is_refused(id),
+            Some(id) if refused => self.host.model.hears_status(id),
             Some(id) => self.host.model.breaks(id),
-            None if it.method != "GET" => self.host.model.is_unclear(None),
+            None if it.method != "GET" => self.host.model.hears_unclear(None),
             None => {}
         }
     }
@@ -261,7 +261,7 @@ impl Rig {
             return;
         }
         if status < 300 {
-            self.host.model.is_accepted(&it.method);
+            self.host.model.hears_accepted(&it.method);
         }
         let mut headers = HeaderMap::new();
         if !label.is_empty() {
@@ -385,7 +385,7 @@ impl Rig {
             kind => peer::answer(id, &peer::error(kind - 8)),
         };
         if it.begun {
-            self.host.model.is_unclear(it.id);
+            self.host.model.hears_unclear(it.id);
         } else {
             self.fails(&it, true);
         }
@@ -401,7 +401,7 @@ impl Rig {
         let Some(it) = it else { return };
         let id = it.id.unwrap_or(self.last.0);
         let result = self.peer.result(&it.method, variant);
-        self.host.model.is_unclear(it.id);
+        self.host.model.hears_unclear(it.id);
         let text = peer::odd_answer(shape, id, &result, &peer::error(variant));
         self.begin(&it, 200, "application/json");
         self.body(&it, text.as_bytes());
@@ -449,7 +449,7 @@ impl Rig {
             add("retry-after", b"18446744073709551615");
         }
         self.sessions.insert(HeaderValue::from_static("given"));
-        self.host.model.is_unclear(it.id);
+        self.host.model.hears_unclear(it.id);
         self.head(&it, status, &headers);
     }
 
@@ -464,7 +464,7 @@ impl Rig {
         if name == "mcp-session-id" {
             self.sessions.insert(value.clone());
         }
-        self.host.model.is_unclear(it.id);
+        self.host.model.hears_unclear(it.id);
         self.head(&it, status, &HeaderMap::from_iter([(HeaderName::from_static(name), value)]));
     }
 
@@ -473,7 +473,7 @@ impl Rig {
         let len = usize::from(input.byte());
         let bytes = input.take(len);
         if let Some(it) = it {
-            self.host.model.is_unclear(it.id);
+            self.host.model.hears_unclear(it.id);
             self.cuts(it.exchange);
             self.body(&it, bytes);
         }

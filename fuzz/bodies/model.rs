@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use super::checks::{END, members};
 
-/// What of the options decides.
+/// The options that decide what may follow.
 #[derive(Clone, Copy)]
 struct Rules {
     /// The client has exchanges over HTTP, and not one connection.
@@ -48,8 +48,9 @@ struct Asked {
     is_task: bool,
     /// It may not run twice.
     once: bool,
-    /// How often it was sent, and the id of the last time.
+    /// How often it was sent.
     sends: u32,
+    /// The id that it was sent with last.
     id: Option<u64>,
     /// Its connection or exchange was lost after it was sent.
     lost: bool,
@@ -79,11 +80,13 @@ struct Sent {
 /// A list that is requested page by page.
 #[derive(Clone, Default)]
 struct Walk {
-    /// The request of a page without a response, and its cursor.
+    /// The request of a page without a response.
     running: Option<u64>,
+    /// The cursor of the last request.
     cursor: Option<String>,
     /// The cursor of the next page.
     next: Option<String>,
+    /// How many pages came.
     pages: usize,
     /// The last page had items.
     brought: bool,
@@ -91,15 +94,17 @@ struct Walk {
     keys: Option<Vec<String>>,
     /// The keys that the catalog has, if the last list had pages of the simplest kind only.
     listed: Option<Vec<String>>,
-    /// How often it was requested, and when it was last.
+    /// How often it was requested from its first page on.
     begun: usize,
+    /// When it was last.
     since: Option<Time>,
     /// The embedder commanded the next list.
     is_wanted: bool,
     /// The server said that the list changed, which counts though it did not declare the list.
     is_told: bool,
-    /// A page or an error came; the list came to an end once.
+    /// A page or an error came.
     answered: bool,
+    /// It came to an end once.
     is_known: bool,
     /// Its request may be sent again.
     repeats: bool,
@@ -111,13 +116,15 @@ struct Wire {
     opened: bool,
     /// Over HTTP, what the server sent before is not known.
     is_partial: bool,
-    /// Requests without a response, by id, and all ids.
+    /// Requests without a response, by id.
     sent: BTreeMap<u64, Sent>,
+    /// The ids of all requests.
     used: BTreeSet<u64>,
     /// The capabilities of the client that it declared last.
     offers: Value,
-    /// The result of `initialize`, before it is acknowledged, and that of `server/discover` with a modern version.
+    /// The result of `initialize`, before it is acknowledged.
     initialized: Option<Value>,
+    /// The result of `server/discover` with a modern version.
     discovered: Option<Value>,
     agreed: Option<(Era, Time)>,
     /// Over HTTP, the response to `notifications/initialized` is missing.
@@ -130,8 +137,9 @@ struct Wire {
     owed: Vec<(String, String, bool)>,
     /// The tokens with which progress was reported.
     progressed: BTreeSet<u64>,
-    /// Log messages without an event, and resources that were updated.
+    /// How many log messages have no event.
     logs: usize,
+    /// The resources that were updated.
     updates: BTreeSet<String>,
 }
 
@@ -146,6 +154,7 @@ pub(super) struct Model {
     is_ready: bool,
     /// Something was not certain once.
     missed: bool,
+    /// The server speaks the older transport.
     stopped: bool,
     /// The connection, if it is known.
     wire: Option<Wire>,
@@ -217,22 +226,22 @@ impl Model {
     }
 
     /// It is not certain any more what follows.
-    pub(super) fn misses(&mut self) {
+    pub(super) fn loses_track(&mut self) {
         self.missed = true;
         self.wire = None;
     }
 
     /// Over HTTP, something comes whose meaning is not certain, perhaps the response to this request.
-    pub(super) fn is_unclear(&mut self, id: Option<u64>) {
+    pub(super) fn hears_unclear(&mut self, id: Option<u64>) {
         self.requested = true;
         id.and_then(|id| self.running.remove(&id));
-        self.misses();
+        self.loses_track();
     }
 
     /// The server speaks the older transport, whose responses come in another exchange: it is never certain what follows.
     pub(super) fn stops(&mut self) {
         self.stopped = true;
-        self.is_unclear(None);
+        self.hears_unclear(None);
     }
 
     /// A connection is to be opened.
@@ -252,6 +261,7 @@ impl Model {
 
     /// The connection is lost, or given up.
     pub(super) fn ends(&mut self) {
+        self.is_ready = false;
         self.loses(|_| true);
         self.wire = None;
     }
@@ -304,10 +314,10 @@ impl Model {
         let id = json["id"].as_u64();
         match (json["method"].as_str(), id) {
             (Some(method), Some(id)) => {
-                self.starts(id, method, of);
+                self.counts_attempt(id, method, of);
                 let rules = self.rules;
                 if rules.http && (method == "initialize" || method == "server/discover" && !self.is_ready) {
-                    self.begins(now);
+                    self.begins_session(now);
                 }
                 if let Some(wire) = &mut self.wire {
                     assert!(wire.opened, "sent before the transport is open: {json}");
@@ -328,7 +338,7 @@ impl Model {
     }
 
     /// A request of the embedder is sent.
-    fn starts(&mut self, id: u64, method: &str, of: Option<RequestId>) {
+    fn counts_attempt(&mut self, id: u64, method: &str, of: Option<RequestId>) {
         let Some((of, asked)) = of.and_then(|of| Some((of, self.asked.get_mut(&of)?))) else { return };
         if method != asked.method {
             return;
@@ -342,7 +352,7 @@ impl Model {
     }
 
     /// Over HTTP, a handshake begins a session. What was sent before may still be answered.
-    fn begins(&mut self, now: Time) {
+    fn begins_session(&mut self, now: Time) {
         if self.wire.as_ref().is_none_or(|wire| wire.agreed.is_some()) {
             let Wire { sent, used, owed, progressed, logs, updates, .. } = self.wire.take().unwrap_or_default();
             let is_partial = self.missed;
@@ -374,7 +384,7 @@ impl Model {
         let rules = self.rules;
         let Some(wire) = &mut self.wire else { return };
         if !wire.opened {
-            return self.misses();
+            return self.loses_track();
         }
         match &message.body {
             Body::Request { id, method, .. } => {
@@ -384,7 +394,7 @@ impl Model {
                 }
             }
             Body::Notification { method, params } => {
-                if let Some(extended) = wire.is_notified(rules, method, &parse(*params)) {
+                if let Some(extended) = wire.hears_notification(rules, method, &parse(*params)) {
                     self.extend(extended);
                 }
             }
@@ -401,7 +411,7 @@ impl Model {
             }
             Body::Error { id, error } => {
                 let Some((_, sent)) = wire.answered(id, true) else { return };
-                let Some(of) = sent.of else { return wire.is_refused(&sent, false) };
+                let Some(of) = sent.of else { return wire.fails(&sent, false) };
                 // Errors of the modern era, a version that is refused, URLs to visit, a method that is gone.
                 let is_open =
                     matches!(error.code, -32022..=-32020 | -32042 | -32601) || error.message.contains("version");
@@ -411,7 +421,7 @@ impl Model {
     }
 
     /// Over HTTP, a request is answered with a status, which may tell that it did not run.
-    pub(super) fn is_refused(&mut self, id: u64) {
+    pub(super) fn hears_status(&mut self, id: u64) {
         self.running.remove(&id);
         self.breaks(id);
         if let Some(wire) = &mut self.wire {
@@ -429,12 +439,12 @@ impl Model {
         }
         match sent.of {
             Some(of) => self.concludes(of, Answer::Open),
-            None => wire.is_refused(&sent, true),
+            None => wire.fails(&sent, true),
         }
     }
 
     /// Over HTTP, a notification or a response is accepted.
-    pub(super) fn is_accepted(&mut self, method: &str) {
+    pub(super) fn hears_accepted(&mut self, method: &str) {
         if let Some(wire) = self.wire.as_mut().filter(|_| method == "notifications/initialized") {
             wire.is_held = false;
         }
@@ -476,7 +486,6 @@ impl Model {
             _ => {}
         }
         if let Event::Down { .. } | Event::Closed { .. } = event {
-            self.is_ready = false;
             return self.ends();
         }
         self.is_ready |= matches!(event, Event::Ready);
@@ -532,6 +541,7 @@ impl Model {
             assert!(is_bounded, "{id:?}, {}, ends after {:?}: {deadline:?}", asked.method, asked.until);
         }
         let Some(wire) = &self.wire else { return };
+        assert_eq!(session.is_ready(), self.is_ready, "whether the client is ready");
         for (id, Asked { method, answer, is_task, sends, .. }) in &self.asked {
             let is_open = *is_task || matches!(answer, None | Some(Answer::Open));
             assert!(is_open, "{id:?}, {method}, goes on after {answer:?}");
@@ -697,7 +707,7 @@ impl Wire {
                 let sent = params["requestId"].as_u64().and_then(|id| self.sent.remove(&id));
                 let sent = sent.unwrap_or_else(|| panic!("no such request is in flight: {params}"));
                 assert_ne!(sent.method, "initialize", "`initialize` cannot be cancelled");
-                self.is_refused(&sent, false);
+                self.fails(&sent, false);
             }
             "notifications/roots/list_changed" => {
                 assert!(self.is(Era::Legacy) && self.offers.get("roots").is_some(), "no roots are declared");
@@ -733,7 +743,7 @@ impl Wire {
     }
 
     /// The server sends a notification. Returns the request whose time it extends.
-    fn is_notified(&mut self, rules: Rules, method: &str, params: &Value) -> Option<RequestId> {
+    fn hears_notification(&mut self, rules: Rules, method: &str, params: &Value) -> Option<RequestId> {
         match method {
             "notifications/progress" => {
                 let token = params["progressToken"].as_u64()?;
@@ -761,8 +771,8 @@ impl Wire {
         Some((id, self.sent.remove(&id)?))
     }
 
-    /// A request of the client itself is answered with an error, or cancelled.
-    fn is_refused(&mut self, sent: &Sent, repeats: bool) {
+    /// A request of the client itself has no result. It may be sent again if it `repeats`.
+    fn fails(&mut self, sent: &Sent, repeats: bool) {
         if let Some(family) = family_of(&sent.method).filter(|_| sent.of.is_none()) {
             self.walks[family as usize].fails(repeats);
         }

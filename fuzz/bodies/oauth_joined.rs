@@ -165,7 +165,7 @@ impl Joined {
         let (exchange, id, ..) = self.exchanges.remove(at % self.exchanges.len());
         match (id.parse(), jsonrpc::decode(body.as_bytes(), self.client.options().limits.message)) {
             (Ok(_), Ok(Decoded::One(message))) => self.model.hears(&message, self.now),
-            (Ok(id), _) => self.model.is_refused(id),
+            (Ok(id), _) => self.model.hears_status(id),
             _ => {}
         }
         let mut headers = HeaderMap::new();
@@ -235,7 +235,7 @@ impl Operated for Joined {
         let (http, options) = client(bits);
         // What waits for a token has more time.
         let mut model = Model::new(&options, true);
-        model.is_unclear(None);
+        model.hears_unclear(None);
         let mut joined = Self {
             client: Client::new(http, options, 1),
             model,
@@ -282,7 +282,7 @@ impl Operated for Joined {
                         if broken == Broken::Midway {
                             self.model.loses(|lost| lost == id);
                         } else {
-                            self.model.is_refused(id);
+                            self.model.hears_status(id);
                         }
                         self.model.breaks(id);
                     }
@@ -323,7 +323,7 @@ impl Operated for Joined {
             b'u' => self.input(OAuthInput::Clock { unix: Duration::from_secs(60) * input.bits().into() }),
             b'y' => {
                 let _ = self.give(Given::Close);
-                self.model.misses();
+                self.model.loses_track();
             }
             _ => {}
         }
@@ -343,7 +343,7 @@ impl Operated for Joined {
     fn end(&mut self) -> u64 {
         self.client.clone().handle_timeout(END);
         let _ = self.client.close(self.now);
-        self.model.misses();
+        self.model.loses_track();
         self.drain();
         // The last one is that of a store that does not answer.
         for _ in 0..8 {

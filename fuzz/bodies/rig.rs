@@ -106,7 +106,7 @@ pub(super) trait Driven {
     fn catch_up(&mut self) {
         let (session, clock, host) = self.parts();
         if session.deadline().is_some_and(|deadline| deadline <= clock.now) {
-            host.model.misses();
+            host.model.loses_track();
         }
     }
 
@@ -125,7 +125,7 @@ pub(super) trait Driven {
             b't' => session.handle_timeout([Time::ZERO, clock.now][input.pick(2)]),
             b'u' => {
                 clock.now = END;
-                host.model.misses();
+                host.model.loses_track();
             }
             b'v' => clock.polling = !clock.polling,
             b'w' => self.take_next(),
@@ -164,7 +164,7 @@ pub(super) trait Driven {
         } else {
             let (session, clock, host) = self.parts();
             clock.behind = true;
-            host.model.misses();
+            host.model.loses_track();
             let owed = owed(session);
             self.check_waiting(owed);
         }

@@ -172,7 +172,7 @@ impl Rig {
         match event {
             Transport::Opened => self.host.model.opened(),
             Transport::Closed { .. } | Transport::ProtocolViolation { .. } => self.host.model.ends(),
-            Transport::OpenFailed { .. } => self.host.model.misses(),
+            Transport::OpenFailed { .. } => self.host.model.loses_track(),
             _ => {}
         }
         self.host.own += 8;
@@ -283,7 +283,7 @@ impl Rig {
                 self.streams.clear();
                 self.host.model.opens(self.clock.now);
                 if self.clock.behind {
-                    self.host.model.misses();
+                    self.host.model.loses_track();
                 } else {
                     self.owed_answers.clear();
                 }

@@ -16,8 +16,8 @@ def explored(out):
 both eras, over messages and HTTP, and authorizations, alone and of a client. States of a client that differ in ids and times only
 are one. **{int(states):,} states**, and the laws of the fuzz targets hold in each: a request ends once, no call whose connection or
 exchange was lost is sent again, no secret is shown, everything has a bound, the last instant comes to an end, and closing
-ends the client. What follows is what the reference model says. Clients in all states but the last of an order are also saved and
-restored, with the transport and without. Authorizations are not saved, and hubs are not explored."""
+ends the client. What a client over messages or HTTP does is what the reference model says. In all states but the last of an
+order it is also saved and restored, with the transport and without. Authorizations are not saved, and hubs are not explored."""
 
 
 def flipped(out):
@@ -43,9 +43,9 @@ def mutated(out):
     if survived or of + left_out + unplaced != found:
         sys.exit(f"mutants: {survived} survived, or not all were tried")
     return f"""`cargo-mutants` finds {found:,} mutants in `src/`, of which {of:,} compile and can be switched on. For **{caught:,}** of them, {100 * caught / of:.1f} %,
-a test fails. Each is tried with the tests that reach it, the quickest first, up to 200 seconds of them, or four if it is listed. For {equivalent:,} no result is
-different, {elsewhere:,} are tested by other steps, and for {untested:,} none of those tests fails: `tests/e2e/mutants.txt` lists
-them, with reasons. All are compiled at once, each behind a condition, because to compile each by itself takes days."""
+a test fails. Each is tried with the tests that reach it, the quickest first, up to 200 seconds of them, or four if it is
+listed. For {equivalent:,} no result is different, {elsewhere:,} are tested by other steps, and for {untested:,} none of those
+tests fails: `tests/e2e/mutants.txt` lists them, with reasons. All are compiled at once, each behind a condition, because to compile each by itself takes days."""
 
 
 def simulated(out):
