@@ -21,6 +21,9 @@ use super::model::Model;
 use super::oauth::{DOCUMENTS, RECORD, SERVER, carries_secret, line, without_marker};
 use super::rig::Operated;
 
+/// What a journal's mask of a secret begins with, as it is and encoded.
+const MASKS: [&[u8]; 5] = [b"secret", b"736563", b"c2Vjcm", b"NlY3Jl", b"zZWNyZ"];
+
 /// Requests of the embedder.
 const CALLS: usize = 32;
 
@@ -29,7 +32,7 @@ const CALLS: usize = 32;
 pub(super) struct Joined {
     client: Client<Http>,
     bits: u8,
-    /// Whether the server repeated a token.
+    /// Whether the server repeated a token, or what is its mask in a journal.
     is_repeated: bool,
     /// What was done with the client.
     steps: Vec<Step<Given>>,
@@ -145,7 +148,8 @@ impl Joined {
     }
 
     /// A journal of what was done has none of the secrets, and replays. Where a server repeats a token
-    /// in another encoding, the client hides it, and does not find its mask in a replay.
+    /// in another encoding, the client hides it, and does not find its mask in a replay. Where a server sends what is a mask,
+    /// the replay hides it.
     pub(super) fn record(&self) {
         let recorder = || {
             let (http, options) = client(self.bits);
@@ -204,6 +208,13 @@ impl Joined {
         };
         let body = format!(r#"{{"jsonrpc":"2.0","id":{id},{answer}}}"#);
         self.reply(at, 200, ("content-type", b"application/json"), &body);
+    }
+
+    /// A text of the server.
+    fn line<'a>(&mut self, input: &mut Input<'a>) -> &'a [u8] {
+        let line = line(input);
+        self.is_repeated |= MASKS.iter().any(|mask| line.windows(mask.len()).any(|part| part == *mask));
+        line
     }
 
     fn answer(&mut self, status: u16, body: &[u8]) {
@@ -268,11 +279,11 @@ impl Operated for Joined {
             b'h' => self.serve(input.pick(8), false),
             b'e' => self.serve(input.pick(8), true),
             b'r' => {
-                let (at, challenge) = (input.pick(8), line(input));
+                let (at, challenge) = (input.pick(8), self.line(input));
                 self.reply(at, 401, ("www-authenticate", challenge), "");
             }
             b'f' => {
-                let (at, challenge) = (input.pick(8), line(input));
+                let (at, challenge) = (input.pick(8), self.line(input));
                 self.reply(at, 403, ("www-authenticate", challenge), "");
             }
             b'k' => {
@@ -293,7 +304,10 @@ impl Operated for Joined {
                 let document = DOCUMENTS[input.pick(DOCUMENTS.len())];
                 self.answer([200, 400, 503][input.pick(3)], document.as_bytes());
             }
-            b'b' => self.answer(200, line(input)),
+            b'b' => {
+                let body = self.line(input);
+                self.answer(200, body);
+            }
             b'x' => {
                 if let Some((exchange, _)) = self.oauth.pop() {
                     self.input(OAuthInput::Failure { exchange, why: "reset" });
@@ -309,7 +323,8 @@ impl Operated for Joined {
             }
             b'g' => {
                 if let Some(id) = self.signs.pop() {
-                    self.input(OAuthInput::Signature { id, signature: line(input) });
+                    let signature = self.line(input);
+                    self.input(OAuthInput::Signature { id, signature });
                 }
             }
             b't' => {

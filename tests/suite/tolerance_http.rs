@@ -2323,6 +2323,31 @@ fn requests_wait_for_initialized_until_the_deadline() {
     assert!(web.is_ready(), "the server can still be used: {:?}", web.failure());
 }
 
+/// The POST that is sent again has its own deadline, until which requests wait.
+#[test]
+fn requests_wait_for_an_initialized_that_is_sent_again_until_its_deadline() {
+    for refusal in [None, Some("40")] {
+        let mut site = site();
+        let mut web = Web::open(legacy());
+        let initialize = web.take_one();
+        web.end_with(&initialize, site.reply(&initialize));
+        let first = web.take_named(INITIALIZED);
+        web.wait(seconds(30));
+        match refusal {
+            None => web.fail(&first, Broken::Midway),
+            Some(wait) => web.reply(&first, Reply::status(503).with("retry-after", wait)),
+        }
+        web.wait(seconds(refusal.map_or(0, |_| 40)));
+        web.take_named(INITIALIZED);
+        web.wait(millis(59_999));
+        assert!(web.take().is_empty() && !web.is_ready() && web.failure().is_none(), "{refusal:?}");
+        web.wait(millis(1));
+        web.serve(&mut site);
+        assert!(web.is_ready(), "{refusal:?}: {:?}", web.failure());
+        assert_eq!(web.session.family(Family::Tools).status, FamilyStatus::Listed, "{refusal:?}");
+    }
+}
+
 #[test]
 fn a_keepalive_request_that_was_held_back_has_the_timeout_of_keepalive_requests() {
     let mut keepalive = mcp_proto::Keepalive::default();

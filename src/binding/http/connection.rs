@@ -969,14 +969,8 @@ impl Operate for Http {
     }
 
     fn handle_timeout(&mut self, engine: &mut Engine, now: Time) {
-        // Messages held for a response to `initialized` that never arrives get their full time from here on.
-        let late = |it: &Exchange| it.release.is_none_or(|(due, _)| due <= now);
-        let is_late = match self.connection.initialized {
-            Initialized::Unsent => true,
-            Initialized::Sent(id) => self.exchanges.get(id).is_some_and(late),
-            Initialized::Waiting(_) => false,
-        };
-        if self.connection.phase == phase::State::Accepting && is_late {
+        // What is held until the server accepts `notifications/initialized` has its full time from then on.
+        if self.connection.phase == phase::State::Accepting {
             engine.renew_unsent(now);
         }
         self.tokens.handle_timeout(now);
