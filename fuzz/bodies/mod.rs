@@ -15,6 +15,8 @@ mod model;
 mod oauth;
 #[cfg(feature = "oauth")]
 mod oauth_joined;
+#[cfg(feature = "oauth")]
+pub(crate) mod oauth_model;
 mod peer;
 mod rig;
 mod session;

@@ -6,14 +6,15 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, StatusCode};
 use mcp_proto::binding::oauth::{
-    Authorization, ClientAuth, Flow, IdentityProvider, OAuthAction, OAuthExchangeId, OAuthOptions, PublicKey,
-    RefreshScopes, RegisteredClient, SaveOutcome, Secret, SignId, StoreAction, StoreId,
+    ClientAuth, Flow, IdentityProvider, OAuthAction, OAuthExchangeId, OAuthOptions, PublicKey, RefreshScopes,
+    RegisteredClient, SaveOutcome, Secret, SignId, StoreAction, StoreId,
 };
 use mcp_proto::{Challenge, Time};
 
 use super::checks::{MARKER, has_marker};
 use super::input::Input;
 use super::oauth_joined::Joined;
+use super::oauth_model::Watched;
 use super::rig::Operated;
 
 pub(super) const SERVER: &str = "https://mcp.example/mcp";
@@ -37,7 +38,7 @@ pub(super) const DOCUMENTS: [&str; 8] =
 /// What is in flight.
 #[derive(Clone)]
 pub(super) struct World {
-    auth: Authorization,
+    auth: Watched,
     now: Time,
     exchanges: Vec<OAuthExchangeId>,
     stores: Vec<StoreId>,
@@ -191,10 +192,8 @@ impl World {
 
 impl Operated for World {
     fn new(input: &mut Input<'_>) -> Self {
-        let auth =
-            Authorization::new(SERVER, options(input), [7; 32], Time::ZERO, Duration::ZERO).expect("valid options");
         Self {
-            auth,
+            auth: Watched::new(SERVER, options(input), [7; 32], Time::ZERO, Duration::ZERO),
             now: Time::ZERO,
             exchanges: Vec::new(),
             stores: Vec::new(),

@@ -19,6 +19,7 @@ use super::input::Input;
 use super::journal::{Step, record};
 use super::model::Model;
 use super::oauth::{DOCUMENTS, RECORD, SERVER, carries_secret, line, without_marker};
+use super::oauth_model::OAuthModel;
 use super::rig::Operated;
 
 /// What a journal's mask of a secret begins with, as it is and encoded.
@@ -40,6 +41,7 @@ pub(super) struct Joined {
     /// Exchanges with the MCP server, the id and method of the message, and whether it has a token.
     exchanges: Vec<(ExchangeId, String, String, bool)>,
     model: Model,
+    grants: OAuthModel,
     /// Exchanges of the authorization, and whether they are for metadata, which a journal has as it is.
     oauth: Vec<(OAuthExchangeId, bool)>,
     stores: Vec<StoreId>,
@@ -60,14 +62,19 @@ fn member(body: &[u8], name: &str) -> String {
     body.get(name).map(ToString::to_string).unwrap_or_default()
 }
 
-/// The binding with its authorization, and the options.
-fn client(bits: u8) -> (Http, Options) {
+fn oauth_options(bits: u8) -> OAuthOptions {
     let mut oauth = OAuthOptions::new("fuzz", "http://127.0.0.1:1/");
     oauth.stored = bits & 1 != 0;
     oauth.dpop = (bits & 8 != 0).then(|| PublicKey::from_coordinates([1; 32], [2; 32]));
     if bits & 2 != 0 {
         oauth.registered.push(RegisteredClient::new("c"));
     }
+    oauth
+}
+
+/// The binding with its authorization, and the options.
+fn client(bits: u8) -> (Http, Options) {
+    let oauth = oauth_options(bits);
     let auth = Authorization::new(SERVER, oauth, [7; 32], Time::ZERO, Duration::ZERO).expect("valid options");
     let mut options = Options::new("fuzz", "1");
     if bits & 4 != 0 {
@@ -88,6 +95,7 @@ impl Joined {
                     let (uri, body) = (it.request.uri().to_string(), it.request.body());
                     let carries = it.request.headers().contains_key("authorization");
                     assert!(!carries || uri.starts_with("https://mcp.example/"), "a token goes to {uri}");
+                    it.request.headers().get("authorization").into_iter().for_each(|it| self.grants.presents(it));
                     for (name, value) in it.request.headers() {
                         assert!(name == "authorization" || !has_marker(value.as_bytes()), "a token in {name}");
                     }
@@ -106,11 +114,15 @@ impl Joined {
                     check_event(&event);
                     self.model.reports(&event, self.now);
                 }
-                HttpAction::OAuth(action) => self.authorize(action),
+                HttpAction::OAuth(action) => {
+                    self.grants.acts(&action);
+                    self.authorize(action);
+                }
                 _ => {}
             }
         }
         assert!(self.oauth.len() <= 2, "more than an attempt and a revocation");
+        self.grants.settles(self.client.deadline());
         // A message may wait for its proof.
         if self.signs.is_empty() {
             self.model.settles(&self.client, self.client.deadline(), self.now);
@@ -144,6 +156,7 @@ impl Joined {
     }
 
     fn input(&mut self, input: OAuthInput<'_>) {
+        self.grants.takes(&input, self.now);
         let _ = self.give(Given::OAuth(input.into()));
     }
 
@@ -173,6 +186,9 @@ impl Joined {
             _ => {}
         }
         let mut headers = HeaderMap::new();
+        if matches!(status, 401 | 403) {
+            self.grants.challenges_by(header.1);
+        }
         if let Ok(value) = HeaderValue::from_bytes(header.1) {
             headers.insert(header.0, value);
         }
@@ -250,6 +266,7 @@ impl Operated for Joined {
         let mut joined = Self {
             client: Client::new(http, options, 1),
             model,
+            grants: OAuthModel::new(SERVER, &oauth_options(bits)),
             bits,
             is_repeated: false,
             steps: Vec::new(),
@@ -329,6 +346,7 @@ impl Operated for Joined {
             }
             b't' => {
                 self.now = self.now + input.step();
+                self.grants.passes(self.now);
                 let _ = self.give(Given::Timeout);
             }
             b'o' => self.input(OAuthInput::SignOut),
@@ -364,6 +382,7 @@ impl Operated for Joined {
         for _ in 0..8 {
             let Some(deadline) = self.client.deadline() else { break };
             self.now = self.now.max(deadline);
+            self.grants.passes(self.now);
             self.client.handle_timeout(self.now);
             self.drain();
         }

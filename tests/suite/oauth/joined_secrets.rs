@@ -191,7 +191,7 @@ fn a_token_does_not_go_to_a_server_at_another_origin_than_that_of_the_authorizat
         for (url, has_token) in [(SERVER, true), ("https://other.example/a/mcp", false)] {
             let mut options = mcp_proto::Options::new("suite", "1.0");
             options.keepalive = None;
-            let mut web = Web::over(options, Http::new(url).unwrap().with_oauth(rig.auth.clone()));
+            let mut web = Web::over(options, Http::new(url).unwrap().with_oauth((*rig.auth).clone()));
             web.now = rig.now;
             web.reopen();
             assert_eq!(web.take_one().header("authorization").is_some(), has_token, "{resource} {url}");

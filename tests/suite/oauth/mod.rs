@@ -42,6 +42,7 @@ use mcp_proto::{Challenge, Time};
 use serde_json::{Value, json};
 
 use self::program::{EPOCH, ISSUER, REDIRECT};
+use crate::fuzz_bodies::bodies::oauth_model::Watched;
 
 const SERVER: &str = "https://mcp.example/a/mcp";
 const RESOURCE: &str = "https://mcp.example/.well-known/oauth-protected-resource/a/mcp";
@@ -110,7 +111,7 @@ impl Sent {
 }
 
 struct Rig {
-    auth: Authorization,
+    auth: Watched,
     now: Time,
     site: Site,
     store: Store,
@@ -137,7 +138,7 @@ impl Rig {
         let mut options = OAuthOptions::new("suite", REDIRECT);
         change(&mut options);
         let now = Time::from_millis(5_000);
-        let auth = Authorization::new(server, options, [1; 32], now, Duration::from_secs(EPOCH)).unwrap();
+        let auth = Watched::new(server, options, [1; 32], now, Duration::from_secs(EPOCH));
         let mut site = Site::default();
         site.json(RESOURCE, json!({"resource": SERVER, "authorization_servers": [ISSUER]}));
         site.json(METADATA, metadata());

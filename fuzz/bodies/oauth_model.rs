@@ -1,0 +1,661 @@
+//! The reference model of an authorization: what it may request, show and store after what it received, as the specification
+//! and AUTHORIZATION.md say. It sees inputs and actions, and nothing of the authorization itself.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
+use mcp_proto::binding::oauth::{
+    Authorization, AuthorizationUrl, Flow, GrantKind, OAuthAction, OAuthError, OAuthEvent, OAuthExchangeId, OAuthInput,
+    OAuthOptions, OAuthRequest, SaveOutcome, StoreAction, StoreId, TokenId, stored_generation,
+};
+use mcp_proto::{Challenge, Time};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+/// Parameters of a query or a form.
+type Params = Vec<(String, String)>;
+
+/// A request without a complete response.
+#[derive(Clone)]
+struct Exchange {
+    url: String,
+    /// It is for metadata, of these authorization servers or of the resource.
+    is_metadata: bool,
+    asks: Vec<String>,
+    form: Params,
+    status: StatusCode,
+    location: bool,
+    body: Vec<u8>,
+}
+
+/// A URL that is shown to the user.
+#[derive(Clone)]
+struct Shown {
+    query: Params,
+    /// The metadata that has this endpoint.
+    documents: Vec<Value>,
+}
+
+/// A code that the user brought, and the URL that was shown for it.
+#[derive(Clone)]
+struct Code {
+    shown: Shown,
+    /// What the redirect says of the authorization server (RFC 9207).
+    iss: Option<String>,
+    sent: bool,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Lock {
+    Free,
+    Asked(StoreId),
+    Held,
+}
+
+#[derive(Clone)]
+pub(crate) struct OAuthModel {
+    server: String,
+    options: OAuthOptions,
+    exchanges: BTreeMap<OAuthExchangeId, Exchange>,
+    /// The metadata of the resource that challenges named.
+    challenged: BTreeSet<String>,
+    /// The authorization servers that may be asked for metadata.
+    issuers: BTreeSet<String>,
+    /// The origins from which metadata was redirected.
+    redirecting: BTreeSet<String>,
+    /// Metadata of authorization servers that passes the checks.
+    documents: Vec<Value>,
+    /// The scopes that anyone named.
+    scopes: BTreeSet<String>,
+    /// The server, the user or the embedder wanted a token.
+    is_wanted: bool,
+    shown: Option<Shown>,
+    states: BTreeSet<String>,
+    codes: BTreeMap<String, Code>,
+    access_tokens: BTreeSet<String>,
+    refresh_tokens: BTreeSet<String>,
+    /// Refresh tokens that were exchanged or refused.
+    spent: BTreeSet<String>,
+    /// How tokens were obtained.
+    kinds: BTreeSet<String>,
+    lock: Lock,
+    now: Time,
+    /// What the store is asked, when, and the generation of what is saved. An answer that is too late counts as none.
+    loads: BTreeMap<StoreId, Time>,
+    saves: BTreeMap<StoreId, (Time, u64)>,
+    /// Those of the records that the store had, 0 for none.
+    generations: BTreeSet<u64>,
+    /// The store said that it has another one.
+    is_stale: bool,
+    /// The store has no record.
+    is_gone: bool,
+    /// The embedder commanded a sign-out.
+    signs_out: bool,
+    /// All actions were polled since the last input.
+    is_settled: bool,
+    /// The input means nothing, so that no action follows.
+    is_quiet: bool,
+}
+
+/// Percent-encoding is read, and `+` as a space.
+fn decode(text: &str) -> String {
+    let (mut bytes, mut rest) = (Vec::new(), text.as_bytes());
+    while let Some((first, others)) = rest.split_first() {
+        let code = others.get(..2).and_then(|it| std::str::from_utf8(it).ok()).filter(|_| *first == b'%');
+        let code = code.filter(|it| !it.starts_with('+')).and_then(|it| u8::from_str_radix(it, 16).ok());
+        rest = code.map_or(others, |_| &others[2..]);
+        bytes.push(code.unwrap_or(if *first == b'+' { b' ' } else { *first }));
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// The parameters of a query.
+fn params(query: &str) -> Params {
+    let pairs = query.split('&').filter(|it| !it.is_empty()).map(|it| it.split_once('=').unwrap_or((it, "")));
+    pairs.map(|(name, value)| (decode(name), decode(value))).collect()
+}
+
+fn param<'a>(params: &'a Params, name: &str) -> Option<&'a str> {
+    params.iter().find(|(known, _)| known == name).map(|(_, value)| &**value)
+}
+
+/// The origin and the path of a URL, without its query.
+fn split(url: &str) -> (String, &str) {
+    let url = url.split(['?', '#']).next().unwrap_or_default();
+    let path = url.find("://").and_then(|at| url[at + 3..].find('/').map(|path| at + 3 + path)).unwrap_or(url.len());
+    (url[..path].to_ascii_lowercase(), &url[path..])
+}
+
+/// The places of the metadata of an authorization server (RFC 8414, OpenID Connect Discovery).
+fn places(issuer: &str) -> [String; 3] {
+    let (origin, path) = split(issuer);
+    let path = path.trim_end_matches('/');
+    [
+        format!("{origin}/.well-known/oauth-authorization-server{path}"),
+        format!("{origin}/.well-known/openid-configuration{path}"),
+        format!("{origin}{path}/.well-known/openid-configuration"),
+    ]
+}
+
+/// The members of an object. One that cannot be represented, as 1e999, is null.
+fn object(body: &[u8]) -> Value {
+    let body = body.strip_prefix("\u{feff}".as_bytes()).unwrap_or(body);
+    let members: BTreeMap<String, &RawValue> = serde_json::from_slice(body).unwrap_or_default();
+    let read = |value: &RawValue| serde_json::from_str::<Value>(value.get()).unwrap_or_default();
+    members.into_iter().map(|(name, value)| (name, read(value))).collect()
+}
+
+impl OAuthModel {
+    pub(crate) fn new(server: &str, options: &OAuthOptions) -> Self {
+        let tolerance = &options.tolerance;
+        let origin = split(server).0;
+        let mut issuers = BTreeSet::from([format!("{origin}/"), origin]);
+        issuers.extend(tolerance.issuer.as_deref().map(String::from));
+        issuers.extend(options.registered.iter().filter_map(|it| it.issuer.as_deref().map(String::from)));
+        let scopes = options.scopes.as_deref().unwrap_or_default().split_whitespace().map(String::from);
+        Self {
+            server: server.into(),
+            exchanges: BTreeMap::new(),
+            challenged: BTreeSet::new(),
+            issuers,
+            redirecting: BTreeSet::new(),
+            documents: Vec::new(),
+            scopes: scopes.chain(["offline_access".into()]).collect(),
+            is_wanted: false,
+            shown: None,
+            states: BTreeSet::new(),
+            codes: BTreeMap::new(),
+            access_tokens: BTreeSet::new(),
+            refresh_tokens: BTreeSet::new(),
+            spent: BTreeSet::new(),
+            kinds: BTreeSet::new(),
+            lock: Lock::Free,
+            now: Time::ZERO,
+            loads: BTreeMap::new(),
+            saves: BTreeMap::new(),
+            generations: BTreeSet::from([0]),
+            is_stale: false,
+            is_gone: false,
+            signs_out: false,
+            is_settled: false,
+            is_quiet: false,
+            options: options.clone(),
+        }
+    }
+
+    fn names(&mut self, scopes: &Value) {
+        self.scopes.extend(scopes.as_str().unwrap_or_default().split_whitespace().map(String::from));
+        self.scopes.extend(scopes.as_array().into_iter().flatten().filter_map(|it| it.as_str().map(String::from)));
+    }
+
+    /// The server refuses a request.
+    pub(crate) fn challenges(&mut self, challenges: &[Challenge]) {
+        self.is_wanted = true;
+        for challenge in challenges {
+            self.challenged.extend(challenge.param("resource_metadata").map(String::from));
+            self.names(&challenge.param("scope").unwrap_or_default().into());
+        }
+    }
+
+    /// The server refuses a request, by a challenge that may be read in any way.
+    pub(crate) fn challenges_by(&mut self, header: &[u8]) {
+        self.is_wanted = true;
+        let text = String::from_utf8_lossy(header);
+        let words = text.split(|it: char| it.is_whitespace() || "\"\\,=".contains(it)).filter(|it| !it.is_empty());
+        for word in words {
+            self.challenged.insert(word.into());
+            self.scopes.insert(word.into());
+        }
+    }
+
+    /// The authorization takes an input.
+    pub(crate) fn takes(&mut self, input: &OAuthInput<'_>, now: Time) {
+        let was_settled = self.is_settled;
+        self.passes(now);
+        let (now, patience) = (self.now, self.options.timeouts.store);
+        match input {
+            OAuthInput::Head { exchange, status, headers } => {
+                if let Some(it) = self.exchanges.get_mut(exchange) {
+                    (it.status, it.location) = (*status, headers.contains_key("location"));
+                }
+            }
+            OAuthInput::Body { exchange, chunk } => {
+                if let Some(it) = self.exchanges.get_mut(exchange) {
+                    it.body.extend(*chunk);
+                }
+            }
+            OAuthInput::End { exchange } => {
+                if let Some(it) = self.exchanges.remove(exchange) {
+                    self.answered(&it);
+                }
+            }
+            OAuthInput::Failure { exchange, .. } => drop(self.exchanges.remove(exchange)),
+            OAuthInput::Redirect(text) => self.is_quiet = !self.redirected(text) && was_settled,
+            OAuthInput::Acquired { id, acquired } if self.lock == Lock::Asked(*id) => {
+                self.lock = if *acquired { Lock::Held } else { Lock::Free };
+            }
+            OAuthInput::Loaded { id, record } => {
+                if let (Some(_), Ok(record)) = (self.loads.remove(id).filter(|at| now < *at + patience), record) {
+                    self.loaded(record.unwrap_or_default());
+                }
+            }
+            OAuthInput::Saved { id, saved } => {
+                if let Some((_, generation)) = self.saves.remove(id).filter(|(at, _)| now < *at + patience) {
+                    self.is_stale |= *saved == SaveOutcome::Conflict;
+                    self.generations.extend(Some(generation).filter(|_| *saved == SaveOutcome::Stored));
+                }
+            }
+            OAuthInput::Authorize => self.is_wanted = true,
+            OAuthInput::SignOut => self.signs_out = true,
+            _ => {}
+        }
+    }
+
+    /// Time passes.
+    pub(crate) fn passes(&mut self, now: Time) {
+        self.now = now.max(self.now);
+        self.is_settled = false;
+    }
+
+    /// A record of the store is believed.
+    fn loaded(&mut self, record: &[u8]) {
+        self.generations.insert(stored_generation(record));
+        (self.is_stale, self.is_gone) = (false, record.is_empty());
+        let record = object(record);
+        let text = |name: &str| record[name].as_str().map(String::from);
+        self.issuers.extend(["issuer", "asked"].into_iter().filter_map(text));
+        self.documents.extend(text("revocation_endpoint").map(|it| json!({"revocation_endpoint": it})));
+        self.access_tokens.extend(text("access_token"));
+        if let Some(token) = text("refresh_token") {
+            self.spent.remove(&token);
+            self.refresh_tokens.insert(token);
+        }
+        self.kinds.extend(text("access_token").map(|_| GrantKind::Stored.as_str().into()));
+        ["requested", "granted"].into_iter().for_each(|name| self.names(&record[name]));
+    }
+
+    /// A response is complete.
+    fn answered(&mut self, it: &Exchange) {
+        if it.status.is_redirection() && it.location && it.is_metadata {
+            self.redirecting.insert(split(&it.url).0);
+        }
+        let body = object(&it.body);
+        if it.is_metadata {
+            return if it.status.is_success() {
+                self.described(it, &body)
+            };
+        }
+        let Some(kind) = param(&it.form, "grant_type") else {
+            // A client is registered, perhaps for other scopes.
+            return self.names(&body["scope"]);
+        };
+        let form = params(&String::from_utf8_lossy(&it.body));
+        let said = |name: &str| body[name].as_str().or_else(|| param(&form, name)).map(String::from);
+        let sent = param(&it.form, "refresh_token").map(String::from);
+        if said("error").is_some_and(|error| error == "invalid_grant") {
+            self.spent.extend(sent);
+        } else if it.status.is_success()
+            && let Some(token) = said("access_token")
+        {
+            self.spent.extend(sent.filter(|sent| said("refresh_token").is_some_and(|next| next != *sent)));
+            self.access_tokens.insert(token);
+            self.refresh_tokens.extend(said("refresh_token"));
+            self.names(&said("scope").unwrap_or_default().into());
+            self.kinds.insert(kind.into());
+        }
+        if said("error").is_some_and(|error| error == "use_dpop_nonce")
+            && let Some(code) = param(&it.form, "code").and_then(|code| self.codes.get_mut(code))
+        {
+            code.sent = false;
+        }
+    }
+
+    /// Metadata comes, of the resource or of an authorization server.
+    fn described(&mut self, it: &Exchange, body: &Value) {
+        let servers = body["authorization_servers"].as_array().into_iter().flatten();
+        self.issuers.extend(servers.filter_map(|it| it.as_str().map(String::from)));
+        self.names(&body["scopes_supported"]);
+        let tolerance = &self.options.tolerance;
+        let is_its = it.asks.iter().any(|asked| match body.get("issuer").filter(|issuer| !issuer.is_null()) {
+            Some(issuer) => {
+                let is_trusted = |(trusted, named): &(Box<str>, Box<str>)| **trusted == **asked && *issuer == **named;
+                *issuer == **asked || tolerance.trusted_issuers.iter().any(is_trusted)
+            }
+            None => tolerance.missing_issuer,
+        });
+        let methods = body["code_challenge_methods_supported"].as_array();
+        let is_safe = self.options.flow != Flow::User || methods.is_some_and(|it| it.contains(&"S256".into()));
+        if is_its && is_safe {
+            self.documents.push(body.clone());
+        }
+    }
+
+    /// The user's browser comes back. Returns whether this belongs to the URL that is shown.
+    fn redirected(&mut self, text: &str) -> bool {
+        let query = text.split('#').next().unwrap_or_default();
+        let query = params(query.split_once('?').map_or(query, |(_, query)| query));
+        let state = param(&query, "state");
+        let Some(shown) = self.shown.clone().filter(|shown| state == param(&shown.query, "state")) else {
+            return false;
+        };
+        if let Some(code) = param(&query, "code").filter(|_| param(&query, "error").is_none()) {
+            let iss = param(&query, "iss").map(String::from);
+            self.codes.insert(code.into(), Code { shown, iss, sent: false });
+        }
+        true
+    }
+
+    /// The authorization says what to do.
+    pub(crate) fn acts(&mut self, action: &OAuthAction) {
+        assert!(!self.is_quiet, "an input without a meaning leads to {action:?}");
+        match action {
+            OAuthAction::Request(request) => self.requests(request),
+            OAuthAction::Drop(exchange) => drop(self.exchanges.remove(exchange)),
+            OAuthAction::Browse(url) => self.shows(url),
+            OAuthAction::EndBrowse => self.shown = None,
+            OAuthAction::Store(action) => self.stores(action),
+            OAuthAction::Event(event) => self.reports(event),
+            _ => {}
+        }
+    }
+
+    fn requests(&mut self, request: &OAuthRequest) {
+        let OAuthRequest { exchange, request, .. } = request;
+        let url = request.uri().to_string();
+        assert!(self.is_wanted || self.options.stored, "nobody wanted a token: {url}");
+        let mut it = Exchange {
+            is_metadata: request.method() == Method::GET,
+            asks: Vec::new(),
+            form: Params::new(),
+            status: StatusCode::OK,
+            location: false,
+            body: Vec::new(),
+            url,
+        };
+        if it.is_metadata {
+            self.reads(&mut it);
+        } else if let Ok(client) = serde_json::from_slice(request.body()) {
+            self.registers(&it.url, &client);
+        } else {
+            it.form = params(std::str::from_utf8(request.body()).expect("a form"));
+            self.posts(&it.url, &it.form, request.headers());
+        }
+        self.exchanges.insert(*exchange, it);
+    }
+
+    /// Metadata is requested.
+    fn reads(&mut self, it: &mut Exchange) {
+        let (origin, path) = split(&self.server);
+        let well_known = format!("{origin}/.well-known/oauth-protected-resource");
+        let url = it.url.to_ascii_lowercase();
+        let is = |place: &str| url == place.split('#').next().unwrap_or_default().to_ascii_lowercase();
+        it.asks = self.issuers.iter().filter(|issuer| places(issuer).iter().any(|it| is(it))).cloned().collect();
+        let is_resource = is(&well_known) || is(&format!("{well_known}{path}"));
+        let is_known = is_resource || !it.asks.is_empty() || self.challenged.iter().any(|url| is(url));
+        let is_redirected = self.redirecting.contains(&split(&it.url).0);
+        assert!(is_known || is_redirected, "nobody named {}", it.url);
+        if !is_known {
+            it.asks = self.issuers.iter().cloned().collect();
+        }
+    }
+
+    /// Whether this is an endpoint of an authorization server, or of 2025-03-26.
+    fn is_endpoint(&self, url: &str, name: &str, convention: &str) -> bool {
+        let is = |known: &str| known.split('#').next().unwrap_or_default().eq_ignore_ascii_case(url);
+        is(&format!("{}/{convention}", split(&self.server).0))
+            || self.documents.iter().any(|it| it[name].as_str().is_some_and(is))
+    }
+
+    fn registers(&self, url: &str, client: &Value) {
+        assert!(self.is_endpoint(url, "registration_endpoint", "register"), "no clients register at {url}");
+        let is_known = self.options.registered.iter().any(|it| it.issuer.is_none());
+        assert!(!is_known && self.options.flow == Flow::User, "the client is registered already");
+        assert!(client["redirect_uris"].as_array().is_some_and(|it| it.len() == 1), "{client}");
+        let has_grants = client["grant_types"].as_array().is_some_and(|it| it.contains(&"refresh_token".into()));
+        assert!(has_grants && client["application_type"].is_string(), "{client}");
+    }
+
+    fn posts(&mut self, url: &str, form: &Params, headers: &HeaderMap) {
+        let Some(kind) = param(form, "grant_type") else {
+            assert!(self.is_endpoint(url, "revocation_endpoint", "revoke"), "no tokens are revoked at {url}");
+            let token = param(form, "token").expect("a token that is revoked");
+            assert!(self.access_tokens.contains(token) || self.refresh_tokens.contains(token), "not its own token");
+            return;
+        };
+        if let (Flow::Enterprise(provider), true) = (&self.options.flow, kind.ends_with(":token-exchange")) {
+            return assert!(*provider.token_endpoint == *url, "an assertion goes to {url}");
+        }
+        assert!(self.is_endpoint(url, "token_endpoint", "token"), "no tokens are issued at {url}");
+        let is_named = headers.contains_key("authorization") || param(form, "client_id").is_some();
+        assert!(is_named || self.options.flow != Flow::User, "of which client is {kind}?");
+        match kind {
+            "authorization_code" => self.sends_code(form),
+            "refresh_token" => {
+                let token = param(form, "refresh_token").expect("a refresh token");
+                assert!(self.refresh_tokens.contains(token), "a refresh token that nobody issued");
+                assert!(!self.spent.contains(token), "a refresh token is used twice");
+                assert!(!self.options.stored || self.lock == Lock::Held, "a refresh without the lock");
+                let is_other = |it: &Exchange| param(&it.form, "grant_type").is_some();
+                assert!(!self.exchanges.values().any(is_other), "two refreshes at once");
+            }
+            "client_credentials" => assert_eq!(self.options.flow, Flow::ClientCredentials),
+            "urn:ietf:params:oauth:grant-type:jwt-bearer" => assert_ne!(self.options.flow, Flow::User),
+            _ => panic!("another grant: {kind}"),
+        }
+    }
+
+    fn sends_code(&mut self, form: &Params) {
+        let code = param(form, "code").and_then(|code| self.codes.get_mut(code)).expect("a code of the user's");
+        assert!(!std::mem::replace(&mut code.sent, true), "a code is sent twice");
+        let Code { shown: Shown { query, documents }, iss, .. } = code;
+        assert_eq!(param(form, "redirect_uri"), param(query, "redirect_uri"));
+        assert_eq!(param(form, "resource"), param(query, "resource"));
+        let digest = Sha256::digest(param(form, "code_verifier").expect("a verifier"));
+        assert_eq!(Some(&*URL_SAFE_NO_PAD.encode(digest)), param(query, "code_challenge"), "another verifier");
+        let may_say = |it: &Value| match iss {
+            Some(iss) => it["issuer"].as_str() == Some(iss),
+            None => it["authorization_response_iss_parameter_supported"] != true,
+        };
+        assert!(documents.is_empty() || documents.iter().any(may_say), "a code of another issuer: {iss:?}");
+        assert!(iss.is_some() || !self.options.tolerance.require_iss, "a code of an unnamed issuer");
+    }
+
+    /// A URL is shown to the user.
+    fn shows(&mut self, url: &AuthorizationUrl) {
+        assert!(self.is_wanted && self.options.may_ask_user && self.options.flow == Flow::User, "nobody is asked");
+        assert!(self.shown.is_none(), "two URLs at once");
+        let (endpoint, query) = url.as_str().split_once('?').expect("a query");
+        let is_it = |known: &str| {
+            let known = known.split(['?', '#']).next().unwrap_or_default();
+            decode(known).eq_ignore_ascii_case(&decode(endpoint))
+        };
+        let documents = self.documents.iter().filter(|it| it["authorization_endpoint"].as_str().is_some_and(is_it));
+        let documents: Vec<_> = documents.cloned().collect();
+        let is_conventional = is_it(&format!("{}/authorize", split(&self.server).0));
+        assert!(is_conventional || !documents.is_empty(), "nobody authorizes at {endpoint}");
+        let query = params(query);
+        let is = |name, value| param(&query, name) == Some(value);
+        assert!(is("response_type", "code") && is("code_challenge_method", "S256"), "{query:?}");
+        assert_eq!(param(&query, "code_challenge").map(str::len), Some(43));
+        assert!(param(&query, "client_id").is_some() && is("redirect_uri", url.redirect_uri()), "{query:?}");
+        assert_eq!(param(&query, "resource").is_none(), self.options.tolerance.omit_resource, "{query:?}");
+        let state = param(&query, "state").expect("a state");
+        assert!(state.len() >= 22 && self.states.insert(state.into()), "a state that is guessed: {query:?}");
+        let scopes = param(&query, "scope").unwrap_or_default().split_whitespace();
+        let unnamed: Vec<_> = scopes.filter(|it| !self.scopes.contains(*it)).collect();
+        assert!(unnamed.is_empty(), "nobody named the scopes {unnamed:?}");
+        self.shown = Some(Shown { query, documents });
+    }
+
+    fn stores(&mut self, action: &StoreAction) {
+        assert!(self.options.stored, "there is no store");
+        match action {
+            StoreAction::Acquire(id) => {
+                assert!(self.lock != Lock::Held, "the lock is taken twice");
+                self.lock = Lock::Asked(*id);
+            }
+            StoreAction::Load(id) => _ = self.loads.insert(*id, self.now),
+            StoreAction::Save { id, record, replaces } => {
+                assert!(self.generations.contains(replaces), "a record that is not known is replaced");
+                assert!(!self.is_stale, "a record is replaced that is another one");
+                let generation = stored_generation(record.expose());
+                assert!(generation > *replaces && object(record.expose()).is_object(), "no record, or an old one");
+                self.saves.insert(*id, (self.now, generation));
+            }
+            StoreAction::Remove => {
+                assert!(self.signs_out || self.is_gone, "a record is removed, and nobody signed out");
+                self.is_stale = false;
+            }
+            StoreAction::Release => self.lock = Lock::Free,
+            _ => {}
+        }
+    }
+
+    fn reports(&self, event: &OAuthEvent) {
+        if let OAuthEvent::Authorized(grant) = event {
+            let kind = grant.kind.as_str();
+            assert!(self.kinds.contains(kind), "no token was obtained by {kind}");
+        }
+    }
+
+    /// All actions were polled.
+    pub(crate) fn settles(&mut self, deadline: Option<Time>) {
+        (self.is_settled, self.is_quiet) = (true, false);
+        let is_busy = !self.exchanges.is_empty() || self.shown.is_some() || self.lock != Lock::Free;
+        assert!(!is_busy || deadline.is_some(), "nothing ends what is in progress");
+    }
+
+    /// A request to the MCP server has this header.
+    pub(crate) fn presents(&self, header: &HeaderValue) {
+        let token = header.to_str().expect("a text").split_once(' ').map(|(_, token)| token);
+        assert!(token.is_some_and(|token| self.access_tokens.contains(token)), "a token that nobody issued");
+    }
+}
+
+/// An authorization and its model, which sees each input and action. Methods that are not here are those of the
+/// authorization: what they mean is not restricted.
+#[derive(Clone)]
+pub(crate) struct Watched {
+    inner: Authorization,
+    model: OAuthModel,
+    server: Uri,
+}
+
+impl std::ops::Deref for Watched {
+    type Target = Authorization;
+
+    fn deref(&self) -> &Authorization {
+        &self.inner
+    }
+}
+
+impl std::ops::DerefMut for Watched {
+    fn deref_mut(&mut self) -> &mut Authorization {
+        &mut self.inner
+    }
+}
+
+impl std::fmt::Debug for Watched {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.inner.fmt(f)
+    }
+}
+
+impl Watched {
+    pub(crate) fn new(server: &str, options: OAuthOptions, seed: [u8; 32], now: Time, unix: Duration) -> Self {
+        let model = OAuthModel::new(server, &options);
+        let inner = Authorization::new(server, options, seed, now, unix).expect("valid options");
+        Self { inner, model, server: server.parse().expect("a URL") }
+    }
+
+    pub(crate) fn poll(&mut self) -> Option<OAuthAction> {
+        let action = self.inner.poll();
+        match &action {
+            Some(action) => self.model.acts(action),
+            None => {
+                self.inner.header(&self.server).iter().for_each(|(_, header)| self.model.presents(header));
+                self.model.settles(self.inner.deadline());
+            }
+        }
+        action
+    }
+
+    pub(crate) fn handle_unauthorized(
+        &mut self,
+        now: Time,
+        token: Option<TokenId>,
+        forbidden: bool,
+        challenges: &[Challenge],
+    ) -> Result<(), OAuthError> {
+        self.model.passes(now);
+        self.model.challenges(challenges);
+        self.inner.handle_unauthorized(now, token, forbidden, challenges)
+    }
+
+    pub(crate) fn handle_head(
+        &mut self,
+        now: Time,
+        exchange: OAuthExchangeId,
+        status: StatusCode,
+        headers: &HeaderMap,
+    ) {
+        self.model.takes(&OAuthInput::Head { exchange, status, headers }, now);
+        self.inner.handle_head(now, exchange, status, headers);
+    }
+
+    pub(crate) fn handle_body(&mut self, now: Time, exchange: OAuthExchangeId, chunk: &[u8]) {
+        self.model.takes(&OAuthInput::Body { exchange, chunk }, now);
+        self.inner.handle_body(now, exchange, chunk);
+    }
+
+    pub(crate) fn handle_end(&mut self, now: Time, exchange: OAuthExchangeId) {
+        self.model.takes(&OAuthInput::End { exchange }, now);
+        self.inner.handle_end(now, exchange);
+    }
+
+    pub(crate) fn handle_failure(&mut self, now: Time, exchange: OAuthExchangeId, why: &str) {
+        self.model.takes(&OAuthInput::Failure { exchange, why }, now);
+        self.inner.handle_failure(now, exchange, why);
+    }
+
+    pub(crate) fn handle_redirect(&mut self, now: Time, redirect: &str) -> bool {
+        let is_due = self.inner.deadline().is_some_and(|deadline| deadline <= now);
+        self.model.is_settled &= !is_due;
+        self.model.takes(&OAuthInput::Redirect(redirect), now);
+        let is_ours = self.inner.handle_redirect(now, redirect);
+        assert!(!is_ours || !self.model.is_quiet, "a redirect of another attempt is taken");
+        is_ours
+    }
+
+    pub(crate) fn handle_acquired(&mut self, now: Time, id: StoreId, acquired: bool) {
+        self.model.takes(&OAuthInput::Acquired { id, acquired }, now);
+        self.inner.handle_acquired(now, id, acquired);
+    }
+
+    pub(crate) fn handle_loaded(&mut self, now: Time, id: StoreId, record: Result<Option<&[u8]>, ()>) {
+        self.model.takes(&OAuthInput::Loaded { id, record }, now);
+        self.inner.handle_loaded(now, id, record);
+    }
+
+    pub(crate) fn handle_saved(&mut self, now: Time, id: StoreId, saved: SaveOutcome) {
+        self.model.takes(&OAuthInput::Saved { id, saved }, now);
+        self.inner.handle_saved(now, id, saved);
+    }
+
+    pub(crate) fn authorize(&mut self, now: Time) {
+        self.model.takes(&OAuthInput::Authorize, now);
+        self.inner.authorize(now);
+    }
+    pub(crate) fn sign_out(&mut self, now: Time) {
+        self.model.takes(&OAuthInput::SignOut, now);
+        self.inner.sign_out(now);
+    }
+    pub(crate) fn handle_timeout(&mut self, now: Time) {
+        self.model.passes(now);
+        self.inner.handle_timeout(now);
+    }
+}
