@@ -213,7 +213,9 @@ impl Embedder {
         ][kind];
         let json = (!json.is_empty()).then(|| raw(json));
         let answer = json.as_deref().ok_or_else(|| ErrorObject::new(-1, "no\n"));
-        self.command(session, now, 1, |session| session.respond(now, ask, answer));
+        if self.command(session, now, 1, |session| session.respond(now, ask, answer)).is_some() {
+            self.model.responds();
+        }
     }
 
     fn input<B: Bound>(&mut self, session: &mut Client<B>, now: Time, kind: usize, input: &mut Input<'_>) {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use mcp_proto::jsonrpc::{Body, Message, ResponseId};
 use mcp_proto::protocol::Era;
 use mcp_proto::{
-    Engine, Event, Family, FamilyStatus, Options, Outcome, ProtocolVersion, RequestError, RequestId, Time, TimeBound,
+    Engine, Event, Family, FamilyStatus, ListErrors, Options, Outcome, ProtocolVersion, RequestError, RequestId, Time, TimeBound,
 };
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -30,6 +30,9 @@ struct Rules {
     keeps_alive: bool,
     list_undeclared: bool,
     undeclared_list_changed: bool,
+    tools_absent: bool,
+    /// An error to a list ends the list only, whatever its text.
+    degrades: bool,
     in_flight: usize,
     items: usize,
     pages: usize,
@@ -77,6 +80,17 @@ struct Sent {
     at: Time,
 }
 
+/// A request of the server without a response.
+#[derive(Clone, Debug)]
+struct Owed {
+    id: String,
+    method: String,
+    /// The user, or the user's model, responds to it.
+    is_users: bool,
+    /// The embedder was told of it, as far as that can be said.
+    is_told: bool,
+}
+
 /// A list that is requested page by page.
 #[derive(Clone, Default)]
 struct Walk {
@@ -108,6 +122,8 @@ struct Walk {
     is_known: bool,
     /// Its request may be sent again.
     repeats: bool,
+    /// The code of the error that its first request got.
+    refused: Option<i64>,
 }
 
 /// What happened on a connection, or over HTTP in a session.
@@ -133,8 +149,10 @@ struct Wire {
     capabilities: Value,
     was_ready: bool,
     walks: [Walk; 4],
-    /// Requests of the server without a response: id, method, and whether the response is the user's.
-    owed: Vec<(String, String, bool)>,
+    /// Requests of the server without a response.
+    owed: Vec<Owed>,
+    /// Responses of the embedder that were not sent.
+    answers: usize,
     /// The tokens with which progress was reported.
     progressed: BTreeSet<u64>,
     /// How many log messages have no event.
@@ -167,6 +185,17 @@ fn declares(capabilities: &Value, name: &str) -> Option<bool> {
         Some(Value::Object(_) | Value::Bool(true)) => Some(true),
         Some(Value::Array(array)) if array.is_empty() => Some(true),
         Some(_) => None,
+    }
+}
+
+/// The capability that a request of the embedder needs; empty for none.
+fn capability(method: &str) -> &str {
+    match method {
+        "tools/call" | "tools/list" => "tools",
+        "prompts/get" => "prompts",
+        "resources/read" => "resources",
+        "completion/complete" => "completions",
+        _ => "",
     }
 }
 
@@ -208,6 +237,8 @@ impl Model {
             keeps_alive: options.keepalive.is_some(),
             list_undeclared: tolerance.list_undeclared,
             undeclared_list_changed: tolerance.undeclared_list_changed,
+            tools_absent: tolerance.tools_absent,
+            degrades: tolerance.list_errors == ListErrors::Degrade && !tolerance.absent_by_text,
             in_flight: limits.in_flight,
             items: limits.items,
             pages: limits.pages,
@@ -276,6 +307,14 @@ impl Model {
     pub(super) fn cancels(&mut self, id: RequestId) {
         if let Some(asked) = self.asked.get_mut(&id) {
             asked.cancelled = true;
+        }
+    }
+
+    /// The embedder responds to a request of the server.
+    pub(super) fn responds(&mut self) {
+        let http = self.rules.http;
+        if let Some(wire) = self.wire.as_mut().filter(|wire| wire.is(Era::Legacy) && !http) {
+            wire.answers += 1;
         }
     }
 
@@ -389,8 +428,11 @@ impl Model {
         match &message.body {
             Body::Request { id, method, .. } => {
                 if !wire.is(Era::Modern) {
-                    let is_users = wire.is_users(method);
-                    wire.owed.push((id.get().into(), method.to_string(), is_users));
+                    let (id, is_users): (String, _) = (id.get().into(), wire.is_users(method));
+                    // It is not certain which of two with the same id a response is for.
+                    let is_told = wire.owed.iter().any(|it| it.id == id);
+                    wire.owed.iter_mut().filter(|it| it.id == id).for_each(|it| it.is_told = true);
+                    wire.owed.push(Owed { id, method: method.to_string(), is_users, is_told });
                 }
             }
             Body::Notification { method, params } => {
@@ -411,7 +453,7 @@ impl Model {
             }
             Body::Error { id, error } => {
                 let Some((_, sent)) = wire.answered(id, true) else { return };
-                let Some(of) = sent.of else { return wire.fails(&sent, false) };
+                let Some(of) = sent.of else { return wire.fails(&sent, false, Some(error.code)) };
                 // Errors of the modern era, a version that is refused, URLs to visit, a method that is gone.
                 let is_open =
                     matches!(error.code, -32022..=-32020 | -32042 | -32601) || error.message.contains("version");
@@ -439,7 +481,7 @@ impl Model {
         }
         match sent.of {
             Some(of) => self.concludes(of, Answer::Open),
-            None => wire.fails(&sent, true),
+            None => wire.fails(&sent, true, None),
         }
     }
 
@@ -519,12 +561,8 @@ impl Model {
             }
             Outcome::InputRequired(_) => assert_eq!(*answer, Some(Answer::Open), "{method} requires no input"),
             Outcome::NotAdvertised => {
-                let name = match &**method {
-                    "completion/complete" => "completions",
-                    method => method.split('/').next().unwrap_or_default(),
-                };
-                assert_ne!(declares(&wire.capabilities, name), Some(true), "{method} is declared");
-                assert!(!matches!(&**method, "ping" | "x/y\n"), "{method} needs no capability");
+                assert!(!capability(method).is_empty(), "{method} needs no capability");
+                assert_ne!(declares(&wire.capabilities, capability(method)), Some(true), "{method} is declared");
             }
             _ => {}
         }
@@ -540,6 +578,8 @@ impl Model {
             let is_bounded = asked.extended || deadline.is_some_and(|deadline| deadline <= until);
             assert!(is_bounded, "{id:?}, {}, ends after {:?}: {deadline:?}", asked.method, asked.until);
         }
+        let is_bounded = self.asked.values().all(|asked| asked.until == END) || deadline.is_some();
+        assert!(is_bounded, "nothing ends {:?}", self.open());
         let Some(wire) = &self.wire else { return };
         assert_eq!(session.is_ready(), self.is_ready, "whether the client is ready");
         for (id, Asked { method, answer, is_task, sends, .. }) in &self.asked {
@@ -555,11 +595,12 @@ impl Model {
 
 impl Walk {
     /// What it found does not count. The page may be requested again if it `repeats`.
-    fn fails(&mut self, repeats: bool) {
+    fn fails(&mut self, repeats: bool, code: Option<i64>) {
+        let refused = code.filter(|_| !self.is_known && self.cursor.is_none());
         let Self { begun, since, is_wanted, is_told, is_known, .. } = *self;
         let next = self.cursor.take().filter(|_| repeats);
         let (answered, is_known) = (!repeats, is_known || !repeats);
-        *self = Self { begun, since, is_wanted, is_told, next, answered, is_known, repeats, ..Self::default() };
+        *self = Self { begun, since, is_wanted, is_told, next, answered, is_known, repeats, refused, ..Self::default() };
     }
 
     /// Another request without a cursor.
@@ -576,6 +617,7 @@ impl Walk {
         assert!(!is_soon || is_free, "a list is requested again within {:?}", rules.refresh_interval);
         self.is_known |= self.answered;
         (self.since, self.is_wanted, self.next, self.pages) = (Some(now), false, None, 0);
+        self.refused = None;
         self.keys = (!keeps_alive).then(Vec::new);
         if keeps_alive {
             self.listed = None;
@@ -665,6 +707,9 @@ impl Wire {
                 self.is_held &= now < since + rules.request;
                 assert_eq!(is_modern, era == Era::Modern, "{method} with {params}");
                 assert!(!self.is_held, "{method} before `notifications/initialized` is answered");
+                let feature = capability(method);
+                let is_gated = of.is_some() && !rules.list_undeclared && !rules.undeclared_list_changed;
+                assert!(!is_gated || feature.is_empty() || self.may(feature), "{method} needs what is not declared");
                 match method {
                     "ping" => assert!(era == Era::Legacy || of.is_some(), "a ping in an era that has none"),
                     "subscriptions/listen" => assert_eq!(era, Era::Modern),
@@ -707,7 +752,7 @@ impl Wire {
                 let sent = params["requestId"].as_u64().and_then(|id| self.sent.remove(&id));
                 let sent = sent.unwrap_or_else(|| panic!("no such request is in flight: {params}"));
                 assert_ne!(sent.method, "initialize", "`initialize` cannot be cancelled");
-                self.fails(&sent, false);
+                self.fails(&sent, false, None);
             }
             "notifications/roots/list_changed" => {
                 assert!(self.is(Era::Legacy) && self.offers.get("roots").is_some(), "no roots are declared");
@@ -719,13 +764,14 @@ impl Wire {
     /// The client sends a response.
     fn responds(&mut self, id: &str, response: &Value) {
         assert!(!self.is(Era::Modern), "a response in an era without server requests: {response}");
+        self.answers = self.answers.saturating_sub(1);
         if self.is_partial {
             return;
         }
         // A server that uses an id twice has the response of the engine before that of the user.
-        let of_id: Vec<_> = (0..self.owed.len()).filter(|at| self.owed[*at].0 == id).collect();
-        let at = of_id.iter().find(|at| !self.owed[**at].2).or(of_id.first());
-        let (_, method, is_users) = self.owed.remove(*at.unwrap_or_else(|| panic!("nobody asked: {response}")));
+        let of_id: Vec<_> = (0..self.owed.len()).filter(|at| self.owed[*at].id == id).collect();
+        let at = of_id.iter().find(|at| !self.owed[**at].is_users).or(of_id.first());
+        let Owed { method, is_users, .. } = self.owed.remove(*at.unwrap_or_else(|| panic!("nobody asked: {response}")));
         match &*method {
             // It may name a task.
             "ping" => {
@@ -772,9 +818,9 @@ impl Wire {
     }
 
     /// A request of the client itself has no result. It may be sent again if it `repeats`.
-    fn fails(&mut self, sent: &Sent, repeats: bool) {
+    fn fails(&mut self, sent: &Sent, repeats: bool, code: Option<i64>) {
         if let Some(family) = family_of(&sent.method).filter(|_| sent.of.is_none()) {
-            self.walks[family as usize].fails(repeats);
+            self.walks[family as usize].fails(repeats, code);
         }
     }
 
@@ -825,8 +871,9 @@ impl Wire {
             }
             Event::ServerRequest { method, .. } => {
                 let method = method.as_str();
-                let is_it = self.owed.iter().any(|(_, owed, is_users)| owed == method && *is_users);
-                assert!(is_it, "the server sent no {method} that the client declares");
+                let of_method = self.owed.iter_mut().filter(|it| it.method == method && it.is_users);
+                let it = of_method.min_by_key(|it| it.is_told);
+                it.unwrap_or_else(|| panic!("the server sent no {method} that the client declares")).is_told = true;
             }
             Event::Progress { request, .. } => {
                 let of = |id: &u64| self.sent.get(id).is_some_and(|sent| sent.of == Some(*request));
@@ -869,6 +916,16 @@ impl Wire {
             let has_more =
                 is_free && walk.next.is_some() && walk.keys.is_some() && walk.pages < rules.pages && walk.brought;
             assert!(!is_idle || !has_more, "the next page of the {family:?} is not requested");
+            if let Some(code) = walk.refused.filter(|_| is_idle && session.is_ready() && declared == Some(true)) {
+                let status = session.family(family).status;
+                match code {
+                    -32601 if family != Family::Tools || rules.tools_absent => {
+                        assert_eq!(status, FamilyStatus::Absent, "the {family:?}");
+                    }
+                    -32603 | -1 if rules.degrades => assert_eq!(status, FamilyStatus::Failed, "the {family:?}"),
+                    _ => {}
+                }
+            }
             let is_asked = declared != Some(false) || rules.list_undeclared;
             is_over &= is_idle && walk.next.is_none() && (walk.answered || !is_asked);
             if let Some(listed) = walk.listed.as_ref().filter(|_| session.is_ready()) {
@@ -880,12 +937,13 @@ impl Wire {
         assert!(!is_over || session.is_ready(), "each list is known, and the session is not ready");
     }
 
-    /// A ping, and a request that is not the user's, have a response at once.
+    /// A ping, and a request that is not the user's, have a response at once. The embedder is told of the others.
     fn check_owed(&self) {
+        assert_eq!(self.answers, 0, "the embedder responded, and nothing is sent");
         if self.is_partial {
             return;
         }
-        let late: Vec<_> = self.owed.iter().filter(|(_, _, is_users)| !is_users).collect();
-        assert!(late.is_empty(), "without a response: {late:?}");
+        let late: Vec<_> = self.owed.iter().filter(|it| !it.is_users || !it.is_told).collect();
+        assert!(late.is_empty(), "without a response, or not told: {late:?}");
     }
 }
