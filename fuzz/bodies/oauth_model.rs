@@ -303,7 +303,11 @@ impl OAuthModel {
         {
             self.spent.extend(sent.filter(|sent| said("refresh_token").is_some_and(|next| next != *sent)));
             self.access_tokens.insert(token);
-            self.refresh_tokens.extend(said("refresh_token"));
+            // It may issue one again.
+            if let Some(next) = said("refresh_token") {
+                self.spent.remove(&next);
+                self.refresh_tokens.insert(next);
+            }
             self.names(&said("scope").unwrap_or_default().into());
             self.kinds.insert(kind.into());
         }
