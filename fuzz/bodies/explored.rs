@@ -21,9 +21,11 @@ type Start = (&'static str, &'static str);
 
 /// Open, opened, failed to open, lost; the oldest request gets an empty list or a list with one tool, an error, and the second
 /// a result; `list_changed`, `ping`; a call that may be sent again and one that may not, a cancellation, a refresh, a
-/// subscription; the next deadline; a violation of the protocol; close.
-const SESSION: &[&str] =
-    &["a", "b", "c0", "d", "e01", "e06", "e11", "f00", "i00", "j000", "k06", "k07", "l0", "n30", "S0", "s", "T", "o"];
+/// subscription, input for a call; the next deadline; a violation of the protocol; close.
+const SESSION: &[&str] = &[
+    "a", "b", "c0", "d", "e01", "e06", "e11", "f00", "i00", "j000", "k06", "k07", "l0", "n30", "S0", "m;0", "s", "T",
+    "o",
+];
 
 const SESSIONS: &[Start] = &[
     ("closed", "2?10000110"),
@@ -41,6 +43,10 @@ const SESSIONS: &[Start] = &[
     ("modern refresh", "0?10000110 ab e00 e06e01e01e01 n30"),
     ("modern keepalive", "0?10000110 ab e00 e06e01e01e01 s s"),
     ("modern lost with calls", "0?10000110 ab e00 e06e01e01e01 k06 k07 d"),
+    ("modern closing with calls", "0?10000110 ab e00 e06e01e01e01 k06 k07 o"),
+    ("modern with a call that requires input", "0?10000110 ab e00 e06e01e01e01 k07 e02"),
+    ("modern with a task", "0_1000011< ab e00 e06 k07 e0<"),
+    ("legacy with pages, without keepalive", "2?10000010 ab e01 e02"),
 ];
 
 /// Open; the first exchange gets a response as JSON, as a stream, a stream that stays open, a stream that ends without one;
@@ -67,10 +73,13 @@ const HTTPS: &[Start] = &[
     ("modern with calls", "0?100001101 a e00 i076 e16e11e11e11 k06 k07"),
     ("modern refresh", "0?100001101 a e00 i076 e16e11e11e11 n30"),
     ("modern keepalive", "0?100001101 a e00 i076 e16e11e11e11 s"),
+    ("modern lost with calls", "0?100001101 a e00 i076 e16e11e11e11 k06 k07 f01f01f01f01"),
+    ("legacy lost with calls", "2?100001101 a e01 e01 e01 e06e01e01e01 k06 k07 f01f01f01"),
+    ("HTTP+SSE", "2?100001101 a h070 p00 e10 g0`0 e10e10 g0`0"),
 ];
 
 /// 401; documents of the server, the authorization server, the registration and the token; a refusal, an outage, a failure; the
-/// code, a denial; the store; a minute, ten; sign out, sign in; a step-up.
+/// code, a denial; the store; a signature; a minute, ten; sign out, sign in; a step-up.
 #[cfg(feature = "oauth")]
 const OAUTH: &[&str] = &[
     "r\n",
@@ -78,6 +87,7 @@ const OAUTH: &[&str] = &[
     "a10",
     "a20",
     "a30",
+    "a60",
     "a41",
     "a02",
     "xgone\n",
@@ -91,6 +101,7 @@ const OAUTH: &[&str] = &[
     "s6",
     "s7",
     "s8",
+    "gx\n",
     "t8",
     "t9",
     "o",
@@ -105,6 +116,7 @@ const OAUTHS: &[Start] = &[
     ("user with a store", "10"),
     ("client credentials", "82"),
     ("assertion", "03"),
+    ("user with proofs", "@8r\na00a50ccode=x\n"),
 ];
 
 #[cfg(feature = "oauth")]
@@ -129,6 +141,8 @@ const JOINED: &[&str] = &[
     "s3",
     "s5",
     "s6",
+    "gx\n",
+    "a60",
     "t8",
     "t9",
     "o",
@@ -137,8 +151,12 @@ const JOINED: &[&str] = &[
 ];
 
 #[cfg(feature = "oauth")]
-const JOINEDS: &[Start] =
-    &[("client", "0"), ("client with a token", "2r0Bearer\na00a10ca30h0h0"), ("client with a store", "1")];
+const JOINEDS: &[Start] = &[
+    ("client", "0"),
+    ("client with a token", "2r0Bearer\na00a10ca30h0h0"),
+    ("client with a store", "1"),
+    ("client with proofs", ":r0Bearer\na00a50c"),
+];
 
 /// Explores so many operations, and returns a line for each exploration: the number of states that were new after 0, 1, …
 ///

@@ -10,7 +10,8 @@ use std::time::Duration;
 use mcp_proto::jsonrpc::{Body, Message, ResponseId};
 use mcp_proto::protocol::Era;
 use mcp_proto::{
-    Engine, Event, Family, FamilyStatus, ListErrors, Options, Outcome, ProtocolVersion, RequestError, RequestId, Time, TimeBound,
+    Engine, Event, Family, FamilyStatus, ListErrors, Options, Outcome, ProtocolVersion, RequestError, RequestId, Time,
+    TimeBound,
 };
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -600,7 +601,8 @@ impl Walk {
         let Self { begun, since, is_wanted, is_told, is_known, .. } = *self;
         let next = self.cursor.take().filter(|_| repeats);
         let (answered, is_known) = (!repeats, is_known || !repeats);
-        *self = Self { begun, since, is_wanted, is_told, next, answered, is_known, repeats, refused, ..Self::default() };
+        *self =
+            Self { begun, since, is_wanted, is_told, next, answered, is_known, repeats, refused, ..Self::default() };
     }
 
     /// Another request without a cursor.
@@ -639,8 +641,8 @@ impl Walk {
                 && self.pages <= rules.pages
                 && len * rules.pages < rules.list_bytes
         });
-        // A page of another kind may be the end.
-        if self.next.is_none() || self.keys.is_none() {
+        // A page of another kind may be the end; one without items, and the last one that is requested, are.
+        if self.next.is_none() || self.keys.is_none() || !self.brought || self.pages >= rules.pages {
             self.listed = self.keys.clone().filter(|_| self.next.is_none());
         }
     }
