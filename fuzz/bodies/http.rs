@@ -300,8 +300,9 @@ impl Rig {
             return;
         }
         self.over(it.exchange);
-        if let Some(id) = it.id {
-            self.host.model.breaks(id);
+        match it.id {
+            Some(id) => self.host.model.breaks(id),
+            None => self.host.model.ends_without_response(&it.method),
         }
         self.host.own += 2;
         self.session.handle_end(self.clock.now, it.exchange);

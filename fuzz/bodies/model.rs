@@ -146,6 +146,10 @@ struct Wire {
     agreed: Option<(Era, Time)>,
     /// Over HTTP, the response to `notifications/initialized` is missing.
     is_held: bool,
+    /// How many of its exchanges ended without one.
+    broken: usize,
+    /// How many notifications and responses were sent, which over HTTP wait for exchanges.
+    one_way: usize,
     /// The capabilities in the result of the handshake.
     capabilities: Value,
     was_ready: bool,
@@ -366,11 +370,13 @@ impl Model {
             }
             (Some(method), None) => {
                 if let Some(wire) = &mut self.wire {
+                    wire.one_way += 1;
                     wire.notifies(self.rules, method, &json["params"], now);
                 }
             }
             (None, _) => {
                 if let Some(wire) = &mut self.wire {
+                    wire.one_way += 1;
                     wire.responds(members(message)["id"].get(), &json);
                 }
             }
@@ -394,10 +400,21 @@ impl Model {
     /// Over HTTP, a handshake begins a session. What was sent before may still be answered.
     fn begins_session(&mut self, now: Time) {
         if self.wire.as_ref().is_none_or(|wire| wire.agreed.is_some()) {
-            let Wire { sent, used, owed, progressed, logs, updates, .. } = self.wire.take().unwrap_or_default();
+            let Wire { sent, used, one_way, owed, progressed, logs, updates, .. } =
+                self.wire.take().unwrap_or_default();
             let is_partial = self.missed;
-            let wire =
-                Wire { opened: true, is_partial, sent, used, owed, progressed, logs, updates, ..Wire::default() };
+            let wire = Wire {
+                opened: true,
+                is_partial,
+                sent,
+                used,
+                one_way,
+                owed,
+                progressed,
+                logs,
+                updates,
+                ..Wire::default()
+            };
             self.wire = (now < END && !self.stopped).then_some(wire);
         }
     }
@@ -483,6 +500,15 @@ impl Model {
         match sent.of {
             Some(of) => self.concludes(of, Answer::Open),
             None => wire.fails(&sent, true, None),
+        }
+    }
+
+    /// Over HTTP, the exchange of a notification or a response ends, perhaps without having begun.
+    pub(super) fn ends_without_response(&mut self, method: &str) {
+        if let Some(wire) = self.wire.as_mut().filter(|_| method == "notifications/initialized") {
+            wire.broken += 1;
+            // If it broke on the connection before, too, nothing waits any more.
+            wire.is_held &= wire.broken < 2;
         }
     }
 
@@ -898,12 +924,12 @@ impl Wire {
             let is_open = accepted.is_none_or(|version| version.era() == Era::Modern);
             assert!(is_open, "`notifications/initialized` does not follow: {:?}", self.initialized);
             if self.has("initialize") && self.discovered.is_none() {
-                self.check_owed();
+                self.check_owed(rules);
             }
             return;
         };
         if era == Era::Legacy {
-            self.check_owed();
+            self.check_owed(rules);
         }
         if self.is_held {
             return;
@@ -940,9 +966,9 @@ impl Wire {
     }
 
     /// A ping, and a request that is not the user's, have a response at once. The embedder is told of the others.
-    fn check_owed(&self) {
+    fn check_owed(&self, rules: Rules) {
         assert_eq!(self.answers, 0, "the embedder responded, and nothing is sent");
-        if self.is_partial {
+        if self.is_partial || rules.http && self.one_way + 1 >= rules.in_flight {
             return;
         }
         let late: Vec<_> = self.owed.iter().filter(|it| !it.is_users || !it.is_told).collect();
