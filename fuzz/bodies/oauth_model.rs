@@ -78,8 +78,12 @@ pub(crate) struct OAuthModel {
     codes: BTreeMap<String, Code>,
     access_tokens: BTreeSet<String>,
     refresh_tokens: BTreeSet<String>,
+    /// The refresh token that was exchanged for another, if the answer is taken.
+    exchanged: Option<String>,
     /// Refresh tokens that were exchanged or refused.
     spent: BTreeSet<String>,
+    /// A text came that may be read in several ways.
+    is_unclear: bool,
     /// How tokens were obtained.
     kinds: BTreeSet<String>,
     lock: Lock,
@@ -141,10 +145,15 @@ fn places(issuer: &str) -> [String; 3] {
     ]
 }
 
-/// The members of an object. One that cannot be represented, as 1e999, is null.
+/// Whether a text may be read in several ways, because it may have half of a surrogate pair.
+fn is_unclear(text: &[u8]) -> bool {
+    !std::str::from_utf8(text).is_ok_and(|text| !text.contains(r"\u"))
+}
+
+/// The members of an object, the last ones of each name; null if it is none. One that cannot be represented, as 1e999, is null.
 fn object(body: &[u8]) -> Value {
     let body = body.strip_prefix("\u{feff}".as_bytes()).unwrap_or(body);
-    let members: BTreeMap<String, &RawValue> = serde_json::from_slice(body).unwrap_or_default();
+    let Ok(members) = serde_json::from_slice::<BTreeMap<String, &RawValue>>(body) else { return Value::Null };
     let read = |value: &RawValue| serde_json::from_str::<Value>(value.get()).unwrap_or_default();
     members.into_iter().map(|(name, value)| (name, read(value))).collect()
 }
@@ -171,7 +180,9 @@ impl OAuthModel {
             codes: BTreeMap::new(),
             access_tokens: BTreeSet::new(),
             refresh_tokens: BTreeSet::new(),
+            exchanged: None,
             spent: BTreeSet::new(),
+            is_unclear: false,
             kinds: BTreeSet::new(),
             lock: Lock::Free,
             now: Time::ZERO,
@@ -265,6 +276,7 @@ impl OAuthModel {
     fn loaded(&mut self, record: &[u8]) {
         self.generations.insert(stored_generation(record));
         (self.is_stale, self.is_gone) = (false, record.is_empty());
+        self.is_unclear |= is_unclear(record);
         let record = object(record);
         let text = |name: &str| record[name].as_str().map(String::from);
         self.issuers.extend(["issuer", "asked"].into_iter().filter_map(text));
@@ -283,6 +295,7 @@ impl OAuthModel {
         if it.status.is_redirection() && it.location && it.is_metadata {
             self.redirecting.insert(split(&it.url).0);
         }
+        self.is_unclear |= is_unclear(&it.body);
         let body = object(&it.body);
         if it.is_metadata {
             return if it.status.is_success() {
@@ -293,7 +306,7 @@ impl OAuthModel {
             // A client is registered, perhaps for other scopes.
             return self.names(&body["scope"]);
         };
-        let form = params(&String::from_utf8_lossy(&it.body));
+        let form = if body.is_object() { Params::new() } else { params(&String::from_utf8_lossy(&it.body)) };
         let said = |name: &str| body[name].as_str().or_else(|| param(&form, name)).map(String::from);
         let sent = param(&it.form, "refresh_token").map(String::from);
         if said("error").is_some_and(|error| error == "invalid_grant") {
@@ -301,7 +314,7 @@ impl OAuthModel {
         } else if it.status.is_success()
             && let Some(token) = said("access_token")
         {
-            self.spent.extend(sent.filter(|sent| said("refresh_token").is_some_and(|next| next != *sent)));
+            self.exchanged = sent.filter(|sent| said("refresh_token").is_some_and(|next| next != *sent));
             self.access_tokens.insert(token);
             // It may issue one again.
             if let Some(next) = said("refresh_token") {
@@ -320,33 +333,37 @@ impl OAuthModel {
 
     /// Metadata comes, of the resource or of an authorization server.
     fn described(&mut self, it: &Exchange, body: &Value) {
-        let servers = body["authorization_servers"].as_array().into_iter().flatten();
-        self.issuers.extend(servers.filter_map(|it| it.as_str().map(String::from)));
+        let servers = body["authorization_servers"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        self.issuers.extend(servers.map(|it| it.split('#').next().unwrap_or_default().into()));
         self.names(&body["scopes_supported"]);
         let tolerance = &self.options.tolerance;
-        let is_its = it.asks.iter().any(|asked| match body.get("issuer").filter(|issuer| !issuer.is_null()) {
-            Some(issuer) => {
-                let is_trusted = |(trusted, named): &(Box<str>, Box<str>)| **trusted == **asked && *issuer == **named;
-                *issuer == **asked || tolerance.trusted_issuers.iter().any(is_trusted)
-            }
-            None => tolerance.missing_issuer,
+        let said = body["issuer"].as_str();
+        let issuer = it.asks.iter().find_map(|asked| {
+            let is_trusted =
+                |said: &str| tolerance.trusted_issuers.iter().any(|(from, to)| **from == **asked && **to == *said);
+            let said = said.or(Some(&**asked).filter(|_| tolerance.missing_issuer));
+            said.filter(|said| asked == said || is_trusted(said)).map(String::from)
         });
         let methods = body["code_challenge_methods_supported"].as_array();
         let is_safe = self.options.flow != Flow::User || methods.is_some_and(|it| it.contains(&"S256".into()));
-        if is_its && is_safe {
-            self.documents.push(body.clone());
+        if let Some(issuer) = issuer.filter(|_| is_safe) {
+            let mut document = body.clone();
+            document["issuer"] = issuer.into();
+            self.documents.push(document);
         }
     }
 
     /// The user's browser comes back. Returns whether this belongs to the URL that is shown.
     fn redirected(&mut self, text: &str) -> bool {
-        let query = text.split('#').next().unwrap_or_default();
+        let query = text.trim().split('#').next().unwrap_or_default();
         let query = params(query.split_once('?').map_or(query, |(_, query)| query));
         let state = param(&query, "state");
         let Some(shown) = self.shown.clone().filter(|shown| state == param(&shown.query, "state")) else {
             return false;
         };
-        if let Some(code) = param(&query, "code").filter(|_| param(&query, "error").is_none()) {
+        let errors: Vec<_> = query.iter().filter(|(name, _)| name == "error").collect();
+        let is_error = matches!(&*errors, [(_, error)] if !error.is_empty());
+        if let Some(code) = param(&query, "code").filter(|_| !is_error) {
             let iss = param(&query, "iss").map(String::from);
             self.codes.insert(code.into(), Code { shown, iss, sent: false });
         }
@@ -355,6 +372,9 @@ impl OAuthModel {
 
     /// The authorization says what to do.
     pub(crate) fn acts(&mut self, action: &OAuthAction) {
+        if self.is_unclear {
+            return;
+        }
         assert!(!self.is_quiet, "an input without a meaning leads to {action:?}");
         match action {
             OAuthAction::Request(request) => self.requests(request),
@@ -409,7 +429,10 @@ impl OAuthModel {
 
     /// Whether this is an endpoint of an authorization server, or of 2025-03-26.
     fn is_endpoint(&self, url: &str, name: &str, convention: &str) -> bool {
-        let is = |known: &str| known.split('#').next().unwrap_or_default().eq_ignore_ascii_case(url);
+        let is = |known: &str| {
+            let known = known.split('#').next().unwrap_or_default();
+            known.parse().is_ok_and(|known: Uri| known.to_string().eq_ignore_ascii_case(url))
+        };
         is(&format!("{}/{convention}", split(&self.server).0))
             || self.documents.iter().any(|it| it[name].as_str().is_some_and(is))
     }
@@ -507,7 +530,7 @@ impl OAuthModel {
                 assert!(self.generations.contains(replaces), "a record that is not known is replaced");
                 assert!(!self.is_stale, "a record is replaced that is another one");
                 let generation = stored_generation(record.expose());
-                assert!(generation > *replaces && object(record.expose()).is_object(), "no record, or an old one");
+                assert!(generation >= *replaces && object(record.expose()).is_object(), "no record, or an old one");
                 self.saves.insert(*id, (self.now, generation));
             }
             StoreAction::Remove => {
@@ -519,16 +542,20 @@ impl OAuthModel {
         }
     }
 
-    fn reports(&self, event: &OAuthEvent) {
+    fn reports(&mut self, event: &OAuthEvent) {
         if let OAuthEvent::Authorized(grant) = event {
             let kind = grant.kind.as_str();
             assert!(self.kinds.contains(kind), "no token was obtained by {kind}");
+            self.spent.extend(self.exchanged.take().filter(|_| grant.kind == GrantKind::RefreshToken));
         }
     }
 
     /// All actions were polled.
     pub(crate) fn settles(&mut self, deadline: Option<Time>) {
-        (self.is_settled, self.is_quiet) = (true, false);
+        (self.is_settled, self.is_quiet) = (!self.is_unclear, false);
+        if self.is_unclear {
+            return;
+        }
         let is_busy = !self.exchanges.is_empty() || self.shown.is_some() || self.lock != Lock::Free;
         assert!(!is_busy || deadline.is_some(), "nothing ends what is in progress");
     }
@@ -536,7 +563,8 @@ impl OAuthModel {
     /// A request to the MCP server has this header.
     pub(crate) fn presents(&self, header: &HeaderValue) {
         let token = header.to_str().expect("a text").split_once(' ').map(|(_, token)| token);
-        assert!(token.is_some_and(|token| self.access_tokens.contains(token)), "a token that nobody issued");
+        let is_known = token.is_some_and(|token| self.access_tokens.contains(token));
+        assert!(is_known || self.is_unclear, "a token that nobody issued");
     }
 }
 

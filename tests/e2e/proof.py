@@ -16,8 +16,8 @@ def explored(out):
 both eras, over messages and HTTP, and authorizations, alone and of a client. States of a client that differ in ids and times only
 are one. **{int(states):,} states**, and the laws of the fuzz targets hold in each: a request ends once, no call whose connection or
 exchange was lost is sent again, no secret is shown, everything has a bound, the last instant comes to an end, and closing
-ends the client. What a client over messages or HTTP does is what the reference model says. In all states but the last of an
-order it is also saved and restored, with the transport and without. Authorizations are not saved, and hubs are not explored."""
+ends the client. What a client or an authorization does is what the reference models say. In all states but the last of an
+order a client is also saved and restored, with the transport and without. Authorizations are not saved, and hubs are not explored."""
 
 
 def flipped(out):
@@ -111,14 +111,23 @@ compiles with the lowest versions of its dependencies."""
 
 
 TAIL = """
-# Reference model: `fuzz/bodies/model.rs`
+# Reference models: `fuzz/bodies/model.rs`, `oauth_model.rs`
 
-A model, written from the specification and from what servers are known to do, without the tables of the crate, sees what a client
-is commanded, receives, sends and reports. It says which message may follow, and which has to: when a list is requested, and with
-which cursor; when a client is ready, and with which lists; which outcome a request may have, after how many attempts, and by
-when; which request of the server has a response at once. Its operations are read from bytes, so that the exploration, the
-fuzz targets `session`, `http` and `oauth` (a client that authorizes itself), their corpora, and proptest, which shrinks what
-fails, drive the same model. Where the meaning of a message is not certain it forgets the connection, and goes on with the next one.
+Two models, written from the specification and from what servers are known to do, without the tables of the crate.
+
+- That of a client sees what it is commanded, receives, sends and reports. It says which message may follow, and which has to:
+  when a list is requested, and with which cursor; when a client is ready, with which lists and which states of them; what is not
+  requested because it is not declared; which outcome a request may have, after how many attempts, and by when; which request of
+  the server has a response at once, and of which the embedder is told.
+- That of an authorization sees its inputs and actions. It says which metadata, endpoints and scopes it may use, because
+  someone named them and they pass the checks; which redirect means nothing; that a code is sent once, to its issuer, with the
+  verifier of the URL that was shown; that a refresh token is exchanged once, one at a time and under the lock; which record may be
+  replaced; which token is presented.
+
+Operations are read from bytes, so that the exploration, the fuzz targets `session`, `http` and `oauth`, their corpora, and
+proptest, which shrinks what fails, drive the same models. All tests of an authorization run under its model, too. Where the meaning
+of a message is not certain, the model of a client forgets the connection, and goes on with the next one. Hubs have laws, and no
+model.
 
 # Short inputs: the tests
 

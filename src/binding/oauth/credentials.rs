@@ -966,7 +966,7 @@ fn number(json: Json<'_>, name: &str) -> Option<u64> {
     json.member(name)?.text().parse().ok()
 }
 
-/// The strings of an array, the first ones; also of a string that holds them separated by spaces.
+/// The strings of an array, the first ones.
 pub(super) fn strings(json: Json<'_>, name: &str, limit: usize) -> Option<Vec<Box<str>>> {
     let value = json.member(name)?;
     let elements = value.elements(limit)?.kept;
