@@ -299,10 +299,11 @@ impl Rig {
         if !self.runs(it) {
             return;
         }
+        let begun = self.running.iter().any(|running| running.exchange == it.exchange && running.begun);
         self.over(it.exchange);
         match it.id {
             Some(id) => self.host.model.breaks(id),
-            None => self.host.model.ends_without_response(&it.method),
+            None => self.host.model.ends_one_way(&it.method, begun),
         }
         self.host.own += 2;
         self.session.handle_end(self.clock.now, it.exchange);

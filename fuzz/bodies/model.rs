@@ -146,9 +146,9 @@ struct Wire {
     agreed: Option<(Era, Time)>,
     /// Over HTTP, the response to `notifications/initialized` is missing.
     is_held: bool,
-    /// How many of its exchanges ended without one.
+    /// How many exchanges with `notifications/initialized` ended without a response.
     broken: usize,
-    /// How many notifications and responses were sent, which over HTTP wait for exchanges.
+    /// How many notifications and responses have an exchange, as far as that is known. Over HTTP others wait for theirs.
     one_way: usize,
     /// The capabilities in the result of the handshake.
     capabilities: Value,
@@ -179,6 +179,8 @@ pub(super) struct Model {
     missed: bool,
     /// The server speaks the older transport.
     stopped: bool,
+    /// The lists that the client had at some time, and keeps where another connection has none.
+    listed: [bool; 4],
     /// The connection, if it is known.
     wire: Option<Wire>,
 }
@@ -257,6 +259,7 @@ impl Model {
             is_ready: false,
             missed: false,
             stopped: false,
+            listed: [false; 4],
             wire: None,
         }
     }
@@ -503,11 +506,13 @@ impl Model {
         }
     }
 
-    /// Over HTTP, the exchange of a notification or a response ends, perhaps without having begun.
-    pub(super) fn ends_without_response(&mut self, method: &str) {
-        if let Some(wire) = self.wire.as_mut().filter(|_| method == "notifications/initialized") {
+    /// Over HTTP, the exchange of a notification or a response ends, if `begun` after the head of a response.
+    pub(super) fn ends_one_way(&mut self, method: &str, begun: bool) {
+        let Some(wire) = self.wire.as_mut().filter(|_| !matches!(method, "GET" | "DELETE")) else { return };
+        wire.one_way = wire.one_way.saturating_sub(1);
+        if method == "notifications/initialized" && !begun {
             wire.broken += 1;
-            // If it broke on the connection before, too, nothing waits any more.
+            // After two that broke, nothing waits if that happened on the connection before, too; else the connection is lost.
             wire.is_held &= wire.broken < 2;
         }
     }
@@ -596,10 +601,16 @@ impl Model {
     }
 
     /// All outputs are polled: what has to follow did.
-    pub(super) fn settles(&self, session: &Engine, deadline: Option<Time>, now: Time) {
-        if now == END {
-            return;
+    pub(super) fn settles(&mut self, session: &Engine, deadline: Option<Time>, now: Time) {
+        if now < END {
+            self.check_settled(session, deadline, now);
         }
+        for family in Family::ALL.iter().copied() {
+            self.listed[family as usize] |= session.family(family).status == FamilyStatus::Listed;
+        }
+    }
+
+    fn check_settled(&self, session: &Engine, deadline: Option<Time>, now: Time) {
         for (id, asked) in self.asked.iter().filter(|_| !self.requested) {
             let until = asked.until.max(now);
             let is_bounded = asked.extended || deadline.is_some_and(|deadline| deadline <= until);
@@ -616,7 +627,7 @@ impl Model {
                 !wire.is_held && method != "tools/call" && !is_task && self.asked.len() < self.rules.in_flight;
             assert!(*sends > 0 || !is_free || !session.is_ready(), "{id:?}, {method}, is not sent");
         }
-        wire.settles(self.rules, session, deadline);
+        wire.settles(self.rules, self.listed, session, deadline);
     }
 }
 
@@ -792,7 +803,6 @@ impl Wire {
     /// The client sends a response.
     fn responds(&mut self, id: &str, response: &Value) {
         assert!(!self.is(Era::Modern), "a response in an era without server requests: {response}");
-        self.answers = self.answers.saturating_sub(1);
         if self.is_partial {
             return;
         }
@@ -800,6 +810,7 @@ impl Wire {
         let of_id: Vec<_> = (0..self.owed.len()).filter(|at| self.owed[*at].id == id).collect();
         let at = of_id.iter().find(|at| !self.owed[**at].is_users).or(of_id.first());
         let Owed { method, is_users, .. } = self.owed.remove(*at.unwrap_or_else(|| panic!("nobody asked: {response}")));
+        self.answers = self.answers.saturating_sub(is_users.into());
         match &*method {
             // It may name a task.
             "ping" => {
@@ -915,7 +926,7 @@ impl Wire {
         }
     }
 
-    fn settles(&self, rules: Rules, session: &Engine, deadline: Option<Time>) {
+    fn settles(&self, rules: Rules, was_listed: [bool; 4], session: &Engine, deadline: Option<Time>) {
         let is_bounded = !self.opened || session.is_ready() || deadline.is_some();
         assert!(is_bounded, "nothing bounds the time of the handshake");
         assert!(!self.opened || self.offers.is_object(), "the transport is open, and nothing is sent");
@@ -944,7 +955,10 @@ impl Wire {
             let has_more =
                 is_free && walk.next.is_some() && walk.keys.is_some() && walk.pages < rules.pages && walk.brought;
             assert!(!is_idle || !has_more, "the next page of the {family:?} is not requested");
-            if let Some(code) = walk.refused.filter(|_| is_idle && session.is_ready() && declared == Some(true)) {
+            if let Some(code) = walk
+                .refused
+                .filter(|_| is_idle && session.is_ready() && declared == Some(true) && !was_listed[family as usize])
+            {
                 let status = session.family(family).status;
                 match code {
                     -32601 if family != Family::Tools || rules.tools_absent => {

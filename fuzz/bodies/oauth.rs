@@ -126,13 +126,11 @@ impl World {
             match action {
                 OAuthAction::Request(request) => {
                     let url = request.request.uri().to_string();
-                    assert!(url.starts_with("https://"), "{url}");
                     assert!(!carries_secret(&request.request) || !url.starts_with(SERVER), "{url}");
                     self.exchanges.push(request.exchange);
                 }
                 OAuthAction::Drop(id) => self.exchanges.retain(|exchange| *exchange != id),
                 OAuthAction::Browse(url) => {
-                    assert!(url.as_str().starts_with("https://"), "{url:?}");
                     let state = url.as_str().split("&state=").nth(1).expect("a state");
                     self.state = Some(state.split('&').next().unwrap_or_default().to_owned());
                 }
@@ -144,9 +142,6 @@ impl World {
             }
         }
         assert!(!has_marker(format!("{:?}", self.auth).as_bytes()), "a secret is shown");
-        let busy = !self.exchanges.is_empty() || self.state.is_some();
-        assert!(!busy || self.auth.deadline().is_some(), "nothing ends it");
-        assert!(self.exchanges.len() <= 2, "more than an attempt and a revocation");
         assert!(self.auth.header(&"https://as.example/token".parse().expect("a URL")).is_none());
     }
 

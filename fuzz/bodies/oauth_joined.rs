@@ -121,7 +121,6 @@ impl Joined {
                 _ => {}
             }
         }
-        assert!(self.oauth.len() <= 2, "more than an attempt and a revocation");
         self.grants.settles(self.client.deadline());
         // A message may wait for its proof.
         if self.signs.is_empty() {
@@ -187,7 +186,7 @@ impl Joined {
         }
         let mut headers = HeaderMap::new();
         if matches!(status, 401 | 403) {
-            self.grants.challenges_by(header.1);
+            self.grants.is_challenged_by(header.1);
         }
         if let Ok(value) = HeaderValue::from_bytes(header.1) {
             headers.insert(header.0, value);

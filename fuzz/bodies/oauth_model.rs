@@ -9,12 +9,14 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
 use mcp_proto::binding::oauth::{
     Authorization, AuthorizationUrl, Flow, GrantKind, OAuthAction, OAuthError, OAuthEvent, OAuthExchangeId, OAuthInput,
-    OAuthOptions, OAuthRequest, SaveOutcome, StoreAction, StoreId, TokenId, stored_generation,
+    OAuthOptions, OAuthRequest, SaveOutcome, SignId, StoreAction, StoreId, TokenId, stored_generation,
 };
 use mcp_proto::{Challenge, Time};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
+
+const OFFLINE: &str = "offline_access";
 
 /// Parameters of a query or a form.
 type Params = Vec<(String, String)>;
@@ -23,13 +25,25 @@ type Params = Vec<(String, String)>;
 #[derive(Clone)]
 struct Exchange {
     url: String,
-    /// It is for metadata, of these authorization servers or of the resource.
+    /// It is for metadata, of the resource, or of these authorization servers.
     is_metadata: bool,
+    is_resource: bool,
     asks: Vec<String>,
     form: Params,
-    status: StatusCode,
+    status: Option<StatusCode>,
     location: bool,
     body: Vec<u8>,
+}
+
+impl Exchange {
+    fn is_success(&self) -> bool {
+        self.status.is_some_and(|status| status.is_success())
+    }
+
+    /// It belongs to an attempt, and not to a sign-out.
+    fn is_attempt(&self) -> bool {
+        param(&self.form, "token").is_none()
+    }
 }
 
 /// A URL that is shown to the user.
@@ -66,7 +80,7 @@ pub(crate) struct OAuthModel {
     /// The authorization servers that may be asked for metadata.
     issuers: BTreeSet<String>,
     /// The origins from which metadata was redirected.
-    redirecting: BTreeSet<String>,
+    redirecting: BTreeSet<(String, String, u16)>,
     /// Metadata of authorization servers that passes the checks.
     documents: Vec<Value>,
     /// The scopes that anyone named.
@@ -76,7 +90,11 @@ pub(crate) struct OAuthModel {
     shown: Option<Shown>,
     states: BTreeSet<String>,
     codes: BTreeMap<String, Code>,
+    /// The tokens of which one may be presented, and all tokens.
     access_tokens: BTreeSet<String>,
+    revocable: BTreeSet<String>,
+    /// The names of the server that a token may be for.
+    resources: BTreeSet<String>,
     refresh_tokens: BTreeSet<String>,
     /// The refresh token that was exchanged for another, if the answer is taken.
     exchanged: Option<String>,
@@ -93,11 +111,7 @@ pub(crate) struct OAuthModel {
     saves: BTreeMap<StoreId, (Time, u64)>,
     /// Those of the records that the store had, 0 for none.
     generations: BTreeSet<u64>,
-    /// The store said that it has another one.
-    is_stale: bool,
-    /// The store has no record.
-    is_gone: bool,
-    /// The embedder commanded a sign-out.
+    /// The embedder commanded a sign-out, or the record is gone.
     signs_out: bool,
     /// All actions were polled since the last input.
     is_settled: bool,
@@ -134,6 +148,27 @@ fn split(url: &str) -> (String, &str) {
     (url[..path].to_ascii_lowercase(), &url[path..])
 }
 
+/// A URL as it is requested, in lower case.
+fn requested(url: &str) -> String {
+    let url = url.split('#').next().unwrap_or_default();
+    url.parse().map_or_else(|_| url.into(), |url: Uri| url.to_string()).to_ascii_lowercase()
+}
+
+/// Whether nobody on the way can read what is sent there.
+fn is_protected(url: &str) -> bool {
+    let is_loopback =
+        |host: &str| host == "localhost" || host.ends_with(".localhost") || host.starts_with("127.") || host == "[::1]";
+    origin(url).is_some_and(|(scheme, host, _)| scheme == "https" || is_loopback(&host))
+}
+
+/// What two URLs of an origin have in common.
+fn origin(url: &str) -> Option<(String, String, u16)> {
+    let url: Uri = requested(url).parse().ok()?;
+    let (scheme, host) = (url.scheme_str()?, url.host()?);
+    let port = url.port_u16().unwrap_or(if scheme == "https" { 443 } else { 80 });
+    Some((scheme.into(), host.into(), port))
+}
+
 /// The places of the metadata of an authorization server (RFC 8414, OpenID Connect Discovery).
 fn places(issuer: &str) -> [String; 3] {
     let (origin, path) = split(issuer);
@@ -145,16 +180,19 @@ fn places(issuer: &str) -> [String; 3] {
     ]
 }
 
-/// Whether a text may be read in several ways, because it may have half of a surrogate pair.
+/// Whether a text may have half of a surrogate pair, which may be read in several ways.
 fn is_unclear(text: &[u8]) -> bool {
-    !std::str::from_utf8(text).is_ok_and(|text| !text.contains(r"\u"))
+    text.windows(3).any(|it| it.eq_ignore_ascii_case(br"\ud"))
 }
 
 /// The members of an object, the last ones of each name; null if it is none. One that cannot be represented, as 1e999, is null.
 fn object(body: &[u8]) -> Value {
     let body = body.strip_prefix("\u{feff}".as_bytes()).unwrap_or(body);
     let Ok(members) = serde_json::from_slice::<BTreeMap<String, &RawValue>>(body) else { return Value::Null };
-    let read = |value: &RawValue| serde_json::from_str::<Value>(value.get()).unwrap_or_default();
+    let read = |value: &RawValue| match serde_json::from_str::<Vec<&RawValue>>(value.get()) {
+        Ok(items) => items.iter().map(|it| serde_json::from_str::<Value>(it.get()).unwrap_or_default()).collect(),
+        Err(_) => serde_json::from_str::<Value>(value.get()).unwrap_or_default(),
+    };
     members.into_iter().map(|(name, value)| (name, read(value))).collect()
 }
 
@@ -165,7 +203,7 @@ impl OAuthModel {
         let mut issuers = BTreeSet::from([format!("{origin}/"), origin]);
         issuers.extend(tolerance.issuer.as_deref().map(String::from));
         issuers.extend(options.registered.iter().filter_map(|it| it.issuer.as_deref().map(String::from)));
-        let scopes = options.scopes.as_deref().unwrap_or_default().split_whitespace().map(String::from);
+        let scopes = options.scopes.as_deref().unwrap_or_default().split_ascii_whitespace().map(String::from);
         Self {
             server: server.into(),
             exchanges: BTreeMap::new(),
@@ -173,12 +211,14 @@ impl OAuthModel {
             issuers,
             redirecting: BTreeSet::new(),
             documents: Vec::new(),
-            scopes: scopes.chain(["offline_access".into()]).collect(),
+            scopes: scopes.collect(),
             is_wanted: false,
             shown: None,
             states: BTreeSet::new(),
             codes: BTreeMap::new(),
             access_tokens: BTreeSet::new(),
+            revocable: BTreeSet::new(),
+            resources: BTreeSet::from([server.split('#').next().unwrap_or_default().into()]),
             refresh_tokens: BTreeSet::new(),
             exchanged: None,
             spent: BTreeSet::new(),
@@ -189,8 +229,6 @@ impl OAuthModel {
             loads: BTreeMap::new(),
             saves: BTreeMap::new(),
             generations: BTreeSet::from([0]),
-            is_stale: false,
-            is_gone: false,
             signs_out: false,
             is_settled: false,
             is_quiet: false,
@@ -199,12 +237,12 @@ impl OAuthModel {
     }
 
     fn names(&mut self, scopes: &Value) {
-        self.scopes.extend(scopes.as_str().unwrap_or_default().split_whitespace().map(String::from));
-        self.scopes.extend(scopes.as_array().into_iter().flatten().filter_map(|it| it.as_str().map(String::from)));
+        let texts = scopes.as_array().into_iter().flatten().chain([scopes]).filter_map(Value::as_str);
+        self.scopes.extend(texts.flat_map(str::split_ascii_whitespace).map(String::from));
     }
 
     /// The server refuses a request.
-    pub(crate) fn challenges(&mut self, challenges: &[Challenge]) {
+    pub(crate) fn is_challenged(&mut self, challenges: &[Challenge]) {
         self.is_wanted = true;
         for challenge in challenges {
             self.challenged.extend(challenge.param("resource_metadata").map(String::from));
@@ -212,14 +250,21 @@ impl OAuthModel {
         }
     }
 
-    /// The server refuses a request, by a challenge that may be read in any way.
-    pub(crate) fn challenges_by(&mut self, header: &[u8]) {
-        self.is_wanted = true;
+    /// The server refuses a request, by this header. What follows is certain if it is one challenge in the common form.
+    pub(crate) fn is_challenged_by(&mut self, header: &[u8]) {
         let text = String::from_utf8_lossy(header);
-        let words = text.split(|it: char| it.is_whitespace() || "\"\\,=".contains(it)).filter(|it| !it.is_empty());
-        for word in words {
-            self.challenged.insert(word.into());
-            self.scopes.insert(word.into());
+        let params = text.strip_prefix("Bearer").map(str::trim_start).unwrap_or("?");
+        let pairs = params.split(", ").filter(|it| !it.is_empty()).map(|pair| {
+            let (name, value) = pair.split_once("=\"")?;
+            let value = value.strip_suffix('"')?;
+            let is_plain = |text: &str| {
+                !text.contains(['"', '\\', ',', '=']) && text.bytes().all(|it| it.is_ascii_graphic() || it == b' ')
+            };
+            (is_plain(name) && is_plain(value)).then(|| (name.into(), value.into()))
+        });
+        match pairs.collect() {
+            Some(params) => self.is_challenged(&[Challenge::new("Bearer", params)]),
+            None => (self.is_wanted, self.is_unclear) = (true, true),
         }
     }
 
@@ -231,7 +276,7 @@ impl OAuthModel {
         match input {
             OAuthInput::Head { exchange, status, headers } => {
                 if let Some(it) = self.exchanges.get_mut(exchange) {
-                    (it.status, it.location) = (*status, headers.contains_key("location"));
+                    (it.status, it.location) = (Some(*status), headers.contains_key("location"));
                 }
             }
             OAuthInput::Body { exchange, chunk } => {
@@ -246,9 +291,12 @@ impl OAuthModel {
             }
             OAuthInput::Failure { exchange, .. } => drop(self.exchanges.remove(exchange)),
             OAuthInput::Redirect(text) => self.is_quiet = !self.redirected(text) && was_settled,
-            OAuthInput::Acquired { id, acquired } if self.lock == Lock::Asked(*id) => {
-                self.lock = if *acquired { Lock::Held } else { Lock::Free };
-            }
+            // A lock that an earlier request acquires serves as well.
+            OAuthInput::Acquired { id, acquired } => match self.lock {
+                Lock::Asked(_) if *acquired => self.lock = Lock::Held,
+                Lock::Asked(asked) if asked == *id => self.lock = Lock::Free,
+                _ => {}
+            },
             OAuthInput::Loaded { id, record } => {
                 if let (Some(_), Ok(record)) = (self.loads.remove(id).filter(|at| now < *at + patience), record) {
                     self.loaded(record.unwrap_or_default());
@@ -256,12 +304,14 @@ impl OAuthModel {
             }
             OAuthInput::Saved { id, saved } => {
                 if let Some((_, generation)) = self.saves.remove(id).filter(|(at, _)| now < *at + patience) {
-                    self.is_stale |= *saved == SaveOutcome::Conflict;
                     self.generations.extend(Some(generation).filter(|_| *saved == SaveOutcome::Stored));
                 }
             }
             OAuthInput::Authorize => self.is_wanted = true,
-            OAuthInput::SignOut => self.signs_out = true,
+            OAuthInput::SignOut => {
+                self.signs_out = true;
+                self.access_tokens.clear();
+            }
             _ => {}
         }
     }
@@ -275,13 +325,16 @@ impl OAuthModel {
     /// A record of the store is believed.
     fn loaded(&mut self, record: &[u8]) {
         self.generations.insert(stored_generation(record));
-        (self.is_stale, self.is_gone) = (false, record.is_empty());
+        // Another process signed out.
+        self.signs_out |= record.is_empty() && self.generations.len() > 1;
         self.is_unclear |= is_unclear(record);
         let record = object(record);
         let text = |name: &str| record[name].as_str().map(String::from);
         self.issuers.extend(["issuer", "asked"].into_iter().filter_map(text));
         self.documents.extend(text("revocation_endpoint").map(|it| json!({"revocation_endpoint": it})));
         self.access_tokens.extend(text("access_token"));
+        self.resources.extend(text("resource"));
+        self.revocable.extend(["access_token", "refresh_token"].into_iter().filter_map(text));
         if let Some(token) = text("refresh_token") {
             self.spent.remove(&token);
             self.refresh_tokens.insert(token);
@@ -292,13 +345,13 @@ impl OAuthModel {
 
     /// A response is complete.
     fn answered(&mut self, it: &Exchange) {
-        if it.status.is_redirection() && it.location && it.is_metadata {
-            self.redirecting.insert(split(&it.url).0);
+        if it.status.is_some_and(|it| it.is_redirection()) && it.location && it.is_metadata {
+            self.redirecting.extend(origin(&it.url));
         }
         self.is_unclear |= is_unclear(&it.body);
         let body = object(&it.body);
         if it.is_metadata {
-            return if it.status.is_success() {
+            return if it.is_success() {
                 self.described(it, &body)
             };
         }
@@ -311,11 +364,12 @@ impl OAuthModel {
         let sent = param(&it.form, "refresh_token").map(String::from);
         if said("error").is_some_and(|error| error == "invalid_grant") {
             self.spent.extend(sent);
-        } else if it.status.is_success()
+        } else if it.is_success()
             && let Some(token) = said("access_token")
         {
             self.exchanged = sent.filter(|sent| said("refresh_token").is_some_and(|next| next != *sent));
             self.access_tokens.insert(token);
+            self.revocable.extend(["access_token", "refresh_token"].into_iter().filter_map(said));
             // It may issue one again.
             if let Some(next) = said("refresh_token") {
                 self.spent.remove(&next);
@@ -333,9 +387,17 @@ impl OAuthModel {
 
     /// Metadata comes, of the resource or of an authorization server.
     fn described(&mut self, it: &Exchange, body: &Value) {
+        let is_here = body["resource"].as_str().is_none_or(|it| origin(it) == origin(&self.server));
+        if it.is_resource && is_here {
+            self.resources.extend(body["resource"].as_str().map(|it| it.split('#').next().unwrap_or_default().into()));
+            self.names(&body["scopes_supported"]);
+        } else if self.options.offline_access {
+            let scopes = body["scopes_supported"].as_array();
+            self.scopes.extend(Some(OFFLINE.into()).filter(|_| scopes.is_some_and(|it| it.contains(&OFFLINE.into()))));
+        }
         let servers = body["authorization_servers"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        let servers = servers.filter(|_| it.is_resource && is_here);
         self.issuers.extend(servers.map(|it| it.split('#').next().unwrap_or_default().into()));
-        self.names(&body["scopes_supported"]);
         let tolerance = &self.options.tolerance;
         let said = body["issuer"].as_str();
         let issuer = it.asks.iter().find_map(|asked| {
@@ -361,9 +423,7 @@ impl OAuthModel {
         let Some(shown) = self.shown.clone().filter(|shown| state == param(&shown.query, "state")) else {
             return false;
         };
-        let errors: Vec<_> = query.iter().filter(|(name, _)| name == "error").collect();
-        let is_error = matches!(&*errors, [(_, error)] if !error.is_empty());
-        if let Some(code) = param(&query, "code").filter(|_| !is_error) {
+        if let Some(code) = param(&query, "code") {
             let iss = param(&query, "iss").map(String::from);
             self.codes.insert(code.into(), Code { shown, iss, sent: false });
         }
@@ -390,84 +450,104 @@ impl OAuthModel {
     fn requests(&mut self, request: &OAuthRequest) {
         let OAuthRequest { exchange, request, .. } = request;
         let url = request.uri().to_string();
+        let is_private = self.options.private_network && request.method() == Method::GET;
+        assert!(is_protected(&url) || is_private && origin(&url) == origin(&self.server), "{url}");
         assert!(self.is_wanted || self.options.stored, "nobody wanted a token: {url}");
         let mut it = Exchange {
             is_metadata: request.method() == Method::GET,
+            is_resource: false,
             asks: Vec::new(),
             form: Params::new(),
-            status: StatusCode::OK,
+            status: None,
             location: false,
             body: Vec::new(),
             url,
         };
         if it.is_metadata {
-            self.reads(&mut it);
+            assert!(request.body().is_empty() && !request.headers().contains_key("authorization"), "{}", it.url);
+            self.requests_metadata(&mut it);
         } else if let Ok(client) = serde_json::from_slice(request.body()) {
-            self.registers(&it.url, &client);
+            self.requests_registration(&it.url, &client);
         } else {
             it.form = params(std::str::from_utf8(request.body()).expect("a form"));
-            self.posts(&it.url, &it.form, request.headers());
+            self.requests_by_form(&it.url, &it.form, request.headers());
         }
+        let is_other = |other: &Exchange| other.is_attempt() == it.is_attempt();
+        assert!(!self.exchanges.values().any(is_other), "two requests at once: {}", it.url);
         self.exchanges.insert(*exchange, it);
     }
 
     /// Metadata is requested.
-    fn reads(&mut self, it: &mut Exchange) {
-        let (origin, path) = split(&self.server);
-        let well_known = format!("{origin}/.well-known/oauth-protected-resource");
-        let url = it.url.to_ascii_lowercase();
-        let is = |place: &str| url == place.split('#').next().unwrap_or_default().to_ascii_lowercase();
+    fn requests_metadata(&mut self, it: &mut Exchange) {
+        let (server, path) = split(&self.server);
+        let well_known = format!("{server}/.well-known/oauth-protected-resource");
+        let url = requested(&it.url);
+        let is = |place: &str| url == requested(place);
         it.asks = self.issuers.iter().filter(|issuer| places(issuer).iter().any(|it| is(it))).cloned().collect();
-        let is_resource = is(&well_known) || is(&format!("{well_known}{path}"));
-        let is_known = is_resource || !it.asks.is_empty() || self.challenged.iter().any(|url| is(url));
-        let is_redirected = self.redirecting.contains(&split(&it.url).0);
-        assert!(is_known || is_redirected, "nobody named {}", it.url);
-        if !is_known {
+        let is_resource =
+            is(&well_known) || is(&format!("{well_known}{path}")) || self.challenged.iter().any(|it| is(it));
+        let is_redirected = origin(&it.url).is_some_and(|origin| self.redirecting.contains(&origin));
+        assert!(is_resource || !it.asks.is_empty() || is_redirected, "nobody named {}", it.url);
+        it.is_resource = is_resource || is_redirected;
+        if is_redirected {
             it.asks = self.issuers.iter().cloned().collect();
         }
     }
 
-    /// Whether this is an endpoint of an authorization server, or of 2025-03-26.
-    fn is_endpoint(&self, url: &str, name: &str, convention: &str) -> bool {
-        let is = |known: &str| {
-            let known = known.split('#').next().unwrap_or_default();
-            known.parse().is_ok_and(|known: Uri| known.to_string().eq_ignore_ascii_case(url))
-        };
-        is(&format!("{}/{convention}", split(&self.server).0))
-            || self.documents.iter().any(|it| it[name].as_str().is_some_and(is))
+    /// Whether this is an endpoint of one of these authorization servers, or of 2025-03-26, if there is none.
+    fn is_endpoint(&self, url: &str, documents: &[Value], name: &str, convention: &str) -> bool {
+        let is = |known: &str| requested(known) == requested(url);
+        let is_conventional = !convention.is_empty() && is(&format!("{}/{convention}", split(&self.server).0));
+        is_conventional || documents.iter().any(|it| it[name].as_str().is_some_and(is))
     }
 
-    fn registers(&self, url: &str, client: &Value) {
-        assert!(self.is_endpoint(url, "registration_endpoint", "register"), "no clients register at {url}");
-        let is_known = self.options.registered.iter().any(|it| it.issuer.is_none());
-        assert!(!is_known && self.options.flow == Flow::User, "the client is registered already");
-        assert!(client["redirect_uris"].as_array().is_some_and(|it| it.len() == 1), "{client}");
+    fn requests_registration(&self, url: &str, client: &Value) {
+        let is_endpoint = self.is_endpoint(url, &self.documents, "registration_endpoint", "register");
+        assert!(is_endpoint, "no clients register at {url}");
+        let is_registered = !self.options.registered.is_empty() || self.options.flow != Flow::User;
+        assert!(!is_registered, "the client is registered already");
+        assert_eq!(client["redirect_uris"], json!([self.options.redirect_uri]));
         let has_grants = client["grant_types"].as_array().is_some_and(|it| it.contains(&"refresh_token".into()));
         assert!(has_grants && client["application_type"].is_string(), "{client}");
+        self.asks_for(client["scope"].as_str());
     }
 
-    fn posts(&mut self, url: &str, form: &Params, headers: &HeaderMap) {
+    /// Only scopes that someone named are requested.
+    fn asks_for(&self, scopes: Option<&str>) {
+        let scopes = scopes.unwrap_or_default().split_ascii_whitespace();
+        let unnamed: Vec<_> = scopes.filter(|it| !self.scopes.contains(*it)).collect();
+        assert!(unnamed.is_empty(), "nobody named the scopes {unnamed:?}");
+    }
+
+    /// A token is for the server, under the name that it was given, or that its metadata or the record has.
+    fn asks_about(&self, resource: Option<&str>) {
+        assert_eq!(resource.is_none(), self.options.tolerance.omit_resource, "{resource:?}");
+        assert!(resource.is_none_or(|it| self.resources.contains(it)), "another resource: {resource:?}");
+    }
+
+    fn requests_by_form(&mut self, url: &str, form: &Params, headers: &HeaderMap) {
         let Some(kind) = param(form, "grant_type") else {
-            assert!(self.is_endpoint(url, "revocation_endpoint", "revoke"), "no tokens are revoked at {url}");
+            let is_endpoint = self.is_endpoint(url, &self.documents, "revocation_endpoint", "");
+            assert!(is_endpoint, "no tokens are revoked at {url}");
             let token = param(form, "token").expect("a token that is revoked");
-            assert!(self.access_tokens.contains(token) || self.refresh_tokens.contains(token), "not its own token");
-            return;
+            return assert!(self.revocable.contains(token), "not its own token");
         };
         if let (Flow::Enterprise(provider), true) = (&self.options.flow, kind.ends_with(":token-exchange")) {
             return assert!(*provider.token_endpoint == *url, "an assertion goes to {url}");
         }
-        assert!(self.is_endpoint(url, "token_endpoint", "token"), "no tokens are issued at {url}");
+        assert!(self.is_endpoint(url, &self.documents, "token_endpoint", "token"), "no tokens are issued at {url}");
+        self.asks_for(param(form, "scope"));
+        self.asks_about(param(form, "resource"));
+        self.exchanged = None;
         let is_named = headers.contains_key("authorization") || param(form, "client_id").is_some();
         assert!(is_named || self.options.flow != Flow::User, "of which client is {kind}?");
         match kind {
-            "authorization_code" => self.sends_code(form),
+            "authorization_code" => self.sends_code(url, form),
             "refresh_token" => {
                 let token = param(form, "refresh_token").expect("a refresh token");
                 assert!(self.refresh_tokens.contains(token), "a refresh token that nobody issued");
                 assert!(!self.spent.contains(token), "a refresh token is used twice");
                 assert!(!self.options.stored || self.lock == Lock::Held, "a refresh without the lock");
-                let is_other = |it: &Exchange| param(&it.form, "grant_type").is_some();
-                assert!(!self.exchanges.values().any(is_other), "two refreshes at once");
             }
             "client_credentials" => assert_eq!(self.options.flow, Flow::ClientCredentials),
             "urn:ietf:params:oauth:grant-type:jwt-bearer" => assert_ne!(self.options.flow, Flow::User),
@@ -475,26 +555,28 @@ impl OAuthModel {
         }
     }
 
-    fn sends_code(&mut self, form: &Params) {
+    fn sends_code(&mut self, url: &str, form: &Params) {
         let code = param(form, "code").and_then(|code| self.codes.get_mut(code)).expect("a code of the user's");
         assert!(!std::mem::replace(&mut code.sent, true), "a code is sent twice");
-        let Code { shown: Shown { query, documents }, iss, .. } = code;
-        assert_eq!(param(form, "redirect_uri"), param(query, "redirect_uri"));
-        assert_eq!(param(form, "resource"), param(query, "resource"));
+        let Code { shown: Shown { query, documents }, iss, .. } = code.clone();
+        assert_eq!(param(form, "redirect_uri"), param(&query, "redirect_uri"));
+        assert_eq!(param(form, "resource"), param(&query, "resource"));
         let digest = Sha256::digest(param(form, "code_verifier").expect("a verifier"));
-        assert_eq!(Some(&*URL_SAFE_NO_PAD.encode(digest)), param(query, "code_challenge"), "another verifier");
-        let may_say = |it: &Value| match iss {
-            Some(iss) => it["issuer"].as_str() == Some(iss),
+        assert_eq!(Some(&*URL_SAFE_NO_PAD.encode(digest)), param(&query, "code_challenge"), "another verifier");
+        let may_say = |it: &Value| match &iss {
+            Some(iss) => it["issuer"] == **iss,
             None => it["authorization_response_iss_parameter_supported"] != true,
         };
         assert!(documents.is_empty() || documents.iter().any(may_say), "a code of another issuer: {iss:?}");
         assert!(iss.is_some() || !self.options.tolerance.require_iss, "a code of an unnamed issuer");
+        assert!(self.is_endpoint(url, &documents, "token_endpoint", "token"), "a code goes to {url}");
     }
 
     /// A URL is shown to the user.
     fn shows(&mut self, url: &AuthorizationUrl) {
         assert!(self.is_wanted && self.options.may_ask_user && self.options.flow == Flow::User, "nobody is asked");
         assert!(self.shown.is_none(), "two URLs at once");
+        assert!(is_protected(url.as_str()) && url.as_str().len() <= 8 << 10, "{url:?}");
         let (endpoint, query) = url.as_str().split_once('?').expect("a query");
         let is_it = |known: &str| {
             let known = known.split(['?', '#']).next().unwrap_or_default();
@@ -509,12 +591,10 @@ impl OAuthModel {
         assert!(is("response_type", "code") && is("code_challenge_method", "S256"), "{query:?}");
         assert_eq!(param(&query, "code_challenge").map(str::len), Some(43));
         assert!(param(&query, "client_id").is_some() && is("redirect_uri", url.redirect_uri()), "{query:?}");
-        assert_eq!(param(&query, "resource").is_none(), self.options.tolerance.omit_resource, "{query:?}");
+        self.asks_about(param(&query, "resource"));
         let state = param(&query, "state").expect("a state");
         assert!(state.len() >= 22 && self.states.insert(state.into()), "a state that is guessed: {query:?}");
-        let scopes = param(&query, "scope").unwrap_or_default().split_whitespace();
-        let unnamed: Vec<_> = scopes.filter(|it| !self.scopes.contains(*it)).collect();
-        assert!(unnamed.is_empty(), "nobody named the scopes {unnamed:?}");
+        self.asks_for(param(&query, "scope"));
         self.shown = Some(Shown { query, documents });
     }
 
@@ -528,14 +608,12 @@ impl OAuthModel {
             StoreAction::Load(id) => _ = self.loads.insert(*id, self.now),
             StoreAction::Save { id, record, replaces } => {
                 assert!(self.generations.contains(replaces), "a record that is not known is replaced");
-                assert!(!self.is_stale, "a record is replaced that is another one");
                 let generation = stored_generation(record.expose());
                 assert!(generation >= *replaces && object(record.expose()).is_object(), "no record, or an old one");
                 self.saves.insert(*id, (self.now, generation));
             }
             StoreAction::Remove => {
-                assert!(self.signs_out || self.is_gone, "a record is removed, and nobody signed out");
-                self.is_stale = false;
+                assert!(std::mem::take(&mut self.signs_out), "a record is removed, and nobody signed out");
             }
             StoreAction::Release => self.lock = Lock::Free,
             _ => {}
@@ -546,6 +624,8 @@ impl OAuthModel {
         if let OAuthEvent::Authorized(grant) = event {
             let kind = grant.kind.as_str();
             assert!(self.kinds.contains(kind), "no token was obtained by {kind}");
+            // What is granted is renewed.
+            self.is_wanted = true;
             self.spent.extend(self.exchanged.take().filter(|_| grant.kind == GrantKind::RefreshToken));
         }
     }
@@ -568,8 +648,7 @@ impl OAuthModel {
     }
 }
 
-/// An authorization and its model, which sees each input and action. Methods that are not here are those of the
-/// authorization: what they mean is not restricted.
+/// An authorization and its model, which sees each input and action.
 #[derive(Clone)]
 pub(crate) struct Watched {
     inner: Authorization,
@@ -585,12 +664,6 @@ impl std::ops::Deref for Watched {
     }
 }
 
-impl std::ops::DerefMut for Watched {
-    fn deref_mut(&mut self) -> &mut Authorization {
-        &mut self.inner
-    }
-}
-
 impl std::fmt::Debug for Watched {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.inner.fmt(f)
@@ -599,7 +672,8 @@ impl std::fmt::Debug for Watched {
 
 impl Watched {
     pub(crate) fn new(server: &str, options: OAuthOptions, seed: [u8; 32], now: Time, unix: Duration) -> Self {
-        let model = OAuthModel::new(server, &options);
+        let mut model = OAuthModel::new(server, &options);
+        model.passes(now);
         let inner = Authorization::new(server, options, seed, now, unix).expect("valid options");
         Self { inner, model, server: server.parse().expect("a URL") }
     }
@@ -624,7 +698,7 @@ impl Watched {
         challenges: &[Challenge],
     ) -> Result<(), OAuthError> {
         self.model.passes(now);
-        self.model.challenges(challenges);
+        self.model.is_challenged(challenges);
         self.inner.handle_unauthorized(now, token, forbidden, challenges)
     }
 
@@ -682,12 +756,38 @@ impl Watched {
         self.model.takes(&OAuthInput::Authorize, now);
         self.inner.authorize(now);
     }
+
     pub(crate) fn sign_out(&mut self, now: Time) {
         self.model.takes(&OAuthInput::SignOut, now);
         self.inner.sign_out(now);
     }
+
     pub(crate) fn handle_timeout(&mut self, now: Time) {
         self.model.passes(now);
         self.inner.handle_timeout(now);
+    }
+
+    pub(crate) fn handle_signature(&mut self, now: Time, id: SignId, signature: &[u8]) {
+        self.model.passes(now);
+        self.inner.handle_signature(now, id, signature);
+    }
+
+    pub(crate) fn handle_accepted(&mut self, now: Time, token: TokenId) {
+        self.model.passes(now);
+        self.inner.handle_accepted(now, token);
+    }
+
+    pub(crate) fn handle_clock(&mut self, now: Time, unix: Duration) {
+        self.model.passes(now);
+        self.inner.handle_clock(now, unix);
+    }
+
+    pub(crate) fn cancel(&mut self, now: Time) {
+        self.model.passes(now);
+        self.inner.cancel(now);
+    }
+
+    pub(crate) fn set_modern(&mut self, is_modern: bool) {
+        self.inner.set_modern(is_modern);
     }
 }

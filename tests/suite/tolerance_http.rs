@@ -2349,6 +2349,46 @@ fn requests_wait_for_an_initialized_that_is_sent_again_until_its_deadline() {
 }
 
 #[test]
+fn lists_have_their_full_time_after_an_initialized_that_is_accepted_late() {
+    let mut site = site();
+    let mut web = Web::open(legacy());
+    let initialize = web.take_one();
+    web.end_with(&initialize, site.reply(&initialize));
+    let initialized = web.take_named(INITIALIZED);
+    web.wait(millis(59_900));
+    web.reply(&initialized, Reply::status(202));
+    web.wait(seconds(50));
+    assert!(web.failure().is_none() && !web.is_ready());
+    web.serve(&mut site);
+    assert!(web.is_ready(), "{:?}", web.failure());
+}
+
+#[test]
+fn commands_end_though_initialized_is_refused_for_ever() {
+    let mut options = legacy();
+    options.tolerance.list_errors = ListErrors::Degrade;
+    let mut site = site();
+    let mut web = Web::open(options);
+    let initialize = web.take_one();
+    web.end_with(&initialize, site.reply(&initialize));
+    let mut is_commanded = false;
+    for _ in 0..600 {
+        for post in web.take() {
+            web.reply(&post, Reply::status(503).with("retry-after", "1"));
+        }
+        if web.is_ready() && !is_commanded {
+            web.events.clear();
+            let now = web.now;
+            web.session.refresh(now, Family::Tools).unwrap();
+            is_commanded = true;
+        }
+        web.wait(seconds(1));
+    }
+    let is_end = |event: &Event| matches!(event, Event::Refreshed { family: Family::Tools, .. });
+    assert!(is_commanded && web.events.iter().any(is_end), "{:?}", web.events);
+}
+
+#[test]
 fn a_keepalive_request_that_was_held_back_has_the_timeout_of_keepalive_requests() {
     let mut keepalive = mcp_proto::Keepalive::default();
     (keepalive.interval, keepalive.timeout) = (seconds(10), seconds(120));

@@ -521,6 +521,8 @@ impl Http {
     }
 
     fn go_live(&mut self, engine: &mut Engine) {
+        // What was held has its full time from here on.
+        engine.renew_unsent(engine.now());
         let is_sse = self.connection.sse.is_ready();
         self.step(engine, if is_sse { phase::Input::AcceptedSse } else { phase::Input::Accepted });
     }
@@ -969,8 +971,8 @@ impl Operate for Http {
     }
 
     fn handle_timeout(&mut self, engine: &mut Engine, now: Time) {
-        // What is held until the server accepts `notifications/initialized` has its full time from then on.
-        if self.connection.phase == phase::State::Accepting {
+        // Lists wait for the response to `notifications/initialized`, up to the end of discovery.
+        if self.connection.phase == phase::State::Accepting && !engine.is_ready() {
             engine.renew_unsent(now);
         }
         self.tokens.handle_timeout(now);

@@ -707,14 +707,15 @@ pub(super) fn assertion_of(core: &mut Core, client: &ClientRecord, audience: &st
 impl ClientRecord {
     /// Adds the authentication of the client (RFC 6749, section 2.3.1). Returns the header, if it is one.
     pub(super) fn authenticate(&self, form: &mut Form, assertion: Option<&Secret>) -> Option<HeaderValue> {
-        match &self.auth {
-            ClientAuth::Basic => return basic(&self.id, self.secret.as_ref()?),
-            ClientAuth::Post => {
+        match (&self.auth, &self.secret) {
+            (ClientAuth::Basic, Some(secret)) => return basic(&self.id, secret),
+            (ClientAuth::Post, _) => {
                 form.push("client_id", &self.id);
                 form.push_some("client_secret", self.secret.as_ref().map(Secret::expose));
             }
-            ClientAuth::None => form.push("client_id", &self.id),
-            ClientAuth::PrivateKeyJwt { .. } => {
+            // A client that was registered for a secret, and got none, is named at least.
+            (ClientAuth::Basic, None) | (ClientAuth::None, _) => form.push("client_id", &self.id),
+            (ClientAuth::PrivateKeyJwt { .. }, _) => {
                 form.push("client_id", &self.id);
                 form.push("client_assertion_type", ASSERTION_TYPE);
                 form.push_some("client_assertion", assertion.map(Secret::expose));

@@ -622,3 +622,16 @@ fn blank_scopes_of_a_registration_or_a_challenge_count_as_none() {
         assert_eq!(rig.shown_if("scope"), None, "{scope:?}");
     }
 }
+
+#[test]
+fn a_client_that_was_registered_for_http_basic_and_got_no_secret_is_named_in_the_form() {
+    let mut rig = Rig::new();
+    let registered = json!({"client_id": "dyn", "token_endpoint_auth_method": "client_secret_basic"});
+    rig.site.put("https://as.example/register", 201, &registered.to_string());
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    rig.consent();
+    let sent = &rig.sent[0];
+    assert_eq!(sent.form("client_id").as_deref(), Some("dyn"));
+    assert!(!sent.headers.contains_key("authorization"));
+}

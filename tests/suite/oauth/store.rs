@@ -721,7 +721,7 @@ fn the_scopes_of_a_registration_and_the_expiry_of_its_secret_are_stored() {
 
 #[test]
 fn what_is_not_polled_does_not_add_up() {
-    let count = |auth: &mut Authorization| std::iter::from_fn(|| auth.poll()).count();
+    let count = |auth: &mut Watched| std::iter::from_fn(|| auth.poll()).count();
     let (mut rig, acquire) = locking();
     let StoreAction::Acquire(id) = acquire else { panic!("{acquire:?}") };
     rig.wait(600);
