@@ -90,13 +90,13 @@ pub(crate) struct OAuthModel {
     shown: Option<Shown>,
     states: BTreeSet<String>,
     codes: BTreeMap<String, Code>,
-    /// The tokens of which one may be presented, and all tokens.
+    /// Access tokens that may be presented, and all tokens that were issued or stored.
     access_tokens: BTreeSet<String>,
     revocable: BTreeSet<String>,
     /// The names of the server that a token may be for.
     resources: BTreeSet<String>,
     refresh_tokens: BTreeSet<String>,
-    /// The refresh token that was exchanged for another, if the answer is taken.
+    /// The refresh token that was exchanged for another, until the new access token is reported.
     exchanged: Option<String>,
     /// Refresh tokens that were exchanged or refused.
     spent: BTreeSet<String>,
@@ -351,9 +351,10 @@ impl OAuthModel {
         self.is_unclear |= is_unclear(&it.body);
         let body = object(&it.body);
         if it.is_metadata {
-            return if it.is_success() {
-                self.described(it, &body)
-            };
+            if it.is_success() {
+                self.described(it, &body);
+            }
+            return;
         }
         let Some(kind) = param(&it.form, "grant_type") else {
             // A client is registered, perhaps for other scopes.
