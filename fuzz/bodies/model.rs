@@ -10,8 +10,8 @@ use std::time::Duration;
 use mcp_proto::jsonrpc::{Body, Message, ResponseId};
 use mcp_proto::protocol::Era;
 use mcp_proto::{
-    Engine, Event, Family, FamilyStatus, ListErrors, Options, Outcome, ProtocolVersion, RequestError, RequestId, Time,
-    TimeBound,
+    Engine, Event, Family, FamilyStatus, ListErrors, Options, Outcome, ProtocolVersion, Quirk, QuirkKind, RequestError,
+    RequestId, Time, TimeBound,
 };
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -135,8 +135,8 @@ struct Wire {
     is_partial: bool,
     /// Requests without a response, by id.
     sent: BTreeMap<u64, Sent>,
-    /// The ids of all requests.
-    used: BTreeSet<u64>,
+    /// The ids of all requests, and which are for the embedder.
+    used: BTreeMap<u64, Option<RequestId>>,
     /// The capabilities of the client that it declared last.
     offers: Value,
     /// The result of `initialize`, before it is acknowledged.
@@ -442,7 +442,10 @@ impl Model {
             Body::Notification { .. } => {}
         }
         let rules = self.rules;
-        let Some(wire) = &mut self.wire else { return };
+        let Some(wire) = &mut self.wire else {
+            // It may be progress of anything.
+            return self.asked.values_mut().for_each(|asked| asked.extended = true);
+        };
         if !wire.opened {
             return self.loses_track();
         }
@@ -559,8 +562,12 @@ impl Model {
             Event::Closed { .. } => assert!(self.asked.is_empty(), "requests without an end: {:?}", self.open()),
             _ => {}
         }
-        if let Event::Down { .. } | Event::Closed { .. } = event {
-            return self.ends();
+        // A server that is silent in one era is connected to once more, in the other one.
+        let is_silent = |quirk: &Quirk| quirk.kind == QuirkKind::ModernSilent;
+        match event {
+            Event::Down { .. } | Event::Closed { .. } => return self.ends(),
+            Event::Quirk(quirk) if is_silent(quirk) => return self.ends(),
+            _ => {}
         }
         self.is_ready |= matches!(event, Event::Ready);
         if let Some(wire) = &mut self.wire {
@@ -635,6 +642,8 @@ impl Walk {
     /// What it found does not count. The page may be requested again if it `repeats`.
     fn fails(&mut self, repeats: bool, code: Option<i64>) {
         let refused = code.filter(|_| !self.is_known && self.cursor.is_none());
+        // A list whose cursor is refused is begun again, once.
+        self.is_wanted |= code == Some(-32602) && self.cursor.is_some();
         let Self { begun, since, is_wanted, is_told, is_known, .. } = *self;
         let next = self.cursor.take().filter(|_| repeats);
         let (answered, is_known) = (!repeats, is_known || !repeats);
@@ -654,7 +663,8 @@ impl Walk {
         // Over HTTP a request may be sent again.
         let is_free = self.is_wanted || keeps_alive || rules.http;
         assert!(!is_soon || is_free, "a list is requested again within {:?}", rules.refresh_interval);
-        self.is_known |= self.answered;
+        // Where the request did not run, this may be a refresh, for which the client does not wait.
+        self.is_known |= self.answered || self.repeats;
         (self.since, self.is_wanted, self.next, self.pages) = (Some(now), false, None, 0);
         self.refused = None;
         self.keys = (!keeps_alive).then(Vec::new);
@@ -774,7 +784,7 @@ impl Wire {
             (walk.running, walk.repeats) = (Some(id), false);
         }
         let is_task = params.get("task").is_some();
-        self.used.insert(id);
+        self.used.insert(id, of);
         self.sent.insert(id, Sent { method: method.into(), of, is_task, at: now });
     }
 
@@ -833,7 +843,7 @@ impl Wire {
             "notifications/progress" => {
                 let token = params["progressToken"].as_u64()?;
                 self.progressed.insert(token);
-                return self.sent.get(&token)?.of;
+                return *self.used.get(&token)?;
             }
             "notifications/message" => self.logs += 1,
             "notifications/resources/updated" => self.updates.extend(params["uri"].as_str().map(String::from)),
@@ -850,7 +860,7 @@ impl Wire {
     /// The request that a response answers.
     fn answered(&mut self, id: &ResponseId, is_error: bool) -> Option<(u64, Sent)> {
         let id = match id {
-            ResponseId::Exact(id) | ResponseId::Loose(id) if self.used.contains(id) => *id,
+            ResponseId::Exact(id) | ResponseId::Loose(id) if self.used.contains_key(id) => *id,
             _ => *self.sent.first_key_value().filter(|_| is_error && self.sent.len() == 1)?.0,
         };
         Some((id, self.sent.remove(&id)?))
@@ -915,7 +925,7 @@ impl Wire {
                 it.unwrap_or_else(|| panic!("the server sent no {method} that the client declares")).is_told = true;
             }
             Event::Progress { request, .. } => {
-                let of = |id: &u64| self.sent.get(id).is_some_and(|sent| sent.of == Some(*request));
+                let of = |id: &u64| self.used.get(id) == Some(&Some(*request));
                 assert!(self.progressed.iter().any(of), "no progress of {request:?} was reported");
             }
             Event::Log { .. } => self.logs = self.logs.checked_sub(1).expect("the server logged that"),

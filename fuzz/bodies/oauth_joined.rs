@@ -22,8 +22,9 @@ use super::oauth::{DOCUMENTS, RECORD, SERVER, carries_secret, line, without_mark
 use super::oauth_model::OAuthModel;
 use super::rig::Operated;
 
-/// What a journal's mask of a secret begins with, as it is and encoded.
-const MASKS: [&[u8]; 5] = [b"secret", b"736563", b"c2Vjcm", b"NlY3Jl", b"zZWNyZ"];
+/// What a journal's mask of a secret begins with, and a token, as it is and encoded.
+const REPEATED: [&[u8]; 9] =
+    [b"secret", b"736563", b"c2Vjcm", b"NlY3Jl", b"zZWNyZ", b"687573", b"aHVzaC", b"h1c2gt", b"odXNoL"];
 
 /// Requests of the embedder.
 const CALLS: usize = 32;
@@ -169,8 +170,7 @@ impl Joined {
         };
         let recorded = record(recorder, &self.steps);
         let replayed = replay(recorded.as_bytes(), JournalLimits::default());
-        let is_repeated = self.is_repeated || recorded.contains("[hidden]");
-        assert!(replayed.is_ok() || is_repeated, "{replayed:?}\n{recorded}");
+        assert!(replayed.is_ok() || self.is_repeated, "{replayed:?}\n{recorded}");
     }
 
     /// The MCP server answers an exchange.
@@ -225,10 +225,10 @@ impl Joined {
         self.reply(at, 200, ("content-type", b"application/json"), &body);
     }
 
-    /// A text of the server.
+    /// A text of the server, which has no token as it is.
     fn line<'a>(&mut self, input: &mut Input<'a>) -> &'a [u8] {
         let line = line(input);
-        self.is_repeated |= MASKS.iter().any(|mask| line.windows(mask.len()).any(|part| part == *mask));
+        self.is_repeated |= REPEATED.iter().any(|text| line.windows(text.len()).any(|part| part == *text));
         line
     }
 
