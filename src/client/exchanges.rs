@@ -158,7 +158,7 @@ impl Engine {
     pub(crate) fn renew_unsent(&mut self, now: Time) {
         self.core.advance(now);
         let deadline = self.core.request_deadline();
-        for id in self.core.requests.unsent_timed() {
+        for id in self.core.requests.unsent_before(deadline) {
             self.core.requests.set_deadline(id, Some(deadline));
         }
     }

@@ -340,11 +340,13 @@ impl RequestTable {
         engine.map(|(id, _)| id).collect()
     }
 
-    /// The engine requests that were not polled yet, and have a deadline. Those without one have a timer of their own.
-    pub(super) fn unsent_timed(&self) -> Vec<u64> {
+    /// The engine requests that were not polled yet, and have a deadline before this one. Those without a deadline have a
+    /// timer of their own.
+    pub(super) fn unsent_before(&self, deadline: Time) -> Vec<u64> {
         let is_unsent = |open: &OpenRequest| matches!(open.phase, State::Queued | State::Written);
         let is_engine = |open: &OpenRequest| !matches!(open.purpose, Purpose::Call(_));
-        let unsent = self.open.iter().filter(|(_, open)| is_unsent(open) && is_engine(open) && open.deadline.is_some());
+        let is_before = |open: &OpenRequest| open.deadline.is_some_and(|own| own < deadline);
+        let unsent = self.open.iter().filter(|(_, open)| is_unsent(open) && is_engine(open) && is_before(open));
         unsent.map(|(id, _)| id).collect()
     }
 
