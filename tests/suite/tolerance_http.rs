@@ -2352,6 +2352,7 @@ fn requests_wait_for_an_initialized_that_is_sent_again_until_its_deadline() {
 fn lists_have_their_full_time_after_an_initialized_that_is_accepted_late() {
     let mut site = site();
     let mut web = Web::open(legacy());
+    let call = web.request(tool("a"));
     let initialize = web.take_one();
     web.end_with(&initialize, site.reply(&initialize));
     let initialized = web.take_named(INITIALIZED);
@@ -2360,6 +2361,7 @@ fn lists_have_their_full_time_after_an_initialized_that_is_accepted_late() {
     web.reply(&initialized, Reply::status(202));
     web.wait(seconds(50));
     assert!(web.failure().is_none() && !web.is_ready());
+    assert_ne!(web.outcome(call), "open", "the time of a call is its own");
     web.serve(&mut site);
     assert!(web.is_ready(), "{:?}", web.failure());
 }
