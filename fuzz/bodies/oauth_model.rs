@@ -100,7 +100,7 @@ pub(crate) struct OAuthModel {
     exchanged: Option<String>,
     /// Refresh tokens that were exchanged or refused.
     spent: BTreeSet<String>,
-    /// A text came that may be read in several ways.
+    /// A text came that may be read in several ways, so that what it names is not certain.
     is_unclear: bool,
     /// How tokens were obtained.
     kinds: BTreeSet<String>,
@@ -433,9 +433,6 @@ impl OAuthModel {
 
     /// The authorization says what to do.
     pub(crate) fn acts(&mut self, action: &OAuthAction) {
-        if self.is_unclear {
-            return;
-        }
         assert!(!self.is_quiet, "an input without a meaning leads to {action:?}");
         match action {
             OAuthAction::Request(request) => self.requests(request),
@@ -454,11 +451,12 @@ impl OAuthModel {
         let is_private = self.options.private_network && request.method() == Method::GET;
         assert!(is_protected(&url) || is_private && origin(&url) == origin(&self.server), "{url}");
         assert!(self.is_wanted || self.options.stored, "nobody wanted a token: {url}");
+        let form = request.method() != Method::GET && !request.body().starts_with(b"{");
         let mut it = Exchange {
             is_metadata: request.method() == Method::GET,
             is_resource: false,
             asks: Vec::new(),
-            form: Params::new(),
+            form: if form { params(std::str::from_utf8(request.body()).expect("a form")) } else { Params::new() },
             status: None,
             location: false,
             body: Vec::new(),
@@ -467,11 +465,10 @@ impl OAuthModel {
         if it.is_metadata {
             assert!(request.body().is_empty() && !request.headers().contains_key("authorization"), "{}", it.url);
             self.requests_metadata(&mut it);
-        } else if let Ok(client) = serde_json::from_slice(request.body()) {
-            self.requests_registration(&it.url, &client);
-        } else {
-            it.form = params(std::str::from_utf8(request.body()).expect("a form"));
+        } else if form {
             self.requests_by_form(&it.url, &it.form, request.headers());
+        } else {
+            self.requests_registration(&it.url, &object(request.body()));
         }
         let is_other = |other: &Exchange| other.is_attempt() == it.is_attempt();
         assert!(!self.exchanges.values().any(is_other), "two requests at once: {}", it.url);
@@ -480,6 +477,9 @@ impl OAuthModel {
 
     /// Metadata is requested.
     fn requests_metadata(&mut self, it: &mut Exchange) {
+        if self.is_unclear {
+            return;
+        }
         let (server, path) = split(&self.server);
         let well_known = format!("{server}/.well-known/oauth-protected-resource");
         let url = requested(&it.url);
@@ -503,6 +503,9 @@ impl OAuthModel {
     }
 
     fn requests_registration(&self, url: &str, client: &Value) {
+        if self.is_unclear {
+            return;
+        }
         let is_endpoint = self.is_endpoint(url, &self.documents, "registration_endpoint", "register");
         assert!(is_endpoint, "no clients register at {url}");
         let is_registered = !self.options.registered.is_empty() || self.options.flow != Flow::User;
@@ -527,6 +530,9 @@ impl OAuthModel {
     }
 
     fn requests_by_form(&mut self, url: &str, form: &Params, headers: &HeaderMap) {
+        if self.is_unclear {
+            return;
+        }
         let Some(kind) = param(form, "grant_type") else {
             let is_endpoint = self.is_endpoint(url, &self.documents, "revocation_endpoint", "");
             assert!(is_endpoint, "no tokens are revoked at {url}");
@@ -586,16 +592,18 @@ impl OAuthModel {
         let documents = self.documents.iter().filter(|it| it["authorization_endpoint"].as_str().is_some_and(is_it));
         let documents: Vec<_> = documents.cloned().collect();
         let is_conventional = is_it(&format!("{}/authorize", split(&self.server).0));
-        assert!(is_conventional || !documents.is_empty(), "nobody authorizes at {endpoint}");
+        assert!(is_conventional || !documents.is_empty() || self.is_unclear, "nobody authorizes at {endpoint}");
         let query = params(query);
         let is = |name, value| param(&query, name) == Some(value);
         assert!(is("response_type", "code") && is("code_challenge_method", "S256"), "{query:?}");
         assert_eq!(param(&query, "code_challenge").map(str::len), Some(43));
         assert!(param(&query, "client_id").is_some() && is("redirect_uri", url.redirect_uri()), "{query:?}");
-        self.asks_about(param(&query, "resource"));
         let state = param(&query, "state").expect("a state");
         assert!(state.len() >= 22 && self.states.insert(state.into()), "a state that is guessed: {query:?}");
-        self.asks_for(param(&query, "scope"));
+        if !self.is_unclear {
+            self.asks_about(param(&query, "resource"));
+            self.asks_for(param(&query, "scope"));
+        }
         self.shown = Some(Shown { query, documents });
     }
 
@@ -624,7 +632,7 @@ impl OAuthModel {
     fn reports(&mut self, event: &OAuthEvent) {
         if let OAuthEvent::Authorized(grant) = event {
             let kind = grant.kind.as_str();
-            assert!(self.kinds.contains(kind), "no token was obtained by {kind}");
+            assert!(self.kinds.contains(kind) || self.is_unclear, "no token was obtained by {kind}");
             // What is granted is renewed.
             self.is_wanted = true;
             self.spent.extend(self.exchanged.take().filter(|_| grant.kind == GrantKind::RefreshToken));
@@ -633,10 +641,7 @@ impl OAuthModel {
 
     /// All actions were polled.
     pub(crate) fn settles(&mut self, deadline: Option<Time>) {
-        (self.is_settled, self.is_quiet) = (!self.is_unclear, false);
-        if self.is_unclear {
-            return;
-        }
+        (self.is_settled, self.is_quiet) = (true, false);
         let is_busy = !self.exchanges.is_empty() || self.shown.is_some() || self.lock != Lock::Free;
         assert!(!is_busy || deadline.is_some(), "nothing ends what is in progress");
     }
