@@ -260,7 +260,7 @@ impl OAuthModel {
             let is_plain = |text: &str| {
                 !text.contains(['"', '\\', ',', '=']) && text.bytes().all(|it| it.is_ascii_graphic() || it == b' ')
             };
-            (is_plain(name) && is_plain(value)).then(|| (name.into(), value.into()))
+            (is_plain(name) && !name.contains(' ') && is_plain(value)).then(|| (name.into(), value.into()))
         });
         match pairs.collect() {
             Some(params) => self.is_challenged(&[Challenge::new("Bearer", params)]),
