@@ -85,8 +85,10 @@ pub(crate) struct RequestInfo<'a> {
 pub(crate) enum Again {
     /// It was redirected, and keeps its id.
     Redirected,
-    /// The server refused it for now.
+    /// The server refused it.
     Refused,
+    /// The server refused it for now, and it was taken back.
+    TakenBack,
 }
 
 /// What the binding queues, reports and asks.
@@ -192,21 +194,22 @@ impl Engine {
 
     /// Encodes a request that is sent again. `None` if it does not wait for its response any more.
     pub(crate) fn encode_again(&mut self, id: u64, again: Again) -> Option<Outgoing> {
-        if !self.core.is_sent(id) {
-            return None;
-        }
         let id = match again {
-            Again::Redirected => id,
-            Again::Refused => self.restart(id)?,
+            Again::Redirected => Some(id).filter(|id| self.core.is_sent(*id))?,
+            Again::Refused => self.take_back(id)?,
+            Again::TakenBack => id,
         };
+        if again != Again::Redirected {
+            calls::report_resend(&mut self.core, id, Some(ResendReason::Busy));
+        }
         self.core.requests.get(id).map(|open| self.core.encode_request(id, &open.purpose))
     }
 
-    /// Gives a request a new id: ids are never reused on a connection.
-    fn restart(&mut self, id: u64) -> Option<u64> {
-        let new = self.core.requests.rename(id)?;
+    /// A sent request that the server refused unprocessed is one that was not sent, and gets a new id, because ids are never
+    /// reused on a connection. Returns that id; `None` if the request has ended.
+    pub(crate) fn take_back(&mut self, id: u64) -> Option<u64> {
+        let new = Some(id).filter(|id| self.core.is_sent(*id)).and_then(|id| self.core.requests.rename(id))?;
         self.core.requests.step(new, request::Input::Restarted);
-        calls::report_resend(&mut self.core, new, Some(ResendReason::Busy));
         self.connection.handshake.rename(id, new);
         self.subscriptions.rename(id, new);
         let open = self.core.requests.get(new)?;

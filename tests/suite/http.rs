@@ -1445,6 +1445,33 @@ fn a_cancelled_message_that_waits_to_be_resent_leaves_nothing() {
     assert_eq!(web.session.deadline(), None);
 }
 
+/// A request that was refused with 429 is not in progress, so it is not cancelled at the server. After 503 it may run.
+#[test]
+fn a_request_that_a_busy_server_refused_was_not_sent() {
+    for status in [429, 503] {
+        let refused = |web: &mut Web, replays| {
+            let request = web.request(tool("a").replay(replays));
+            let call = web.take().pop().unwrap();
+            web.reply(&call, Reply::status(status).with("retry-after", "30"));
+            request
+        };
+        let mut web = ready(&mut site());
+        let request = refused(&mut web, true);
+        web.session.cancel(web.now, request).unwrap();
+        web.collect();
+        assert_eq!(
+            (web.count("notifications/cancelled"), web.outcome(request)),
+            (usize::from(status == 503), "Cancelled".into())
+        );
+
+        let mut web = ready(&mut site());
+        let request = refused(&mut web, true);
+        web.session.close(web.now).unwrap();
+        web.collect();
+        assert_eq!(web.outcome(request), if status == 429 { "NotSent" } else { "Unknown" });
+    }
+}
+
 /// An invalid time counts as no time. A date is relative to the response's `Date`.
 #[test]
 fn a_busy_server_gets_the_request_again_after_the_retry_after_date() {

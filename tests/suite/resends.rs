@@ -91,6 +91,20 @@ fn a_request_that_a_busy_server_accepts_later_is_reported() {
     assert_eq!(attempts(&web.events, request), (vec![(2, ResendReason::Busy)], Some(2)));
 }
 
+/// It did not run, and the session expires before it goes again.
+#[test]
+fn a_request_that_a_busy_server_refused_is_sent_in_the_next_session() {
+    let mut site = site();
+    let mut web = web(legacy(), &mut site);
+    let (request, exchange) = web.call("a");
+    web.reply(&exchange, Reply::status(429).with("retry-after", "2"));
+    let (_, exchange) = web.call("a");
+    site.forget_session();
+    web.reply(&exchange, Reply::status(404));
+    web.serve(&mut site);
+    assert_eq!((web.outcome(request), web.count("tools/call")), ("Result".into(), 4));
+}
+
 /// A redirect is part of the same attempt.
 #[test]
 fn a_request_that_is_redirected_was_sent_once() {

@@ -1107,7 +1107,8 @@ impl Http {
                     self.run(engine, ExchangeKind::Resume(request, broken));
                 }
                 Some(Paused::Resend(waited)) => {
-                    self.post_again(engine, request, Again::Refused, Past { waited, ..Past::default() });
+                    let again = if engine.is_sent(request) { Again::Refused } else { Again::TakenBack };
+                    self.post_again(engine, request, again, Past { waited, ..Past::default() });
                 }
                 Some(Paused::Resume(_)) | None => {}
             },

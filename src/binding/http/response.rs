@@ -741,7 +741,8 @@ impl Http {
                 self.authorize(engine, id, message, sent, refusal, said);
             }
             Outcome::Retry => {
-                self.retry(engine, message, backoff(refusal.retry_after.unwrap_or(RETRY), waited));
+                let wait = backoff(refusal.retry_after.unwrap_or(RETRY), waited);
+                self.retry(engine, message, status, wait);
             }
             Outcome::EndFormerAs(kind) => self.end_former(engine, kind, id),
             Outcome::Answer => take_refusal(engine, id, error, refusal.status, false),
@@ -791,9 +792,13 @@ impl Http {
     }
 
     /// Sends a message again after this wait.
-    fn retry(&mut self, engine: &Engine, message: Outgoing, wait: Duration) {
+    fn retry(&mut self, engine: &mut Engine, message: Outgoing, status: HttpStatus, wait: Duration) {
         match message.id() {
-            Some(id) => self.pause(engine, id, wait, Paused::Resend(wait)),
+            Some(id) => {
+                // A gateway may answer 503 for a server that runs the request.
+                let unsent = Some(id).filter(|_| status == HttpStatus::Busy).and_then(|id| engine.take_back(id));
+                self.pause(engine, unsent.unwrap_or(id), wait, Paused::Resend(wait));
+            }
             None => {
                 self.timers.arm(engine.now() + wait, Due::SendInitialized);
                 self.connection.initialized = Initialized::Waiting(Box::new((message, wait)));
