@@ -51,10 +51,10 @@ const SESSIONS: &[Start] = &[
 
 /// Open; the first exchange gets a response as JSON, as a stream, a stream that stays open, a stream that ends without one;
 /// 404, 401, 500, 503, 404 with a text; it breaks, is unreachable, or ends; the second gets a response; an event of the stream;
-/// `ping`; calls, a cancellation, a refresh, a subscription; the next deadline; close.
+/// `ping`; calls, a cancellation, a refresh, a subscription; the next deadline; close; 429 and 503 with `Retry-After`.
 const HTTP: &[&str] = &[
     "a", "e01", "e06", "e11", "g001", "g0B1", "g021", "h060", "h040", "h0=0", "h0?0", "h062", "f00", "f01", "d0",
-    "i000", "j0000", "k06", "k07", "l0", "n30", "S0", "s", "o",
+    "i000", "j0000", "k06", "k07", "l0", "n30", "S0", "s", "o", "B00", "B10",
 ];
 
 const HTTPS: &[Start] = &[

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::time::Duration;
 
+use http::header::RETRY_AFTER;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
 #[cfg(feature = "snapshot")]
 use mcp_proto::Moved;
@@ -49,6 +51,8 @@ struct Running {
     /// The JSON-RPC method; the HTTP method if it carries no message.
     method: String,
     id: Option<u64>,
+    /// The request names a session.
+    in_session: bool,
     /// Whether its head was received.
     begun: bool,
     /// It is a stream, at the beginning of an event.
@@ -141,7 +145,8 @@ impl Rig {
         }
         match operation {
             // A correct complete response; as a stream; as a refusal; in odd shapes.
-            b'e' => self.answer(input),
+            b'e' => self.answer(input, 0),
+            b'G' => self.answer(input, 16),
             b'g' => self.answer_by_stream(input),
             b'h' => self.refuse(input),
             b'y' => self.answer_oddly(input),
@@ -159,7 +164,10 @@ impl Rig {
                 if broken == Broken::Midway && !it.begun {
                     self.host.model.loses(|id| it.id == Some(id));
                 }
-                self.fails(&it, broken == Broken::Unreachable);
+                match it.id.filter(|_| broken == Broken::Unreachable) {
+                    Some(id) => self.host.model.hears_status(id, false),
+                    None => self.fails(&it),
+                }
                 self.over(it.exchange);
                 self.host.own += 8;
                 self.session.handle_failure(self.clock.now, it.exchange, broken, "reset");
@@ -184,6 +192,7 @@ impl Rig {
                 self.body(&it, &event);
             }
             b'x' => self.report_what_is_over(input),
+            b'B' => self.pause(input),
             _ => {}
         }
     }
@@ -228,13 +237,12 @@ impl Rig {
         self.running.iter_mut().filter(|it| it.exchange == exchange).for_each(|it| it.streams = false);
     }
 
-    /// An exchange is refused with a status, or breaks.
-    fn fails(&mut self, it: &Running, refused: bool) {
+    /// An exchange breaks, or another than that of a request is refused.
+    fn fails(&mut self, it: &Running) {
         match it.id {
-            Some(id) if refused => self.host.model.hears_status(id),
             Some(id) => self.host.model.breaks(id),
             None if it.method != "GET" => self.host.model.hears_unclear(None),
-            None => {}
+            None => self.host.model.may_restart(),
         }
     }
 
@@ -300,13 +308,18 @@ impl Rig {
             return;
         }
         let begun = self.running.iter().any(|running| running.exchange == it.exchange && running.begun);
-        self.over(it.exchange);
         match it.id {
             Some(id) => self.host.model.breaks(id),
             None => self.host.model.ends_one_way(&it.method, begun),
         }
+        self.complete(it.exchange);
+    }
+
+    /// A response is complete.
+    fn complete(&mut self, exchange: ExchangeId) {
+        self.over(exchange);
         self.host.own += 2;
-        self.session.handle_end(self.clock.now, it.exchange);
+        self.session.handle_end(self.clock.now, exchange);
     }
 
     fn event(&mut self, it: &Running, text: &str) {
@@ -321,9 +334,9 @@ impl Rig {
         peer::answer(id, &result)
     }
 
-    fn answer(&mut self, input: &mut Input<'_>) {
+    fn answer(&mut self, input: &mut Input<'_>, first: usize) {
         let it = self.pick(input);
-        let variant = input.pick(16);
+        let variant = first + input.pick(16);
         let Some(it) = it else { return };
         match (&*it.method, it.id) {
             (_, Some(_)) => {
@@ -383,17 +396,37 @@ impl Rig {
             4 => peer::answer(id, r#""error":{"code":-32000,"message":"Already initialized"}"#),
             5 => peer::answer(id, r#""error":{"code":-32000,"message":"Server not initialized"}"#),
             6 => peer::odd_answer(3, id, "", r#""error":{"code":-32001,"message":"Session is unknown"}"#),
-            7 => "x".repeat(5_000),
+            7 => format!(r#"["{}"]"#, "x".repeat(5_000)),
             kind => peer::answer(id, &peer::error(kind - 8)),
         };
-        if it.begun {
-            self.host.model.hears_unclear(it.id);
-        } else {
-            self.fails(&it, true);
+        // The body is no JSON-RPC message.
+        let is_plain = matches!(kind, 0 | 1 | 7);
+        match it.id.filter(|_| !it.begun) {
+            Some(id) if it.in_session && is_plain && status == 404 => self.host.model.expires(id),
+            Some(id) => self.host.model.hears_status(id, it.in_session || !is_plain),
+            None if it.begun => self.host.model.hears_unclear(it.id),
+            None => self.fails(&it),
         }
         self.begin(&it, status, "application/json");
         self.body(&it, body.as_bytes());
         self.finish(&it);
+    }
+
+    /// The server is busy, and says for how long.
+    fn pause(&mut self, input: &mut Input<'_>) {
+        let it = self.pick(input);
+        let (status, seconds) = ([429, 503][input.pick(2)], [2, 0, 61][input.pick(3)]);
+        let Some(it) = it else { return };
+        match it.id.filter(|_| !it.begun) {
+            Some(id) => {
+                self.host.model.pauses(id, status == 429, Duration::from_secs(seconds), self.clock.now);
+            }
+            None => self.host.model.hears_unclear(it.id),
+        }
+        self.head(&it, status, &HeaderMap::from_iter([(RETRY_AFTER, seconds.into())]));
+        if self.runs(&it) {
+            self.complete(it.exchange);
+        }
     }
 
     fn answer_oddly(&mut self, input: &mut Input<'_>) {
@@ -537,10 +570,18 @@ impl Rig {
         for id in headers.get_all("mcp-session-id") {
             assert!(self.sessions.contains(id), "the server gave no {id:?}");
         }
+        let in_session = headers.contains_key("mcp-session-id");
         if request.method() != Method::POST {
             assert!(request.body().is_empty());
             let method = request.method().to_string();
-            self.running.push(Running { exchange: *exchange, method, id: None, begun: false, streams: false });
+            self.running.push(Running {
+                exchange: *exchange,
+                method,
+                id: None,
+                in_session,
+                begun: false,
+                streams: false,
+            });
             return self.check_of(*of, true);
         }
         assert_eq!(headers["content-type"], "application/json");
@@ -564,6 +605,7 @@ impl Rig {
             exchange: *exchange,
             method: method.unwrap_or_default(),
             id,
+            in_session,
             begun: false,
             streams: false,
         });

@@ -111,6 +111,9 @@ impl<'a> Input<'a> {
             options.capabilities.experimental.insert("x".into(), raw("{ }"));
             (options.trust, options.form_defaults) = (true, true);
         }
+        if told & 32 != 0 {
+            (options.sampling.max_tokens, options.sampling.tool_rounds) = (Some(100), Some(0));
+        }
         let mut keepalive = Keepalive::default();
         keepalive.method = [KeepaliveMethod::Ping, KeepaliveMethod::ToolsList][self.pick(2)];
         keepalive.discover = true;
@@ -134,6 +137,7 @@ pub(super) fn limits(mut options: Options) -> Options {
     limits.server_requests = 2;
     limits.subscriptions = 3;
     limits.held = 3;
+    limits.buffered = 4000;
     limits.output = 16;
     limits.output_bytes = 512;
     limits.quirks = 8;

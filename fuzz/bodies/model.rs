@@ -10,8 +10,8 @@ use std::time::Duration;
 use mcp_proto::jsonrpc::{Body, Message, ResponseId};
 use mcp_proto::protocol::Era;
 use mcp_proto::{
-    Engine, Event, Family, FamilyStatus, ListErrors, Options, Outcome, ProtocolVersion, Quirk, QuirkKind, RequestError,
-    RequestId, Time, TimeBound,
+    Engine, Event, FailureKind, Family, FamilyStatus, ListErrors, Options, Outcome, ProtocolVersion, Quirk, QuirkKind,
+    RequestError, RequestId, Time, TimeBound,
 };
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -28,7 +28,8 @@ struct Rules {
     discovery: Duration,
     request: Duration,
     refresh_interval: Duration,
-    keeps_alive: bool,
+    /// After how long without a message of the server it is asked whether it is alive.
+    keepalive: Option<Duration>,
     list_undeclared: bool,
     undeclared_list_changed: bool,
     tools_absent: bool,
@@ -54,6 +55,11 @@ struct Asked {
     once: bool,
     /// How often it was sent.
     sends: u32,
+    /// The server was busy: it is sent again after so long at least, from then on.
+    pause: Duration,
+    paused_until: Time,
+    /// It did not run, because the session had expired, and is sent again in the next one.
+    repeats: bool,
     /// The id that it was sent with last.
     id: Option<u64>,
     /// Its connection or exchange was lost after it was sent.
@@ -67,6 +73,8 @@ struct Asked {
 enum Answer {
     Result(String),
     Error(i64),
+    /// A status after which it is not sent again, because it may have run.
+    Status,
     /// One that the request may outlive: it requires input, is a task, or is an error after which it may be sent again.
     Open,
 }
@@ -153,6 +161,15 @@ struct Wire {
     /// The capabilities in the result of the handshake.
     capabilities: Value,
     was_ready: bool,
+    /// When a message of the server came, or the client was ready.
+    heard: Time,
+    /// The server does not know `ping`.
+    has_no_ping: bool,
+    /// The id of `initialize`, over HTTP the first one of the session.
+    first: u64,
+    /// Over HTTP, the server said that the session has expired, or something that may mean so.
+    expired: bool,
+    may_restart: bool,
     walks: [Walk; 4],
     /// Requests of the server without a response.
     owed: Vec<Owed>,
@@ -179,6 +196,8 @@ pub(super) struct Model {
     missed: bool,
     /// The server speaks the older transport.
     stopped: bool,
+    /// The methods of requests whose refusal may mean that the session has expired.
+    gone: BTreeSet<String>,
     /// The lists that the client had at some time, and keeps where another connection has none.
     listed: [bool; 4],
     /// The connection, if it is known.
@@ -241,7 +260,7 @@ impl Model {
             discovery: timeouts.discovery,
             request: timeouts.request,
             refresh_interval: timeouts.refresh_interval,
-            keeps_alive: options.keepalive.is_some(),
+            keepalive: options.keepalive.map(|keepalive| keepalive.interval),
             list_undeclared: tolerance.list_undeclared,
             undeclared_list_changed: tolerance.undeclared_list_changed,
             tools_absent: tolerance.tools_absent,
@@ -259,6 +278,7 @@ impl Model {
             is_ready: false,
             missed: false,
             stopped: false,
+            gone: BTreeSet::new(),
             listed: [false; 4],
             wire: None,
         }
@@ -303,6 +323,8 @@ impl Model {
         self.is_ready = false;
         self.loses(|_| true);
         self.wire = None;
+        // A pause is for requests on one connection.
+        self.asked.values_mut().for_each(|asked| (asked.pause, asked.paused_until) = Default::default());
     }
 
     /// A request of the embedder is accepted. It may run only `once`, and ends by that time unless something extends it.
@@ -361,7 +383,7 @@ impl Model {
         let id = json["id"].as_u64();
         match (json["method"].as_str(), id) {
             (Some(method), Some(id)) => {
-                self.counts_attempt(id, method, of);
+                self.counts_attempt(id, method, of, now);
                 let rules = self.rules;
                 if rules.http && (method == "initialize" || method == "server/discover" && !self.is_ready) {
                     self.begins_session(now);
@@ -387,15 +409,16 @@ impl Model {
     }
 
     /// A request of the embedder is sent.
-    fn counts_attempt(&mut self, id: u64, method: &str, of: Option<RequestId>) {
+    fn counts_attempt(&mut self, id: u64, method: &str, of: Option<RequestId>, now: Time) {
         let Some((of, asked)) = of.and_then(|of| Some((of, self.asked.get_mut(&of)?))) else { return };
         if method != asked.method {
             return;
         }
         assert!(!(asked.once && asked.lost), "{of:?} is sent again, though it may have run");
+        assert!(now >= asked.paused_until, "{of:?} is sent again too early");
         // A redirect is the same attempt.
         asked.sends += u32::from(asked.id != Some(id));
-        (asked.id, asked.answer) = (Some(id), None);
+        (asked.id, asked.answer, asked.repeats) = (Some(id), None, false);
         self.running.retain(|_, other| *other != of);
         self.running.insert(id, of);
     }
@@ -443,12 +466,15 @@ impl Model {
         }
         let rules = self.rules;
         let Some(wire) = &mut self.wire else {
-            // It may be progress of anything.
-            return self.asked.values_mut().for_each(|asked| asked.extended = true);
+            // It may be progress of anything, or the response.
+            return self.asked.values_mut().for_each(|asked| {
+                (asked.extended, asked.answer) = (true, Some(Answer::Open));
+            });
         };
         if !wire.opened {
             return self.loses_track();
         }
+        wire.heard = now;
         match &message.body {
             Body::Request { id, method, .. } => {
                 if !wire.is(Era::Modern) {
@@ -476,7 +502,12 @@ impl Model {
                 self.concludes(of, if is_result { Answer::Result(result.get().into()) } else { Answer::Open });
             }
             Body::Error { id, error } => {
+                // One without an id may be for a stream that is open.
+                if !matches!(id, ResponseId::Exact(_) | ResponseId::Loose(_)) && wire.has("subscriptions/listen") {
+                    return self.loses_track();
+                }
                 let Some((_, sent)) = wire.answered(id, true) else { return };
+                wire.may_restart = true;
                 let Some(of) = sent.of else { return wire.fails(&sent, false, Some(error.code)) };
                 // Errors of the modern era, a version that is refused, URLs to visit, a method that is gone.
                 let is_open =
@@ -487,18 +518,57 @@ impl Model {
     }
 
     /// Over HTTP, a request is answered with a status, which may tell that it did not run.
-    pub(super) fn hears_status(&mut self, id: u64) {
-        self.running.remove(&id);
+    pub(super) fn hears_status(&mut self, id: u64, may_restart: bool) {
+        let of = self.running.remove(&id);
+        of.into_iter().for_each(|of| self.extend(of));
         self.breaks(id);
         if let Some(wire) = &mut self.wire {
-            wire.sent.remove(&id);
+            let sent = wire.sent.remove(&id).filter(|_| may_restart);
+            self.gone.extend(sent.map(|sent| sent.method));
+            wire.may_restart |= may_restart;
         }
+    }
+
+    /// Over HTTP, a request in a session is answered with 404: the session has expired, if the method was not missing before.
+    pub(super) fn expires(&mut self, id: u64) {
+        let sent = self.wire.as_ref().and_then(|wire| wire.sent.get(&id)).cloned();
+        let sent = sent.filter(|sent| !self.gone.contains(&sent.method));
+        self.hears_status(id, true);
+        let (Some(sent), Some(wire)) = (sent, &mut self.wire) else { return };
+        if wire.is(Era::Legacy) && id > wire.first && !self.missed {
+            wire.expired = true;
+            if let Some(asked) = sent.of.and_then(|of| self.asked.get_mut(&of)) {
+                asked.repeats = true;
+            }
+        }
+    }
+
+    /// Over HTTP, the server is busy: a request did not run if it is `refused`, and is sent again later.
+    pub(super) fn pauses(&mut self, id: u64, refused: bool, pause: Duration, now: Time) {
+        let of = self.wire.as_ref().and_then(|wire| wire.sent.get(&id)).and_then(|sent| sent.of);
+        if refused {
+            self.hears_status(id, false);
+        } else {
+            self.breaks(id);
+        }
+        let Some(asked) = of.and_then(|of| self.asked.get_mut(&of)) else { return };
+        if asked.once && !refused {
+            asked.answer = Some(Answer::Status);
+        }
+        asked.pause = pause.max(asked.pause.saturating_mul(2));
+        asked.paused_until = now + asked.pause;
+    }
+
+    /// Over HTTP, something comes that may mean that the session has expired.
+    pub(super) fn may_restart(&mut self) {
+        self.wire.iter_mut().for_each(|wire| wire.may_restart = true);
     }
 
     /// Over HTTP, the exchange of a request ends, or the client drops it. If there was no response, it may be sent again.
     pub(super) fn breaks(&mut self, id: u64) {
         let Some(wire) = &mut self.wire else { return };
         let Some(sent) = wire.sent.get(&id).cloned() else { return };
+        wire.may_restart = true;
         // In a legacy session its stream may be resumed, and a cancellation may follow.
         if !wire.is(Era::Legacy) {
             wire.sent.remove(&id);
@@ -515,6 +585,7 @@ impl Model {
         wire.one_way = wire.one_way.saturating_sub(1);
         if method == "notifications/initialized" && !begun {
             wire.broken += 1;
+            wire.may_restart = true;
             // After two that broke, nothing waits if that happened on the connection before, too; else the connection is lost.
             wire.is_held &= wire.broken < 2;
         }
@@ -565,7 +636,13 @@ impl Model {
         // A server that is silent in one era is connected to once more, in the other one.
         let is_silent = |quirk: &Quirk| quirk.kind == QuirkKind::ModernSilent;
         match event {
-            Event::Down { .. } | Event::Closed { .. } => return self.ends(),
+            Event::Down { failure, .. } => {
+                let is_live = |wire: &Wire| wire.is(Era::Legacy) && !wire.may_restart && wire.heard == now;
+                let is_given_up = failure.kind == FailureKind::Closed && self.wire.as_ref().is_some_and(is_live);
+                assert!(!is_given_up, "{failure:?}, and nobody said that the session is over");
+                return self.ends();
+            }
+            Event::Closed { .. } => return self.ends(),
             Event::Quirk(quirk) if is_silent(quirk) => return self.ends(),
             _ => {}
         }
@@ -627,12 +704,14 @@ impl Model {
         assert!(is_bounded, "nothing ends {:?}", self.open());
         let Some(wire) = &self.wire else { return };
         assert_eq!(session.is_ready(), self.is_ready, "whether the client is ready");
-        for (id, Asked { method, answer, is_task, sends, .. }) in &self.asked {
+        for (id, Asked { method, answer, is_task, sends, repeats, .. }) in &self.asked {
             let is_open = *is_task || matches!(answer, None | Some(Answer::Open));
             assert!(is_open, "{id:?}, {method}, goes on after {answer:?}");
-            let is_free =
-                !wire.is_held && method != "tools/call" && !is_task && self.asked.len() < self.rules.in_flight;
-            assert!(*sends > 0 || !is_free || !session.is_ready(), "{id:?}, {method}, is not sent");
+            let may_be_sent =
+                !wire.is_held && session.is_ready() && self.asked.len().max(wire.sent.len()) < self.rules.in_flight;
+            // Calls wait for each other, and for the list of tools.
+            let is_free = may_be_sent && method != "tools/call" && !is_task;
+            assert!(*sends > 0 && !repeats || !is_free, "{id:?}, {method}, is not sent");
         }
         wire.settles(self.rules, self.listed, session, deadline);
     }
@@ -654,7 +733,7 @@ impl Walk {
     /// Another request without a cursor.
     fn begins(&mut self, rules: Rules, was_ready: bool, now: Time) {
         // A keepalive may be a list.
-        let keeps_alive = rules.keeps_alive && was_ready;
+        let keeps_alive = rules.keepalive.is_some() && was_ready;
         assert!(self.running.is_none() || keeps_alive, "a list is requested twice at once");
         // A list that changes while it is requested for the first time is requested once more.
         self.begun += 1;
@@ -742,6 +821,7 @@ impl Wire {
                     "`initialize` before a response to the probe"
                 );
                 (self.offers, self.initialized) = (params["capabilities"].clone(), None);
+                self.first = if self.first == 0 { id } else { self.first };
             }
             "server/discover" => {
                 self.offers = meta["io.modelcontextprotocol/clientCapabilities"].clone();
@@ -760,7 +840,11 @@ impl Wire {
                 let is_gated = of.is_some() && !rules.list_undeclared && !rules.undeclared_list_changed;
                 assert!(!is_gated || feature.is_empty() || self.may(feature), "{method} needs what is not declared");
                 match method {
-                    "ping" => assert!(era == Era::Legacy || of.is_some(), "a ping in an era that has none"),
+                    "ping" if of.is_none() => {
+                        assert!(era == Era::Legacy && !self.has_no_ping, "a ping of a server that has none");
+                        let interval = rules.keepalive.expect("keepalive requests are sent");
+                        assert!(now >= self.heard + interval, "a ping {:?} after a message", now.since(self.heard));
+                    }
                     "subscriptions/listen" => assert_eq!(era, Era::Modern),
                     "logging/setLevel" => assert!(era == Era::Legacy && self.may("logging"), "the server has no level"),
                     "resources/subscribe" | "resources/unsubscribe" => {
@@ -827,6 +911,8 @@ impl Wire {
                 let is_empty = |it: &serde_json::Map<String, Value>| it.keys().all(|name| name == "_meta");
                 assert!(response["result"].as_object().is_some_and(is_empty), "the response to a ping: {response}");
             }
+            // A probe that follows a refused `initialize` offers what that did not.
+            "roots/list" if self.agreed.is_none() && self.has("server/discover") => {}
             "roots/list" if self.offers.get("roots").is_some() => {
                 assert!(response["result"]["roots"].is_array(), "{response}");
             }
@@ -868,6 +954,7 @@ impl Wire {
 
     /// A request of the client itself has no result. It may be sent again if it `repeats`.
     fn fails(&mut self, sent: &Sent, repeats: bool, code: Option<i64>) {
+        self.has_no_ping |= sent.method == "ping" && code == Some(-32601);
         if let Some(family) = family_of(&sent.method).filter(|_| sent.of.is_none()) {
             self.walks[family as usize].fails(repeats, code);
         }
@@ -916,7 +1003,7 @@ impl Wire {
                         walk.is_known || walk.running.is_none() && (walk.answered || walk.repeats || !is_declared);
                     assert!(is_over || is_late || self.was_ready, "ready before the {family:?} are listed");
                 }
-                self.was_ready = true;
+                (self.was_ready, self.heard) = (true, now);
             }
             Event::ServerRequest { method, .. } => {
                 let method = method.as_str();
@@ -952,6 +1039,7 @@ impl Wire {
         if era == Era::Legacy {
             self.check_owed(rules);
         }
+        assert!(!self.expired, "the session has expired, and no handshake follows");
         if self.is_held {
             return;
         }

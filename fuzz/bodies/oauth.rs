@@ -35,6 +35,8 @@ pub(super) const RECORD: &str = r#"{"generation":3,"server":"https://mcp.example
 pub(super) const DOCUMENTS: [&str; 8] =
     [RESOURCE, METADATA, CLIENT, TOKEN, REFUSED, PROVED_METADATA, PROVED_TOKEN, GRANT];
 
+const NO_HEADER: (&str, &[u8]) = ("x-none", b"");
+
 /// What is in flight.
 #[derive(Clone)]
 pub(super) struct World {
@@ -145,11 +147,11 @@ impl World {
         assert!(self.auth.header(&"https://as.example/token".parse().expect("a URL")).is_none());
     }
 
-    fn answer(&mut self, status: u16, location: &[u8], body: &[u8]) {
+    fn answer(&mut self, status: u16, (name, value): (&'static str, &[u8]), body: &[u8]) {
         let Some(id) = self.exchanges.pop() else { return };
         let mut headers = HeaderMap::new();
-        if let Ok(location) = HeaderValue::from_bytes(location) {
-            headers.insert("location", location);
+        if let Ok(value) = HeaderValue::from_bytes(value) {
+            headers.insert(name, value);
         }
         let status = StatusCode::from_u16(status).unwrap_or_default();
         self.auth.handle_head(self.now, id, status, &headers);
@@ -204,10 +206,11 @@ impl Operated for World {
             b'f' => self.refuse(true, line(input)),
             b'a' => {
                 let document = DOCUMENTS[input.pick(DOCUMENTS.len())];
-                self.answer([200, 400, 503][input.pick(3)], b"", document.as_bytes());
+                self.answer([200, 400, 503][input.pick(3)], NO_HEADER, document.as_bytes());
             }
-            b'b' => self.answer(200, b"", line(input)),
-            b'm' => self.answer(302, line(input), b""),
+            b'b' => self.answer(200, NO_HEADER, line(input)),
+            b'm' => self.answer(302, ("location", line(input)), b""),
+            b'n' => self.answer(400, ("dpop-nonce", line(input)), br#"{"error":"use_dpop_nonce"}"#),
             b'x' => {
                 if let Some(id) = self.exchanges.pop() {
                     self.auth.handle_failure(self.now, id, &String::from_utf8_lossy(line(input)));

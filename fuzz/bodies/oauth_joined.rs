@@ -178,11 +178,12 @@ impl Joined {
         if self.exchanges.is_empty() {
             return;
         }
-        let (exchange, id, ..) = self.exchanges.remove(at % self.exchanges.len());
+        let (exchange, id, method, _) = self.exchanges.remove(at % self.exchanges.len());
         match (id.parse(), jsonrpc::decode(body.as_bytes(), self.client.options().limits.message)) {
             (Ok(_), Ok(Decoded::One(message))) => self.model.hears(&message, self.now),
-            (Ok(id), _) => self.model.hears_status(id),
-            _ => {}
+            (Ok(id), _) => self.model.hears_status(id, true),
+            _ if status < 300 => self.model.hears_accepted(method.trim_matches('"')),
+            _ => self.model.hears_unclear(None),
         }
         let mut headers = HeaderMap::new();
         if matches!(status, 401 | 403) {
@@ -211,6 +212,9 @@ impl Joined {
         let result = match &*method {
             "\"server/discover\"" => {
                 r#"{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}"#
+            }
+            "\"initialize\"" => {
+                r#"{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}"#
             }
             "\"tools/list\"" => r#"{"resultType":"complete","tools":[{"name":"a","inputSchema":{"type":"object"}}]}"#,
             _ => r#"{"resultType":"complete","content":[]}"#,
@@ -309,7 +313,7 @@ impl Operated for Joined {
                         if broken == Broken::Midway {
                             self.model.loses(|lost| lost == id);
                         } else {
-                            self.model.hears_status(id);
+                            self.model.hears_status(id, true);
                         }
                         self.model.breaks(id);
                     }

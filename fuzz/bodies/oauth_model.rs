@@ -81,6 +81,12 @@ pub(crate) struct OAuthModel {
     issuers: BTreeSet<String>,
     /// The origins from which metadata was redirected.
     redirecting: BTreeSet<(String, String, u16)>,
+    /// The places that were asked for metadata, and those that have none for certain: an outage is no such certainty.
+    asked: BTreeSet<String>,
+    absent: BTreeSet<String>,
+    /// Nobody has metadata, so that the conventions of 2025-03-26 hold.
+    is_assumed: bool,
+    is_modern: bool,
     /// Metadata of authorization servers that passes the checks.
     documents: Vec<Value>,
     /// The scopes that anyone named.
@@ -100,6 +106,8 @@ pub(crate) struct OAuthModel {
     exchanged: Option<String>,
     /// Refresh tokens that were exchanged or refused.
     spent: BTreeSet<String>,
+    /// When the authorization server was last out of order, and with which refresh token.
+    outage: Option<(Time, String)>,
     /// A text came that may be read in several ways, so that what it names is not certain.
     is_unclear: bool,
     /// How tokens were obtained.
@@ -196,6 +204,14 @@ fn object(body: &[u8]) -> Value {
     members.into_iter().map(|(name, value)| (name, read(value))).collect()
 }
 
+/// Whether this is metadata, though perhaps such that is refused.
+fn has_metadata(it: &Exchange) -> bool {
+    let body = object(&it.body);
+    let has_servers = || body["authorization_servers"].as_array().is_some_and(|it| it.iter().any(Value::is_string));
+    let is_read = serde_json::from_slice::<Value>(&it.body).is_ok();
+    it.is_success() && is_read && body.is_object() && (!it.is_resource || has_servers())
+}
+
 impl OAuthModel {
     pub(crate) fn new(server: &str, options: &OAuthOptions) -> Self {
         let tolerance = &options.tolerance;
@@ -210,6 +226,10 @@ impl OAuthModel {
             challenged: BTreeSet::new(),
             issuers,
             redirecting: BTreeSet::new(),
+            asked: BTreeSet::new(),
+            absent: BTreeSet::new(),
+            is_assumed: false,
+            is_modern: false,
             documents: Vec::new(),
             scopes: scopes.collect(),
             is_wanted: false,
@@ -222,6 +242,7 @@ impl OAuthModel {
             refresh_tokens: BTreeSet::new(),
             exchanged: None,
             spent: BTreeSet::new(),
+            outage: None,
             is_unclear: false,
             kinds: BTreeSet::new(),
             lock: Lock::Free,
@@ -289,7 +310,11 @@ impl OAuthModel {
                     self.answered(&it);
                 }
             }
-            OAuthInput::Failure { exchange, .. } => drop(self.exchanges.remove(exchange)),
+            OAuthInput::Failure { exchange, .. } => {
+                if let Some(it) = self.exchanges.remove(exchange) {
+                    self.fails(&it);
+                }
+            }
             OAuthInput::Redirect(text) => self.is_quiet = !self.redirected(text) && was_settled,
             // A lock that an earlier request acquires serves as well.
             OAuthInput::Acquired { id, acquired } => match self.lock {
@@ -343,8 +368,27 @@ impl OAuthModel {
         ["requested", "granted"].into_iter().for_each(|name| self.names(&record[name]));
     }
 
+    /// A request has no response, or one that says nothing.
+    fn fails(&mut self, it: &Exchange) {
+        self.absent.remove(&requested(&it.url));
+        self.outage = param(&it.form, "refresh_token").map(|token| (self.now, token.into()));
+    }
+
     /// A response is complete.
     fn answered(&mut self, it: &Exchange) {
+        match it.status.map_or(0, |status| status.as_u16()) {
+            401 | 403 | 408 | 429 | 500.. => self.fails(it),
+            _ if it.is_metadata && !has_metadata(it) => {
+                self.absent.insert(requested(&it.url));
+                let [first, second, _] = places(&split(&self.server).0);
+                let is_absent = |place: &String| self.absent.contains(&requested(place));
+                let mut clients = self.options.registered.iter();
+                let has_issuer = self.options.tolerance.issuer.is_some() || clients.any(|it| it.issuer.is_some());
+                let is_certain = self.resource_places().iter().chain([&first, &second]).all(is_absent);
+                self.is_assumed |= is_certain && !has_issuer && !self.is_modern;
+            }
+            _ => {}
+        }
         if it.status.is_some_and(|it| it.is_redirection()) && it.location && it.is_metadata {
             self.redirecting.extend(origin(&it.url));
         }
@@ -475,20 +519,40 @@ impl OAuthModel {
         self.exchanges.insert(*exchange, it);
     }
 
+    /// The well-known places of the metadata of the resource (RFC 9728).
+    fn resource_places(&self) -> [String; 2] {
+        let (server, path) = split(&self.server);
+        let root = format!("{server}/.well-known/oauth-protected-resource");
+        [format!("{root}{}", path.trim_end_matches('/')), root]
+    }
+
     /// Metadata is requested.
     fn requests_metadata(&mut self, it: &mut Exchange) {
         if self.is_unclear {
             return;
         }
-        let (server, path) = split(&self.server);
-        let well_known = format!("{server}/.well-known/oauth-protected-resource");
+        let [of_path, of_origin] = self.resource_places();
         let url = requested(&it.url);
         let is = |place: &str| url == requested(place);
         it.asks = self.issuers.iter().filter(|issuer| places(issuer).iter().any(|it| is(it))).cloned().collect();
-        let is_resource =
-            is(&well_known) || is(&format!("{well_known}{path}")) || self.challenged.iter().any(|it| is(it));
+        let is_challenged = self.challenged.iter().any(|it| is(it));
+        let is_resource = is(&of_path) || is(&of_origin) || is_challenged;
         let is_redirected = origin(&it.url).is_some_and(|origin| self.redirecting.contains(&origin));
         assert!(is_resource || !it.asks.is_empty() || is_redirected, "nobody named {}", it.url);
+        let was_asked = |place: &str| self.asked.contains(&requested(place));
+        if !is_challenged && !is_redirected {
+            assert!(
+                !is(&of_origin) || of_path == of_origin || was_asked(&of_path),
+                "{} before the place of its path",
+                it.url
+            );
+            let is_in_order = |issuer: &String| {
+                let [first, second, third] = places(issuer);
+                (!is(&second) || was_asked(&first)) && (!is(&third) || third == second || was_asked(&second))
+            };
+            assert!(is_resource || it.asks.iter().any(is_in_order), "{} before the place of RFC 8414", it.url);
+        }
+        self.asked.insert(url);
         it.is_resource = is_resource || is_redirected;
         if is_redirected {
             it.asks = self.issuers.iter().cloned().collect();
@@ -499,7 +563,7 @@ impl OAuthModel {
     fn is_endpoint(&self, url: &str, documents: &[Value], name: &str, convention: &str) -> bool {
         let is = |known: &str| requested(known) == requested(url);
         let is_conventional = !convention.is_empty() && is(&format!("{}/{convention}", split(&self.server).0));
-        is_conventional || documents.iter().any(|it| it[name].as_str().is_some_and(is))
+        is_conventional && self.is_assumed || documents.iter().any(|it| it[name].as_str().is_some_and(is))
     }
 
     fn requests_registration(&self, url: &str, client: &Value) {
@@ -554,6 +618,8 @@ impl OAuthModel {
                 let token = param(form, "refresh_token").expect("a refresh token");
                 assert!(self.refresh_tokens.contains(token), "a refresh token that nobody issued");
                 assert!(!self.spent.contains(token), "a refresh token is used twice");
+                let is_out = self.outage.as_ref().is_some_and(|(at, out)| *at == self.now && out == token);
+                assert!(!is_out, "a refresh is tried again at once");
                 assert!(!self.options.stored || self.lock == Lock::Held, "a refresh without the lock");
             }
             "client_credentials" => assert_eq!(self.options.flow, Flow::ClientCredentials),
@@ -591,7 +657,7 @@ impl OAuthModel {
         };
         let documents = self.documents.iter().filter(|it| it["authorization_endpoint"].as_str().is_some_and(is_it));
         let documents: Vec<_> = documents.cloned().collect();
-        let is_conventional = is_it(&format!("{}/authorize", split(&self.server).0));
+        let is_conventional = self.is_assumed && is_it(&format!("{}/authorize", split(&self.server).0));
         assert!(is_conventional || !documents.is_empty() || self.is_unclear, "nobody authorizes at {endpoint}");
         let query = params(query);
         let is = |name, value| param(&query, name) == Some(value);
@@ -794,6 +860,7 @@ impl Watched {
     }
 
     pub(crate) fn set_modern(&mut self, is_modern: bool) {
+        self.model.is_modern = is_modern;
         self.inner.set_modern(is_modern);
     }
 }

@@ -73,12 +73,14 @@ impl Peer {
                     "[]",
                     "null",
                     r#"{"resultType":"input_required","inputRequests":{"e":{"method":"elicitation/create","params":{"requestedSchema":{"properties":{"a":{"default":[1]},"\u0062":{"default":"x\n"},"a":{"default":null}}}}}}}"#,
-                    r#"{"resultType":"input_required","inputRequests":{"e":{"method":"elicitation/create","params":{"requestedSchema":{"properties":1}}},"s":{"method":"sampling/createMessage"},"f":{"method":"elicitation/create"}}}"#,
+                    r#"{"resultType":"input_required","inputRequests":{"e":{"method":"elicitation/create","params":{"requestedSchema":{"properties":1}}},"s":{"method":"sampling/createMessage"},"f":{"method":"elicitation/create"},"p":{"method":"ping"},"d":{"method":"sampling/createMessage","params":{"maxTokens":1000,"tools":[{"name":"t"}],"messages":[]}},"t":{"method":"sampling/createMessage","params":{"messages":[{"content":{"type":"tool_use","id":"1"}},{"content":"x"}]}}}}"#,
                     r#"{"resultType":"task","taskId":"t","status":"working","createdAt":"2026-01-01T00:00:00Z","ttlMs":60000,"pollIntervalMs":1000}"#,
                     r#"{"task":{"taskId":"t","status":"working","createdAt":"2026-01-01T00:00:00Z","ttl":60000,"pollInterval":1e3}}"#,
                     r#"{"resultType":"task","taskId":"\u0074","status":"completed"}"#,
                     r#"{"resultType":"task","taskId":"","task":{"taskId":1}}"#,
-                ][variant % 16]
+                    r#"{"resultType":"task","taskId":"t","status":"input_required"}"#,
+                    r#"{"task":{"taskId":"t","status":"completed","createdAt":"2026-01-01T00:00:00Z","ttl":60000}}"#,
+                ][variant % 18]
                     .into(),
             },
         };
@@ -138,6 +140,7 @@ fn task(variant: usize) -> String {
         12 => ("t", r#""status":"x""#),
         13 => ("t", r#""status":"completed","result":1"#),
         14 => ("\\u0074", r#""status":"failed","error":"words","pollIntervalMs":-1"#),
+        15 => ("t", r#""status":"input_required","inputRequests":{"r":{"method":"roots/list"}}"#),
         _ => return r#"{"resultType":"complete"}"#.into(),
     };
     format!(r#"{{"resultType":"complete","taskId":"{id}",{more}}}"#)
@@ -172,6 +175,7 @@ pub(super) fn error(variant: usize) -> String {
         15 => {
             r#"{"code":-32042,"message":"visit","data":{"elicitations":[{"mode":"url","elicitationId":"e","url":"https://h/","message":"m"},{"mode":"url","url":"https://h/x"}]}}"#
         }
+        16 => r#"{"code":-32602,"message":"unsupported protocol version, unknown capability"}"#,
         _ => "{}",
     };
     format!(r#""error":{error}"#)

@@ -127,6 +127,7 @@ impl Rig {
             }
             b'e' => self.answer(input, |peer, method, variant| peer.result(method, variant)),
             b'f' => self.answer(input, |_, _, variant| peer::error(variant)),
+            b'G' => self.answer(input, |peer, method, variant| peer.result(method, 16 + variant)),
             b'g' => self.answer_oddly(input),
             b'h' => self.answer_unasked(input),
             b'i' => {
