@@ -18,6 +18,9 @@ use serde_json::{Value, json};
 
 use super::checks::{END, members};
 
+/// How long a request is not sent again that a busy server refused, though the server says that it may be.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
+
 /// The options that decide what may follow.
 #[derive(Clone, Copy)]
 struct Rules {
@@ -58,6 +61,7 @@ struct Asked {
     /// The server was busy: it is sent again after so long at least, from then on.
     pause: Duration,
     paused_until: Time,
+    pauses: bool,
     /// It did not run, because the session had expired, and is sent again in the next one.
     repeats: bool,
     /// The id that it was sent with last.
@@ -324,7 +328,9 @@ impl Model {
         self.loses(|_| true);
         self.wire = None;
         // A pause is for requests on one connection.
-        self.asked.values_mut().for_each(|asked| (asked.pause, asked.paused_until) = Default::default());
+        for asked in self.asked.values_mut() {
+            (asked.pause, asked.paused_until, asked.pauses) = Default::default();
+        }
     }
 
     /// A request of the embedder is accepted. It may run only `once`, and ends by that time unless something extends it.
@@ -418,7 +424,7 @@ impl Model {
         assert!(now >= asked.paused_until, "{of:?} is sent again too early");
         // A redirect is the same attempt.
         asked.sends += u32::from(asked.id != Some(id));
-        (asked.id, asked.answer, asked.repeats) = (Some(id), None, false);
+        (asked.id, asked.answer, asked.repeats, asked.pauses) = (Some(id), None, false, false);
         self.running.retain(|_, other| *other != of);
         self.running.insert(id, of);
     }
@@ -546,17 +552,21 @@ impl Model {
     /// Over HTTP, the server is busy: a request did not run if it is `refused`, and is sent again later.
     pub(super) fn pauses(&mut self, id: u64, refused: bool, pause: Duration, now: Time) {
         let of = self.wire.as_ref().and_then(|wire| wire.sent.get(&id)).and_then(|sent| sent.of);
+        let before = of.and_then(|of| self.asked.get(&of)).cloned();
         if refused {
             self.hears_status(id, false);
         } else {
             self.breaks(id);
         }
-        let Some(asked) = of.and_then(|of| self.asked.get_mut(&of)) else { return };
+        let Some((asked, before)) = of.and_then(|of| self.asked.get_mut(&of)).zip(before) else { return };
+        // Its time goes on.
+        asked.extended = before.extended;
         if asked.once && !refused {
             asked.answer = Some(Answer::Status);
+        } else {
+            asked.pause = pause.max(SHORTEST_PAUSE).max(before.pause.saturating_mul(2));
+            (asked.paused_until, asked.pauses) = (now + asked.pause, true);
         }
-        asked.pause = pause.max(asked.pause.saturating_mul(2));
-        asked.paused_until = now + asked.pause;
     }
 
     /// Over HTTP, something comes that may mean that the session has expired.
@@ -569,6 +579,10 @@ impl Model {
         let Some(wire) = &mut self.wire else { return };
         let Some(sent) = wire.sent.get(&id).cloned() else { return };
         wire.may_restart = true;
+        // What breaks is no refusal: the next pause has nothing to do with those before.
+        if let Some(asked) = sent.of.and_then(|of| self.asked.get_mut(&of)) {
+            asked.pause = Duration::ZERO;
+        }
         // In a legacy session its stream may be resumed, and a cancellation may follow.
         if !wire.is(Era::Legacy) {
             wire.sent.remove(&id);
@@ -704,6 +718,10 @@ impl Model {
         assert!(is_bounded, "nothing ends {:?}", self.open());
         let Some(wire) = &self.wire else { return };
         assert_eq!(session.is_ready(), self.is_ready, "whether the client is ready");
+        for (id, asked) in self.asked.iter().filter(|(_, asked)| asked.pauses) {
+            let is_due = deadline.is_some_and(|deadline| deadline <= asked.paused_until.max(now));
+            assert!(is_due && now < asked.paused_until, "{id:?}, {}, is not sent again", asked.method);
+        }
         for (id, Asked { method, answer, is_task, sends, repeats, .. }) in &self.asked {
             let is_open = *is_task || matches!(answer, None | Some(Answer::Open));
             assert!(is_open, "{id:?}, {method}, goes on after {answer:?}");

@@ -371,7 +371,9 @@ impl OAuthModel {
     /// A request has no response, or one that says nothing.
     fn fails(&mut self, it: &Exchange) {
         self.absent.remove(&requested(&it.url));
-        self.outage = param(&it.form, "refresh_token").map(|token| (self.now, token.into()));
+        if let Some(token) = param(&it.form, "refresh_token") {
+            self.outage = Some((self.now, token.into()));
+        }
     }
 
     /// A response is complete.
@@ -384,7 +386,9 @@ impl OAuthModel {
                 let is_absent = |place: &String| self.absent.contains(&requested(place));
                 let mut clients = self.options.registered.iter();
                 let has_issuer = self.options.tolerance.issuer.is_some() || clients.any(|it| it.issuer.is_some());
-                let is_certain = self.resource_places().iter().chain([&first, &second]).all(is_absent);
+                let challenged = self.challenged.iter().filter(|it| self.asked.contains(&requested(it)));
+                let is_certain =
+                    self.resource_places().iter().chain([&first, &second]).chain(challenged).all(is_absent);
                 self.is_assumed |= is_certain && !has_issuer && !self.is_modern;
             }
             _ => {}

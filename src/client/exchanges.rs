@@ -85,10 +85,8 @@ pub(crate) struct RequestInfo<'a> {
 pub(crate) enum Again {
     /// It was redirected, and keeps its id.
     Redirected,
-    /// The server refused it.
+    /// The server refused it for now.
     Refused,
-    /// The server refused it for now, and it was taken back.
-    TakenBack,
 }
 
 /// What the binding queues, reports and asks.
@@ -187,6 +185,16 @@ impl Engine {
         self.link.has_expired()
     }
 
+    /// Whether a request is a keepalive request, to which any response is an answer.
+    pub(crate) fn is_keepalive(&self, id: u64) -> bool {
+        self.core.requests.keepalive() == Some(id)
+    }
+
+    /// A busy server refused a request, which goes again later: it does not run.
+    pub(crate) fn set_refused(&mut self, id: u64) {
+        self.core.requests.update(id, |call| call.refused = true);
+    }
+
     /// Whether a request that was refused for now, and may have run, is sent again.
     pub(crate) fn repeat(&mut self, id: u64) -> bool {
         calls::repeat(&mut self.core, id)
@@ -194,22 +202,22 @@ impl Engine {
 
     /// Encodes a request that is sent again. `None` if it does not wait for its response any more.
     pub(crate) fn encode_again(&mut self, id: u64, again: Again) -> Option<Outgoing> {
-        let id = match again {
-            Again::Redirected => Some(id).filter(|id| self.core.is_sent(*id))?,
-            Again::Refused => self.take_back(id)?,
-            Again::TakenBack => id,
-        };
-        if again != Again::Redirected {
-            calls::report_resend(&mut self.core, id, Some(ResendReason::Busy));
+        if !self.core.is_sent(id) {
+            return None;
         }
+        let id = match again {
+            Again::Redirected => id,
+            Again::Refused => self.restart(id)?,
+        };
         self.core.requests.get(id).map(|open| self.core.encode_request(id, &open.purpose))
     }
 
-    /// A sent request that the server refused unprocessed is one that was not sent, and gets a new id, because ids are never
-    /// reused on a connection. Returns that id; `None` if the request has ended.
-    pub(crate) fn take_back(&mut self, id: u64) -> Option<u64> {
-        let new = Some(id).filter(|id| self.core.is_sent(*id)).and_then(|id| self.core.requests.rename(id))?;
+    /// Gives a request a new id: ids are never reused on a connection.
+    fn restart(&mut self, id: u64) -> Option<u64> {
+        let new = self.core.requests.rename(id)?;
         self.core.requests.step(new, request::Input::Restarted);
+        self.core.requests.update(new, |call| call.refused = false);
+        calls::report_resend(&mut self.core, new, Some(ResendReason::Busy));
         self.connection.handshake.rename(id, new);
         self.subscriptions.rename(id, new);
         let open = self.core.requests.get(new)?;

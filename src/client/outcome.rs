@@ -33,7 +33,7 @@ pub enum Outcome {
     /// The embedder cancelled it.
     Cancelled,
     /// It did not run: the client closed before it was sent, or before it was sent again after a refusal (an expired session,
-    /// another version), or its proof of possession (DPoP, RFC 9449) was not signed.
+    /// another version, a busy server), or its proof of possession (DPoP, RFC 9449) was not signed.
     NotSent,
     /// The request was sent, and the connection was lost before a response: it may have run.
     Unknown,

@@ -332,8 +332,12 @@ pub(super) struct Call {
     pub(super) paused_total: Duration,
     /// When progress was reported last.
     pub(super) progress_reported_at: Option<Time>,
-    /// How often it was sent again although it may have run.
+    /// How often it was sent again although it may have run, apart from what only reads after 503.
     pub(super) lost: u8,
+    /// An attempt before the last one may have run.
+    pub(super) may_have_run: bool,
+    /// A busy server refused the last attempt.
+    pub(super) refused: bool,
     /// The input that the server requires or that was provided.
     pub(super) input: Option<Box<InputRounds>>,
     /// What it waits for, while it is blocked.
@@ -438,6 +442,11 @@ impl Purpose {
 }
 
 impl Call {
+    /// Whether the last attempt does not run, because a busy server refused it, and reported no progress.
+    pub(super) const fn does_not_run(&self) -> bool {
+        self.refused && self.progress_reported_at.is_none()
+    }
+
     /// The method of the call, or of the request about its task.
     #[inline]
     fn method(&self) -> Cow<'static, str> {
@@ -470,6 +479,8 @@ impl Call {
             paused_total,
             progress_reported_at: None,
             lost: 0,
+            may_have_run: false,
+            refused: false,
             input: None,
             blocked: None,
             expired: 0,

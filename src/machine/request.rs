@@ -41,7 +41,7 @@ values! {
         Admitted,
         /// What it was blocked for is not available.
         Denied,
-        /// The server refused it unprocessed, and it is sent again on this connection, with another id.
+        /// It is sent again at once, with another id.
         Restarted,
         /// It did not reach the server.
         NotRun,

@@ -1406,10 +1406,8 @@ fn a_resent_message_has_a_new_id_for_progress_and_cancellation() {
 
 #[test]
 fn a_resent_message_of_the_engine_has_a_new_id() {
-    let mut pinging = legacy();
-    pinging.keepalive = Some(mcp_proto::Keepalive::default());
     for (options, site, names) in [
-        (pinging, site().result("ping", json!({})), &["initialize", "tools/list", "ping"][..]),
+        (legacy(), site(), &["initialize", "tools/list"][..]),
         (options(), changing(), &["server/discover", "tools/list", "subscriptions/listen"]),
     ] {
         let mut site =
@@ -1445,7 +1443,24 @@ fn a_cancelled_message_that_waits_to_be_resent_leaves_nothing() {
     assert_eq!(web.session.deadline(), None);
 }
 
-/// A request that was refused with 429 is not in progress, so it is not cancelled at the server. After 503 it may run.
+/// A server that is too busy for a keepalive request is alive: it has answered.
+#[test]
+fn a_busy_server_has_answered_a_keepalive_request() {
+    for (status, header) in [(429, "retry-after"), (503, "retry-after"), (429, "x-none")] {
+        let mut options = legacy();
+        options.keepalive = Some(mcp_proto::Keepalive::default());
+        let busy = move |_: &_| Reply::status(status).with(header, "600");
+        let mut site = site().on("ping", busy);
+        let mut web = Web::connect(options, &mut site);
+        let mut site = site.on("tools/list", busy);
+        web.wait_and_serve(seconds(3000), &mut site);
+        assert!(web.is_ready(), "{:?}", web.failure());
+        assert_eq!((web.count("initialize"), web.count("ping"), web.quirks()), (1, 50, vec![]), "{status}");
+    }
+}
+
+/// A request that was refused with 429 and `Retry-After` is not in progress, so it is not cancelled at the server. After 503 it
+/// may run, and nothing takes that back.
 #[test]
 fn a_request_that_a_busy_server_refused_was_not_sent() {
     for status in [429, 503] {
@@ -1469,6 +1484,18 @@ fn a_request_that_a_busy_server_refused_was_not_sent() {
         web.session.close(web.now).unwrap();
         web.collect();
         assert_eq!(web.outcome(request), if status == 429 { "NotSent" } else { "Unknown" });
+    }
+    for (mut site, request) in [(site(), tool("a").replay(true)), (library(), Request::read_resource("x:1"))] {
+        let mut web = ready(&mut site);
+        let request = web.request(request);
+        for status in [503, 429] {
+            let call = web.take().pop().unwrap();
+            web.reply(&call, Reply::status(status).with("retry-after", "1"));
+            web.wait(seconds(u64::from(status == 503)));
+        }
+        web.session.close(web.now).unwrap();
+        web.collect();
+        assert_eq!(web.outcome(request), "Unknown");
     }
 }
 

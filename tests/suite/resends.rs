@@ -103,6 +103,7 @@ fn a_request_that_a_busy_server_refused_is_sent_in_the_next_session() {
     web.reply(&exchange, Reply::status(404));
     web.serve(&mut site);
     assert_eq!((web.outcome(request), web.count("tools/call")), ("Result".into(), 4));
+    assert_eq!(attempts(&web.events, request), (vec![(2, ResendReason::NotSent)], Some(2)));
 }
 
 /// A redirect is part of the same attempt.

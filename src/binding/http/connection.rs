@@ -1107,8 +1107,7 @@ impl Http {
                     self.run(engine, ExchangeKind::Resume(request, broken));
                 }
                 Some(Paused::Resend(waited)) => {
-                    let again = if engine.is_sent(request) { Again::Refused } else { Again::TakenBack };
-                    self.post_again(engine, request, again, Past { waited, ..Past::default() });
+                    self.post_again(engine, request, Again::Refused, Past { waited, ..Past::default() });
                 }
                 Some(Paused::Resume(_)) | None => {}
             },

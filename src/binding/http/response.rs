@@ -709,9 +709,16 @@ impl Http {
     ) {
         let (id, cut) = (message.id(), refusal.is_cut(broke));
         let class = refusal.class();
+        let is_answer = id.is_some_and(|id| engine.is_keepalive(id));
         // A gateway may have answered for a server that runs the request.
         let runs = class == HttpStatus::Paused && id.is_some_and(|id| !engine.repeat(id));
-        let status = if runs { HttpStatus::Unavailable } else { class };
+        let status = if runs || class == HttpStatus::Paused && is_answer {
+            HttpStatus::Unavailable
+        } else if class == HttpStatus::Busy && is_answer {
+            HttpStatus::TooMany
+        } else {
+            class
+        };
         let error = error_in(&refusal.body);
         let text = refusal.text();
         let said = error.as_ref().map_or(&*text, |error| &error.message);
@@ -796,8 +803,10 @@ impl Http {
         match message.id() {
             Some(id) => {
                 // A gateway may answer 503 for a server that runs the request.
-                let unsent = Some(id).filter(|_| status == HttpStatus::Busy).and_then(|id| engine.take_back(id));
-                self.pause(engine, unsent.unwrap_or(id), wait, Paused::Resend(wait));
+                if status == HttpStatus::Busy {
+                    engine.set_refused(id);
+                }
+                self.pause(engine, id, wait, Paused::Resend(wait));
             }
             None => {
                 self.timers.arm(engine.now() + wait, Due::SendInitialized);

@@ -236,6 +236,9 @@ pub(super) fn end(core: &mut Core) {
 
 /// The input when the response to a sent request is lost.
 fn lost_input(core: &Core, id: u64) -> Input {
+    if core.requests.call(id).is_some_and(Call::does_not_run) {
+        return Input::NotRun;
+    }
     if may_replay(core, id) { Input::LostReplayable } else { Input::Lost }
 }
 
@@ -263,11 +266,12 @@ fn may_replay(core: &Core, id: u64) -> bool {
 /// reads, otherwise as after a loss. The engine's own requests do nothing that matters twice.
 pub(super) fn repeat(core: &mut Core, id: u64) -> bool {
     let Some(call) = core.requests.call(id) else { return true };
-    if call.task.is_some() || call.request.replay.is_none() && method::only_reads(&call.request.method) {
-        return true;
-    }
-    let repeats = may_replay(core, id);
-    core.requests.update(id, |call| call.lost = call.lost.saturating_add(u8::from(repeats)));
+    let is_free = call.task.is_some() || call.request.replay.is_none() && method::only_reads(&call.request.method);
+    let repeats = is_free || may_replay(core, id);
+    core.requests.update(id, |call| {
+        call.may_have_run = true;
+        call.lost = call.lost.saturating_add(u8::from(repeats && !is_free));
+    });
     repeats
 }
 
@@ -640,12 +644,14 @@ fn step_to(core: &mut Core, mut id: u64, input: Input, mut outcome: Option<Outco
             Effect::RequeueAnew => {
                 let resent = core.requests.call(id).and_then(|call| reason_of(call, input));
                 report_resend(core, id, resent);
-                core.requests.update(id, |call| call.blocked = None);
+                core.requests.update(id, |call| (call.blocked, call.refused) = (None, false));
                 id = core.requests.rename(id).unwrap_or(id);
                 continue;
             }
             Effect::CountLoss => {
-                core.requests.update(id, |call| call.lost = call.lost.saturating_add(1));
+                core.requests.update(id, |call| {
+                    (call.lost, call.may_have_run) = (call.lost.saturating_add(1), true);
+                });
                 continue;
             }
             Effect::CountExpiry => {
@@ -710,13 +716,15 @@ fn step_to(core: &mut Core, mut id: u64, input: Input, mut outcome: Option<Outco
                 Outcome::TimedOut(core.requests.bound_of(id))
             }
             Effect::EndNotAdvertised => Outcome::NotAdvertised,
-            Effect::EndUnsent => {
+            Effect::EndUnsent | Effect::EndUnknown => {
                 // A task is the call that was sent before.
-                let may_have_run = |call: &Call| call.task.is_some() || call.lost > 0;
+                let may_have_run = |call: &Call| {
+                    let runs = *effect == Effect::EndUnknown && !call.does_not_run();
+                    runs || call.task.is_some() || call.may_have_run
+                };
                 let sent = core.requests.call(id).is_some_and(may_have_run);
                 if sent { Outcome::Unknown } else { Outcome::NotSent }
             }
-            Effect::EndUnknown => Outcome::Unknown,
         };
         let ended = core.requests.remove(id);
         if let Some(Purpose::Call(call)) = ended.map(|open| open.purpose) {
