@@ -553,6 +553,8 @@ impl Model {
     pub(super) fn pauses(&mut self, id: u64, refused: bool, pause: Duration, now: Time) {
         let of = self.wire.as_ref().and_then(|wire| wire.sent.get(&id)).and_then(|sent| sent.of);
         let before = of.and_then(|of| self.asked.get(&of)).cloned();
+        // What reports progress runs.
+        let runs = !refused || self.wire.as_ref().is_some_and(|wire| wire.progressed.contains(&id));
         if refused {
             self.hears_status(id, false);
         } else {
@@ -561,7 +563,7 @@ impl Model {
         let Some((asked, before)) = of.and_then(|of| self.asked.get_mut(&of)).zip(before) else { return };
         // Its time goes on.
         asked.extended = before.extended;
-        if asked.once && !refused {
+        if asked.once && runs {
             asked.answer = Some(Answer::Status);
         } else {
             asked.pause = pause.max(SHORTEST_PAUSE).max(before.pause.saturating_mul(2));

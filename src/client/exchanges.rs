@@ -190,6 +190,11 @@ impl Engine {
         self.core.requests.keepalive() == Some(id)
     }
 
+    /// Whether there is a sign that the server runs a request.
+    pub(crate) fn may_have_begun(&self, id: u64) -> bool {
+        self.core.requests.may_have_begun(id)
+    }
+
     /// A busy server refused a request, which goes again later: it does not run.
     pub(crate) fn set_refused(&mut self, id: u64) {
         self.core.requests.update(id, |call| call.refused = true);

@@ -442,11 +442,6 @@ impl Purpose {
 }
 
 impl Call {
-    /// Whether the last attempt does not run, because a busy server refused it, and reported no progress.
-    pub(super) const fn does_not_run(&self) -> bool {
-        self.refused && self.progress_reported_at.is_none()
-    }
-
     /// The method of the call, or of the request about its task.
     #[inline]
     fn method(&self) -> Cow<'static, str> {

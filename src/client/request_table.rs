@@ -465,6 +465,11 @@ impl RequestTable {
         id <= self.asked || self.call(id).is_some_and(|call| call.progress_reported_at.is_some())
     }
 
+    /// Whether the last attempt of the call does not run, because a busy server refused it, and there is no sign of it.
+    pub(super) fn does_not_run(&self, id: u64) -> bool {
+        self.call(id).is_some_and(|call| call.refused) && !self.may_have_begun(id)
+    }
+
     /// Which bound on its time a request with a passed deadline has reached.
     pub(super) fn bound_of(&self, id: u64) -> TimeBound {
         // Progress and a task extend a request up to its maximum time.

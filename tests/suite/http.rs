@@ -1338,6 +1338,21 @@ fn a_call_answered_503_with_retry_after_ends_with_the_status_unless_it_may_be_se
     web.serve(&mut site);
     web.wait_and_serve(seconds(3), &mut site);
     assert!(was_answered(&web, request), "what only reads goes again");
+    // A busy server is no loss.
+    let mut site = library().first("resources/read", 3, |_| Reply::status(503).with("retry-after", "1"));
+    let mut web = ready(&mut site);
+    let request = web.request(Request::read_resource("x:1"));
+    web.serve(&mut site);
+    web.wait(seconds(1));
+    for wait in [2, 4] {
+        let call = web.take().pop().unwrap();
+        web.reply(&call, Reply::status(503).with("retry-after", "1"));
+        web.wait(seconds(wait));
+    }
+    let call = web.take().pop().unwrap();
+    web.fail(&call, Broken::Midway);
+    web.wait_and_serve(seconds(10), &mut library());
+    assert!(was_answered(&web, request), "{:?}", web.ended(request));
 }
 
 #[test]

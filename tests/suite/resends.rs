@@ -103,7 +103,41 @@ fn a_request_that_a_busy_server_refused_is_sent_in_the_next_session() {
     web.reply(&exchange, Reply::status(404));
     web.serve(&mut site);
     assert_eq!((web.outcome(request), web.count("tools/call")), ("Result".into(), 4));
-    assert_eq!(attempts(&web.events, request), (vec![(2, ResendReason::NotSent)], Some(2)));
+    assert_eq!(attempts(&web.events, request), (vec![(2, ResendReason::SessionExpired)], Some(2)));
+}
+
+/// A server that reports progress of a call runs it, whatever status follows.
+#[test]
+fn a_call_with_progress_that_is_refused_for_now_is_not_sent_again_without_permission() {
+    for replays in [false, true] {
+        let mut site = site();
+        let mut web = web(legacy(), &mut site);
+        let request = web.request(Request::call_tool("a", None).progress(true).replay(replays));
+        let call = web.take().pop().unwrap();
+        let token = &call.json()["params"]["_meta"]["progressToken"];
+        let params = json!({"progressToken": token, "progress": 1});
+        let stream = web.last("GET");
+        web.push(&stream, json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}));
+        web.reply(&call, Reply::status(429).with("retry-after", "2"));
+        web.wait_and_serve(seconds(3), &mut site);
+        let (outcome, count) = if replays { ("Result", 2) } else { ("Error", 1) };
+        assert_eq!((web.outcome(request), web.count("tools/call")), (outcome.into(), count));
+    }
+}
+
+/// A call that is refused in session after session is sent in one more.
+#[test]
+fn a_call_that_a_busy_server_refused_is_sent_in_one_more_session() {
+    let mut site = site().on("tools/call", |_| Reply::status(429).with("retry-after", "600")).result("ping", json!({}));
+    let mut web = web(legacy(), &mut site);
+    let request = web.request(Request::call_tool("a", None));
+    web.serve(&mut site);
+    for _ in 0..2 {
+        site.forget_session();
+        web.request(Request::new("ping"));
+        web.serve(&mut site);
+    }
+    assert_eq!((web.outcome(request), web.count("tools/call"), web.count("initialize")), ("NotSent".into(), 2, 3));
 }
 
 /// A redirect is part of the same attempt.

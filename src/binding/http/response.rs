@@ -710,11 +710,12 @@ impl Http {
         let (id, cut) = (message.id(), refusal.is_cut(broke));
         let class = refusal.class();
         let is_answer = id.is_some_and(|id| engine.is_keepalive(id));
-        // A gateway may have answered for a server that runs the request.
-        let runs = class == HttpStatus::Paused && id.is_some_and(|id| !engine.repeat(id));
-        let status = if runs || class == HttpStatus::Paused && is_answer {
+        let ends = |engine: &mut Engine| is_answer || id.is_some_and(|id| !engine.repeat(id));
+        let has_begun = id.is_some_and(|id| engine.may_have_begun(id));
+        // A gateway may have answered 503 for a server that runs the request.
+        let status = if class == HttpStatus::Paused && ends(engine) {
             HttpStatus::Unavailable
-        } else if class == HttpStatus::Busy && is_answer {
+        } else if class == HttpStatus::Busy && (is_answer || has_begun && ends(engine)) {
             HttpStatus::TooMany
         } else {
             class

@@ -236,8 +236,9 @@ pub(super) fn end(core: &mut Core) {
 
 /// The input when the response to a sent request is lost.
 fn lost_input(core: &Core, id: u64) -> Input {
-    if core.requests.call(id).is_some_and(Call::does_not_run) {
-        return Input::NotRun;
+    let is_expired_again = core.requests.call(id).is_some_and(is_expired_again);
+    if core.requests.does_not_run(id) && !is_expired_again {
+        return Input::Expired;
     }
     if may_replay(core, id) { Input::LostReplayable } else { Input::Lost }
 }
@@ -270,7 +271,7 @@ pub(super) fn repeat(core: &mut Core, id: u64) -> bool {
     let repeats = is_free || may_replay(core, id);
     core.requests.update(id, |call| {
         call.may_have_run = true;
-        call.lost = call.lost.saturating_add(u8::from(repeats && !is_free));
+        call.lost = call.lost.saturating_add(u8::from(!is_free));
     });
     repeats
 }
@@ -718,11 +719,10 @@ fn step_to(core: &mut Core, mut id: u64, input: Input, mut outcome: Option<Outco
             Effect::EndNotAdvertised => Outcome::NotAdvertised,
             Effect::EndUnsent | Effect::EndUnknown => {
                 // A task is the call that was sent before.
-                let may_have_run = |call: &Call| {
-                    let runs = *effect == Effect::EndUnknown && !call.does_not_run();
-                    runs || call.task.is_some() || call.may_have_run
-                };
-                let sent = core.requests.call(id).is_some_and(may_have_run);
+                let may_have_run =
+                    |call: &Call| call.task.is_some() || call.may_have_run || call.progress_reported_at.is_some();
+                let runs = *effect == Effect::EndUnknown && !core.requests.does_not_run(id);
+                let sent = runs || core.requests.call(id).is_some_and(may_have_run);
                 if sent { Outcome::Unknown } else { Outcome::NotSent }
             }
         };
