@@ -3,7 +3,6 @@
 //! each state; all but the last states of a path are also saved and restored.
 
 use std::collections::HashSet;
-use std::fmt::Write;
 use std::hash::Hash;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Mutex;
@@ -158,24 +157,33 @@ const JOINEDS: &[Start] = &[
     ("client with proofs", ":r0Bearer\na00a50c"),
 ];
 
-/// Explores so many operations, and returns a line for each exploration: the number of states that were new after 0, 1, …
+/// Explores so many operations from the starts whose names begin with `only`, and gives each line when it is known: a name, and
+/// the number of states that were new after 0, 1, …
 ///
 /// # Panics
 /// If an invariant does not hold. The operations that lead there are printed.
-pub fn explored(depth: usize) -> String {
-    let mut lines = String::new();
-    explore::<session::Rig>(&mut lines, "messages", SESSIONS, SESSION, depth);
-    explore::<http::Rig>(&mut lines, "HTTP", HTTPS, HTTP, depth);
+pub fn explored(depth: usize, only: &str, mut line: impl FnMut(String)) {
+    let line = &mut line;
+    explore::<session::Rig>("messages", SESSIONS, SESSION, (depth, only), line);
+    explore::<http::Rig>("HTTP", HTTPS, HTTP, (depth, only), line);
     #[cfg(feature = "oauth")]
-    explore::<oauth::World>(&mut lines, "OAuth", OAUTHS, OAUTH, depth);
+    explore::<oauth::World>("OAuth", OAUTHS, OAUTH, (depth, only), line);
     #[cfg(feature = "oauth")]
-    explore::<oauth_joined::Joined>(&mut lines, "HTTP with OAuth", JOINEDS, JOINED, depth);
-    lines
+    explore::<oauth_joined::Joined>("HTTP with OAuth", JOINEDS, JOINED, (depth, only), line);
 }
 
-fn explore<T: Operated + Send>(lines: &mut String, what: &str, starts: &[Start], operations: &[&str], depth: usize) {
+fn explore<T: Operated + Send>(
+    what: &str,
+    starts: &[Start],
+    operations: &[&str],
+    (depth, only): (usize, &str),
+    line: &mut impl FnMut(String),
+) {
     for (name, before) in starts {
-        let _ = writeln!(lines, "{what}, {name}: {:?}", from::<T>(before, operations, depth));
+        let name = format!("{what}, {name}");
+        if name.starts_with(only) {
+            line(format!("{name}: {:?}\n", from::<T>(before, operations, depth)));
+        }
     }
 }
 

@@ -13,10 +13,22 @@ its CONTRIBUTING.md tells how long each takes.
 def explored(out):
     tables = re.findall(r"^\S+: (\d+) of (\d+) rows taken$", re.split(r"^at \S+$", out, flags=re.M)[-1], re.M)
     taken, rows = map(sum, zip(*(map(int, counts) for counts in tables)))
-    states, starts, depth = re.findall(r"^(\d+) states from (\d+) starts, by orders of (\d+) operations$", out, re.M)[-1]
-    return f"""Every order of {depth} operations (commands, messages, responses, losses, time) is tried from {starts} starts: each phase, in
+    # The script may have run several times, for some of the starts. The last run of each counts.
+    runs = re.split(r"^at (\S+)$", out, flags=re.M)[1:]
+    found = {}
+    for commit, run in zip(runs[::2], runs[1::2]):
+        for name, counts in re.findall(r"^(.+): \[(\d[\d, ]*)\]$", run, re.M):
+            found[name] = commit, list(map(int, counts.split(", ")))
+    snapshot = pathlib.Path("tests/suite/snapshots/suite__fuzz_bodies__every_order_of_operations.snap").read_text()
+    starts = re.findall(r"^(.+): \[\d[\d, ]*\]$", snapshot, re.M)
+    if missing := set(starts) - set(found):
+        sys.exit(f"explore: no run from {', '.join(sorted(missing))}")
+    commits = ", ".join(sorted({found[start][0] for start in starts}))
+    depth = min(len(found[start][1]) for start in starts) - 1
+    states = sum(sum(found[start][1]) for start in starts)
+    return f"""Every order of {depth} operations (commands, messages, responses, losses, time) is tried from {len(starts)} starts (at {commits}): each phase, in
 both eras, over messages and HTTP, and authorizations, alone and of a client. States of a client that differ in ids and times only
-are one. **{int(states):,} states**, and the laws of the fuzz targets hold in each: a request ends once, no call whose connection or
+are one. **{states:,} states**, and the laws of the fuzz targets hold in each: a request ends once, no call whose connection or
 exchange was lost is sent again, no secret is shown, everything has a bound, the last instant comes to an end, and closing
 ends the client. What a client or an authorization does is what the reference models say. In all states but the last of an
 order a client is also saved and restored, with the transport and without. Authorizations are not saved, and hubs are not explored.
