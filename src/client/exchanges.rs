@@ -185,24 +185,9 @@ impl Engine {
         self.link.has_expired()
     }
 
-    /// Whether a request is a keepalive request, to which any response is an answer.
-    pub(crate) fn is_keepalive(&self, id: u64) -> bool {
-        self.core.requests.keepalive() == Some(id)
-    }
-
-    /// Whether there is a sign that the server runs a request.
-    pub(crate) fn may_have_begun(&self, id: u64) -> bool {
-        self.core.requests.may_have_begun(id)
-    }
-
-    /// A busy server refused a request, which goes again later: it does not run.
-    pub(crate) fn set_refused(&mut self, id: u64) {
-        self.core.requests.update(id, |call| call.refused = true);
-    }
-
-    /// Whether a request that was refused for now, and may have run, is sent again.
-    pub(crate) fn repeat(&mut self, id: u64) -> bool {
-        calls::repeat(&mut self.core, id)
+    /// Whether a request that was refused for now is sent again. `may_run`: the refusal does not say that it does not run.
+    pub(crate) fn repeat(&mut self, id: u64, may_run: bool) -> bool {
+        calls::repeat(&mut self.core, id, may_run)
     }
 
     /// Encodes a request that is sent again. `None` if it does not wait for its response any more.

@@ -709,16 +709,14 @@ impl Http {
     ) {
         let (id, cut) = (message.id(), refusal.is_cut(broke));
         let class = refusal.class();
-        let is_answer = id.is_some_and(|id| engine.is_keepalive(id));
-        let ends = |engine: &mut Engine| is_answer || id.is_some_and(|id| !engine.repeat(id));
-        let has_begun = id.is_some_and(|id| engine.may_have_begun(id));
         // A gateway may have answered 503 for a server that runs the request.
-        let status = if class == HttpStatus::Paused && ends(engine) {
-            HttpStatus::Unavailable
-        } else if class == HttpStatus::Busy && (is_answer || has_begun && ends(engine)) {
-            HttpStatus::TooMany
-        } else {
-            class
+        let may_run = class == HttpStatus::Paused;
+        let is_busy = may_run || class == HttpStatus::Busy;
+        let ends = is_busy && id.is_some_and(|id| !engine.repeat(id, may_run));
+        let status = match (ends, may_run) {
+            (false, _) => class,
+            (true, true) => HttpStatus::Unavailable,
+            (true, false) => HttpStatus::TooMany,
         };
         let error = error_in(&refusal.body);
         let text = refusal.text();
@@ -749,8 +747,7 @@ impl Http {
                 self.authorize(engine, id, message, sent, refusal, said);
             }
             Outcome::Retry => {
-                let wait = backoff(refusal.retry_after.unwrap_or(RETRY), waited);
-                self.retry(engine, message, status, wait);
+                self.retry(engine, message, backoff(refusal.retry_after.unwrap_or(RETRY), waited));
             }
             Outcome::EndFormerAs(kind) => self.end_former(engine, kind, id),
             Outcome::Answer => take_refusal(engine, id, error, refusal.status, false),
@@ -800,15 +797,9 @@ impl Http {
     }
 
     /// Sends a message again after this wait.
-    fn retry(&mut self, engine: &mut Engine, message: Outgoing, status: HttpStatus, wait: Duration) {
+    fn retry(&mut self, engine: &Engine, message: Outgoing, wait: Duration) {
         match message.id() {
-            Some(id) => {
-                // A gateway may answer 503 for a server that runs the request.
-                if status == HttpStatus::Busy {
-                    engine.set_refused(id);
-                }
-                self.pause(engine, id, wait, Paused::Resend(wait));
-            }
+            Some(id) => self.pause(engine, id, wait, Paused::Resend(wait)),
             None => {
                 self.timers.arm(engine.now() + wait, Due::SendInitialized);
                 self.connection.initialized = Initialized::Waiting(Box::new((message, wait)));

@@ -236,8 +236,8 @@ pub(super) fn end(core: &mut Core) {
 
 /// The input when the response to a sent request is lost.
 fn lost_input(core: &Core, id: u64) -> Input {
-    let is_expired_again = core.requests.call(id).is_some_and(is_expired_again);
-    if core.requests.does_not_run(id) && !is_expired_again {
+    let may_expire = core.requests.call(id).is_some_and(|call| !is_expired_again(call));
+    if may_expire && core.requests.does_not_run(id) {
         return Input::Expired;
     }
     if may_replay(core, id) { Input::LostReplayable } else { Input::Lost }
@@ -263,14 +263,17 @@ fn may_replay(core: &Core, id: u64) -> bool {
     request::may_replay(carrier, policy, effects, core.options.trust, again)
 }
 
-/// Whether a request that was refused for now, and may have run, is sent again: as often as its deadline allows if it only
-/// reads, otherwise as after a loss. The engine's own requests do nothing that matters twice.
-pub(super) fn repeat(core: &mut Core, id: u64) -> bool {
-    let Some(call) = core.requests.call(id) else { return true };
-    let is_free = call.task.is_some() || call.request.replay.is_none() && method::only_reads(&call.request.method);
+/// Whether a request that was refused for now is sent again: as often as its deadline allows if it does not run or only reads,
+/// otherwise as after a loss. Of the engine's own requests a keepalive request has its answer; the others do nothing that
+/// matters twice.
+pub(super) fn repeat(core: &mut Core, id: u64, may_run: bool) -> bool {
+    let Some(call) = core.requests.call(id) else { return core.requests.keepalive() != Some(id) };
+    let runs = may_run || core.requests.may_have_begun(id);
+    let only_reads = call.request.replay.is_none() && method::only_reads(&call.request.method);
+    let is_free = !runs || call.task.is_some() || only_reads;
     let repeats = is_free || may_replay(core, id);
     core.requests.update(id, |call| {
-        call.may_have_run = true;
+        (call.refused, call.may_have_run) = (!runs, call.may_have_run || runs);
         call.lost = call.lost.saturating_add(u8::from(!is_free));
     });
     repeats
