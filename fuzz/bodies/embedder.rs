@@ -81,7 +81,7 @@ impl Embedder {
                     }
                 }
             }
-            b'm' => match input.pick(12) {
+            b'm' => match input.pick(13) {
                 kind @ (0..3 | 6..9) => self.answer(session, now, kind, input),
                 kind => self.input(session, now, kind, input),
             },
@@ -227,6 +227,7 @@ impl Embedder {
             9 => session.provide(now, request, [("e", &*accept), ("f", &*accept), ("e", &*object)]),
             10 => session.provide(now, request, []),
             11 => session.provide(now, request, [("e", &*accept)]),
+            12 => session.provide(now, request, [("e", &*object), ("url-1", &*object)]),
             _ => session.decline(now, request),
         });
     }

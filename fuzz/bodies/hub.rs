@@ -183,7 +183,7 @@ impl World {
             0 => drop(self.entries.remove(name)),
             1 => entry["enabled"] = json!(false),
             2 => *entry = json!({"command": format!("{name}{}", input.pick(3))}),
-            3 => entry["timeout"] = json!(1 + input.pick(3)),
+            3 => entry["timeout"] = json!([1, 2, 3, 600][input.pick(4)]),
             // Its program is stopped after so many seconds without use, or at this age.
             4 => (entry["idle_timeout"], entry["max_lifetime"]) = (json!(input.pick(60)), json!(input.pick(200))),
             5 => entry["tools"] = json!({"include": some(&TOOLS, input.bits())}),
@@ -280,21 +280,23 @@ impl World {
         }
     }
 
-    fn call(&mut self, input: &mut Input<'_>) {
+    /// Calls one of these tools, or one that no server has.
+    fn call(&mut self, names: &[String], input: &mut Input<'_>) {
         let (which, sound) = (input.bits(), input.pick(2) == 1);
-        let functions = self.rig.functions();
+        let offered = self.rig.functions();
         let unknown = "mcp_no_such_tool".to_owned();
-        let at = usize::from(which) % (functions.len() + 1);
-        let name = functions.get(at).unwrap_or(&unknown);
+        let name = names.get(usize::from(which) % (names.len() + 1)).unwrap_or(&unknown);
         let arguments = if sound { r#"{"uri": "r:r", "name": "p"}"# } else { "{}" };
         let arguments = mcp_proto::RawValue::from_string(arguments.into()).unwrap();
         match self.command(|hub, now| hub.call(now, name, Some(&arguments))) {
             Ok(call) => {
-                assert!(at < functions.len() && !self.calls.contains(&call));
+                assert!(offered.contains(name) && !self.calls.contains(&call));
                 self.calls.push(call);
                 self.rig.accept(call);
             }
-            Err(CallError::UnknownTool { .. }) => assert_eq!(at, functions.len(), "{name} is offered"),
+            Err(CallError::UnknownTool { .. } | CallError::NotUp { .. }) => {
+                assert!(!offered.contains(name), "{name} is offered");
+            }
             Err(CallError::Closed) => assert!(self.rig.is_closing()),
             Err(CallError::Arguments { .. }) => assert!(!sound),
             Err(CallError::CoolingDown { .. } | CallError::Session { .. }) => {}
@@ -375,7 +377,11 @@ impl World {
                 let result = self.command(|hub, now| hub.restore(now, name, saved));
                 self.check_refusal(name, &result);
             }
-            b'k'..=b'm' => self.call(input),
+            b'k' | b'l' => self.call(&self.rig.functions(), input),
+            b'm' => {
+                let known: Vec<_> = self.rig.hub.names().iter().map(|(name, _)| name.into_owned()).collect();
+                self.call(&known, input);
+            }
             b'x' => {
                 let open = self.rig.open_calls();
                 let of = if input.pick(4) == 0 { &self.calls } else { &open };
@@ -396,8 +402,9 @@ impl World {
                     Behaviour::DoesNotStart,
                     Behaviour::Exits,
                     Behaviour::Refuses,
+                    Behaviour::Garbles,
                 ];
-                self.rig.set_behaviour(name, behaviours[input.pick(5)]);
+                self.rig.set_behaviour(name, behaviours[input.pick(6)]);
             }
             b'e' => {
                 let name = self.name(input);
@@ -427,6 +434,13 @@ impl World {
             b'O' if self.may_authorize => self.with_oauth(),
             #[cfg(feature = "oauth")]
             b'A' => self.authorize(input),
+            // The user gives up the sign-in at a server.
+            #[cfg(feature = "oauth")]
+            b'Q' => {
+                let name = self.name(input);
+                let Some(session) = self.rig.hub.handle(name) else { return };
+                self.rig.hub.handle_oauth(self.rig.now, session, mcp_proto::binding::oauth::OAuthInput::Cancel);
+            }
             b'q' => self.rig.wait(input.step().min(Duration::from_secs(600))),
             b'd' | b'y' => {
                 if let Some(deadline) = self.rig.hub.deadline() {

@@ -4,6 +4,7 @@ use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 use std::time::Duration;
 
+use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use mcp_proto::binding::http::{Broken, ExchangeId, HttpAction};
 use mcp_proto::binding::oauth::{
@@ -12,7 +13,7 @@ use mcp_proto::binding::oauth::{
 };
 use mcp_proto::journal::{ApplyError, Input as Given, JournalLimits, Recorder, replay};
 use mcp_proto::jsonrpc::{self, Decoded};
-use mcp_proto::{Client, Http, Options, Request, RequestId, Time};
+use mcp_proto::{Client, Family, Http, LogLevel, Options, Request, RequestId, Time};
 
 use super::checks::{END, MARKER, check_event, has_marker};
 use super::input::Input;
@@ -211,10 +212,10 @@ impl Joined {
         let (plain, escaped) = if carries { (MARKER, r"hush\u002dtide-0ar") } else { ("no", "no") };
         let result = match &*method {
             "\"server/discover\"" => {
-                r#"{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}"#
+                r#"{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{},"logging":{}},"serverInfo":{"name":"s","version":"1"}}"#
             }
             "\"initialize\"" => {
-                r#"{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}"#
+                r#"{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"logging":{}},"serverInfo":{"name":"s","version":"1"}}"#
             }
             "\"tools/list\"" => r#"{"resultType":"complete","tools":[{"name":"a","inputSchema":{"type":"object"}}]}"#,
             _ => r#"{"resultType":"complete","content":[]}"#,
@@ -227,6 +228,13 @@ impl Joined {
         };
         let body = format!(r#"{{"jsonrpc":"2.0","id":{id},{answer}}}"#);
         self.reply(at, 200, ("content-type", b"application/json"), &body);
+    }
+
+    /// The MCP server answers a GET with a stream.
+    fn stream(&mut self) {
+        let Some((exchange, ..)) = self.exchanges.iter().find(|(_, _, method, _)| method.is_empty()) else { return };
+        let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"))]);
+        let _ = self.give(Given::Head { exchange: *exchange, status: StatusCode::OK, headers });
     }
 
     /// A text of the server, which has no token as it is.
@@ -254,6 +262,11 @@ impl Joined {
             4 => self.input(OAuthInput::Loaded { id, record: Err(()) }),
             5 => self.input(OAuthInput::Saved { id, saved: SaveOutcome::Stored }),
             6 => self.input(OAuthInput::Saved { id, saved: SaveOutcome::Conflict }),
+            // That of another process.
+            8 => {
+                let newer = stored().replace("0ar4", "0ar5").replace(r#""generation":3"#, r#""generation":9"#);
+                self.input(OAuthInput::Loaded { id, record: Ok(Some(newer.as_bytes())) });
+            }
             _ => self.input(OAuthInput::Saved { id, saved: SaveOutcome::Failed }),
         }
     }
@@ -306,6 +319,13 @@ impl Operated for Joined {
                 let (at, challenge) = (input.pick(8), self.line(input));
                 self.reply(at, 403, ("www-authenticate", challenge), "");
             }
+            b'i' => self.stream(),
+            b'j' => {
+                if self.give(Given::Refresh { family: Family::Tools }).is_ok() {
+                    self.model.refreshes(Family::Tools);
+                }
+            }
+            b'm' => drop(self.give(Given::SetLogLevel { level: [LogLevel::Debug, LogLevel::Error][input.pick(2)] })),
             b'k' => {
                 if let Some((exchange, id, ..)) = self.exchanges.pop() {
                     let broken = if input.bits() & 1 == 0 { Broken::Midway } else { Broken::Unreachable };
@@ -338,7 +358,7 @@ impl Operated for Joined {
                 self.input(OAuthInput::Redirect(&format!("?state={state}&code={MARKER}")));
             }
             b's' => {
-                let how = input.pick(8);
+                let how = input.pick(9);
                 self.store(how);
             }
             b'g' => {

@@ -80,7 +80,10 @@ impl Peer {
                     r#"{"resultType":"task","taskId":"","task":{"taskId":1}}"#,
                     r#"{"resultType":"task","taskId":"t","status":"input_required"}"#,
                     r#"{"task":{"taskId":"t","status":"completed","createdAt":"2026-01-01T00:00:00Z","ttl":60000}}"#,
-                ][variant % 18]
+                    r#"{"resultType":"input_required","inputRequests":{"s":{"method":"sampling/createMessage","params":{"tools":[],"messages":[{"content":{"type":"tool_use","id":"1"}},{"content":"x"}]}}}}"#,
+                    r#"{"resultType":"input_required","inputRequests":{"s":{"method":"sampling/createMessage","params":{"tools":[],"messages":[{"content":{"type":"tool_use","id":"1"}},{"content":{"type":"tool_result","toolUseId":"1"}}]}}}}"#,
+                    r#"{"resultType":"task","taskId":"t","status":"working","pollIntervalMs":1e9}"#,
+                ][variant % 21]
                     .into(),
             },
         };

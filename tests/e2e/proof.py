@@ -34,8 +34,8 @@ exchange was lost is sent again, no secret is shown, everything has a bound, the
 ends the client. What a client or an authorization does is what the reference models say. In all states but the last of an
 order a client is also saved and restored, with the transport and without. Authorizations are not saved, and hubs are not explored.
 
-**{taken:,} of {rows:,} rows** of the tables are taken by the orders of two of these operations and by the corpora of the fuzz
-targets, in which the same laws and models hold. The tests take all of them (`.ci/rows`)."""
+**{taken:,} of {rows:,} rows** of the tables are taken by the orders of two of these operations or by the corpora of the fuzz
+targets, in which the same laws and models hold."""
 
 
 def flipped(out):
