@@ -502,7 +502,7 @@ impl Core {
     /// Cancels a sent request; its response may still come.
     pub(super) fn cancel_request(&mut self, id: u64, reason: &str) {
         let kind = match self.requests.call(id) {
-            Some(_) if self.requests.does_not_run(id) => Abandoned::Dropped,
+            _ if self.requests.does_not_run(id) => Abandoned::Dropped,
             Some(call) if call.task.is_some() => Abandoned::AboutTask,
             Some(call) if self.task_ttl(call).is_some() => Abandoned::CreatesTask,
             Some(_) | None => Abandoned::Plain,

@@ -206,7 +206,6 @@ impl Engine {
     fn restart(&mut self, id: u64) -> Option<u64> {
         let new = self.core.requests.rename(id)?;
         self.core.requests.step(new, request::Input::Restarted);
-        self.core.requests.update(new, |call| call.refused = false);
         calls::report_resend(&mut self.core, new, Some(ResendReason::Busy));
         self.connection.handshake.rename(id, new);
         self.subscriptions.rename(id, new);
@@ -456,6 +455,10 @@ impl Engine {
             (Authorization::ByStatus, Some(id)) => {
                 core.events(event);
                 self.on_status(id, status, why);
+                Signals::NONE
+            }
+            (Authorization::Hold, Some(id)) => {
+                core.requests.note_refused(id);
                 Signals::NONE
             }
             (Authorization::Block | Authorization::ByStatus | Authorization::Hold | Authorization::Nothing, _) => {

@@ -336,8 +336,6 @@ pub(super) struct Call {
     pub(super) lost: u8,
     /// An attempt before the last one may have run.
     pub(super) may_have_run: bool,
-    /// A busy server refused the last attempt.
-    pub(super) refused: bool,
     /// The input that the server requires or that was provided.
     pub(super) input: Option<Box<InputRounds>>,
     /// What it waits for, while it is blocked.
@@ -475,7 +473,6 @@ impl Call {
             progress_reported_at: None,
             lost: 0,
             may_have_run: false,
-            refused: false,
             input: None,
             blocked: None,
             expired: 0,

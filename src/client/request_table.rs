@@ -23,6 +23,8 @@ pub(super) struct OpenRequest {
     pub(super) phase: State,
     /// For a request of the embedder, on the call clock.
     deadline: Option<Time>,
+    /// The server refused the last attempt unprocessed, and it is sent again.
+    refused: bool,
 }
 
 /// The open requests.
@@ -71,7 +73,7 @@ impl RequestTable {
     /// Opens an engine request.
     pub(super) fn insert(&mut self, purpose: Purpose, deadline: Option<Time>) -> u64 {
         let id = self.ids.next();
-        self.add(id, OpenRequest { purpose, phase: State::Queued, deadline });
+        self.add(id, OpenRequest { purpose, phase: State::Queued, deadline, refused: false });
         id
     }
 
@@ -88,7 +90,8 @@ impl RequestTable {
         let now = self.call_time(now);
         let deadline = Some(now + timeout);
         let call = Call::new(handle, request, timeout, now + max_timeout, self.deadlines.paused_total());
-        self.add(id, OpenRequest { purpose: Purpose::Call(call), phase: State::Queued, deadline });
+        let purpose = Purpose::Call(call);
+        self.add(id, OpenRequest { purpose, phase: State::Queued, deadline, refused: false });
         handle
     }
 
@@ -358,7 +361,7 @@ impl RequestTable {
 
     /// Gives a request a new id on the wire. The embedder keeps the first one. It is queued with it, if that is its phase.
     pub(super) fn rename(&mut self, id: u64) -> Option<u64> {
-        let open = self.remove(id)?;
+        let open = OpenRequest { refused: false, ..self.remove(id)? };
         let new = self.ids.next();
         if let Purpose::Call(call) = &open.purpose {
             self.renamed.insert(call.handle, new);
@@ -465,9 +468,16 @@ impl RequestTable {
         id <= self.asked || self.call(id).is_some_and(|call| call.progress_reported_at.is_some())
     }
 
-    /// Whether the last attempt of the call does not run, because a busy server refused it, and there is no sign of it.
+    /// The server refused the last attempt unprocessed, and it is sent again.
+    pub(super) fn note_refused(&mut self, id: u64) {
+        if let Some(open) = self.open.get_mut(id) {
+            open.refused = true;
+        }
+    }
+
+    /// Whether the last attempt does not run, because the server refused it, and there is no sign of it.
     pub(super) fn does_not_run(&self, id: u64) -> bool {
-        self.call(id).is_some_and(|call| call.refused) && !self.may_have_begun(id)
+        self.open.get(id).is_some_and(|open| open.refused) && !self.may_have_begun(id)
     }
 
     /// Which bound on its time a request with a passed deadline has reached.

@@ -1514,6 +1514,21 @@ fn a_request_that_a_busy_server_refused_was_not_sent() {
     }
 }
 
+/// Nor is a list cancelled whose time ends while it waits after 429.
+#[test]
+fn a_list_that_a_busy_server_refused_is_not_cancelled() {
+    for status in [429, 503] {
+        let mut web = ready(&mut site());
+        web.session.refresh(web.now, Family::Tools).unwrap();
+        web.collect();
+        let list = web.take_named("tools/list");
+        web.reply(&list, Reply::status(status).with("retry-after", "300"));
+        web.wait(seconds(61));
+        assert!(web.events.iter().any(|event| matches!(event, Event::Refreshed { .. })), "its time is over");
+        assert_eq!(web.count("notifications/cancelled"), usize::from(status == 503));
+    }
+}
+
 /// An invalid time counts as no time. A date is relative to the response's `Date`.
 #[test]
 fn a_busy_server_gets_the_request_again_after_the_retry_after_date() {

@@ -267,13 +267,16 @@ fn may_replay(core: &Core, id: u64) -> bool {
 /// otherwise as after a loss. Of the engine's own requests a keepalive request has its answer; the others do nothing that
 /// matters twice.
 pub(super) fn repeat(core: &mut Core, id: u64, may_run: bool) -> bool {
-    let Some(call) = core.requests.call(id) else { return core.requests.keepalive() != Some(id) };
     let runs = may_run || core.requests.may_have_begun(id);
+    if !runs {
+        core.requests.note_refused(id);
+    }
+    let Some(call) = core.requests.call(id) else { return core.requests.keepalive() != Some(id) };
     let only_reads = call.request.replay.is_none() && method::only_reads(&call.request.method);
     let is_free = !runs || call.task.is_some() || only_reads;
     let repeats = is_free || may_replay(core, id);
     core.requests.update(id, |call| {
-        (call.refused, call.may_have_run) = (!runs, call.may_have_run || runs);
+        call.may_have_run |= runs;
         call.lost = call.lost.saturating_add(u8::from(!is_free));
     });
     repeats
@@ -648,7 +651,7 @@ fn step_to(core: &mut Core, mut id: u64, input: Input, mut outcome: Option<Outco
             Effect::RequeueAnew => {
                 let resent = core.requests.call(id).and_then(|call| reason_of(call, input));
                 report_resend(core, id, resent);
-                core.requests.update(id, |call| (call.blocked, call.refused) = (None, false));
+                core.requests.update(id, |call| call.blocked = None);
                 id = core.requests.rename(id).unwrap_or(id);
                 continue;
             }

@@ -1,7 +1,7 @@
 //! Lists, notifications and streams of a client that authorizes itself, when the server refuses them.
 
 use mcp_proto::binding::http::Broken;
-use mcp_proto::{Family, Options};
+use mcp_proto::{Event, Family, Options};
 
 use crate::web::{Reply, Site as McpSite, Web, modern_site, site as legacy_site};
 
@@ -55,6 +55,20 @@ fn a_list_whose_time_is_over_while_it_waits_for_a_token_is_requested_once() {
     it.consent();
     it.serve();
     assert_eq!((it.web.count("tools/list"), it.web.is_ready()), (lists + 2, true));
+}
+
+#[test]
+fn a_list_whose_time_is_over_while_it_waits_for_a_token_is_not_cancelled() {
+    let mut it = Joined::ready(legacy_site());
+    it.issuer.borrow_mut().revoke_tokens();
+    it.web.session.refresh(it.web.now, Family::Tools).unwrap();
+    it.web.collect();
+    it.serve();
+    assert!(it.browse.is_some());
+    it.wait(121);
+    it.serve();
+    assert!(it.web.events.iter().any(|event| matches!(event, Event::Refreshed { .. })), "its time is over");
+    assert_eq!(it.web.count("notifications/cancelled"), 0);
 }
 
 #[test]
