@@ -6,7 +6,8 @@ use std::collections::HashSet;
 use std::hash::Hash;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Mutex;
-use std::thread;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::{iter, thread};
 
 use siphasher::sip128::{Hasher128, SipHasher13};
 
@@ -172,7 +173,7 @@ pub fn explored(depth: usize, only: &str, mut line: impl FnMut(String)) {
     explore::<oauth_joined::Joined>("HTTP with OAuth", JOINEDS, JOINED, (depth, only), line);
 }
 
-fn explore<T: Operated + Send>(
+fn explore<T: Operated + Sync>(
     what: &str,
     starts: &[Start],
     operations: &[&str],
@@ -194,23 +195,20 @@ type Path = Vec<u8>;
 ///
 /// # Panics
 /// If an invariant does not hold; the operations that lead there are printed.
-fn from<T: Operated + Send>(before: &str, operations: &[&str], depth: usize) -> Vec<usize> {
+fn from<T: Operated + Sync>(before: &str, operations: &[&str], depth: usize) -> Vec<usize> {
     let start = T::run(before.as_bytes());
     let seen = Mutex::new(HashSet::from([fingerprint(&start)]));
     let mut frontier: Vec<Path> = vec![Path::new()];
     let mut counts = vec![1];
     while counts.len() <= depth {
-        let share = frontier.len().div_ceil(thread::available_parallelism().map_or(1, usize::from)).max(1);
+        let taken = AtomicUsize::new(0);
+        let expand_all = || {
+            let next = || frontier.get(taken.fetch_add(1, Ordering::Relaxed));
+            iter::from_fn(next).flat_map(|path| expand(&start, before, operations, (path, depth), &seen)).collect()
+        };
+        let threads = thread::available_parallelism().map_or(1, usize::from);
         let next: Vec<Path> = thread::scope(|scope| {
-            let threads: Vec<_> = frontier
-                .chunks(share)
-                .map(|paths| {
-                    let (start, seen) = (start.clone(), &seen);
-                    scope.spawn(move || {
-                        paths.iter().flat_map(|path| expand(&start, before, operations, (path, depth), seen)).collect()
-                    })
-                })
-                .collect();
+            let threads: Vec<_> = (0..threads).map(|_| scope.spawn(expand_all)).collect();
             let found = threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
             found.collect::<Vec<Vec<Path>>>().concat()
         });
@@ -235,7 +233,8 @@ fn expand<T: Operated>(
         let path = [path, &[u8::try_from(at).expect("few operations")]].concat();
         let run = || {
             let after = state.clone().then(operation.as_bytes());
-            let is_new = seen.lock().expect("no thread panics with it").insert(fingerprint(&after));
+            let print = fingerprint(&after);
+            let is_new = seen.lock().expect("no thread panics with it").insert(print);
             if is_new {
                 after.clone().end();
                 // It takes as long as the rest, and most states are the last of their path.
