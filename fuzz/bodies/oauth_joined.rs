@@ -320,11 +320,7 @@ impl Operated for Joined {
                 self.reply(at, 403, ("www-authenticate", challenge), "");
             }
             b'i' => self.stream(),
-            b'j' => {
-                if self.give(Given::Refresh { family: Family::Tools }).is_ok() {
-                    self.model.refreshes(Family::Tools);
-                }
-            }
+            b'j' if self.give(Given::Refresh { family: Family::Tools }).is_ok() => self.model.refreshes(Family::Tools),
             b'm' => drop(self.give(Given::SetLogLevel { level: [LogLevel::Debug, LogLevel::Error][input.pick(2)] })),
             b'k' => {
                 if let Some((exchange, id, ..)) = self.exchanges.pop() {

@@ -229,6 +229,15 @@ impl Core {
         self.timers.set(timer, Some(at));
     }
 
+    /// Discovery, and what opens the connection, may take this long from now on, if they are in progress.
+    pub(super) fn extend(&mut self, discovery: Duration, connect: Option<Duration>) {
+        for (timer, wait) in [(Timer::Discovery, Some(discovery)), (Timer::Connect, connect)] {
+            if let Some(wait) = wait.filter(|_| self.timers.get(timer).is_some()) {
+                self.arm(timer, wait);
+            }
+        }
+    }
+
     /// The deadline of an engine request that is made now.
     pub(super) fn request_deadline(&self) -> Time {
         self.after(self.options.timeouts.request)

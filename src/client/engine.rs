@@ -548,7 +548,10 @@ impl Engine {
 
     /// Whether a server that answered `server/discover` answered no list, and another connection may have the legacy era.
     fn is_silent(&self) -> bool {
-        handshake::may_fall_back(&self.core) && self.lists.has_no_answer()
+        let requests = &self.core.requests;
+        let has_no_answer =
+            || self.lists.has_no_answer() && !requests.engine().iter().any(|id| requests.is_refused(*id));
+        handshake::may_fall_back(&self.core) && has_no_answer()
     }
 
     /// The server answered no list: `initialize` is sent on a new connection, once.
@@ -826,8 +829,10 @@ impl Engine {
             | Purpose::Unsubscribe(_)
             | Purpose::CancelTask(_)
             | Purpose::PollTask(_) => {
+                let is_refused = core.requests.is_refused(id);
                 let ended = core.end_request(id, request::Input::TimedOut, "no response in time");
-                let error = format!("no response within {:?}", core.options.timeouts.request);
+                let what = if is_refused { "the server was too busy for it, or no token came," } else { "no response" };
+                let error = format!("{what} within {:?}", core.options.timeouts.request);
                 return ended.map(|open| self.fail(open.purpose, error)).unwrap_or_default();
             }
         }

@@ -195,8 +195,17 @@ impl Engine {
         if !self.core.is_sent(id) {
             return None;
         }
+        // One that was refused although it may run was allowed to.
+        let was_not_run = matches!(again, Again::Redirected) || self.core.requests.is_refused(id);
+        if was_not_run && !calls::may_resend(&self.core, id) {
+            calls::on_exchange_lost(&mut self.core, id, true);
+            return None;
+        }
         let id = match again {
-            Again::Redirected => id,
+            Again::Redirected => {
+                self.core.requests.redirect(id);
+                id
+            }
             Again::Refused => self.restart(id)?,
         };
         self.core.requests.get(id).map(|open| self.core.encode_request(id, &open.purpose))
@@ -206,6 +215,7 @@ impl Engine {
     fn restart(&mut self, id: u64) -> Option<u64> {
         let new = self.core.requests.rename(id)?;
         self.core.requests.step(new, request::Input::Restarted);
+        self.resume(new);
         calls::report_resend(&mut self.core, new, Some(ResendReason::Busy));
         self.connection.handshake.rename(id, new);
         self.subscriptions.rename(id, new);
@@ -214,6 +224,25 @@ impl Engine {
             self.lists.rename(*family, id, new);
         }
         Some(new)
+    }
+
+    /// A request of the engine waits until the client has a token. Its time stands still, and so does that of the discovery
+    /// that it is a part of, up to a maximum.
+    fn hold(&mut self, id: u64) {
+        let wait = self.core.options.timeouts.server_request;
+        self.core.requests.note_refused(id);
+        self.core.requests.set_deadline(id, Some(self.core.after(wait)));
+        self.core.extend(wait, Some(wait));
+    }
+
+    /// The time of a request that was held goes on.
+    fn resume(&mut self, id: u64) {
+        let timeouts = self.core.options.timeouts;
+        let deadline = Some(self.core.request_deadline());
+        if self.core.requests.call(id).is_none() && self.core.requests.deadline(id) > deadline {
+            self.core.requests.set_deadline(id, deadline);
+            self.core.extend(timeouts.discovery, timeouts.connect);
+        }
     }
 
     /// What is known of a request that an exchange carries.
@@ -458,7 +487,7 @@ impl Engine {
                 Signals::NONE
             }
             (Authorization::Hold, Some(id)) => {
-                core.requests.note_refused(id);
+                self.hold(id);
                 Signals::NONE
             }
             (Authorization::Block | Authorization::ByStatus | Authorization::Hold | Authorization::Nothing, _) => {

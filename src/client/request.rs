@@ -336,6 +336,8 @@ pub(super) struct Call {
     pub(super) lost: u8,
     /// An attempt before the last one may have run.
     pub(super) may_have_run: bool,
+    /// The server reported progress of the last attempt: it runs.
+    pub(super) has_begun: bool,
     /// The input that the server requires or that was provided.
     pub(super) input: Option<Box<InputRounds>>,
     /// What it waits for, while it is blocked.
@@ -473,6 +475,7 @@ impl Call {
             progress_reported_at: None,
             lost: 0,
             may_have_run: false,
+            has_begun: false,
             input: None,
             blocked: None,
             expired: 0,

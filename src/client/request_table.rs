@@ -239,13 +239,20 @@ impl RequestTable {
     /// The embedder polled a request.
     pub(super) fn mark_sent(&mut self, id: u64) {
         self.change(id, |open| {
-            // A request that is sent on, because it was redirected, is sent already.
-            if let Some(Call { attempts, task: None, .. }) = open.purpose.call_mut()
-                && open.phase != State::Sent
-            {
+            if let Some(Call { attempts, task: None, .. }) = open.purpose.call_mut() {
                 *attempts = attempts.saturating_add(1);
             }
             open.phase = request::step(open.phase, request::Input::Hand).next;
+        });
+    }
+
+    /// A request is sent on to where it was redirected. That is the same attempt.
+    pub(super) fn redirect(&mut self, id: u64) {
+        self.change(id, |open| {
+            if let Some(Call { attempts, task: None, .. }) = open.purpose.call_mut() {
+                *attempts = attempts.saturating_sub(1);
+            }
+            open.phase = request::step(open.phase, request::Input::Restarted).next;
         });
     }
 
@@ -274,6 +281,10 @@ impl RequestTable {
             self.ended.add(id);
         }
         Some(result)
+    }
+
+    pub(super) fn deadline(&self, id: u64) -> Option<Time> {
+        self.open.get(id)?.deadline
     }
 
     pub(super) fn set_deadline(&mut self, id: u64, deadline: Option<Time>) {
@@ -361,9 +372,10 @@ impl RequestTable {
 
     /// Gives a request a new id on the wire. The embedder keeps the first one. It is queued with it, if that is its phase.
     pub(super) fn rename(&mut self, id: u64) -> Option<u64> {
-        let open = OpenRequest { refused: false, ..self.remove(id)? };
+        let mut open = OpenRequest { refused: false, ..self.remove(id)? };
         let new = self.ids.next();
-        if let Purpose::Call(call) = &open.purpose {
+        if let Some(call) = open.purpose.call_mut() {
+            call.may_have_run |= core::mem::take(&mut call.has_begun);
             self.renamed.insert(call.handle, new);
         }
         self.add(new, open);
@@ -372,8 +384,7 @@ impl RequestTable {
 
     /// The time that a call has left.
     pub(super) fn time_left(&self, id: u64, now: Time) -> Duration {
-        let deadline = self.open.get(id).and_then(|open| open.deadline);
-        deadline.map_or(Duration::ZERO, |deadline| deadline.since(self.call_time(now)))
+        self.deadline(id).map_or(Duration::ZERO, |deadline| deadline.since(self.call_time(now)))
     }
 
     /// Releases the memory of a burst of requests.
@@ -446,6 +457,7 @@ impl RequestTable {
         let open = self.open.get_mut(id)?;
         let before = open.deadline;
         let call = open.purpose.call_mut()?;
+        call.has_begun = true;
         let due = call.progress_reported_at.is_none_or(|at| now.since(at) >= interval);
         if due {
             call.progress_reported_at = Some(now);
@@ -463,9 +475,10 @@ impl RequestTable {
         self.asked = self.ids.last();
     }
 
-    /// Whether the server may have begun to run the call: it reported progress, or sent a request after the call was made.
+    /// Whether the server may have begun to run the last attempt of the call: it reported progress, or sent a request after
+    /// the attempt was made.
     pub(super) fn may_have_begun(&self, id: u64) -> bool {
-        id <= self.asked || self.call(id).is_some_and(|call| call.progress_reported_at.is_some())
+        id <= self.asked || self.call(id).is_some_and(|call| call.has_begun)
     }
 
     /// The server refused the last attempt unprocessed, and it is sent again.
@@ -477,7 +490,12 @@ impl RequestTable {
 
     /// Whether the last attempt does not run, because the server refused it, and there is no sign of it.
     pub(super) fn does_not_run(&self, id: u64) -> bool {
-        self.open.get(id).is_some_and(|open| open.refused) && !self.may_have_begun(id)
+        self.is_refused(id) && !self.may_have_begun(id)
+    }
+
+    /// Whether the server refused the last attempt unprocessed.
+    pub(super) fn is_refused(&self, id: u64) -> bool {
+        self.open.get(id).is_some_and(|open| open.refused)
     }
 
     /// Which bound on its time a request with a passed deadline has reached.

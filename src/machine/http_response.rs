@@ -152,6 +152,8 @@ values! {
         Resume,
         /// As above, after the time in the response.
         ResumeLater,
+        /// As `ResumeLater`, if the client obtains the authorization that is missing. If not, the request is lost.
+        ResumeAuthorized,
         /// There is no response to the request, which may have run.
         Lost,
         /// The body is not a response to the request.
@@ -357,7 +359,8 @@ decision_table! {
     (Owed)            (_)              (_)                                          => Nothing;
     (Resume)          (Complete|Broke|Unreached) (NotFound)                         => Expire;
     (Resume)          (Complete|Broke|Unreached) (Busy)                             => ResumeLater;
-    (Resume)          (Complete|Broke|Unreached) (Unauthorized|Refusal)             => Lost;
+    (Resume)          (Complete|Broke|Unreached) (Unauthorized)                     => ResumeAuthorized;
+    (Resume)          (Complete|Broke|Unreached) (Refusal)                          => Lost;
     (Resume)          (Complete|Broke|Unreached) (Nothing|Empty|EmptyStream|Json|Events|NoEvents|Ignored) => Resume;
     (GetStream)       (_)              (_)                                          => GetStreamBroke;
     (Fallback)        (Broke)          (_)                                          => SseBroke;

@@ -41,7 +41,7 @@ values! {
         Admitted,
         /// What it was blocked for is not available.
         Denied,
-        /// It is sent again at once, with another id.
+        /// It is sent again at once: with another id, or where it was redirected.
         Restarted,
         /// It did not reach the server.
         NotRun,

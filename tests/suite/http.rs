@@ -1514,18 +1514,56 @@ fn a_request_that_a_busy_server_refused_was_not_sent() {
     }
 }
 
-/// Nor is a list cancelled whose time ends while it waits after 429.
+/// What only reads goes again as often as its deadline allows, with permission or without.
+#[test]
+fn a_busy_server_gets_what_only_reads_again_until_its_deadline() {
+    for replays in [None, Some(true)] {
+        let mut site = library().first("resources/read", 4, |_| Reply::status(503).with("retry-after", "1"));
+        let mut web = ready(&mut site);
+        let read = Request::read_resource("x:1");
+        let request = web.request(if let Some(replays) = replays { read.replay(replays) } else { read });
+        web.serve(&mut site);
+        web.wait_and_serve(seconds(40), &mut site);
+        assert_eq!((web.outcome(request), web.count("resources/read")), ("Result".into(), 5));
+    }
+}
+
+/// A redirect in between changes nothing of that.
+#[test]
+fn a_busy_server_is_left_alone_twice_as_long_after_a_redirect() {
+    let mut web = ready(&mut site());
+    let (_, call) = web.call("a");
+    web.reply(&call, Reply::status(429).with("retry-after", "0"));
+    web.wait(millis(100));
+    let call = web.take_named("tools/call");
+    web.reply(&call, Reply::status(307).with("location", "/other"));
+    let call = web.take_named("tools/call");
+    web.reply(&call, Reply::status(429).with("retry-after", "0"));
+    web.wait(millis(199));
+    assert!(web.take().is_empty());
+    web.wait(millis(1));
+    web.take_named("tools/call");
+}
+
+/// Nor is a list cancelled whose time ends while it waits. The server is not a silent one.
 #[test]
 fn a_list_that_a_busy_server_refused_is_not_cancelled() {
     for status in [429, 503] {
+        let busy = move |_: &_| Reply::status(status).with("retry-after", "300");
         let mut web = ready(&mut site());
         web.session.refresh(web.now, Family::Tools).unwrap();
         web.collect();
         let list = web.take_named("tools/list");
-        web.reply(&list, Reply::status(status).with("retry-after", "300"));
+        web.reply(&list, busy(&list));
         web.wait(seconds(61));
         assert!(web.events.iter().any(|event| matches!(event, Event::Refreshed { .. })), "its time is over");
-        assert_eq!(web.count("notifications/cancelled"), usize::from(status == 503));
+        assert_eq!(web.count("notifications/cancelled"), 0);
+
+        let mut site = modern_site().on("tools/list", busy);
+        let mut web = Web::connect(options(), &mut site);
+        web.wait_and_serve(seconds(200), &mut site);
+        assert_eq!((web.count("initialize"), web.quirks()), (0, vec![]));
+        assert!(web.failure().unwrap().message.contains("too busy"));
     }
 }
 
@@ -2185,5 +2223,26 @@ fn a_response_over_the_total_limit_ends_its_request() {
         let Some(Outcome::Error(error)) = web.ended(call) else { panic!("{}", web.outcome(call)) };
         assert!(error.to_string().contains("incomplete responses exceed 4096 bytes in total"), "{error}");
         assert!(web.is_ready());
+    }
+}
+
+/// The server did not process it: it goes on the next stream.
+#[test]
+fn a_call_that_was_redirected_or_refused_for_now_survives_the_loss_of_the_stream() {
+    for status in [429, 307] {
+        let (mut web, stream, mut site) = older(reconnecting(legacy()));
+        let (request, call) = web.call("a");
+        let headers = crate::web::header_map(&[("location", "/m2"), ("retry-after", "20")]);
+        let head = http::StatusCode::from_u16(status).unwrap();
+        web.session.handle_head(web.now, call.id, head, &headers);
+        if status == 429 {
+            web.end(&call);
+        }
+        web.session.handle_end(web.now, stream.id);
+        web.open.remove(&stream.id);
+        web.collect();
+        web.wait(seconds(1));
+        open_older(&mut web, &mut site);
+        assert!(was_answered(&web, request), "{}", web.outcome(request));
     }
 }

@@ -1,11 +1,12 @@
 //! Each attempt after the first is reported, and the end of a request says how often it was sent.
 
+use http::StatusCode;
 use mcp_proto::binding::http::Broken;
 use mcp_proto::{Event, Options, Request, RequestId, ResendReason};
 use serde_json::json;
 
 use crate::common::{Host, Server, legacy, options, reconnecting, seconds, tools};
-use crate::web::{Reply, Site, Web};
+use crate::web::{Exchange, Reply, Site, Web, header_map};
 
 /// The attempts after the first, and the number at the end.
 fn attempts(events: &[Event], request: RequestId) -> (Vec<(u32, ResendReason)>, Option<u32>) {
@@ -106,23 +107,136 @@ fn a_request_that_a_busy_server_refused_is_sent_in_the_next_session() {
     assert_eq!(attempts(&web.events, request), (vec![(2, ResendReason::SessionExpired)], Some(2)));
 }
 
+/// The server reports progress of a call, on its stream.
+fn progress(web: &mut Web, call: &Exchange) {
+    let params = json!({"progressToken": call.json()["params"]["_meta"]["progressToken"], "progress": 1});
+    let stream = web.last("GET");
+    web.push(&stream, json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}));
+}
+
 /// A server that reports progress of a call runs it, whatever status follows.
 #[test]
 fn a_call_with_progress_that_is_refused_for_now_is_not_sent_again_without_permission() {
-    for replays in [false, true] {
+    for (replays, early) in [(false, true), (false, false), (true, true), (true, false)] {
         let mut site = site();
         let mut web = web(legacy(), &mut site);
         let request = web.request(Request::call_tool("a", None).progress(true).replay(replays));
-        let call = web.take().pop().unwrap();
-        let token = &call.json()["params"]["_meta"]["progressToken"];
-        let params = json!({"progressToken": token, "progress": 1});
-        let stream = web.last("GET");
-        web.push(&stream, json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}));
+        let call = web.take_one();
+        if early {
+            progress(&mut web, &call);
+        }
         web.reply(&call, Reply::status(429).with("retry-after", "2"));
+        if !early {
+            progress(&mut web, &call);
+        }
         web.wait_and_serve(seconds(3), &mut site);
-        let (outcome, count) = if replays { ("Result", 2) } else { ("Error", 1) };
-        assert_eq!((web.outcome(request), web.count("tools/call")), (outcome.into(), count));
+        let outcome = match (replays, early) {
+            (true, _) => "Result",
+            (false, true) => "Error",
+            (false, false) => "Unknown",
+        };
+        assert_eq!((web.outcome(request), web.count("tools/call")), (outcome.into(), 1 + usize::from(replays)));
     }
+}
+
+#[test]
+fn a_call_with_progress_is_not_sent_again_without_permission_whatever_refuses_it() {
+    let bearer = |status| Reply::status(status).with("www-authenticate", "Bearer error=\"insufficient_scope\"");
+    let refusals = [
+        (Some(bearer(401)), "Error"),
+        (Some(bearer(403)), "Error"),
+        (Some(Reply::status(401)), "Unknown"),
+        (Some(Reply::status(404)), "Unknown"),
+        (Some(Reply::text(503, "session not found")), "Unknown"),
+        (Some(Reply::status(307).with("location", "/mcp/")), "Unknown"),
+        (None, "Unknown"),
+    ];
+    for (refusal, outcome) in refusals {
+        let mut site = site();
+        let mut web = web(legacy(), &mut site);
+        let request = web.request(Request::call_tool("a", None).progress(true));
+        let call = web.take_one();
+        progress(&mut web, &call);
+        site.forget_session();
+        match &refusal {
+            Some(refusal) => web.reply(&call, refusal.clone()),
+            None => web.fail(&call, Broken::Unreachable),
+        }
+        web.session.authorized(web.now).unwrap();
+        web.collect();
+        web.wait_and_serve(seconds(5), &mut site);
+        assert_eq!((web.outcome(request), web.count("tools/call")), (outcome.into(), 1), "{refusal:?}");
+    }
+}
+
+/// Progress is that of one attempt: the next one, which is refused, does not run.
+#[test]
+fn the_progress_of_an_earlier_attempt_does_not_count() {
+    for cancels in [true, false] {
+        let mut site = site().first("tools/call", 3, |_| Reply::status(429).with("retry-after", "1"));
+        let mut web = web(legacy(), &mut site);
+        let request = web.request(call().progress(true));
+        let call = web.take_one();
+        progress(&mut web, &call);
+        web.fail(&call, Broken::Midway);
+        web.serve(&mut site);
+        if cancels {
+            web.session.cancel(web.now, request).unwrap();
+            web.collect();
+            assert_eq!(web.count("notifications/cancelled"), 0);
+        } else {
+            web.wait_and_serve(seconds(30), &mut site);
+            assert_eq!(web.outcome(request), "Result");
+        }
+    }
+}
+
+/// The session expired, whatever `Retry-After` says.
+#[test]
+fn a_call_that_a_busy_server_refused_for_its_session_did_not_run() {
+    for busy in [false, true] {
+        let refusal = || Reply::text(503, "Session not found");
+        let mut site = site();
+        let mut web = web(legacy(), &mut site);
+        let (request, call) = web.call("a");
+        web.reply(&call, if busy { refusal().with("retry-after", "1") } else { refusal() });
+        assert_eq!(web.take_named("initialize").header("mcp-session-id"), None);
+        web.close();
+        assert_eq!(web.outcome(request), "NotSent");
+    }
+}
+
+/// A call that was redirected, and not sent on, is not in progress.
+#[test]
+fn a_redirected_call_that_was_not_polled_is_not_sent() {
+    let redirected = |web: &mut Web| {
+        let (request, call) = web.call("a");
+        web.session.handle_head(
+            web.now,
+            call.id,
+            StatusCode::TEMPORARY_REDIRECT,
+            &header_map(&[("location", "/mcp/")]),
+        );
+        request
+    };
+    let mut site = site();
+    let mut web = web(legacy(), &mut site);
+    let request = redirected(&mut web);
+    web.session.cancel(web.now, request).unwrap();
+    web.collect();
+    assert_eq!((web.count("notifications/cancelled"), web.count("tools/call")), (0, 1));
+
+    let (request, other) = (redirected(&mut web), web.last("GET"));
+    site.forget_session();
+    web.session.handle_head(web.now, other.id, StatusCode::OK, &header_map(&[("content-type", "text/event-stream")]));
+    web.request(Request::new("ping"));
+    web.serve(&mut site);
+    assert_eq!(web.outcome(request), "Result");
+
+    let request = redirected(&mut web);
+    web.session.close(web.now).unwrap();
+    web.collect();
+    assert_eq!(web.outcome(request), "NotSent");
 }
 
 /// A call that is refused in session after session is sent in one more.

@@ -596,6 +596,12 @@ impl Http {
         }
     }
 
+    /// Whether nothing waits for what an exchange sends: a notification or a response.
+    fn is_dispensable(engine: &Engine, purpose: &ExchangeKind) -> bool {
+        let message = purpose.one_way();
+        message.is_some_and(|it| it.method() != Some(method::INITIALIZED)) && !Self::is_owed(engine, purpose)
+    }
+
     /// Posts a message again, or one that waited.
     pub(super) fn post(&mut self, engine: &mut Engine, message: Outgoing, past: Past) {
         let number = self.enter(message, past);
@@ -782,7 +788,11 @@ impl Http {
             let over = if is_ready { None } else { self.withdraw(number) };
             match over.map(|it| (it.purpose.request(), it)) {
                 None => engine.queue(Output::Start(number)),
+                Some((Some(id), it)) if it.purpose.message().is_none() => {
+                    engine.handle_report(Report::Lost { id, sent: true, why });
+                }
                 Some((Some(id), _)) => engine.handle_report(Report::Unproved { id, why }),
+                Some((None, it)) if Self::is_dispensable(engine, &it.purpose) => engine.handle_report(Report::Unsent),
                 Some((None, it)) => self.end(engine, it, End::Unreached, Some(why)),
             }
         }
@@ -848,6 +858,7 @@ impl Http {
     /// A request ended, and its exchange is not needed; the server has a short time to end it.
     fn on_request_end(&mut self, engine: &Engine, request: u64) {
         self.queue.retract(request);
+        self.tokens.update(|waiting| waiting.requests.retain(|(id, _)| *id != request));
         if let Some(exchange) = self.end_carrier(request) {
             self.linger(engine, exchange);
         }

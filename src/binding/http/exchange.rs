@@ -35,7 +35,7 @@ pub(super) enum ExchangeKind {
 }
 
 /// Where the stream of a request broke.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 #[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct ResumePoint {
     #[cfg_attr(feature = "snapshot", serde(with = "crate::form::bytes"))]
@@ -44,6 +44,8 @@ pub(super) struct ResumePoint {
     pub(super) retry: Option<Duration>,
     /// The last wait after a refusal of the GET for now.
     pub(super) waited: Duration,
+    /// How often the GET was refused for lack of authorization.
+    pub(super) refused: u8,
 }
 
 /// What a request waits for without an exchange.

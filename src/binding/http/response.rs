@@ -387,7 +387,8 @@ impl Http {
             return Some(Reply::Refusal(Box::new(Refusal::new(status, headers, &it.url))));
         }
         let it = self.drop_exchange(engine, id)?;
-        let (purpose, past) = (it.purpose, Past { redirects: it.redirects.saturating_add(1), ..Past::default() });
+        let past = Past { redirects: it.redirects.saturating_add(1), waited: it.waited, ..Past::default() };
+        let purpose = it.purpose;
         match (decision, target) {
             (Redirect::Follow, Ok(target)) => {
                 self.url = target;
@@ -494,6 +495,7 @@ impl Http {
             AtEnd::Unreached => self.unreached(engine, purpose, request, why.unwrap_or_default()),
             AtEnd::Resume => self.resume_broken(engine, it, why),
             AtEnd::ResumeLater => self.resume_later(engine, it),
+            AtEnd::ResumeAuthorized => self.resume_authorized(engine, it),
             AtEnd::Lost => lost(engine, request, why.unwrap_or(lost_reason(received))),
             AtEnd::NoAnswer => {
                 let empty = received == Received::Empty;
@@ -563,6 +565,19 @@ impl Http {
         }
     }
 
+    /// A stream is not resumed for lack of authorization. It goes on if the client obtains that.
+    fn resume_authorized(&mut self, engine: &mut Engine, mut it: Box<Exchange>) {
+        let (ExchangeKind::Resume(id, point), Reply::Refusal(refusal)) = (&mut it.purpose, &it.reply) else { return };
+        let (id, again) = (*id, point.refused < AUTHORIZATIONS);
+        point.refused = point.refused.saturating_add(1);
+        let (authority, why, _) = self.tokens.authority(engine.now(), is_modern(engine), it.sent, refusal, again);
+        if authority == Authority::Client {
+            self.resume_later(engine, it);
+        } else {
+            lost(engine, Some(id), why.as_deref().unwrap_or("the resumption was refused"));
+        }
+    }
+
     fn received(&self, reply: &Reply) -> Received {
         let received = reply.received();
         // Without a session id, no session can expire.
@@ -581,12 +596,12 @@ impl Http {
         };
         let events = if let Reply::Events(events) = &it.reply { Some(events) } else { None };
         let named = events.and_then(|events| events.decoder.last_id()).map(<[u8]>::to_vec);
-        let before = before.unwrap_or(ResumePoint { last_id: Vec::new(), retry: None, waited: Duration::ZERO });
+        let before = before.unwrap_or_default();
         let (last_id, retry) = (named.unwrap_or(before.last_id), events.and_then(|it| it.retry).or(before.retry));
         let Some(id) = id.filter(|id| engine.is_sent(*id)) else { return };
         if is_legacy(engine) && !last_id.is_empty() {
             let wait = retry.unwrap_or(RETRY).max(SHORTEST_RETRY);
-            let point = Box::new(ResumePoint { last_id, retry, waited: Duration::ZERO });
+            let point = Box::new(ResumePoint { last_id, retry, ..ResumePoint::default() });
             self.pause(engine, id, wait, Paused::Resume(point));
         } else {
             lost(engine, Some(id), why.unwrap_or("the stream ended before the answer"));
@@ -708,16 +723,7 @@ impl Http {
         broke: bool,
     ) {
         let (id, cut) = (message.id(), refusal.is_cut(broke));
-        let class = refusal.class();
-        // A gateway may have answered 503 for a server that runs the request.
-        let may_run = class == HttpStatus::Paused;
-        let is_busy = may_run || class == HttpStatus::Busy;
-        let ends = is_busy && id.is_some_and(|id| !engine.repeat(id, may_run));
-        let status = match (ends, may_run) {
-            (false, _) => class,
-            (true, true) => HttpStatus::Unavailable,
-            (true, false) => HttpStatus::TooMany,
-        };
+        let status = refusal.class();
         let error = error_in(&refusal.body);
         let text = refusal.text();
         let said = error.as_ref().map_or(&*text, |error| &error.message);
@@ -740,6 +746,15 @@ impl Http {
                 return engine.handle_report(Report::Expired { id });
             }
         }
+        // A gateway may have answered 503 for a server that runs the request.
+        let may_run = status == HttpStatus::Paused;
+        let is_busy = may_run || status == HttpStatus::Busy;
+        let ends = is_busy && id.is_some_and(|id| !engine.repeat(id, may_run));
+        let status = match (ends, may_run) {
+            (false, _) => status,
+            (true, true) => HttpStatus::Unavailable,
+            (true, false) => HttpStatus::TooMany,
+        };
         match http_response::meaning(status, self.post_of(engine, &message, said), class) {
             Outcome::Deliver | Outcome::Nothing => {}
             Outcome::Authorize => {

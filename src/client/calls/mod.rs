@@ -267,12 +267,12 @@ fn may_replay(core: &Core, id: u64) -> bool {
 /// otherwise as after a loss. Of the engine's own requests a keepalive request has its answer; the others do nothing that
 /// matters twice.
 pub(super) fn repeat(core: &mut Core, id: u64, may_run: bool) -> bool {
-    let runs = may_run || core.requests.may_have_begun(id);
+    let runs = core.requests.call(id).is_some() && (may_run || core.requests.may_have_begun(id));
     if !runs {
         core.requests.note_refused(id);
     }
     let Some(call) = core.requests.call(id) else { return core.requests.keepalive() != Some(id) };
-    let only_reads = call.request.replay.is_none() && method::only_reads(&call.request.method);
+    let only_reads = call.request.replay != Some(false) && method::only_reads(&call.request.method);
     let is_free = !runs || call.task.is_some() || only_reads;
     let repeats = is_free || may_replay(core, id);
     core.requests.update(id, |call| {
@@ -294,9 +294,15 @@ fn effects_of(core: &Core, request: &Request) -> Effects {
     if harmless { Effects::Harmless } else { Effects::Unknown }
 }
 
+/// Whether a request that the server says it did not process may be sent again: the call has not begun, or may run twice.
+pub(super) fn may_resend(core: &Core, id: u64) -> bool {
+    let is_about_task = |call: &Call| call.task.is_some();
+    !core.requests.may_have_begun(id) || core.requests.call(id).is_none_or(is_about_task) || may_replay(core, id)
+}
+
 /// The exchange of a request broke. `sent`: the request may have reached the server.
 pub(super) fn on_exchange_lost(core: &mut Core, id: u64, sent: bool) {
-    if !sent {
+    if !sent && may_resend(core, id) {
         step(core, id, Input::NotRun);
     } else if core.requests.task(id).is_some() {
         task::on_lost(core, id);
@@ -311,9 +317,9 @@ pub(super) const fn is_expired_again(call: &Call) -> bool {
     call.expired >= EXPIRIES
 }
 
-/// The request did not run, because its session expired.
+/// The request did not run, because its session expired, unless it had begun: then it is lost with the connection.
 pub(super) fn on_expired(core: &mut Core, id: u64) {
-    if core.requests.call(id).is_some() {
+    if core.requests.call(id).is_some() && may_resend(core, id) {
         step(core, id, Input::Expired);
     }
 }
@@ -321,8 +327,7 @@ pub(super) fn on_expired(core: &mut Core, id: u64) {
 /// The server refused a request because of its version or era. Returns whether it is sent again after the new handshake:
 /// once, unless the call may have begun to run.
 pub(super) fn on_version_refused(core: &mut Core, id: u64) -> bool {
-    let has_not_begun = |call: &Call| call.task.is_some() || !core.requests.may_have_begun(id);
-    let is_resent = core.requests.call(id).is_some_and(|call| !is_expired_again(call) && has_not_begun(call));
+    let is_resent = core.requests.call(id).is_some_and(|call| !is_expired_again(call)) && may_resend(core, id);
     if is_resent {
         step(core, id, Input::VersionRefused);
     }
@@ -341,10 +346,11 @@ pub(super) fn on_expired_response(core: &mut Core, id: u64, error: ErrorObject) 
 
 /// Whether a call may be blocked once more.
 pub(super) fn may_block(core: &Core, id: u64, by: Block) -> bool {
-    core.requests.call(id).is_some_and(|call| match by {
+    let is_left = |call: &Call| match by {
         Block::Authorization => call.unauthorized < AUTHORIZATIONS,
         Block::Headers => call.headers_refused < HEADERS,
-    })
+    };
+    core.requests.call(id).is_some_and(is_left) && may_resend(core, id)
 }
 
 /// The server's response to a request, classified.
@@ -725,8 +731,7 @@ fn step_to(core: &mut Core, mut id: u64, input: Input, mut outcome: Option<Outco
             Effect::EndNotAdvertised => Outcome::NotAdvertised,
             Effect::EndUnsent | Effect::EndUnknown => {
                 // A task is the call that was sent before.
-                let may_have_run =
-                    |call: &Call| call.task.is_some() || call.may_have_run || call.progress_reported_at.is_some();
+                let may_have_run = |call: &Call| call.task.is_some() || call.may_have_run || call.has_begun;
                 let runs = *effect == Effect::EndUnknown && !core.requests.does_not_run(id);
                 let sent = runs || core.requests.call(id).is_some_and(may_have_run);
                 if sent { Outcome::Unknown } else { Outcome::NotSent }

@@ -3,12 +3,12 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use mcp_proto::binding::http::HttpAction;
+use mcp_proto::binding::http::{Broken, HttpAction};
 use mcp_proto::binding::oauth::{OAuthInput, StoreId};
 use mcp_proto::testkit::{Endpoint, FakeAuthorizationServer, On, Reply as Scripted};
 use mcp_proto::{Event, Family, Http, Options, Outcome, RefreshOutcome, Request, RequestId};
 
-use crate::web::{Exchange, Reply, Site as McpSite, Web, modern_site};
+use crate::web::{Exchange, Reply, Site as McpSite, Web, modern_site, site as legacy_site};
 
 use super::*;
 
@@ -499,7 +499,7 @@ fn a_list_that_timed_out_while_it_waited_for_a_token_is_not_requested_again() {
         modern_site(),
         Rc::new(RefCell::new(issuer())),
         |_| {},
-        |options| options.timeouts.request = request,
+        |options| options.timeouts.server_request = request,
     );
     it.serve();
     it.consent();
@@ -821,4 +821,62 @@ fn a_new_token_requests_no_stream_that_is_open_refused_or_waited_for() {
         assert_eq!((&*it.web.outcome(call), it.token_requests()), ("Result", 1));
         assert_eq!(it.web.count("GET"), before, "{stream}");
     }
+}
+
+/// The stream of a call breaks after an event.
+pub(super) fn interrupt(it: &mut Joined, call: &Exchange) {
+    it.web.head(call, 200, &[("content-type", "text/event-stream")]);
+    it.web.body(call, "id: 7\ndata:\n\n");
+    it.web.fail(call, Broken::Midway);
+}
+
+/// The token is refreshed meanwhile, and the call is not lost.
+#[test]
+fn a_stream_that_is_refused_is_resumed_with_another_token() {
+    let mut it = Joined::ready(legacy_site());
+    let (call, exchange) = it.call();
+    interrupt(&mut it, &exchange);
+    it.revoke();
+    it.wait(2);
+    it.serve();
+    let refused = it.web.last("GET");
+    it.wait(2);
+    it.take();
+    let resumed = it.web.last("GET");
+    assert_eq!((it.web.outcome(call), it.token_requests()), ("open".into(), 1));
+    assert_ne!(resumed.header("authorization"), refused.header("authorization"));
+    assert_eq!(resumed.header("last-event-id"), Some("7"));
+}
+
+/// A server that refuses whatever token it gets is asked no more than it is for other requests.
+#[test]
+fn a_stream_that_is_refused_with_each_token_is_lost() {
+    let mut it = Joined::ready(legacy_site().on("GET", |_| refused()));
+    let (call, exchange) = it.call();
+    interrupt(&mut it, &exchange);
+    for _ in 0..60 {
+        it.wait(1);
+        it.serve();
+    }
+    assert_eq!(it.web.outcome(call), "Unknown");
+    assert!(it.token_requests() <= 3, "{}", it.token_requests());
+}
+
+#[test]
+fn nothing_is_kept_of_messages_whose_time_ends_while_they_wait_for_a_token() {
+    let mut it = Joined::ready(McpSite::legacy(json!({"resources": {"subscribe": true}})));
+    it.issuer.borrow_mut().revoke_tokens();
+    let sizes: Vec<_> = (0..3)
+        .map(|_| {
+            for number in 0..50 {
+                it.web.session.subscribe(it.web.now, &format!("file:///{number}")).unwrap();
+            }
+            it.web.collect();
+            it.serve();
+            it.wait(601);
+            it.serve();
+            format!("{:?}", it.web.session).len()
+        })
+        .collect();
+    assert!(sizes[2] < sizes[1] + 500, "{sizes:?}");
 }

@@ -1,12 +1,19 @@
 //! Lists, notifications and streams of a client that authorizes itself, when the server refuses them.
 
+use std::cell::RefCell;
+use std::rc::Rc;
+
 use mcp_proto::binding::http::Broken;
 use mcp_proto::{Event, Family, Options};
 
-use crate::web::{Reply, Site as McpSite, Web, modern_site, site as legacy_site};
+use crate::web::{Exchange, Reply, Site as McpSite, Web, modern_site, site as legacy_site};
 
-use super::joined::Joined;
+use super::joined::{Joined, issuer, refused};
 use super::*;
+
+fn refreshes(it: &Joined) -> usize {
+    it.web.events.iter().filter(|event| matches!(event, Event::Refreshed { .. })).count()
+}
 
 #[test]
 fn a_list_that_is_refused_is_requested_again() {
@@ -40,7 +47,7 @@ fn a_list_that_waits_ends_when_there_is_no_token() {
 }
 
 #[test]
-fn a_list_whose_time_is_over_while_it_waits_for_a_token_is_requested_once() {
+fn the_time_of_a_list_stands_still_while_it_waits_for_the_user() {
     let mut it = Joined::ready(modern_site());
     it.issuer.borrow_mut().revoke_tokens();
     it.web.session.refresh(it.web.now, Family::Tools).unwrap();
@@ -48,27 +55,51 @@ fn a_list_whose_time_is_over_while_it_waits_for_a_token_is_requested_once() {
     it.serve();
     assert!(it.browse.is_some());
     let lists = it.web.count("tools/list");
-    it.wait(121);
+    it.wait(500);
     it.serve();
-    // The next request of the list waits, too.
-    assert_eq!(it.web.count("tools/list"), lists + 1);
+    assert_eq!((it.web.count("tools/list"), refreshes(&it)), (lists, 0));
     it.consent();
     it.serve();
-    assert_eq!((it.web.count("tools/list"), it.web.is_ready()), (lists + 2, true));
+    assert_eq!((it.web.count("tools/list"), refreshes(&it), it.web.is_ready()), (lists + 1, 1, true));
+}
+
+/// The user has as much time as an attempt, whatever the server asks for a token first, and with whatever era.
+#[test]
+fn the_time_of_discovery_stands_still_while_it_waits_for_the_user() {
+    for site in [modern_site as fn() -> McpSite, legacy_site] {
+        let no_tools = |it: &Exchange| (it.is("tools/list") && it.header("authorization").is_none()).then(refused);
+        let mut it = Joined::new(site());
+        it.site = site().rule(no_tools);
+        it.serve();
+        assert!(it.browse.is_some());
+        it.wait(500);
+        it.serve();
+        it.consent();
+        it.serve();
+        assert!(it.web.is_ready() && it.web.session.quirks().is_empty(), "{:?}", it.web.events);
+        assert_eq!(it.web.count("tools/list"), 2);
+        // Its own time goes on after that.
+        it.web.session.refresh(it.web.now, Family::Tools).unwrap();
+        it.web.collect();
+        it.wait(121);
+        assert_eq!(refreshes(&it), 1);
+    }
 }
 
 #[test]
-fn a_list_whose_time_is_over_while_it_waits_for_a_token_is_not_cancelled() {
-    let mut it = Joined::ready(legacy_site());
+fn a_list_that_waited_for_the_user_in_vain_is_not_cancelled() {
+    let patience = |options: &mut Options| options.timeouts.server_request = Duration::from_secs(100);
+    let mut it = Joined::build(legacy_site(), Rc::new(RefCell::new(issuer())), |_| {}, patience);
+    it.serve();
+    it.consent();
+    it.serve();
     it.issuer.borrow_mut().revoke_tokens();
     it.web.session.refresh(it.web.now, Family::Tools).unwrap();
     it.web.collect();
     it.serve();
     assert!(it.browse.is_some());
-    it.wait(121);
-    it.serve();
-    assert!(it.web.events.iter().any(|event| matches!(event, Event::Refreshed { .. })), "its time is over");
-    assert_eq!(it.web.count("notifications/cancelled"), 0);
+    it.wait(100);
+    assert_eq!((refreshes(&it), it.web.count("notifications/cancelled")), (1, 0));
 }
 
 #[test]

@@ -7,10 +7,12 @@ use sha2::{Digest, Sha256};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-use crate::web::{Reply, Site as McpSite, modern_site};
+use mcp_proto::{Request, RequestId};
+
+use crate::web::{Exchange, Reply, Site as McpSite, modern_site, site as legacy_site};
 
 use super::extensions::claims;
-use super::joined::{Joined, MCP};
+use super::joined::{Joined, MCP, interrupt};
 use super::*;
 
 /// A client that is ready, whose embedder signs.
@@ -309,4 +311,91 @@ fn a_proof_for_a_token_that_was_replaced_is_made_again() {
     let exchange = it.web.take_named("tools/call");
     assert_eq!(exchange.header("authorization"), Some("DPoP at2-hush"));
     assert_eq!(it.web.outcome(call), "open");
+}
+
+/// A call that waits for its exchange with a proof, and that exchange.
+fn proved(it: &mut Joined) -> (RequestId, Exchange) {
+    it.web.take();
+    let call = it.web.request(Request::call_tool("a", None));
+    it.take();
+    sign(it);
+    (call, it.web.take_named("tools/call"))
+}
+
+fn refuse_to_sign(it: &mut Joined) {
+    let request = it.signs.pop_front().expect("a proof is asked for");
+    it.input(OAuthInput::Signature { id: request.id, signature: b"" });
+}
+
+/// The server did not process what it redirected.
+#[test]
+fn a_redirected_call_that_waits_for_its_proof_is_not_sent() {
+    for how in ["unsigned", "cancelled", "closed"] {
+        let mut it = ready_at(legacy_site());
+        let (call, exchange) = proved(&mut it);
+        it.web.reply(&exchange, Reply::status(307).with("location", "/mcp/"));
+        it.take();
+        let outcome = match how {
+            "unsigned" => {
+                refuse_to_sign(&mut it);
+                "NotSent"
+            }
+            "cancelled" => {
+                it.web.session.cancel(it.web.now, call).unwrap();
+                "Cancelled"
+            }
+            _ => {
+                it.web.session.close(it.web.now).unwrap();
+                "NotSent"
+            }
+        };
+        it.web.collect();
+        it.take();
+        sign(&mut it);
+        let counts = (it.web.count("notifications/cancelled"), it.web.count("tools/call"));
+        assert_eq!((it.web.outcome(call), counts), (outcome.into(), (0, 1)), "{how}");
+    }
+}
+
+#[test]
+fn a_stream_is_resumed_with_the_nonce_that_the_server_demands() {
+    let mut it = ready_at(legacy_site());
+    let (call, exchange) = proved(&mut it);
+    interrupt(&mut it, &exchange);
+    it.wait(2);
+    sign(&mut it);
+    let get = it.web.take_named("GET");
+    let demand = Reply::text(401, "no").with("www-authenticate", "DPoP error=\"use_dpop_nonce\"");
+    it.web.reply(&get, demand.with("dpop-nonce", "n1"));
+    it.wait(2);
+    sign(&mut it);
+    assert_eq!((it.web.outcome(call), it.web.take_names()), ("open".into(), vec!["GET".into()]));
+}
+
+#[test]
+fn a_call_whose_stream_is_not_resumed_for_want_of_a_proof_may_have_run() {
+    let mut it = ready_at(legacy_site());
+    let (call, exchange) = proved(&mut it);
+    interrupt(&mut it, &exchange);
+    it.wait(2);
+    refuse_to_sign(&mut it);
+    assert_eq!(it.web.outcome(call), "Unknown");
+}
+
+#[test]
+fn a_notification_whose_proof_is_not_signed_ends_nothing_else() {
+    for streams in [true, false] {
+        let mut site = legacy_site();
+        site.streams = streams;
+        let mut it = ready_at(site);
+        let (call, _exchange) = proved(&mut it);
+        for _ in 0..2 {
+            it.web.session.notify(it.web.now, "notifications/example", None).unwrap();
+            it.web.collect();
+            it.take();
+            refuse_to_sign(&mut it);
+        }
+        assert_eq!((it.web.outcome(call), it.web.is_ready()), ("open".into(), true));
+        assert_eq!(it.web.session.stats().undelivered, 2);
+    }
 }
