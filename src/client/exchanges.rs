@@ -3,6 +3,8 @@
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
+#[cfg(feature = "snapshot")]
+use alloc::vec::Vec;
 
 use serde_json::value::RawValue;
 
@@ -215,7 +217,7 @@ impl Engine {
     fn restart(&mut self, id: u64) -> Option<u64> {
         let new = self.core.requests.rename(id)?;
         self.core.requests.step(new, request::Input::Restarted);
-        self.resume(new);
+        self.release(new);
         calls::report_resend(&mut self.core, new, Some(ResendReason::Busy));
         self.connection.handshake.rename(id, new);
         self.subscriptions.rename(id, new);
@@ -235,8 +237,15 @@ impl Engine {
         self.core.extend(wait, Some(wait));
     }
 
+    /// The requests of the engine that were refused, and are to be sent again.
+    #[cfg(feature = "snapshot")]
+    pub(crate) fn held(&self) -> Vec<u64> {
+        let requests = &self.core.requests;
+        requests.engine().into_iter().filter(|id| requests.is_refused(*id) && requests.is_sent(*id)).collect()
+    }
+
     /// The time of a request that was held goes on.
-    fn resume(&mut self, id: u64) {
+    fn release(&mut self, id: u64) {
         let timeouts = self.core.options.timeouts;
         let deadline = Some(self.core.request_deadline());
         if self.core.requests.call(id).is_none() && self.core.requests.deadline(id) > deadline {

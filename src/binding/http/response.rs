@@ -574,7 +574,7 @@ impl Http {
         if authority == Authority::Client {
             self.resume_later(engine, it);
         } else {
-            lost(engine, Some(id), why.as_deref().unwrap_or("the resumption was refused"));
+            lost(engine, Some(id), why.as_deref().unwrap_or(lost_reason(Received::Unauthorized)));
         }
     }
 

@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use super::Broken;
 use super::connection::{Connection, Http, KnownServer};
-use super::exchange::{Exchange, ExchangeKind, Exchanges, Queue, Reply, Timers};
+use super::exchange::{Exchange, ExchangeKind, Exchanges, Past, Queue, Reply, Timers};
 use crate::binding::address::Address;
-use crate::client::{Engine, Operate, Output, Persist, StartId};
+use crate::client::{Again, Engine, Operate, Output, Persist, StartId};
 use crate::jsonrpc::MessageLimits;
 use crate::machine::http_connection::phase;
 use crate::snapshot::{Secrets, SnapshotError, invalid, within};
@@ -138,7 +138,14 @@ impl Persist for Http {
         for (number, _) in exchanges.starts().filter(|(number, _)| !queued.contains(number)) {
             engine.queue(Output::Start(number));
         }
-        Ok(Self { url: url.unwrap_or(self.url), server, connection, exchanges, queue, timers, tokens: self.tokens })
+        let url = url.unwrap_or(self.url);
+        let mut it = Self { url, server, connection, exchanges, queue, timers, tokens: self.tokens };
+        // What waited for a token demands another one.
+        let carried: BTreeSet<u64> = it.exchanges.carried().collect();
+        for id in engine.held().into_iter().filter(|id| !carried.contains(id)) {
+            it.post_again(engine, id, Again::Refused, Past::default());
+        }
+        Ok(it)
     }
 
     fn lose_transport(&mut self, engine: &mut Engine, secrets: Secrets) {

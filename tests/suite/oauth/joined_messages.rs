@@ -5,10 +5,14 @@ use std::rc::Rc;
 
 use mcp_proto::binding::http::Broken;
 use mcp_proto::{Event, Family, Options};
+#[cfg(feature = "snapshot")]
+use mcp_proto::{Http, Moved};
 
+#[cfg(feature = "snapshot")]
+use crate::moved::moved;
 use crate::web::{Exchange, Reply, Site as McpSite, Web, modern_site, site as legacy_site};
 
-use super::joined::{Joined, issuer, refused};
+use super::joined::{Joined, MCP, issuer, refused};
 use super::*;
 
 fn refreshes(it: &Joined) -> usize {
@@ -292,5 +296,35 @@ fn every_request_of_a_session_has_the_token() {
     let first = it.web.log.iter().position(|asked| asked.header("authorization").is_some()).unwrap();
     for asked in &it.web.log[first..] {
         assert_eq!(asked.header("authorization"), Some("Bearer at1-hush"), "{}", asked.name());
+    }
+}
+
+/// The other process has another authorization, and asks its user.
+#[cfg(feature = "snapshot")]
+#[test]
+fn what_waits_for_a_token_is_sent_again_after_a_move() {
+    type Ask = fn(&mut Joined);
+    let refresh: Ask = |it| it.web.session.refresh(it.web.now, Family::Tools).unwrap();
+    let subscribe: Ask = |it| it.web.session.subscribe(it.web.now, "file:///a").unwrap();
+    let library = || McpSite::legacy(json!({"resources": {"subscribe": true}}));
+    for (site, method, ask) in [(modern_site(), "tools/list", refresh), (library(), "resources/subscribe", subscribe)] {
+        let mut it = Joined::ready(site.result("resources/subscribe", json!({})));
+        it.issuer.borrow_mut().revoke_tokens();
+        let before = it.web.count(method);
+        ask(&mut it);
+        it.web.collect();
+        it.serve();
+        assert_eq!((it.browse.take().is_some(), it.web.count(method)), (true, before + 1));
+        let mut options = OAuthOptions::new("suite", REDIRECT);
+        options.registered.push(RegisteredClient::new("app"));
+        let auth = Authorization::new(MCP, options, [2; 32], it.web.now, Duration::from_secs(EPOCH)).unwrap();
+        let http = Http::new(MCP).unwrap().with_oauth(auth);
+        it.web.session = moved(&it.web.session, http, Moved::WithTransport);
+        it.sent.clear();
+        it.web.collect();
+        it.serve();
+        it.consent();
+        it.serve();
+        assert_eq!(it.web.count(method), before + 3);
     }
 }
