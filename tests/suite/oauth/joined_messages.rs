@@ -67,13 +67,17 @@ fn the_time_of_a_list_stands_still_while_it_waits_for_the_user() {
     assert_eq!((it.web.count("tools/list"), refreshes(&it), it.web.is_ready()), (lists + 1, 1, true));
 }
 
+/// A server that demands a token for its lists alone.
+fn refuses_lists(it: &Exchange) -> Option<Reply> {
+    (it.is("tools/list") && it.header("authorization").is_none()).then(refused)
+}
+
 /// The user has as much time as an attempt, whatever the server asks for a token first, and with whatever era.
 #[test]
 fn the_time_of_discovery_stands_still_while_it_waits_for_the_user() {
     for site in [modern_site as fn() -> McpSite, legacy_site] {
-        let no_tools = |it: &Exchange| (it.is("tools/list") && it.header("authorization").is_none()).then(refused);
         let mut it = Joined::new(site());
-        it.site = site().rule(no_tools);
+        it.site = site().rule(refuses_lists);
         it.serve();
         assert!(it.browse.is_some());
         it.wait(500);
@@ -82,11 +86,30 @@ fn the_time_of_discovery_stands_still_while_it_waits_for_the_user() {
         it.serve();
         assert!(it.web.is_ready() && it.web.session.quirks().is_empty(), "{:?}", it.web.events);
         assert_eq!(it.web.count("tools/list"), 2);
-        // Its own time goes on after that.
-        it.web.session.refresh(it.web.now, Family::Tools).unwrap();
-        it.web.collect();
-        it.wait(121);
-        assert_eq!(refreshes(&it), 1);
+    }
+}
+
+#[test]
+fn the_time_of_a_list_that_waited_for_the_user_goes_on_afterwards() {
+    for connecting in [false, true] {
+        let mut it = if connecting { Joined::new(modern_site()) } else { Joined::ready(modern_site()) };
+        if connecting {
+            it.site = modern_site().rule(refuses_lists);
+        } else {
+            it.issuer.borrow_mut().revoke_tokens();
+            it.web.session.refresh(it.web.now, Family::Tools).unwrap();
+            it.web.collect();
+        }
+        it.serve();
+        it.wait(60);
+        it.consent();
+        while !it.sent.is_empty() {
+            it.issue();
+        }
+        assert!(it.web.take_named("tools/list").header("authorization").is_some());
+        it.wait(130);
+        let is_over = if connecting { !it.web.session.quirks().is_empty() } else { refreshes(&it) == 1 };
+        assert!(is_over, "{:?}", it.web.events);
     }
 }
 

@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-use mcp_proto::{Request, RequestId};
+use mcp_proto::{Event, Request, RequestId};
 
 use crate::web::{Exchange, Reply, Site as McpSite, modern_site, site as legacy_site};
 
@@ -380,6 +380,26 @@ fn a_call_whose_stream_is_not_resumed_for_want_of_a_proof_may_have_run() {
     it.wait(2);
     refuse_to_sign(&mut it);
     assert_eq!(it.web.outcome(call), "Unknown");
+}
+
+/// The server is not ready without it.
+#[test]
+fn the_end_of_a_handshake_whose_proof_is_not_signed_ends_the_connection() {
+    let key = PublicKey::from_coordinates([1; 32], [2; 32]);
+    let mut it = Joined::with(legacy_site(), |options| options.dpop = Some(key));
+    it.serve();
+    it.consent();
+    let mut signs = 0;
+    for _ in 0..20 {
+        it.serve();
+        let Some(request) = it.signs.pop_front() else { continue };
+        signs += 1;
+        let signature: &[u8] = if it.web.count("initialize") == 1 { b"" } else { b"signature" };
+        it.input(OAuthInput::Signature { id: request.id, signature });
+    }
+    assert_eq!((it.web.count("initialize"), signs), (1, 4), "{:?}", it.log);
+    let is_told = |it: &Event| matches!(it, Event::Down { failure, .. } if failure.message.contains("not signed"));
+    assert!(it.web.events.iter().any(is_told), "{:?}", it.web.events);
 }
 
 #[test]
