@@ -24,10 +24,10 @@ def explored(out):
     if missing := set(starts) - set(found):
         sys.exit(f"explore: no run from {', '.join(sorted(missing))}")
     commits = collections.Counter(found[start][0] for start in starts).most_common()
-    commits = ", ".join(f"{count} at {commit}" for commit, count in commits)
+    commits = f" ({', '.join(f'{count} at {commit}' for commit, count in commits)})" if len(commits) > 1 else ""
     depth = min(len(found[start][1]) for start in starts) - 1
     states = sum(sum(found[start][1]) for start in starts)
-    return f"""Every order of {depth} operations (commands, messages, responses, losses, time) is tried from {len(starts)} starts ({commits}): each phase, in
+    return f"""Every order of {depth} operations (commands, messages, responses, losses, time) is tried from {len(starts)} starts{commits}: each phase, in
 both eras, over messages and HTTP, and authorizations, alone and of a client. States of a client that differ in ids and times only
 are one. **{states:,} states**, and the laws of the fuzz targets hold in each: a request ends once, no call whose connection or
 exchange was lost is sent again, no secret is shown, everything has a bound, the last instant comes to an end, and closing
