@@ -831,8 +831,11 @@ impl Engine {
             | Purpose::PollTask(_) => {
                 let is_refused = core.requests.is_refused(id);
                 let ended = core.end_request(id, request::Input::TimedOut, "no response in time");
-                let what = if is_refused { "the server was too busy for it, or no token came," } else { "no response" };
-                let error = format!("{what} within {:?}", core.options.timeouts.request);
+                let error = if is_refused {
+                    "the server was too busy for it, or no token came in time".into()
+                } else {
+                    format!("no response within {:?}", core.options.timeouts.request)
+                };
                 return ended.map(|open| self.fail(open.purpose, error)).unwrap_or_default();
             }
         }

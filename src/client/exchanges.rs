@@ -13,7 +13,7 @@ use super::handshake::{Via, detect_era_change};
 use super::request::{Block, Purpose};
 use super::{
     Challenge, Engine, Event, FailureKind, Outcome, Outgoing, Output, RequestError, RequestId, ResendReason,
-    ShutdownStep, StartId, calls,
+    ShutdownStep, StartId, Timeouts, calls,
 };
 use crate::Time;
 use crate::jsonrpc::{Decoded, ErrorObject, Noise};
@@ -231,10 +231,10 @@ impl Engine {
     /// A request of the engine waits until the client has a token. Its time stands still, and so does that of the discovery
     /// that it is a part of, up to a maximum.
     fn hold(&mut self, id: u64) {
-        let wait = self.core.options.timeouts.server_request;
+        let Timeouts { server_request: wait, request, discovery, connect, .. } = self.core.options.timeouts;
         self.core.requests.note_refused(id);
-        self.core.requests.set_deadline(id, Some(self.core.after(wait)));
-        self.core.extend(wait, Some(wait));
+        self.core.requests.set_deadline(id, Some(self.core.after(wait.max(request))));
+        self.core.extend(wait.max(discovery), connect.map(|connect| connect.max(wait)));
     }
 
     /// The requests of the engine that were refused, and are to be sent again.

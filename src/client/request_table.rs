@@ -23,7 +23,7 @@ pub(super) struct OpenRequest {
     pub(super) phase: State,
     /// For a request of the embedder, on the call clock.
     deadline: Option<Time>,
-    /// The server refused the last attempt unprocessed, and it is sent again.
+    /// The server refused the last attempt, which does not run, or is the engine's own and harmless.
     refused: bool,
 }
 

@@ -565,12 +565,13 @@ impl Http {
         }
     }
 
-    /// A stream is not resumed for lack of authorization. It goes on if the client obtains that.
+    /// A stream is not resumed for lack of authorization, and is requested again later, while the client obtains that.
     fn resume_authorized(&mut self, engine: &mut Engine, mut it: Box<Exchange>) {
         let (ExchangeKind::Resume(id, point), Reply::Refusal(refusal)) = (&mut it.purpose, &it.reply) else { return };
         let (id, again) = (*id, point.refused < AUTHORIZATIONS);
-        point.refused = point.refused.saturating_add(1);
-        let (authority, why, _) = self.tokens.authority(engine.now(), is_modern(engine), it.sent, refusal, again);
+        let (authority, why, step) = self.tokens.authority(engine.now(), is_modern(engine), it.sent, refusal, again);
+        // The user may take longer to sign in than the stream is left alone.
+        point.refused = point.refused.saturating_add(u8::from(step != Step::Wait));
         if authority == Authority::Client {
             self.resume_later(engine, it);
         } else {

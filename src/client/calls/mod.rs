@@ -325,7 +325,7 @@ pub(super) fn on_expired(core: &mut Core, id: u64) {
 }
 
 /// The server refused a request because of its version or era. Returns whether it is sent again after the new handshake:
-/// once, unless the call may have begun to run.
+/// once, unless the call may have begun to run and may not run twice.
 pub(super) fn on_version_refused(core: &mut Core, id: u64) -> bool {
     let is_resent = core.requests.call(id).is_some_and(|call| !is_expired_again(call)) && may_resend(core, id);
     if is_resent {
