@@ -4,6 +4,18 @@ FOLDER has, for each script in `PROOFS`, what it printed. A script without figur
 """
 import ast, collections, pathlib, re, sys
 
+def runs(out):
+    """The commit of each run, and what it printed."""
+    parts = re.split(r"^at (\S+)$", out, flags=re.M)[1:]
+    return list(zip(parts[::2], parts[1::2]))
+
+
+def by_commit(commits):
+    """How many are of which commit, if there are several."""
+    counts = collections.Counter(commits).most_common()
+    return f" ({', '.join(f'{count} at {commit}' for commit, count in counts)})" if len(counts) > 1 else ""
+
+
 HEAD = """What is known of the engine beyond its tests, how far it was looked at, and the command that does it. `.ci/proof` writes this
 page from what the commands printed, and fails where one is missing. The commands and the files are in the repository;
 its CONTRIBUTING.md tells how long each takes.
@@ -14,17 +26,15 @@ def explored(out):
     tables = re.findall(r"^\S+: (\d+) of (\d+) rows taken$", re.split(r"^at \S+$", out, flags=re.M)[-1], re.M)
     taken, rows = map(sum, zip(*(map(int, counts) for counts in tables)))
     # The script may have run several times, for some of the starts. The last run of each counts.
-    runs = re.split(r"^at (\S+)$", out, flags=re.M)[1:]
     found = {}
-    for commit, run in zip(runs[::2], runs[1::2]):
+    for commit, run in runs(out):
         for name, counts in re.findall(r"^(.+): \[(\d[\d, ]*)\]$", run, re.M):
             found[name] = commit, list(map(int, counts.split(", ")))
     snapshot = pathlib.Path("tests/suite/snapshots/suite__fuzz_bodies__every_order_of_operations.snap").read_text()
     starts = re.findall(r"^(.+): \[\d[\d, ]*\]$", snapshot, re.M)
     if missing := set(starts) - set(found):
         sys.exit(f"explore: no run from {', '.join(sorted(missing))}")
-    commits = collections.Counter(found[start][0] for start in starts).most_common()
-    commits = f" ({', '.join(f'{count} at {commit}' for commit, count in commits)})" if len(commits) > 1 else ""
+    commits = by_commit(found[start][0] for start in starts)
     depth = min(len(found[start][1]) for start in starts) - 1
     states = sum(sum(found[start][1]) for start in starts)
     return f"""Every order of {depth} operations (commands, messages, responses, losses, time) is tried from {len(starts)} starts{commits}: each phase, in
@@ -40,12 +50,14 @@ targets, in which the same laws and models hold."""
 
 def flipped(out):
     # The last run of each table counts.
-    tables = re.findall(r"^(\S+): (\d+) cells, (\d+) caught, (\d+) equivalent, (\d+) without a test, (\d+) survived$", out, re.M)
-    tables = {table: list(map(int, counts)) for table, *counts in tables if table != "all"}
-    of, caught, equivalent, untested, survived = map(sum, zip(*tables.values()))
+    line = r"^(\S+): (\d+) cells, (\d+) caught, (\d+) equivalent, (\d+) without a test, (\d+) survived$"
+    found = [(commit, *table) for commit, run in runs(out) for table in re.findall(line, run, re.M)]
+    tables = {table: (commit, list(map(int, counts))) for commit, table, *counts in found if table != "all"}
+    of, caught, equivalent, untested, survived = map(sum, zip(*(counts for _, counts in tables.values())))
+    commits = by_commit(commit for commit, _ in tables.values())
     if survived or "\nall: " not in out:
         sys.exit(f"flips: {survived} survived, or not all tables were tried")
-    return f"""Each cell of a table, which is a state with an input, is replaced if a test takes it. Where the input changes something, it
+    return f"""Each cell, which is a state with an input, of {len(tables)} tables{commits} is replaced if a test takes it. Where the input changes something, it
 changes nothing then; where it is ignored, it does what it does in another state; a decision becomes another one. For
 **{caught:,} of {of:,}** cells a test fails. For {equivalent:,} the effect is the same, and for {untested:,} there is no test:
 `tests/e2e/flips.txt` lists them, with reasons."""
@@ -60,7 +72,7 @@ def mutated(out):
     )[-1])
     if survived or of + left_out + unplaced != found:
         sys.exit(f"mutants: {survived} survived, or not all were tried")
-    return f"""`cargo-mutants` finds {found:,} mutants in `src/`, of which {of:,} compile and can be switched on. For **{caught:,}** of them, {100 * caught / of:.1f} %,
+    return f"""`cargo-mutants` finds {found:,} mutants in `src/`, of which {of:,} compile and can be switched on, and {unplaced:,} cannot. For **{caught:,}** of them, {100 * caught / of:.1f} %,
 a test fails. Each is tried with the tests that reach it, the quickest first, up to 200 seconds of them, or four if it is
 listed. For {equivalent:,} no result is different, {elsewhere:,} are tested by other steps, and for {untested:,} none of those
 tests fails: `tests/e2e/mutants.txt` lists them, with reasons. All are compiled at once, each behind a condition, because to compile each by itself takes days."""
