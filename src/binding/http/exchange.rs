@@ -44,8 +44,6 @@ pub(super) struct ResumePoint {
     pub(super) retry: Option<Duration>,
     /// The last wait after a refusal of the GET for now.
     pub(super) waited: Duration,
-    /// How often the GET was refused for lack of authorization.
-    pub(super) refused: u8,
 }
 
 /// What a request waits for without an exchange.

@@ -565,17 +565,15 @@ impl Http {
         }
     }
 
-    /// A stream is not resumed for lack of authorization, and is requested again later, while the client obtains that.
-    fn resume_authorized(&mut self, engine: &mut Engine, mut it: Box<Exchange>) {
-        let (ExchangeKind::Resume(id, point), Reply::Refusal(refusal)) = (&mut it.purpose, &it.reply) else { return };
-        let (id, again) = (*id, point.refused < AUTHORIZATIONS);
-        let (authority, why, step) = self.tokens.authority(engine.now(), is_modern(engine), it.sent, refusal, again);
-        // The user may take longer to sign in than the stream is left alone.
-        point.refused = point.refused.saturating_add(u8::from(step != Step::Wait));
+    /// A stream is not resumed for lack of authorization, and is requested again later, while the client obtains that. The
+    /// waits double, and end with the time of the request.
+    fn resume_authorized(&mut self, engine: &mut Engine, it: Box<Exchange>) {
+        let (ExchangeKind::Resume(id, _), Reply::Refusal(refusal)) = (&it.purpose, &it.reply) else { return };
+        let (authority, why, _) = self.tokens.authority(engine.now(), is_modern(engine), it.sent, refusal, true);
         if authority == Authority::Client {
             self.resume_later(engine, it);
         } else {
-            lost(engine, Some(id), why.as_deref().unwrap_or(lost_reason(Received::Unauthorized)));
+            lost(engine, Some(*id), why.as_deref().unwrap_or(lost_reason(Received::Unauthorized)));
         }
     }
 

@@ -145,6 +145,8 @@ struct World {
     broken: BTreeSet<String>,
     /// The refresh token that each process exchanged, and when, until what it got is stored.
     unsaved: [Option<(String, Time)>; 2],
+    /// As `unsaved`, of a process whose user signed out meanwhile.
+    given_up: [Option<String>; 2],
 }
 
 impl World {
@@ -165,6 +167,7 @@ impl World {
             spent: BTreeSet::new(),
             broken: BTreeSet::new(),
             unsaved: [None, None],
+            given_up: [None, None],
         };
         for _ in 0..100 {
             for client in 0..2 {
@@ -213,7 +216,8 @@ impl World {
             }
             Step::Store(client) => self.store(client),
             Step::SignOut(client) => {
-                self.unsaved[client] = None;
+                let unsaved = self.unsaved[client].take().map(|(used, _)| used);
+                self.given_up[client] = unsaved.or(self.given_up[client].take());
                 self.processes[client].it.input(OAuthInput::SignOut);
             }
             Step::Metadata(place, fault) => {
@@ -233,6 +237,7 @@ impl World {
                 self.broken.extend(sent.iter().filter_map(|sent| sent.form("refresh_token")));
                 // What was not stored is lost with the process.
                 self.broken.extend(self.unsaved[client].take().map(|(used, _)| used));
+                self.broken.extend(self.given_up[client].take());
                 self.lock = self.lock.filter(|owner| *owner != client);
                 let now = self.processes[client].it.web.now;
                 self.processes[client] = Process::new(&self.issuer);
@@ -363,7 +368,7 @@ impl World {
                     self.record = Some(record.expose().to_vec());
                 }
                 it.store.pop_front();
-                self.unsaved[client] = None;
+                (self.unsaved[client], self.given_up[client]) = (None, None);
                 let saved = if is_known { SaveOutcome::Stored } else { SaveOutcome::Conflict };
                 it.input(OAuthInput::Saved { id, saved });
             }

@@ -373,6 +373,23 @@ fn a_stream_is_resumed_with_the_nonce_that_the_server_demands() {
 }
 
 #[test]
+fn a_stream_is_not_resumed_again_and_again_with_another_nonce() {
+    let mut it = ready_at(legacy_site());
+    let (call, exchange) = proved(&mut it);
+    let before = it.web.count("GET");
+    interrupt(&mut it, &exchange);
+    for turn in 0..60 {
+        it.wait(1);
+        sign(&mut it);
+        for get in it.web.take() {
+            let demand = Reply::text(401, "no").with("www-authenticate", "DPoP error=\"use_dpop_nonce\"");
+            it.web.reply(&get, demand.with("dpop-nonce", &format!("n{turn}")));
+        }
+    }
+    assert_eq!((it.web.outcome(call), it.web.count("GET") - before), ("Unknown".into(), 2));
+}
+
+#[test]
 fn a_call_whose_stream_is_not_resumed_for_want_of_a_proof_may_have_run() {
     let mut it = ready_at(legacy_site());
     let (call, exchange) = proved(&mut it);
