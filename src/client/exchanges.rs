@@ -192,12 +192,13 @@ impl Engine {
         calls::repeat(&mut self.core, id, may_run)
     }
 
-    /// Encodes a request that is sent again. `None` if it does not wait for its response any more.
+    /// Encodes a request that is sent again. `None` if it does not wait for its response any more, or has begun to run after
+    /// all and may not run twice.
     pub(crate) fn encode_again(&mut self, id: u64, again: Again) -> Option<Outgoing> {
         if !self.core.is_sent(id) {
             return None;
         }
-        // One that was refused although it may run was allowed to.
+        // Whether one that may run is sent again was decided when it was refused.
         let was_not_run = matches!(again, Again::Redirected) || self.core.requests.is_refused(id);
         if was_not_run && !calls::may_resend(&self.core, id) {
             calls::on_exchange_lost(&mut self.core, id, true);

@@ -23,7 +23,8 @@ pub(super) struct OpenRequest {
     pub(super) phase: State,
     /// For a request of the embedder, on the call clock.
     deadline: Option<Time>,
-    /// The server refused the last attempt, which does not run, or is the engine's own and harmless.
+    /// The server refused the last attempt, and did not process it. Of a request of the engine that is not certain after
+    /// 503, and makes no difference.
     refused: bool,
 }
 
@@ -481,7 +482,7 @@ impl RequestTable {
         id <= self.asked || self.call(id).is_some_and(|call| call.has_begun)
     }
 
-    /// The server refused the last attempt unprocessed, and it is sent again.
+    /// The server refused the last attempt, and did not process it.
     pub(super) fn note_refused(&mut self, id: u64) {
         if let Some(open) = self.open.get_mut(id) {
             open.refused = true;
@@ -493,7 +494,7 @@ impl RequestTable {
         self.is_refused(id) && !self.may_have_begun(id)
     }
 
-    /// Whether the server refused the last attempt unprocessed.
+    /// Whether the server refused the last attempt, and did not process it.
     pub(super) fn is_refused(&self, id: u64) -> bool {
         self.open.get(id).is_some_and(|open| open.refused)
     }

@@ -357,6 +357,11 @@ fn a_redirected_call_that_waits_for_its_proof_is_not_sent() {
     }
 }
 
+fn demand_nonce(it: &mut Joined, exchange: &Exchange, nonce: &str) {
+    let demand = Reply::text(401, "no").with("www-authenticate", "DPoP error=\"use_dpop_nonce\"");
+    it.web.reply(exchange, demand.with("dpop-nonce", nonce));
+}
+
 #[test]
 fn a_stream_is_resumed_with_the_nonce_that_the_server_demands() {
     let mut it = ready_at(legacy_site());
@@ -365,8 +370,7 @@ fn a_stream_is_resumed_with_the_nonce_that_the_server_demands() {
     it.wait(2);
     sign(&mut it);
     let get = it.web.take_named("GET");
-    let demand = Reply::text(401, "no").with("www-authenticate", "DPoP error=\"use_dpop_nonce\"");
-    it.web.reply(&get, demand.with("dpop-nonce", "n1"));
+    demand_nonce(&mut it, &get, "n1");
     it.wait(2);
     sign(&mut it);
     assert_eq!((it.web.outcome(call), it.web.take_names()), ("open".into(), vec!["GET".into()]));
@@ -382,8 +386,7 @@ fn a_stream_is_not_resumed_again_and_again_with_another_nonce() {
         it.wait(1);
         sign(&mut it);
         for get in it.web.take() {
-            let demand = Reply::text(401, "no").with("www-authenticate", "DPoP error=\"use_dpop_nonce\"");
-            it.web.reply(&get, demand.with("dpop-nonce", &format!("n{turn}")));
+            demand_nonce(&mut it, &get, &format!("n{turn}"));
         }
     }
     assert_eq!((it.web.outcome(call), it.web.count("GET") - before), ("Unknown".into(), 2));
