@@ -9,7 +9,8 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use http::{HeaderMap, HeaderName, HeaderValue, Uri};
 use mcp_proto::binding::oauth::{Flow, OAuthOptions, RegisteredClient, Secret};
-use mcp_proto::{Eras, Http, ProtocolVersion, Request};
+use mcp_proto::{Eras, ProtocolVersion, Request};
+use mcp_proto_tokio::Remote;
 use serde_json::value::RawValue;
 
 use crate::raw::{self, Members};
@@ -168,7 +169,7 @@ pub(crate) enum Target {
     /// A server over HTTP; `place` is its host, with the port.
     Http {
         url: String,
-        http: Box<Http>,
+        remote: Box<Remote>,
         place: String,
     },
 }
@@ -427,7 +428,7 @@ fn command(words: Vec<OsString>) -> Result<Target, String> {
 fn url(words: &[OsString]) -> Result<Target, String> {
     let given = words.first().ok_or(URL)?;
     let url = given.to_str().ok_or("the URL is not UTF-8")?;
-    let http = Http::new(url).map_err(|why| {
+    let remote = Remote::new(url).map_err(|why| {
         // What is before an `@` may be a secret, whatever else is wrong.
         let shown = if url.contains('@') { "the URL, which has user information," } else { &*shown(given) };
         format!("{shown} is not an http or https URL: {why}")
@@ -436,7 +437,7 @@ fn url(words: &[OsString]) -> Result<Target, String> {
     let authority = uri.as_ref().and_then(Uri::authority).map_or("", |authority| authority.as_str());
     // Text before an `@` is a secret.
     let place = authority.rsplit('@').next().unwrap_or_default().into();
-    Ok(Target::Http { url: url.into(), http: Box::new(http), place })
+    Ok(Target::Http { url: url.into(), remote: Box::new(remote), place })
 }
 
 fn config(words: Vec<OsString>) -> Result<(PathBuf, Vec<String>), String> {

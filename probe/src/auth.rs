@@ -2,31 +2,34 @@
 //! library decides what is requested and what is accepted, as in a sign-in; this module reports it.
 
 use std::collections::BTreeMap;
+use std::future::pending;
+use std::pin::Pin;
 use std::process::ExitCode;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use http::header::WWW_AUTHENTICATE;
-use http::{HeaderMap, Method, StatusCode};
-use mcp_proto::binding::http::{ExchangeId, HttpAction};
+use http::{HeaderMap, Method, Request, StatusCode};
+use mcp_proto::binding::http::ExchangeId;
 use mcp_proto::binding::oauth::{
-    Authorization, Flow, OAuthAction, OAuthError, OAuthEvent, OAuthExchangeId, OAuthInput, OAuthOptions, OAuthRequest,
-    Stage,
+    Flow, OAuthAction, OAuthError, OAuthEvent, OAuthExchangeId, OAuthInput, OAuthOptions, OAuthRequest, Stage,
 };
-use mcp_proto::journal::Input;
-use mcp_proto::{Client, Event, Http, Time};
-use mcp_proto_tokio::{HttpPiece, unix_time};
+use mcp_proto::Event;
+use mcp_proto_tokio::{
+    Host, HttpClient, HttpPiece, HttpTransport, Input, OAuth, Output, Passed, Passing, Purpose, Remote, Session,
+    StartError, TakePiece,
+};
 use serde::Serialize;
 use serde_json::Value;
+use tokio::sync::Notify;
+use tokio::time::timeout;
 
 use crate::args::{OAuthSettings, Settings};
-use crate::drive::Clock;
-use crate::engine::seed;
+use crate::interrupt::Interrupt;
 use crate::oauth::is_registration;
-use crate::peer::{Came, FromPeer, Io, Peer, Place, Site};
-use crate::run::Interrupt;
-use crate::text::{cut, one_line};
-use crate::trace::{Trace, without_query};
-use crate::web::Id;
+use crate::peer::Site;
+use crate::text::{cut, one_line, print, print_json, status};
+use crate::trace::without_query;
 use crate::{run, text_report};
 
 /// Bound on the discovery after a run that was refused.
@@ -35,8 +38,6 @@ const OFFER: Duration = Duration::from_secs(10);
 const DOCUMENT: usize = 1 << 20;
 /// Characters of a finding.
 const SHOWN: usize = 500;
-/// How often it is checked whether a signal came.
-const TICK: Duration = Duration::from_millis(250);
 
 /// What is checked before a user authorizes, in order.
 const CHECKS: [(Stage, &str); 4] = [
@@ -47,7 +48,7 @@ const CHECKS: [(Stage, &str); 4] = [
 ];
 
 #[derive(Default, Serialize)]
-struct DiscoveryReport {
+pub(crate) struct DiscoveryReport {
     steps: Vec<Step>,
     registration: Vec<&'static str>,
     verdict: String,
@@ -91,18 +92,21 @@ const SERVER: &str = "server-metadata";
 /// Begins what is found of metadata that names authorization servers.
 const SERVERS: &str = "authorization servers: ";
 
-pub(crate) fn report(settings: &Settings, url: String, interrupt: &Interrupt) -> ExitCode {
+/// Walks the discovery of a server.
+///
+/// # Errors
+/// What is wrong with the options.
+pub(crate) async fn report(
+    settings: &Settings,
+    url: String,
+    interrupt: &mut Interrupt,
+) -> Result<DiscoveryReport, String> {
     let site = Site { url, headers: settings.headers.clone() };
-    let report = match inspect(settings, &site, settings.timeout, interrupt) {
-        Ok(report) => report,
-        Err(wrong) => return crate::text::misused(&wrong),
-    };
-    if let Some(status) = interrupt.status() {
-        return status.into();
+    tokio::select! {
+        report = inspect(settings, &site, settings.timeout) => report,
+        // There is no report after a signal.
+        () = interrupt.next() => Ok(DiscoveryReport::default()),
     }
-    let printed =
-        if settings.json { crate::text::print_json(&report) } else { crate::text::print(report.text().as_bytes()) };
-    crate::text::status(printed, report.is_good)
 }
 
 /// How a server's token is obtained.
@@ -117,14 +121,8 @@ pub(crate) enum How {
 }
 
 /// What the message of a failure says of a server that demands a token: whether it offers OAuth, and where.
-pub(crate) fn offer(
-    settings: &Settings,
-    site: &Site,
-    how: How,
-    bound: Duration,
-    interrupt: &Interrupt,
-) -> Option<String> {
-    let report = inspect(settings, site, bound.min(OFFER), interrupt).ok()?;
+pub(crate) async fn offer(settings: &Settings, site: &Site, how: How, bound: Duration) -> Option<String> {
+    let report = inspect(settings, site, bound.min(OFFER)).await.ok()?;
     let Some(issuer) = report.issuer.as_ref().filter(|_| report.is_good) else {
         return (how != How::Tried).then(|| format!(". OAuth: {}", report.verdict));
     };
@@ -141,12 +139,8 @@ pub(crate) fn offer(
     Some(format!(". The server offers OAuth at `{issuer}`{then}"))
 }
 
-fn inspect(
-    settings: &Settings,
-    site: &Site,
-    bound: Duration,
-    interrupt: &Interrupt,
-) -> Result<DiscoveryReport, String> {
+/// Goes on until the end, or until this time is up: then the report is not complete, and says so.
+async fn inspect(settings: &Settings, site: &Site, bound: Duration) -> Result<DiscoveryReport, String> {
     let redirect_uri = "http://127.0.0.1/callback";
     let oauth = settings.oauth.as_ref();
     let mut options = match oauth {
@@ -159,33 +153,87 @@ fn inspect(
     if oauth.is_some_and(OAuthSettings::lacks_issuer) {
         options.flow = Flow::User;
     }
-    let authorization = Authorization::new(&site.url, options, run::entropy()?, Time::ZERO, unix_time());
-    let authorization = authorization.map_err(|wrong| wrong.to_string())?;
-    let http = Http::new(&site.url).map_err(|wrong| wrong.to_string())?.with_oauth(authorization);
-    let options = run::options(settings);
-    let trace = Trace::new(options.limits.message, false);
-    let mut peer = Peer::new(String::new(), Place::Web(site.clone()), trace);
-    let mut io = Io::new()?;
-    peer.prepare(|| io.client())?;
-    let mut inspector = Inspector {
-        clock: Clock(Instant::now()),
-        session: Client::new(http, options, seed()),
-        peer,
+    let inspector = Inspector {
+        start: Instant::now(),
         in_flight: BTreeMap::new(),
         first: None,
         method: None,
         report: DiscoveryReport::default(),
         has_discovered: false,
+        is_ready: false,
         end: None,
+        news: Arc::default(),
     };
-    inspector.run(&mut io, bound, interrupt);
-    Ok(inspector.finish(oauth))
+    let news = Arc::clone(&inspector.news);
+    let inspector = Arc::new(Mutex::new(inspector));
+    let (shown, tapped) = (Arc::clone(&inspector), Arc::clone(&inspector));
+    let client = HttpClient::new().map_err(|error| error.to_string())?;
+    let host = Host::new(run::options(settings))
+        .oauth(OAuth::new(options, move |_| locked(&shown).ends(End::Passed)))
+        .http(Unregistered { client, inspector: Arc::clone(&inspector) })
+        .tap(move |passed| locked(&tapped).pass(&passed));
+    let remote = Remote::new(&site.url).map_err(|wrong| wrong.to_string())?.headers(site.headers.clone());
+    let session = Session::start(remote, host).map_err(|error| match error {
+        StartError::OAuth(wrong) => wrong.to_string(),
+        error => error.to_string(),
+    })?;
+    let walk = async {
+        loop {
+            news.notified().await;
+            let (is_over, is_refused) = {
+                let mut inspector = locked(&inspector);
+                // It demands no token for its lists; it may for calls.
+                let is_ready = std::mem::take(&mut inspector.is_ready);
+                (inspector.end.is_some(), is_ready && !inspector.has_discovered)
+            };
+            if is_over {
+                return;
+            }
+            if is_refused {
+                session.handle_oauth(OAuthInput::Authorize);
+            }
+        }
+    };
+    // Without an end the report says that it is not complete.
+    let _ = timeout(bound, walk).await;
+    let report = locked(&inspector).finish(oauth);
+    session.close_within(Duration::ZERO).await;
+    Ok(report)
+}
+
+fn locked(inspector: &Mutex<Inspector>) -> MutexGuard<'_, Inspector> {
+    inspector.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The HTTP client of the walk: nothing is registered, and no token requested.
+struct Unregistered {
+    client: HttpClient,
+    inspector: Arc<Mutex<Inspector>>,
+}
+
+impl HttpTransport for Unregistered {
+    fn run<'a>(
+        &'a self,
+        request: Request<Vec<u8>>,
+        purpose: Purpose,
+        mut take: TakePiece<'a>,
+    ) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
+        let is_form = matches!(purpose, Purpose::Authorization(_)) && request.method() == Method::POST;
+        if !is_form {
+            return HttpTransport::run(&self.client, request, purpose, take);
+        }
+        let answer = locked(&self.inspector).register(&request);
+        Box::pin(async move {
+            match answer {
+                Some(answer) => answer.into_iter().for_each(take.as_mut()),
+                None => pending().await,
+            }
+        })
+    }
 }
 
 struct Inspector {
-    clock: Clock,
-    session: Client<Http>,
-    peer: Peer,
+    start: Instant,
     in_flight: BTreeMap<OAuthExchangeId, InFlight>,
     /// The first request to the MCP server, which is the first step.
     first: Option<ExchangeId>,
@@ -194,84 +242,72 @@ struct Inspector {
     report: DiscoveryReport,
     /// An authorization was requested, without or after a refusal.
     has_discovered: bool,
+    /// The session became ready.
+    is_ready: bool,
     end: Option<End>,
+    news: Arc<Notify>,
 }
 
 impl Inspector {
-    /// Goes on until the end, or until this time is up: then the report is not complete, and says so.
-    fn run(&mut self, io: &mut Io, bound: Duration, interrupt: &Interrupt) {
-        // A new session can be opened.
-        let _ = self.session.open(self.clock.now());
-        while !interrupt.came() && self.clock.0.elapsed() < bound {
-            while let Some(action) = self.session.poll() {
-                self.act(io, action);
-            }
-            if self.end.is_some() || self.session.is_closed() {
-                return;
-            }
-            let tick = TICK.min(bound.saturating_sub(self.clock.0.elapsed()));
-            let tick = self.session.deadline().map_or(tick, |at| at.since(self.clock.now()).min(tick));
-            let until = Instant::now().checked_add(tick).unwrap_or_else(Instant::now);
-            match io.wait(std::slice::from_mut(&mut self.peer), None, until) {
-                Some(Came::Server(_, FromPeer::Input(input))) => self.receive(input),
-                Some(Came::Server(_, FromPeer::OAuth(exchange, piece))) => self.receive_oauth(exchange, &piece),
-                Some(Came::Access(_)) | None => self.session.handle_timeout(self.clock.now()),
-            }
+    fn ends(&mut self, end: End) {
+        self.end.get_or_insert(end);
+        self.news.notify_one();
+    }
+
+    fn pass(&mut self, passed: &Passed<'_, Event>) {
+        match &passed.what {
+            _ if self.end.is_some() => {}
+            Passing::Input(Input::Http(exchange, piece)) => self.receive(*exchange, piece),
+            Passing::Input(Input::OAuth(input)) => self.receive_oauth(input),
+            Passing::Output(output) => self.act(output),
+            Passing::Input(_) => {}
         }
     }
 
-    fn act(&mut self, io: &Io, action: HttpAction) {
-        let _context = io.enter();
-        match action {
-            HttpAction::Request(it) => {
-                if self.first.is_none() {
-                    self.first = Some(it.exchange);
-                    self.step(CHALLENGE, &it.request);
-                }
-                self.peer.request(self.clock.now(), it);
+    fn act(&mut self, output: &Output<Event>) {
+        match output {
+            Output::Request(_, it) if self.first.is_none() => {
+                self.first = Some(it.exchange);
+                self.step(CHALLENGE, &it.request);
             }
-            HttpAction::Drop(exchange) => self.peer.drop(Id::Server(exchange)),
-            HttpAction::OAuth(OAuthAction::Request(it)) if it.request.method() == Method::POST => self.register(&it),
-            HttpAction::OAuth(OAuthAction::Request(it)) => {
-                self.has_discovered = true;
-                let path = it.request.uri().path();
-                let is_server = path.contains("/oauth-authorization-server") || path.contains("/openid-configuration");
-                let was_server = self.report.steps.last().is_some_and(|step| step.stage == SERVER);
-                let step = self.step(if is_server || was_server { SERVER } else { RESOURCE }, &it.request);
-                self.in_flight.insert(it.exchange, InFlight { step, ..InFlight::default() });
-                self.peer.request_oauth(it);
+            Output::OAuth(_, OAuthAction::Request(it)) if it.request.method() != Method::POST => self.ask(it),
+            Output::OAuth(_, OAuthAction::Event(OAuthEvent::Failed(error))) => self.ends(End::Failed(error.clone())),
+            Output::Event(Event::Ready) => {
+                self.is_ready = true;
+                self.news.notify_one();
             }
-            HttpAction::OAuth(OAuthAction::Drop(exchange)) => self.peer.drop(Id::OAuth(exchange)),
-            HttpAction::OAuth(OAuthAction::Browse(_)) => self.end = Some(End::Passed),
-            HttpAction::OAuth(OAuthAction::Event(OAuthEvent::Failed(error))) => self.end = Some(End::Failed(error)),
-            // It demands no token for its lists; it may for calls.
-            HttpAction::Event(Event::Ready) if !self.has_discovered => {
-                let now = self.clock.now();
-                self.session.handle_oauth(now, OAuthInput::Authorize);
-            }
-            HttpAction::Event(Event::Closed { .. }) => self.end = Some(End::Closed),
-            HttpAction::Event(_) | HttpAction::OAuth(_) | _ => {}
+            Output::Event(Event::Closed { .. }) => self.ends(End::Closed),
+            _ => {}
         }
+    }
+
+    /// A document is requested.
+    fn ask(&mut self, it: &OAuthRequest) {
+        self.has_discovered = true;
+        let path = it.request.uri().path();
+        let is_server = path.contains("/oauth-authorization-server") || path.contains("/openid-configuration");
+        let was_server = self.report.steps.last().is_some_and(|step| step.stage == SERVER);
+        let step = self.step(if is_server || was_server { SERVER } else { RESOURCE }, &it.request);
+        self.in_flight.insert(it.exchange, InFlight { step, ..InFlight::default() });
     }
 
     /// Answers a registration as a server does that accepts all of it. Any other request needs a user or a secret.
-    fn register(&mut self, it: &OAuthRequest) {
-        let client = serde_json::from_slice(it.request.body()).ok().filter(|_| is_registration(it));
-        let Some(Value::Object(mut client)) = client else { return self.end = Some(End::Passed) };
+    fn register(&mut self, request: &Request<Vec<u8>>) -> Option<[HttpPiece; 3]> {
+        let client = serde_json::from_slice(request.body()).ok().filter(|_| is_registration(request));
+        let Some(Value::Object(mut client)) = client else {
+            self.ends(End::Passed);
+            return None;
+        };
         let method = client.get("token_endpoint_auth_method").and_then(Value::as_str);
         self.method = method.map(str::to_owned);
         for name in ["client_id", "client_secret"] {
             client.insert(name.into(), "unregistered".into());
         }
-        let (now, exchange) = (self.clock.now(), it.exchange);
-        let pieces = [
+        Some([
             HttpPiece::Head(StatusCode::CREATED, HeaderMap::new()),
             HttpPiece::Body(Value::from(client).to_string().into_bytes()),
             HttpPiece::End,
-        ];
-        for piece in &pieces {
-            self.session.handle_oauth(now, piece.oauth_input(exchange));
-        }
+        ])
     }
 
     fn step(&mut self, stage: &'static str, request: &http::Request<Vec<u8>>) -> usize {
@@ -280,41 +316,41 @@ impl Inspector {
         self.report.steps.len().saturating_sub(1)
     }
 
-    #[allow(clippy::wildcard_enum_match_arm, reason = "the rest of a response is not shown")]
-    fn receive(&mut self, input: Input) {
-        let shown = match &input {
-            Input::Head { exchange, status, headers } if self.first == Some(*exchange) => {
-                Some((Some(status.as_u16()), challenge(*status, headers)))
-            }
-            Input::Failure { exchange, why, .. } if self.first == Some(*exchange) => Some((None, self::shown(why))),
-            _ => None,
+    fn receive(&mut self, exchange: ExchangeId, piece: &HttpPiece) {
+        let (status, finding) = match piece {
+            HttpPiece::Head(status, headers) => (Some(status.as_u16()), challenge(*status, headers)),
+            HttpPiece::Failure(_, why) => (None, self::shown(why)),
+            HttpPiece::Body(_) | HttpPiece::End => return,
         };
-        if let (Some((status, finding)), Some(step)) = (shown, self.report.steps.first_mut()) {
+        if let Some(step) = self.report.steps.first_mut().filter(|_| self.first == Some(exchange)) {
             step.status = status.or(step.status);
             step.finding = finding;
         }
-        // An input of a transport is no command, which could be refused.
-        let _ = self.session.apply(self.clock.now(), input);
     }
 
-    fn receive_oauth(&mut self, exchange: OAuthExchangeId, piece: &HttpPiece) {
-        if let Some(asked) = self.in_flight.get_mut(&exchange) {
-            match piece {
-                HttpPiece::Head(status, _) => asked.status = Some(*status),
-                HttpPiece::Body(chunk) => {
+    #[allow(clippy::wildcard_enum_match_arm, reason = "the others are no responses")]
+    fn receive_oauth(&mut self, input: &OAuthInput<'_>) {
+        match *input {
+            OAuthInput::Head { exchange, status, .. } => {
+                if let Some(asked) = self.in_flight.get_mut(&exchange) {
+                    asked.status = Some(status);
+                }
+            }
+            OAuthInput::Body { exchange, chunk } => {
+                if let Some(asked) = self.in_flight.get_mut(&exchange) {
                     let room = DOCUMENT.saturating_sub(asked.body.len());
                     asked.body.extend(chunk.iter().take(room));
                 }
-                HttpPiece::End => self.answered(exchange),
-                HttpPiece::Failure(_, why) => {
-                    if let Some(step) = self.report.steps.get_mut(asked.step) {
-                        step.finding = format!("it cannot be read: {}", shown(why));
-                    }
+            }
+            OAuthInput::End { exchange } => self.answered(exchange),
+            OAuthInput::Failure { exchange, why } => {
+                let asked = self.in_flight.get(&exchange);
+                if let Some(step) = asked.and_then(|asked| self.report.steps.get_mut(asked.step)) {
+                    step.finding = format!("it cannot be read: {}", shown(why));
                 }
             }
+            _ => {}
         }
-        let now = self.clock.now();
-        self.session.handle_oauth(now, piece.oauth_input(exchange));
     }
 
     /// A document came.
@@ -335,11 +371,13 @@ impl Inspector {
         };
     }
 
-    fn finish(self, oauth: Option<&OAuthSettings>) -> DiscoveryReport {
-        let Self { mut report, end, clock, method, .. } = self;
+    /// What was found.
+    fn finish(&mut self, oauth: Option<&OAuthSettings>) -> DiscoveryReport {
+        let mut report = std::mem::take(&mut self.report);
+        let (end, method, start) = (self.end.take(), self.method.take(), self.start);
         let ways = report.registration.join(", ");
         report.verdict = match (end, report.issuer.clone()) {
-            (None, _) => format!("not done after {:.1?}", clock.0.elapsed()),
+            (None, _) => format!("not done after {:.1?}", start.elapsed()),
             (Some(End::Closed), _) if report.steps.iter().all(|step| step.stage == CHALLENGE) => {
                 "the server cannot be reached, or is not an MCP server".into()
             }
@@ -378,6 +416,12 @@ impl Inspector {
 }
 
 impl DiscoveryReport {
+    /// Prints it, as JSON or for people.
+    pub(crate) fn print(&self, settings: &Settings) -> ExitCode {
+        let printed = if settings.json { print_json(self) } else { print(self.text().as_bytes()) };
+        status(printed, self.is_good)
+    }
+
     /// Lists what a sign-in checks, and the first that failed. `method`: how a client that registers authenticates.
     fn check(&mut self, failed: Option<Stage>, method: Option<&str>) {
         let at = failed.and_then(|failed| CHECKS.iter().position(|(stage, _)| *stage == failed));

@@ -9,15 +9,14 @@ use mcp_proto::host::config::{Configuration, Document, Endpoint, Entry};
 use serde::Serialize;
 
 use crate::args::field;
-use crate::peer::{Place, Site};
-use crate::process::Program;
+use crate::peer::Site;
 
 /// The input of a run over a file.
 pub(crate) struct Plan {
     /// The valid entries among the selected servers.
     pub(crate) configuration: Configuration,
-    /// How to reach the enabled ones.
-    pub(crate) places: BTreeMap<Box<str>, Place>,
+    /// The enabled ones, and where those over HTTP are.
+    pub(crate) sites: BTreeMap<Box<str>, Option<Site>>,
     pub(crate) errors: Vec<Trouble>,
     pub(crate) warnings: Vec<Trouble>,
 }
@@ -56,15 +55,15 @@ pub(crate) fn load(path: &Path, chosen: &[String], headers: &HeaderMap) -> Resul
 
     let mut configuration = configuration.expand(variable);
     let mut plan = Plan {
-        places: BTreeMap::new(),
+        sites: BTreeMap::new(),
         errors: configuration.errors.drain(..).map(|it| Trouble::new(&it.server, it.key.clone(), &it)).collect(),
         warnings: configuration.warnings.drain(..).map(|it| Trouble::new(&it.server, it.key.clone(), &it)).collect(),
         configuration: Configuration::default(),
     };
-    for (server, entry) in configuration.servers {
+    for (server, mut entry) in configuration.servers {
         if entry.enabled {
-            match place(&server, &entry, headers) {
-                Ok(place) => drop(plan.places.insert(server.clone(), place)),
+            match site(&server, &mut entry, headers) {
+                Ok(site) => drop(plan.sites.insert(server.clone(), site)),
                 Err(trouble) => {
                     plan.errors.push(trouble);
                     continue;
@@ -112,15 +111,10 @@ fn variable(name: &str) -> Option<Cow<'static, str>> {
     possible.then(|| std::env::var(name).ok()).flatten().map(Cow::Owned)
 }
 
-fn place(server: &str, entry: &Entry, headers: &HeaderMap) -> Result<Place, Trouble> {
-    match &entry.endpoint {
-        Endpoint::Stdio(stdio) => {
-            // It gets the environment of the probe, too.
-            let program = mcp_proto_std::Program::new(&*stdio.command).args(stdio.args.iter().map(|arg| &**arg));
-            let program = stdio.env.iter().fold(program, |program, (name, value)| program.env(&**name, &**value));
-            let command = stdio.cwd.iter().fold(program, |program, folder| program.current_dir(&**folder));
-            Ok(Place::Process(Program { command, label: Some(server.into()), is_counted: false }))
-        }
+/// Where a server over HTTP is. Headers on the command line take the place of its entry's.
+fn site(server: &str, entry: &mut Entry, headers: &HeaderMap) -> Result<Option<Site>, Trouble> {
+    match &mut entry.endpoint {
+        Endpoint::Stdio(_) => Ok(None),
         Endpoint::Http(http) => {
             let mut all = HeaderMap::new();
             for (name, value) in &http.headers {
@@ -131,12 +125,15 @@ fn place(server: &str, entry: &Entry, headers: &HeaderMap) -> Result<Place, Trou
                 })?;
                 all.append(name, value);
             }
-            // Headers on the command line take precedence.
+            http.headers.retain(|name, _| !headers.contains_key(&**name));
             for name in headers.keys() {
                 all.remove(name);
+                let values = headers.get_all(name).iter().map(|value| String::from_utf8_lossy(value.as_bytes()));
+                let values: Vec<_> = values.collect();
+                http.headers.insert(name.as_str().into(), values.join(", ").into());
             }
             all.extend(headers.iter().map(|(name, value)| (name.clone(), value.clone())));
-            Ok(Place::Web(Site { url: http.url.to_string(), headers: all }))
+            Ok(Some(Site { url: http.url.to_string(), headers: all }))
         }
         _ => {
             let message = format!("server `{server}`: this version of probe does not know how to reach it");

@@ -3,20 +3,22 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use mcp_proto::binding::oauth::{OAuthAction, OAuthEvent};
-use mcp_proto::journal::{Input, JournalBinding, JournalError, JournalLimits, OAuthReport, Played, Player, Replay};
-use mcp_proto::{Client, Engine as Library, RequestId, Time};
-use serde_json::json;
+use http::header::{ACCEPT, CONTENT_TYPE};
+use http::{HeaderMap, HeaderName};
+use mcp_proto::binding::http::{ExchangeId, HttpAction};
+use mcp_proto::journal::{ApplyError, Input as Recorded, JournalBinding, JournalError, JournalLimits};
+use mcp_proto::journal::{OAuthReport, Played, Player, Replay};
+use mcp_proto::{Action, Client, CommandError, Engine, Event, RequestId, Time};
+use mcp_proto_tokio::{HttpPiece, Input, Output, Session};
 
 use crate::args::{Settings, Step};
-use crate::drive::{EventHandler, Reaction};
-use crate::engine::{Engine, EngineAction, Seen, Session, refusal};
-use crate::peer::{Peer, Place, Site};
+use crate::observer::{Moment, Observer};
+use crate::peer::{Peer, Site};
 use crate::report::CallRecord;
 use crate::run::Ended;
 use crate::trace::Trace;
-use crate::web::Id;
 
 /// A journal that is written as the run goes on, or none.
 pub(crate) struct Journal {
@@ -52,18 +54,29 @@ impl Journal {
     }
 
     /// Writes what was recorded since the last call.
-    pub(crate) fn write(&mut self, engine: &mut Engine) {
-        let (text, dropped) = engine.journal();
-        if self.file.is_some() && dropped > 0 {
+    pub(crate) fn write(&mut self, session: &Session) {
+        if self.file.is_none() {
+            return;
+        }
+        if session.journal_dropped() > 0 {
             self.tell("the run goes on, and the journal ends here: it has reached its limit");
         }
-        self.append(&text);
+        self.append(&session.journal());
     }
 
     /// Writes the rest.
-    pub(crate) fn end(&mut self, engine: &mut Engine) {
-        engine.end_journal();
-        self.write(engine);
+    pub(crate) fn end(&mut self, session: &Session) {
+        self.write(session);
+        self.append(&session.finish_journal());
+    }
+
+    /// Keeps the values of headers out of the journal.
+    pub(crate) fn hide(&self, session: &Session, headers: &HeaderMap) {
+        for (name, secret) in secrets(headers).filter(|_| self.file.is_some()) {
+            if let Err(why) = session.hide(secret) {
+                crate::text::write_stderr(&format!("probe: the journal may contain the value of {name}: {why}\n"));
+            }
+        }
     }
 
     fn append(&mut self, text: &str) {
@@ -84,19 +97,31 @@ impl Journal {
     }
 }
 
+/// The values of headers, any of which may be a secret, and what follows the schemes of credentials. The client has its
+/// own values for what describes a message.
+fn secrets(headers: &HeaderMap) -> impl Iterator<Item = (&HeaderName, &str)> {
+    let values = headers.iter().filter(|(name, _)| ![ACCEPT, CONTENT_TYPE].contains(name));
+    let values = values.filter_map(|(name, value)| Some((name, value.to_str().ok()?)));
+    values.flat_map(|(name, value)| {
+        let scheme = name.as_str().contains("auth").then(|| value.split_once(' ')).flatten();
+        let token = scheme.map(|(_, token)| token.trim());
+        [Some(value), token].into_iter().flatten().map(move |secret| (name, secret))
+    })
+}
+
 /// Why a journal was not replayed to its end.
 pub(crate) enum Failed {
     /// The file cannot be read.
-    File(std::io::Error),
+    File(io::Error),
     Journal(JournalError),
 }
 
 /// Replays a journal. There is a report even if the journal is cut off.
-pub(crate) fn replay(settings: &Settings, path: &Path) -> Result<(Ended, Option<JournalError>), Failed> {
+pub(crate) fn replay(settings: &Arc<Settings>, path: &Path) -> Result<(Ended, Option<JournalError>), Failed> {
     let journal = std::fs::read(path).map_err(Failed::File)?;
     match Replay::new(&journal, limits()).map_err(Failed::Journal)? {
-        Replay::Lines(player) => Run::new(player, Place::Process(mcp_proto_std::Program::new("").into())).go(settings),
-        Replay::Http(player) => Run::new(player, Place::Web(Site::default())).go(settings),
+        Replay::Lines(player) => Run::new(player, settings, None).go(),
+        Replay::Http(player) => Run::new(player, settings, Some(Site::default())).go(),
         Replay::Messages(_) | _ => {
             Err(Failed::Journal(JournalError::NotAJournal { why: "probe has no such binding".into() }))
         }
@@ -105,162 +130,147 @@ pub(crate) fn replay(settings: &Settings, path: &Path) -> Result<(Ended, Option<
 
 struct Run<'a, B: JournalBinding> {
     player: Box<Player<'a, Client<B>>>,
-    engine: Engine,
-    peer: Peer,
+    observer: Observer,
+    calls: Vec<CallRecord>,
     /// The call whose result follows, then the call in flight with its start.
     requested: Option<Step>,
     calling: Option<(RequestId, Step, Time)>,
-    closing: bool,
-    is_signing_out: bool,
     /// The last input was the time, and nothing was polled since.
     is_timeout: bool,
 }
 
-impl<'a, B: JournalBinding<Action: Seen>> Run<'a, B> {
-    fn new(player: Box<Player<'a, Client<B>>>, place: Place) -> Self {
+impl<'a, B: JournalBinding<Action: Shown>> Run<'a, B> {
+    fn new(player: Box<Player<'a, Client<B>>>, settings: &Arc<Settings>, site: Option<Site>) -> Self {
         let options = player.get().options();
-        let peer = Peer::new((&*options.server).into(), place, Trace::new(options.limits.message, false));
-        let engine = Engine::new(Session::Replayed);
-        Self {
-            player,
-            engine,
-            peer,
-            requested: None,
-            calling: None,
-            closing: false,
-            is_signing_out: false,
-            is_timeout: false,
-        }
+        let peer = Peer::new((&*options.server).into(), site, Trace::new(options.limits.message, false));
+        // What a run does after an event is in the journal.
+        let mut observer = Observer::new(settings, vec![peer], false, drop);
+        observer.is_replay = true;
+        Self { player, observer, calls: Vec::new(), requested: None, calling: None, is_timeout: false }
     }
 
-    fn go(mut self, settings: &Settings) -> Result<(Ended, Option<JournalError>), Failed> {
+    fn go(mut self) -> Result<(Ended, Option<JournalError>), Failed> {
         let mut cut = None;
         loop {
-            let late = self.session().stats().late_answers;
             match self.player.next() {
                 None => break,
-                Some(Ok(played)) => self.played(settings, played, late),
+                Some(Ok(played)) => self.played(played),
                 Some(Err(error @ JournalError::CutOff { .. })) => cut = Some(error),
                 Some(Err(error)) => return Err(Failed::Journal(error)),
             }
         }
         if let Some((_, step, _)) = self.calling.take() {
-            self.peer.record.calls.push(CallRecord::without_answer(&step, "not-sent"));
+            self.calls.push(CallRecord::without_answer(&step, "not-sent"));
         }
-        let session = self.peer.last.take().unwrap_or_else(|| self.session().clone());
-        Ok((Ended { session, peer: self.peer }, cut))
-    }
-
-    fn session(&self) -> &Library {
+        self.observer.end(self.player.now());
         let client: &Client<B> = self.player.get();
-        client
+        let mut peer = self.observer.peers.swap_remove(0);
+        peer.record.calls = self.calls;
+        let session = peer.last.take().unwrap_or_else(|| Engine::clone(client));
+        Ok((Ended { session, peer }, cut))
     }
 
-    fn played(&mut self, settings: &Settings, played: Played<Client<B>>, late: u64) {
-        let now = self.player.now();
+    fn played(&mut self, played: Played<Client<B>>) {
+        let client: &Client<B> = self.player.get();
+        let moment = Moment { now: self.player.now(), session: Some(client) };
         match played {
             Played::Input(input) => {
-                self.engine.set_now(now);
-                self.take(now, &input);
-                let late = self.session().stats().late_answers.saturating_sub(late);
-                if late > 0 {
-                    self.handler(settings).record("late-answer", &json!({"answers": late}));
-                }
-                if self.peer.record.introduced.is_none() && self.session().server().is_some() {
-                    self.peer.record.introduced = Some(now);
-                }
+                given(&mut self.observer, moment, &input);
+                self.command(moment.now, &input);
             }
             Played::Result(result) => {
                 let Some(step) = self.requested.take() else { return };
                 let unsent = match result {
                     // One that follows another was not sent, but at the end of the run.
                     Ok(Some(request)) => {
-                        self.calling.replace((request, step, now)).map(|(_, step, _)| (step, "not-sent"))
+                        self.calling.replace((request, step, moment.now)).map(|(_, step, _)| (step, "not-sent"))
                     }
                     Ok(None) => Some((step, "not-sent")),
-                    Err(error) => Some((step, refusal(&error))),
+                    Err(ApplyError::Command(CommandError::NotAdvertised { .. })) => Some((step, "not-advertised")),
+                    Err(_) => Some((step, "not-sent")),
                 };
                 let unsent = unsent.map(|(step, outcome)| CallRecord::without_answer(&step, outcome));
-                self.peer.record.calls.extend(unsent);
+                self.calls.extend(unsent);
             }
             Played::Action(action) => {
                 self.is_timeout = false;
-                match action.seen() {
-                    Some(EngineAction::Open(connection)) => self.peer.opens(connection, now),
-                    Some(EngineAction::Send(message)) => self.peer.send(message.bytes(), message.line()),
-                    Some(EngineAction::Request(request)) => self.peer.request(now, request),
-                    Some(EngineAction::Drop(exchange)) => self.peer.drop(Id::Server(exchange)),
-                    Some(EngineAction::Event(event)) => {
-                        let reaction = self.handler(settings).event(event);
-                        self.react(reaction);
+                match action.shown() {
+                    Some(Output::Event(Event::Finished { request, outcome, .. })) => {
+                        let called = self.calling.take_if(|(calling, ..)| *calling == request);
+                        let Some((_, step, since)) = called else { return };
+                        self.calls.push(CallRecord::ended(&step, outcome, moment.now.since(since)));
                     }
-                    Some(EngineAction::OAuth(action)) => self.authorize(settings, action),
-                    Some(_) | None => {}
+                    Some(Output::Event(event)) => self.observer.event(0, moment, &event),
+                    Some(output) => self.observer.output(0, moment, &output),
+                    None => {}
                 }
             }
             Played::Idle | Played::End(_) | _ => self.is_timeout = false,
         }
     }
 
-    fn authorize(&mut self, settings: &Settings, action: OAuthAction) {
-        match action {
-            OAuthAction::Request(request) => self.peer.saw_request(&request),
-            OAuthAction::Event(OAuthEvent::Authorized(grant)) => self.peer.authorized(grant),
-            OAuthAction::Event(OAuthEvent::Failed(error)) if !self.is_signing_out => {
-                self.peer.record.authorization.get_or_insert_default().failed(&error);
-                if !self.peer.record.ready && !self.closing {
-                    self.peer.unauthorized(&error, settings.oauth.as_ref());
-                }
-            }
-            // The report has nothing of the others.
-            OAuthAction::Drop(_)
-            | OAuthAction::Browse(_)
-            | OAuthAction::EndBrowse
-            | OAuthAction::Store(_)
-            | OAuthAction::Sign(_)
-            | OAuthAction::Event(_)
-            | _ => {}
-        }
-    }
-
-    fn handler<'b>(&'b mut self, settings: &'b Settings) -> EventHandler<'b> {
-        EventHandler { settings, peer: &mut self.peer, engine: &mut self.engine, at: 0 }
-    }
-
+    /// Takes a command of the run, or the time.
     #[allow(clippy::wildcard_enum_match_arm, reason = "all others change nothing of the report")]
-    fn take(&mut self, now: Time, input: &Input) {
-        let was_timeout = std::mem::replace(&mut self.is_timeout, matches!(input, Input::Timeout));
-        self.peer.saw(input, self.closing);
-        match input {
-            Input::Request(_) => self.requested = step_of(input),
-            Input::Cancel { .. } => drop(self.peer.fail_late(now)),
-            Input::Close => {
-                if was_timeout {
-                    self.peer.fail_late(now);
-                }
-                self.closing = true;
-            }
-            Input::OAuth(OAuthReport::SignOut) => self.is_signing_out = true,
-            _ => {}
+    fn command(&mut self, now: Time, input: &Recorded) {
+        let was_timeout = std::mem::replace(&mut self.is_timeout, matches!(input, Recorded::Timeout));
+        let is_late = match input {
+            Recorded::Cancel { .. } => true,
+            Recorded::Close => was_timeout,
+            _ => false,
+        };
+        if is_late && let Some(peer) = self.observer.peers.first_mut() {
+            peer.fail_late(now);
         }
-    }
-
-    fn react(&mut self, reaction: Reaction) {
-        match reaction {
-            Reaction::Finished(request, outcome) => {
-                let Some((_, step, since)) = self.calling.take_if(|(calling, ..)| *calling == request) else { return };
-                let took = self.player.now().since(since);
-                self.peer.record.calls.push(CallRecord::ended(&step, outcome, took));
-            }
-            Reaction::Closing => self.closing = true,
-            Reaction::Closed => self.peer.last = Some(self.session().clone()),
-            Reaction::Nothing | Reaction::Ready | Reaction::Parked(_) => {}
+        match input {
+            Recorded::Request(_) => self.requested = step_of(input),
+            Recorded::Close => self.observer.is_closing = true,
+            Recorded::OAuth(OAuthReport::SignOut) => self.observer.is_signing_out = true,
+            _ => {}
         }
     }
 }
 
+/// Gives the observer a recorded input, as a driver does.
+#[allow(clippy::wildcard_enum_match_arm, reason = "all others are commands, or the time")]
+fn given(observer: &mut Observer, moment: Moment<'_>, input: &Recorded) {
+    let mut http = |exchange: &ExchangeId, piece: &HttpPiece| {
+        observer.input(0, moment, None, &Input::Http(*exchange, piece));
+    };
+    match input {
+        Recorded::Head { exchange, status, headers } => http(exchange, &HttpPiece::Head(*status, headers.clone())),
+        Recorded::Body { exchange, bytes } => http(exchange, &HttpPiece::Body(bytes.to_vec())),
+        Recorded::End { exchange } => http(exchange, &HttpPiece::End),
+        Recorded::Failure { exchange, broken, why } => http(exchange, &HttpPiece::Failure(*broken, why.to_string())),
+        Recorded::Bytes { connection, bytes } => {
+            observer.input(0, moment, None, &Input::Bytes(*connection, bytes));
+        }
+        Recorded::Transport { connection, event } => {
+            observer.input(0, moment, None, &Input::Transport(*connection, event.as_transport()));
+        }
+        Recorded::OAuth(report) => observer.input(0, moment, None, &Input::OAuth(report.as_input())),
+        _ => {}
+    }
+}
+
+/// What a recorded action is as an output of a driver.
+trait Shown {
+    fn shown(self) -> Option<Output<Event>>;
+}
+
+impl Shown for Action {
+    fn shown(self) -> Option<Output<Event>> {
+        Output::of_lines(self)
+    }
+}
+
+impl Shown for HttpAction {
+    fn shown(self) -> Option<Output<Event>> {
+        Output::of_http(self)
+    }
+}
+
 /// The step that a recorded request was.
-fn step_of(input: &Input) -> Option<Step> {
+fn step_of(input: &Recorded) -> Option<Step> {
     let value = serde_json::to_value(input).ok()?;
     let request = value.get("value")?;
     let (option, member) = match request.get("method")?.as_str()? {

@@ -5,71 +5,85 @@
 mod args;
 mod auth;
 mod demo;
-mod drive;
-mod engine;
 mod file;
+mod interrupt;
 mod journal;
 mod oauth;
+mod observer;
 mod peer;
-mod process;
 mod raw;
 mod report;
 mod run;
+mod stderr;
 mod text;
 mod text_report;
 mod trace;
-mod web;
 
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use self::args::{Invocation, Settings, Target, Task};
 use self::journal::Journal;
 use self::report::{Report, ReportAll};
-use self::run::Interrupt;
+use self::interrupt::Interrupt;
+use self::run::on_runtime;
+use self::stderr::Copier;
 use self::text::{colours, misused, print, print_json, status, write_stderr};
 
 fn main() -> ExitCode {
     match args::parse(std::env::args_os().skip(1)) {
         Ok(Invocation::Print(text)) => status(print(text.as_bytes()), true),
         Ok(Invocation::DemoServer { watched }) => status(demo::schedule::serve(watched), true),
-        Ok(Invocation::Do(settings, Task::Run(target))) => run(|interrupt| probe(&settings, &target, interrupt)),
-        Ok(Invocation::Do(settings, Task::RunAll(file, servers))) => {
-            run(|interrupt| probe_all(&settings, &file, &servers, interrupt))
-        }
-        Ok(Invocation::Do(settings, Task::Replay(file))) => replayed(&settings, &file),
-        Ok(Invocation::Do(settings, Task::Auth(url))) => run(|interrupt| auth::report(&settings, url, interrupt)),
+        Ok(Invocation::Do(settings, task)) => act(&settings.into(), task),
         Err(wrong) => misused(&format!("{wrong}\nTry --help.")),
     }
 }
 
-/// Runs until the end or a signal. After a signal there is no report.
-fn run(probe: impl FnOnce(&Interrupt) -> ExitCode) -> ExitCode {
-    match Interrupt::listen() {
-        Ok(interrupt) => probe(&interrupt),
-        Err(error) => {
-            write_stderr(&format!("probe: {error}\n"));
-            ExitCode::FAILURE
+fn act(settings: &Arc<Settings>, task: Task) -> ExitCode {
+    match task {
+        Task::Run(target) => probe(settings, &target),
+        Task::RunAll(file, servers) => probe_all(settings, &file, &servers),
+        Task::Replay(file) => replayed(settings, &file),
+        Task::Auth(url) => {
+            let report = async |interrupt: &mut Interrupt, _| auth::report(settings, url, interrupt).await;
+            match run(false, report) {
+                Ok(report) => report.print(settings),
+                Err(status) => status,
+            }
         }
     }
 }
 
-fn probe(settings: &Settings, target: &Target, interrupt: &Interrupt) -> ExitCode {
+/// Runs this until its end, an error in the usage, or a signal: then there is no report.
+fn run<T>(
+    is_hub: bool,
+    work: impl AsyncFnOnce(&mut Interrupt, Copier) -> Result<T, String>,
+) -> Result<T, ExitCode> {
+    match on_runtime(is_hub, work) {
+        Ok((_, Some(status))) => Err(status.into()),
+        Ok((Ok(result), None)) => Ok(result),
+        Ok((Err(wrong), None)) => Err(misused(&wrong)),
+        Err(error) => {
+            write_stderr(&format!("probe: {error}\n"));
+            Err(ExitCode::FAILURE)
+        }
+    }
+}
+
+fn probe(settings: &Arc<Settings>, target: &Target) -> ExitCode {
     let journal = match settings.journal.as_deref().map_or(Ok(Journal::none()), Journal::create) {
         Ok(journal) => journal,
         Err(error) => return misused(&format!("--journal: {error}")),
     };
-    let ended = match run::run(settings, target, journal, interrupt) {
-        Ok(ended) => ended,
-        Err(wrong) => return misused(&wrong),
-    };
-    if let Some(status) = interrupt.status() {
-        return status.into();
+    let work = async |interrupt: &mut Interrupt, copier| run::run(settings, target, journal, interrupt, copier).await;
+    match run(false, work) {
+        Ok(ended) => report_on(settings, &ended),
+        Err(status) => status,
     }
-    report_on(settings, &ended)
 }
 
-fn replayed(settings: &Settings, file: &Path) -> ExitCode {
+fn replayed(settings: &Arc<Settings>, file: &Path) -> ExitCode {
     match journal::replay(settings, file) {
         Ok((ended, None)) => report_on(settings, &ended),
         Ok((ended, Some(cut))) => {
@@ -106,7 +120,7 @@ fn report_on(settings: &Settings, ended: &run::Ended) -> ExitCode {
     status(printed, report.is_good())
 }
 
-fn probe_all(settings: &Settings, file: &Path, servers: &[String], interrupt: &Interrupt) -> ExitCode {
+fn probe_all(settings: &Arc<Settings>, file: &Path, servers: &[String]) -> ExitCode {
     let mut plan = match file::load(file, servers, &settings.headers) {
         Ok(plan) => plan,
         Err(wrong) => return misused(&wrong),
@@ -114,13 +128,11 @@ fn probe_all(settings: &Settings, file: &Path, servers: &[String], interrupt: &I
     for trouble in plan.errors.iter().chain(&plan.warnings) {
         write_stderr(&format!("probe: {}\n", text::one_line(&trouble.message)));
     }
-    let ended = match run::run_all(settings, &mut plan, interrupt) {
+    let work = async |interrupt: &mut Interrupt, copier| run::run_all(settings, &mut plan, interrupt, copier).await;
+    let ended = match run(true, work) {
         Ok(ended) => ended,
-        Err(wrong) => return misused(&wrong),
+        Err(status) => return status,
     };
-    if let Some(status) = interrupt.status() {
-        return status.into();
-    }
     let report = ReportAll::new(&plan, &ended);
     let printed = if settings.json {
         print_json(&report)

@@ -473,7 +473,7 @@ impl Remedy<'_> {
         let is_proxy = |name: OsString| name.to_string_lossy().to_lowercase().ends_with("_proxy");
         let has_proxy = std::env::vars_os().any(|(name, _)| is_proxy(name));
         let proxy = if has_proxy { " The proxies in the environment count, too." } else { "" };
-        let text = match (kind, self.peer.site()) {
+        let text = match (kind, &self.peer.site) {
             // The message says what is invalid.
             ("connect", Some(site)) if Http::new(&site.url).is_err() => return None,
             ("connect", _) => "Is the server running, and is the URL right: http or https, host, port?%proxy",
@@ -630,7 +630,7 @@ mod tests {
 
     use super::*;
     use crate::args::{Invocation, Target, Task, parse};
-    use crate::peer::{Place, Site};
+    use crate::peer::Site;
     use crate::run::options;
     use crate::trace::Trace;
 
@@ -641,7 +641,7 @@ mod tests {
         let options = options(&settings);
         let trace = Trace::new(options.limits.message, false);
         let session = Engine::clone(&Client::new(Http::new(&url).unwrap(), options, 0));
-        let peer = Peer::new("s".into(), Place::Web(Site { url, headers: settings.headers.clone() }), trace);
+        let peer = Peer::new("s".into(), Some(Site { url, headers: settings.headers.clone() }), trace);
         Remedy { session: &session, peer: &peer, settings: &settings, is_entry: false }.of(kind)
     }
 

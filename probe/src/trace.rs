@@ -6,8 +6,8 @@ use std::fmt::Write as _;
 use http::{Method, Uri};
 use mcp_proto::binding::http::{ExchangeId, HttpRequest};
 use mcp_proto::binding::{Line, LineDecoder, Sse, SseDecoder};
-use mcp_proto::journal::Input;
 use mcp_proto::jsonrpc::{self, Body, Decoded, ResponseId};
+use mcp_proto_tokio::HttpPiece;
 use serde_json::value::RawValue;
 
 use crate::raw::{self, Members};
@@ -150,28 +150,11 @@ impl Trace {
         self.forget(id);
     }
 
-    /// Whether the body of this exchange may be an event stream.
-    pub(crate) fn is_stream(&self, exchange: ExchangeId) -> bool {
-        self.exchanges.get(&exchange).is_some_and(|exchange| !matches!(exchange.body, Received::Json(_)))
-    }
-
-    /// Records an input; false if it is of an exchange that was dropped.
-    #[allow(clippy::wildcard_enum_match_arm, reason = "all others are commands, or no messages")]
-    pub(crate) fn input(&mut self, input: &Input) -> bool {
-        let id = match input {
-            Input::Head { exchange, .. }
-            | Input::Body { exchange, .. }
-            | Input::End { exchange }
-            | Input::Failure { exchange, .. } => *exchange,
-            Input::Bytes { bytes, .. } => {
-                self.received(bytes);
-                return true;
-            }
-            _ => return true,
-        };
-        let Some(mut exchange) = self.exchanges.remove(&id) else { return false };
-        match input {
-            Input::Head { status, .. } => {
+    /// Records a piece of a response, if its exchange is in progress.
+    pub(crate) fn piece(&mut self, id: ExchangeId, piece: &HttpPiece) {
+        let Some(mut exchange) = self.exchanges.remove(&id) else { return };
+        match piece {
+            HttpPiece::Head(status, _) => {
                 exchange.good = status.is_success();
                 // A successful response to a request has its own message.
                 if !exchange.good || exchange.id.is_none() {
@@ -179,29 +162,30 @@ impl Trace {
                     self.push(Step::Message("Server-->>Client", text));
                 }
             }
-            Input::Body { bytes, .. } => self.take(&mut exchange, bytes),
-            _ => {
-                if let Input::Failure { why, .. } = input {
-                    self.note(format!("{} broke: {why}", exchange.method));
-                }
-                // The response may arrive on another stream.
-                let is_over = matches!(exchange.body, Received::Json(_)) || !exchange.good;
-                match &exchange.body {
-                    Received::Json(json) if exchange.good => self.message(json),
-                    Received::Json(json) => {
-                        // A body that is no message is covered by the status.
-                        if let Ok(Decoded::One(message)) = jsonrpc::decode(json, self.limits) {
-                            self.body(message.body);
-                        }
-                    }
-                    Received::Blank | Received::Events(_) => {}
-                }
-                self.forget(exchange.id.filter(|_| is_over));
-                return true;
+            HttpPiece::Body(bytes) => self.take(&mut exchange, bytes),
+            HttpPiece::End => return self.ended(&exchange),
+            HttpPiece::Failure(_, why) => {
+                self.note(format!("{} broke: {why}", exchange.method));
+                return self.ended(&exchange);
             }
         }
         self.exchanges.insert(id, exchange);
-        true
+    }
+
+    fn ended(&mut self, exchange: &Exchange) {
+        // The response may arrive on another stream.
+        let is_over = matches!(exchange.body, Received::Json(_)) || !exchange.good;
+        match &exchange.body {
+            Received::Json(json) if exchange.good => self.message(json),
+            Received::Json(json) => {
+                // A body that is no message is covered by the status.
+                if let Ok(Decoded::One(message)) = jsonrpc::decode(json, self.limits) {
+                    self.body(message.body);
+                }
+            }
+            Received::Blank | Received::Events(_) => {}
+        }
+        self.forget(exchange.id.filter(|_| is_over));
     }
 
     fn take(&mut self, exchange: &mut Exchange, chunk: &[u8]) {
@@ -230,7 +214,8 @@ impl Trace {
         }
     }
 
-    fn received(&mut self, bytes: &[u8]) {
+    /// Records bytes of a process's output.
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
         let mut decoder = std::mem::replace(&mut self.decoder, LineDecoder::new(0));
         decoder.feed(bytes, |line| match line {
             Line::Complete(line) => self.message(line),

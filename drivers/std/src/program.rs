@@ -33,6 +33,7 @@ pub struct Program {
     env: Vec<(OsString, OsString)>,
     is_env_cleared: bool,
     folder: Option<PathBuf>,
+    prepare: Option<Arc<dyn Fn(&mut Command) + Send + Sync>>,
     sink: Option<Sink>,
 }
 
@@ -46,6 +47,7 @@ impl Program {
             env: Vec::new(),
             is_env_cleared: false,
             folder: None,
+            prepare: None,
             sink: None,
         }
     }
@@ -75,6 +77,33 @@ impl Program {
     #[must_use]
     pub const fn env_clear(mut self) -> Self {
         self.is_env_cleared = true;
+        self
+    }
+
+    /// Has it inherit all variables of this process, as without [`env_clear`](Self::env_clear). Those that
+    /// [`env`](Self::env) sets stay.
+    #[must_use]
+    pub const fn env_inherit(mut self) -> Self {
+        self.is_env_cleared = false;
+        self
+    }
+
+    /// Has a function change the command before each start: an argument that differs each time, or what only
+    /// [`Command`] can set. Pipes and the process group are the driver's.
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicU32, Ordering};
+    ///
+    /// use mcp_proto_std::Program;
+    ///
+    /// let starts = AtomicU32::new(0);
+    /// let program = Program::new("server").prepare(move |command| {
+    ///     command.env("ATTEMPT", starts.fetch_add(1, Ordering::Relaxed).to_string());
+    /// });
+    /// ```
+    #[must_use]
+    pub fn prepare(mut self, prepare: impl Fn(&mut Command) + Send + Sync + 'static) -> Self {
+        self.prepare = Some(Arc::new(prepare));
         self
     }
 
@@ -116,6 +145,9 @@ impl Program {
         if let Some(folder) = &self.folder {
             command.current_dir(folder);
         }
+        if let Some(prepare) = &self.prepare {
+            prepare(&mut command);
+        }
         command
     }
 
@@ -148,7 +180,7 @@ impl From<&Stdio> for Program {
 
 impl fmt::Debug for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, args, env, is_env_cleared, folder, sink: _ } = self;
+        let Self { name, args, env, is_env_cleared, folder, prepare: _, sink: _ } = self;
         f.debug_struct("Program")
             .field("name", name)
             .field("args", &args.len())

@@ -5,143 +5,26 @@
 use std::collections::BTreeMap;
 use std::future::ready;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
-use mcp_proto::host::hub::{CallId, HubCommandError, SessionHandle};
+use mcp_proto::host::hub::{CallId, SessionHandle};
 use mcp_proto::jsonrpc::ErrorObject;
-use mcp_proto::{
-    ConnectionId, Failure, InputRequest, OpenFailure, Outcome, Outgoing, Progress, RawValue, RequestId, ServerMethod,
-    ServerRequestId, ShutdownStep, Time, Transport,
-};
-use mcp_proto_std::{CallError, CallErrorKind, Piece, Program};
+use mcp_proto::{ConnectionId, InputRequest, OpenFailure, Outcome, Progress, RawValue, RequestId, ServerRequestId};
+use mcp_proto::{ShutdownStep, Time, Transport};
+use mcp_proto_std::{CallError, CallErrorKind, Piece};
 use tokio::runtime::Handle as Runtime;
 use tokio::sync::{Notify, oneshot, watch};
 use tokio::task::{AbortHandle, JoinSet};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::call::{Call, Cancel};
-use crate::host::{Ask, Wiring};
+use crate::host::{Ask, Watchers, Wiring};
+use crate::machine::{Input, Machine, Output, Passed, Passing, Sorted, Tap};
 use crate::process::Process;
 use crate::queue::Queue;
-
-/// A client or a hub: what the driver needs of it. The sessions of a client are one.
-pub(crate) trait Machine: Send + 'static {
-    type Event: Clone + Send + 'static;
-
-    fn poll(&mut self) -> Option<Step<Self::Event>>;
-    fn deadline(&self) -> Option<Time>;
-    fn handle_timeout(&mut self, now: Time);
-    /// Whether it is ready without another event: it goes on from a snapshot.
-    fn is_ready(&self) -> bool;
-    fn is_closed(&self) -> bool;
-    fn close(&mut self, now: Time);
-    fn input(&mut self, now: Time, session: SessionHandle, input: Input<'_>);
-    /// The name of a session's server.
-    fn server(&self, session: SessionHandle) -> Box<str>;
-    /// [`Options::form_defaults`](mcp_proto::Options::form_defaults) of a session.
-    fn form_defaults(&self, session: SessionHandle) -> bool;
-    fn program(&self, session: SessionHandle) -> Option<Program>;
-    /// The embedder's headers of each request to a session's server.
-    #[cfg(feature = "http")]
-    fn headers(&self, session: SessionHandle) -> http::HeaderMap;
-    /// The URL of a session's server.
-    #[cfg(feature = "oauth")]
-    fn url(&self, session: SessionHandle) -> Box<str>;
-    /// Gives an input to the authorization of a session.
-    #[cfg(feature = "oauth")]
-    fn oauth(&mut self, now: Time, session: SessionHandle, input: mcp_proto::binding::oauth::OAuthInput<'_>) -> bool;
-    /// What it says of the whole that there is no token.
-    #[cfg(feature = "oauth")]
-    fn unauthorized(error: &mcp_proto::binding::oauth::OAuthError) -> Option<Status>;
-    #[cfg(feature = "oauth")]
-    fn handle_clock(&mut self, now: Time, unix: std::time::Duration);
-    fn cancel(&mut self, now: Time, call: CallId);
-    fn respond(&mut self, now: Time, ask: (SessionHandle, ServerRequestId), response: Result<&RawValue, ErrorObject>);
-    fn provide(&mut self, now: Time, request: (SessionHandle, RequestId), responses: &[(Box<str>, Box<RawValue>)]);
-    fn decline(&mut self, now: Time, request: (SessionHandle, RequestId));
-    /// What an event says of the whole.
-    fn status(event: &Self::Event) -> Option<Status>;
-    /// Whom an event is for.
-    fn sort(event: Self::Event) -> Sorted<Self::Event>;
-    /// Bytes of an event, about.
-    fn weigh(event: &Self::Event) -> usize;
-}
-
-/// An action of a client or of a hub.
-pub(crate) enum Step<E> {
-    Open(SessionHandle, ConnectionId),
-    Send(SessionHandle, Outgoing),
-    Shutdown(SessionHandle, ShutdownStep),
-    #[cfg(feature = "http")]
-    Request(SessionHandle, mcp_proto::binding::http::HttpRequest),
-    #[cfg(feature = "http")]
-    Drop(SessionHandle, mcp_proto::binding::http::ExchangeId),
-    #[cfg(feature = "oauth")]
-    OAuth(SessionHandle, mcp_proto::binding::oauth::OAuthAction),
-    Event(E),
-}
-
-/// An input of a session.
-pub(crate) enum Input<'a> {
-    Transport(ConnectionId, Transport<'a>),
-    Bytes(ConnectionId, &'a [u8]),
-    #[cfg(feature = "http")]
-    Http(mcp_proto::binding::http::ExchangeId, &'a crate::HttpPiece),
-}
-
-/// Whom an event is for.
-pub(crate) enum Sorted<E> {
-    Finished(CallId, Outcome),
-    Progress(SessionHandle, RequestId, Progress),
-    Asked(SessionHandle, ServerRequestId, ServerMethod, Option<Box<RawValue>>),
-    AskEnded(SessionHandle, ServerRequestId),
-    InputRequired(SessionHandle, RequestId, Vec<InputRequest>),
-    /// There is no other token than the one that was refused.
-    Unauthorized(SessionHandle, RequestId),
-    Other(E),
-}
-
-/// The state of a session, or of the sessions of a hub as a whole.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Status {
-    /// It connects, for the first time or again.
-    Connecting,
-    /// It is ready; of a hub: no server is starting any more.
-    Ready,
-    /// It gave up for some time, and then tries again.
-    Parked(Failure),
-    /// It closed: on request, or because of this failure. The processes have ended.
-    Closed(Option<Failure>),
-}
-
-/// Why a client cannot start.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum StartError {
-    /// It was not called in the context of a runtime.
-    #[error("there is no tokio runtime here: call it in an async function of one, or after `Runtime::enter`")]
-    NoRuntime,
-    /// The hub does not accept the configuration.
-    #[error(transparent)]
-    Hub(#[from] HubCommandError),
-    /// The options of the sign-in do not fit the server.
-    #[cfg(feature = "oauth")]
-    #[error("it cannot sign in: {0}")]
-    OAuth(#[from] mcp_proto::binding::oauth::OAuthConfigError),
-    /// The browser's redirect cannot be received.
-    #[cfg(feature = "oauth")]
-    #[error("no redirect of the browser can be received: {0}")]
-    Redirect(#[source] io::Error),
-    /// The system has no random numbers for secrets.
-    #[cfg(feature = "oauth")]
-    #[error(transparent)]
-    Entropy(io::Error),
-    /// The snapshot cannot be restored.
-    #[cfg(feature = "snapshot")]
-    #[error(transparent)]
-    Snapshot(#[from] mcp_proto::SnapshotError),
-}
+use crate::status::{StartError, Status};
 
 /// The connection of a session over stdio.
 struct Slot {
@@ -164,32 +47,35 @@ enum Question {
 }
 
 /// What the lock protects.
-pub(crate) struct Core<M: Machine> {
-    pub(crate) machine: M,
+struct Core<M: Machine> {
+    machine: M,
     slots: BTreeMap<SessionHandle, Slot>,
     #[cfg(feature = "http")]
     exchanges: BTreeMap<(SessionHandle, mcp_proto::binding::http::ExchangeId), AbortHandle>,
     #[cfg(feature = "oauth")]
-    pub(crate) sign_ins: crate::oauth::SignIns,
+    sign_ins: crate::oauth::SignIns,
     calls: BTreeMap<CallId, Pending>,
     questions: BTreeMap<(SessionHandle, Question), AbortHandle>,
     subscribers: Vec<Weak<Queue<M::Event>>>,
+    tap: Option<Tap<M::Event>>,
     /// Why it closed, until its processes have ended.
     closed: Option<Status>,
     /// When the task of deadlines wakes up.
     armed: Option<Time>,
-    /// What has to be complete at the end: starts of processes, and their ends.
-    pub(crate) tasks: JoinSet<()>,
+    /// What has to be complete at the end: starts of processes, their ends, and actions on the store.
+    tasks: JoinSet<()>,
+    /// Nothing is waited for any more.
+    is_abandoned: bool,
 }
 
 /// A client or a hub with its I/O.
-pub(crate) struct Shared<M: Machine> {
+struct Shared<M: Machine> {
     core: Mutex<Core<M>>,
-    pub(crate) wiring: Wiring,
+    wiring: Wiring,
     start: Instant,
     /// The client's time at the start.
     epoch: Time,
-    pub(crate) runtime: Runtime,
+    runtime: Runtime,
     wake: Notify,
     status: watch::Sender<Status>,
 }
@@ -199,7 +85,12 @@ pub(crate) struct Handle<M: Machine>(Arc<Shared<M>>);
 
 impl<M: Machine> Handle<M> {
     /// Drives a client, in the context of a runtime. Its time begins at `epoch`.
-    pub(crate) fn start(machine: M, wiring: Wiring, epoch: Time) -> Result<Arc<Self>, StartError> {
+    pub(crate) fn start(
+        machine: M,
+        wiring: Wiring,
+        watchers: Watchers<M::Event>,
+        epoch: Time,
+    ) -> Result<Arc<Self>, StartError> {
         let runtime = Runtime::try_current().map_err(|_| StartError::NoRuntime)?;
         let status = if machine.is_ready() { Status::Ready } else { Status::Connecting };
         let shared = Arc::new(Shared {
@@ -212,10 +103,12 @@ impl<M: Machine> Handle<M> {
                 sign_ins: crate::oauth::SignIns::default(),
                 calls: BTreeMap::new(),
                 questions: BTreeMap::new(),
-                subscribers: Vec::new(),
+                subscribers: watchers.subscribers,
+                tap: watchers.tap,
                 closed: None,
                 armed: None,
                 tasks: JoinSet::new(),
+                is_abandoned: false,
             }),
             wiring,
             start: Instant::now(),
@@ -231,7 +124,7 @@ impl<M: Machine> Handle<M> {
     /// Receives redirects.
     #[cfg(feature = "oauth")]
     pub(crate) fn listen(&self, loopback: crate::Loopback) {
-        self.0.listen(&mut self.0.lock(), loopback);
+        self.0.lock().sign_ins.listen(&self.0, loopback);
     }
 
     /// Runs a command.
@@ -255,6 +148,56 @@ impl<M: Machine> Handle<M> {
         let machine = std::mem::replace(&mut core.machine, closed);
         self.0.act(&mut core);
         machine
+    }
+
+    /// The client's time.
+    pub(crate) fn now(&self) -> Time {
+        self.0.now()
+    }
+
+    /// Gives an input to the authorization of a session. Returns whether it belongs to what is in progress.
+    #[cfg(feature = "oauth")]
+    pub(crate) fn authorize(&self, session: SessionHandle, input: mcp_proto::binding::oauth::OAuthInput<'_>) -> bool {
+        let mut core = self.0.lock();
+        let is_taken = self.0.give(&mut core, session, Input::OAuth(input));
+        self.0.act(&mut core);
+        is_taken
+    }
+
+    /// Closes the client, and waits for its end. What is left after this time is killed.
+    pub(crate) async fn close_within(&self, bound: Duration) {
+        self.command(Machine::close);
+        let is_closed = |status: &Status| matches!(status, Status::Closed(_));
+        if timeout(bound, self.until(is_closed)).await.is_err() {
+            self.0.kill();
+            self.until(is_closed).await;
+        }
+    }
+
+    /// Cancels the calls in flight, and closes the client.
+    pub(crate) fn time_out(&self) {
+        let mut core = self.0.lock();
+        let calls: Vec<_> = core.calls.keys().copied().collect();
+        if calls.is_empty() {
+            // Nothing is polled before the close: a replay of the journal knows by it that the time was up.
+            core.machine.handle_timeout(self.0.now());
+        } else {
+            calls.into_iter().for_each(|call| core.machine.cancel(self.0.now(), call));
+            self.0.act(&mut core);
+        }
+        core.machine.close(self.0.now());
+        self.0.act(&mut core);
+    }
+
+    /// Closes the client, then gives up the credentials of a session, and waits for the end of both.
+    #[cfg(feature = "oauth")]
+    pub(crate) async fn sign_out(&self, session: SessionHandle) {
+        self.0.lock().sign_ins.outlive_the_session();
+        self.command(Machine::close);
+        self.until(|status| matches!(status, Status::Closed(_))).await;
+        self.0.finish_authorization().await;
+        self.authorize(session, mcp_proto::binding::oauth::OAuthInput::SignOut);
+        self.0.finish_authorization().await;
     }
 
     /// Starts a call.
@@ -330,21 +273,45 @@ impl<M: Machine> Drop for Handle<M> {
 }
 
 impl<M: Machine> Shared<M> {
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Core<M>> {
-        // A handler of the embedder that panics does so outside of the lock.
+    fn lock(&self) -> MutexGuard<'_, Core<M>> {
+        // A function of the embedder that panics does so outside of the lock, or is caught.
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn now(&self) -> Time {
+    fn now(&self) -> Time {
         Time::from_epoch(self.epoch.since(Time::ZERO).saturating_add(self.start.elapsed()))
     }
 
-    /// Gives an input, and carries out what follows.
-    pub(crate) fn input<T>(self: &Arc<Self>, input: impl FnOnce(&mut M, Time) -> T) -> T {
+    /// Runs a command, and carries out what follows.
+    fn input<T>(self: &Arc<Self>, input: impl FnOnce(&mut M, Time) -> T) -> T {
         let mut core = self.lock();
         let result = input(&mut core.machine, self.now());
         self.act(&mut core);
         result
+    }
+
+    /// Gives an input of a session. Returns whether it belongs to what is in progress.
+    fn give(&self, core: &mut Core<M>, session: SessionHandle, input: Input<'_>) -> bool {
+        let is_taken = core.machine.input(self.now(), session, input);
+        self.tap(core, Some(session), Passing::Input(input));
+        is_taken
+    }
+
+    /// Shows the embedder what passes.
+    fn tap(&self, core: &mut Core<M>, session: Option<SessionHandle>, what: Passing<'_, M::Event>) {
+        let Some(mut tap) = core.tap.take() else { return };
+        let process = session.and_then(|session| core.slots.get(&session)?.process.as_ref());
+        let passed = Passed {
+            now: self.now(),
+            session,
+            server: &session.map(|session| core.machine.server(session)).unwrap_or_default(),
+            engine: session.and_then(|session| core.machine.engine(session)),
+            process: process.map(Process::id),
+            what,
+        };
+        // One that panicked is not called again.
+        let called = catch_unwind(AssertUnwindSafe(|| tap(passed)));
+        core.tap = called.is_ok().then_some(tap);
     }
 
     /// Handles deadlines until the client is closed, and ends what is left then.
@@ -353,9 +320,12 @@ impl<M: Machine> Shared<M> {
             let (deadline, is_closed) = {
                 let mut core = self.lock();
                 #[cfg(feature = "oauth")]
-                self.check_clock(&mut core);
+                if let Some(unix) = core.sign_ins.drift(self.now()).filter(|_| self.wiring.oauth.is_some()) {
+                    core.machine.handle_clock(self.now(), unix);
+                    self.act(&mut core);
+                }
                 core.armed = core.machine.deadline();
-                (core.armed, core.machine.is_closed())
+                (core.armed, core.machine.is_closed() || core.is_abandoned)
             };
             if is_closed {
                 return self.finish().await;
@@ -396,7 +366,7 @@ impl<M: Machine> Shared<M> {
 
     /// There is no token for a client that connects, which waits for one without a word.
     #[cfg(feature = "oauth")]
-    pub(crate) fn unauthorized(&self, failed: Option<Status>) {
+    fn unauthorized(&self, failed: Option<Status>) {
         self.status.send_if_modified(|status| match failed.filter(|_| *status == Status::Connecting) {
             Some(failed) => {
                 *status = failed;
@@ -406,35 +376,58 @@ impl<M: Machine> Shared<M> {
         });
     }
 
+    /// Kills the processes and drops the exchanges, of which the client is told as of a server that is gone.
+    fn kill(self: &Arc<Self>) {
+        let mut core = self.lock();
+        let why = "the host's time was up";
+        for (session, Slot { connection, process }) in std::mem::take(&mut core.slots) {
+            if let Some(process) = process {
+                core.tasks.spawn_on(process.kill(), &self.runtime);
+            }
+            self.give(&mut core, session, Input::Transport(connection, Transport::Closed { why }));
+        }
+        #[cfg(feature = "http")]
+        for ((session, exchange), task) in std::mem::take(&mut core.exchanges) {
+            task.abort();
+            let broken = crate::HttpPiece::Failure(mcp_proto::binding::http::Broken::Midway, why.into());
+            self.give(&mut core, session, Input::Http(exchange, &broken));
+        }
+        core.is_abandoned = true;
+        self.act(&mut core);
+    }
+
     /// Carries out the actions of the client.
-    pub(crate) fn act(self: &Arc<Self>, core: &mut Core<M>) {
-        while let Some(step) = core.machine.poll() {
-            match step {
-                Step::Open(session, connection) => self.open(core, session, connection),
-                Step::Send(session, message) => {
+    fn act(self: &Arc<Self>, core: &mut Core<M>) {
+        while let Some(output) = core.machine.poll() {
+            if core.tap.is_some() {
+                self.tap(core, output.session(M::session), Passing::Output(&output));
+            }
+            match output {
+                Output::Open(session, connection) => self.open(core, session, connection),
+                Output::Send(session, message) => {
                     if let Some(Slot { process: Some(process), .. }) = core.slots.get_mut(&session) {
                         process.send(message.line());
                     }
                 }
-                Step::Shutdown(session, step) => self.shut_down(core, session, step),
+                Output::Shutdown(session, step) => self.shut_down(core, session, step),
                 #[cfg(feature = "http")]
-                Step::Request(session, request) => self.request(core, session, request),
+                Output::Request(session, request) => self.request(core, session, request),
                 #[cfg(feature = "http")]
-                Step::Drop(session, exchange) => {
+                Output::Drop(session, exchange) => {
                     if let Some(task) = core.exchanges.remove(&(session, exchange)) {
                         task.abort();
                     }
                 }
                 #[cfg(feature = "oauth")]
-                Step::OAuth(session, action) => self.authorize(core, session, action),
-                Step::Event(event) => self.event(core, event),
+                Output::OAuth(session, action) => self.authorize(core, session, action),
+                Output::Event(event) => self.event(core, event),
             }
         }
         #[cfg(feature = "oauth")]
         core.sign_ins.close_unused_listeners();
         let deadline = core.machine.deadline();
         let is_earlier = deadline.is_some_and(|deadline| core.armed.is_none_or(|armed| deadline < armed));
-        if is_earlier || core.machine.is_closed() {
+        if is_earlier || core.machine.is_closed() || core.is_abandoned {
             self.wake.notify_one();
         }
     }
@@ -443,13 +436,20 @@ impl<M: Machine> Shared<M> {
     fn open(self: &Arc<Self>, core: &mut Core<M>, session: SessionHandle, connection: ConnectionId) {
         let old = core.slots.insert(session, Slot { connection, process: None });
         let (program, shared) = (core.machine.program(session), Arc::clone(self));
+        let server = core.machine.server(session);
         while core.tasks.try_join_next().is_some() {}
         let start = async move {
             if let Some(process) = old.and_then(|old| old.process) {
                 process.kill().await;
             }
             let started = match program {
-                Some(program) => {
+                Some(mut program) => {
+                    if shared.wiring.inherits_environment {
+                        program = program.env_inherit();
+                    }
+                    if let Some(sink) = shared.wiring.stderr.clone().filter(|_| program.sink().is_none()) {
+                        program = program.stderr(move |piece| sink(&server, piece));
+                    }
                     let take = Arc::downgrade(&shared);
                     Process::start(&program, move |piece| {
                         if let Some(shared) = take.upgrade() {
@@ -481,13 +481,13 @@ impl<M: Machine> Shared<M> {
         match started {
             Ok(process) => {
                 slot.process = Some(process);
-                core.machine.input(self.now(), session, Input::Transport(connection, Transport::Opened));
+                self.give(&mut core, session, Input::Transport(connection, Transport::Opened));
             }
             Err(error) => {
                 core.slots.remove(&session);
                 let why = &*error.to_string();
                 let failed = Transport::OpenFailed { how: OpenFailure::Spawn, why };
-                core.machine.input(self.now(), session, Input::Transport(connection, failed));
+                self.give(&mut core, session, Input::Transport(connection, failed));
             }
         }
         self.act(&mut core);
@@ -508,7 +508,7 @@ impl<M: Machine> Shared<M> {
             }
             _ => return,
         };
-        core.machine.input(self.now(), session, input);
+        self.give(&mut core, session, input);
         self.act(&mut core);
     }
 
@@ -521,7 +521,7 @@ impl<M: Machine> Shared<M> {
                 let connection = slot.connection;
                 core.slots.remove(&session);
                 let closed = Transport::Closed { why: "it was not started yet" };
-                core.machine.input(self.now(), session, Input::Transport(connection, closed));
+                self.give(core, session, Input::Transport(connection, closed));
             }
         }
     }
@@ -538,13 +538,11 @@ impl<M: Machine> Shared<M> {
         let headers = std::mem::replace(request.request.headers_mut(), core.machine.headers(session));
         request.request.headers_mut().extend(headers);
         let task = self.runtime.spawn(async move {
-            let take = |piece| {
-                shared.take_http(session, exchange, &piece);
-                ready(())
-            };
+            let owner = Arc::clone(&shared);
+            let take = move |piece| owner.take_http(session, exchange, &piece);
             match shared.wiring.http() {
-                Ok(client) => client.run(request.request, take).await,
-                Err(piece) => take(piece).await,
+                Ok(client) => client.run(request.request, crate::Purpose::Server, Box::new(take)).await,
+                Err(piece) => take(piece),
             }
         });
         core.exchanges.insert((session, exchange), task.abort_handle());
@@ -561,8 +559,67 @@ impl<M: Machine> Shared<M> {
         if matches!(piece, crate::HttpPiece::End | crate::HttpPiece::Failure(..)) {
             core.exchanges.remove(&(session, exchange));
         }
-        core.machine.input(self.now(), session, Input::Http(exchange, piece));
+        self.give(&mut core, session, Input::Http(exchange, piece));
         self.act(&mut core);
+    }
+
+    /// Carries out an action of the authorization of a session.
+    #[cfg(feature = "oauth")]
+    fn authorize(
+        self: &Arc<Self>,
+        core: &mut Core<M>,
+        session: SessionHandle,
+        action: mcp_proto::binding::oauth::OAuthAction,
+    ) {
+        use mcp_proto::binding::oauth::{OAuthAction, OAuthEvent, OAuthInput};
+
+        let Some(oauth) = &self.wiring.oauth else { return };
+        match action {
+            OAuthAction::Request(request) => core.sign_ins.request(self, session, request),
+            OAuthAction::Drop(exchange) => core.sign_ins.drop_exchange(session, exchange),
+            OAuthAction::Browse(url) => core.sign_ins.browse(self, oauth, session, url),
+            OAuthAction::EndBrowse => core.sign_ins.end_browsing(session),
+            OAuthAction::Store(action) => {
+                let url = core.machine.url(session);
+                if let Some(run) = core.sign_ins.store(self, oauth, (session, &url), action) {
+                    while core.tasks.try_join_next().is_some() {}
+                    core.tasks.spawn_on(run, &self.runtime);
+                }
+            }
+            OAuthAction::Event(event) => {
+                if let OAuthEvent::Failed(error) = &event {
+                    self.unauthorized(M::unauthorized(error));
+                }
+                oauth.report(core.machine.server(session), event);
+            }
+            // Keys in memory need no signature of the host, and there are no others.
+            OAuthAction::Sign(request) => {
+                let none = OAuthInput::Signature { id: request.id, signature: &[] };
+                self.give(core, session, Input::OAuth(none));
+            }
+            _ => {}
+        }
+    }
+
+    /// Handles deadlines until nothing of the authorization is in progress, after the end of the client.
+    #[cfg(feature = "oauth")]
+    async fn finish_authorization(self: &Arc<Self>) {
+        loop {
+            let deadline = {
+                let core = self.lock();
+                if core.sign_ins.is_idle() {
+                    return;
+                }
+                core.machine.deadline()
+            };
+            let due = deadline.and_then(|due| self.start.checked_add(due.since(self.epoch)));
+            tokio::select! {
+                () = sleep_until(due.unwrap_or(self.start)), if due.is_some() => {
+                    self.input(|machine, now| machine.handle_timeout(now));
+                }
+                () = self.wake.notified() => {}
+            }
+        }
     }
 
     fn event(self: &Arc<Self>, core: &mut Core<M>, event: M::Event) {
@@ -570,6 +627,10 @@ impl<M: Machine> Shared<M> {
             Some(closed @ Status::Closed(_)) => core.closed = Some(closed),
             Some(status) => drop(self.status.send_replace(status)),
             None => {}
+        }
+        if let Some(request) = M::refused(&event) {
+            // There is no other token than the one that was refused.
+            core.machine.decline(self.now(), request);
         }
         match M::sort(event) {
             Sorted::Finished(call, outcome) => {
@@ -591,8 +652,8 @@ impl<M: Machine> Shared<M> {
                 }
             }
             Sorted::Asked(session, id, method, params) => {
-                let (server, form_defaults) = (core.machine.server(session), core.machine.form_defaults(session));
-                let answer = self.answer(Ask { server, method, params, form_defaults });
+                let (server, form_defaults) = (core.machine.server(session), core.form_defaults(session));
+                let answer = self.answer(Ask { server, key: None, method, params, form_defaults });
                 let question = (session, Question::Server(id));
                 self.question(core, question, |shared| async move {
                     let answer = answer.await;
@@ -603,10 +664,11 @@ impl<M: Machine> Shared<M> {
             }
             Sorted::AskEnded(session, id) => forget(core, (session, Question::Server(id))),
             Sorted::InputRequired(session, request, inputs) => {
-                let (server, form_defaults) = (core.machine.server(session), core.machine.form_defaults(session));
+                let (server, form_defaults) = (core.machine.server(session), core.form_defaults(session));
                 let asks = inputs.into_iter().map(|input| {
                     let InputRequest { key, method, params, .. } = input;
-                    (key, self.answer(Ask { server: server.clone(), method, params, form_defaults }))
+                    let ask = Ask { server: server.clone(), key: Some(key.clone()), method, params, form_defaults };
+                    (key, self.answer(ask))
                 });
                 let asks: Vec<_> = asks.collect();
                 let question = (session, Question::Input(request));
@@ -621,7 +683,6 @@ impl<M: Machine> Shared<M> {
                     shared.settle(question, |machine, now| machine.provide(now, (session, request), &responses));
                 });
             }
-            Sorted::Unauthorized(session, request) => core.machine.decline(self.now(), (session, request)),
             Sorted::Other(event) => {
                 let bytes = M::weigh(&event);
                 core.subscribers.retain(|queue| match queue.upgrade() {
@@ -667,6 +728,42 @@ impl<M: Machine> Shared<M> {
             give(&mut core.machine, self.now());
             self.act(&mut core);
         }
+    }
+}
+
+impl<M: Machine> Core<M> {
+    /// [`Options::form_defaults`](mcp_proto::Options::form_defaults) of a session.
+    fn form_defaults(&self, session: SessionHandle) -> bool {
+        self.machine.engine(session).is_some_and(|engine| engine.options().form_defaults)
+    }
+}
+
+#[cfg(feature = "oauth")]
+impl<M: Machine> crate::oauth::Owner for Shared<M> {
+    fn runtime(&self) -> &Runtime {
+        &self.runtime
+    }
+
+    fn http(&self) -> Result<&dyn crate::HttpTransport, crate::HttpPiece> {
+        self.wiring.http()
+    }
+
+    fn report(&self, session: SessionHandle, event: mcp_proto::binding::oauth::OAuthEvent) {
+        if let Some(oauth) = &self.wiring.oauth {
+            oauth.report(self.lock().machine.server(session), event);
+        }
+    }
+
+    fn input<T>(
+        self: &Arc<Self>,
+        run: impl FnOnce(&mut crate::oauth::SignIns, crate::oauth::Give<'_>) -> T,
+    ) -> T {
+        let mut core = self.lock();
+        let mut sign_ins = std::mem::take(&mut core.sign_ins);
+        let result = run(&mut sign_ins, &mut |session, input| self.give(&mut core, session, Input::OAuth(input)));
+        core.sign_ins = sign_ins;
+        self.act(&mut core);
+        result
     }
 }
 

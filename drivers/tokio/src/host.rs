@@ -2,16 +2,18 @@
 
 use std::fmt;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
-use mcp_proto::host::hub::HubOptions;
+use mcp_proto::host::hub::{HubEvent, HubOptions};
 use mcp_proto::jsonrpc::ErrorObject;
 use mcp_proto::protocol::content::{Elicitation, Sampling};
-use mcp_proto::{ClientCapabilities, Options, RawValue, ServerMethod};
+use mcp_proto::{ClientCapabilities, Event, Options, RawValue, ServerMethod};
 use serde_json::Value;
 
 #[cfg(feature = "http")]
-use crate::HttpClient;
+use crate::http::{HttpClient, HttpPiece, HttpTransport};
+use crate::machine::{Passed, Tap};
+use crate::queue::{Queue, Reports};
 
 /// Options, [`Options`] or [`HubOptions`], with what a client needs of its embedder besides. Options alone are a host that
 /// answers nothing.
@@ -29,18 +31,30 @@ use crate::HttpClient;
 ///     Elicited::Accept(json!({"name": "Ada"}))
 /// });
 /// ```
-pub struct Host<O> {
+pub struct Host<O: HostOptions> {
     pub(crate) options: O,
     pub(crate) wiring: Wiring,
+    pub(crate) watchers: Watchers<O::Event>,
 }
+
+/// Who gets events, and what passes, from the start.
+pub(crate) struct Watchers<E> {
+    pub(crate) tap: Option<Tap<E>>,
+    pub(crate) subscribers: Vec<Weak<Queue<E>>>,
+}
+
+/// What gets each piece of a server's standard error, with the server's name.
+pub(crate) type NamedSink = Arc<dyn Fn(&str, &[u8]) + Send + Sync>;
 
 /// What a client needs of its embedder.
 #[derive(Default)]
 pub(crate) struct Wiring {
     pub(crate) elicitation: Option<Handler>,
     pub(crate) sampling: Option<Handler>,
+    pub(crate) stderr: Option<NamedSink>,
+    pub(crate) inherits_environment: bool,
     #[cfg(feature = "http")]
-    pub(crate) http: std::sync::OnceLock<HttpClient>,
+    pub(crate) http: std::sync::OnceLock<Box<dyn HttpTransport>>,
     #[cfg(feature = "oauth")]
     pub(crate) oauth: Option<crate::OAuth>,
     #[cfg(feature = "journal")]
@@ -56,6 +70,8 @@ pub(crate) type Handler = Arc<dyn Fn(Ask) -> Answer + Send + Sync>;
 pub struct Ask {
     /// The server's name in its options ([`Options::server`]) or in the configuration.
     pub server: Box<str>,
+    /// The server's key of the input request; `None` in the legacy era, where a request has none.
+    pub key: Option<Box<str>>,
     /// What is asked for.
     pub method: ServerMethod,
     /// The parameters, as the server wrote them.
@@ -84,7 +100,8 @@ impl Ask {
 }
 
 /// The answer of a user to an elicitation (specification 2025-11-25, "Elicitation").
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
+#[non_exhaustive]
 pub enum Elicited {
     /// The user filled the form in: the values of its fields, an object. For a URL, `Value::Null`: the user visits it.
     Accept(Value),
@@ -92,6 +109,8 @@ pub enum Elicited {
     Decline,
     /// The user chose neither.
     Cancel,
+    /// The whole result as it is, an `ElicitResult` with members of the host's own for instance.
+    Result(Box<RawValue>),
 }
 
 impl Elicited {
@@ -101,6 +120,7 @@ impl Elicited {
             Self::Accept(content) => Elicitation::accept(&content),
             Self::Decline => Ok(Elicitation::decline()),
             Self::Cancel => Ok(Elicitation::cancel()),
+            Self::Result(result) => Ok(result),
         }
     }
 }
@@ -108,7 +128,45 @@ impl Elicited {
 impl<O: HostOptions> Host<O> {
     /// A host without handlers.
     pub fn new(options: O) -> Self {
-        Self { options, wiring: Wiring::default() }
+        Self { options, wiring: Wiring::default(), watchers: Watchers { tap: None, subscribers: Vec::new() } }
+    }
+
+    /// Has a function called with all that passes between the client and the driver, in order: each input when the client
+    /// took it, with what is received, and each output before it is carried out, with what is sent, and with all events.
+    ///
+    /// It is called while the client is locked: it has to return soon, and may call nothing of the session or hub. One that
+    /// panics is not called again. What passes has the messages of the host's calls and may have secrets of the server's.
+    ///
+    /// ```
+    /// use mcp_proto::Options;
+    /// use mcp_proto_tokio::{Host, Input, Output, Passing};
+    ///
+    /// let host = Host::new(Options::new("my-host", "1.0")).tap(|passed| match passed.what {
+    ///     Passing::Input(Input::Bytes(_, bytes)) => println!("{} says {}", passed.server, bytes.escape_ascii()),
+    ///     Passing::Output(Output::Send(_, message)) => println!("to {}: {message:?}", passed.server),
+    ///     _ => {}
+    /// });
+    /// ```
+    #[must_use]
+    pub fn tap(mut self, tap: impl FnMut(Passed<'_, O::Event>) + Send + 'static) -> Self {
+        self.watchers.tap = Some(Box::new(tap));
+        self
+    }
+
+    /// The events of the session or hub that starts with these options, from the first one on: as
+    /// [`Session::events`](crate::Session::events) and [`Hub::events`](crate::Hub::events), which begin when they are called.
+    pub fn events(&mut self) -> Reports<O::Event> {
+        let queue = Queue::new();
+        self.watchers.subscribers.push(Arc::downgrade(&queue));
+        Reports::of(queue)
+    }
+
+    /// Passes the standard error of programs on, piece by piece, with the name of the server, to a function that must not
+    /// block. A program with a function of its own ([`Program::stderr`](crate::Program::stderr)) keeps it.
+    #[must_use]
+    pub fn stderr(mut self, sink: impl Fn(&str, &[u8]) + Send + Sync + 'static) -> Self {
+        self.wiring.stderr = Some(Arc::new(sink));
+        self
     }
 
     /// Has elicitations answered by a function, and declares that capability. For elicitations at a URL, set
@@ -184,11 +242,12 @@ impl<O: HostOptions> Host<O> {
         self
     }
 
-    /// Uses this HTTP client, to share its connections with others. By default each host makes one when it needs it.
+    /// Uses this HTTP client: an [`HttpClient`], to share its connections with others, or one of the host's own. By default
+    /// each host makes one when it needs it.
     #[cfg(feature = "http")]
     #[must_use]
-    pub fn http(mut self, client: HttpClient) -> Self {
-        self.wiring.http = client.into();
+    pub fn http(mut self, client: impl HttpTransport) -> Self {
+        self.wiring.http = (Box::new(client) as Box<dyn HttpTransport>).into();
         self
     }
 
@@ -202,12 +261,22 @@ impl<O: HostOptions> Host<O> {
     }
 }
 
+impl Host<HubOptions> {
+    /// Starts the programs of entries with all variables of this process, below those that an entry sets. By default a
+    /// program gets those that its entry allows.
+    #[must_use]
+    pub const fn inherit_environment(mut self) -> Self {
+        self.wiring.inherits_environment = true;
+        self
+    }
+}
+
 #[cfg(feature = "journal")]
 impl Host<Options> {
     /// Records the session ([guide](https://docs.rs/mcp-proto/latest/mcp_proto/guide/recording/)):
     /// [`Session::journal`](crate::Session::journal) has the lines.
     #[must_use]
-    pub const fn record(mut self, limits: mcp_proto::journal::JournalLimits) -> Self {
+    pub fn record(mut self, limits: mcp_proto::journal::JournalLimits) -> Self {
         self.wiring.journal = Some(limits);
         self
     }
@@ -220,15 +289,15 @@ fn internal(error: impl fmt::Display) -> ErrorObject {
 impl Wiring {
     /// The HTTP client, or the failure of an exchange without one.
     #[cfg(feature = "http")]
-    pub(crate) fn http(&self) -> Result<&HttpClient, crate::HttpPiece> {
+    pub(crate) fn http(&self) -> Result<&dyn HttpTransport, HttpPiece> {
         if let Some(client) = self.http.get() {
-            return Ok(client);
+            return Ok(&**client);
         }
         match HttpClient::new() {
-            Ok(client) => Ok(self.http.get_or_init(|| client)),
+            Ok(client) => Ok(&**self.http.get_or_init(|| Box::new(client))),
             Err(error) => {
                 let broken = mcp_proto::binding::http::Broken::Unreachable;
-                Err(crate::HttpPiece::Failure(broken, format!("there is no HTTP client: {error}")))
+                Err(HttpPiece::Failure(broken, format!("there is no HTTP client: {error}")))
             }
         }
     }
@@ -243,10 +312,18 @@ impl Wiring {
 }
 
 /// The options of a client or of a hub.
-pub trait HostOptions: sealed::Declare {}
+pub trait HostOptions: sealed::Declare {
+    /// What is reported.
+    type Event: Clone + Send + 'static;
+}
 
-impl HostOptions for Options {}
-impl HostOptions for HubOptions {}
+impl HostOptions for Options {
+    type Event = Event;
+}
+
+impl HostOptions for HubOptions {
+    type Event = HubEvent;
+}
 
 mod sealed {
     use super::{ClientCapabilities, HubOptions, Options};
@@ -281,7 +358,7 @@ impl From<HubOptions> for Host<HubOptions> {
     }
 }
 
-impl<O: fmt::Debug> fmt::Debug for Host<O> {
+impl<O: HostOptions + fmt::Debug> fmt::Debug for Host<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Host").field("options", &self.options).finish_non_exhaustive()
     }
@@ -300,6 +377,7 @@ mod tests {
             (Elicited::Accept(Value::Null), r#"{"action":"accept"}"#),
             (Elicited::Decline, r#"{"action":"decline"}"#),
             (Elicited::Cancel, r#"{"action":"cancel"}"#),
+            (Elicited::Result(RawValue::from_string("{ }".into()).unwrap()), "{ }"),
         ] {
             assert_eq!(answer.into_answer().unwrap().get(), text);
         }

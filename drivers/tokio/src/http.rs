@@ -76,6 +76,13 @@ impl Remote {
         self.headers.append(name, value);
         Ok(self)
     }
+
+    /// Adds these headers to each request. Headers of the protocol take precedence.
+    #[must_use]
+    pub fn headers(mut self, headers: HeaderMap) -> Self {
+        self.headers.extend(headers);
+        self
+    }
 }
 
 /// A header whose value may be a secret.
@@ -119,6 +126,57 @@ impl HttpPiece {
             Self::End => OAuthInput::End { exchange },
             Self::Failure(_, why) => OAuthInput::Failure { exchange, why: why.as_str() },
         }
+    }
+}
+
+/// What an exchange is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Purpose {
+    /// A request to the MCP server, with the headers of its [`Remote`] or its entry.
+    Server,
+    /// A request of the authorization, to a server that may be reached at these addresses only.
+    #[cfg(feature = "oauth")]
+    Authorization(Reach),
+}
+
+/// What gets the pieces of a response.
+pub type TakePiece<'a> = Box<dyn FnMut(HttpPiece) + Send + 'a>;
+
+/// Runs the HTTP exchanges of a client: [`HttpClient`], or one of the host's own ([`Host::http`](crate::Host::http)), which
+/// may run them with `HttpClient` and answer some of them itself.
+///
+/// It follows no redirect and keeps no cookie: the protocol decides.
+pub trait HttpTransport: Send + Sync + 'static {
+    /// Runs a request, and passes its response on: [`HttpPiece::End`] or [`HttpPiece::Failure`] is the last piece. Dropping
+    /// the future ends the exchange.
+    fn run<'a>(
+        &'a self,
+        request: Request<Vec<u8>>,
+        purpose: Purpose,
+        take: TakePiece<'a>,
+    ) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+}
+
+impl HttpTransport for HttpClient {
+    fn run<'a>(
+        &'a self,
+        request: Request<Vec<u8>>,
+        purpose: Purpose,
+        mut take: TakePiece<'a>,
+    ) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
+        let client = match purpose {
+            Purpose::Server => self,
+            #[cfg(feature = "oauth")]
+            Purpose::Authorization(reach) => self.within(reach),
+        };
+        Box::pin(async move {
+            let take = move |piece| {
+                take(piece);
+                std::future::ready(())
+            };
+            Self::run(client, request, take).await;
+        })
     }
 }
 

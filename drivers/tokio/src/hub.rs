@@ -2,21 +2,24 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use mcp_proto::host::config::{Changes, Configuration, Endpoint};
 use mcp_proto::host::hub::{
     self, CallError as HubCallError, CallId, HubAction, HubCommandError, HubEvent, HubOptions, SessionHandle,
 };
 use mcp_proto::jsonrpc::ErrorObject;
-use mcp_proto::{CommandError, RawValue, Request, RequestId, ServerRequestId, Time};
+use mcp_proto::{CommandError, Engine, RawValue, Request, RequestId, ServerRequestId, Time};
 use mcp_proto_std::{CallError, CallErrorKind, Program, Reply, arguments};
 use serde::Serialize;
 
 use crate::call::Call;
-use crate::driver::{Handle, Input, Machine, Sorted, StartError, Status, Step};
+use crate::driver::Handle;
 use crate::host::Host;
+use crate::machine::{Input, Machine, Output, Sorted};
 use crate::queue::Reports;
 use crate::session;
+use crate::status::{StartError, Status};
 
 /// The servers of a configuration with one set of functions, which tasks of the runtime drive
 /// ([`mcp_proto::host::hub`]). Clones are the same hub; it closes when the last one is dropped.
@@ -56,11 +59,11 @@ impl Hub {
     /// # Errors
     /// There is no runtime, or as of [`hub::Hub::configure`].
     pub fn start(configuration: Configuration, host: impl Into<Host<HubOptions>>) -> Result<Self, StartError> {
-        let Host { options, wiring } = host.into();
+        let Host { options, wiring, watchers } = host.into();
         let machine = hub::Hub::new(options, crate::seed());
         #[cfg(feature = "oauth")]
         let (machine, loopback) = sign_in(machine, wiring.oauth.as_ref())?;
-        let hub = Self(Handle::start(machine, wiring, Time::ZERO)?);
+        let hub = Self(Handle::start(machine, wiring, watchers, Time::ZERO)?);
         #[cfg(feature = "oauth")]
         loopback.into_iter().for_each(|loopback| hub.0.listen(loopback));
         hub.0.command(|hub, now| {
@@ -96,11 +99,16 @@ impl Hub {
     /// # Errors
     /// It was refused, and nothing was sent.
     pub fn start_call(&self, name: &str, arguments: &impl Serialize) -> Result<Call, CallError> {
-        let arguments = self::arguments(arguments);
-        self.0.call(("call", name), |hub, now| {
-            let arguments = arguments.map_err(|kind| ("the hub".into(), kind))?;
-            hub.call(now, name, Some(&arguments)).map_err(refused)
-        })
+        let arguments = self::arguments(arguments).map_err(|kind| CallError::new("the hub", "call", name, kind))?;
+        self.start_call_raw(name, Some(&arguments))
+    }
+
+    /// Starts a call with these arguments as they are, a JSON object, or without any.
+    ///
+    /// # Errors
+    /// It was refused, and nothing was sent.
+    pub fn start_call_raw(&self, name: &str, arguments: Option<&RawValue>) -> Result<Call, CallError> {
+        self.0.call(("call", name), |hub, now| hub.call(now, name, arguments).map_err(refused))
     }
 
     /// Makes any request of a server of this name.
@@ -118,6 +126,11 @@ impl Hub {
             requested.map_err(|error| (server.into(), CallErrorKind::Hub(error.into())))
         });
         call?.await
+    }
+
+    /// The hub's time, which events name.
+    pub fn now(&self) -> Time {
+        self.0.now()
     }
 
     /// Reads from the hub: its functions, its servers. The function must call nothing of this hub.
@@ -139,12 +152,29 @@ impl Hub {
     /// Gives an input to the sign-in at the server of this name. Returns whether it belongs to what is in progress.
     #[cfg(feature = "oauth")]
     pub fn handle_oauth(&self, server: &str, input: mcp_proto::binding::oauth::OAuthInput<'_>) -> bool {
-        self.0.command(|hub, now| hub.handle(server).is_some_and(|session| hub.handle_oauth(now, session, input)))
+        let session = self.inspect(|hub| hub.handle(server));
+        session.is_some_and(|session| self.0.authorize(session, input))
     }
 
     /// Closes the hub, and waits until all processes have ended. Calls end at once.
     pub async fn close(&self) {
         self.0.command(Machine::close);
+        self.closed().await;
+    }
+
+    /// As [`close`](Self::close), and kills what is left after this time.
+    pub async fn close_within(&self, bound: Duration) {
+        self.0.close_within(bound).await;
+    }
+
+    /// Ends the hub because the host's time is over: cancels the calls in flight, and closes. [`closed`](Self::closed) and
+    /// [`close_within`](Self::close_within) wait for the end.
+    pub fn time_out(&self) {
+        self.0.time_out();
+    }
+
+    /// Waits until it is closed, and all processes have ended.
+    pub async fn closed(&self) {
         self.0.until(|status| matches!(status, Status::Closed(_))).await;
     }
 }
@@ -159,7 +189,7 @@ impl fmt::Debug for Hub {
 #[cfg(feature = "oauth")]
 fn sign_in(hub: hub::Hub, oauth: Option<&crate::OAuth>) -> Result<(hub::Hub, Option<crate::Loopback>), StartError> {
     let Some(oauth) = oauth else { return Ok((hub, None)) };
-    let (options, loopback) = oauth.prepare()?;
+    let (options, loopback) = oauth.prepare().map_err(StartError::Redirect)?;
     let entropy = crate::entropy().map_err(StartError::Entropy)?;
     Ok((hub.with_oauth(hub::HubOAuth::new(options, entropy, Time::ZERO, crate::unix_time())), loopback))
 }
@@ -174,19 +204,19 @@ fn refused(error: HubCallError) -> (Box<str>, CallErrorKind) {
 impl Machine for hub::Hub {
     type Event = HubEvent;
 
-    fn poll(&mut self) -> Option<Step<HubEvent>> {
+    fn poll(&mut self) -> Option<Output<HubEvent>> {
         loop {
             return Some(match Self::poll(self)? {
-                HubAction::Open { session, connection } => Step::Open(session, connection),
-                HubAction::Send { session, message } => Step::Send(session, message),
-                HubAction::Shutdown { session, how } => Step::Shutdown(session, how),
+                HubAction::Open { session, connection } => Output::Open(session, connection),
+                HubAction::Send { session, message } => Output::Send(session, message),
+                HubAction::Shutdown { session, how } => Output::Shutdown(session, how),
                 #[cfg(feature = "http")]
-                HubAction::Request { session, request } => Step::Request(session, *request),
+                HubAction::Request { session, request } => Output::Request(session, *request),
                 #[cfg(feature = "http")]
-                HubAction::Drop { session, exchange } => Step::Drop(session, exchange),
+                HubAction::Drop { session, exchange } => Output::Drop(session, exchange),
                 #[cfg(feature = "oauth")]
-                HubAction::OAuth { session, action } => Step::OAuth(session, *action),
-                HubAction::Event(event) => Step::Event(event),
+                HubAction::OAuth { session, action } => Output::OAuth(session, *action),
+                HubAction::Event(event) => Output::Event(event),
                 _ => continue,
             });
         }
@@ -213,7 +243,7 @@ impl Machine for hub::Hub {
         let _ = Self::close(self, now);
     }
 
-    fn input(&mut self, now: Time, session: SessionHandle, input: Input<'_>) {
+    fn input(&mut self, now: Time, session: SessionHandle, input: Input<'_>) -> bool {
         match input {
             Input::Transport(connection, event) => self.handle_transport(now, session, connection, event),
             Input::Bytes(connection, bytes) => self.handle_bytes(now, session, connection, bytes),
@@ -224,15 +254,18 @@ impl Machine for hub::Hub {
                 crate::HttpPiece::End => self.handle_end(now, session, exchange),
                 crate::HttpPiece::Failure(broken, why) => self.handle_failure(now, session, exchange, *broken, why),
             },
+            #[cfg(feature = "oauth")]
+            Input::OAuth(input) => return self.handle_oauth(now, session, input),
         }
+        false
+    }
+
+    fn engine(&self, session: SessionHandle) -> Option<&Engine> {
+        Self::session(self, session)
     }
 
     fn server(&self, session: SessionHandle) -> Box<str> {
         Self::server(self, session).unwrap_or_default().into()
-    }
-
-    fn form_defaults(&self, session: SessionHandle) -> bool {
-        self.session(session).is_some_and(|engine| engine.options().form_defaults)
     }
 
     fn program(&self, session: SessionHandle) -> Option<Program> {
@@ -257,11 +290,6 @@ impl Machine for hub::Hub {
             Some(Endpoint::Http(http)) => http.url.clone(),
             Some(_) | None => Box::default(),
         }
-    }
-
-    #[cfg(feature = "oauth")]
-    fn oauth(&mut self, now: Time, session: SessionHandle, input: mcp_proto::binding::oauth::OAuthInput<'_>) -> bool {
-        self.handle_oauth(now, session, input)
     }
 
     /// The other servers go on.
@@ -310,6 +338,21 @@ impl Machine for hub::Hub {
         match event {
             HubEvent::Settled => Some(Status::Ready),
             HubEvent::Closed => Some(Status::Closed(None)),
+            _ => None,
+        }
+    }
+
+    fn session(event: &HubEvent) -> Option<SessionHandle> {
+        match event {
+            HubEvent::Session { session, .. } | HubEvent::IdleShutdown { session, .. } => Some(*session),
+            HubEvent::Finished { call, .. } => Some(call.session()),
+            _ => None,
+        }
+    }
+
+    fn refused(event: &HubEvent) -> Option<(SessionHandle, RequestId)> {
+        match event {
+            HubEvent::Session { session, event, .. } => session::refused(*session, event),
             _ => None,
         }
     }

@@ -9,27 +9,30 @@ mod host;
 #[cfg(feature = "http")]
 mod http;
 mod hub;
+mod machine;
 #[cfg(feature = "oauth")]
 mod oauth;
 mod process;
 mod queue;
 mod session;
+mod status;
 
 use std::hash::{BuildHasher, RandomState};
 
 pub use mcp_proto_std::{CallError, CallErrorKind, Piece, Program, Reply, ReplyError};
 
 pub use crate::call::Call;
-pub use crate::driver::{StartError, Status};
 pub use crate::host::{Ask, Elicited, Host, HostOptions};
 #[cfg(feature = "http")]
-pub use crate::http::{HttpClient, HttpPiece, Remote};
+pub use crate::http::{HttpClient, HttpPiece, HttpTransport, Purpose, Remote, TakePiece};
 pub use crate::hub::Hub;
+pub use crate::machine::{Input, Output, Passed, Passing};
 #[cfg(feature = "oauth")]
 pub use crate::oauth::{FileRecord, FileStore, Loopback, OAuth, StoreResult, entropy, unix_time};
 pub use crate::process::Process;
 pub use crate::queue::Reports;
 pub use crate::session::{Endpoint, Session};
+pub use crate::status::{StartError, Status};
 
 /// A seed of the jitter of reconnects.
 fn seed() -> u64 {

@@ -2,22 +2,25 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use mcp_proto::catalog::Difference;
 use mcp_proto::host::hub::{CallId, SessionHandle};
 use mcp_proto::jsonrpc::ErrorObject;
 use mcp_proto::protocol::Root;
 use mcp_proto::{
-    Action, Catalog, Cause, Client, CommandError, Engine, Event, Failure, FailureKind, Family, Lines, LogLevel,
+    Catalog, Cause, Client, CommandError, Engine, Event, Failure, FailureKind, Family, Lines, LogLevel,
     Options, RawValue, Recovery, Request, RequestId, ServerRequestId, Time,
 };
 use mcp_proto_std::{CallError, CallErrorKind, Program, Reply, arguments};
 use serde::Serialize;
 
 use crate::call::Call;
-use crate::driver::{Handle, Input, Machine, Sorted, StartError, Status, Step};
+use crate::driver::Handle;
 use crate::host::{Host, Wiring};
+use crate::machine::{Input, Machine, ONLY, Output, Sorted};
 use crate::queue::Reports;
+use crate::status::{StartError, Status};
 
 /// Where a server is: a [`Program`] to start, or a `Remote` one over HTTP (feature `http`).
 #[derive(Clone, Debug)]
@@ -141,8 +144,6 @@ macro_rules! with {
     };
 }
 
-/// The only session.
-const ONLY: SessionHandle = SessionHandle::from_u64(0);
 
 impl Session {
     /// Opens a client, in the context of a runtime. It need not be ready yet: requests wait for that.
@@ -175,7 +176,7 @@ impl Session {
         saved: Option<Saved<'_>>,
         epoch: Time,
     ) -> Result<Self, StartError> {
-        let Host { options, wiring } = host;
+        let Host { options, wiring, watchers } = host;
         #[cfg(feature = "oauth")]
         let mut loopback = None;
         let client = match &endpoint {
@@ -187,7 +188,7 @@ impl Session {
                 let http = match &wiring.oauth {
                     Some(oauth) => {
                         let options;
-                        (options, loopback) = oauth.prepare()?;
+                        (options, loopback) = oauth.prepare().map_err(StartError::Redirect)?;
                         http.with_oauth(authorization(&remote.url, options, epoch)?)
                     }
                     None => http,
@@ -195,7 +196,7 @@ impl Session {
                 Transported::Http(create(http, options, &wiring, saved)?)
             }
         };
-        let handle = Handle::start(AnyClient { client, endpoint }, wiring, epoch)?;
+        let handle = Handle::start(AnyClient { client, endpoint }, wiring, watchers, epoch)?;
         #[cfg(feature = "oauth")]
         loopback.into_iter().for_each(|loopback| handle.listen(loopback));
         // A new client can be opened, and one that was saved while it waited or was parked. Any other is open.
@@ -304,6 +305,11 @@ impl Session {
         })
     }
 
+    /// The client's time, which [`Recovery`](mcp_proto::Recovery) and other events name.
+    pub fn now(&self) -> Time {
+        self.0.now()
+    }
+
     /// What the server offers, as last listed. A copy is cheap, and does not change.
     pub fn catalog(&self) -> Catalog {
         self.inspect(|engine| engine.catalog().clone())
@@ -383,7 +389,7 @@ impl Session {
     #[cfg(feature = "oauth")]
     pub fn handle_oauth(&self, input: mcp_proto::binding::oauth::OAuthInput<'_>) -> bool {
         let connects = matches!(input, mcp_proto::binding::oauth::OAuthInput::Authorize);
-        let is_taken = self.command(|client, now| client.oauth(now, ONLY, input));
+        let is_taken = self.0.authorize(ONLY, input);
         if connects && is_taken {
             self.0.connects();
         }
@@ -421,6 +427,27 @@ impl Session {
         })
     }
 
+    /// Ends the journal, and returns the lines that were not taken yet. What follows is not recorded.
+    #[cfg(feature = "journal")]
+    pub fn finish_journal(&self) -> String {
+        self.command(|client, _| {
+            with!(client, client => {
+                client.end();
+                client.take()
+            })
+        })
+    }
+
+    /// How many entries are not in the journal because it ended at a limit.
+    #[cfg(feature = "journal")]
+    pub fn journal_dropped(&self) -> u64 {
+        self.0.read(|client| match &client.client {
+            Transported::Lines(client) => client.dropped(),
+            #[cfg(feature = "http")]
+            Transported::Http(client) => client.dropped(),
+        })
+    }
+
     /// Names a secret that the journal must not have, from now on: of arguments, or that a server is known to send. The
     /// program, its environment and the headers of a `Remote` never reach the client.
     ///
@@ -440,6 +467,26 @@ impl Session {
     pub async fn close(&self) {
         self.0.command(|client, now| client.close(now));
         self.closed().await;
+    }
+
+    /// As [`close`](Self::close), and kills what is left after this time: processes, and the request that ends a session over
+    /// HTTP. Actions on a store of credentials that are in progress are waited for, and nothing else.
+    pub async fn close_within(&self, bound: Duration) {
+        self.0.close_within(bound).await;
+    }
+
+    /// Ends the session because the host's time for it is over: cancels the calls in flight, of which the server is told, and
+    /// closes. [`closed`](Self::closed) and [`close_within`](Self::close_within) wait for the end.
+    pub fn time_out(&self) {
+        self.0.time_out();
+    }
+
+    /// Closes the session, then gives its credentials up: removes them from the store, and revokes them where the
+    /// authorization server supports that. Waits for the end of both; dropping the future ends neither. What failed is
+    /// among [`OAuth::events`](crate::OAuth::events).
+    #[cfg(feature = "oauth")]
+    pub async fn sign_out(&self) {
+        self.0.sign_out(ONLY).await;
     }
 
     /// Ends the session here, so that [`restore`](Self::restore) goes on with it elsewhere, and returns it: this client is
@@ -524,8 +571,15 @@ pub(crate) fn sort<E>(session: SessionHandle, event: Event, other: impl FnOnce(E
         Event::ServerRequest { id, method, params } => Sorted::Asked(session, id, method, params),
         Event::ServerRequestEnded { id, .. } => Sorted::AskEnded(session, id),
         Event::InputRequired { request, inputs } => Sorted::InputRequired(session, request, inputs),
-        Event::Unauthorized { request: Some(request), .. } => Sorted::Unauthorized(session, request),
         event => Sorted::Other(other(event)),
+    }
+}
+
+/// A request that the server refuses for lack of another token.
+pub(crate) const fn refused(session: SessionHandle, event: &Event) -> Option<(SessionHandle, RequestId)> {
+    match event {
+        Event::Unauthorized { request: Some(request), .. } => Some((session, *request)),
+        _ => None,
     }
 }
 
@@ -549,42 +603,18 @@ pub(crate) fn weigh_difference(difference: &Difference) -> usize {
     names.fold(0, |sum, name| sum.saturating_add(name.len()).saturating_add(16))
 }
 
-fn step(action: Action) -> Option<Step<Event>> {
-    Some(match action {
-        Action::Open(connection) => Step::Open(ONLY, connection),
-        Action::Send(message) => Step::Send(ONLY, message),
-        Action::Shutdown(step) => Step::Shutdown(ONLY, step),
-        Action::Event(event) => Step::Event(event),
-        _ => return None,
-    })
-}
-
-#[cfg(feature = "http")]
-fn http_step(action: mcp_proto::binding::http::HttpAction) -> Option<Step<Event>> {
-    use mcp_proto::binding::http::HttpAction;
-
-    Some(match action {
-        HttpAction::Request(request) => Step::Request(ONLY, request),
-        HttpAction::Drop(exchange) => Step::Drop(ONLY, exchange),
-        #[cfg(feature = "oauth")]
-        HttpAction::OAuth(action) => Step::OAuth(ONLY, action),
-        HttpAction::Event(event) => Step::Event(event),
-        _ => return None,
-    })
-}
-
 impl Machine for AnyClient {
     type Event = Event;
 
-    fn poll(&mut self) -> Option<Step<Event>> {
+    fn poll(&mut self) -> Option<Output<Event>> {
         loop {
-            let step = match &mut self.client {
-                Transported::Lines(client) => step(client.poll()?),
+            let output = match &mut self.client {
+                Transported::Lines(client) => Output::of_lines(client.poll()?),
                 #[cfg(feature = "http")]
-                Transported::Http(client) => http_step(client.poll()?),
+                Transported::Http(client) => Output::of_http(client.poll()?),
             };
-            if step.is_some() {
-                return step;
+            if output.is_some() {
+                return output;
             }
         }
     }
@@ -618,7 +648,7 @@ impl Machine for AnyClient {
         let _ = with!(self, client => client.close(now));
     }
 
-    fn input(&mut self, now: Time, _: SessionHandle, input: Input<'_>) {
+    fn input(&mut self, now: Time, _: SessionHandle, input: Input<'_>) -> bool {
         match (&mut self.client, input) {
             (Transported::Lines(client), Input::Transport(connection, event)) => {
                 client.handle_transport(now, connection, event);
@@ -633,18 +663,20 @@ impl Machine for AnyClient {
                 crate::HttpPiece::End => client.handle_end(now, exchange),
                 crate::HttpPiece::Failure(broken, why) => client.handle_failure(now, exchange, *broken, why),
             },
+            #[cfg(feature = "oauth")]
+            (Transported::Http(client), Input::OAuth(input)) => return client.handle_oauth(now, input),
             #[cfg(feature = "http")]
-            (Transported::Lines(_), Input::Http(..))
-            | (Transported::Http(_), Input::Transport(..) | Input::Bytes(..)) => {}
+            (Transported::Lines(_), _) | (Transported::Http(_), Input::Transport(..) | Input::Bytes(..)) => {}
         }
+        false
+    }
+
+    fn engine(&self, _: SessionHandle) -> Option<&Engine> {
+        Some(self.engine())
     }
 
     fn server(&self, _: SessionHandle) -> Box<str> {
         self.engine().server_name().into()
-    }
-
-    fn form_defaults(&self, _: SessionHandle) -> bool {
-        self.engine().options().form_defaults
     }
 
     fn program(&self, _: SessionHandle) -> Option<Program> {
@@ -672,21 +704,13 @@ impl Machine for AnyClient {
     }
 
     #[cfg(feature = "oauth")]
-    fn oauth(&mut self, now: Time, _: SessionHandle, input: mcp_proto::binding::oauth::OAuthInput<'_>) -> bool {
-        match &mut self.client {
-            Transported::Http(client) => client.handle_oauth(now, input),
-            Transported::Lines(_) => false,
-        }
-    }
-
-    #[cfg(feature = "oauth")]
     fn unauthorized(error: &mcp_proto::binding::oauth::OAuthError) -> Option<Status> {
         Some(Status::Parked(Failure::new(FailureKind::Unauthorized, error.to_string())))
     }
 
     #[cfg(feature = "oauth")]
     fn handle_clock(&mut self, now: Time, unix: std::time::Duration) {
-        self.oauth(now, ONLY, mcp_proto::binding::oauth::OAuthInput::Clock { unix });
+        self.input(now, ONLY, Input::OAuth(mcp_proto::binding::oauth::OAuthInput::Clock { unix }));
     }
 
     fn cancel(&mut self, now: Time, call: CallId) {
@@ -729,6 +753,14 @@ impl Machine for AnyClient {
             Event::Closed { .. } => Status::Closed(None),
             _ => return None,
         })
+    }
+
+    fn session(_: &Event) -> Option<SessionHandle> {
+        Some(ONLY)
+    }
+
+    fn refused(event: &Event) -> Option<(SessionHandle, RequestId)> {
+        refused(ONLY, event)
     }
 
     fn sort(event: Event) -> Sorted<Event> {

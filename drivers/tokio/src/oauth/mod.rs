@@ -6,21 +6,21 @@ mod store;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::future::ready;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use std::{io, mem};
 
 use mcp_proto::Time;
 use mcp_proto::binding::oauth::{
-    AuthorizationUrl, Flow, OAuthAction, OAuthEvent, OAuthExchangeId, OAuthInput, OAuthOptions,
+    AuthorizationUrl, Flow, OAuthEvent, OAuthExchangeId, OAuthInput, OAuthOptions, OAuthRequest, StoreAction,
 };
 use mcp_proto::host::hub::SessionHandle;
 use rustls::crypto::ring;
+use tokio::runtime::Handle as Runtime;
 use tokio::sync::oneshot;
 use tokio::task::{AbortHandle, JoinHandle};
 
-use crate::HttpPiece;
-use crate::driver::{Core, Machine, Shared, StartError};
+use crate::http::{HttpPiece, HttpTransport, Purpose};
 use crate::queue::{Queue, Reports};
 
 pub use loopback::Loopback;
@@ -47,6 +47,7 @@ pub struct OAuth {
     options: OAuthOptions,
     open: Arc<dyn Fn(&AuthorizationUrl) + Send + Sync>,
     store: Option<FileStore>,
+    port: Option<u16>,
     events: Arc<Queue<(Box<str>, OAuthEvent)>>,
 }
 
@@ -61,7 +62,7 @@ impl OAuth {
     ///
     /// Signatures are made with keys in memory alone (feature `sign` of `mcp-proto`).
     pub fn new(options: OAuthOptions, open: impl Fn(&AuthorizationUrl) + Send + Sync + 'static) -> Self {
-        Self { options, open: Arc::new(open), store: None, events: Queue::new() }
+        Self { options, open: Arc::new(open), store: None, port: None, events: Queue::new() }
     }
 
     /// Keeps the credentials in a file, and requests refresh tokens: a user signs in once.
@@ -72,6 +73,14 @@ impl OAuth {
         self
     }
 
+    /// Receives the redirect at this port of 127.0.0.1 and no other, where [`redirect_uri`](OAuthOptions::redirect_uri) is
+    /// empty. A client cannot start while the port is taken.
+    #[must_use]
+    pub const fn port(mut self, port: u16) -> Self {
+        self.port = Some(port);
+        self
+    }
+
     /// What is reported, with the name of the server: grants, and why there is none. It ends when the last session or hub
     /// of the host is dropped, not when it closes.
     pub fn events(&self) -> Reports<(Box<str>, OAuthEvent)> {
@@ -79,16 +88,24 @@ impl OAuth {
     }
 
     /// The options of a client that starts, and the listener for its redirects.
-    pub(crate) fn prepare(&self) -> Result<(OAuthOptions, Option<Loopback>), StartError> {
+    ///
+    /// # Errors
+    /// The redirect cannot be received.
+    pub(crate) fn prepare(&self) -> io::Result<(OAuthOptions, Option<Loopback>)> {
         let mut options = self.options.clone();
         if !options.redirect_uri.is_empty() || !matches!(options.flow, Flow::User) {
             return Ok((options, None));
         }
         let registered = self.store.as_ref().map(FileStore::redirect_uris).unwrap_or_default();
-        let ports = Loopback::ports(registered.iter().map(String::as_str));
-        let loopback = Loopback::bind(ports.into_iter().chain([0])).map_err(StartError::Redirect)?;
+        let registered = Loopback::ports(registered.iter().map(String::as_str));
+        let ports = self.port.map_or_else(|| [registered, vec![0]].concat(), |port| vec![port]);
+        let loopback = Loopback::bind(ports)?;
         options.redirect_uri = loopback.redirect_uri().into();
         Ok((options, Some(loopback)))
+    }
+
+    pub(crate) fn report(&self, server: Box<str>, event: OAuthEvent) {
+        self.events.push((server, event), 0);
     }
 }
 
@@ -114,11 +131,25 @@ pub fn unix_time() -> Duration {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }
 
+/// Gives an input to the authorization of a session. Returns whether it belongs to what is in progress.
+pub(crate) type Give<'a> = &'a mut dyn FnMut(SessionHandle, OAuthInput<'_>) -> bool;
+
+/// What sign-ins need of the driver.
+pub(crate) trait Owner: Send + Sync + 'static {
+    fn runtime(&self) -> &Runtime;
+    fn http(&self) -> Result<&dyn HttpTransport, HttpPiece>;
+    fn report(&self, session: SessionHandle, event: OAuthEvent);
+    /// Locks the driver, and carries out what follows from the inputs that are given.
+    fn input<T>(self: &Arc<Self>, run: impl FnOnce(&mut SignIns, Give<'_>) -> T) -> T;
+}
+
 /// What the authorizations of a client or a hub have in progress.
 #[derive(Default)]
 pub(crate) struct SignIns {
     exchanges: BTreeMap<(SessionHandle, OAuthExchangeId), AbortHandle>,
     records: BTreeMap<SessionHandle, FileRecord>,
+    /// How many actions on the store are in progress.
+    storing: usize,
     /// The session whose URL was opened last, until its sign-in ends.
     shown: Option<SessionHandle>,
     /// Whether a sign-in ended, and the listeners are not closed yet.
@@ -127,6 +158,8 @@ pub(crate) struct SignIns {
     listeners: BTreeMap<u16, Listener>,
     /// The wall clock at the start.
     epoch: Option<Duration>,
+    /// Whether what is in progress goes on after the end of the session.
+    outlives: bool,
 }
 
 /// A listener for redirects.
@@ -137,11 +170,29 @@ struct Listener {
     task: JoinHandle<()>,
 }
 
+impl Drop for OAuth {
+    fn drop(&mut self) {
+        self.events.finish();
+    }
+}
+
 impl SignIns {
     /// Ends what has no result any more.
     pub(crate) fn end(&mut self) {
-        let Self { exchanges, .. } = mem::take(self);
-        exchanges.values().for_each(AbortHandle::abort);
+        if !self.outlives {
+            let Self { exchanges, .. } = mem::take(self);
+            exchanges.values().for_each(AbortHandle::abort);
+        }
+    }
+
+    /// What is in progress goes on after the end of the session.
+    pub(crate) const fn outlive_the_session(&mut self) {
+        self.outlives = true;
+    }
+
+    /// Whether no request and no action on the store is in progress.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.exchanges.is_empty() && self.storing == 0
     }
 
     /// Closes the listeners, if a sign-in ended and no other one began.
@@ -150,181 +201,155 @@ impl SignIns {
             self.listeners.values_mut().for_each(|listener| listener.open = None);
         }
     }
-}
 
-impl Drop for OAuth {
-    fn drop(&mut self) {
-        self.events.finish();
+    /// The wall clock, if the machine slept or it was set.
+    pub(crate) fn drift(&mut self, now: Time) -> Option<Duration> {
+        let (unix, since) = (unix_time(), now.since(Time::ZERO));
+        let epoch = self.epoch.get_or_insert_with(|| unix.saturating_sub(since));
+        let expected = epoch.saturating_add(since);
+        if unix.abs_diff(expected) <= DRIFT {
+            return None;
+        }
+        *epoch = unix.saturating_sub(since);
+        Some(unix)
     }
-}
 
-impl<M: Machine> Shared<M> {
-    /// Carries out an action of the authorization of a session.
-    pub(crate) fn authorize(self: &Arc<Self>, core: &mut Core<M>, session: SessionHandle, action: OAuthAction) {
-        let Some(oauth) = &self.wiring.oauth else { return };
-        match action {
-            OAuthAction::Request(it) => {
-                let (shared, exchange) = (Arc::clone(self), it.exchange);
-                let task = self.runtime.spawn(async move {
-                    let take = |piece| {
-                        shared.take_oauth(session, exchange, &piece);
-                        ready(())
-                    };
-                    match shared.wiring.http() {
-                        Ok(client) => client.within(it.reach).run(it.request, take).await,
-                        Err(piece) => take(piece).await,
+    /// Sends a request to an authorization server, or for metadata.
+    pub(crate) fn request<O: Owner>(&mut self, owner: &Arc<O>, session: SessionHandle, it: OAuthRequest) {
+        let (own, exchange) = (Arc::clone(owner), it.exchange);
+        let task = owner.runtime().spawn(async move {
+            let taker = Arc::clone(&own);
+            let take = move |piece: HttpPiece| {
+                taker.input(|sign_ins, give| {
+                    if matches!(piece, HttpPiece::End | HttpPiece::Failure(..)) {
+                        sign_ins.exchanges.remove(&(session, exchange));
                     }
+                    give(session, piece.oauth_input(exchange));
                 });
-                core.sign_ins.exchanges.insert((session, exchange), task.abort_handle());
+            };
+            match own.http() {
+                Ok(client) => client.run(it.request, Purpose::Authorization(it.reach), Box::new(take)).await,
+                Err(piece) => take(piece),
             }
-            OAuthAction::Drop(exchange) => {
-                if let Some(task) = core.sign_ins.exchanges.remove(&(session, exchange)) {
-                    task.abort();
-                }
-            }
-            OAuthAction::Browse(url) => {
-                core.sign_ins.shown = Some(session);
-                let open = Arc::clone(&oauth.open);
-                let port = Loopback::port_of(url.redirect_uri());
-                let former = port.and_then(|port| core.sign_ins.listeners.remove(&port));
-                match (port, former) {
-                    (Some(port), former) if former.as_ref().is_none_or(|former| former.open.is_none()) => {
-                        let former = former.map(|former| former.task);
-                        let (sender, closed) = oneshot::channel();
-                        let task = self.runtime.spawn(Arc::clone(self).show(session, url, former, closed));
-                        core.sign_ins.listeners.insert(port, Listener { open: Some(sender), task });
-                    }
-                    // It listens already, or the host gives the redirect.
-                    (port, former) => {
-                        core.sign_ins.listeners.extend(port.zip(former));
-                        self.runtime.spawn_blocking(move || open(&url));
-                    }
-                }
-            }
-            OAuthAction::EndBrowse => {
-                let ended = core.sign_ins.shown.take_if(|shown| *shown == session);
-                core.sign_ins.has_ended |= ended.is_some();
-            }
-            OAuthAction::Store(action) => {
-                let Some(store) = &oauth.store else { return };
-                let machine = &core.machine;
-                let record =
-                    core.sign_ins.records.entry(session).or_insert_with(|| store.record(&machine.url(session)));
-                let Some(running) = record.start(action) else { return };
-                let shared = Arc::clone(self);
-                while core.tasks.try_join_next().is_some() {}
-                let run = async move { shared.stored(session, &running.await) };
-                core.tasks.spawn_on(run, &self.runtime);
-            }
-            OAuthAction::Event(event) => {
-                if let OAuthEvent::Failed(error) = &event {
-                    self.unauthorized(M::unauthorized(error));
-                }
-                self.report(core, session, event);
-            }
-            // Keys in memory need no signature of the host, and there are no others.
-            OAuthAction::Sign(request) => {
-                let none = OAuthInput::Signature { id: request.id, signature: &[] };
-                core.machine.oauth(self.now(), session, none);
-            }
-            _ => {}
+        });
+        self.exchanges.insert((session, exchange), task.abort_handle());
+    }
+
+    pub(crate) fn drop_exchange(&mut self, session: SessionHandle, exchange: OAuthExchangeId) {
+        if let Some(task) = self.exchanges.remove(&(session, exchange)) {
+            task.abort();
         }
     }
 
-    fn report(&self, core: &Core<M>, session: SessionHandle, event: OAuthEvent) {
-        if let Some(oauth) = &self.wiring.oauth {
-            oauth.events.push((core.machine.server(session), event), 0);
+    /// Opens a URL in the user's browser, and listens for its redirect.
+    pub(crate) fn browse<O: Owner>(
+        &mut self,
+        owner: &Arc<O>,
+        oauth: &OAuth,
+        session: SessionHandle,
+        url: AuthorizationUrl,
+    ) {
+        self.shown = Some(session);
+        let open = Arc::clone(&oauth.open);
+        let port = Loopback::port_of(url.redirect_uri());
+        let former = port.and_then(|port| self.listeners.remove(&port));
+        match (port, former) {
+            (Some(port), former) if former.as_ref().is_none_or(|former| former.open.is_none()) => {
+                let former = former.map(|former| former.task);
+                let (sender, closed) = oneshot::channel();
+                let show = show(Arc::clone(owner), open, (session, url), former, closed);
+                let task = owner.runtime().spawn(show);
+                self.listeners.insert(port, Listener { open: Some(sender), task });
+            }
+            // It listens already, or the host gives the redirect.
+            (port, former) => {
+                self.listeners.extend(port.zip(former));
+                owner.runtime().spawn_blocking(move || open(&url));
+            }
         }
+    }
+
+    pub(crate) fn end_browsing(&mut self, session: SessionHandle) {
+        let ended = self.shown.take_if(|shown| *shown == session);
+        self.has_ended |= ended.is_some();
+    }
+
+    /// Starts an action on the store, on the record of this session and URL. The future runs it to its end.
+    pub(crate) fn store<O: Owner>(
+        &mut self,
+        owner: &Arc<O>,
+        oauth: &OAuth,
+        (session, url): (SessionHandle, &str),
+        action: StoreAction,
+    ) -> Option<impl Future<Output = ()> + Send + 'static + use<O>> {
+        let store = oauth.store.as_ref()?;
+        let record = self.records.entry(session).or_insert_with(|| store.record(url));
+        let running = record.start(action)?;
+        self.storing = self.storing.saturating_add(1);
+        let owner = Arc::clone(owner);
+        Some(async move {
+            let result = running.await;
+            let failed = owner.input(|sign_ins, give| {
+                sign_ins.storing = sign_ins.storing.saturating_sub(1);
+                match sign_ins.records.get_mut(&session)?.finish(&result) {
+                    Ok(input) => {
+                        input.map(|input| give(session, input));
+                        None
+                    }
+                    Err(error) => Some(error),
+                }
+            });
+            if let Some(error) = failed {
+                let why = format!("the credentials are still in the store: {error}");
+                owner.report(session, OAuthEvent::NotRevoked(why.into()));
+            }
+        })
     }
 
     /// Receives redirects at a port until the first sign-in ends.
-    pub(crate) fn listen(self: &Arc<Self>, core: &mut Core<M>, loopback: Loopback) {
+    pub(crate) fn listen<O: Owner>(&mut self, owner: &Arc<O>, loopback: Loopback) {
         let (port, (sender, closed)) = (loopback.port(), oneshot::channel());
-        let task = self.runtime.spawn(Self::receive(Arc::downgrade(self), loopback, closed));
-        core.sign_ins.listeners.insert(port, Listener { open: Some(sender), task });
+        let task = owner.runtime().spawn(receive(Arc::downgrade(owner), loopback, closed));
+        self.listeners.insert(port, Listener { open: Some(sender), task });
     }
+}
 
-    async fn receive(shared: Weak<Self>, loopback: Loopback, closed: oneshot::Receiver<()>) {
-        let take =
-            move |redirect: String| ready(shared.upgrade().is_some_and(|shared| shared.take_redirect(&redirect)));
-        loopback.run_until(closed, take).await;
+async fn receive<O: Owner>(owner: std::sync::Weak<O>, loopback: Loopback, closed: oneshot::Receiver<()>) {
+    let take = move |redirect: String| {
+        let taken = owner.upgrade().is_some_and(|owner| {
+            owner.input(|sign_ins, give| {
+                sign_ins.shown.is_some_and(|shown| give(shown, OAuthInput::Redirect(&redirect)))
+            })
+        });
+        ready(taken)
+    };
+    loopback.run_until(closed, take).await;
+}
+
+/// Listens for the redirect, once the listener before has left its port, and opens the URL.
+async fn show<O: Owner>(
+    owner: Arc<O>,
+    open: Arc<dyn Fn(&AuthorizationUrl) + Send + Sync>,
+    (session, url): (SessionHandle, AuthorizationUrl),
+    former: Option<JoinHandle<()>>,
+    closed: oneshot::Receiver<()>,
+) {
+    if let Some(former) = former {
+        let _ = former.await;
     }
-
-    /// Listens for the redirect, once the listener before has left its port, and opens the URL.
-    async fn show(
-        self: Arc<Self>,
-        session: SessionHandle,
-        url: AuthorizationUrl,
-        former: Option<JoinHandle<()>>,
-        closed: oneshot::Receiver<()>,
-    ) {
-        if let Some(former) = former {
-            let _ = former.await;
-        }
-        let loopback = match Loopback::of(url.redirect_uri()) {
-            Ok(Some(loopback)) => loopback,
-            // It has a port.
-            Ok(None) => return,
-            Err(error) => {
-                let why = format!("no redirect can be received at {}: {error}", url.redirect_uri());
-                self.input(|machine, now| machine.oauth(now, session, OAuthInput::NotShown(&why)));
-                return;
-            }
-        };
-        if let Some(open) = self.wiring.oauth.as_ref().map(|oauth| Arc::clone(&oauth.open)) {
-            self.runtime.spawn_blocking(move || open(&url));
-        }
-        // What listens does not keep the client open.
-        let shared = Arc::downgrade(&self);
-        drop(self);
-        Self::receive(shared, loopback, closed).await;
-    }
-
-    fn take_redirect(self: &Arc<Self>, redirect: &str) -> bool {
-        let mut core = self.lock();
-        let Some(shown) = core.sign_ins.shown else { return false };
-        let is_ours = core.machine.oauth(self.now(), shown, OAuthInput::Redirect(redirect));
-        self.act(&mut core);
-        is_ours
-    }
-
-    fn take_oauth(self: &Arc<Self>, session: SessionHandle, exchange: OAuthExchangeId, piece: &HttpPiece) {
-        let mut core = self.lock();
-        if matches!(piece, HttpPiece::End | HttpPiece::Failure(..)) {
-            core.sign_ins.exchanges.remove(&(session, exchange));
-        }
-        core.machine.oauth(self.now(), session, piece.oauth_input(exchange));
-        self.act(&mut core);
-    }
-
-    /// Takes what came of an action on the store.
-    fn stored(self: &Arc<Self>, session: SessionHandle, result: &StoreResult) {
-        let mut core = self.lock();
-        let Some(record) = core.sign_ins.records.get_mut(&session) else { return };
-        match record.finish(result) {
-            Ok(Some(input)) => drop(core.machine.oauth(self.now(), session, input)),
-            Ok(None) => {}
-            Err(error) => {
-                let why = format!("the credentials are still in the store: {error}");
-                self.report(&core, session, OAuthEvent::NotRevoked(why.into()));
-            }
-        }
-        self.act(&mut core);
-    }
-
-    /// Reports the wall clock, if the machine slept or it was set.
-    pub(crate) fn check_clock(self: &Arc<Self>, core: &mut Core<M>) {
-        if self.wiring.oauth.is_none() {
+    let loopback = match Loopback::of(url.redirect_uri()) {
+        Ok(Some(loopback)) => loopback,
+        // It has a port.
+        Ok(None) => return,
+        Err(error) => {
+            let why = format!("no redirect can be received at {}: {error}", url.redirect_uri());
+            owner.input(|_, give| give(session, OAuthInput::NotShown(&why)));
             return;
         }
-        let (now, unix) = (self.now(), unix_time());
-        let since = now.since(Time::ZERO);
-        let epoch = core.sign_ins.epoch.get_or_insert_with(|| unix.saturating_sub(since));
-        let expected = epoch.saturating_add(since);
-        if unix.abs_diff(expected) > DRIFT {
-            *epoch = unix.saturating_sub(since);
-            core.machine.handle_clock(now, unix);
-            self.act(core);
-        }
-    }
+    };
+    owner.runtime().spawn_blocking(move || open(&url));
+    // What listens does not keep the client open.
+    let weak = Arc::downgrade(&owner);
+    drop(owner);
+    receive(weak, loopback, closed).await;
 }

@@ -1,0 +1,179 @@
+//! What the driver needs of a client or a hub: its inputs, its outputs, and whom its events are for.
+
+use mcp_proto::host::hub::{CallId, SessionHandle};
+use mcp_proto::jsonrpc::ErrorObject;
+use mcp_proto::{
+    Action, ConnectionId, Engine, Event, InputRequest, Outcome, Outgoing, Progress, RawValue, RequestId, ServerMethod,
+    ServerRequestId, ShutdownStep, Time, Transport,
+};
+use mcp_proto_std::Program;
+
+use crate::status::Status;
+
+/// An input of a session's transport, for [`Passed`].
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum Input<'a> {
+    /// A program was started, could not be started, ended, or writes to its standard error.
+    Transport(ConnectionId, Transport<'a>),
+    /// Bytes of a program's standard output.
+    Bytes(ConnectionId, &'a [u8]),
+    /// A piece of a response of the server.
+    #[cfg(feature = "http")]
+    Http(mcp_proto::binding::http::ExchangeId, &'a crate::HttpPiece),
+    /// An input of the authorization: a piece of a response, a redirect, what came of the store.
+    #[cfg(feature = "oauth")]
+    OAuth(mcp_proto::binding::oauth::OAuthInput<'a>),
+}
+
+/// An output of a client or of a hub, with the session that it is of, for [`Passed`].
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Output<E> {
+    /// A program is to be started.
+    Open(SessionHandle, ConnectionId),
+    /// A message goes to a program.
+    Send(SessionHandle, Outgoing),
+    /// A program is to end.
+    Shutdown(SessionHandle, ShutdownStep),
+    /// A request to the server begins.
+    #[cfg(feature = "http")]
+    Request(SessionHandle, mcp_proto::binding::http::HttpRequest),
+    /// An exchange is given up.
+    #[cfg(feature = "http")]
+    Drop(SessionHandle, mcp_proto::binding::http::ExchangeId),
+    /// The authorization wants something done, or reports something.
+    #[cfg(feature = "oauth")]
+    OAuth(SessionHandle, mcp_proto::binding::oauth::OAuthAction),
+    /// An event, also one that has another way: the end of a call, its progress, what a server asks for.
+    Event(E),
+}
+
+/// Something that passed between a client and its driver, for [`Host::tap`](crate::Host::tap).
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Passed<'a, E> {
+    /// The client's time.
+    pub now: Time,
+    /// The session; `None` for an event of a hub that is of no session. A client alone is one session.
+    pub session: Option<SessionHandle>,
+    /// The name of the session's server; empty without a session.
+    pub server: &'a str,
+    /// The state of the session, if it has been opened: after the input, or when the output was decided or later.
+    pub engine: Option<&'a Engine>,
+    /// The system's number of the session's process, while one runs.
+    pub process: Option<u32>,
+    /// What passed.
+    pub what: Passing<'a, E>,
+}
+
+/// What passed between a client and its driver.
+#[derive(Debug)]
+pub enum Passing<'a, E> {
+    /// The client took this.
+    Input(Input<'a>),
+    /// The driver carries this out next.
+    Output(&'a Output<E>),
+}
+
+/// What is called with all that passes.
+pub(crate) type Tap<E> = Box<dyn FnMut(Passed<'_, E>) + Send>;
+
+/// A client or a hub: what the driver needs of it. The sessions of a client are one.
+pub(crate) trait Machine: Send + 'static {
+    type Event: Clone + Send + 'static;
+
+    fn poll(&mut self) -> Option<Output<Self::Event>>;
+    fn deadline(&self) -> Option<Time>;
+    fn handle_timeout(&mut self, now: Time);
+    /// Whether it is ready without another event: it goes on from a snapshot.
+    fn is_ready(&self) -> bool;
+    fn is_closed(&self) -> bool;
+    fn close(&mut self, now: Time);
+    /// Takes an input. Returns whether it belongs to what is in progress, for inputs of an authorization.
+    fn input(&mut self, now: Time, session: SessionHandle, input: Input<'_>) -> bool;
+    fn engine(&self, session: SessionHandle) -> Option<&Engine>;
+    /// The name of a session's server.
+    fn server(&self, session: SessionHandle) -> Box<str>;
+    fn program(&self, session: SessionHandle) -> Option<Program>;
+    /// The embedder's headers of each request to a session's server.
+    #[cfg(feature = "http")]
+    fn headers(&self, session: SessionHandle) -> http::HeaderMap;
+    /// The URL of a session's server.
+    #[cfg(feature = "oauth")]
+    fn url(&self, session: SessionHandle) -> Box<str>;
+    /// What it says of the whole that there is no token.
+    #[cfg(feature = "oauth")]
+    fn unauthorized(error: &mcp_proto::binding::oauth::OAuthError) -> Option<Status>;
+    #[cfg(feature = "oauth")]
+    fn handle_clock(&mut self, now: Time, unix: std::time::Duration);
+    fn cancel(&mut self, now: Time, call: CallId);
+    fn respond(&mut self, now: Time, ask: (SessionHandle, ServerRequestId), response: Result<&RawValue, ErrorObject>);
+    fn provide(&mut self, now: Time, request: (SessionHandle, RequestId), responses: &[(Box<str>, Box<RawValue>)]);
+    fn decline(&mut self, now: Time, request: (SessionHandle, RequestId));
+    /// What an event says of the whole.
+    fn status(event: &Self::Event) -> Option<Status>;
+    /// The session that an event is of.
+    fn session(event: &Self::Event) -> Option<SessionHandle>;
+    /// A request that the server refuses for lack of another token.
+    fn refused(event: &Self::Event) -> Option<(SessionHandle, RequestId)>;
+    /// Whom an event is for.
+    fn sort(event: Self::Event) -> Sorted<Self::Event>;
+    /// Bytes of an event, about.
+    fn weigh(event: &Self::Event) -> usize;
+}
+
+/// The only session of a client.
+pub(crate) const ONLY: SessionHandle = SessionHandle::from_u64(0);
+
+impl Output<Event> {
+    /// What an action of a client over stdio is as an output: of a journal that is replayed, say.
+    pub fn of_lines(action: Action) -> Option<Self> {
+        Some(match action {
+            Action::Open(connection) => Self::Open(ONLY, connection),
+            Action::Send(message) => Self::Send(ONLY, message),
+            Action::Shutdown(step) => Self::Shutdown(ONLY, step),
+            Action::Event(event) => Self::Event(event),
+            _ => return None,
+        })
+    }
+
+    /// What an action of a client over HTTP is as an output.
+    #[cfg(feature = "http")]
+    pub fn of_http(action: mcp_proto::binding::http::HttpAction) -> Option<Self> {
+        use mcp_proto::binding::http::HttpAction;
+
+        Some(match action {
+            HttpAction::Request(request) => Self::Request(ONLY, request),
+            HttpAction::Drop(exchange) => Self::Drop(ONLY, exchange),
+            #[cfg(feature = "oauth")]
+            HttpAction::OAuth(action) => Self::OAuth(ONLY, action),
+            HttpAction::Event(event) => Self::Event(event),
+            _ => return None,
+        })
+    }
+}
+
+impl<E> Output<E> {
+    /// The session that it is of.
+    pub(crate) fn session(&self, of: impl FnOnce(&E) -> Option<SessionHandle>) -> Option<SessionHandle> {
+        match self {
+            Self::Open(session, _) | Self::Send(session, _) | Self::Shutdown(session, _) => Some(*session),
+            #[cfg(feature = "http")]
+            Self::Request(session, _) | Self::Drop(session, _) => Some(*session),
+            #[cfg(feature = "oauth")]
+            Self::OAuth(session, _) => Some(*session),
+            Self::Event(event) => of(event),
+        }
+    }
+}
+
+/// Whom an event is for.
+pub(crate) enum Sorted<E> {
+    Finished(CallId, Outcome),
+    Progress(SessionHandle, RequestId, Progress),
+    Asked(SessionHandle, ServerRequestId, ServerMethod, Option<Box<RawValue>>),
+    AskEnded(SessionHandle, ServerRequestId),
+    InputRequired(SessionHandle, RequestId, Vec<InputRequest>),
+    Other(E),
+}
