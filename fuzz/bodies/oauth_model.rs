@@ -334,7 +334,7 @@ impl OAuthModel {
             }
             OAuthInput::Authorize => self.is_wanted = true,
             OAuthInput::SignOut => {
-                self.signs_out = true;
+                self.is_signed_out();
                 self.access_tokens.clear();
             }
             _ => {}
@@ -347,11 +347,20 @@ impl OAuthModel {
         self.is_settled = false;
     }
 
+    /// What is known of the challenges is given up, too: what they named says nothing unless it is requested again.
+    fn is_signed_out(&mut self) {
+        self.signs_out = true;
+        let challenged: Vec<_> = self.challenged.iter().map(|it| requested(it)).collect();
+        self.asked.retain(|it| !challenged.contains(it));
+    }
+
     /// A record of the store is believed.
     fn loaded(&mut self, record: &[u8]) {
         self.generations.insert(stored_generation(record));
         // Another process signed out.
-        self.signs_out |= record.is_empty() && self.generations.len() > 1;
+        if record.is_empty() && self.generations.len() > 1 {
+            self.is_signed_out();
+        }
         self.is_unclear |= is_unclear(record);
         let record = object(record);
         let text = |name: &str| record[name].as_str().map(String::from);
@@ -865,6 +874,8 @@ impl Watched {
 
     pub(crate) fn set_modern(&mut self, is_modern: bool) {
         self.model.is_modern = is_modern;
+        // What was assumed of the server before is not used from now on.
+        self.model.is_assumed &= !is_modern;
         self.inner.set_modern(is_modern);
     }
 }

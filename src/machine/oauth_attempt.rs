@@ -155,7 +155,7 @@ state_table! {
     (Token)                   (Unregistered) => (Planning) [DropClient Plan];
     (Pausing)                 (Paused)       => (Planning) [Plan];
     (User)                    (Fail)         => (Idle) [EndBrowse ReportFailed];
-    (Resource|Server|Assumed|Waiting|Planning|Registering|Queued|Exchanging|Signing|Token)
+    (Resource|Server|Assumed|Waiting|Planning|Registering|Queued|Exchanging|Signing|Token|Pausing)
         (Fail) => (Idle) [ReportFailed];
     (User)                    (Stop)         => (Idle) [EndBrowse];
     (Resource|Server|Assumed|Waiting|Registering|Queued|Exchanging|Signing|Token|Pausing) (Stop) => (Idle);
@@ -180,7 +180,7 @@ state_table! {
     (Idle|Waiting|Planning|Registering|Queued|User|Signing|Pausing) (Retry) => ignore;
     (Idle|Resource|Server|Assumed|Planning|Registering|Queued|User|Exchanging|Signing|Token) (Paused) => ignore;
     (Idle|Resource|Server|Assumed|Waiting|Registering|Queued|User|Exchanging|Signing|Pausing) (Refused) => ignore;
-    (Idle|Pausing) (Fail) => ignore;
+    (Idle) (Fail) => ignore;
     (Idle|Planning) (Stop) => ignore;
 }
 

@@ -11,6 +11,7 @@ use http::{HeaderMap, HeaderValue, StatusCode, Uri};
 use super::exchange::{Carrier, Due, Exchange, ExchangeKind, Exchanges, Past, Paused, Queue, Reply, Timer, Timers};
 use super::refusal::Waiting;
 use super::request::{self, Common, SESSION_ID};
+use super::response::is_modern;
 use super::tokens::Tokens;
 use super::{Broken, HttpAction, HttpRequest};
 use crate::Time;
@@ -974,6 +975,7 @@ impl Operate for Http {
         if engine.stage() == Stage::Closed {
             self.tokens.close();
         }
+        self.tokens.set_modern(is_modern(engine));
         // A result may cause another one: each is about other tokens.
         while self.send_authorized(engine) || self.on_verdict(engine) {
             self.follow(engine);

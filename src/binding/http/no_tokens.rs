@@ -34,6 +34,8 @@ pub(super) struct Tokens {}
 impl Tokens {
     pub(super) fn handle_timeout(&mut self, _: Time) {}
 
+    pub(super) const fn set_modern(&mut self, _: bool) {}
+
     pub(super) const fn is_busy(&self) -> bool {
         false
     }
@@ -66,14 +68,7 @@ impl Tokens {
 
     pub(super) fn on_head(&mut self, _: Time, _: Sent, _: StatusCode, _: &HeaderMap) {}
 
-    pub(super) fn authority(
-        &mut self,
-        _: Time,
-        _: bool,
-        _: Sent,
-        _: &Refusal,
-        _: bool,
-    ) -> (Authority, Option<Box<str>>, Step) {
+    pub(super) fn authority(&mut self, _: Time, _: Sent, _: &Refusal, _: bool) -> (Authority, Option<Box<str>>, Step) {
         (Authority::Embedder, None, Step::Refuse)
     }
 

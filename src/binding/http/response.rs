@@ -569,7 +569,7 @@ impl Http {
     /// waits double, and end with the time of the request.
     fn resume_authorized(&mut self, engine: &mut Engine, it: Box<Exchange>) {
         let (ExchangeKind::Resume(id, _), Reply::Refusal(refusal)) = (&it.purpose, &it.reply) else { return };
-        let (authority, why, _) = self.tokens.authority(engine.now(), is_modern(engine), it.sent, refusal, true);
+        let (authority, why, _) = self.tokens.authority(engine.now(), it.sent, refusal, true);
         if authority == Authority::Client {
             self.resume_later(engine, it);
         } else {
@@ -863,8 +863,7 @@ impl Http {
         why: &str,
     ) {
         let again = self.may_wait_again(engine, id, sent);
-        let is_modern = is_modern(engine);
-        let (authority, reason, step) = self.tokens.authority(engine.now(), is_modern, sent, refusal, again);
+        let (authority, reason, step) = self.tokens.authority(engine.now(), sent, refusal, again);
         let forbidden = refusal.status == StatusCode::FORBIDDEN;
         let why = reason.as_deref().unwrap_or(why);
         let refused = Unauthorized { id, forbidden, why, challenges: &refusal.challenges, authority };
@@ -917,7 +916,7 @@ impl Http {
     pub(super) fn stream_refused(&mut self, engine: &mut Engine, sent: Sent, refusal: &Refusal) -> get_stream::Input {
         let used = self.tokens.waiting().map(|waiting| waiting.stream).unwrap_or_default();
         let again = used < AUTHORIZATIONS;
-        let (authority, _, step) = self.tokens.authority(engine.now(), is_modern(engine), sent, refusal, again);
+        let (authority, _, step) = self.tokens.authority(engine.now(), sent, refusal, again);
         if self.hold(engine, Held::Stream, authority, step) {
             get_stream::Input::Unauthorized
         } else {
@@ -986,7 +985,7 @@ impl Http {
     }
 }
 
-fn is_modern(engine: &Engine) -> bool {
+pub(super) fn is_modern(engine: &Engine) -> bool {
     engine.server().is_some_and(|server| server.era() == Era::Modern)
 }
 

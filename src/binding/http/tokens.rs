@@ -76,6 +76,11 @@ impl Tokens {
         }
     }
 
+    /// Sets whether the server is known to be modern.
+    pub(super) fn set_modern(&mut self, is_modern: bool) {
+        self.change(|authorization| authorization.set_modern(is_modern));
+    }
+
     pub(super) fn is_busy(&self) -> bool {
         self.get().is_some_and(Authorization::is_busy)
     }
@@ -185,13 +190,11 @@ impl Tokens {
     pub(super) fn authority(
         &mut self,
         now: Time,
-        is_modern: bool,
         sent: Sent,
         refusal: &Refusal,
         again: bool,
     ) -> (Authority, Option<Box<str>>, Step) {
         let Some(joined) = &mut self.joined else { return (Authority::Embedder, None, Step::Refuse) };
-        joined.authorization.set_modern(is_modern);
         let forbidden = refusal.status == StatusCode::FORBIDDEN;
         let taken = if again {
             joined.authorization.on_refusal(now, sent.presented, forbidden, &refusal.challenges)

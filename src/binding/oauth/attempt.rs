@@ -28,7 +28,7 @@ const REDIRECTS: u8 = 3;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Attempt {
     /// The MCP server has a version after 2025-03-26 for certain, and therefore protected-resource metadata.
-    pub(super) is_modern: bool,
+    is_modern: bool,
     /// What the last attempt found, if it did not fail.
     metadata: Option<Box<Metadata>>,
     run: Option<Box<Run>>,
@@ -164,6 +164,20 @@ impl Attempt {
             Some(Phase::Waiting(..)) => State::Waiting,
             Some(Phase::Obtaining(it)) => it.state(),
         }
+    }
+
+    /// Sets whether the server is modern. What goes by the conventions of 2025-03-26 does not go on at a modern one.
+    pub(super) fn set_modern(&mut self, core: &mut Core, is_modern: bool) -> Option<End> {
+        self.is_modern = is_modern;
+        if !is_modern {
+            return None;
+        }
+        self.metadata.take_if(|metadata| metadata.is_conventional);
+        let run = self.run.as_mut().filter(|run| run.is_conventional())?;
+        run.abandon(core);
+        let why = "the server has no protected-resource metadata, which its revision requires: \
+                   the conventions of 2025-03-26 do not apply to it";
+        self.step(core, failure(Stage::ResourceMetadata, why))
     }
 
     /// What was read may be outdated: the next attempt reads it anew.
@@ -379,6 +393,15 @@ impl Run {
     /// Whether metadata is requested, or will be after a wait.
     const fn is_searching(&self) -> bool {
         matches!(self.phase, Phase::Resource(_) | Phase::Server(_) | Phase::Waiting(..))
+    }
+
+    /// Whether the authorization server is the one that 2025-03-26 assumes.
+    const fn is_conventional(&self) -> bool {
+        match &self.phase {
+            Phase::Server(search) => search.is_assumed,
+            Phase::Obtaining(it) => it.metadata.is_conventional,
+            Phase::Begin | Phase::Resource(_) | Phase::Waiting(..) => false,
+        }
     }
 
     /// The search for metadata takes too long.
@@ -651,8 +674,8 @@ impl Run {
     /// Decides what follows when the metadata is known, with what came last.
     fn plan(&mut self, core: &mut Core, payload: Payload) -> Option<Next> {
         match (payload, core::mem::replace(&mut self.phase, Phase::Begin)) {
-            (Payload::Server(server), Phase::Server(Search { resource, .. })) => {
-                let metadata = Metadata { resource, server: *server };
+            (Payload::Server(server), Phase::Server(Search { resource, is_assumed, .. })) => {
+                let metadata = Metadata { resource, server: *server, is_conventional: is_assumed };
                 self.phase = Phase::Obtaining(Box::new(Obtaining::new(Box::new(metadata), &self.task)));
             }
             (Payload::Metadata(metadata), _) => {

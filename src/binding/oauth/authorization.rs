@@ -211,9 +211,11 @@ impl Authorization {
     }
 
     /// Sets whether the server has a version of the modern era, as [`Server::version`](crate::Server::version) says. A
-    /// modern server has protected-resource metadata, so the conventions of 2025-03-26 do not apply.
+    /// modern server has protected-resource metadata, so the conventions of 2025-03-26 do not apply: an attempt that goes by
+    /// them ends. It is to be reported as soon as it is known; a client that has this authorization does so by itself.
     pub fn set_modern(&mut self, is_modern: bool) {
-        self.attempt.is_modern = is_modern;
+        let end = self.attempt.set_modern(&mut self.core, is_modern);
+        self.ended(end);
     }
 
     /// Reports the wall clock: `unix` is the time since the Unix epoch at `now`. It is to be reported when the process

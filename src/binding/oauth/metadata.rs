@@ -35,6 +35,8 @@ const NAMES: usize = 256;
 pub(super) struct Metadata {
     pub(super) resource: Resource,
     pub(super) server: Server,
+    /// The resource has none, so that the authorization server is the one that 2025-03-26 assumes, with metadata or without.
+    pub(super) is_conventional: bool,
 }
 
 /// Why a document is not used.

@@ -377,7 +377,7 @@ impl Obtaining {
     /// The record of the token that was issued.
     pub(super) fn record(&mut self, core: &Core, task: &Task, payload: Payload) -> Option<End> {
         let (Payload::Issued(issued), Step::Token(client)) = (payload, &self.step) else { return None };
-        let Metadata { resource, server } = &*self.metadata;
+        let Metadata { resource, server, .. } = &*self.metadata;
         let former = task.former.as_deref().filter(|_| task.goal == Goal::Refresh);
         let requested = former.map_or(&self.requested, |former| &former.requested);
         let granted = former.map_or(&self.requested, |former| &former.granted);

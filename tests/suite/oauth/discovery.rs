@@ -473,6 +473,191 @@ fn a_modern_server_without_metadata_ends_the_attempt() {
     rig.assert_failed(Stage::ResourceMetadata, "HTTP 404");
 }
 
+const ORIGIN_METADATA: &str = "https://mcp.example/.well-known/oauth-authorization-server";
+
+/// A server of 2025-03-26, with the metadata of an authorization server at its origin, or with none at all.
+fn older(has_metadata: bool) -> Rig {
+    let mut rig = Rig::new();
+    rig.site = Site::default();
+    rig.site.put("https://mcp.example/register", 201, r#"{"client_id":"c"}"#);
+    if has_metadata {
+        let (authorize, token) = ("https://mcp.example/as/authorize", "https://mcp.example/as/token");
+        let metadata = json!({
+            "issuer": "https://mcp.example",
+            "authorization_endpoint": authorize,
+            "token_endpoint": token,
+            "registration_endpoint": "https://mcp.example/register",
+        });
+        rig.site.json(ORIGIN_METADATA, metadata_with(metadata));
+    }
+    rig
+}
+
+/// The server turns out to be modern: what goes by the conventions ends at once.
+#[track_caller]
+fn turns_out_to_be_modern(rig: &mut Rig) {
+    rig.log.clear();
+    rig.auth.set_modern(true);
+    rig.pump();
+    rig.assert_failed(Stage::ResourceMetadata, "the conventions of 2025-03-26 do not apply");
+    assert!(rig.log.is_empty() && rig.signs.is_empty(), "{:?}", rig.log);
+    // The next attempt looks for the metadata of the resource, and for nothing else.
+    rig.wait(1000);
+    let _ = rig.refuse(&[]);
+    rig.run();
+    rig.assert_failed(Stage::ResourceMetadata, "HTTP 404");
+    assert!(rig.log.iter().all(|line| line.contains("oauth-protected-resource")), "{:?}", rig.log);
+    rig.site.json(RESOURCE, json!({"resource": SERVER, "authorization_servers": [ISSUER]}));
+    rig.site.json(METADATA, metadata());
+    rig.site.put("https://as.example/register", 201, r#"{"client_id":"dyn"}"#);
+    rig.wait(1000);
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    assert!(rig.browse.as_ref().unwrap().starts_with("https://as.example/authorize?"));
+}
+
+#[test]
+fn a_server_that_turns_out_to_be_modern_in_mid_search_gets_no_conventions() {
+    for place in ["/.well-known/oauth-authorization-server", "/.well-known/openid-configuration"] {
+        let mut rig = older(false);
+        rig.refuse(&[]).unwrap();
+        rig.run_to(place);
+        turns_out_to_be_modern(&mut rig);
+    }
+    // Before that, it is the end of the search for the metadata of the resource that ends the attempt.
+    let mut rig = older(true);
+    rig.refuse(&[]).unwrap();
+    rig.run_to("/.well-known/oauth-protected-resource");
+    rig.auth.set_modern(true);
+    rig.run();
+    rig.assert_failed(Stage::ResourceMetadata, "HTTP 404");
+    // After an outage the search begins anew.
+    let mut rig = older(true);
+    rig.site.put(ORIGIN_METADATA, 503, "");
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    rig.auth.set_modern(true);
+    rig.log.clear();
+    rig.wait(10);
+    rig.run();
+    rig.assert_failed(Stage::ResourceMetadata, "HTTP 404");
+    assert!(!rig.log.contains(&format!("GET {ORIGIN_METADATA}")), "{:?}", rig.log);
+}
+
+#[test]
+fn a_server_that_turns_out_to_be_modern_after_the_search_gets_no_conventions() {
+    for has_metadata in [false, true] {
+        let mut rig = older(has_metadata);
+        rig.refuse(&[]).unwrap();
+        rig.run_to("/register");
+        turns_out_to_be_modern(&mut rig);
+
+        let mut rig = older(has_metadata);
+        rig.refuse(&[]).unwrap();
+        rig.run();
+        let redirect = format!("{REDIRECT}?code=code-hush&state={}", rig.shown("state"));
+        turns_out_to_be_modern(&mut rig);
+        assert!(!rig.redirect(&redirect), "the code of an attempt that ended");
+
+        let mut rig = older(has_metadata);
+        rig.refuse(&[]).unwrap();
+        rig.run();
+        rig.consent();
+        assert!(rig.sent[0].url.ends_with("/token"));
+        turns_out_to_be_modern(&mut rig);
+    }
+}
+
+#[test]
+fn a_server_that_turns_out_to_be_modern_before_a_token_is_requested_gets_no_conventions() {
+    let mut client = RegisteredClient::new("app");
+    client.auth = Some(ClientAuth::PrivateKeyJwt { algorithm: "ES256".into(), key_id: None });
+    client.issuer = Some("https://mcp.example".into());
+    let mut rig = older(true);
+    let site = rig.site;
+    rig = Rig::with(|options| options.registered.push(client));
+    rig.site = site;
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    rig.consent();
+    let signed = rig.signs.pop_front().expect("the client signs").id;
+    rig.log.clear();
+    rig.auth.set_modern(true);
+    rig.auth.handle_signature(rig.now, signed, b"signature");
+    rig.pump();
+    rig.assert_failed(Stage::ResourceMetadata, "the conventions of 2025-03-26 do not apply");
+    assert_eq!(rig.log, [""; 0]);
+}
+
+#[test]
+fn a_refresh_at_an_assumed_authorization_server_ends_when_the_server_turns_out_to_be_modern() {
+    let refresh = || {
+        let mut rig = older(false);
+        rig.authorize();
+        rig.wait(100);
+        rig.refuse(&[]).unwrap();
+        rig.run_to("/token");
+        rig
+    };
+    turns_out_to_be_modern(&mut refresh());
+    // In the wait before it is tried again.
+    let mut rig = refresh();
+    rig.answer(503, "");
+    assert!(rig.sent.is_empty() && rig.auth.deadline().is_some());
+    turns_out_to_be_modern(&mut rig);
+    // Before it begins, with what an earlier attempt assumed.
+    let mut rig = older(false);
+    rig.authorize();
+    rig.auth.set_modern(true);
+    rig.wait(3_590);
+    rig.run();
+    assert!(!rig.log.is_empty());
+    assert!(rig.log.iter().all(|line| line.contains("oauth-protected-resource")), "{:?}", rig.log);
+}
+
+/// Metadata at the server's origin names the issuer of the record, which is the one that is meant from then on.
+#[test]
+fn a_record_of_an_authorization_server_with_metadata_is_refreshed_there_when_the_server_is_modern() {
+    let mut rig = older(true);
+    rig.authorize();
+    rig.auth.set_modern(true);
+    rig.wait(100);
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    rig.assert_authorized();
+    assert_eq!(rig.log.last().unwrap(), "POST https://mcp.example/as/token");
+}
+
+#[test]
+fn a_search_goes_on_at_a_modern_server_where_the_authorization_server_is_named() {
+    let mut rig = Rig::new();
+    rig.refuse(&[]).unwrap();
+    for step in ["/.well-known/oauth-authorization-server", "/register"] {
+        rig.run_to(step);
+        rig.auth.set_modern(true);
+    }
+    rig.run();
+    rig.auth.set_modern(true);
+    rig.consent();
+    rig.auth.set_modern(true);
+    rig.run();
+    rig.assert_authorized();
+}
+
+/// A sign-out forgets what a challenge named, so that its place is not one of the next search.
+#[test]
+fn a_challenge_before_a_sign_out_says_nothing_of_the_metadata_after_it() {
+    let mut rig = older(false);
+    rig.refuse(&[("resource_metadata", "https://evil.example/prm")]).unwrap();
+    rig.auth.sign_out(rig.now);
+    rig.pump();
+    rig.log.clear();
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    assert!(rig.browse.as_ref().unwrap().starts_with("https://mcp.example/authorize?"));
+    assert!(!rig.log.iter().any(|line| line.contains("evil.example")), "{:?}", rig.log);
+}
+
 #[test]
 fn an_issuer_has_its_well_known_places_in_order() {
     let rig = discover(&[], |site| {

@@ -904,3 +904,33 @@ fn nothing_is_kept_of_messages_whose_time_ends_while_they_wait_for_a_token() {
         .collect();
     assert!(sizes[2] < sizes[1] + 500, "{sizes:?}");
 }
+
+/// A handshake says which era the server is of, while the client looks for an authorization server as of 2025-03-26.
+#[test]
+fn a_search_by_the_conventions_ends_when_a_handshake_finds_a_modern_server() {
+    // It requires no token at first.
+    let open = Rc::new(RefCell::new(issuer().anonymous(true)));
+    let mut it = Joined::build(legacy_site(), open, |_| {}, |_| {});
+    it.serve();
+    assert!(it.web.is_ready(), "{:?} {:?}", it.web.events, it.log);
+    let (call, exchange) = it.call();
+    let (_, other) = it.call();
+    it.web.reply(&exchange, refused());
+    it.take();
+    it.answer(404, "");
+    it.answer(404, "");
+    assert_eq!(it.sent[0].url, "http://127.0.0.1:3001/.well-known/oauth-authorization-server");
+    it.site = modern_site();
+    it.web.reply(&other, Reply::text(404, "no such session"));
+    it.web.serve(&mut it.site);
+    it.take();
+    assert!(it.web.is_ready() && it.sent.is_empty(), "{:?} {:?}", it.web.events, it.log);
+    match &it.events[..] {
+        [OAuthEvent::Failed(error)] => {
+            assert_eq!(error.stage, Stage::ResourceMetadata);
+            assert!(error.reason.contains("the conventions of 2025-03-26 do not apply"), "{error}");
+        }
+        other => panic!("{other:?}"),
+    }
+    it.assert_refused(call, 401, "the conventions of 2025-03-26 do not apply");
+}

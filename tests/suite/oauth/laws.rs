@@ -202,6 +202,7 @@ struct Past {
     owners: BTreeMap<String, String>,
     /// Whether a place of the metadata in the current walk had an outage.
     is_unknown: bool,
+    is_modern: bool,
     /// The place that was answered last.
     place: String,
     codes: u32,
@@ -257,11 +258,12 @@ impl Past {
         }
     }
 
-    /// Endpoints are assumed only where it is certain that there is no metadata.
+    /// Endpoints are assumed only where it is certain that there is no metadata, and never of a modern server.
     fn check_conventions(&self, url: &str) {
         let is_assumed =
             ["authorize", "token", "register"].iter().any(|name| url == format!("{}/{name}", origin_of_server()));
         assert!(!(is_assumed && self.is_unknown), "endpoints are assumed in an outage");
+        assert!(!(is_assumed && self.is_modern), "endpoints are assumed of a modern server");
     }
 
     /// An authorization server issues what is in this body.
@@ -546,10 +548,14 @@ proptest! {
                     (next.site, next.store, next.now) = (rig.site, rig.store, rig.now);
                     next.wait(0);
                     rig = next;
-                    (past.checked, past.is_unknown) = (0, false);
+                    (past.checked, past.is_unknown, past.is_modern) = (0, false, false);
                     past.place.clear();
                 }
-                Step::Modern(is_modern) => rig.auth.set_modern(is_modern),
+                Step::Modern(is_modern) => {
+                    past.is_modern = is_modern;
+                    rig.auth.set_modern(is_modern);
+                    rig.pump();
+                }
                 Step::Site(edit) => past.edit(&mut rig.site, edit),
                 Step::Answer(..) | Step::Break | Step::Consent | Step::Deny => {}
             }
