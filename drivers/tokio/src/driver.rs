@@ -49,6 +49,8 @@ enum Question {
 /// What the lock protects.
 struct Core<M: Machine> {
     machine: M,
+    /// The time of the last input.
+    now: Time,
     slots: BTreeMap<SessionHandle, Slot>,
     #[cfg(feature = "http")]
     exchanges: BTreeMap<(SessionHandle, mcp_proto::binding::http::ExchangeId), AbortHandle>,
@@ -96,6 +98,7 @@ impl<M: Machine> Handle<M> {
         let shared = Arc::new(Shared {
             core: Mutex::new(Core {
                 machine,
+                now: epoch,
                 slots: BTreeMap::new(),
                 #[cfg(feature = "http")]
                 exchanges: BTreeMap::new(),
@@ -141,10 +144,10 @@ impl<M: Machine> Handle<M> {
     #[cfg(feature = "snapshot")]
     pub(crate) fn take(&self, mut closed: M) -> M {
         let mut core = self.0.lock();
-        let calls: Vec<_> = core.calls.keys().copied().collect();
-        calls.into_iter().for_each(|call| core.machine.cancel(self.0.now(), call));
+        let (now, calls) = (self.0.stamp(&mut core), core.calls.keys().copied().collect::<Vec<_>>());
+        calls.into_iter().for_each(|call| core.machine.cancel(now, call));
         self.0.act(&mut core);
-        closed.close(self.0.now());
+        closed.close(now);
         let machine = std::mem::replace(&mut core.machine, closed);
         self.0.act(&mut core);
         machine
@@ -177,15 +180,15 @@ impl<M: Machine> Handle<M> {
     /// Cancels the calls in flight, and closes the client.
     pub(crate) fn time_out(&self) {
         let mut core = self.0.lock();
-        let calls: Vec<_> = core.calls.keys().copied().collect();
+        let (now, calls) = (self.0.stamp(&mut core), core.calls.keys().copied().collect::<Vec<_>>());
         if calls.is_empty() {
             // Nothing is polled before the close: a replay of the journal knows by it that the time was up.
-            core.machine.handle_timeout(self.0.now());
+            core.machine.handle_timeout(now);
         } else {
-            calls.into_iter().for_each(|call| core.machine.cancel(self.0.now(), call));
+            calls.into_iter().for_each(|call| core.machine.cancel(now, call));
             self.0.act(&mut core);
         }
-        core.machine.close(self.0.now());
+        core.machine.close(now);
         self.0.act(&mut core);
     }
 
@@ -209,7 +212,8 @@ impl<M: Machine> Handle<M> {
         let (outcome, receiver) = oneshot::channel();
         let progress = Queue::new();
         let mut core = self.0.lock();
-        let started = command(&mut core.machine, self.0.now());
+        let now = self.0.stamp(&mut core);
+        let started = command(&mut core.machine, now);
         if let Ok(call) = &started {
             core.calls.insert(*call, Pending { outcome, progress: Arc::clone(&progress) });
         }
@@ -282,17 +286,25 @@ impl<M: Machine> Shared<M> {
         Time::from_epoch(self.epoch.since(Time::ZERO).saturating_add(self.start.elapsed()))
     }
 
+    /// The time of an input, which is that of the outputs that follow.
+    fn stamp(&self, core: &mut Core<M>) -> Time {
+        core.now = self.now();
+        core.now
+    }
+
     /// Runs a command, and carries out what follows.
     fn input<T>(self: &Arc<Self>, input: impl FnOnce(&mut M, Time) -> T) -> T {
         let mut core = self.lock();
-        let result = input(&mut core.machine, self.now());
+        let now = self.stamp(&mut core);
+        let result = input(&mut core.machine, now);
         self.act(&mut core);
         result
     }
 
     /// Gives an input of a session. Returns whether it belongs to what is in progress.
     fn give(&self, core: &mut Core<M>, session: SessionHandle, input: Input<'_>) -> bool {
-        let is_taken = core.machine.input(self.now(), session, input);
+        let now = self.stamp(core);
+        let is_taken = core.machine.input(now, session, input);
         self.tap(core, Some(session), Passing::Input(input));
         is_taken
     }
@@ -302,7 +314,7 @@ impl<M: Machine> Shared<M> {
         let Some(mut tap) = core.tap.take() else { return };
         let process = session.and_then(|session| core.slots.get(&session)?.process.as_ref());
         let passed = Passed {
-            now: self.now(),
+            now: core.now,
             session,
             server: &session.map(|session| core.machine.server(session)).unwrap_or_default(),
             engine: session.and_then(|session| core.machine.engine(session)),
@@ -321,7 +333,8 @@ impl<M: Machine> Shared<M> {
                 let mut core = self.lock();
                 #[cfg(feature = "oauth")]
                 if let Some(unix) = core.sign_ins.drift(self.now()).filter(|_| self.wiring.oauth.is_some()) {
-                    core.machine.handle_clock(self.now(), unix);
+                    let now = self.stamp(&mut core);
+                    core.machine.handle_clock(now, unix);
                     self.act(&mut core);
                 }
                 core.armed = core.machine.deadline();
@@ -630,7 +643,8 @@ impl<M: Machine> Shared<M> {
         }
         if let Some(request) = M::refused(&event) {
             // There is no other token than the one that was refused.
-            core.machine.decline(self.now(), request);
+            let now = self.stamp(core);
+            core.machine.decline(now, request);
         }
         match M::sort(event) {
             Sorted::Finished(call, outcome) => {
@@ -725,7 +739,8 @@ impl<M: Machine> Shared<M> {
     fn settle(self: &Arc<Self>, question: (SessionHandle, Question), give: impl FnOnce(&mut M, Time)) {
         let mut core = self.lock();
         if core.questions.remove(&question).is_some() {
-            give(&mut core.machine, self.now());
+            let now = self.stamp(&mut core);
+            give(&mut core.machine, now);
             self.act(&mut core);
         }
     }

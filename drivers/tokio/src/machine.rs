@@ -53,7 +53,7 @@ pub enum Output<E> {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Passed<'a, E> {
-    /// The client's time.
+    /// The client's time: of the input, or of the last input before the output.
     pub now: Time,
     /// The session; `None` for an event of a hub that is of no session. A client alone is one session.
     pub session: Option<SessionHandle>,
