@@ -4,27 +4,20 @@
 //! calls that the suite names or else one of each kind, loads the server's skills, and accepts every form as proposed. What
 //! a user chooses is in its environment (`settings.rs`); it does not know the scenario.
 
-#[path = "../http/driver.rs"]
-mod driver;
-#[path = "../http/exchanges.rs"]
-mod exchanges;
 mod oauth;
 mod settings;
 mod skills;
 
-use std::collections::VecDeque;
 use std::error::Error;
+use std::future::pending;
 
-use mcp_proto::jsonrpc::ErrorObject;
-use mcp_proto::{Catalog, Cause, Era, Eras, Event, Http, Options, ProtocolVersion, RawValue, Request};
-use reqwest::header::HeaderMap;
+use mcp_proto::{Catalog, Era, Eras, Event, Options, ProtocolVersion, RawValue, Request};
+use mcp_proto_tokio::{Elicited, Host, HttpClient, Remote, Reports, Session};
 use serde::Deserialize;
 use serde_json::value::to_raw_value;
 use serde_json::{Map, Value, json};
 
-use self::driver::{Driver, Next};
 use self::settings::{SchemaArgument, Settings};
-use self::skills::Skills;
 
 type Fallible<T> = Result<T, Box<dyn Error>>;
 
@@ -57,87 +50,61 @@ async fn main() -> Fallible<()> {
         Era::Legacy => Eras::LegacyOnly,
         Era::Modern => Eras::ModernOnly(version),
     };
-    options.capabilities.elicitation = true;
     options.reconnect = None;
-    let accept = to_raw_value(&json!({"action": "accept", "content": {}}))?;
-    let clients = exchanges::clients()?;
-    let authorization = oauth::authorization(&url, &context.client, &settings.grant, &clients.any).await?;
-    let server = Http::new(&url)?.with_oauth(authorization);
-    let mut driver = Driver::new(options, 0, server, clients.clone(), HeaderMap::new());
-    let now = driver.now();
-    driver.session.open(now)?;
-    let (mut ready, mut steps, mut skills) = (false, VecDeque::new(), None);
-    while let Some(next) = driver.next().await {
-        let event = match next {
-            Next::Event(event) => event,
-            Next::OAuth(action) => {
-                oauth::act(&mut driver, &clients.any, action).await?;
-                continue;
-            }
-        };
-        eprintln!("{event:?}");
-        let now = driver.now();
-        let session = &mut driver.session;
-        match event {
-            Event::Ready if !std::mem::replace(&mut ready, true) => {
-                steps = plan(settings.schema.as_ref(), &context, session.catalog())?;
-            }
-            Event::Finished { outcome, .. } => {
-                if let Some(skills) = &mut skills {
-                    Skills::take(skills, &outcome, settings.loads_skills)?;
-                }
-            }
-            Event::ServerRequest { id: ask, method, .. } => {
-                let known = method == mcp_proto::ServerMethod::Elicitation;
-                let answer = if known { Ok(&*accept) } else { Err(ErrorObject::new(-32601, "not offered")) };
-                session.respond(now, ask, answer)?;
-                continue;
-            }
-            Event::InputRequired { request, inputs } => {
-                session.provide(now, request, inputs.iter().map(|input| (&*input.key, &*accept)))?;
-                continue;
-            }
-            // No authorization helps.
-            Event::Unauthorized { request: None, why, .. } => return Err(why.into_string().into()),
-            Event::Unauthorized { .. } => continue,
-            Event::Closed { cause: Cause::Failed(failure) } => return Err(failure.to_string().into()),
-            Event::Ready
-            | Event::CatalogChanged { .. }
-            | Event::ServerRequestEnded { .. }
-            | Event::Progress { .. }
-            | Event::Subscription { .. }
-            | Event::ResourceUpdated { .. }
-            | Event::Log { .. }
-            | Event::LogLevelFailed { .. }
-            | Event::Notification { .. }
-            | Event::Quirk(_)
-            | Event::Down { .. }
-            | Event::Closed { .. }
-            | _ => continue,
+    let http = HttpClient::new()?;
+    let (oauth, urls) = oauth::sign_in(&url, &context.client, &settings.grant, &http).await?;
+    let mut sign_in = oauth.events();
+    tokio::spawn(async move {
+        while let Some((_, event)) = sign_in.next().await {
+            eprintln!("{event:?}");
         }
-        let step = steps.pop_front().or_else(|| skills.get_or_insert_with(|| Skills::new(session)).request());
-        match step {
-            Some(step) => drop(session.request(now, step)?),
-            None => session.close(now)?,
+    });
+    let host =
+        Host::new(options).http(http.clone()).oauth(oauth).elicitation(|_| async { Elicited::Accept(json!({})) });
+    let session = Session::start(Remote::new(&url)?, host)?;
+    tokio::spawn(oauth::browse(session.clone(), http, urls));
+    tokio::select! {
+        refused = watch(session.events()) => Err(refused.into()),
+        ended = run(&session, &settings, &context) => ended,
+    }
+}
+
+/// Prints what happens, until no authorization helps. Returns why.
+async fn watch(mut events: Reports<Event>) -> String {
+    while let Some(event) = events.next().await {
+        eprintln!("{event:?}");
+        if let Event::Unauthorized { request: None, why, .. } = event {
+            return why.into();
         }
     }
-    Ok(())
+    pending().await
+}
+
+async fn run(session: &Session, settings: &Settings, context: &Context) -> Fallible<()> {
+    session.ready().await?;
+    for step in plan(settings.schema.as_ref(), context, &session.catalog())? {
+        // How it ends is the suite's to judge.
+        eprintln!("{:?}", session.start_request(step)?.await);
+    }
+    skills::load(session, settings.loads_skills).await?;
+    session.close().await;
+    session.closed().await.map_or(Ok(()), |failure| Err(failure.into()))
 }
 
 /// The calls that the suite names; otherwise each tool, prompt and resource once.
-fn plan(schema: Option<&SchemaArgument>, context: &Context, catalog: &Catalog) -> Fallible<VecDeque<Request>> {
+fn plan(schema: Option<&SchemaArgument>, context: &Context, catalog: &Catalog) -> Fallible<Vec<Request>> {
     if !context.tool_calls.is_empty() {
         let call = |call: &ToolCall| Request::call_tool(&call.name, Some(&call.arguments));
         return Ok(context.tool_calls.iter().map(call).collect());
     }
-    let mut steps = VecDeque::new();
+    let mut steps = Vec::new();
     for tool in catalog.tools() {
         let mut arguments = arguments(&serde_json::from_str(tool.input_schema.get())?);
         if let Some(schema) = schema.filter(|schema| schema.tool == tool.name) {
             let other = catalog.tool(&schema.schema_of).ok_or("SCHEMA_ARGUMENT names no such tool")?;
             arguments.insert(schema.argument.clone(), serde_json::from_str(other.input_schema.get())?);
         }
-        steps.push_back(Request::call_tool(tool.name, Some(&*to_raw_value(&arguments)?)));
+        steps.push(Request::call_tool(tool.name, Some(&*to_raw_value(&arguments)?)));
     }
     steps.extend(catalog.prompts().map(|prompt| Request::get_prompt(prompt.name, [])));
     steps.extend(catalog.resources().map(|resource| Request::read_resource(resource.uri)));

@@ -1,18 +1,18 @@
 //! The authorization of the session: the clients that the suite names, and a user who authorizes at once.
 
 use std::error::Error;
-use std::time::SystemTime;
+use std::future::ready;
 
-use mcp_proto::Time;
+use http::header::LOCATION;
+use http::{HeaderMap, Request, Uri};
 use mcp_proto::binding::oauth::{
-    Authorization, ClientAuth, Flow, IdentityProvider, OAuthAction, OAuthEvent, OAuthInput, OAuthOptions,
-    RegisteredClient, Secret, SigningKey,
+    AuthorizationUrl, ClientAuth, Flow, IdentityProvider, OAuthInput, OAuthOptions, RegisteredClient, Secret,
+    SigningKey,
 };
-use reqwest::Client as Browser;
-use reqwest::header::LOCATION;
+use mcp_proto_tokio::{HttpClient, HttpPiece, OAuth, Session, entropy};
 use serde::Deserialize;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-use crate::driver::Driver;
 use crate::settings::Grant;
 
 /// The client that the suite names.
@@ -36,11 +36,11 @@ pub(crate) struct Client {
 
 impl Client {
     fn options(&self, grant: &Grant, issuer: Option<String>) -> Result<OAuthOptions, Box<dyn Error>> {
-        let mut options = OAuthOptions::new("mcp-proto-conformance", "http://127.0.0.1:3000/callback");
+        let mut options = OAuthOptions::new("mcp-proto-conformance", "");
         options.client_metadata_url = Some("https://conformance-test.local/client-metadata.json".into());
         options.offline_access = true;
         // Tokens are bound to it where the servers support that.
-        let key = SigningKey::from_bytes(&random()?)?;
+        let key = SigningKey::from_bytes(&entropy()?)?;
         (options.dpop, options.dpop_key) = (Some(key.public()), Some(key));
         let Some(id) = &self.client_id else { return Ok(options) };
         let mut client = RegisteredClient::new(id.as_str());
@@ -66,67 +66,64 @@ impl Client {
     }
 }
 
-/// What the session authorizes itself with.
-pub(crate) async fn authorization(
+/// How the session signs in, and the URLs that it opens in the browser.
+pub(crate) async fn sign_in(
     url: &str,
     client: &Client,
     grant: &Grant,
-    browser: &Browser,
-) -> Result<Authorization, Box<dyn Error>> {
+    http: &HttpClient,
+) -> Result<(OAuth, UnboundedReceiver<String>), Box<dyn Error>> {
     let issuer = match &client.issuer {
         Some(issuer) => Some(issuer.clone()),
-        None if client.client_secret.is_some() || !matches!(grant, Grant::User) => issuer(browser, url).await,
+        None if client.client_secret.is_some() || !matches!(grant, Grant::User) => issuer(http, url).await,
         None => None,
     };
-    let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
-    // State and verifiers are made of it.
-    Ok(Authorization::new(url, client.options(grant, issuer)?, random()?, Time::ZERO, unix)?)
+    let (sender, urls) = unbounded_channel();
+    // An error means that the program ends.
+    let open = move |url: &AuthorizationUrl| drop(sender.send(url.as_str().to_owned()));
+    Ok((OAuth::new(client.options(grant, issuer)?, open), urls))
 }
 
 /// The authorization server of a client, which the suite does not always name. Who registered the client knows it; the
 /// suite has no other than the one that the server names.
-async fn issuer(browser: &Browser, url: &str) -> Option<String> {
-    let mut place = reqwest::Url::parse(url).ok()?;
-    place.set_path(&format!("/.well-known/oauth-protected-resource{}", place.path()));
-    let body = browser.get(place).send().await.ok()?.bytes().await.ok()?;
+async fn issuer(http: &HttpClient, url: &str) -> Option<String> {
+    let url: Uri = url.parse().ok()?;
+    let (scheme, authority, path) = (url.scheme_str()?, url.authority()?, url.path());
+    let (_, body) =
+        get(http, &format!("{scheme}://{authority}/.well-known/oauth-protected-resource{path}")).await.ok()?;
     let document: serde_json::Value = serde_json::from_slice(&body).ok()?;
     document.get("authorization_servers")?.get(0)?.as_str().map(Into::into)
 }
 
-/// Bytes of a random number generator for secrets.
-fn random() -> Result<[u8; 32], Box<dyn Error>> {
-    let mut bytes = [0; 32];
-    let random = rustls::crypto::ring::default_provider().secure_random;
-    random.fill(&mut bytes).map_err(|_| "the system has no randomness")?;
-    Ok(bytes)
-}
-
-/// Does what the session wants done to be authorized.
-pub(crate) async fn act(driver: &mut Driver, browser: &Browser, action: OAuthAction) -> Result<(), Box<dyn Error>> {
-    match action {
-        OAuthAction::Browse(url) => {
-            let redirect = browse(browser, url.as_str()).await.unwrap_or_default();
-            let now = driver.now();
-            driver.session.handle_oauth(now, OAuthInput::Redirect(&redirect));
+/// The browser of a user who authorizes at once.
+pub(crate) async fn browse(session: Session, http: HttpClient, mut urls: UnboundedReceiver<String>) {
+    while let Some(url) = urls.recv().await {
+        if let Err(why) = follow(&http, &url).await {
+            session.handle_oauth(OAuthInput::NotShown(&why));
         }
-        // Nobody repairs it, and without a session there is nothing to do.
-        OAuthAction::Event(OAuthEvent::Failed(error)) if !driver.session.is_ready() => {
-            return Err(error.into());
-        }
-        OAuthAction::Event(event) => eprintln!("{event:?}"),
-        // It has no store, and its keys are in memory.
-        OAuthAction::Request(_)
-        | OAuthAction::Drop(_)
-        | OAuthAction::EndBrowse
-        | OAuthAction::Store(_)
-        | OAuthAction::Sign(_)
-        | _ => {}
     }
-    Ok(())
 }
 
-/// Where the user's browser is redirected by the authorization server.
-async fn browse(browser: &Browser, url: &str) -> Option<String> {
-    let response = browser.get(url).send().await.ok()?;
-    Some(response.headers().get(LOCATION)?.to_str().ok()?.to_owned())
+/// Follows the redirect of the authorization server, to the listener of the session.
+async fn follow(http: &HttpClient, url: &str) -> Result<(), String> {
+    let (headers, _) = get(http, url).await?;
+    let redirect = headers.get(LOCATION).and_then(|redirect| redirect.to_str().ok());
+    get(http, redirect.ok_or("the authorization server does not redirect")?).await.map(drop)
+}
+
+/// The headers and the body at a URL.
+async fn get(http: &HttpClient, url: &str) -> Result<(HeaderMap, Vec<u8>), String> {
+    let (mut head, mut body, mut end) = (HeaderMap::new(), Vec::new(), Ok(()));
+    let request = Request::get(url).body(Vec::new()).map_err(|error| error.to_string())?;
+    let take = |piece| {
+        match piece {
+            HttpPiece::Head(_, headers) => head = headers,
+            HttpPiece::Body(chunk) => body.extend(chunk),
+            HttpPiece::End => {}
+            HttpPiece::Failure(_, why) => end = Err(why),
+        }
+        ready(())
+    };
+    http.run(request, take).await;
+    end.map(|()| (head, body))
 }
