@@ -7,13 +7,9 @@
 //!
 //! In ARGUMENTS and in WORD, which each response must contain, `$` stands for the number of the call.
 
-#[path = "../http/driver.rs"]
-mod driver;
-#[path = "../http/exchanges.rs"]
-mod exchanges;
 mod proxy;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt::Write;
 use std::process::ExitCode;
@@ -21,13 +17,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use mcp_proto::{Cause, CommandError, Event, Http, Options, Outcome, RawValue, Reconnect, Request, RequestId};
-use reqwest::header::HeaderMap;
+use mcp_proto::{Event, Options, Outcome, RawValue, Reconnect, Request};
+use mcp_proto_tokio::{CallError, CallErrorKind, Host, HttpClient, Remote, Reply, Session, Status};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use self::driver::{Driver, Next};
 use self::proxy::Faults;
 
 /// Calls in flight per session, and how often that number is restored.
@@ -37,11 +32,11 @@ const PACE: Duration = Duration::from_millis(200);
 const PATIENCE: Duration = Duration::from_secs(60);
 
 struct Setup {
-    http: Http,
+    server: Remote,
     tool: String,
     arguments: String,
     word: String,
-    clients: exchanges::Clients,
+    client: HttpClient,
     start: Instant,
     /// When connections become stable, after the start.
     calm: Duration,
@@ -74,11 +69,11 @@ async fn main() -> Result<ExitCode, Box<dyn Error>> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let path = url.path_and_query().map_or("/", |path| path.as_str());
     let setup = Arc::new(Setup {
-        http: Http::new(&format!("http://{}{path}", listener.local_addr()?))?,
+        server: Remote::new(&format!("http://{}{path}", listener.local_addr()?))?,
         tool: tool.clone(),
         arguments: arguments.clone(),
         word: word.clone(),
-        clients: exchanges::clients()?,
+        client: HttpClient::new()?,
         start: Instant::now(),
         calm: seconds,
     });
@@ -136,146 +131,125 @@ fn report(sessions: u64, total: &Tally, faults: &Faults) -> ExitCode {
 }
 
 /// A session with its calls.
-struct Caller {
-    setup: Arc<Setup>,
+struct Caller<'a> {
+    setup: &'a Setup,
     number: u64,
-    driver: Driver,
-    /// Calls in flight, with the word that the response must contain.
-    open: BTreeMap<RequestId, String>,
-    ended: BTreeSet<RequestId>,
+    session: Session,
+    /// Calls in flight: each ends with its number.
+    open: JoinSet<(u64, Result<Reply, CallError>)>,
     calls: u64,
-    ready: usize,
     /// The call that was made once connections were stable.
-    last: Option<RequestId>,
-    tally: Tally,
+    last: Option<u64>,
+    tally: &'a mut Tally,
 }
 
 async fn session(setup: Arc<Setup>, number: u64) -> Tally {
+    let mut tally = Tally::default();
+    // Sessions do not start at the same moment.
+    sleep(Duration::from_millis(number)).await;
+    match start(&setup, number, &mut tally).await {
+        Ok(()) => tally.ready = 1,
+        Err(wrong) => tally.wrong.push(format!("session {number}: {wrong}")),
+    }
+    tally
+}
+
+async fn start(setup: &Setup, number: u64, tally: &mut Tally) -> Result<(), Box<dyn Error + Send + Sync>> {
     let mut options = Options::new("loopback", "1.0");
     let mut reconnect = Reconnect::default();
     reconnect.initial_backoff = Duration::from_millis(100);
     reconnect.parked_backoff = Duration::from_secs(2);
     options.reconnect = Some(reconnect);
-    let driver = Driver::new(options, number, setup.http.clone(), setup.clients.clone(), HeaderMap::new());
-    let (open, ended) = (BTreeMap::new(), BTreeSet::new());
-    let tally = Tally::default();
-    let mut caller = Caller { setup, number, driver, open, ended, calls: 0, ready: 0, last: None, tally };
-    // Sessions do not start at the same moment.
-    sleep(Duration::from_millis(number)).await;
-    match caller.run().await {
-        Ok(()) => caller.tally.ready = 1,
-        Err(wrong) => caller.tally.wrong.push(format!("session {number}: {wrong}")),
-    }
-    caller.tally.reconnects = caller.ready.saturating_sub(1);
-    caller.tally
+    let host = Host::new(options).http(setup.client.clone());
+    let session = Session::start(setup.server.clone(), host)?;
+    Caller { setup, number, session, open: JoinSet::new(), calls: 0, last: None, tally }.run().await
 }
 
-impl Caller {
-    async fn run(&mut self) -> Result<(), String> {
-        let now = self.driver.now();
-        self.driver.session.open(now).map_err(|misuse| misuse.to_string())?;
-        let mut pause = Duration::ZERO;
+impl Caller<'_> {
+    async fn run(&mut self) -> Result<(), Box<dyn Error + Send + Sync>> {
+        let mut events = self.session.events();
+        let (mut pause, mut ready) = (Duration::ZERO, 0_usize);
         loop {
             let elapsed = self.setup.start.elapsed();
             if elapsed >= self.setup.calm.saturating_add(PATIENCE) {
-                let state = if self.driver.session.is_ready() { "ready" } else { "not ready" };
-                return Err(format!("{state}, {} calls without an end", self.open.len()));
+                return Err(format!("{:?}, {} calls without an end", self.session.status(), self.open.len()).into());
             }
             let calm = elapsed >= self.setup.calm;
-            let idle = self.open.is_empty() && self.driver.session.is_ready();
+            let idle = self.open.is_empty() && self.session.status() == Status::Ready;
             match self.last {
-                None if !calm && self.ready > 0 && elapsed >= pause => {
+                None if !calm && ready > 0 && elapsed >= pause => {
                     pause = elapsed.saturating_add(PACE);
-                    while self.open.len() < CALLS {
-                        self.call()?;
+                    while self.open.len() < CALLS && self.call()? {}
+                }
+                None if calm && idle => {
+                    if self.call()? {
+                        self.last = Some(self.calls);
                     }
                 }
-                None if calm && idle => self.last = Some(self.call()?),
                 Some(_) if idle => return self.close().await,
                 None | Some(_) => {}
             }
-            if let Ok(next) = timeout(PACE, self.driver.next()).await
-                && let Next::Event(event) = next.ok_or("closed without a word")?
-            {
-                self.take(event)?;
+            tokio::select! {
+                event = events.next() => match event {
+                    Some(Event::Ready) => {
+                        ready = ready.saturating_add(1);
+                        self.tally.reconnects = ready.saturating_sub(1);
+                    }
+                    Some(_) => {}
+                    None => return Err(format!("closed: {:?}", self.session.closed().await).into()),
+                },
+                Some(ended) = self.open.join_next() => {
+                    let (call, reply) = ended?;
+                    self.ended(call, reply)?;
+                }
+                () = sleep(PACE) => {}
             }
         }
     }
 
-    fn call(&mut self) -> Result<RequestId, String> {
-        self.calls = self.calls.saturating_add(1);
-        let id = format!("{}-{}.", self.number, self.calls);
-        let arguments =
-            RawValue::from_string(self.setup.arguments.replace('$', &id)).map_err(|error| error.to_string())?;
+    /// The text with the number of a call.
+    fn of_call(&self, text: &str, call: u64) -> String {
+        text.replace('$', &format!("{}-{call}.", self.number))
+    }
+
+    /// Makes a call. Returns whether it was accepted: none is while the session gave up for some time.
+    fn call(&mut self) -> Result<bool, Box<dyn Error + Send + Sync>> {
+        let call = self.calls.saturating_add(1);
+        let arguments = RawValue::from_string(self.of_call(&self.setup.arguments, call))?;
         // Every other call allows a replay if its exchange breaks.
-        let request = Request::call_tool(&self.setup.tool, Some(&arguments)).replay(self.calls.is_multiple_of(2));
-        let now = self.driver.now();
-        let accepted = self.driver.session.request(now, request).map_err(|misuse: CommandError| misuse.to_string())?;
-        self.tally.accepted = self.tally.accepted.saturating_add(1);
-        self.open.insert(accepted, self.setup.word.replace('$', &id));
-        Ok(accepted)
+        let request = Request::call_tool(&self.setup.tool, Some(&arguments)).replay(call.is_multiple_of(2));
+        match self.session.start_request(request) {
+            Ok(started) => drop(self.open.spawn(async move { (call, started.await) })),
+            Err(CallError { kind: CallErrorKind::Down(_), .. }) => return Ok(false),
+            Err(error) => return Err(error.into()),
+        }
+        (self.calls, self.tally.accepted) = (call, self.tally.accepted.saturating_add(1));
+        Ok(true)
     }
 
-    fn take(&mut self, event: Event) -> Result<(), String> {
-        match event {
-            Event::Ready => self.ready = self.ready.saturating_add(1),
-            Event::Finished { request, outcome, .. } => return self.finished(request, &outcome),
-            Event::Closed { cause: Cause::Failed(failure) } => return Err(format!("closed: {failure}")),
-            Event::CatalogChanged { .. }
-            | Event::InputRequired { .. }
-            | Event::Unauthorized { .. }
-            | Event::ServerRequest { .. }
-            | Event::ServerRequestEnded { .. }
-            | Event::Progress { .. }
-            | Event::Subscription { .. }
-            | Event::ResourceUpdated { .. }
-            | Event::Log { .. }
-            | Event::LogLevelFailed { .. }
-            | Event::Notification { .. }
-            | Event::Quirk(_)
-            | Event::Down { .. }
-            | Event::Closed { .. }
-            | _ => {}
-        }
-        Ok(())
-    }
-
-    fn finished(&mut self, request: RequestId, outcome: &Outcome) -> Result<(), String> {
-        if !self.ended.insert(request) {
-            return Err("a call ended twice".into());
-        }
-        let word = self.open.remove(&request).ok_or("a call ended that was not made")?;
-        let kind = match outcome {
-            Outcome::Result(result) if !result.get().contains(&word) => {
-                return Err(format!("a call with {word} was answered with {result}"));
+    fn ended(&mut self, call: u64, reply: Result<Reply, CallError>) -> Result<(), String> {
+        let kind = match reply.map_err(|error| error.kind) {
+            Ok(reply) => {
+                let word = self.of_call(&self.setup.word, call);
+                if !reply.raw().get().contains(&word) {
+                    return Err(format!("a call with {word} was answered with {}", reply.raw()));
+                }
+                "result"
             }
-            Outcome::Result(_) => "result",
-            Outcome::Unknown => "unknown",
-            Outcome::NotSent => "not sent",
-            Outcome::TimedOut(_) => "timed out",
-            Outcome::Error(error) => return Err(format!("a call was answered with an error: {error:?}")),
-            Outcome::InputRequired(_) | Outcome::NotAdvertised | Outcome::Cancelled | _ => {
-                return Err(format!("a call ended oddly: {outcome:?}"));
-            }
+            Err(CallErrorKind::Ended(Outcome::Unknown)) => "unknown",
+            Err(CallErrorKind::Ended(Outcome::NotSent)) => "not sent",
+            Err(CallErrorKind::Ended(Outcome::TimedOut(_))) => "timed out",
+            Err(kind) => return Err(format!("a call ended oddly: {kind:?}")),
         };
         self.tally.end(kind, 1);
-        if self.last == Some(request) && kind != "result" {
+        if self.last == Some(call) && kind != "result" {
             return Err(format!("the last call ended {kind}"));
         }
         Ok(())
     }
 
-    async fn close(&mut self) -> Result<(), String> {
-        let now = self.driver.now();
-        self.driver.session.close(now).map_err(|misuse| misuse.to_string())?;
-        loop {
-            match timeout(PATIENCE, self.driver.next()).await {
-                Ok(Some(Next::Event(Event::Closed { cause: Cause::Requested }))) => return Ok(()),
-                Ok(Some(Next::Event(event))) => self.take(event)?,
-                Ok(Some(Next::OAuth(_))) => {}
-                Ok(None) => return Err("closed without a word".into()),
-                Err(_) => return Err("it does not close".into()),
-            }
-        }
+    async fn close(&self) -> Result<(), Box<dyn Error + Send + Sync>> {
+        timeout(PATIENCE, self.session.close()).await?;
+        self.session.closed().await.map_or(Ok(()), |failure| Err(failure.into()))
     }
 }
