@@ -21,7 +21,7 @@
 //!
 //! It does not authenticate its users. The store has arguments, results and ids of sessions: protect it as those.
 
-#[path = "../http/exchanges.rs"]
+#[path = "../moving/exchanges.rs"]
 mod exchanges;
 mod store;
 
@@ -30,10 +30,9 @@ use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use mcp_proto::binding::http::HttpAction;
-use mcp_proto::binding::oauth::Reach;
 use mcp_proto::{Client, Event, Http, Moved, Options, Outcome, RawValue, Request, Secrets, Time};
+use mcp_proto_tokio::HttpClient;
 use redis::aio::{ConnectionManager, ConnectionManagerConfig};
-use reqwest::header::HeaderMap;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
@@ -41,7 +40,7 @@ use tokio::net::tcp::OwnedReadHalf;
 use tokio::sync::mpsc::{Receiver, channel};
 use tokio::time::{interval, sleep, timeout};
 
-use self::exchanges::{Clients, Exchange, Exchanges, tell};
+use self::exchanges::{Exchanges, give};
 use self::store::{Book, LEASE, Lease, RENEWAL, Saved};
 
 /// Maximum bytes of a line of a user.
@@ -78,7 +77,7 @@ struct Reply<'a> {
 #[derive(Clone)]
 struct Gateway {
     store: ConnectionManager,
-    clients: Clients,
+    http_client: HttpClient,
     http: Http,
 }
 
@@ -172,7 +171,7 @@ impl Gateway {
         let Hello { session: name } = serde_json::from_slice(&line)?;
         let mut lease = Lease::take(self.store.clone(), &name).await?;
         let mut session = Session::new(self.http.clone(), lease.load().await?)?;
-        let mut exchanges = Exchanges::new(self.clients.clone());
+        let mut exchanges = Exchanges::new(self.http_client.clone());
         let mut renewal = interval(RENEWAL);
         let mut replies = vec![format!("{{\"gateway\": {}}}\n", std::process::id())];
         let mut is_due = true;
@@ -182,7 +181,7 @@ impl Gateway {
             while let Some(action) = session.client.poll() {
                 match action {
                     HttpAction::Request(request) => requests.push(request),
-                    HttpAction::Drop(exchange) => exchanges.drop(Exchange::Server(exchange)),
+                    HttpAction::Drop(exchange) => exchanges.drop(exchange),
                     HttpAction::Event(Event::Finished { request, outcome, .. }) => {
                         if let Some(call) = session.book.open.remove(&request) {
                             replies.push(reply(call, Answer::Outcome(&outcome))?);
@@ -201,7 +200,7 @@ impl Gateway {
                 session.book = saved.book;
             }
             for request in requests {
-                exchanges.start(Exchange::Server(request.exchange), Reach::Any, request.request, HeaderMap::new());
+                exchanges.start(request);
             }
             // A user who does not read loses the connection, and not the session.
             let written = timeout(RENEWAL, user.write_all(replies.concat().as_bytes())).await;
@@ -217,7 +216,7 @@ impl Gateway {
                     Some(line) => replies.extend(session.take(&line)?),
                     None => is_gone = true,
                 },
-                Some((exchange, piece)) = exchanges.next() => tell(&mut session.client, now(), exchange, &piece),
+                Some((exchange, piece)) = exchanges.next() => give(&mut session.client, now(), exchange, &piece),
                 () = sleep(wait) => session.client.handle_timeout(now()),
                 _ = renewal.tick() => is_due = true,
             }
@@ -232,7 +231,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     // After that time, the lease is over.
     let config = ConnectionManagerConfig::new().set_response_timeout(Some(LEASE));
     let store = ConnectionManager::new_with_config(redis::Client::open(store.as_str())?, config).await?;
-    let gateway = Gateway { store, clients: exchanges::clients()?, http: Http::new(url)? };
+    let gateway = Gateway { store, http_client: HttpClient::new()?, http: Http::new(url)? };
     let socket = tokio::net::TcpSocket::new_v4()?;
     // Each process has a socket of its own at the port, and the system gives each connection to one of them.
     #[cfg(unix)]

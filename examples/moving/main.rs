@@ -7,7 +7,6 @@
 //!
 //! The arguments of the tool are `{"n": 0}`, `{"n": 1}` and so on. At the end it prints a line per call.
 
-#[path = "../http/exchanges.rs"]
 mod exchanges;
 
 use std::collections::BTreeMap;
@@ -18,13 +17,12 @@ use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use mcp_proto::binding::http::HttpAction;
-use mcp_proto::binding::oauth::Reach;
 use mcp_proto::{Client, Event, Http, Moved, Options, Outcome, RawValue, Request, RequestId, Secrets, Snapshot, Time};
-use reqwest::header::HeaderMap;
+use mcp_proto_tokio::HttpClient;
 use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
 
-use self::exchanges::{Exchange, Exchanges, tell};
+use self::exchanges::{Exchanges, give};
 
 /// What the file has: the session, and what this program knows of its requests.
 #[derive(Serialize, Deserialize)]
@@ -82,14 +80,14 @@ async fn main() -> Result<(), Box<dyn Error>> {
     } else {
         start(http, tool, calls.parse()?)?
     };
-    let mut exchanges = Exchanges::new(exchanges::clients()?);
+    let mut exchanges = Exchanges::new(HttpClient::new()?);
     let mut is_closing = false;
     loop {
         let mut requests = Vec::new();
         while let Some(action) = session.poll() {
             match action {
                 HttpAction::Request(request) => requests.push(request),
-                HttpAction::Drop(exchange) => exchanges.drop(Exchange::Server(exchange)),
+                HttpAction::Drop(exchange) => exchanges.drop(exchange),
                 HttpAction::Event(Event::Finished { request, outcome, .. }) => {
                     if let Some(n) = book.open.remove(&request) {
                         book.ended.insert(n, name(&outcome));
@@ -104,7 +102,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         }
         // Only what is in the file is sent.
         for request in requests {
-            exchanges.start(Exchange::Server(request.exchange), Reach::Any, request.request, HeaderMap::new());
+            exchanges.start(request);
         }
         if book.open.is_empty() && !is_closing {
             is_closing = true;
@@ -113,7 +111,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         }
         let wait = session.deadline().map_or(Duration::MAX, |deadline| deadline.since(now()));
         match timeout(wait, exchanges.next()).await {
-            Ok(Some((exchange, piece))) => tell(&mut session, now(), exchange, &piece),
+            Ok(Some((exchange, piece))) => give(&mut session, now(), exchange, &piece),
             Ok(None) | Err(_) => session.handle_timeout(now()),
         }
     }
