@@ -168,7 +168,7 @@ struct Supervisor {
     exit: Option<(ExitStatus, Instant)>,
     broken: Option<(String, Instant)>,
     is_asked_to_exit: bool,
-    /// Whether it had to be terminated.
+    /// Whether it was ended, since its input or output is of no use any more.
     is_forced: bool,
     last_output: LastOutput,
     tail: Arc<Mutex<Tail>>,
@@ -202,6 +202,8 @@ impl Supervisor {
         loop {
             let quiet = self.quiet();
             if quiet.is_some_and(|at| at <= Instant::now()) {
+                // One that still runs is ended: it exits by itself when its output is closed, or is terminated.
+                self.is_forced = self.exit.is_none();
                 return Ok(());
             }
             tokio::select! {

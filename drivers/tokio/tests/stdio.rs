@@ -117,6 +117,17 @@ async fn a_failure_has_the_last_words_of_the_server() {
 }
 
 #[tokio::test]
+async fn a_server_that_asks_and_never_reads_is_ended_with_that_reason() {
+    let mut options = options();
+    options.reconnect = None;
+    let ping = r#"while True: print('{"jsonrpc":"2.0","id":1,"method":"ping"}', flush=True)"#;
+    let session = Session::connect(Program::new("python3").args(["-c", ping]), options);
+    let failure = timeout(PATIENCE, session).await.unwrap().unwrap_err();
+    // It exits by itself once nobody takes its output, with words about that.
+    assert!(failure.message.contains("it does not read its input"), "{failure}");
+}
+
+#[tokio::test]
 async fn a_session_that_gave_up_says_so_and_can_be_opened_again() {
     let session = Session::start(Program::new("/nonexistent/server"), options()).unwrap();
     assert_eq!(session.ready().await.unwrap_err().kind, FailureKind::Spawn);
