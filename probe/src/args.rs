@@ -9,7 +9,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use http::{HeaderMap, HeaderName, HeaderValue, Uri};
 use mcp_proto::binding::oauth::{Flow, OAuthOptions, RegisteredClient, Secret};
-use mcp_proto::{Eras, ProtocolVersion, Request};
+use mcp_proto::{Eras, Keepalive, Options, ProtocolVersion, Reconnect, Request};
 use mcp_proto_tokio::Remote;
 use serde_json::value::RawValue;
 
@@ -158,6 +158,34 @@ pub(crate) struct Settings {
     /// Where the journal is written.
     pub(crate) journal: Option<PathBuf>,
     pub(crate) oauth: Option<OAuthSettings>,
+}
+
+impl Settings {
+    /// The options of a run's sessions.
+    pub(crate) fn options(&self) -> Options {
+        let mut options = Options::new("mcp-proto-probe", env!("CARGO_PKG_VERSION"));
+        options.capabilities.elicitation = true;
+        options.capabilities.elicitation_url = self.answers.offer_urls();
+        options.capabilities.tasks = true;
+        options.capabilities.sampling = self.answers.offer_sampling();
+        options.eras = self.eras;
+        // A list without an answer leaves time for the other era.
+        let half = self.timeout.checked_div(2).unwrap_or(self.timeout);
+        options.timeouts.request = options.timeouts.request.min(half);
+        options.reconnect = None;
+        if self.watch.is_some() {
+            let mut keepalive = Keepalive::default();
+            keepalive.interval = Duration::from_secs(5);
+            keepalive.timeout = Duration::from_secs(3);
+            keepalive.threshold = 2;
+            keepalive.discover = true;
+            options.keepalive = Some(keepalive);
+            let mut reconnect = Reconnect::default();
+            reconnect.initial_backoff = Duration::from_millis(250);
+            options.reconnect = Some(reconnect);
+        }
+        options
+    }
 }
 
 pub(crate) enum Target {

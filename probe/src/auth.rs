@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 
 use http::header::WWW_AUTHENTICATE;
 use http::{HeaderMap, Method, Request, StatusCode};
+use mcp_proto::Event;
 use mcp_proto::binding::http::ExchangeId;
 use mcp_proto::binding::oauth::{
     Flow, OAuthAction, OAuthError, OAuthEvent, OAuthExchangeId, OAuthInput, OAuthOptions, OAuthRequest, Stage,
 };
-use mcp_proto::Event;
 use mcp_proto_tokio::{
     Host, HttpClient, HttpPiece, HttpTransport, Input, OAuth, Output, Passed, Passing, Purpose, Remote, Session,
     StartError, TakePiece,
@@ -26,11 +26,10 @@ use tokio::time::timeout;
 
 use crate::args::{OAuthSettings, Settings};
 use crate::interrupt::Interrupt;
-use crate::oauth::is_registration;
+use crate::oauth::{advice, is_registration};
 use crate::peer::Site;
 use crate::text::{cut, one_line, print, print_json, status};
 use crate::trace::without_query;
-use crate::{run, text_report};
 
 /// Bound on the discovery after a run that was refused.
 const OFFER: Duration = Duration::from_secs(10);
@@ -168,15 +167,13 @@ async fn inspect(settings: &Settings, site: &Site, bound: Duration) -> Result<Di
     let inspector = Arc::new(Mutex::new(inspector));
     let (shown, tapped) = (Arc::clone(&inspector), Arc::clone(&inspector));
     let client = HttpClient::new().map_err(|error| error.to_string())?;
-    let host = Host::new(run::options(settings))
+    let host = Host::new(settings.options())
         .oauth(OAuth::new(options, move |_| locked(&shown).ends(End::Passed)))
         .http(Unregistered { client, inspector: Arc::clone(&inspector) })
         .tap(move |passed| locked(&tapped).pass(&passed));
     let remote = Remote::new(&site.url).map_err(|wrong| wrong.to_string())?.headers(site.headers.clone());
-    let session = Session::start(remote, host).map_err(|error| match error {
-        StartError::OAuth(wrong) => wrong.to_string(),
-        error => error.to_string(),
-    })?;
+    let session = Session::start(remote, host)
+        .map_err(|error| if let StartError::OAuth(wrong) = error { wrong.to_string() } else { error.to_string() })?;
     let walk = async {
         loop {
             news.notified().await;
@@ -264,6 +261,7 @@ impl Inspector {
         }
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "the others are no step")]
     fn act(&mut self, output: &Output<Event>) {
         match output {
             Output::Request(_, it) if self.first.is_none() => {
@@ -394,7 +392,7 @@ impl Inspector {
             }
             (Some(End::Failed(error)), issuer) => {
                 report.check(Some(error.stage), method.as_deref());
-                let advice = text_report::authorization(error.stage, oauth);
+                let advice = advice(error.stage, oauth);
                 // A client that is not known here may do.
                 let is_unknown = error.stage == Stage::Registration && oauth.is_none_or(|oauth| oauth.client.is_none());
                 if let Some(issuer) = issuer.filter(|_| is_unknown) {

@@ -15,9 +15,8 @@ use mcp_proto_tokio::{HttpPiece, Input, Output, Session};
 
 use crate::args::{Settings, Step};
 use crate::observer::{Moment, Observer};
-use crate::peer::{Peer, Site};
-use crate::report::CallRecord;
-use crate::run::Ended;
+use crate::peer::{Ended, Peer, Site};
+use crate::record::CallRecord;
 use crate::trace::Trace;
 
 /// A journal that is written as the run goes on, or none.

@@ -12,6 +12,7 @@ mod oauth;
 mod observer;
 mod peer;
 mod raw;
+mod record;
 mod report;
 mod run;
 mod stderr;
@@ -24,9 +25,10 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use self::args::{Invocation, Settings, Target, Task};
-use self::journal::Journal;
-use self::report::{Report, ReportAll};
 use self::interrupt::Interrupt;
+use self::journal::Journal;
+use self::peer::Ended;
+use self::report::{Report, ReportAll};
 use self::run::on_runtime;
 use self::stderr::Copier;
 use self::text::{colours, misused, print, print_json, status, write_stderr};
@@ -56,10 +58,7 @@ fn act(settings: &Arc<Settings>, task: Task) -> ExitCode {
 }
 
 /// Runs this until its end, an error in the usage, or a signal: then there is no report.
-fn run<T>(
-    is_hub: bool,
-    work: impl AsyncFnOnce(&mut Interrupt, Copier) -> Result<T, String>,
-) -> Result<T, ExitCode> {
+fn run<T>(is_hub: bool, work: impl AsyncFnOnce(&mut Interrupt, Copier) -> Result<T, String>) -> Result<T, ExitCode> {
     match on_runtime(is_hub, work) {
         Ok((_, Some(status))) => Err(status.into()),
         Ok((Ok(result), None)) => Ok(result),
@@ -100,8 +99,8 @@ fn replayed(settings: &Arc<Settings>, file: &Path) -> ExitCode {
 }
 
 /// Prints the report of a run.
-fn report_on(settings: &Settings, ended: &run::Ended) -> ExitCode {
-    let run::Ended { session, peer } = ended;
+fn report_on(settings: &Settings, ended: &Ended) -> ExitCode {
+    let Ended { session, peer } = ended;
     let names = report::names(&peer.name, session);
     let report = Report::new(&peer.name, session, &peer.record, &names);
     let printed = if settings.json {

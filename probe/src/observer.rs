@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::args::Settings;
 use crate::peer::Peer;
 use crate::raw::{self, Members};
-use crate::report::FailureReport;
+use crate::record::FailureReport;
 use crate::text::{cut, one_line, write_stderr};
 
 /// Maximum characters of an event on standard error.
@@ -131,7 +131,9 @@ impl Observer {
                 }
             }
             (Passing::Input(input), Some(at)) => self.input(at, moment, passed.process, input),
-            (Passing::Output(Output::Event(HubEvent::Session { event, .. })), Some(at)) => self.event(at, moment, event),
+            (Passing::Output(Output::Event(HubEvent::Session { event, .. })), Some(at)) => {
+                self.event(at, moment, event)
+            }
             (Passing::Output(Output::Event(HubEvent::IdleShutdown { .. })), Some(at)) => {
                 self.record(at, moment.now, "resting", &());
                 if let Some(peer) = self.peers.get_mut(at) {
@@ -171,11 +173,7 @@ impl Observer {
             OAuthAction::EndBrowse => drop(self.shown.take_if(|shown| *shown == at)),
             OAuthAction::Event(event) => self.authorization_event(at, now, event),
             // The driver does them.
-            OAuthAction::Request(_)
-            | OAuthAction::Drop(_)
-            | OAuthAction::Store(_)
-            | OAuthAction::Sign(_)
-            | _ => {}
+            OAuthAction::Request(_) | OAuthAction::Drop(_) | OAuthAction::Store(_) | OAuthAction::Sign(_) | _ => {}
         }
     }
 
@@ -457,4 +455,3 @@ fn show_url(params: Option<&RawValue>) {
 fn params(challenge: &Challenge) -> Value {
     challenge.params.iter().map(|(name, value)| (name.to_string(), Value::from(&**value))).collect()
 }
-

@@ -9,9 +9,8 @@ use mcp_proto::{ConnectionId, Engine, ShutdownStep, Time, Transport};
 use mcp_proto_tokio::{HttpPiece, Input, Output};
 
 use crate::args::OAuthSettings;
-use crate::oauth::is_registration;
-use crate::report::{FailureReport, Record};
-use crate::text_report;
+use crate::oauth::{advice, is_registration};
+use crate::record::{FailureReport, Record};
 use crate::trace::{Trace, without_query};
 
 /// A server over HTTP. The headers are added to each request to it.
@@ -19,6 +18,12 @@ use crate::trace::{Trace, without_query};
 pub(crate) struct Site {
     pub(crate) url: String,
     pub(crate) headers: HeaderMap,
+}
+
+/// The final state of a server.
+pub(crate) struct Ended {
+    pub(crate) session: Engine,
+    pub(crate) peer: Peer,
 }
 
 pub(crate) struct Peer {
@@ -172,7 +177,7 @@ impl Peer {
     /// The server demands a token, and there is none. Returns what the user is told.
     pub(crate) fn unauthorized(&mut self, error: &OAuthError, oauth: Option<&OAuthSettings>) -> String {
         let kind = if error.stage == Stage::StepUp { "forbidden" } else { "unauthorized" };
-        let advice = text_report::authorization(error.stage, oauth);
+        let advice = advice(error.stage, oauth);
         let is_metadata = matches!(error.stage, Stage::ResourceMetadata | Stage::ServerMetadata);
         let steps = if is_metadata { "; `probe auth URL` shows each step" } else { "" };
         let message = format!("{error}. {advice}{steps}");

@@ -11,7 +11,7 @@ use mcp_proto::binding::oauth::OAuthInput;
 use mcp_proto::host::config::{Auth, Endpoint, Entry};
 use mcp_proto::host::hub::{CallError as HubCallError, HubOptions};
 use mcp_proto::jsonrpc::ErrorObject;
-use mcp_proto::{Client, CommandError, Engine, Keepalive, Messages, Options, Outcome, Reconnect, Time};
+use mcp_proto::{Client, CommandError, Engine, Messages, Options, Outcome, Reconnect, Time};
 use mcp_proto_tokio::{
     Ask, Call, CallError, CallErrorKind, Elicited, Host, HostOptions, Hub, Program, Remote, Reply, Session, StartError,
 };
@@ -26,10 +26,11 @@ use crate::auth;
 use crate::file::Plan;
 use crate::interrupt::Interrupt;
 use crate::journal::Journal;
-use crate::oauth::Lines;
+use crate::oauth::{Lines, sign_in};
 use crate::observer::{Observer, Reaction};
-use crate::peer::{Peer, Site};
-use crate::report::{CallRecord, ErrorReport, Offered};
+use crate::peer::{Ended, Peer, Site};
+use crate::record::{CallRecord, ErrorReport};
+use crate::report::{AllEnded, Offered};
 use crate::stderr::Copier;
 use crate::text::write_stderr;
 use crate::trace::Trace;
@@ -39,19 +40,6 @@ const CLOSING: Duration = Duration::from_secs(10);
 /// How much of it may be after the time of the run, and how much while credentials are being stored.
 const LATE: Duration = Duration::from_millis(250);
 const STORING: Duration = Duration::from_secs(2);
-
-/// The final state of a server.
-pub(crate) struct Ended {
-    pub(crate) session: Engine,
-    pub(crate) peer: Peer,
-}
-
-/// The final state of all servers of a file.
-pub(crate) struct AllEnded {
-    pub(crate) servers: Vec<Ended>,
-    pub(crate) offered: Offered,
-    pub(crate) calls: Vec<CallRecord>,
-}
 
 /// Runs this on a runtime. Returns also the exit status of a signal that came. When it returns, the servers' processes have
 /// ended, and what they wrote to standard error is copied; with several servers each line has the server's name.
@@ -85,7 +73,7 @@ pub(crate) async fn run(
     interrupt: &mut Interrupt,
     copier: Copier,
 ) -> Result<Ended, String> {
-    let mut options = options(settings);
+    let mut options = settings.options();
     options.server = target.name().into();
     let site = match target {
         Target::Http { url, .. } => Some(Site { url: url.clone(), headers: settings.headers.clone() }),
@@ -109,7 +97,7 @@ pub(crate) async fn run(
     // A secret that belongs to no server goes to none: the failure says what the server offers.
     let oauth = settings.oauth.as_ref().filter(|oauth| !oauth.lacks_issuer());
     if let (Target::Http { .. }, Some(oauth)) = (target, oauth) {
-        host = host.oauth(oauth.sign_in(&lines)?);
+        host = host.oauth(sign_in(oauth, &lines)?);
     }
     let session = Session::start(endpoint, host).map_err(|error| refused(&error))?;
     journal.hide(&session, &settings.headers);
@@ -154,7 +142,7 @@ pub(crate) async fn run_all(
     interrupt: &mut Interrupt,
     copier: Copier,
 ) -> Result<AllEnded, String> {
-    let mut base = options(settings);
+    let mut base = settings.options();
     // A server that was ready is started again for the calls that follow; one that fails at first is reported.
     let mut reconnect = Reconnect::default();
     (reconnect.initial_backoff, reconnect.first_attempts) = (Duration::from_millis(250), 1);
@@ -175,7 +163,7 @@ pub(crate) async fn run_all(
         .stderr(move |server, piece| copier.copy(server, piece));
     let oauth = settings.oauth.as_ref().filter(|_| plan.configuration.servers.values().any(signs_in));
     if let Some(oauth) = oauth {
-        host = host.oauth(oauth.sign_in(&lines)?);
+        host = host.oauth(sign_in(oauth, &lines)?);
     }
     let hub = Hub::start(plan.configuration.clone(), host).map_err(|error| refused(&error))?;
     let mut run = Run::new(settings, interrupt, Driven::Hub(hub), observed, lines, Journal::none());
@@ -236,6 +224,7 @@ fn answering<O: HostOptions>(settings: &Arc<Settings>, options: O) -> Host<O> {
 }
 
 /// Why a client does not start, as the user is told.
+#[allow(clippy::wildcard_enum_match_arm, reason = "all others are of no option")]
 fn refused(error: &StartError) -> String {
     match error {
         StartError::OAuth(wrong) => format!("--oauth: {wrong}"),
@@ -508,6 +497,7 @@ impl<'a> Run<'a> {
     }
 
     /// The outcome of a call that was refused.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "all others are no refusal")]
     fn refusal(&self, error: CallError) -> (&'static str, Option<ErrorReport>) {
         let (is_absent, why) = match error.kind {
             CallErrorKind::Refused(refused) if self.driven.is_hub() => {
@@ -667,9 +657,8 @@ impl<'a> Run<'a> {
         let refused: Vec<(usize, Site, auth::How)> = {
             let observer = locked(&self.observer);
             let peers = observer.peers.iter().enumerate();
-            let refused = peers.filter(|(_, peer)| {
-                peer.record.failure.as_ref().is_some_and(|failure| failure.kind == "unauthorized")
-            });
+            let refused = peers
+                .filter(|(_, peer)| peer.record.failure.as_ref().is_some_and(|failure| failure.kind == "unauthorized"));
             let refused = refused.filter_map(|(at, peer)| {
                 let how = match peer.record.authorization {
                     Some(_) => auth::How::Tried,
@@ -693,32 +682,6 @@ impl<'a> Run<'a> {
             }
         }
     }
-}
-
-/// The options of a run's sessions.
-pub(crate) fn options(settings: &Settings) -> Options {
-    let mut options = Options::new("mcp-proto-probe", env!("CARGO_PKG_VERSION"));
-    options.capabilities.elicitation = true;
-    options.capabilities.elicitation_url = settings.answers.offer_urls();
-    options.capabilities.tasks = true;
-    options.capabilities.sampling = settings.answers.offer_sampling();
-    options.eras = settings.eras;
-    // A list without an answer leaves time for the other era.
-    let half = settings.timeout.checked_div(2).unwrap_or(settings.timeout);
-    options.timeouts.request = options.timeouts.request.min(half);
-    options.reconnect = None;
-    if settings.watch.is_some() {
-        let mut keepalive = Keepalive::default();
-        keepalive.interval = Duration::from_secs(5);
-        keepalive.timeout = Duration::from_secs(3);
-        keepalive.threshold = 2;
-        keepalive.discover = true;
-        options.keepalive = Some(keepalive);
-        let mut reconnect = Reconnect::default();
-        reconnect.initial_backoff = Duration::from_millis(250);
-        options.reconnect = Some(reconnect);
-    }
-    options
 }
 
 /// Delay before the first message, and minimum interval between different messages.

@@ -4,16 +4,15 @@ use std::ffi::OsString;
 use std::fmt::Write as _;
 
 use http::header::AUTHORIZATION;
-use mcp_proto::binding::oauth::Stage;
 use mcp_proto::host::toolset::Why;
 use mcp_proto::{Engine, Era, Eras, Family, Http, QuirkKind};
 use serde_json::value::RawValue;
 
-use crate::args::{OAuthSettings, Settings};
-use crate::peer::Peer;
+use crate::args::Settings;
+use crate::peer::{Ended, Peer};
 use crate::raw::{self, Members};
-use crate::report::{CallRecord, FailureReport, FamilyReport, Record, Report, ReportAll, is_renamed};
-use crate::run::{AllEnded, Ended};
+use crate::record::{CallRecord, FailureReport, Record};
+use crate::report::{AllEnded, FamilyReport, Report, ReportAll, is_renamed};
 use crate::text::{cut, one_line, pad, safe, width, wrap};
 
 /// Maximum items shown per family.
@@ -536,27 +535,6 @@ impl Remedy<'_> {
     }
 }
 
-/// What the user can do about an authorization that failed at this stage, and was not tried already.
-pub(crate) fn authorization(stage: Stage, oauth: Option<&OAuthSettings>) -> &'static str {
-    let has_client = oauth.is_some_and(|oauth| oauth.client.is_some());
-    let has_scopes = oauth.is_some_and(|oauth| oauth.scopes.is_some());
-    match stage {
-        Stage::ResourceMetadata => "The server's operator has to correct its metadata",
-        Stage::ServerMetadata => "The operator of the authorization server has to correct its metadata",
-        Stage::Registration if has_client => {
-            "Check the client's ID, its secret and --issuer, or register a client there"
-        }
-        Stage::Registration => "Register a client there, and give its ID with --client-id",
-        Stage::Authorization => "Run it again and authorize in the browser, or ask who administers the account",
-        Stage::Token if has_client => "Run it again; if that fails, check the client's ID and secret, and the scopes",
-        Stage::Token => "Run it again; if that fails, ask who administers the authorization server",
-        Stage::Refresh => "Run it again and authorize anew",
-        Stage::StepUp if has_scopes => "Ask who administers the account for the scopes that are named",
-        Stage::StepUp => "Ask who administers the account for the scopes that are named, or give others with --scope",
-        _ => "Run it again with --diagram to see the exchange",
-    }
-}
-
 /// The part of the specification that describes what the server should do.
 fn citation(kind: QuirkKind, family: Option<Family>, era: Option<Era>) -> String {
     let is_modern = era == Some(Era::Modern);
@@ -631,14 +609,13 @@ mod tests {
     use super::*;
     use crate::args::{Invocation, Target, Task, parse};
     use crate::peer::Site;
-    use crate::run::options;
     use crate::trace::Trace;
 
     /// What is advised after a failure of this kind, with this command line.
     fn remedy(kind: &str, args: &[&str]) -> Option<String> {
         let parsed = parse(args.iter().map(Into::into)).ok().unwrap();
         let Invocation::Do(settings, Task::Run(Target::Http { url, .. })) = parsed else { panic!("no run: {args:?}") };
-        let options = options(&settings);
+        let options = settings.options();
         let trace = Trace::new(options.limits.message, false);
         let session = Engine::clone(&Client::new(Http::new(&url).unwrap(), options, 0));
         let peer = Peer::new("s".into(), Some(Site { url, headers: settings.headers.clone() }), trace);

@@ -1,4 +1,5 @@
-"""Fails if an import in src/ points up a layer, or if components import each other, directly or in a circle.
+"""Fails if an import in src/ points up a layer, or if components import each other, directly or in a circle. Other packages
+have no layers, and each file or folder at the top is a component.
 
 In `client`, `binding` and `host` a component is a file or a folder directly below, and the files that `SHARED` names
 together are one; every other module at the top is one component. The file of a layer itself (`mod.rs`) counts if it
@@ -10,7 +11,7 @@ It reads `use` declarations, paths in the code, and paths in attributes such as 
 re-exported item counts as one of the file that defines the item. A `pub use` of a descendant, which the module does not
 use itself, is no import. Modules that are compiled for tests only are left out.
 
-usage: imports.py SRC
+usage: imports.py SRC [--flat]
 """
 import collections, os, re, sys
 
@@ -27,6 +28,8 @@ SHARED = {
 }
 LAYER_OF = {name: at for at, names in enumerate(LAYERS) for name in names}
 
+# They only declare and re-export, or start the program.
+ROOTS = ("lib.rs", "main.rs")
 PATH = re.compile(r"(?<![\w:$])(?:crate|self|super|[a-z]\w*)(?:::\w+)+")
 USE = re.compile(r"(?m)^[ \t]*((?:pub(?:\([^)]*\))?[ \t]+)?)use\s+([^;]+);")
 IMPL = re.compile(r"(?m)^impl\b(?:\s*<(?:[^<>{]|<[^<>{]*>)*>)?\s+(\w+)(?:<[^{]*?>)?\s*(?:where[^{]*)?\{")
@@ -88,7 +91,7 @@ class Crate:
                 if name.endswith(".rs"):
                     path = os.path.join(folder, name)
                     texts[os.path.relpath(path, root)] = read(path)
-        module = {path: tuple(p for p in path[:-3].split("/") if p not in ("mod", "lib")) for path in texts}
+        module = {path: tuple(p for p in path[:-3].split("/") if p not in ("mod", "lib", "main")) for path in texts}
         tests = [
             module[path] + (name,)
             for path, text in texts.items()
@@ -150,11 +153,11 @@ class Crate:
                 # A path may begin with a name that is imported, which counts already.
                 target = None if path[0] in self.names[module] else self.absolute(module, path)
                 file, own = self.definition(target) if target is not None else None, self.file_of[module]
-                if file not in (None, own, "lib.rs") and own != "lib.rs":
+                if file not in (None, own, *ROOTS) and own not in ROOTS:
                     found[own][file].add("::".join(path))
             for name in set(IMPL.findall(code)) - self.defines[module]:
                 file = self.definition(self.names[module].get(name, ()))
-                if file not in (None, "lib.rs", self.file_of[module]) and layer(file) == layer(self.file_of[module]):
+                if file not in (None, *ROOTS, self.file_of[module]) and layer(file) == layer(self.file_of[module]):
                     found[file][self.file_of[module]].add(f"impl {name}")
         return found
 
@@ -174,8 +177,11 @@ def circles(graph):
     return sorted(sorted(group) for group in groups)
 
 
+FLAT = "--flat" in sys.argv
+
+
 def layer(file):
-    return LAYER_OF[file.removesuffix(".rs").split("/")[0]]
+    return 0 if FLAT else LAYER_OF[file.removesuffix(".rs").split("/")[0]]
 
 
 def component(file):

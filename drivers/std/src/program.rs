@@ -16,6 +16,8 @@ use mcp_proto::host::config::Stdio;
 /// What gets each piece of a server's standard error.
 pub type Sink = Arc<dyn Fn(&[u8]) + Send + Sync>;
 
+type Prepare = Arc<dyn Fn(&mut Command) + Send + Sync>;
+
 /// A server's command: a program, its arguments, its environment. It can be started many times.
 ///
 /// On Windows a name without an extension is looked up as a shell does, with the extensions of `PATHEXT`, so that `npx`
@@ -33,7 +35,7 @@ pub struct Program {
     env: Vec<(OsString, OsString)>,
     is_env_cleared: bool,
     folder: Option<PathBuf>,
-    prepare: Option<Arc<dyn Fn(&mut Command) + Send + Sync>>,
+    prepare: Option<Prepare>,
     sink: Option<Sink>,
 }
 

@@ -769,10 +769,7 @@ impl<M: Machine> crate::oauth::Owner for Shared<M> {
         }
     }
 
-    fn input<T>(
-        self: &Arc<Self>,
-        run: impl FnOnce(&mut crate::oauth::SignIns, crate::oauth::Give<'_>) -> T,
-    ) -> T {
+    fn input<T>(self: &Arc<Self>, run: impl FnOnce(&mut crate::oauth::SignIns, crate::oauth::Give<'_>) -> T) -> T {
         let mut core = self.lock();
         let mut sign_ins = std::mem::take(&mut core.sign_ins);
         let result = run(&mut sign_ins, &mut |session, input| self.give(&mut core, session, Input::OAuth(input)));

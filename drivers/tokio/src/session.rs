@@ -9,8 +9,8 @@ use mcp_proto::host::hub::{CallId, SessionHandle};
 use mcp_proto::jsonrpc::ErrorObject;
 use mcp_proto::protocol::Root;
 use mcp_proto::{
-    Catalog, Cause, Client, CommandError, Engine, Event, Failure, FailureKind, Family, Lines, LogLevel,
-    Options, RawValue, Recovery, Request, RequestId, ServerRequestId, Time,
+    Catalog, Cause, Client, CommandError, Engine, Event, Failure, FailureKind, Family, Lines, LogLevel, Options,
+    RawValue, Recovery, Request, RequestId, ServerRequestId, Time,
 };
 use mcp_proto_std::{CallError, CallErrorKind, Program, Reply, arguments};
 use serde::Serialize;
@@ -143,7 +143,6 @@ macro_rules! with {
         }
     };
 }
-
 
 impl Session {
     /// Opens a client, in the context of a runtime. It need not be ready yet: requests wait for that.

@@ -1,6 +1,13 @@
 //! What an embedder sees of a session or a hub from its start, and how it ends one: `drivers/tests/server.py`.
 #![cfg(unix)]
-#![allow(missing_docs, clippy::panic, clippy::unwrap_used, reason = "tests")]
+#![allow(
+    missing_docs,
+    clippy::panic,
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::wildcard_enum_match_arm,
+    reason = "tests"
+)]
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -75,8 +82,18 @@ async fn a_tap_sees_all_that_passes_in_order_with_its_times_and_the_state_of_the
         seen.iter().position(is_it).unwrap_or_else(|| panic!("{found}: {seen:?}"))
     };
     let order = [
-        "open", "opened", "sent {\"jsonrpc\"", "received {\"jsonrpc\"", "tools/list", "ready", "tools/call", "progress",
-        "finished", "CloseInput", "gone", "closed",
+        "open",
+        "opened",
+        "sent {\"jsonrpc\"",
+        "received {\"jsonrpc\"",
+        "tools/list",
+        "ready",
+        "tools/call",
+        "progress",
+        "finished",
+        "CloseInput",
+        "gone",
+        "closed",
     ];
     let places: Vec<_> = order.iter().map(|found| at(found)).collect();
     assert!(places.is_sorted(), "{places:?} of {order:?}: {seen:?}");
