@@ -629,3 +629,14 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn the_names_that_a_new_server_takes_are_told_in_order() {
+    let mut names = Names::default();
+    names.set_servers(["a-b"]);
+    names.update([("a-b", ["z", "m", "a", "q", "b", "y", "c", "x"].map(Target::tool))]);
+    let moved = names.set_servers(["a-b", "a_b"]);
+    let [(server, difference)] = moved.as_slice() else { panic!("{moved:?}") };
+    assert_eq!((&**server, difference.added.len(), difference.removed.len()), ("a-b", 8, 8));
+    assert!(difference.added.is_sorted() && difference.removed.is_sorted(), "{difference:?}");
+}

@@ -245,6 +245,9 @@ impl Names {
                     difference.added.extend(after.map(Box::from));
                 }
             }
+            // The order of the tools is not the same in a restored hub.
+            difference.removed.sort_unstable();
+            difference.added.sort_unstable();
             (server, difference)
         });
         changed.filter(|(_, difference)| !difference.is_empty()).collect()
