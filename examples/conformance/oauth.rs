@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::future::ready;
+use std::io;
 
 use http::header::LOCATION;
 use http::{HeaderMap, Request, Uri};
@@ -79,8 +80,7 @@ pub(crate) async fn sign_in(
         None => None,
     };
     let (sender, urls) = unbounded_channel();
-    // An error means that the program ends.
-    let open = move |url: &AuthorizationUrl| drop(sender.send(url.as_str().to_owned()));
+    let open = move |_: &str, url: &AuthorizationUrl| sender.send(url.as_str().to_owned()).map_err(io::Error::other);
     Ok((OAuth::new(client.options(grant, issuer)?, open), urls))
 }
 

@@ -168,7 +168,10 @@ async fn inspect(settings: &Settings, site: &Site, bound: Duration) -> Result<Di
     let (shown, tapped) = (Arc::clone(&inspector), Arc::clone(&inspector));
     let client = HttpClient::new().map_err(|error| error.to_string())?;
     let host = Host::new(settings.options())
-        .oauth(OAuth::new(options, move |_| locked(&shown).ends(End::Passed)))
+        .oauth(OAuth::new(options, move |_, _| {
+            locked(&shown).ends(End::Passed);
+            Ok(())
+        }))
         .http(Unregistered { client, inspector: Arc::clone(&inspector) })
         .tap(move |passed| locked(&tapped).pass(&passed));
     let remote = Remote::new(&site.url).map_err(|wrong| wrong.to_string())?.headers(site.headers.clone());

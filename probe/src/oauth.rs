@@ -38,12 +38,14 @@ impl Lines {
 /// What is wrong with the options.
 pub(crate) fn sign_in(settings: &OAuthSettings, lines: &Lines) -> Result<OAuth, String> {
     let (sender, reads) = (lines.sender.clone(), Arc::new(AtomicBool::new(false)));
-    let mut oauth = OAuth::new(settings.options(""), move |url| {
+    let mut oauth = OAuth::new(settings.options(""), move |_, url| {
         browse(url.as_str());
         if !reads.swap(true, Ordering::Relaxed) {
             let sender = sender.clone();
             thread::spawn(move || io::stdin().lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
         }
+        // A redirect can be pasted without a browser.
+        Ok(())
     });
     if let Some(port) = settings.port {
         oauth = oauth.port(port);

@@ -590,7 +590,10 @@ impl<M: Machine> Shared<M> {
         match action {
             OAuthAction::Request(request) => core.sign_ins.request(self, session, request),
             OAuthAction::Drop(exchange) => core.sign_ins.drop_exchange(session, exchange),
-            OAuthAction::Browse(url) => core.sign_ins.browse(self, oauth, session, url),
+            OAuthAction::Browse(url) => {
+                let server = core.machine.server(session);
+                core.sign_ins.browse(self, oauth, (session, server), url);
+            }
             OAuthAction::EndBrowse => core.sign_ins.end_browsing(session),
             OAuthAction::Store(action) => {
                 let url = core.machine.url(session);

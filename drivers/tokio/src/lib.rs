@@ -17,6 +17,9 @@ mod queue;
 mod session;
 mod status;
 
+#[doc = include_str!("inside.md")]
+pub mod inside {}
+
 use std::hash::{BuildHasher, RandomState};
 
 pub use mcp_proto_std::{CallError, CallErrorKind, Piece, Program, Reply, ReplyError};

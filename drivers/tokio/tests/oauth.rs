@@ -2,7 +2,7 @@
 #![cfg(all(unix, feature = "oauth"))]
 #![allow(missing_docs, clippy::panic, clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::pin::pin;
@@ -108,11 +108,12 @@ impl Servers {
     /// A user's browser, which visits a URL of another sign-in before.
     fn oauth(&self) -> OAuth {
         let own = self.clone();
-        OAuth::new(OAuthOptions::new("test", ""), move |url| {
+        OAuth::new(OAuthOptions::new("test", ""), move |_, url| {
             let stale = format!("{}?code=code1&state=other", url.redirect_uri());
             assert!(visit(&stale).starts_with("HTTP/1.1 400"));
             let redirect = own.browse(url.as_str());
             assert!(visit(&redirect).starts_with("HTTP/1.1 200"));
+            Ok(())
         })
     }
 
@@ -175,7 +176,7 @@ async fn a_user_signs_in_once_and_a_stored_token_is_used_and_given_up() {
     drop(session);
     assert!(std::fs::read_to_string(&file).unwrap().contains(&servers.url()));
 
-    let nobody = OAuth::new(OAuthOptions::new("test", ""), |url| panic!("{url:?}")).store(store);
+    let nobody = OAuth::new(OAuthOptions::new("test", ""), |_, url| panic!("{url:?}")).store(store);
     let session = servers.connect(nobody).await;
     assert_eq!(servers.received(&Endpoint::Token), 1);
     session.handle_oauth(OAuthInput::SignOut);
@@ -201,11 +202,90 @@ async fn a_user_who_refuses_is_a_failure_that_says_so() {
 }
 
 #[tokio::test]
+async fn a_browser_that_cannot_be_opened_ends_the_sign_in_with_that_reason() {
+    for panics in [false, true] {
+        let servers = Servers::start();
+        let oauth = OAuth::new(OAuthOptions::new("test", ""), move |server, _| {
+            assert!(!panics, "on purpose");
+            Err(io::Error::other(format!("no browser for {server}")))
+        });
+        let mut events = oauth.events();
+        let mut options = Options::new("test", "1.0");
+        options.server = "docs".into();
+        let session = Session::start(Remote::new(&servers.url()).unwrap(), Host::new(options).oauth(oauth)).unwrap();
+        let failure = timeout(PATIENCE, session.ready()).await.unwrap().unwrap_err();
+        let why = if panics { "the host failed" } else { "no browser for docs" };
+        assert!(failure.kind == FailureKind::Unauthorized && failure.message.contains(why), "{failure}");
+        let (_, event) = events.next().await.unwrap();
+        assert!(matches!(&event, OAuthEvent::Failed(error) if error.stage == Stage::Authorization), "{event:?}");
+        session.close().await;
+    }
+}
+
+#[tokio::test]
+async fn credentials_are_given_up_after_the_session() {
+    let (servers, file) = (Servers::start(), file("signed-out"));
+    let store = FileStore::new(&file).unwrap();
+    let session = servers.connect(servers.oauth().store(store)).await;
+    assert!(std::fs::read_to_string(&file).unwrap().contains(&servers.url()));
+    timeout(PATIENCE, session.sign_out()).await.unwrap();
+    assert_eq!((std::fs::read_to_string(&file).unwrap(), servers.received(&Endpoint::Revocation)), ("{}".into(), 2));
+    // It is closed, and again there is nothing to wait for.
+    timeout(PATIENCE, session.sign_out()).await.unwrap();
+    servers.check();
+}
+
+#[tokio::test]
+async fn a_client_does_not_start_where_its_port_for_redirects_is_taken() {
+    let servers = Servers::start();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let start = || {
+        let host = Host::new(Options::new("test", "1.0")).oauth(servers.oauth().port(port));
+        Session::start(Remote::new(&servers.url()).unwrap(), host)
+    };
+    assert!(matches!(start(), Err(StartError::Redirect(_))));
+    drop(taken);
+    timeout(PATIENCE, start().unwrap().ready()).await.unwrap().unwrap();
+    servers.check();
+}
+
+#[tokio::test]
+async fn an_http_client_of_the_hosts_own_runs_all_exchanges() {
+    use std::pin::Pin;
+
+    use mcp_proto_tokio::{HttpClient, HttpTransport, Purpose, TakePiece};
+
+    struct Counting(HttpClient, Arc<Mutex<[u32; 2]>>);
+
+    impl HttpTransport for Counting {
+        fn run<'a>(
+            &'a self,
+            request: Request<Vec<u8>>,
+            purpose: Purpose,
+            take: TakePiece<'a>,
+        ) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
+            self.1.lock().unwrap()[usize::from(purpose == Purpose::Server)] += 1;
+            HttpTransport::run(&self.0, request, purpose, take)
+        }
+    }
+
+    let (servers, counts) = (Servers::start(), Arc::new(Mutex::new([0; 2])));
+    let client = Counting(HttpClient::new().unwrap(), Arc::clone(&counts));
+    let host = Host::new(Options::new("test", "1.0")).oauth(servers.oauth()).http(client);
+    let session = Session::connect(Remote::new(&servers.url()).unwrap(), host).await.unwrap();
+    session.close().await;
+    let [authorization, server] = *counts.lock().unwrap();
+    assert!(authorization >= 3 && server >= 4, "{authorization} {server}");
+    servers.check();
+}
+
+#[tokio::test]
 async fn a_redirect_that_comes_to_the_host_is_given_by_hand() {
     let servers = Servers::start();
     let (sender, mut opened) = unbounded_channel();
-    let oauth = OAuth::new(OAuthOptions::new("test", "org.example.host:/callback"), move |url| {
-        sender.send(url.as_str().to_owned()).unwrap();
+    let oauth = OAuth::new(OAuthOptions::new("test", "org.example.host:/callback"), move |_, url| {
+        sender.send(url.as_str().to_owned()).map_err(io::Error::other)
     });
     let host = Host::new(Options::new("test", "1.0")).oauth(oauth);
     let session = Session::start(Remote::new(&servers.url()).unwrap(), host).unwrap();
@@ -220,8 +300,9 @@ async fn a_redirect_that_comes_to_the_host_is_given_by_hand() {
 async fn a_session_closes_while_the_user_is_asked() {
     let servers = Servers::start();
     let (sender, mut opened) = unbounded_channel();
-    let oauth =
-        OAuth::new(OAuthOptions::new("test", ""), move |url| sender.send(url.redirect_uri().to_owned()).unwrap());
+    let oauth = OAuth::new(OAuthOptions::new("test", ""), move |_, url| {
+        sender.send(url.redirect_uri().to_owned()).map_err(io::Error::other)
+    });
     let host = Host::new(Options::new("test", "1.0")).oauth(oauth);
     let session = Session::start(Remote::new(&servers.url()).unwrap(), host).unwrap();
     let redirect = timeout(PATIENCE, opened.recv()).await.unwrap().unwrap();
@@ -244,8 +325,8 @@ async fn a_redirect_is_listened_for_until_the_sign_in_ends_and_again_at_the_next
         let (sender, mut opened) = unbounded_channel();
         let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let options = OAuthOptions::new("test", redirect_uri.replace("PORT", &free.to_string()));
-        let oauth = OAuth::new(options, move |url| {
-            sender.send((url.redirect_uri().to_owned(), url.as_str().to_owned())).unwrap();
+        let oauth = OAuth::new(options, move |_, url| {
+            sender.send((url.redirect_uri().to_owned(), url.as_str().to_owned())).map_err(io::Error::other)
         });
         let mut events = oauth.events();
         let host = Host::new(Options::new("test", "1.0")).oauth(oauth);
@@ -279,8 +360,9 @@ async fn a_redirect_port_that_is_taken_is_a_failure_that_says_so() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let redirect_uri = format!("http://{}/callback", taken.local_addr().unwrap());
     let own = servers.clone();
-    let oauth = OAuth::new(OAuthOptions::new("test", redirect_uri.as_str()), move |url| {
+    let oauth = OAuth::new(OAuthOptions::new("test", redirect_uri.as_str()), move |_, url| {
         assert!(visit(&own.browse(url.as_str())).starts_with("HTTP/1.1 200"));
+        Ok(())
     });
     let mut events = oauth.events();
     let host = Host::new(Options::new("test", "1.0")).oauth(oauth);
@@ -334,7 +416,7 @@ async fn a_session_that_is_restored_late_knows_what_time_it_is() {
     servers.connect(servers.oauth().store(store.clone())).await.close().await;
     let mut saved = Client::new(Http::new(&servers.url()).unwrap(), Options::new("test", "1.0"), 0);
     saved.handle_timeout(Time::from_epoch(Duration::from_secs(30 * 86_400)));
-    let nobody = OAuth::new(OAuthOptions::new("test", ""), |url| panic!("{url:?}")).store(store);
+    let nobody = OAuth::new(OAuthOptions::new("test", ""), |_, url| panic!("{url:?}")).store(store);
     let host = Host::new(Options::new("test", "1.0")).oauth(nobody);
     let snapshot = saved.snapshot(Secrets::Included);
     let session = Session::restore(Remote::new(&servers.url()).unwrap(), host, &snapshot).unwrap();
@@ -372,7 +454,7 @@ fn a_client_that_cannot_start_is_an_error() {
     assert!(matches!(Session::start(Program::new("none"), options()), Err(StartError::NoRuntime)));
     let Document(none) = serde_json::from_value(json!({"mcpServers": {}})).unwrap();
     assert!(matches!(Hub::start(none, HubOptions::new(options())), Err(StartError::NoRuntime)));
-    let host = Host::new(options()).oauth(OAuth::new(OAuthOptions::new("test", ""), |_| {}));
+    let host = Host::new(options()).oauth(OAuth::new(OAuthOptions::new("test", ""), |_, _| Ok(())));
     let remote = Remote::new("http://example.com/mcp").unwrap();
     assert!(matches!(Session::start(remote, host), Err(StartError::OAuth(_))));
 }

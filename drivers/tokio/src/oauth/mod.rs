@@ -6,7 +6,7 @@ mod store;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::future::ready;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime};
 use std::{io, mem};
 
@@ -18,7 +18,7 @@ use mcp_proto::host::hub::SessionHandle;
 use rustls::crypto::ring;
 use tokio::runtime::Handle as Runtime;
 use tokio::sync::oneshot;
-use tokio::task::{AbortHandle, JoinHandle};
+use tokio::task::{AbortHandle, JoinHandle, spawn_blocking};
 
 use crate::http::{HttpPiece, HttpTransport, Purpose};
 use crate::queue::{Queue, Reports};
@@ -29,15 +29,22 @@ pub use store::{FileRecord, FileStore, StoreResult};
 /// The wall clock is reported when it differs by this from the time that passed: the machine slept, or it was set.
 const DRIFT: Duration = Duration::from_secs(5);
 
+/// Opens a URL in the user's browser, for the server of this name.
+type Open = Arc<dyn Fn(&str, &AuthorizationUrl) -> io::Result<()> + Send + Sync>;
+
 /// How a client signs in at its server, for [`Host::oauth`](crate::Host::oauth).
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// use mcp_proto::Options;
-/// use mcp_proto::binding::oauth::OAuthOptions;
+/// use mcp_proto::binding::oauth::{AuthorizationUrl, OAuthOptions};
 /// use mcp_proto_tokio::{FileStore, Host, OAuth, Remote, Session};
 ///
-/// let oauth = OAuth::new(OAuthOptions::new("My Host", ""), |url| println!("open {}", url.as_str()));
+/// let open = |server: &str, url: &AuthorizationUrl| {
+///     println!("to sign in at {server}, open {}", url.as_str());
+///     Ok(())
+/// };
+/// let oauth = OAuth::new(OAuthOptions::new("My Host", ""), open);
 /// let oauth = oauth.store(FileStore::new("credentials.json")?);
 /// let host = Host::new(Options::new("my-host", "1.0")).oauth(oauth);
 /// let session = Session::connect(Remote::new("https://example.com/mcp")?, host).await?;
@@ -45,7 +52,7 @@ const DRIFT: Duration = Duration::from_secs(5);
 /// ```
 pub struct OAuth {
     options: OAuthOptions,
-    open: Arc<dyn Fn(&AuthorizationUrl) + Send + Sync>,
+    open: Open,
     store: Option<FileStore>,
     port: Option<u16>,
     events: Arc<Queue<(Box<str>, OAuthEvent)>>,
@@ -57,11 +64,15 @@ impl OAuth {
     /// taken, the sign-in fails, and says so. The listener is closed when the sign-in ends. A redirect that comes to the host
     /// otherwise, such as to a scheme of its own, is given by [`Session::handle_oauth`](crate::Session::handle_oauth).
     ///
-    /// `open` opens a URL in the user's browser, as one argument and never through a shell. It may block: it is called in
-    /// a thread for that. Of several servers, the redirect goes to the one whose URL was opened last.
+    /// `open` opens a URL in the user's browser, as one argument and never through a shell, for the server of this name. It
+    /// may block: it is called in a thread for that. An error ends the sign-in, which fails for this reason, and so does a
+    /// panic. Of several servers, the redirect goes to the one whose URL was opened last.
     ///
     /// Signatures are made with keys in memory alone (feature `sign` of `mcp-proto`).
-    pub fn new(options: OAuthOptions, open: impl Fn(&AuthorizationUrl) + Send + Sync + 'static) -> Self {
+    pub fn new(
+        options: OAuthOptions,
+        open: impl Fn(&str, &AuthorizationUrl) -> io::Result<()> + Send + Sync + 'static,
+    ) -> Self {
         Self { options, open: Arc::new(open), store: None, port: None, events: Queue::new() }
     }
 
@@ -246,25 +257,25 @@ impl SignIns {
         &mut self,
         owner: &Arc<O>,
         oauth: &OAuth,
-        session: SessionHandle,
+        (session, server): (SessionHandle, Box<str>),
         url: AuthorizationUrl,
     ) {
         self.shown = Some(session);
-        let open = Arc::clone(&oauth.open);
         let port = Loopback::port_of(url.redirect_uri());
+        let page = Page { open: Arc::clone(&oauth.open), session, server, url };
         let former = port.and_then(|port| self.listeners.remove(&port));
         match (port, former) {
             (Some(port), former) if former.as_ref().is_none_or(|former| former.open.is_none()) => {
                 let former = former.map(|former| former.task);
                 let (sender, closed) = oneshot::channel();
-                let show = show(Arc::clone(owner), open, (session, url), former, closed);
+                let show = show(Arc::clone(owner), page, former, closed);
                 let task = owner.runtime().spawn(show);
                 self.listeners.insert(port, Listener { open: Some(sender), task });
             }
             // It listens already, or the host gives the redirect.
             (port, former) => {
                 self.listeners.extend(port.zip(former));
-                owner.runtime().spawn_blocking(move || open(&url));
+                owner.runtime().spawn(page.show(Arc::downgrade(owner)));
             }
         }
     }
@@ -314,7 +325,30 @@ impl SignIns {
     }
 }
 
-async fn receive<O: Owner>(owner: std::sync::Weak<O>, loopback: Loopback, closed: oneshot::Receiver<()>) {
+/// A page of the authorization server, for the user's browser.
+struct Page {
+    open: Open,
+    session: SessionHandle,
+    server: Box<str>,
+    url: AuthorizationUrl,
+}
+
+impl Page {
+    /// Opens it. If that fails, so does the sign-in.
+    async fn show<O: Owner>(self, owner: Weak<O>) {
+        let Self { open, session, server, url } = self;
+        let why = match spawn_blocking(move || open(&server, &url)).await {
+            Ok(Ok(())) => return,
+            Ok(Err(error)) => format!("the browser cannot be opened: {error}"),
+            Err(_) => "the browser cannot be opened: the host failed".into(),
+        };
+        if let Some(owner) = owner.upgrade() {
+            owner.input(|_, give| give(session, OAuthInput::NotShown(&why)));
+        }
+    }
+}
+
+async fn receive<O: Owner>(owner: Weak<O>, loopback: Loopback, closed: oneshot::Receiver<()>) {
     let take = move |redirect: String| {
         let taken = owner.upgrade().is_some_and(|owner| {
             owner.input(|sign_ins, give| {
@@ -327,29 +361,24 @@ async fn receive<O: Owner>(owner: std::sync::Weak<O>, loopback: Loopback, closed
 }
 
 /// Listens for the redirect, once the listener before has left its port, and opens the URL.
-async fn show<O: Owner>(
-    owner: Arc<O>,
-    open: Arc<dyn Fn(&AuthorizationUrl) + Send + Sync>,
-    (session, url): (SessionHandle, AuthorizationUrl),
-    former: Option<JoinHandle<()>>,
-    closed: oneshot::Receiver<()>,
-) {
+async fn show<O: Owner>(owner: Arc<O>, page: Page, former: Option<JoinHandle<()>>, closed: oneshot::Receiver<()>) {
     if let Some(former) = former {
         let _ = former.await;
     }
-    let loopback = match Loopback::of(url.redirect_uri()) {
+    let (session, redirect_uri) = (page.session, page.url.redirect_uri());
+    let loopback = match Loopback::of(redirect_uri) {
         Ok(Some(loopback)) => loopback,
         // It has a port.
         Ok(None) => return,
         Err(error) => {
-            let why = format!("no redirect can be received at {}: {error}", url.redirect_uri());
+            let why = format!("no redirect can be received at {redirect_uri}: {error}");
             owner.input(|_, give| give(session, OAuthInput::NotShown(&why)));
             return;
         }
     };
-    owner.runtime().spawn_blocking(move || open(&url));
     // What listens does not keep the client open.
     let weak = Arc::downgrade(&owner);
+    owner.runtime().spawn(page.show(Weak::clone(&weak)));
     drop(owner);
     receive(weak, loopback, closed).await;
 }
