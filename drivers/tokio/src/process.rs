@@ -14,7 +14,7 @@ use mcp_proto::ShutdownStep;
 use mcp_proto_std::{Exit, Piece, Program, Tail};
 use tokio::io::{AsyncRead, AsyncWriteExt, ReadBuf};
 use tokio::sync::{mpsc, watch};
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, yield_now};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::group::{Group, Input, Pipes};
@@ -351,10 +351,14 @@ async fn read<F: Future<Output = ()>>(
         if part.is_empty() {
             return Ok(());
         }
-        let set = |time| last.lock().map(|mut last| *last = time);
+        let (set, is_full) = (|time| last.lock().map(|mut last| *last = time), part.len() == PIECE);
         let _ = set(None);
         take(Piece::Output(part)).await;
         let _ = set(Some(Instant::now()));
+        if is_full {
+            // More is there: other servers, and deadlines, have their turn before it.
+            yield_now().await;
+        }
     }
 }
 
@@ -378,6 +382,9 @@ async fn read_errors<F: Future<Output = ()>>(
         if told.is_none_or(|at| at.elapsed() >= LIFE) {
             told = Some(Instant::now());
             take(Piece::SignOfLife).await;
+        }
+        if part.len() == PIECE {
+            yield_now().await;
         }
     }
 }

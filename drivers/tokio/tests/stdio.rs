@@ -128,6 +128,25 @@ async fn a_server_that_asks_and_never_reads_is_ended_with_that_reason() {
 }
 
 #[tokio::test]
+async fn a_program_that_writes_all_the_time_leaves_others_their_turn() {
+    let (pieces, turns) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(0_u32)));
+    let (taken, turn) = (Arc::clone(&pieces), Arc::clone(&turns));
+    let process = Process::start(&Program::new("cat").arg("/dev/zero"), move |_| {
+        taken.lock().unwrap().push(*turn.lock().unwrap());
+        std::future::ready(())
+    });
+    let process = process.unwrap();
+    while pieces.lock().unwrap().len() < 500 {
+        *turns.lock().unwrap() += 1;
+        tokio::task::yield_now().await;
+    }
+    let pieces = pieces.lock().unwrap();
+    let most = pieces.chunk_by(PartialEq::eq).map(<[u32]>::len).max().unwrap();
+    assert!(most <= 2, "{most} pieces between two turns of another task");
+    drop(process);
+}
+
+#[tokio::test]
 async fn a_session_that_gave_up_says_so_and_can_be_opened_again() {
     let session = Session::start(Program::new("/nonexistent/server"), options()).unwrap();
     assert_eq!(session.ready().await.unwrap_err().kind, FailureKind::Spawn);
