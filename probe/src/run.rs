@@ -381,9 +381,10 @@ impl<'a> Run<'a> {
         let is_closed = self.close().await;
         self.sign_out().await;
         self.add_offers().await;
-        let mut in_flight = self.calling.take().is_some();
-        for step in self.settings.steps.iter().skip(self.calls.len()) {
-            // For the journal: the session is over.
+        let is_interrupted = self.interrupt.came();
+        let mut in_flight = self.calling.is_some();
+        for step in self.settings.steps.iter().skip(self.calls.len()).take_while(|_| !is_interrupted) {
+            // For the journal: the session closes, so that it is refused.
             if !std::mem::take(&mut in_flight) {
                 let _ = self.driven.start(step);
             }
@@ -393,7 +394,7 @@ impl<'a> Run<'a> {
             self.journal.end(session);
         }
         locked(&self.observer).end(self.driven.now());
-        if !is_closed && !self.interrupt.came() {
+        if !is_closed && !is_interrupted {
             let storing = self.start.checked_add(self.settings.timeout.saturating_add(STORING));
             let _ = timeout_at(storing.unwrap_or_else(Instant::now), self.driven.kill()).await;
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use mcp_proto::host::config::Document;
 use mcp_proto::host::hub::HubOptions;
-use mcp_proto::{Options, Request};
+use mcp_proto::{Event, Options, Request};
 use mcp_proto_tokio::{CallErrorKind, Elicited, Host, Hub, Piece, Process, Program, Remote, Session};
 use serde_json::json;
 use tokio::sync::mpsc;
@@ -136,8 +136,18 @@ async fn a_server_that_refuses_or_cannot_be_reached_is_a_failure() {
     let server = Server::start().await;
     let remote = Remote::new(&server.url).unwrap();
     assert!(!format!("{:?}", server.remote()).contains("hush"));
-    let failure = timeout(PATIENCE, Session::connect(remote, options())).await.unwrap().unwrap_err();
+    let mut host = Host::new(options());
+    let mut events = host.events();
+    let failure = timeout(PATIENCE, Session::connect(remote, host)).await.unwrap().unwrap_err();
     assert!(failure.message.contains("403"), "{failure}");
+    // The request that was refused is declined by the driver, and reported.
+    let mut refused = Vec::new();
+    while let Some(event) = events.next().await {
+        if let Event::Unauthorized { request: Some(_), forbidden, .. } = event {
+            refused.push(forbidden);
+        }
+    }
+    assert!(refused.contains(&true), "{refused:?}");
     let mut options = options();
     options.reconnect = None;
     let failure = Session::connect(Remote::new("http://127.0.0.1:1/mcp").unwrap(), options).await.unwrap_err();
