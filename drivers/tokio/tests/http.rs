@@ -2,12 +2,16 @@
 #![cfg(all(unix, feature = "http"))]
 #![allow(missing_docs, clippy::panic, clippy::unwrap_used, reason = "tests")]
 
+use std::pin::Pin;
 use std::time::Duration;
 
 use mcp_proto::host::config::Document;
 use mcp_proto::host::hub::HubOptions;
 use mcp_proto::{Event, Options, Request};
-use mcp_proto_tokio::{CallErrorKind, Elicited, Host, Hub, Piece, Process, Program, Remote, Session};
+use mcp_proto_tokio::{
+    CallErrorKind, Elicited, Host, HttpClient, HttpTransport, Hub, Piece, Process, Program, Purpose, Remote, Session,
+    TakePiece,
+};
 use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
@@ -136,22 +140,47 @@ async fn a_server_that_refuses_or_cannot_be_reached_is_a_failure() {
     let server = Server::start().await;
     let remote = Remote::new(&server.url).unwrap();
     assert!(!format!("{:?}", server.remote()).contains("hush"));
-    let mut host = Host::new(options());
-    let mut events = host.events();
-    let failure = timeout(PATIENCE, Session::connect(remote, host)).await.unwrap().unwrap_err();
+    let failure = timeout(PATIENCE, Session::connect(remote, options())).await.unwrap().unwrap_err();
     assert!(failure.message.contains("403"), "{failure}");
-    // The request that was refused is declined by the driver, and reported.
-    let mut refused = Vec::new();
-    while let Some(event) = events.next().await {
-        if let Event::Unauthorized { request: Some(_), forbidden, .. } = event {
-            refused.push(forbidden);
-        }
-    }
-    assert!(refused.contains(&true), "{refused:?}");
     let mut options = options();
     options.reconnect = None;
     let failure = Session::connect(Remote::new("http://127.0.0.1:1/mcp").unwrap(), options).await.unwrap_err();
     assert!(failure.message.to_lowercase().contains("connect"), "{failure}");
+}
+
+/// Sends calls of tools without the key.
+struct Keyless(HttpClient);
+
+impl HttpTransport for Keyless {
+    fn run<'a>(
+        &'a self,
+        mut request: http::Request<Vec<u8>>,
+        purpose: Purpose,
+        take: TakePiece<'a>,
+    ) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
+        if String::from_utf8_lossy(request.body()).contains("tools/call") {
+            request.headers_mut().remove("x-key");
+        }
+        HttpTransport::run(&self.0, request, purpose, take)
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_is_refused_for_lack_of_a_token_ends_and_is_among_the_events() {
+    let server = Server::start().await;
+    let mut host = Host::new(options()).http(Keyless(HttpClient::new().unwrap()));
+    let mut events = host.events();
+    let session = Session::connect(server.remote(), host).await.unwrap();
+    let error = timeout(PATIENCE, session.call_tool("echo", &json!({}))).await.unwrap().unwrap_err();
+    assert!(error.to_string().contains("403"), "{error}");
+    session.close().await;
+    let mut refused = Vec::new();
+    while let Some(event) = events.next().await {
+        if let Event::Unauthorized { request, forbidden, .. } = event {
+            refused.push((request.is_some(), forbidden));
+        }
+    }
+    assert_eq!(refused, [(true, true)]);
 }
 
 #[tokio::test]
