@@ -45,6 +45,8 @@ for name, url, exempt, expected in [
     ("the whole URL to a proxy", "http://example.invalid/mcp", "", "POST http://example.invalid/mcp HTTP/1.1"),
     ("a tunnel to a server with TLS", "https://example.invalid/mcp", "", "CONNECT example.invalid:443 HTTP/1.1"),
     ("a server that is exempt", "http://example.invalid/mcp", "example.invalid", None),
+    ("an address where all are exempt", "http://192.0.2.1:9/mcp", "*", None),
+    ("this machine", "http://127.0.0.1:9/mcp", "", None),
 ]:
     lines, authorized = asked(url, exempt)
     right = authorized and (lines[:1] == [expected] if expected else not lines)

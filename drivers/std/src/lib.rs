@@ -7,12 +7,14 @@ mod program;
 mod reply;
 mod session;
 mod tail;
+mod unwritten;
 
 pub use process::{Piece, Process};
 pub use program::{Program, Sink};
 pub use reply::{CallError, CallErrorKind, Reply, ReplyError, arguments, reply};
 pub use session::Session;
 pub use tail::{Exit, Tail};
+pub use unwritten::Unwritten;
 
 // The program of the repository's README, compiled with the tests of this package.
 #[cfg(doctest)]

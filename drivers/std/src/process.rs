@@ -3,16 +3,17 @@
 use std::fmt;
 use std::io::{self, Read, Write};
 use std::process::{ExitStatus, Stdio};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use mcp_proto::ShutdownStep;
+use mcp_proto::{Outgoing, ShutdownStep};
 
 use crate::Program;
 use crate::group::Group;
 use crate::tail::{Exit, Tail};
+use crate::unwritten::Unwritten;
 
 /// Interval for checking whether the process has exited, while it runs and while it ends.
 const TICK: Duration = Duration::from_millis(100);
@@ -23,8 +24,6 @@ const GRACE: Duration = Duration::from_secs(1);
 const DESCENDANT_OUTPUT: Duration = Duration::from_secs(5);
 /// Queued pieces of output; when the queue is full, the process blocks.
 const QUEUE: usize = 64;
-/// Messages that wait for its input, at most.
-const INPUT_QUEUE: usize = 1024;
 /// Time to wait for the rest of standard error and for descendants to exit.
 const REST: Duration = Duration::from_millis(500);
 /// Interval for reporting that the process writes to its standard error.
@@ -91,11 +90,12 @@ enum End {
 /// ```no_run
 /// use std::time::{Duration, Instant};
 ///
-/// use mcp_proto::ShutdownStep;
+/// use mcp_proto::{Outgoing, RawValue, ShutdownStep};
 /// use mcp_proto_std::{Piece, Process, Program};
 ///
 /// let mut process = Process::start(&Program::new("my-server"))?;
-/// process.send(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n");
+/// let ping = RawValue::from_string(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#.into())?;
+/// process.send(&Outgoing::new(&ping, None, None));
 /// match process.read_until(Instant::now().checked_add(Duration::from_secs(5))) {
 ///     Some(Piece::Output(bytes)) => println!("{}", String::from_utf8_lossy(&bytes)),
 ///     other => println!("{other:?}"),
@@ -105,8 +105,7 @@ enum End {
 /// ```
 pub struct Process {
     group: Group,
-    /// Queue for its input; dropping it closes the input.
-    input: Option<SyncSender<Vec<u8>>>,
+    input: Option<Writing>,
     reports: Receiver<Report>,
     tail: Arc<Mutex<Tail>>,
     /// Disconnected at the end of standard error.
@@ -118,6 +117,57 @@ pub struct Process {
     end: Option<End>,
     /// Whether it had to be terminated.
     is_forced: bool,
+}
+
+/// What waits for the thread that writes.
+#[derive(Default)]
+struct Feed {
+    state: Mutex<Feeding>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Feeding {
+    unwritten: Unwritten,
+    is_closed: bool,
+}
+
+/// The right to add messages. The input is closed when it is dropped, once what waits is written.
+struct Writing(Arc<Feed>);
+
+impl Writing {
+    fn push(&self, message: &Outgoing) {
+        self.0.state().unwritten.push(Instant::now(), message);
+        self.0.changed.notify_one();
+    }
+}
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        self.0.state().is_closed = true;
+        self.0.changed.notify_one();
+    }
+}
+
+impl Feed {
+    fn state(&self) -> MutexGuard<'_, Feeding> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for what is to be written; `None` at the end.
+    fn burst(&self) -> Option<Vec<u8>> {
+        let mut state = self.state();
+        loop {
+            if let Some(burst) = state.unwritten.burst() {
+                return Some(burst);
+            }
+            state.unwritten.drained(Instant::now());
+            if state.is_closed {
+                return None;
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
 }
 
 impl Process {
@@ -143,7 +193,8 @@ impl Process {
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         #[cfg(windows)]
         let (stdin, stdout, stderr) = (child.stdin().take(), child.stdout().take(), child.stderr().take());
-        let (input, lines) = sync_channel(INPUT_QUEUE);
+        let lines = Arc::new(Feed::default());
+        let input = Writing(Arc::clone(&lines));
         let (sender, reports) = sync_channel(QUEUE);
         let sender = Sender { reports: sender, wake: Arc::new(wake) };
         let (alive, errors_ended) = mpsc::channel();
@@ -180,13 +231,11 @@ impl Process {
         self.group.id()
     }
 
-    /// Queues a message for its input: a line with a line feed at its end. If the input is broken, or 1,024 messages wait
-    /// there, [`Piece::Closed`] follows.
-    pub fn send(&mut self, line: &[u8]) {
-        let Some(input) = &self.input else { return };
-        if let Err(TrySendError::Full(_)) = input.try_send(line.to_vec()) {
-            let error = io::Error::other(format!("it does not read its input: {INPUT_QUEUE} messages wait"));
-            self.broken.get_or_insert((error, Instant::now()));
+    /// Queues a message for its input ([`Unwritten`]). If the input is broken, or the program does not read it,
+    /// [`Piece::Closed`] follows.
+    pub fn send(&mut self, message: &Outgoing) {
+        if let Some(input) = &self.input {
+            input.push(message);
         }
     }
 
@@ -290,6 +339,10 @@ impl Process {
     /// output, or its input broke.
     fn is_over(&mut self) -> bool {
         self.poll_exit();
+        let stalled = self.input.as_ref().and_then(|input| input.0.state().unwritten.stalled(Instant::now()));
+        if let Some(why) = stalled {
+            self.broken.get_or_insert((io::Error::other(why), Instant::now()));
+        }
         let exited = self.exit.is_some_and(|(_, at)| {
             let quiet = at.max(self.last_output).elapsed();
             quiet >= GRACE || at.elapsed() >= DESCENDANT_OUTPUT
@@ -339,6 +392,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
+        self.input = None;
         self.group.kill();
         // A killed process exits at once; it is removed from the table of processes here.
         let start = Instant::now();
@@ -355,13 +409,28 @@ impl fmt::Debug for Process {
     }
 }
 
-fn write(mut stdin: impl Write, lines: &Receiver<Vec<u8>>, reports: &Sender) {
-    while let Ok(line) = lines.recv() {
-        if let Err(error) = stdin.write_all(&line).and_then(|()| stdin.flush()) {
+fn write(mut stdin: impl Write, lines: &Feed, reports: &Sender) {
+    while let Some(burst) = lines.burst() {
+        if let Err(error) = write_burst(&mut stdin, &burst, lines) {
             reports.send(Report::InputBroken(error));
             return;
         }
     }
+}
+
+fn write_burst(stdin: &mut impl Write, mut rest: &[u8], lines: &Feed) -> io::Result<()> {
+    while !rest.is_empty() {
+        match stdin.write(rest) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(len) => {
+                rest = rest.get(len..).unwrap_or_default();
+                lines.state().unwritten.written(Instant::now());
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    stdin.flush()
 }
 
 /// Reads until the end; false if `take` wants no more.

@@ -172,7 +172,7 @@ impl Session {
                     Action::Open(connection) => self.start(connection),
                     Action::Send(message) => {
                         if let Some((_, process)) = &mut self.process {
-                            process.send(message.line());
+                            process.send(&message);
                         }
                     }
                     Action::Shutdown(step) => self.shut_down(step),

@@ -419,7 +419,7 @@ impl<M: Machine> Shared<M> {
                 Output::Open(session, connection) => self.open(core, session, connection),
                 Output::Send(session, message) => {
                     if let Some(Slot { process: Some(process), .. }) = core.slots.get_mut(&session) {
-                        process.send(message.line());
+                        process.send(&message);
                     }
                 }
                 Output::Shutdown(session, step) => self.shut_down(core, session, step),

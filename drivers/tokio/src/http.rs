@@ -19,7 +19,7 @@ use hyper_util::client::legacy::connect::dns::Name;
 use hyper_util::client::legacy::connect::proxy::Tunnel;
 use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
 use hyper_util::client::legacy::{self, Client as Pool};
-use hyper_util::client::proxy::matcher::Matcher;
+use hyper_util::client::proxy::matcher::{Intercept, Matcher};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use mcp_proto::binding::http::Broken;
 #[cfg(feature = "oauth")]
@@ -190,7 +190,7 @@ pub struct HttpClient {
     pool: Pool<Connector, Full<Bytes>>,
     #[cfg(feature = "oauth")]
     tls: ClientConfig,
-    proxies: Arc<Matcher>,
+    proxies: Proxies,
     /// The one that connects to public addresses alone.
     #[cfg(feature = "oauth")]
     public: Arc<std::sync::OnceLock<Self>>,
@@ -212,19 +212,19 @@ impl HttpClient {
             // Without root certificates plain HTTP still works.
             Err(_) => tls()?.with_root_certificates(RootCertStore::empty()),
         };
-        Ok(Self::with(&tls.with_no_client_auth(), Arc::new(Matcher::from_env()), |_| true))
+        Ok(Self::with(&tls.with_no_client_auth(), Proxies::from_env(), |_| true))
     }
 
     /// The client of the requests of an authorization that may reach these addresses: it connects to no other one. A proxy
     /// connects to any, and resolves names itself.
     #[cfg(feature = "oauth")]
     pub fn within(&self, reach: Reach) -> &Self {
-        let make = || Self::with(&self.tls, Arc::clone(&self.proxies), |address| Reach::Public.allows(address));
+        let make = || Self::with(&self.tls, self.proxies.clone(), |address| Reach::Public.allows(address));
         if reach == Reach::Public { self.public.get_or_init(make) } else { self }
     }
 
-    fn with(tls: &ClientConfig, proxies: Arc<Matcher>, allows: fn(IpAddr) -> bool) -> Self {
-        let dialer = Dialer { tcp: tcp(allows), to_proxy: tcp(|_| true), proxies: Arc::clone(&proxies) };
+    fn with(tls: &ClientConfig, proxies: Proxies, allows: fn(IpAddr) -> bool) -> Self {
+        let dialer = Dialer { tcp: tcp(allows), to_proxy: tcp(|_| true), proxies: proxies.clone() };
         let connector = Connector(HttpsConnector::from((dialer, tls.clone())));
         let pool = Pool::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).build(connector);
         Self {
@@ -260,12 +260,8 @@ impl HttpClient {
     }
 
     async fn send(&self, mut request: Request<Full<Bytes>>) -> Result<Response<Incoming>, legacy::Error> {
-        // For a tunnel, the request that opens the tunnel carries it.
-        if request.uri().scheme_str() == Some("http")
-            && let Some(proxy) = self.proxies.intercept(request.uri())
-            && let Some(credential) = proxy.basic_auth()
-        {
-            request.headers_mut().insert(PROXY_AUTHORIZATION, credential.clone());
+        if let Some(credential) = self.proxies.credential(request.uri()) {
+            request.headers_mut().insert(PROXY_AUTHORIZATION, credential);
         }
         self.pool.request(request).await
     }
@@ -346,12 +342,40 @@ impl Service<Uri> for Connector {
     }
 }
 
+/// The proxies of the environment. This machine is reached without one, and so is all where `NO_PROXY` has a `*`.
+#[derive(Clone)]
+struct Proxies(Arc<Matcher>);
+
+impl Proxies {
+    fn from_env() -> Self {
+        let exempt = ["NO_PROXY", "no_proxy"].map(|name| std::env::var(name).unwrap_or_default());
+        let is_none = exempt.iter().flat_map(|names| names.split(',')).any(|name| name.trim() == "*");
+        Self(Arc::new(if is_none { Matcher::builder().build() } else { Matcher::from_env() }))
+    }
+
+    /// The proxy for a server, if it is reached through one.
+    fn intercept(&self, to: &Uri) -> Option<Intercept> {
+        let host = to.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
+        let name = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
+        let is_name = name == "localhost" || name.ends_with(".localhost");
+        let is_here = is_name || host.parse().is_ok_and(|address: IpAddr| address.to_canonical().is_loopback());
+        if is_here { None } else { self.0.intercept(to) }
+    }
+
+    /// The credential that a request to this server carries for its proxy. For a tunnel, the request that opens the tunnel
+    /// carries it, and the server does not get it.
+    fn credential(&self, to: &Uri) -> Option<HeaderValue> {
+        let proxy = self.intercept(to).filter(|_| to.scheme_str() == Some("http"))?;
+        proxy.basic_auth().cloned()
+    }
+}
+
 /// Connects to a server or to its proxy.
 #[derive(Clone)]
 struct Dialer {
     tcp: HttpConnector<Names>,
     to_proxy: HttpConnector<Names>,
-    proxies: Arc<Matcher>,
+    proxies: Proxies,
 }
 
 impl Service<Uri> for Dialer {
@@ -416,5 +440,36 @@ impl Write for Stream {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.io).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn proxies(exempt: &str) -> Proxies {
+        let proxy = "http://user:password@proxy.example:3128";
+        Proxies(Arc::new(Matcher::builder().http(proxy).https(proxy).no(exempt).build()))
+    }
+
+    #[test]
+    fn the_credential_of_a_proxy_goes_to_no_server_behind_a_tunnel() {
+        let credential = |to: &str| proxies("exempt.example").credential(&to.parse().unwrap());
+        assert_eq!(credential("http://a.example/mcp").unwrap(), "Basic dXNlcjpwYXNzd29yZA==");
+        assert_eq!(credential("https://a.example/mcp"), None);
+        assert_eq!(credential("http://exempt.example/mcp"), None);
+    }
+
+    #[test]
+    fn this_machine_is_reached_without_a_proxy() {
+        let is_direct = |to: &str| proxies("").intercept(&to.parse().unwrap()).is_none();
+        for here in
+            ["localhost", "LocalHost.", "a.localhost", "127.0.0.1", "127.1.2.3:80", "[::1]", "[::ffff:127.0.0.1]:1"]
+        {
+            assert!(is_direct(&format!("http://{here}/mcp")) && is_direct(&format!("https://{here}/mcp")), "{here}");
+        }
+        for elsewhere in ["a.example", "localhost.example", "10.0.0.1", "[2001:db8::1]"] {
+            assert!(!is_direct(&format!("http://{elsewhere}/mcp")), "{elsewhere}");
+        }
     }
 }

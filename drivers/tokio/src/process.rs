@@ -6,14 +6,14 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::process::ExitStatus;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::ready;
 use std::time::Duration;
 
-use mcp_proto::ShutdownStep;
-use mcp_proto_std::{Exit, Piece, Program, Tail};
+use mcp_proto::{Outgoing, ShutdownStep};
+use mcp_proto_std::{Exit, Piece, Program, Tail, Unwritten};
 use tokio::io::{AsyncRead, AsyncWriteExt, ReadBuf};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, watch};
 use tokio::task::{JoinHandle, yield_now};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
@@ -23,14 +23,14 @@ use crate::group::{Group, Input, Pipes};
 const GRACE: Duration = Duration::from_secs(1);
 /// After exit, output from descendants is read for this long.
 const DESCENDANT_OUTPUT: Duration = Duration::from_secs(5);
-/// Messages that wait for its input, at most.
-const INPUT_QUEUE: usize = 1024;
 /// Bytes that are read at once.
 const PIECE: usize = 32 << 10;
 /// Time to wait for the rest of standard error and for descendants to exit.
 const REST: Duration = Duration::from_millis(500);
 /// Interval for checking whether descendants have exited.
 const TICK: Duration = Duration::from_millis(5);
+/// Interval for checking whether a program reads, while it takes nothing.
+const LOOK: Duration = Duration::from_millis(500);
 /// Interval for reporting that the process writes to its standard error.
 const LIFE: Duration = Duration::from_millis(100);
 
@@ -42,7 +42,7 @@ const LIFE: Duration = Duration::from_millis(100);
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> std::io::Result<()> { if cfg!(unix) {
-/// use mcp_proto::ShutdownStep;
+/// use mcp_proto::{Outgoing, RawValue, ShutdownStep};
 /// use mcp_proto_tokio::{Piece, Process, Program};
 ///
 /// let (sender, mut pieces) = tokio::sync::mpsc::channel(16);
@@ -50,16 +50,15 @@ const LIFE: Duration = Duration::from_millis(100);
 ///     let sender = sender.clone();
 ///     async move { drop(sender.send(piece).await) }
 /// })?;
-/// process.send(b"a line\n");
+/// process.send(&Outgoing::new(&RawValue::from_string("{}".into())?, None, None));
 /// process.shut_down(ShutdownStep::CloseInput);
-/// assert!(matches!(pieces.recv().await, Some(Piece::Output(bytes)) if bytes == b"a line\n"));
+/// assert!(matches!(pieces.recv().await, Some(Piece::Output(bytes)) if bytes == b"{}\n"));
 /// assert!(matches!(pieces.recv().await, Some(Piece::Closed { why }) if why == "exit status: 0"));
 /// # } Ok(()) }
 /// ```
 pub struct Process {
     id: u32,
-    /// Queue for its input; dropping it closes the input.
-    input: Option<mpsc::Sender<Vec<u8>>>,
+    input: Option<Writing>,
     orders: watch::Sender<Orders>,
     supervisor: JoinHandle<()>,
 }
@@ -68,8 +67,75 @@ pub struct Process {
 #[derive(Default)]
 struct Orders {
     step: Option<ShutdownStep>,
-    /// Its input took no more messages.
-    is_full: bool,
+}
+
+/// What waits for the task that writes.
+#[derive(Default)]
+struct Feed {
+    state: Mutex<Feeding>,
+    changed: Notify,
+}
+
+#[derive(Default)]
+struct Feeding {
+    unwritten: Unwritten,
+    is_closed: bool,
+}
+
+/// The right to add messages. The input is closed when it is dropped, once what waits is written.
+struct Writing(Arc<Feed>);
+
+impl Writing {
+    fn push(&self, message: &Outgoing) {
+        self.0.state().unwritten.push(now(), message);
+        self.0.changed.notify_one();
+    }
+}
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        self.0.state().is_closed = true;
+        self.0.changed.notify_one();
+    }
+}
+
+impl Feed {
+    fn state(&self) -> MutexGuard<'_, Feeding> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for what is to be written; `None` at the end.
+    async fn burst(&self) -> Option<Vec<u8>> {
+        loop {
+            let is_closed = {
+                let mut state = self.state();
+                if let Some(burst) = state.unwritten.burst() {
+                    return Some(burst);
+                }
+                state.unwritten.drained(now());
+                state.is_closed
+            };
+            if is_closed {
+                return None;
+            }
+            self.changed.notified().await;
+        }
+    }
+
+    /// Waits until the program counts as one that does not read.
+    async fn stalled(&self) -> io::Error {
+        loop {
+            sleep(LOOK).await;
+            if let Some(why) = self.state().unwritten.stalled(now()) {
+                return io::Error::other(why);
+            }
+        }
+    }
+}
+
+/// The time, which tests may pause.
+fn now() -> std::time::Instant {
+    Instant::now().into_std()
 }
 
 impl Process {
@@ -84,7 +150,8 @@ impl Process {
     {
         let started = Group::start(program.command()).map_err(|error| program.not_started(&error));
         let (group, Pipes { input: stdin, output, errors }) = started?;
-        let (input, lines) = mpsc::channel(INPUT_QUEUE);
+        let lines = Arc::new(Feed::default());
+        let input = Writing(Arc::clone(&lines));
         let (orders, given) = watch::channel(Orders::default());
         let (tail, last_output) = (Arc::new(Mutex::new(Tail::default())), Arc::new(Mutex::new(Some(Instant::now()))));
         let id = group.id();
@@ -114,12 +181,11 @@ impl Process {
         self.id
     }
 
-    /// Queues a message for its input: a line with a line feed at its end. If the input is broken, or 1,024 messages wait
-    /// there, [`Piece::Closed`] follows.
-    pub fn send(&mut self, line: &[u8]) {
-        let Some(input) = &self.input else { return };
-        if let Err(mpsc::error::TrySendError::Full(_)) = input.try_send(line.to_vec()) {
-            self.orders.send_modify(|orders| orders.is_full = true);
+    /// Queues a message for its input ([`Unwritten`]). If the input is broken, or the program does not read it,
+    /// [`Piece::Closed`] follows.
+    pub fn send(&mut self, message: &Outgoing) {
+        if let Some(input) = &self.input {
+            input.push(message);
         }
     }
 
@@ -294,7 +360,7 @@ impl Supervisor {
             return Err(Dropped);
         }
         let orders = self.orders.borrow_and_update();
-        let (step, is_full) = (orders.step, orders.is_full);
+        let step = orders.step;
         drop(orders);
         self.is_asked_to_exit = step.is_some();
         match step {
@@ -302,16 +368,25 @@ impl Supervisor {
             Some(ShutdownStep::Terminate) => self.group.terminate(),
             Some(_) => self.group.kill(),
         }
-        if is_full {
-            self.breaks(format!("it does not read its input: {INPUT_QUEUE} messages wait"));
-        }
         Ok(())
     }
 }
 
-async fn write(mut stdin: Input, mut lines: mpsc::Receiver<Vec<u8>>) -> io::Result<()> {
-    while let Some(line) = lines.recv().await {
-        stdin.write_all(&line).await?;
+async fn write(mut stdin: Input, lines: Arc<Feed>) -> io::Result<()> {
+    while let Some(burst) = lines.burst().await {
+        let mut rest = burst.as_slice();
+        while !rest.is_empty() {
+            let len = tokio::select! {
+                biased;
+                written = stdin.write(rest) => written?,
+                stalled = lines.stalled() => return Err(stalled),
+            };
+            if len == 0 {
+                return Err(io::ErrorKind::WriteZero.into());
+            }
+            rest = rest.get(len..).unwrap_or_default();
+            lines.state().unwritten.written(now());
+        }
         stdin.flush().await?;
     }
     Ok(())

@@ -18,7 +18,8 @@ struct State<T> {
     bytes: usize,
     left_out: u64,
     is_over: bool,
-    waker: Option<Waker>,
+    /// Of the tasks that wait: one for each reader.
+    wakers: Vec<Waker>,
 }
 
 /// What a client reports, in order: its events, or the progress of a call. It ends with what it belongs to.
@@ -32,8 +33,8 @@ pub(crate) struct Queue<T>(Mutex<State<T>>);
 
 impl<T> Queue<T> {
     pub(crate) fn new() -> Arc<Self> {
-        let (items, waker) = (VecDeque::new(), None);
-        Arc::new(Self(Mutex::new(State { items, bytes: 0, left_out: 0, is_over: false, waker })))
+        let (items, wakers) = (VecDeque::new(), Vec::new());
+        Arc::new(Self(Mutex::new(State { items, bytes: 0, left_out: 0, is_over: false, wakers })))
     }
 
     fn state(&self) -> MutexGuard<'_, State<T>> {
@@ -61,11 +62,9 @@ impl<T> Queue<T> {
 }
 
 fn wake<T>(mut state: MutexGuard<'_, State<T>>) {
-    let waker = state.waker.take();
+    let wakers = std::mem::take(&mut state.wakers);
     drop(state);
-    if let Some(waker) = waker {
-        waker.wake();
-    }
+    wakers.into_iter().for_each(Waker::wake);
 }
 
 impl<T> Reports<T> {
@@ -92,7 +91,9 @@ impl<T> Reports<T> {
         if state.is_over {
             return Poll::Ready(None);
         }
-        state.waker = Some(context.waker().clone());
+        if !state.wakers.iter().any(|waker| waker.will_wake(context.waker())) {
+            state.wakers.push(context.waker().clone());
+        }
         Poll::Pending
     }
 }
@@ -114,6 +115,24 @@ impl<T> fmt::Debug for Reports<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn all_readers_of_a_stream_are_woken() {
+        let queue = Queue::new();
+        let read = |mut reports: Reports<u32>| tokio::spawn(async move { reports.next().await });
+        let readers = [0; 3].map(|_| read(Reports::of(Arc::clone(&queue))));
+        tokio::task::yield_now().await;
+        assert_eq!(queue.state().wakers.len(), 3);
+        queue.push(7, 1);
+        // Each of the others waits on.
+        tokio::task::yield_now().await;
+        queue.finish();
+        let mut found = Vec::new();
+        for reader in readers {
+            found.extend(reader.await.unwrap());
+        }
+        assert_eq!((found, queue.state().wakers.len()), (vec![7], 0));
+    }
 
     #[tokio::test]
     async fn the_oldest_items_are_left_out_by_number_and_by_size() {
