@@ -63,7 +63,9 @@ impl Unwritten {
         if let Some(line) = self.lines.get_mut(at) {
             (line.bytes, line.request) = (Vec::new(), None);
         }
-        while self.lines.pop_back_if(|line| line.bytes.is_empty()).is_some() {}
+        while self.lines.back().is_some_and(|line| line.bytes.is_empty()) {
+            self.lines.pop_back();
+        }
     }
 
     /// What is to be written next: whole messages, which count as written from now on. `None` if nothing waits.

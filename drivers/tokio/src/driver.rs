@@ -11,7 +11,10 @@ use std::time::Duration;
 
 use mcp_proto::host::hub::{CallId, SessionHandle};
 use mcp_proto::jsonrpc::ErrorObject;
-use mcp_proto::{ConnectionId, InputRequest, OpenFailure, Outcome, Progress, RawValue, RequestId, ServerRequestId};
+use mcp_proto::{
+    ConnectionId, Failure, FailureKind, InputRequest, OpenFailure, Outcome, Progress, RawValue, RequestId,
+    ServerRequestId,
+};
 use mcp_proto::{ShutdownStep, Time, Transport};
 use mcp_proto_std::{CallError, CallErrorKind, Piece};
 use tokio::runtime::Handle as Runtime;
@@ -68,6 +71,8 @@ struct Core<M: Machine> {
     tasks: JoinSet<()>,
     /// Nothing is waited for any more.
     is_abandoned: bool,
+    /// The task of deadlines ended before the client did.
+    gone: Option<Failure>,
 }
 
 /// A client or a hub with its I/O.
@@ -112,6 +117,7 @@ impl<M: Machine> Handle<M> {
                 armed: None,
                 tasks: JoinSet::new(),
                 is_abandoned: false,
+                gone: None,
             }),
             wiring,
             start: Instant::now(),
@@ -213,7 +219,10 @@ impl<M: Machine> Handle<M> {
         let progress = Queue::new();
         let mut core = self.0.lock();
         let now = self.0.stamp(&mut core);
-        let started = command(&mut core.machine, now);
+        let started = match core.gone.clone() {
+            Some(failure) => Err(("the driver".into(), CallErrorKind::Down(failure))),
+            None => command(&mut core.machine, now),
+        };
         if let Ok(call) = &started {
             core.calls.insert(*call, Pending { outcome, progress: Arc::clone(&progress) });
         }
@@ -328,6 +337,7 @@ impl<M: Machine> Shared<M> {
 
     /// Handles deadlines until the client is closed, and ends what is left then.
     async fn run(self: Arc<Self>) {
+        let mut guard = Guard(Some(Arc::clone(&self)));
         loop {
             let (deadline, is_closed) = {
                 let mut core = self.lock();
@@ -341,7 +351,9 @@ impl<M: Machine> Shared<M> {
                 (core.armed, core.machine.is_closed() || core.is_abandoned)
             };
             if is_closed {
-                return self.finish().await;
+                self.finish().await;
+                guard.0 = None;
+                return;
             }
             let due = deadline.and_then(|due| self.start.checked_add(due.since(self.epoch)));
             tokio::select! {
@@ -351,6 +363,20 @@ impl<M: Machine> Shared<M> {
                 () = self.wake.notified() => {}
             }
         }
+    }
+
+    /// Ends all that anybody waits for: nobody handles deadlines any more.
+    fn abandon(&self) {
+        let why =
+            "nothing drives it any more: its tokio runtime is gone, or has no timer (`enable_all`), or a task panicked";
+        let failure = Failure::new(FailureKind::Closed, why);
+        let mut core = self.lock();
+        core.gone = Some(failure.clone());
+        // Dropping a process kills it; without an outcome a call ends as one that may have run.
+        core.slots.clear();
+        std::mem::take(&mut core.calls).values().for_each(|pending| pending.progress.finish());
+        self.status.send_replace(Status::Closed(Some(failure)));
+        core.subscribers.drain(..).filter_map(|queue| queue.upgrade()).for_each(|queue| queue.finish());
     }
 
     async fn finish(&self) {
@@ -745,6 +771,17 @@ impl<M: Machine> Shared<M> {
             let now = self.stamp(&mut core);
             give(&mut core.machine, now);
             self.act(&mut core);
+        }
+    }
+}
+
+/// Tells everybody if the task of deadlines is dropped before its end, or panics.
+struct Guard<M: Machine>(Option<Arc<Shared<M>>>);
+
+impl<M: Machine> Drop for Guard<M> {
+    fn drop(&mut self) {
+        if let Some(shared) = self.0.take() {
+            shared.abandon();
         }
     }
 }

@@ -1,0 +1,85 @@
+//! Every end is told: what a host sees when the runtime that drives a session is gone.
+#![cfg(unix)]
+#![allow(missing_docs, clippy::panic, clippy::unwrap_used, reason = "tests")]
+
+use std::time::Duration;
+
+use mcp_proto::host::config::Document;
+use mcp_proto::host::hub::HubOptions;
+use mcp_proto::{Options, Outcome};
+use mcp_proto_tokio::{CallErrorKind, Hub, Program, Session, Status};
+use serde_json::json;
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::timeout;
+
+/// Long enough for a machine that is busy.
+const PATIENCE: Duration = Duration::from_secs(60);
+const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/server.py");
+
+fn runtime() -> Runtime {
+    Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+fn server() -> Program {
+    Program::new("python3").arg(SCRIPT)
+}
+
+#[test]
+fn a_runtime_that_is_gone_ends_calls_streams_and_the_close_of_a_session() {
+    let gone = runtime();
+    let (session, call, mut events, mut progress) = gone.block_on(async {
+        let session = Session::connect(server(), Options::new("test", "1.0")).await.unwrap();
+        let call = session.start_tool("wait", &json!({})).unwrap();
+        let (events, progress) = (session.events(), call.progress());
+        (session, call, events, progress)
+    });
+    drop(gone);
+    assert!(matches!(session.status(), Status::Closed(Some(_))), "{:?}", session.status());
+    runtime().block_on(async {
+        let ended = async {
+            let error = call.await.unwrap_err();
+            assert!(matches!(error.kind, CallErrorKind::Ended(Outcome::Unknown)), "{error}");
+            assert!(progress.next().await.is_none());
+            while events.next().await.is_some() {}
+            assert!(session.events().next().await.is_none());
+            let error = session.call_tool("echo", &json!({})).await.unwrap_err();
+            assert!(error.to_string().contains("runtime is gone"), "{error}");
+            assert!(session.ready().await.unwrap_err().message.contains("runtime is gone"));
+            session.close().await;
+            session.close_within(PATIENCE).await;
+        };
+        timeout(PATIENCE, ended).await.unwrap();
+    });
+}
+
+#[test]
+fn a_runtime_that_is_gone_ends_calls_and_the_close_of_a_hub() {
+    let gone = runtime();
+    let path = std::env::var("PATH").unwrap();
+    let entry = json!({"command": "python3", "args": [SCRIPT], "env": {"PATH": path}});
+    let Document(configuration) = serde_json::from_value(json!({"mcpServers": {"local": entry}})).unwrap();
+    let (hub, call) = gone.block_on(async {
+        let hub = Hub::start(configuration, HubOptions::new(Options::new("test", "1.0"))).unwrap();
+        hub.settled().await;
+        let call = hub.start_call("mcp_local_wait", &json!({})).unwrap();
+        (hub, call)
+    });
+    drop(gone);
+    runtime().block_on(async {
+        let ended = async {
+            assert!(matches!(call.await.unwrap_err().kind, CallErrorKind::Ended(Outcome::Unknown)));
+            let error = hub.call("mcp_local_echo", &json!({})).await.unwrap_err();
+            assert!(matches!(error.kind, CallErrorKind::Down(_)), "{error}");
+            hub.settled().await;
+            hub.close().await;
+        };
+        timeout(PATIENCE, ended).await.unwrap();
+    });
+}
+
+#[test]
+fn a_runtime_without_a_timer_is_an_error_that_says_so() {
+    let runtime = Builder::new_current_thread().enable_io().build().unwrap();
+    let failure = runtime.block_on(Session::connect(server(), Options::new("test", "1.0"))).unwrap_err();
+    assert!(failure.message.contains("no timer"), "{failure}");
+}
