@@ -59,13 +59,23 @@ impl Session {
         Self { client, program, process: None, start: Instant::now() }
     }
 
-    /// Opens a client, and waits until it is ready.
+    /// Opens a client, and waits until it is ready. The first failure ends it; a client that was ready reconnects as its
+    /// options say.
     ///
     /// # Errors
-    /// Why it cannot connect: it closed, or as many attempts failed as
-    /// [`Reconnect::first_attempts`](mcp_proto::Reconnect::first_attempts) allows. With a program that says nothing, three
-    /// attempts take three minutes; [`Timeouts::connect`](mcp_proto::Timeouts::connect) bounds each of them.
-    pub fn connect(program: Program, options: Options) -> Result<Self, Failure> {
+    /// Why it cannot connect. A program that says nothing is waited for as long as
+    /// [`Timeouts::connect`](mcp_proto::Timeouts::connect) allows, or for the time of the handshake.
+    pub fn connect(program: Program, mut options: Options) -> Result<Self, Failure> {
+        options.reconnect.iter_mut().for_each(|reconnect| reconnect.first_attempts = 1);
+        Self::connect_patiently(program, options)
+    }
+
+    /// As [`connect`](Self::connect), with as many attempts as
+    /// [`Reconnect::first_attempts`](mcp_proto::Reconnect::first_attempts) allows.
+    ///
+    /// # Errors
+    /// As of [`connect`](Self::connect).
+    pub fn connect_patiently(program: Program, options: Options) -> Result<Self, Failure> {
         let mut session = Self::open(program, options);
         while let Some(event) = session.next_event(None) {
             match event {

@@ -53,6 +53,7 @@ pub(crate) struct Wiring {
     pub(crate) sampling: Option<Handler>,
     pub(crate) stderr: Option<NamedSink>,
     pub(crate) inherits_environment: bool,
+    pub(crate) is_patient: bool,
     #[cfg(feature = "http")]
     pub(crate) http: std::sync::OnceLock<Box<dyn HttpTransport>>,
     #[cfg(feature = "oauth")]
@@ -257,6 +258,17 @@ impl<O: HostOptions> Host<O> {
     #[must_use]
     pub fn oauth(mut self, oauth: crate::OAuth) -> Self {
         self.wiring.oauth = Some(oauth);
+        self
+    }
+}
+
+impl Host<Options> {
+    /// Has [`Session::connect`](crate::Session::connect) try as often as
+    /// [`Reconnect::first_attempts`](mcp_proto::Reconnect::first_attempts) allows, and a server that nobody listens at for
+    /// [`Timeouts::connect`](mcp_proto::Timeouts::connect), or a minute without it: for one that starts beside its host.
+    #[must_use]
+    pub const fn patient(mut self) -> Self {
+        self.wiring.is_patient = true;
         self
     }
 }

@@ -98,8 +98,7 @@ impl fmt::Debug for Remote {
     }
 }
 
-/// A part of a response.
-#[derive(Debug)]
+/// A part of a response. Its `Debug` shows no value of a header, and nothing of the body.
 pub enum HttpPiece {
     /// The status and the headers.
     Head(StatusCode, HeaderMap),
@@ -109,6 +108,19 @@ pub enum HttpPiece {
     End,
     /// The exchange failed. Nothing follows.
     Failure(Broken, String),
+}
+
+impl fmt::Debug for HttpPiece {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Head(status, headers) => {
+                f.debug_tuple("Head").field(status).field(&headers.keys().collect::<Vec<_>>()).finish()
+            }
+            Self::Body(chunk) => f.debug_tuple("Body").field(&chunk.len()).finish(),
+            Self::End => f.write_str("End"),
+            Self::Failure(broken, why) => f.debug_tuple("Failure").field(broken).field(why).finish(),
+        }
+    }
 }
 
 #[cfg(feature = "oauth")]
@@ -458,6 +470,14 @@ mod tests {
         assert_eq!(credential("http://a.example/mcp").unwrap(), "Basic dXNlcjpwYXNzd29yZA==");
         assert_eq!(credential("https://a.example/mcp"), None);
         assert_eq!(credential("http://exempt.example/mcp"), None);
+    }
+
+    #[test]
+    fn debug_shows_no_value_of_a_header_and_no_body() {
+        let headers: HeaderMap = [(http::header::SET_COOKIE, HeaderValue::from_static("hush"))].into_iter().collect();
+        let pieces = [HttpPiece::Head(StatusCode::OK, headers), HttpPiece::Body(b"hush".to_vec())];
+        let shown = format!("{pieces:?}");
+        assert!(shown.contains("set-cookie") && shown.contains("200") && !shown.contains("hush"), "{shown}");
     }
 
     #[test]

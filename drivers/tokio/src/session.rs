@@ -203,16 +203,19 @@ impl Session {
         Ok(Self(handle))
     }
 
-    /// Opens a client, and waits until it is ready.
+    /// Opens a client, and waits until it is ready. The first failure ends it, unless the host is
+    /// [`patient`](Host::patient): a certificate, a host name, a command, a server that is not there. A client that was ready
+    /// reconnects as its options say.
     ///
     /// # Errors
-    /// Why it cannot connect: it closed; as many attempts failed as
-    /// [`Reconnect::first_attempts`](mcp_proto::Reconnect::first_attempts) allows; or the sign-in failed. A server that nobody
-    /// listens at is tried for [`Timeouts::connect`](mcp_proto::Timeouts::connect), or a minute without it, and the last
-    /// backoff; one that says nothing, for as long with each attempt. To fail after the first attempt, set `first_attempts`
-    /// to 1. A [`StartError`] is a failure to connect. A host that offers to sign in again uses [`start`](Self::start) and
-    /// [`ready`](Self::ready).
+    /// Why it cannot connect, or the sign-in failed. A server that says nothing is waited for as long as
+    /// [`Timeouts::connect`](mcp_proto::Timeouts::connect) allows, or for the time of the handshake. A [`StartError`] is a
+    /// failure to connect. A host that offers to sign in again uses [`start`](Self::start) and [`ready`](Self::ready).
     pub async fn connect(endpoint: impl Into<Endpoint>, host: impl Into<Host<Options>>) -> Result<Self, Failure> {
+        let mut host = host.into();
+        if let Some(reconnect) = host.options.reconnect.as_mut().filter(|_| !host.wiring.is_patient) {
+            reconnect.first_attempts = 1;
+        }
         let session = Self::start(endpoint, host);
         let session = session.map_err(|error| Failure::new(FailureKind::Connect, error.to_string()))?;
         session.ready().await?;

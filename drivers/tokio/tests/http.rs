@@ -3,14 +3,17 @@
 #![allow(missing_docs, clippy::panic, clippy::unwrap_used, reason = "tests")]
 
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use mcp_proto::binding::http::Broken;
 use mcp_proto::host::config::Document;
 use mcp_proto::host::hub::HubOptions;
 use mcp_proto::{Event, Options, Request};
 use mcp_proto_tokio::{
-    CallErrorKind, Elicited, Host, HttpClient, HttpTransport, Hub, Piece, Process, Program, Purpose, Remote, Session,
-    TakePiece,
+    CallErrorKind, Elicited, Host, HttpClient, HttpPiece, HttpTransport, Hub, Piece, Process, Program, Purpose, Remote,
+    Session, TakePiece,
 };
 use serde_json::json;
 use tokio::sync::mpsc;
@@ -162,6 +165,43 @@ impl HttpTransport for Keyless {
             request.headers_mut().remove("x-key");
         }
         HttpTransport::run(&self.0, request, purpose, take)
+    }
+}
+
+/// Answers nobody a number of times, and counts the exchanges.
+struct Absent(HttpClient, Arc<AtomicU32>, u32);
+
+impl HttpTransport for Absent {
+    fn run<'a>(
+        &'a self,
+        request: http::Request<Vec<u8>>,
+        purpose: Purpose,
+        mut take: TakePiece<'a>,
+    ) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
+        if self.1.fetch_add(1, Ordering::Relaxed) >= self.2 {
+            return HttpTransport::run(&self.0, request, purpose, take);
+        }
+        take(HttpPiece::Failure(Broken::Unreachable, "nobody listens".into()));
+        Box::pin(std::future::ready(()))
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_fails_at_once_unless_the_host_is_patient() {
+    let server = Server::start().await;
+    for is_patient in [false, true] {
+        let (count, mut options) = (Arc::new(AtomicU32::new(0)), options());
+        options.reconnect.as_mut().unwrap().initial_backoff = Duration::from_millis(1);
+        let mut host = Host::new(options).http(Absent(HttpClient::new().unwrap(), Arc::clone(&count), 4));
+        if is_patient {
+            host = host.patient();
+        }
+        let connected = timeout(PATIENCE, Session::connect(server.remote(), host)).await.unwrap();
+        match connected {
+            Ok(session) => session.close().await,
+            Err(failure) => assert!(!is_patient && failure.message.contains("nobody listens"), "{failure}"),
+        }
+        assert_eq!(count.load(Ordering::Relaxed) > 4, is_patient);
     }
 }
 
