@@ -193,6 +193,7 @@ impl Rig {
             }
             b'x' => self.report_what_is_over(input),
             b'B' => self.pause(input),
+            b'Z' => self.peer.respell(input),
             _ => {}
         }
     }
@@ -323,9 +324,15 @@ impl Rig {
     }
 
     fn event(&mut self, it: &Running, text: &str) {
-        self.hears(it, text);
+        let text = self.data(text);
+        self.hears(it, &text);
         self.begin(it, 200, "text/event-stream");
-        self.body(it, format!("data: {text}\n\n").as_bytes());
+        self.body(it, format!("{}\n", in_event(&text)).as_bytes());
+    }
+
+    /// A message as it is in an event, where line feeds are the only line breaks.
+    fn data(&self, text: &str) -> String {
+        self.peer.spell(text).lines().collect::<Vec<_>>().join("\n")
     }
 
     fn result(&mut self, it: &Running, variant: usize) -> String {
@@ -341,6 +348,7 @@ impl Rig {
         match (&*it.method, it.id) {
             (_, Some(_)) => {
                 let text = self.result(&it, variant);
+                let text = self.peer.spell(&text);
                 self.hears(&Running { streams: false, ..it.clone() }, &text);
                 self.begin(&it, 200, "application/json");
                 self.body(&it, text.as_bytes());
@@ -363,8 +371,9 @@ impl Rig {
         }
         if how & 2 == 0 && (it.id.is_some() || how & 32 != 0) {
             let result = self.result(&it, variant);
+            let result = self.data(&result);
             self.hears(&it, &result);
-            text.push_str(&format!("event: message\nid: 2\ndata: {result}\n\n"));
+            text.push_str(&format!("event: message\nid: 2\n{}\n", in_event(&result)));
         }
         if how & 4 != 0 {
             text = text.replace('\n', "\r\n");
@@ -616,6 +625,10 @@ impl Rig {
         let known = |of| if carries { self.host.model.open().contains(&of) } else { self.host.requests.contains(&of) };
         assert!(of.is_none_or(known), "{of:?} was not open");
     }
+}
+
+fn in_event(message: &str) -> String {
+    message.lines().map(|line| format!("data: {line}\n")).collect()
 }
 
 impl Driven for Rig {

@@ -205,7 +205,7 @@ impl World {
         let gone = self.handles.iter().copied().find(|handle| self.rig.hub.server(*handle).is_none());
         let Some(session) = self.rig.hub.handle(name).or(gone) else { return };
         let (request, asked) = (RequestId::from_u64(at), ServerRequestId::from_u64(at));
-        let object = raw("{}");
+        let object = raw("{\n}");
         let result = self.command(|hub, now| match kind {
             0 => hub.request(now, session, Request::call_tool("x", None)).map(drop),
             1 => hub.request(now, session, Request::read_resource("r:r").timeout(Duration::from_secs(1))).map(drop),
@@ -286,7 +286,7 @@ impl World {
         let offered = self.rig.functions();
         let unknown = "mcp_no_such_tool".to_owned();
         let name = names.get(usize::from(which) % (names.len() + 1)).unwrap_or(&unknown);
-        let arguments = if sound { r#"{"uri": "r:r", "name": "p"}"# } else { "{}" };
+        let arguments = if sound { "{\n  \"uri\": \"r:\\u0072\",\r\n\t\"name\": \"p\"\n}" } else { "{\n}" };
         let arguments = mcp_proto::RawValue::from_string(arguments.into()).unwrap();
         match self.command(|hub, now| hub.call(now, name, Some(&arguments))) {
             Ok(call) => {

@@ -1,5 +1,6 @@
 //! The server's messages, in correct and odd shapes.
 
+use mcp_proto::testkit::Spelling;
 use mcp_proto::{Family, ProtocolVersion};
 
 use super::input::Input;
@@ -7,17 +8,27 @@ use super::input::Input;
 /// The resources that are subscribed to and updated.
 pub(super) const URIS: [&str; 5] = ["r:0", "r:1", "r:2", "r:3", "r\n\"\\\u{e9}"];
 
-/// The server's offer, and what it announced so far.
+/// The server's offer, what it announced so far, and how it spells its messages.
 #[derive(Clone)]
 pub(super) struct Peer {
     /// The capabilities, by number.
     offers: usize,
     cursors: usize,
+    spelling: Spelling,
 }
 
 impl Peer {
     pub(super) fn new(input: &mut Input<'_>) -> Self {
-        Self { offers: input.pick(13), cursors: 0 }
+        Self { offers: input.pick(13), cursors: 0, spelling: Spelling::Compact }
+    }
+
+    /// From now on the messages are spelled in another way.
+    pub(super) fn respell(&mut self, input: &mut Input<'_>) {
+        self.spelling = Spelling::ALL[input.pick(Spelling::ALL.len())];
+    }
+
+    pub(super) fn spell(&self, message: &str) -> String {
+        self.spelling.spell(message)
     }
 
     pub(super) fn result(&mut self, method: &str, variant: usize) -> String {

@@ -158,6 +158,7 @@ impl Rig {
             b'E' => self.answer_stream(input),
             b'H' => self.late(input),
             b'T' => self.transport(Transport::ProtocolViolation { why: "what" }),
+            b'Z' => self.peer.respell(input),
             _ => {}
         }
     }
@@ -248,6 +249,7 @@ impl Rig {
     }
 
     fn receive_text(&mut self, text: String) {
+        let text = self.peer.spell(&text);
         self.receive(text.as_bytes());
         self.last_message = text.into_bytes();
     }

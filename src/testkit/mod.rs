@@ -62,6 +62,7 @@ mod recording;
 mod script;
 mod server;
 mod sim;
+mod spelling;
 pub mod strategy;
 
 #[cfg(feature = "oauth")]
@@ -73,3 +74,4 @@ pub use script::{On, Reply};
 pub use server::FakeServer;
 pub use server::{ChannelId, ServerAction, ServerOutput};
 pub use sim::{Arrival, Carried, Collector, Driven, Embedder, Fault, Link, NodeId, Port, Runaway, Sim, Step};
+pub use spelling::Spelling;

@@ -22,6 +22,7 @@ use super::content::{Ask, FakeTool, object};
 use super::script::{On, Reply};
 use super::server::FakeServer;
 use super::sim::{Embedder, Fault, Link, NodeId, Runaway, Sim};
+use super::spelling::Spelling;
 use crate::{Request, Time};
 
 /// The time to connect, before the first turn.
@@ -168,6 +169,11 @@ pub fn reply() -> BoxedStrategy<Reply> {
         Just(Reply::status(503, "Service Unavailable")),
     ]
     .boxed()
+}
+
+/// How a server spells its messages.
+pub fn spelling() -> BoxedStrategy<Spelling> {
+    select(Spelling::ALL).boxed()
 }
 
 /// A question of a server to the client.

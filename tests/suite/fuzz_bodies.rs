@@ -247,7 +247,7 @@ fn operations<const CHOICES: usize>(
     choice: [std::ops::Range<u8>; CHOICES],
 ) -> impl Strategy<Value = Vec<u8>> {
     // One of the transport, or another one.
-    let letter = prop_oneof![3 => b'a'..=b'z', 1 => prop::sample::select(&b"SULAEHT"[..])];
+    let letter = prop_oneof![3 => b'a'..=b'z', 1 => prop::sample::select(&b"SULAEHTZ"[..])];
     let choices = choice.map(|range| range.boxed()).to_vec();
     let any = (letter, choices).prop_map(|(letter, choices)| [&[letter][..], &choices].concat());
     let steps = some(prop_oneof![Just(b"e00".to_vec()), any], 60);

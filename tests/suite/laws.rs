@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use mcp_proto::protocol::Root;
+use mcp_proto::testkit::Spelling;
 use mcp_proto::{
     Action, Cause, Client, CommandError, ConnectionId, Eras, Event, Family, FamilyStatus, Keepalive, LogLevel,
     Messages, OpenFailure, Options, Outcome, QuirkKind, Reconnect, Request, RequestError, RequestId, ServerRequestId,
@@ -207,6 +208,8 @@ struct World {
     twin: Client<Messages>,
     /// Only the first client gets stale input; the second shows that it makes no difference.
     gets_stale_input: bool,
+    /// Messages of the server, each of which is spelled in another way than the one before.
+    heard: usize,
     /// The maximum number of actions, and of bytes in them, per input, if measured.
     most: Option<(usize, usize)>,
     now: Time,
@@ -247,6 +250,7 @@ impl World {
             twin: session.clone(),
             session,
             gets_stale_input: false,
+            heard: 0,
             most: None,
             now: Time::ZERO,
             accepted: vec![],
@@ -300,7 +304,8 @@ impl World {
     }
 
     fn receive(&mut self, message: &Value) {
-        let text = message.to_string();
+        self.heard += 1;
+        let text = Spelling::ALL[self.heard % Spelling::ALL.len()].spell(&message.to_string());
         self.input(text.len(), |session, now| session.deliver(now, text.as_bytes()));
     }
 
@@ -630,7 +635,7 @@ impl World {
                 let method =
                     ["tools/call", "prompts/get", "resources/read", "vendor/thing", "tools/call", "tools/call"][which];
                 let accepted = self.command(|session, now| {
-                    let params = RawValue::from_string("{\"name\": \"x\"}".into()).unwrap();
+                    let params = RawValue::from_string("{\n\t\"name\":\r\n\"\\u0078\"}".into()).unwrap();
                     let request = Request::new(method).params(params).timeout(Duration::from_secs(7));
                     session.request(now, if which >= 4 { request.progress(true).replay(which == 4) } else { request })
                 });
@@ -643,13 +648,13 @@ impl World {
             }
             Op::AnswerAsk(which, ok) => {
                 if let Some(ask) = self.asks.iter().rev().nth(usize::from(which)).copied() {
-                    let result = RawValue::from_string(if ok { "{}" } else { "[]" }.into()).unwrap();
+                    let result = RawValue::from_string(if ok { "{\n}" } else { "[\r\n]" }.into()).unwrap();
                     let _ = self.command(|session, now| session.respond(now, ask, Ok(&result)));
                 }
             }
             Op::Provide(which, given) => {
                 if let Some(request) = self.wanting.iter().rev().nth(usize::from(which)).copied() {
-                    let response = RawValue::from_string("{\"action\": \"decline\"}".into()).unwrap();
+                    let response = RawValue::from_string("{\"action\":\n\"decline\"}".into()).unwrap();
                     let _ = self.command(|session, now| {
                         if given {
                             session.provide(now, request, [("k", &*response)])

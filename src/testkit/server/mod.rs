@@ -13,6 +13,7 @@ use super::content::{Ask, Content, FakeTool, object, text_of};
 #[cfg(feature = "journal")]
 use super::recording::{Mismatch, Recording};
 use super::script::{On, Reply, Scripts, Turn};
+use super::spelling::Spelling;
 use crate::binding::{Line, LineDecoder};
 use crate::protocol::method;
 use crate::{Era, ProtocolVersion, ShutdownStep, Time};
@@ -51,6 +52,7 @@ pub struct FakeServer {
     with_stream: bool,
     answers_by_stream: bool,
     resumes: bool,
+    spelling: Spelling,
     /// The step of a shutdown at which its processes exit.
     exits_at: ShutdownStep,
     #[cfg(feature = "journal")]
@@ -285,6 +287,7 @@ impl FakeServer {
             with_stream: true,
             answers_by_stream: false,
             resumes: false,
+            spelling: Spelling::Compact,
             exits_at: ShutdownStep::CloseInput,
             #[cfg(feature = "journal")]
             playback: Playback::default(),
@@ -426,6 +429,14 @@ impl FakeServer {
     #[must_use]
     pub const fn resumes(mut self, does: bool) -> Self {
         self.resumes = does;
+        self
+    }
+
+    /// Sets how the server spells its messages; [`Spelling::Compact`] by default. On a pipe, where a message is a line, it
+    /// leaves line feeds out.
+    #[must_use]
+    pub const fn spelling(mut self, spelling: Spelling) -> Self {
+        self.spelling = spelling;
         self
     }
 

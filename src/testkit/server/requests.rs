@@ -664,17 +664,18 @@ impl FakeServer {
                 if let Some(status) = ends.filter(|status| !(known.streams || *status == 200 && self.answers_by_stream))
                 {
                     self.head(channel, status, JSON);
-                    self.put(channel, ServerOutput::Bytes(message.to_string().into_bytes()));
+                    self.put(channel, ServerOutput::Bytes(self.spelled(&message).into_bytes()));
                 } else {
-                    self.event(channel, &message.to_string());
+                    self.event(channel, &self.spelled(&message));
                 }
                 if ends.is_some() {
                     self.over(channel, ServerOutput::End);
                 }
             }
-            What::Message { message, .. } => self.put(channel, ServerOutput::Bytes(line(&message.to_string()))),
+            What::Message { message, .. } => self.put(channel, ServerOutput::Bytes(line(&self.spelled(&message)))),
             What::Torn(message) => {
-                let text = message.to_string();
+                let text = self.spelled(&message);
+                let text = if is_exchange { text } else { text.replace('\n', "") };
                 let half = text.as_bytes().get(..text.len() / 2).unwrap_or_default().to_vec();
                 if is_exchange && !known.streams {
                     self.head(channel, 200, JSON);
@@ -697,6 +698,10 @@ impl FakeServer {
             What::End => self.over(channel, ServerOutput::End),
             What::Break => self.over(channel, ServerOutput::Break),
         }
+    }
+
+    fn spelled(&self, message: &Value) -> String {
+        self.spelling.spell(&message.to_string())
     }
 
     fn start_stream(&mut self, channel: ChannelId) {
@@ -731,11 +736,12 @@ impl FakeServer {
 
     /// What would be sent on a stream whose connection broke is kept until it is resumed.
     fn perform_broken(&mut self, channel: ChannelId, what: What) {
+        let spelling = self.spelling;
         let known = self.state.channels.get_mut(&channel);
         let Some(stream) = known.and_then(|known| known.resumable.as_mut()) else { return };
         match what {
             What::Message { message, ends } => {
-                stream.add(&message.to_string());
+                stream.add(&spelling.spell(&message.to_string()));
                 if ends.is_some() {
                     stream.end();
                 }
