@@ -33,6 +33,14 @@
 //! - `out`: an action that was polled, or `null` if there was none;
 //! - `end`: an [`End`], in the last line.
 //!
+//! JSON that a server or an embedder wrote stays as it is, byte for byte, except that a line has no line breaks: a line feed
+//! or a carriage return between two tokens is a space there, and the members `lf` and `cr` say which spaces these are. Each is
+//! an array of distances in bytes, the first one from the begin of the line, each other one from the place before.
+//!
+//! ```json
+//! {"at":3000,"in":{"type":"notify","value":{"method":"x","params":{ "a":1 }}},"lf":[65,6],"sum":"…"}
+//! ```
+//!
 //! The last member of each line, `sum`, detects that a line was changed or moved. A line without it is accepted, so a
 //! journal can be written or edited by hand. It does not protect against forgery.
 //!
@@ -73,6 +81,7 @@ pub use secrets::SecretError;
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
+use alloc::vec::Vec;
 use core::fmt::{Display, Write};
 use core::hash::Hasher;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -80,6 +89,7 @@ use serde_json::value::RawValue;
 use siphasher::sip::SipHasher13;
 
 use crate::Time;
+use crate::jsonrpc::has_either;
 
 /// Limits on a journal. A recorder that reaches one ends the journal with [`End::Limit`]; a replay ends with
 /// [`JournalError::Limit`].
@@ -192,9 +202,13 @@ struct Header<'a, O> {
     options: O,
     seed: u64,
     /// The authorization of a client over HTTP, before its first input.
-    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
-    authorization: Option<&'a RawValue>,
-    /// It follows when the line is closed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    authorization: Option<Box<RawValue>>,
+    /// What follows is written when the line is closed.
+    #[serde(default, skip_serializing)]
+    lf: Vec<usize>,
+    #[serde(default, skip_serializing)]
+    cr: Vec<usize>,
     #[serde(default, rename = "sum", skip_serializing)]
     _sum: Option<Cow<'a, str>>,
 }
@@ -216,7 +230,7 @@ pub enum BindingForm<'a> {
     Hub,
 }
 
-/// A line after the first. It has one member besides its time and its sum.
+/// A line after the first. It has one member besides its time, its line breaks and its sum.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Entry<'a> {
@@ -229,6 +243,10 @@ struct Entry<'a> {
     out: Option<&'a RawValue>,
     #[serde(default)]
     end: Option<End>,
+    #[serde(default)]
+    lf: Vec<usize>,
+    #[serde(default)]
+    cr: Vec<usize>,
     #[serde(default, rename = "sum")]
     _sum: Option<Cow<'a, str>>,
 }
@@ -269,11 +287,45 @@ fn command_result<T: Serialize, E: Display>(result: &Result<T, E>) -> String {
     })
 }
 
-/// Appends the sum of a line and a line feed. `line` is an object without its closing brace.
+/// Appends the places of line breaks, the sum of a line and a line feed. `line` is an object without its closing brace.
 fn close(line: &mut String, number: usize) {
+    // JSON strings contain no raw line breaks, so any line break is white space between tokens.
+    if has_either(line.as_bytes(), b'\n', b'\r') {
+        let places = [("lf", b'\n'), ("cr", b'\r')].map(|(name, of)| (name, distances(line, of)));
+        *line = line.replace(['\n', '\r'], " ");
+        for (name, places) in places.iter().filter(|(_, places)| !places.is_empty()) {
+            // Writing into memory cannot fail.
+            let _ = write!(line, ",\"{name}\":{}", json(places));
+        }
+    }
     let sum = sum(line.as_bytes(), number);
     // Writing into memory cannot fail.
     let _ = writeln!(line, ",\"sum\":\"{sum:08x}\"}}");
+}
+
+/// Where a line has a byte: each distance from the place before.
+fn distances(line: &str, of: u8) -> Vec<usize> {
+    let places = line.bytes().enumerate().filter(|(_, byte)| *byte == of).map(|(at, _)| at);
+    let mut before = 0;
+    places.map(|at| at.saturating_sub(core::mem::replace(&mut before, at))).collect()
+}
+
+/// A line with its line breaks, if it had any.
+fn with_breaks(line: &str, lf: &[usize], cr: &[usize]) -> Result<Option<String>, &'static str> {
+    if lf.is_empty() && cr.is_empty() {
+        return Ok(None);
+    }
+    let mut bytes = line.as_bytes().to_vec();
+    for (distances, of) in [(lf, b'\n'), (cr, b'\r')] {
+        let mut at = 0_usize;
+        for distance in distances {
+            at = at.saturating_add(*distance);
+            let space = bytes.get_mut(at).filter(|byte| **byte == b' ');
+            *space.ok_or("`lf` or `cr` names a place that is no space")? = of;
+        }
+    }
+    // One character of a byte is in place of another.
+    Ok(String::from_utf8(bytes).ok())
 }
 
 /// Whether the sum at the end of a line, without its line feed, is that of the line at this number. A line without one

@@ -54,7 +54,7 @@ impl<B: JournalBinding> Recorder<Client<B>> {
     pub fn new(binding: B, options: impl Into<Arc<Options>>, seed: u64, limits: JournalLimits) -> Self {
         let (options, mut secrets) = (options.into(), Secrets::default());
         let authorization = binding.authorization(&mut secrets);
-        let header = header(binding.form(), &*options, seed, authorization.as_deref());
+        let header = header(binding.form(), &*options, seed, authorization);
         Self::begin(Client::new(binding, options, seed), header, secrets, limits)
     }
 }
@@ -450,9 +450,15 @@ impl<R: Recordable> Deref for Recorder<R> {
 }
 
 /// The first line, an object.
-fn header(binding: BindingForm<'_>, options: &impl Serialize, seed: u64, authorization: Option<&RawValue>) -> String {
+fn header(
+    binding: BindingForm<'_>,
+    options: &impl Serialize,
+    seed: u64,
+    authorization: Option<Box<RawValue>>,
+) -> String {
     let version = env!("CARGO_PKG_VERSION").into();
-    json(&Header { journal: FORMAT, version, binding, options, seed, authorization, _sum: None })
+    let (lf, cr) = (Vec::new(), Vec::new());
+    json(&Header { journal: FORMAT, version, binding, options, seed, authorization, lf, cr, _sum: None })
 }
 
 /// The newest entries, from the first chunk on that may end with the beginning of a secret.

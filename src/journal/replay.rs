@@ -1,5 +1,6 @@
 //! Reads a journal, and gives its inputs to a new client or hub.
 
+use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use serde::{Deserialize, Serialize};
@@ -8,7 +9,7 @@ use serde_json::value::RawValue;
 use super::input::Subject;
 use super::{
     BindingForm, End, Entry, FORMAT, Header, JournalError, JournalLimits, Recordable, command_result, has_valid_sum,
-    json,
+    json, with_breaks,
 };
 #[cfg(feature = "http")]
 use crate::Http;
@@ -73,22 +74,23 @@ impl<'a> Replay<'a> {
         let _ = authorization;
         Ok(match binding {
             BindingForm::Messages => Self::Messages(Box::new(Player::new(
-                Client::new(Messages::new(), options_of(options, change)?, seed),
+                Client::new(Messages::new(), options_of(&options, change)?, seed),
                 lines,
             ))),
-            BindingForm::Lines => {
-                Self::Lines(Box::new(Player::new(Client::new(Lines::new(), options_of(options, change)?, seed), lines)))
-            }
+            BindingForm::Lines => Self::Lines(Box::new(Player::new(
+                Client::new(Lines::new(), options_of(&options, change)?, seed),
+                lines,
+            ))),
             #[cfg(feature = "http")]
             BindingForm::Http { url } => {
                 let http = Http::new(&url).map_err(|why| not_a_journal(&why))?;
-                let http = authorized(http, authorization)?;
-                Self::Http(Box::new(Player::new(Client::new(http, options_of(options, change)?, seed), lines)))
+                let http = authorized(http, authorization.as_deref())?;
+                Self::Http(Box::new(Player::new(Client::new(http, options_of(&options, change)?, seed), lines)))
             }
             #[cfg(not(feature = "http"))]
             BindingForm::Http { .. } => return Err(JournalError::NoHttp),
             BindingForm::Hub => {
-                let options = options_of(options, |options: &mut HubOptions| change(&mut options.session))?;
+                let options = options_of(&options, |options: &mut HubOptions| change(&mut options.session))?;
                 Self::Hub(Box::new(Player::new(Hub::new(options, seed), lines)))
             }
         })
@@ -198,7 +200,7 @@ impl<'a, R: Recordable> Player<'a, R> {
         match entry {
             Content::Input(input) => {
                 intact()?;
-                let input: R::Input = parsed(number, input)?;
+                let input: R::Input = parsed(number, &input)?;
                 self.now = at;
                 self.done.inputs = self.done.inputs.saturating_add(1);
                 let result = self.subject.give(at, input.clone());
@@ -287,10 +289,39 @@ pub(crate) struct Line<'a> {
 /// What a line holds.
 #[derive(Debug)]
 pub(crate) enum Content<'a> {
-    Input(&'a RawValue),
-    Result(&'a RawValue),
-    Output(&'a RawValue),
+    Input(Cow<'a, RawValue>),
+    Result(Cow<'a, RawValue>),
+    Output(Cow<'a, RawValue>),
     End(End),
+}
+
+impl<'a> Content<'a> {
+    /// The one member that an entry has.
+    fn of(entry: &Entry<'a>) -> Option<Self> {
+        match *entry {
+            Entry { input: Some(input), result: None, out: None, end: None, .. } => {
+                Some(Self::Input(Cow::Borrowed(input)))
+            }
+            Entry { input: None, result: Some(result), out: None, end: None, .. } => {
+                Some(Self::Result(Cow::Borrowed(result)))
+            }
+            Entry { input: None, result: None, out: Some(out), end: None, .. } => {
+                Some(Self::Output(Cow::Borrowed(out)))
+            }
+            Entry { input: None, result: None, out: None, end: Some(end), .. } => Some(Self::End(end)),
+            _ => None,
+        }
+    }
+
+    fn into_owned(self) -> Content<'static> {
+        let owned = |value: Cow<'_, RawValue>| Cow::Owned(value.into_owned());
+        match self {
+            Self::Input(input) => Content::Input(owned(input)),
+            Self::Result(result) => Content::Result(owned(result)),
+            Self::Output(out) => Content::Output(owned(out)),
+            Self::End(end) => Content::End(end),
+        }
+    }
 }
 
 /// What a journal is of: a client over a pipe or over HTTP, or a hub.
@@ -322,7 +353,7 @@ impl<'a> Reader<'a> {
     pub(super) fn new(
         journal: &'a [u8],
         limits: JournalLimits,
-    ) -> Result<(Header<'a, &'a RawValue>, Self), JournalError> {
+    ) -> Result<(Header<'a, Box<RawValue>>, Self), JournalError> {
         #[derive(Deserialize)]
         struct Version {
             journal: u32,
@@ -337,7 +368,11 @@ impl<'a> Reader<'a> {
         if !has_valid_sum(line, 1) {
             return Err(JournalError::Changed { line: 1 });
         }
-        Ok((serde_json::from_str(line).map_err(wrong)?, reader))
+        let header: Header<'_, Box<RawValue>> = serde_json::from_str(line).map_err(wrong)?;
+        Ok(match with_breaks(line, &header.lf, &header.cr).map_err(|why| not_a_journal(&why))? {
+            Some(line) => (serde_json::from_str(&line).map_err(wrong)?, reader),
+            None => (header, reader),
+        })
     }
 
     /// Reads the header: what the journal is of.
@@ -358,16 +393,18 @@ impl<'a> Reader<'a> {
         let number = self.number;
         let valid = has_valid_sum(line, number);
         let invalid = |why: &str| JournalError::Invalid { line: number, why: why.into() };
-        let entry: Entry<'_> = serde_json::from_str(line)
-            .map_err(|error| if valid { invalid(&brief(&error)) } else { JournalError::Changed { line: number } })?;
+        let unread = |why: &str| if valid { invalid(why) } else { JournalError::Changed { line: number } };
+        let unreadable = |error: serde_json::Error| unread(&brief(&error));
+        let entry: Entry<'a> = serde_json::from_str(line).map_err(unreadable)?;
         let at = entry.at;
-        let entry = match entry {
-            Entry { input: Some(input), result: None, out: None, end: None, .. } => Content::Input(input),
-            Entry { input: None, result: Some(recorded), out: None, end: None, .. } => Content::Result(recorded),
-            Entry { input: None, result: None, out: Some(recorded), end: None, .. } => Content::Output(recorded),
-            Entry { input: None, result: None, out: None, end: Some(end), .. } => Content::End(end),
-            _ => return Err(invalid("it has not exactly one of `in`, `result`, `out` and `end`")),
+        let content = match with_breaks(line, &entry.lf, &entry.cr).map_err(unread)? {
+            Some(line) => {
+                let entry: Entry<'_> = serde_json::from_str(&line).map_err(unreadable)?;
+                Content::of(&entry).map(Content::into_owned)
+            }
+            None => Content::of(&entry),
         };
+        let entry = content.ok_or_else(|| invalid("it has not exactly one of `in`, `result`, `out` and `end`"))?;
         Ok(Line { number, at, entry, valid })
     }
 

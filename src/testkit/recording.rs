@@ -206,8 +206,8 @@ fn read_client(journal: &[u8], limits: JournalLimits) -> Result<(bool, Vec<Word>
     let mut talk = Talk::default();
     each_line(reader, |line| {
         match line.entry {
-            Content::Input(input) => talk.input(line.at, &parsed(line.number, input)?),
-            Content::Output(recorded) => talk.output(line.at, &action(line.number, recorded, is_http)?),
+            Content::Input(input) => talk.input(line.at, &parsed(line.number, &input)?),
+            Content::Output(recorded) => talk.output(line.at, &action(line.number, &recorded, is_http)?),
             Content::Result(_) | Content::End(_) => {}
         }
         Ok(())
@@ -226,12 +226,12 @@ fn read_hub(journal: &[u8], server: &str, limits: JournalLimits) -> Result<(bool
     each_line(reader, |line| {
         match line.entry {
             Content::Input(input) => {
-                let input: HubInput = parsed(line.number, input)?;
+                let input: HubInput = parsed(line.number, &input)?;
                 if let HubInput::Session { session, input } = input {
                     talks.entry(session).or_default().input(line.at, &input);
                 }
             }
-            Content::Output(recorded) => match parsed(line.number, recorded)? {
+            Content::Output(recorded) => match parsed(line.number, &recorded)? {
                 Some(HubAction::Event(HubEvent::Session { session, server: name, .. })) if *name == *server => {
                     sessions.insert(session);
                 }

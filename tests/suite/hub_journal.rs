@@ -8,8 +8,10 @@ use mcp_proto::host::hub::{HubCommandError, HubEvent, HubOptions};
 use mcp_proto::journal::{
     self, End, HubAccepted, HubApplyError, HubInput, Input, JournalError, JournalLimits, Replay, replay,
 };
-use mcp_proto::testkit::{Collector, FakeServer, FakeTool, Fault, Link, NodeId, On, Reply, Sim};
-use mcp_proto::{Options, Outcome, RawValue, Request, Time};
+use mcp_proto::testkit::strategy::{self, Operation};
+use mcp_proto::testkit::{Collector, FakeServer, FakeTool, Fault, Link, NodeId, On, Reply, Sim, Spelling};
+use mcp_proto::{Options, Outcome, ProtocolVersion, RawValue, Request, Time};
+use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use crate::common::{millis, seconds};
@@ -271,4 +273,54 @@ fn a_command_has_its_result_in_the_journal_and_an_input_has_none() {
         *(if is_command { &mut commands } else { &mut inputs }) += 1;
     }
     assert!(commands > 10 && inputs > 50, "{commands} {inputs}");
+}
+
+/// The call of an operation, with arguments that are spelled in some way.
+fn operation(operation: &Operation, spelling: Spelling) -> HubInput {
+    let (Operation::Call(name) | Operation::Read(name) | Operation::Get(name)) = operation else { panic!("a new one") };
+    let arguments = spelling.spell(r#"{"uri":"r:1","name":"a","list":[1,{"b":"c\n"}]}"#);
+    let name = match operation {
+        Operation::Call(_) => format!("mcp_files_{name}"),
+        Operation::Read(_) => "mcp_files_read_resource".into(),
+        _ => "mcp_files_get_prompt".into(),
+    };
+    HubInput::Call {
+        name: name.into(),
+        arguments: Some(RawValue::from_string(arguments).unwrap()),
+        timeout: None,
+        progress: true,
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+
+    #[test]
+    fn recordings_of_hubs_replay_to_the_same_bytes(
+        turns in strategy::turns(&files(), 1..8),
+        link in strategy::link(),
+        over_http in any::<bool>(),
+        by_stream in any::<bool>(),
+        (ours, theirs) in (strategy::spelling(), strategy::spelling()),
+    ) {
+        let options = HubOptions::new(Options::new("host", "1"));
+        let files = files().spelling(theirs).streams(by_stream);
+        let mut sim = Sim::new(3).with_server("files", files, link);
+        let node = sim.add_hub(Collector::new(journal::Recorder::of_hub(options, 5, LIMITS())));
+        let entry = if over_http { json!({"url": "https://files.example/mcp"}) } else { json!({"command": "files"}) };
+        let configuration = serde_json::from_value(json!({"files": entry})).unwrap();
+        apply(&mut sim, node, HubInput::Configure(configuration)).unwrap();
+        apply(&mut sim, node, HubInput::Open).unwrap();
+        let run = |now, hub: &mut Collector<journal::Recorder<mcp_proto::host::hub::Hub>>, it: &Operation| hub.apply(now, operation(it, ours)).is_ok();
+        sim.play(node, "files", &turns, run).unwrap();
+        let journal = text(&mut sim, node);
+        let replayed = replay(journal.as_bytes(), LIMITS());
+        prop_assert!(replayed.is_ok(), "{:?}\n{}", replayed, journal);
+    }
+}
+
+/// A server of both eras, with something of each family.
+fn files() -> FakeServer {
+    let versions = [ProtocolVersion::NEWEST_LEGACY, ProtocolVersion::NEWEST_MODERN];
+    FakeServer::new(versions).tool(FakeTool::new("read").progress(2)).resource("r:1").prompt("a")
 }

@@ -10,6 +10,7 @@ use mcp_proto::journal::{
 };
 use mcp_proto::jsonrpc::ErrorObject;
 use mcp_proto::protocol::Root;
+use mcp_proto::testkit::{Spelling, strategy};
 use mcp_proto::{
     Action, Client, CommandError, ConnectionId, Event, Family, Http, Lines, LogLevel, Messages, OpenFailure, Options,
     Outcome, RawValue, Request, RequestId, ServerRequestId, Time,
@@ -118,6 +119,95 @@ fn a_session_over_stdio_replays_to_the_same_bytes() {
     assert_eq!(journal, self::journal(), "equal sessions, different journals");
 }
 
+/// A session over HTTP in which host and server indent their JSON, and the server answers by a body or by a stream. Returns its
+/// journal, and the result of its call.
+fn indented_session(by_stream: bool) -> (String, Outcome) {
+    let mut options = options();
+    let settings = Spelling::Spaced.spell(r#"{"a":[1,2]}"#);
+    options.capabilities.extensions.insert("x/y".parse().unwrap(), raw(&settings).into());
+    let mut client = Recorder::new(Http::new("http://localhost/mcp").unwrap(), options, 7, LIMITS());
+    client.apply(Time::ZERO, Input::Open).unwrap();
+    let mut ended = None;
+    while let Some(action) = client.poll() {
+        let HttpAction::Request(it) = action else {
+            if let HttpAction::Event(Event::Ready) = action {
+                let arguments = raw("{\n  \"text\": \"gr\u{f6}\u{df}e\",\r\n\t\"n\": [1,\r2]\n}\n");
+                let call = Request::call_tool("echo", Some(&arguments));
+                client.apply(Time::ZERO, Input::Request(call)).unwrap();
+            } else if let HttpAction::Event(Event::Finished { outcome, .. }) = action {
+                ended = Some(outcome);
+                client.apply(Time::ZERO, Input::Close).unwrap();
+            }
+            continue;
+        };
+        let exchange = it.exchange;
+        let answer = Some(it.request.body()).filter(|body| !body.is_empty()).and_then(|body| answer(body));
+        let (status, kind) = match &answer {
+            Some(_) => (200, if by_stream { "text/event-stream" } else { "application/json" }),
+            None => (202, "text/plain"),
+        };
+        let headers = HeaderMap::from_iter([(HeaderName::from_static("content-type"), HeaderValue::from_static(kind))]);
+        let status = StatusCode::from_u16(status).unwrap();
+        client.apply(Time::ZERO, Input::Head { exchange, status, headers }).unwrap();
+        if let Some(answer) = answer {
+            let text = Spelling::Indented.spell(&answer);
+            let bytes = if by_stream { event(&text) } else { text };
+            client.apply(Time::ZERO, Input::Body { exchange, bytes: bytes.into_bytes().into() }).unwrap();
+        }
+        client.apply(Time::ZERO, Input::End { exchange }).unwrap();
+    }
+    (client.finish().1, ended.unwrap())
+}
+
+#[test]
+fn a_session_whose_json_has_line_breaks_replays_to_the_same_bytes() {
+    for by_stream in [false, true] {
+        let (journal, outcome) = indented_session(by_stream);
+        let Outcome::Result(result) = &outcome else { panic!("{outcome:?}") };
+        assert!(result.get().contains('\n'), "{result}");
+        for line in journal.lines() {
+            assert!(serde_json::from_str::<Value>(line).is_ok() && !line.contains('\r'), "{line}");
+        }
+        let replayed = replay(journal.as_bytes(), LIMITS()).unwrap();
+        assert_eq!(replayed.lines, journal.lines().count());
+        // The outcome has the bytes that the server sent.
+        let Ok(Replay::Http(mut player)) = Replay::new(journal.as_bytes(), LIMITS()) else { panic!("a client") };
+        let mut outcomes = vec![];
+        while let Some(played) = player.next() {
+            if let Played::Action(HttpAction::Event(Event::Finished { outcome, .. })) = played.unwrap() {
+                outcomes.push(outcome);
+            }
+        }
+        assert_eq!(format!("{outcomes:?}"), format!("{:?}", [outcome]));
+    }
+}
+
+#[test]
+fn line_breaks_are_spaces_in_a_line_which_says_where_they_are() {
+    let mut client = Recorder::new(Lines::new(), options(), 7, LIMITS());
+    let params = Some(raw("{\n\"a\":\r\n1}"));
+    let _ = client.apply(Time::from_millis(3), Input::Notify { method: "x".into(), params });
+    let (_, journal) = client.finish();
+    let line = journal.lines().nth(1).unwrap();
+    let expected =
+        r#"{"at":3000,"in":{"type":"notify","value":{"method":"x","params":{ "a":  1}}},"lf":[65,6],"cr":[70],"sum":""#;
+    assert!(line.starts_with(expected), "{line}");
+    // By hand, without the sum.
+    let (text, _) = line.rsplit_once(",\"sum\"").unwrap();
+    let edited = |from: &str, to: &str| journal.replacen(line, &format!("{}}}", text.replace(from, to)), 1);
+    replay(edited("", "").as_bytes(), LIMITS()).unwrap();
+    replay(edited(r#","cr":[70]"#, "").as_bytes(), LIMITS()).unwrap();
+    for (from, to) in [("[65,6]", "[64,6]"), ("[65,6]", "[65,0]"), ("[65,6]", "[65,900]"), ("[65,6]", "[-1]")] {
+        let error = replay(edited(from, to).as_bytes(), LIMITS()).unwrap_err();
+        assert!(matches!(error, JournalError::Invalid { line: 2, .. }), "{to}: {error}");
+    }
+    // A string has no line break.
+    let spaced = edited(r#""x","#, r#""a b","#);
+    replay(spaced.replacen("[65,6]", "[67,6]", 1).replacen("[70]", "[72]", 1).as_bytes(), LIMITS()).unwrap();
+    let error = replay(spaced.replacen("[65,6]", "[53]", 1).as_bytes(), LIMITS()).unwrap_err();
+    assert!(matches!(error, JournalError::Invalid { line: 2, .. }), "{error}");
+}
+
 #[test]
 fn a_replay_gives_the_actions_and_the_client_of_the_session() {
     let journal = journal();
@@ -153,10 +243,14 @@ fn only_a_command_has_a_result() {
 
 #[test]
 fn each_changed_byte_is_reported_with_its_line() {
-    let journal = journal();
+    changed_bytes_are_reported(&journal());
+    changed_bytes_are_reported(&indented_session(false).0);
+}
+
+fn changed_bytes_are_reported(journal: &str) {
     for (at, byte) in journal.bytes().enumerate() {
         let line = 1 + journal.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count();
-        let mut changed = journal.clone().into_bytes();
+        let mut changed = journal.as_bytes().to_vec();
         changed[at] = if byte == b'x' { b'y' } else { b'x' };
         let named = match replay(&changed, LIMITS()).unwrap_err() {
             JournalError::Changed { line }
@@ -469,14 +563,32 @@ fn the_error_text_of_a_broken_exchange_has_no_secrets() {
     assert!(replay(journal.as_bytes(), LIMITS()).is_ok());
 }
 
+/// A small object, spelled in some way.
+fn spelled() -> impl Strategy<Value = Box<RawValue>> {
+    let text = select(&["{}", r#"{"a":1.0}"#, r#"{"a":["b\n",{"c":null}],"d":[]}"#][..]);
+    (text, strategy::spelling()).prop_map(|(text, spelling)| raw(&spelling.spell(text)))
+}
+
+/// A message of a server, spelled in some way.
+fn message() -> impl Strategy<Value = String> {
+    (select(&MESSAGES[..]), strategy::spelling()).prop_map(|(text, spelling)| spelling.spell(text))
+}
+
+/// A message as an event of a stream.
+fn event(message: &str) -> String {
+    message.lines().map(|line| format!("data: {line}\n")).collect::<String>() + "\n"
+}
+
 /// Inputs of any binding, at any time.
 fn input() -> impl Strategy<Value = Input> {
     let connection = (0..3_u64).prop_map(ConnectionId::from_u64);
     let exchange = (0..6_u64).prop_map(ExchangeId::from_u64);
     let request = (0..4_u64).prop_map(RequestId::from_u64);
     let bytes = prop_oneof![
-        select(&MESSAGES[..]).prop_map(|text| text.as_bytes().to_vec()),
-        select(&MESSAGES[..]).prop_map(|text| format!("{text}\n").into_bytes()),
+        message().prop_map(String::into_bytes),
+        message().prop_map(|text| format!("{}\n", text.replace('\n', "")).into_bytes()),
+        message().prop_map(|text| event(&text).into_bytes()),
+        Just(b"event: endpoint\ndata: /messages?session=1\n\n".to_vec()),
         vec(any::<u8>(), 0..9),
     ];
     let bytes = bytes.prop_map(Vec::into_boxed_slice).boxed();
@@ -501,14 +613,17 @@ fn input() -> impl Strategy<Value = Input> {
     prop_oneof![
         2 => Just(Input::Open),
         1 => Just(Input::Close),
-        2 => Just(Input::Request(Request::call_tool("echo", None).progress(true))),
+        2 => spelled()
+            .prop_map(|arguments| Input::Request(Request::call_tool("echo", Some(&*arguments)).progress(true))),
         1 => Just(Input::Request(Request::new("initialize"))),
         1 => (request.clone(), prop::option::of(why()))
             .prop_map(|(request, reason)| Input::Cancel { request, reason }),
-        1 => Just(Input::Notify { method: "a/b".into(), params: Some(raw("{ }")) }),
-        1 => request.clone().prop_map(|request| Input::Provide { request, responses: vec![("a".into(), raw("{}"))] }),
+        1 => spelled().prop_map(|params| Input::Notify { method: "a/b".into(), params: Some(params) }),
+        1 => (request.clone(), spelled())
+            .prop_map(|(request, response)| Input::Provide { request, responses: vec![("a".into(), response)] }),
         1 => request.prop_map(|request| Input::Decline { request }),
-        1 => server_request.clone().prop_map(|request| Input::Respond { request, response: Ok(raw("{\"a\":1.0}")) }),
+        1 => (server_request.clone(), spelled())
+            .prop_map(|(request, result)| Input::Respond { request, response: Ok(result) }),
         1 => server_request
             .prop_map(|request| Input::Respond { request, response: Err(ErrorObject::new(-1, "no")) }),
         1 => Just(Input::Authorized),
@@ -537,8 +652,8 @@ const MESSAGES: [&str; 8] = [
     r#"{"jsonrpc":"2.0","id":4,"result":{}}"#,
     r#"{"jsonrpc":"2.0","id":"a","method":"elicitation/create","params":{}}"#,
     r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#,
-    "data: {\"jsonrpc\":\"2.0\",\"id\":4,\"result\":{}}\n\n",
-    "event: endpoint\ndata: /messages?session=1\n\n",
+    r#"{"jsonrpc":"2.0","id":4,"result":{"content":[{"type":"text","text":"one\ntwo"}],"structuredContent":{"n":[1,2]}}}"#,
+    r#"{"jsonrpc":"2.0","id":4,"error":{"code":-32000,"message":"no","data":{"why":["a","b"]}}}"#,
 ];
 const HEADERS: [&str; 7] =
     ["content-type", "mcp-session-id", "location", "retry-after", "www-authenticate", "set-cookie", "x-other"];
