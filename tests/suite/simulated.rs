@@ -18,7 +18,7 @@ use mcp_proto::binding::oauth::OAuthAction;
 use mcp_proto::host::hub::{CallId, Hub, HubEvent, HubOptions, ServerReport, ServerState, SessionHandle};
 use mcp_proto::testkit::{
     Arrival, Carried, Collector, Driven, Embedder, FakeServer, FakeTool, Fault, Link, NodeId, On, Port, Reply, Sim,
-    Step,
+    Spelling, Step,
 };
 use mcp_proto::{
     Client, ConnectionId, Event, Failure, Family, Http, Keepalive, Lines, Messages, Moved, Options, Outcome,
@@ -44,6 +44,9 @@ pub(crate) trait Observer {
 
     /// A client does this.
     fn step<E: Serialize>(&self, _server: &str, _step: &Step<E>) {}
+
+    /// A program's client or hub can be saved without its secrets.
+    fn can_save(&self, _save: &dyn Fn() -> Snapshot) {}
 
     /// This arrives for a client.
     fn arrival(&self, _server: &str, _port: Port, _input: &Arrival<'_>) {}
@@ -85,6 +88,8 @@ pub(crate) trait Program: Deref<Target = Self::Driven> + Embedder<Driven: Driven
     fn refresh(&mut self, now: Time);
 
     fn close(&mut self, now: Time);
+
+    fn saved(&self, secrets: Secrets) -> Snapshot;
 
     /// The program ends, and another one restores its client.
     fn restore(&mut self, now: Time);
@@ -151,6 +156,10 @@ impl<B: Fresh> Program for Collector<Client<B>> {
         let _ = Client::close(self, now);
     }
 
+    fn saved(&self, secrets: Secrets) -> Snapshot {
+        self.snapshot(secrets)
+    }
+
     fn restore(&mut self, _: Time) {
         let snapshot = read_back(&self.snapshot(Secrets::Included));
         let options = self.options().clone();
@@ -206,6 +215,10 @@ impl Program for Collector<Hub> {
 
     fn close(&mut self, now: Time) {
         let _ = Hub::close(self, now);
+    }
+
+    fn saved(&self, secrets: Secrets) -> Snapshot {
+        self.snapshot(secrets)
     }
 
     fn restore(&mut self, _: Time) {
@@ -329,6 +342,8 @@ fn server(rng: &mut Rng) -> FakeServer {
     };
     let server = server.sessions(rng.bool()).get_stream(rng.bool()).streams(rng.bool()).resumes(rng.bool());
     let server = server.page_size(1 + index(rng, TOOLS - 1));
+    // It draws nothing, so a seed stays what it was.
+    let server = server.spelling(Spelling::ALL[index(&mut rng.clone(), Spelling::ALL.len())]);
     (0..TOOLS).fold(server, |server, at| {
         let tool = FakeTool::new(&format!("t{at}")).takes(millis(rng.u64(..5_000))).progress(rng.u32(..3));
         server.tool(tool)
@@ -437,6 +452,9 @@ fn simulate<P: Program>(rng: &mut Rng, turns: usize, observer: &impl Observer) {
         }
         if rng.bool() {
             run_for(&mut sim, millis(rng.u64(..300)));
+        }
+        for node in &nodes {
+            observer.can_save(&|| sim.get(*node).unwrap().program.saved(Secrets::Excluded));
         }
     }
     run_for(&mut sim, P::RECOVERS);
@@ -547,6 +565,89 @@ impl Observer for Journal {
         };
         eprintln!("{server}: from {port:?} comes {input}");
     }
+}
+
+/// What gives access to something: the ids of sessions, and the secrets of authorizations, in what comes and what is sent.
+#[derive(Default)]
+struct Secret {
+    known: RefCell<BTreeSet<String>>,
+    saved: RefCell<usize>,
+}
+
+impl Secret {
+    /// Those in a text: the fake servers have names for them.
+    fn learn(&self, text: &[u8]) {
+        let text = String::from_utf8_lossy(text);
+        let words = text.split(|letter: char| !letter.is_ascii_alphanumeric() && !"-._~".contains(letter));
+        let is_one = |word: &&str| {
+            let number = word.strip_prefix("session-").is_some_and(|rest| rest.parse::<u64>().is_ok());
+            number || word.ends_with("-as.example") || word.len() > 40
+        };
+        self.known.borrow_mut().extend(words.filter(is_one).map(str::to_owned));
+    }
+
+    fn learn_headers(&self, headers: &http::HeaderMap) {
+        headers.values().for_each(|value| self.learn(value.as_bytes()));
+    }
+}
+
+impl Observer for Secret {
+    fn turn(&self, _: Time, _: &str, _: &'static str, _: String) {}
+
+    fn ended(&self, _: &str, _: &str, _: &Outcome, _: usize) {}
+
+    fn step<E: Serialize>(&self, _: &str, step: &Step<E>) {
+        match step {
+            Step::Request(_, it) => self.learn_headers(it.request.headers()),
+            #[cfg(feature = "oauth")]
+            Step::OAuth(_, action) => match &**action {
+                OAuthAction::Request(it) => {
+                    self.learn_headers(it.request.headers());
+                    self.learn(it.request.body());
+                }
+                OAuthAction::Browse(url) => self.learn(url.as_str().as_bytes()),
+                _ => {}
+            },
+            _ => {}
+        }
+    }
+
+    fn arrival(&self, _: &str, port: Port, input: &Arrival<'_>) {
+        match input {
+            Arrival::Head(_, headers) => self.learn_headers(headers),
+            #[cfg(feature = "oauth")]
+            Arrival::Redirect(url) => self.learn(url.as_bytes()),
+            #[cfg(feature = "oauth")]
+            Arrival::Bytes(bytes) if matches!(port, Port::OAuth(..)) => self.learn(bytes),
+            _ => {}
+        }
+    }
+
+    fn can_save(&self, save: &dyn Fn() -> Snapshot) {
+        let text = serde_json::to_string(&save()).unwrap();
+        *self.saved.borrow_mut() += 1;
+        for secret in self.known.borrow().iter() {
+            // `session-1` is not in `session-12`.
+            let follows = |(at, _): (usize, &str)| text[at + secret.len()..].chars().next();
+            let is_there =
+                text.match_indices(secret).map(follows).any(|next| !next.is_some_and(|it| it.is_ascii_digit()));
+            assert!(!is_there, "{secret} is in {text}");
+        }
+    }
+}
+
+#[test]
+fn what_is_saved_without_secrets_has_none_that_ever_came_or_was_sent() {
+    let (mut known, mut saved) = (BTreeSet::new(), 0);
+    for seed in 0..15 {
+        let secret = Secret::default();
+        run(seed, TURNS, &secret);
+        known.extend(secret.known.into_inner());
+        saved += secret.saved.into_inner();
+    }
+    assert!(known.len() > 20 && saved > 15 * TURNS / 2, "{known:?} {saved}");
+    #[cfg(feature = "oauth")]
+    assert!(known.iter().any(|secret| secret.ends_with("-as.example")), "{known:?}");
 }
 
 /// Runs these seeds, and counts what happened.

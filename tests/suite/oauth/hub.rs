@@ -115,6 +115,11 @@ impl Many {
     }
 
     fn take(&mut self) {
+        #[cfg(feature = "snapshot")]
+        {
+            let saved = self.rig.hub.snapshot(mcp_proto::Secrets::Excluded);
+            assert!(!serde_json::to_string(&saved).unwrap().contains("hush"), "a secret is saved");
+        }
         while let Some((session, name, action)) = self.rig.oauth.pop_front() {
             assert!(!format!("{action:?}").contains("hush"), "{action:?}");
             self.names.insert(session, name.clone());

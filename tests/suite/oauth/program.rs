@@ -14,7 +14,7 @@ use mcp_proto::testkit::{Embedder, FakeAuthorizationServer};
 use mcp_proto::testkit::{Endpoint, Fault, Link, Reply, Sim};
 use mcp_proto::{Client, Event, Http, Options, Outcome, RequestId, Time};
 #[cfg(feature = "snapshot")]
-use mcp_proto::{Family, Moved, Request, Secrets};
+use mcp_proto::{Family, Moved, Request, Secrets, Snapshot};
 
 #[cfg(feature = "snapshot")]
 use crate::common::seconds;
@@ -194,6 +194,10 @@ impl Program for Host {
 
     fn close(&mut self, now: Time) {
         let _ = self.client.close(now);
+    }
+
+    fn saved(&self, secrets: Secrets) -> Snapshot {
+        self.client.snapshot(secrets)
     }
 
     fn restore(&mut self, now: Time) {
