@@ -5,19 +5,36 @@
 //! cargo run -p mcp-proto-examples --bin gateway -- 127.0.0.1:7000 redis://127.0.0.1:6379 http://127.0.0.1:3001/mcp
 //! ```
 //!
-//! A user connects to the port, sends lines of JSON, and gets some. The first line names the session. `seen` says that the
-//! user has the outcomes of all calls before that number.
+//! A user connects to the port, sends lines of JSON, and gets some. The first line names the session, and the first one back
+//! says in which record the store has it. `seen` says that the user has the outcomes of all calls before that number.
 //!
 //! ```text
 //! > {"session": "ada"}
-//! < {"gateway": 4711}
-//! > {"call": 1, "seen": 1, "tool": "work", "arguments": {"n": 7}}
+//! < {"gateway": 4711, "record": "09c2e8d1a7b3f465"}
+//! > {"call": 1, "seen": 1, "record": "09c2e8d1a7b3f465", "tool": "work", "arguments": {"n": 7}}
 //! < {"call": 1, "outcome": {"type": "result", "value": {"content": []}}}
 //! > {"close": true}
 //! ```
 //!
-//! A user whose connection broke connects again, and repeats each call without an outcome under its number. Such a call runs
-//! once at most: its outcome is `unknown` if it may have run and the response was lost.
+//! A reply is one line, whatever the server sent: a line break in its JSON becomes a space.
+//!
+//! A user whose connection broke connects again, and repeats each call without an outcome under its number, and with the
+//! record that it was first sent with. Such a call runs once at most: its outcome is `unknown` if it may have run and the
+//! response was lost.
+//!
+//! # When the store loses its data
+//! A gateway whose store lost the lease of a session lets go of it, as if another process held it, and the calls in flight
+//! with it. The next connection begins another session, in another record. A call that names a former record is not sent:
+//! its outcome is `unknown`, because the former session may have run it. The same holds for a session that was closed, or
+//! that nobody used for a day. While the store cannot be reached, connections end, and nothing is sent.
+//!
+//! What is not noticed is a store that goes back to an older state of the same record: a call that was saved since then runs
+//! again. So the store has to have on its disk what it acknowledged (`appendfsync always`), must not evict
+//! (`maxmemory-policy noeviction`), and must not fail over to a replica that lags behind.
+//!
+//! # What a user does not read
+//! A user who does not read its replies loses the connection, and not the session. Calls are refused while the user has not
+//! seen 64 outcomes, or 256 KiB of them; so what is saved of a session has a bound.
 //!
 //! It does not authenticate its users. The store has arguments, results and ids of sessions: protect it as those.
 
@@ -43,8 +60,11 @@ use tokio::time::{interval, sleep, timeout};
 use self::exchanges::{Exchanges, give};
 use self::store::{Book, LEASE, Lease, RENEWAL, Saved};
 
-/// Maximum bytes of a line of a user.
+/// Maximum bytes of a line of a user, and of a message of the server.
 const LINE: u64 = 1 << 20;
+/// Maximum number of calls whose outcomes the user has not seen, and bytes of these outcomes.
+const UNSEEN: usize = 64;
+const UNSEEN_BYTES: usize = 256 << 10;
 
 #[derive(Deserialize)]
 struct Hello {
@@ -54,7 +74,7 @@ struct Hello {
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Line {
-    Call { call: u64, seen: u64, tool: String, arguments: serde_json::Map<String, serde_json::Value> },
+    Call { call: u64, seen: u64, record: String, tool: String, arguments: serde_json::Map<String, serde_json::Value> },
     Close { close: bool },
 }
 
@@ -96,7 +116,8 @@ impl Session {
     fn new(http: Http, saved: Option<Saved>) -> Result<Self, Box<dyn Error>> {
         let mut options = Options::new("gateway", "1.0");
         options.limits.in_flight = 4;
-        let mut book = Book::default();
+        options.limits.message.bytes = LINE as usize;
+        let mut book = Book::new();
         if let Some(saved) = saved {
             // The exchanges ended with the other process. What it sent may have run, and is not sent again.
             let moved = Moved::WithoutTransport;
@@ -114,8 +135,8 @@ impl Session {
 
     /// Takes a line of the user. The reply, if there is one at once, is of what is saved or did not run.
     fn take(&mut self, line: &[u8]) -> Result<Option<String>, Box<dyn Error>> {
-        let (call, seen, tool, arguments) = match serde_json::from_slice(line)? {
-            Line::Call { call, seen, tool, arguments } => (call, seen, tool, arguments),
+        let (call, seen, record, tool, arguments) = match serde_json::from_slice(line)? {
+            Line::Call { call, seen, record, tool, arguments } => (call, seen, record, tool, arguments),
             Line::Close { close } => {
                 self.is_closing = close;
                 self.client.close(now())?;
@@ -123,16 +144,23 @@ impl Session {
             }
         };
         let book = &mut self.book;
+        if record != book.record {
+            return Ok(Some(reply(call, Answer::Outcome(&Outcome::Unknown))?));
+        }
         book.seen = book.seen.max(seen);
         book.ended = book.ended.split_off(&book.seen);
-        if let Some(outcome) = book.ended.get(&call) {
-            return Ok(Some(reply(call, Answer::Outcome(outcome))?));
+        if let Some(reply) = book.ended.get(&call) {
+            return Ok(Some(reply.clone()));
         }
         if book.open.values().any(|open| *open == call) {
             return Ok(None);
         }
         if call < book.seen {
             return Ok(Some(reply(call, Answer::Refused("its outcome was seen".into()))?));
+        }
+        let bytes: usize = book.ended.values().map(String::len).sum();
+        if book.ended.len().saturating_add(book.open.len()) >= UNSEEN || bytes >= UNSEEN_BYTES {
+            return Ok(Some(reply(call, Answer::Refused("too much was not seen".into()))?));
         }
         let arguments = serde_json::value::to_raw_value(&arguments)?;
         match self.client.request(now(), Request::call_tool(&tool, Some::<&RawValue>(&arguments))) {
@@ -144,7 +172,8 @@ impl Session {
 }
 
 fn reply(call: u64, answer: Answer<'_>) -> serde_json::Result<String> {
-    serde_json::to_string(&Reply { call, answer }).map(|text| text + "\n")
+    // The server's JSON may have line breaks, each of which would begin another reply. Strings have none, only white space has.
+    serde_json::to_string(&Reply { call, answer }).map(|text| text.replace(['\n', '\r'], " ") + "\n")
 }
 
 /// The lines of a user. Their end ends the channel.
@@ -173,7 +202,8 @@ impl Gateway {
         let mut session = Session::new(self.http.clone(), lease.load().await?)?;
         let mut exchanges = Exchanges::new(self.http_client.clone());
         let mut renewal = interval(RENEWAL);
-        let mut replies = vec![format!("{{\"gateway\": {}}}\n", std::process::id())];
+        let record = &session.book.record;
+        let mut replies = vec![format!("{{\"gateway\": {}, \"record\": \"{record}\"}}\n", std::process::id())];
         let mut is_due = true;
         let mut is_gone = false;
         loop {
@@ -184,8 +214,9 @@ impl Gateway {
                     HttpAction::Drop(exchange) => exchanges.drop(exchange),
                     HttpAction::Event(Event::Finished { request, outcome, .. }) => {
                         if let Some(call) = session.book.open.remove(&request) {
-                            replies.push(reply(call, Answer::Outcome(&outcome))?);
-                            session.book.ended.insert(call, outcome);
+                            let reply = reply(call, Answer::Outcome(&outcome))?;
+                            replies.push(reply.clone());
+                            session.book.ended.insert(call, reply);
                         }
                     }
                     HttpAction::Event(_) | _ => {}

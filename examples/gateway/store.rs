@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::hash::{BuildHasher, RandomState};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use mcp_proto::{Outcome, RequestId, Snapshot};
+use mcp_proto::{RequestId, Snapshot};
 use redis::aio::ConnectionManager;
 use serde::{Deserialize, Serialize};
 
@@ -33,12 +33,22 @@ pub(crate) struct Saved {
 }
 
 /// What the gateway knows of a session's calls, by the user's numbers of them.
-#[derive(Default, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
 pub(crate) struct Book {
+    /// No other session has this name, also none of the same user: a store that lost this book does not know its calls.
+    pub(crate) record: String,
     /// The user has the outcome of each call before this one.
     pub(crate) seen: u64,
     pub(crate) open: BTreeMap<RequestId, u64>,
-    pub(crate) ended: BTreeMap<u64, Outcome>,
+    /// The replies with their outcomes.
+    pub(crate) ended: BTreeMap<u64, String>,
+}
+
+impl Book {
+    pub(crate) fn new() -> Self {
+        let record = format!("{:016x}", RandomState::new().hash_one(SystemTime::now()));
+        Self { record, seen: 0, open: BTreeMap::new(), ended: BTreeMap::new() }
+    }
 }
 
 /// The right to run a session.

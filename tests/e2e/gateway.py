@@ -1,7 +1,9 @@
 """Kills one of two gateways (examples/gateway) with calls in flight, again and again, while users call through their port.
 
 Each call has to get an outcome, and the server must not run one twice. The other gateway continues the sessions: the server
-sees one handshake of each. At last another process takes all leases away, and the gateways have to let go.
+sees one handshake of each. Then another process takes all leases away, and the gateways have to let go.
+
+At last servers forge replies, the store loses its data with a call in flight, and a user never says what it has seen.
 
 usage: gateway.py GATEWAY [KILLS]
 """
@@ -33,6 +35,46 @@ def reserve():
     return held
 
 
+def tell(connection, message):
+    connection.sendall(json.dumps(message).encode() + b"\n")
+
+
+def heard(lines):
+    """The next line: a reply. A carriage return ends one, too, for many readers."""
+    line = lines.readline()
+    if not line.endswith("\n"):
+        raise ConnectionResetError
+    return json.loads(line)
+
+
+class Talk:
+    """A connection of a user, which it makes again until there is a gateway for it."""
+
+    def __init__(self, port, name):
+        self.name = name
+        end = time.monotonic() + PATIENCE
+        while True:
+            try:
+                self.connection = socket.create_connection(("127.0.0.1", port), PATIENCE)
+                self.lines = self.connection.makefile("r")
+                tell(self.connection, {"session": name})
+                self.record = self.hear().get("record")
+                return
+            except ConnectionError:
+                assert time.monotonic() < end, "no gateway takes %s" % name
+                time.sleep(0.05)
+
+    def call(self, call, record=None, seen=1):
+        """Calls the tool; the server knows the call by the returned name."""
+        name = "%s call %d" % (self.name, call)
+        message = {"call": call, "seen": seen, "record": record or self.record, "tool": "work", "arguments": {"n": name}}
+        tell(self.connection, message)
+        return name
+
+    def hear(self):
+        return heard(self.lines)
+
+
 class User(threading.Thread):
     """Makes the calls of one round; connects again whenever the connection breaks, and repeats what has no outcome."""
 
@@ -42,7 +84,8 @@ class User(threading.Thread):
         self.calls = range(first, first + CALLS)
         self.gateways = []
         self.outcomes = {}
-        self.again = 0
+        # The record that each call was first sent with.
+        self.records = {}
         self.start()
 
     def run(self):
@@ -54,24 +97,18 @@ class User(threading.Thread):
                 time.sleep(0.02)
 
     def talk(self, connection, lines):
-        def say(message):
-            connection.sendall(json.dumps(message).encode() + b"\n")
-
-        def hear():
-            line = lines.readline()
-            if not line.endswith("\n"):
-                raise ConnectionResetError
-            return json.loads(line)
-
+        say, hear = lambda message: tell(connection, message), lambda: heard(lines)
         say({"session": self.name})
-        self.gateways.append(hear()["gateway"])
+        hello = hear()
+        self.gateways.append(hello["gateway"])
         asked = set()
         while len(self.outcomes) < CALLS:
             missing = [call for call in self.calls if call not in self.outcomes]
             for call in missing[:WINDOW]:
                 if call not in asked:
                     arguments = {"n": "%s call %d" % (self.name, call)}
-                    say({"call": call, "seen": missing[0], "tool": "work", "arguments": arguments})
+                    record = self.records.setdefault(call, hello["record"])
+                    say({"call": call, "seen": missing[0], "record": record, "tool": "work", "arguments": arguments})
                     asked.add(call)
             reply = hear()
             assert reply["call"] in asked and "refused" not in reply, reply
@@ -80,15 +117,20 @@ class User(threading.Thread):
 
 class Test:
     def __init__(self, folder, port, server):
-        self.port, self.server = port, server
+        self.folder, self.port, self.server = folder, port, server
         store = reserve()
         self.store_port = store.getsockname()[1]
         store.close()
-        command = [STORES[0], "--bind", "127.0.0.1", "--port", str(self.store_port), "--dir", folder, *DURABLE]
-        self.processes = [subprocess.Popen(command, stdout=subprocess.DEVNULL)]
-        until("the store does not start", lambda: self.store("PING") == "PONG")
+        self.processes = []
+        self.start_store(folder)
         self.gateways = [self.gateway(), self.gateway()]
         self.counts = collections.Counter()
+
+    def start_store(self, folder):
+        command = [STORES[0], "--bind", "127.0.0.1", "--port", str(self.store_port), "--dir", folder, *DURABLE]
+        self.store_process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        self.processes.append(self.store_process)
+        until("the store does not start", lambda: self.store("PING") == "PONG")
 
     def store(self, *command):
         cli = STORES[0].removesuffix("-server") + "-cli"
@@ -155,6 +197,75 @@ class Test:
         return {user.name for user in users}
 
 
+    def forge(self):
+        """The answer to one call has what looks like the reply to another, on lines of its own."""
+        forged = '{"call": 2, "outcome": {"type": "result", "value": {"content": []}}}'
+        answers = ['"result": {"content": [], "structuredContent":%s}', '"error": {"code": -1, "message": "no", "data":%s}']
+        for number, (answer, end) in enumerate((answer, end) for answer in answers for end in ("\n", "\r")):
+            talk = Talk(self.port, "forger %d" % number)
+            self.server.answers["%s call 1" % talk.name] = answer % (end + forged + end)
+            self.server.answers["%s call 2" % talk.name] = '"result": {"content": [{"type": "text", "text": "true"}]}'
+            talk.call(1)
+            assert talk.hear()["call"] == 1
+            talk.call(2)
+            reply = talk.hear()
+            assert reply["call"] == 2 and reply["outcome"]["value"]["content"], "a forged reply: %s" % reply
+        self.counts["forged replies"] = number + 1
+
+    def lose(self, name, lose):
+        """The store loses its data while a call runs. The user repeats the call, and makes another."""
+        talk = Talk(self.port, name)
+        first = talk.call(1)
+        until("the call does not run", lambda: self.server.runs[first])
+        lose()
+        try:
+            while talk.hear()["call"] != 1:
+                pass
+            # The reply was faster.
+        except ConnectionError:
+            pass
+        again = Talk(self.port, name)
+        again.call(1, talk.record)
+        reply = again.hear()
+        # A second run would take its time.
+        time.sleep(0.5)
+        assert self.server.runs[first] == 1, "a call ran twice after the store lost its data"
+        assert again.record != talk.record and reply == {"call": 1, "outcome": {"type": "unknown"}}, reply
+        second = again.call(2)
+        assert again.hear()["outcome"]["type"] == "result" and self.server.runs[second] == 1
+        self.counts["calls that a store lost"] += 1
+
+    def restart_store(self):
+        self.store_process.kill()
+        self.store_process.wait()
+        empty = os.path.join(self.folder, "empty")
+        os.mkdir(empty)
+        self.start_store(empty)
+
+    def never_see(self):
+        """A user whose `seen` stays: its session does not grow beyond a bound, and goes on when the user has seen."""
+        talk = Talk(self.port, "blind")
+        most = 0
+        for call in range(1, 101):
+            name = "%s call %d" % (talk.name, call)
+            self.server.answers[name] = '"result": {"content": [{"type": "text", "text": "%s"}]}' % ("x" * 20_000)
+            talk.call(call)
+            reply = talk.hear()
+            most = max(most, int(self.store("STRLEN", "mcp:{%s}:session" % talk.name)))
+            if "refused" in reply:
+                break
+        assert "refused" in reply and not self.server.runs[name], "a session grows with what a user does not see: %d bytes" % most
+        assert most < 400_000, "a session of %d bytes" % most
+        talk.call(101, seen=call)
+        assert talk.hear()["outcome"]["type"] == "result", "the session does not go on"
+        talk = Talk(self.port, "blind to little")
+        for call in range(1, 66):
+            talk.call(call)
+        refused = [reply["call"] for reply in (talk.hear() for _ in range(65)) if "refused" in reply]
+        assert refused == [65], "refused are %s" % refused
+        self.counts["bytes of a session whose user sees nothing"] = most
+
+
 def main():
     if not STORES:
         sys.exit("valkey-server or redis-server is required")
@@ -171,13 +282,20 @@ def main():
             test.counts.clear()
             test.round(KILLS, test.steal)
             print("with stolen leases: " + "; ".join("%s: %d" % it for it in sorted(test.counts.items())))
+            assert server.methods["initialize"] == USERS, "each session continues: %s" % server.methods
+            test.counts.clear()
+            test.forge()
+            test.never_see()
+            test.lose("flushed", lambda: test.store("FLUSHALL"))
+            test.lose("restarted", test.restart_store)
+            print("; ".join("%s: %d" % it for it in sorted(test.counts.items())))
         finally:
             for process in test.processes:
                 process.kill()
                 process.wait()
-    assert server.methods["initialize"] == USERS, "each session continues: %s" % server.methods
     expected = (KILLS + 1) * USERS * CALLS
-    assert sum(server.runs.values()) <= expected and max(server.runs.values()) == 1, "a call ran twice"
+    of_rounds = sum(runs for name, runs in server.runs.items() if name.startswith("user "))
+    assert of_rounds <= expected and max(server.runs.values()) == 1, "a call ran twice"
 
 
 main()

@@ -1,5 +1,5 @@
 """A server over HTTP for moving.py and gateway.py (2025-06-18) that counts what ran. Its tool `work` takes a moment; its
-argument `n` names the call."""
+argument `n` names the call. A call may have another answer than an empty result, in `answers`: the text of a member."""
 import collections, http.server, json, os, threading, time
 
 
@@ -15,6 +15,7 @@ class Server(http.server.ThreadingHTTPServer):
         self.sessions = set()
         self.runs = collections.Counter()
         self.running = set()
+        self.answers = {}
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
     def handle_error(self, request, client_address):
@@ -30,7 +31,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         pass
 
     def reply(self, status, body=None, headers=()):
-        text = b"" if body is None else json.dumps(body).encode()
+        text = b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
         self.send_response(status)
         for name, value in headers:
             self.send_header(name, value)
@@ -73,7 +74,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             time.sleep(0.15)
             with server.lock:
                 server.running.discard(n)
-            return self.reply(200, answer({"content": []}))
+            member = server.answers.get(n, '"result": {"content": []}')
+            return self.reply(200, ('{"jsonrpc": "2.0", "id": %s, %s}' % (json.dumps(message["id"]), member)).encode())
         # `server/discover` is one of them: this server is a legacy one.
         error = {"code": -32601, "message": "Method not found"}
         return self.reply(200, {"jsonrpc": "2.0", "id": message["id"], "error": error})
