@@ -4,15 +4,18 @@ use std::fmt::Write as _;
 use std::io::{self, ErrorKind, IsTerminal, Write, stderr, stdout};
 use std::process::ExitCode;
 
-/// The text without cursor movement, colours and changes of writing direction. Line breaks stay.
+use mcp_proto::host::invisible::{Character, characters};
+
+/// The text without cursor movement, colours, changes of writing direction and characters that nobody sees. Line breaks
+/// stay.
 pub(crate) fn safe(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    for c in text.replace("\r\n", "\n").chars() {
-        match c {
-            '\n' => out.push(c),
+    for it in characters(&text.replace("\r\n", "\n")) {
+        match it.char {
+            '\n' => out.push('\n'),
             '\t' => out.push_str("    "),
-            _ if is_unsafe(c) => drop(write!(out, "{}", c.escape_unicode())),
-            _ => out.push(c),
+            c if is_unsafe(it) => drop(write!(out, "{}", c.escape_unicode())),
+            c => out.push(c),
         }
     }
     out
@@ -23,12 +26,9 @@ pub(crate) fn one_line(text: &str) -> String {
     safe(&text.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
-fn is_unsafe(c: char) -> bool {
-    c.is_control()
-        || matches!(c,
-            // Direction marks and embeddings, invisible characters, line separators, tags.
-            '\u{61c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
-            | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+/// Whether a terminal acts on it, or nobody sees it.
+fn is_unsafe(it: Character) -> bool {
+    it.is_hidden || it.char.is_control() || matches!(it.char, '\u{2028}' | '\u{2029}')
 }
 
 /// Approximate width of a text in columns.
@@ -128,11 +128,11 @@ pub(crate) fn print_json(report: &impl serde::Serialize) -> io::Result<()> {
 /// JSON without control characters, changes of writing direction and invisible characters in its strings.
 fn escaped(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
-    for c in json.chars() {
-        if c >= '\u{7f}' && is_unsafe(c) {
-            c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| out.push_str(&format!("\\u{unit:04x}")));
+    for it in characters(json) {
+        if it.char >= '\u{7f}' && is_unsafe(it) {
+            it.char.encode_utf16(&mut [0; 2]).iter().for_each(|unit| out.push_str(&format!("\\u{unit:04x}")));
         } else {
-            out.push(c);
+            out.push(it.char);
         }
     }
     out
@@ -178,5 +178,18 @@ mod tests {
             assert_eq!(serde_json::from_str::<[String; 1]>(&json).unwrap(), [format!("ä{c}ö\n")]);
             assert!(!safe(&format!("a{c}b\n")).contains(c) && !one_line(&format!("a{c}b")).contains(c), "{c:?}");
         }
+    }
+    #[test]
+    fn what_nobody_sees_is_escaped_in_json_and_in_text_and_emoji_stay() {
+        let hidden = "\u{ad}\u{34f}\u{115f}\u{180e}\u{200b}\u{200c}\u{200d}\u{3164}\u{fe00}\u{2060}\u{feff}";
+        for c in hidden.chars() {
+            let json = escaped(&serde_json::to_string(&[format!("a{c}b")]).unwrap());
+            assert!(!json.contains(c) && json.contains("a\\u"), "{json}");
+            assert!(!safe(&format!("a{c}b")).contains(c), "{}", c.escape_unicode());
+        }
+        let smuggled = "\u{1f600}\u{fe01}\u{e0101}\u{e0102}\u{1f3f4}\u{e0072}\u{e006d}";
+        assert_eq!(safe(smuggled), "\u{1f600}\u{fe01}\\u{e0101}\\u{e0102}\u{1f3f4}\\u{e0072}\\u{e006d}");
+        let sound = "\u{2764}\u{fe0f}\u{200d}\u{1f525} می\u{200c}خواهم";
+        assert_eq!((safe(sound), escaped(sound)), (sound.to_owned(), sound.to_owned()));
     }
 }

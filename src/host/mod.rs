@@ -10,6 +10,7 @@
 //! - [`hub`] runs the sessions of all configured servers.
 //! - [`instructions`] finds text that tries to instruct the model, and invisible characters, in tools and in what a server
 //!   offers besides them.
+//! - [`invisible`] tells the characters of a text that nobody sees.
 //!
 //! None of them does I/O: the embedder reads the file, looks up variables and transfers messages.
 
@@ -17,6 +18,7 @@ pub mod config;
 mod glob;
 pub mod hub;
 pub mod instructions;
+pub mod invisible;
 pub mod names;
 pub mod results;
 mod saved;
