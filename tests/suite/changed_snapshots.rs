@@ -596,6 +596,22 @@ fn a_hub_that_had_as_many_sessions_as_there_are_numbers_creates_no_other_one() {
     assert_eq!(error, HubCommandError::TooManySessions { limit: u32::MAX });
 }
 
+/// The tool `y_x` of `a` has no plain name, since that would be one of the server `a_y`.
+#[test]
+fn a_restored_hub_keeps_the_names_that_were_given_one_after_the_other() {
+    let rig = Rig::of(options()).peer("a", with_tools(&["q-z"])).peer("a_y", with_tools(&["x"]));
+    let mut rig = rig.up(&["a", "a_y"]);
+    rig.change_tools("a", &["q-z", "q.z", "y_x"]);
+    rig.wait(seconds(5));
+    let names = rig.functions();
+    assert!(names.len() == 4 && names.contains(&"mcp_a_q_z".into()), "{names:?}");
+    let hub = restored_with(&rig, |_| {}).unwrap();
+    let restored: Vec<_> = hub.functions().map(|(_, function)| function.name.to_string()).collect();
+    assert_eq!(restored, names);
+    let text = |hub: &Hub| serde_json::to_string(&hub.snapshot(Secrets::Included)).unwrap();
+    assert_eq!(text(&hub), text(&rig.hub));
+}
+
 /// The tools are chosen again; their names are those of before.
 #[test]
 fn a_tool_that_the_options_of_a_restored_hub_leave_out_is_not_called() {

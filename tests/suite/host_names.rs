@@ -590,6 +590,27 @@ proptest! {
     }
 
     #[test]
+    fn names_that_are_restored_with_the_same_servers_stay(
+        style in style(),
+        steps in prop::collection::vec(fleet(), 1..4),
+        longer in prop::collection::vec((any::<prop::sample::Index>(), "[ab]{0,2}"), 0..3),
+    ) {
+        let mut servers: BTreeSet<String> = steps.iter().flat_map(BTreeMap::keys).cloned().collect();
+        // Their names begin with that of another server.
+        let all_names: Vec<_> = servers.iter().cloned().collect();
+        if !all_names.is_empty() {
+            servers.extend(longer.iter().map(|(at, rest)| format!("{}_{rest}", at.get(&all_names))));
+        }
+        let mut names = Names::new(style);
+        names.set_servers(servers.iter().map(|server| &**server));
+        steps.iter().for_each(|step| update(&mut names, step));
+        let mut restored = Names::new(style);
+        restored.restore(names.iter().map(|(name, found)| (name, found.server, found.target.clone())));
+        prop_assert_eq!(restored.set_servers(servers.iter().map(|server| &**server)), vec![]);
+        prop_assert_eq!(all(&restored), all(&names));
+    }
+
+    #[test]
     fn the_order_within_an_update_does_not_matter(
         (style, sorted, shuffled) in (style(), fleet()).prop_flat_map(|(style, fleet)| {
             let list: Vec<_> = fleet

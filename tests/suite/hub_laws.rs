@@ -117,6 +117,20 @@ mod moves {
         }
 
         #[test]
+        fn a_restored_hub_is_saved_as_the_hub_before_it(bytes in operations()) {
+            use mcp_proto::{Moved, Secrets};
+
+            World::run_and(&bytes, |world| {
+                let hub = &world.rig.hub;
+                let saved = hub.snapshot(Secrets::Included);
+                let (options, configuration) = (world.rig.options.clone(), hub.configuration().clone());
+                let restored = Hub::from_snapshot(options, configuration, &saved, Moved::WithTransport).unwrap();
+                let text = |snapshot| serde_json::to_string(snapshot).unwrap();
+                assert_eq!(text(&restored.snapshot(Secrets::Included)), text(&saved));
+            });
+        }
+
+        #[test]
         fn a_hub_that_moves_without_its_transports_ends_each_call_once(
             before in operations(),
             secrets in any::<bool>(),

@@ -219,9 +219,11 @@ impl Names {
             return Vec::new();
         }
         let before = mem::replace(&mut self.owners, owners);
+        // A restored name with a suffix stays, whoever had the plain one when it was given.
         let is_moved = |server: &str, target: &Target| {
             let plain = self.plain(server, target);
-            owns(&before, self.style, server, &plain) != owns(&self.owners, self.style, server, &plain)
+            let [owned, owns] = [&before, &self.owners].map(|owners| owns(owners, self.style, server, &plain));
+            if self.name(server, target).is_some_and(|name| name == plain) { !owns } else { owns && !owned }
         };
         let moved =
             self.servers.iter().filter(|(server, given)| given.targets().any(|target| is_moved(server, target)));
