@@ -326,7 +326,8 @@ fn a_tool_that_is_not_exposed_cannot_be_called() {
     let mut rig = rig().peer("a", with_tools(&["x", "drop"]));
     rig.configure(one(json!({"command": "a", "tools": {"exclude": ["drop"]}})));
     rig.open();
-    assert_eq!(refused(&mut rig, "mcp_a_x"), "there is no tool `mcp_a_x`", "not yet");
+    let not_yet = "the server `a` is not up: it was not asked yet what it offers";
+    assert_eq!(refused(&mut rig, "mcp_a_x"), not_yet);
     rig.serve();
     for name in ["mcp_a_drop", "x", "mcp_b_x", "mcp_a_list_resources", ""] {
         assert_eq!(rig.try_call(name, json!({})), Err(CallError::UnknownTool { name: name.into() }));
@@ -1283,6 +1284,35 @@ fn exposed_names_do_not_depend_on_which_server_comes_up_first() {
             }
         }
         assert_eq!(exposed(&rig).len(), expected.len());
+    }
+}
+
+#[test]
+fn a_tool_of_a_server_that_was_never_up_is_refused_with_the_reason() {
+    let mut rig = rig()
+        .peer("hangs", with_tools(&["x"]))
+        .peer("hangs_on", with_tools(&["x"]))
+        .peer("my-api", with_tools(&["x"]))
+        .peer("off", with_tools(&["x"]));
+    for name in ["hangs", "my-api"] {
+        rig.set_behaviour(name, Behaviour::DoesNotStart);
+    }
+    rig.configure(configuration(json!({
+        "hangs": {"command": "hangs"},
+        "hangs_on": {"command": "hangs_on"},
+        "my-api": {"command": "my-api"},
+        "off": {"command": "off", "enabled": false},
+    })));
+    rig.open();
+    rig.serve();
+    let error = refused(&mut rig, "mcp_hangs_tool");
+    assert!(error.starts_with("the server `hangs` is not up: ") && error.len() > 40, "{error}");
+    let failure = rig.hub.servers().find(|it| it.name == "hangs").unwrap().failure.unwrap().message.clone();
+    assert!(error.ends_with(&*failure), "{error}");
+    assert!(refused(&mut rig, "mcp_my_api_tool").starts_with("the server `my-api` is not up: "));
+    // It belongs to the server with the longest name, which is up and has no such tool.
+    for name in ["mcp_hangs_on_tool", "mcp_off_x", "mcp_hangs", "hangs_tool", "mcp_hangsx_tool", "mcp_other_tool"] {
+        assert_eq!(rig.try_call(name, json!({})), Err(CallError::UnknownTool { name: name.into() }));
     }
 }
 

@@ -420,7 +420,8 @@ impl Hub {
     /// - [`CallError::Closed`] if the hub is closed or being closed.
     /// - [`CallError::UnknownTool`] if no enabled server has a tool of this name that its filters allow.
     /// - [`CallError::Arguments`] if the arguments are not a JSON object, or not those of the utility tool.
-    /// - [`CallError::NotUp`] if the name is known, for example from an earlier run, and the server's lists are not.
+    /// - [`CallError::NotUp`] if the name is known, for example from an earlier run, and the server's lists are not; or if
+    ///   it is not known, and begins like those of a server whose lists are not known.
     /// - [`CallError::CoolingDown`] if calls to the server are refused for some time ([`Breaker`]).
     /// - [`CallError::Session`] with [`CommandError::TooManyRequests`] if too many calls or too many unpolled actions
     ///   wait, or with another reason of the session ([`Client::request`](crate::Client::request)).
@@ -445,7 +446,12 @@ impl Hub {
             return Err(CallError::Closed);
         }
         let unknown = || CallError::UnknownTool { name: name.into() };
-        let (resolved, place) = self.names.locate(name).ok_or_else(unknown)?;
+        let Some((resolved, place)) = self.names.locate(name) else {
+            // The names of a server that was never up are not known, but whose they are is.
+            let server = self.names.owner(name).and_then(|server| self.current_server(server));
+            let not_up = server.filter(|server| server.offer.is_none()).map(Server::not_up);
+            return Err(not_up.unwrap_or_else(unknown));
+        };
         let target = resolved.target.clone();
         let what = what(name, &target, arguments)?;
         let handle = self.current.get(resolved.server).copied().ok_or_else(unknown)?;
@@ -454,11 +460,7 @@ impl Hub {
         // The name may be known from before.
         let is_refused = self.refuses(handle, input);
         let offer = server.offer.as_ref().filter(|_| !is_refused);
-        let Some(offer) = offer else {
-            let failure = server.failure.as_ref().map(|failure| failure.message.clone());
-            let why = failure.unwrap_or_else(|| "it was not asked yet what it offers".into());
-            return Err(CallError::NotUp { server: Arc::clone(&server.name), why });
-        };
+        let Some(offer) = offer else { return Err(server.not_up()) };
         if !offer.chosen.has_at(place, &target) {
             return Err(unknown());
         }

@@ -9,7 +9,7 @@ use core::time::Duration;
 use serde_json::value::RawValue;
 
 use super::connection::Connection;
-use super::event::{Breaker, SessionHandle};
+use super::event::{Breaker, CallError, SessionHandle};
 use super::queue::Pending;
 use super::sharing::Chosen;
 use crate::Time;
@@ -130,6 +130,13 @@ impl Server {
             Some(user) => saved.of_user(user),
             None => saved,
         })
+    }
+
+    /// The refusal of a call while its lists are not known.
+    pub(super) fn not_up(&self) -> CallError {
+        let failure = self.failure.as_ref().map(|failure| failure.message.clone());
+        let why = failure.unwrap_or_else(|| "it was not asked yet what it offers".into());
+        CallError::NotUp { server: Arc::clone(&self.name), why }
     }
 
     /// Why calls are refused, as a text.

@@ -260,6 +260,11 @@ impl Names {
         owns(&self.owners, self.style, server, plain)
     }
 
+    /// The server that a plain name belongs to, whether it has such a tool or not ([`set_servers`](Self::set_servers)).
+    pub(super) fn owner(&self, plain: &str) -> Option<&str> {
+        owner(&self.owners, self.style, plain)?.as_deref()
+    }
+
     /// Reserves the names of the host's own functions: no tool gets one of them. A tool whose plain name is reserved gets a
     /// suffix, as one whose name another tool has. A name that was given before stays.
     ///
@@ -611,14 +616,18 @@ impl Names {
     }
 }
 
-/// Whether no other server owns a plain name: the one with the longest name that the plain name begins with.
+/// Whether no other server owns a plain name.
 fn owns(owners: &Owners, style: Style, server: &str, plain: &str) -> bool {
-    let Some(name) = plain.strip_prefix(style.prefix).filter(|_| !owners.is_empty()) else { return true };
-    let owner = name.rmatch_indices('_').find_map(|(at, _)| {
+    owner(owners, style, plain).is_none_or(|owner| owner.as_deref() == Some(server))
+}
+
+/// The server with the longest name that a plain name begins with.
+fn owner<'a>(owners: &'a Owners, style: Style, plain: &str) -> Option<&'a Option<Arc<str>>> {
+    let name = plain.strip_prefix(style.prefix).filter(|_| !owners.is_empty())?;
+    name.rmatch_indices('_').find_map(|(at, _)| {
         let (before, rest) = name.split_at_checked(at)?;
         rest.strip_prefix(style.between).and_then(|_| owners.get(before))
-    });
-    owner.is_none_or(|owner| owner.as_deref() == Some(server))
+    })
 }
 
 /// Whether a name is this plain name, or begins like it and has a suffix.
