@@ -2,9 +2,9 @@
 //!
 //! A result of a tool may be larger than a model's context. [`bound`] brings it within a number of bytes: text is cut
 //! at the end of a character, any other block is kept whole or left out, and a notice at the end of the content says
-//! what was left out. The hub does so with the results of a server's tools whose entry has
-//! [`max_result_bytes`](super::config::ToolPolicy::max_result_bytes); an embedder that needs the whole result leaves that
-//! unset, and calls [`bound`] itself.
+//! what was left out. [`bound_utility`] does the same with the results of utility tools. The hub does so with the results
+//! of a server whose entry has [`max_result_bytes`](super::config::ToolPolicy::max_result_bytes); an embedder that needs
+//! the whole result leaves that unset, and calls these functions itself.
 //!
 //! ```
 //! use mcp_proto::RawValue;
@@ -30,6 +30,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use serde_json::value::RawValue;
 
+use super::Utility;
 use crate::jsonrpc::{self, Json};
 use crate::protocol::content::Block;
 
@@ -44,6 +45,9 @@ const FLAGS: [&str; 2] = ["isError", "resultType"];
 
 /// The longest value of a member that is always kept.
 const FLAG: usize = 32;
+
+/// The longest URI that the notice in the contents of a resource has.
+const URI: usize = 100;
 
 /// A result within a bound.
 #[derive(Clone, Debug)]
@@ -75,6 +79,10 @@ pub struct Omission {
     pub blocks: usize,
     /// Their size, in bytes of JSON.
     pub block_bytes: usize,
+    /// The number of prompts, resources or resource templates that were left out of a list.
+    pub items: usize,
+    /// Their size, in bytes of JSON.
+    pub item_bytes: usize,
     /// The size of `structuredContent`, in bytes of JSON, if it was left out.
     pub structured_bytes: usize,
     /// The size of other members that were left out, in bytes of JSON; the notice does not mention them.
@@ -83,7 +91,8 @@ pub struct Omission {
 
 impl fmt::Display for Omission {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { max_bytes, text_bytes, blocks, block_bytes, structured_bytes, other_bytes: _ } = *self;
+        let Self { max_bytes, text_bytes, blocks, block_bytes, items, item_bytes, structured_bytes, other_bytes: _ } =
+            *self;
         write!(f, "[The result is longer than {max_bytes} bytes.")?;
         let mut before = " Left out: ";
         if text_bytes > 0 {
@@ -93,6 +102,11 @@ impl fmt::Display for Omission {
         if blocks > 0 {
             let noun = if blocks == 1 { "block" } else { "blocks" };
             write!(f, "{before}{blocks} {noun} of content ({block_bytes} bytes)")?;
+            before = ", ";
+        }
+        if items > 0 {
+            let noun = if items == 1 { "item" } else { "items" };
+            write!(f, "{before}{items} {noun} ({item_bytes} bytes)")?;
             before = ", ";
         }
         if structured_bytes > 0 {
@@ -109,64 +123,160 @@ impl fmt::Display for Omission {
 /// Blocks of content are kept in their order as long as there is room. A text that does not fit is cut, and loses its
 /// `_meta`; other blocks that do not fit are left out. `structuredContent` and members such as `_meta` are kept whole if
 /// there is room after the content. `isError` and `resultType` stay. Nothing of a longer result without content is kept
-/// but such members: for results of other requests, use [`bound_text`] on what the model gets of them.
+/// but such members: for results of other requests, use [`bound_utility`], or [`bound_text`] on what the model gets of them.
 pub fn bound(result: &RawValue, max_bytes: usize) -> Bounded<'_> {
     let max_bytes = max_bytes.max(MIN_BYTES);
     if result.get().len() <= max_bytes {
         return Bounded::whole(result);
     }
-    let (json, mut left_out) = (Json::from(result), Omission { max_bytes, ..Omission::default() });
-    let mut room = max_bytes.saturating_sub(RESERVED);
-    let mut out = String::from(r#"{"content":["#);
-    let take = |block: Json<'_>| {
-        if let Some(after) = room.checked_sub(block.text().len().saturating_add(1)) {
-            room = after;
-            out.extend([block.text(), ","]);
-        } else if let Some(cut) = cut(block, room) {
-            room = room.saturating_sub(cut.json.len().saturating_add(1));
-            left_out.text_bytes = left_out.text_bytes.saturating_add(cut.missing);
-            out.extend([&*cut.json, ","]);
-        } else {
-            left_out.blocks = left_out.blocks.saturating_add(1);
-            left_out.block_bytes = left_out.block_bytes.saturating_add(block.text().len());
-        }
-    };
-    if let Some(content) = json.member("content") {
-        content.each_element(take);
-    }
+    let json = Json::from(result);
+    let mut kept = Kept::new(max_bytes);
+    kept.blocks(json.member("content"), cut);
     let mut rest = String::new();
     if let Some(structured) = json.member("structuredContent") {
         const NAME: &str = r#","structuredContent":"#;
-        match room.checked_sub(NAME.len().saturating_add(structured.text().len())) {
-            Some(after) => {
-                room = after;
-                rest.extend([NAME, structured.text()]);
-            }
-            None => left_out.structured_bytes = structured.text().len(),
+        if kept.take(NAME.len().saturating_add(structured.text().len())) {
+            rest.extend([NAME, structured.text()]);
+        } else {
+            kept.left_out.structured_bytes = structured.text().len();
         }
     }
-    for name in FLAGS {
-        if let Some(flag) = json.member(name).filter(|flag| flag.text().len() <= FLAG) {
-            rest.extend([",\"", name, "\":", flag.text()]);
-        }
-    }
-    json.raw_members(|raw, value| {
-        let name = raw.as_string();
-        if matches!(name.as_deref(), Some("content" | "structuredContent" | "isError" | "resultType")) {
-            return;
-        }
-        let length = raw.text().len().saturating_add(value.text().len());
-        match room.checked_sub(length.saturating_add(2)) {
-            Some(after) => {
-                room = after;
-                rest.extend([",", raw.text(), ":", value.text()]);
-            }
-            None => left_out.other_bytes = left_out.other_bytes.saturating_add(value.text().len()),
-        }
-    });
-    out.push_str(&text_block(&format!("{left_out}"), None));
-    out.extend(["]", &rest, "}"]);
+    kept.others(json, &["content", "structuredContent"], &mut rest);
+    let Kept { elements, left_out, .. } = kept;
+    let notice = text_block(&format!("{left_out}"), None);
+    let out = [r#"{"content":["#, &elements, &notice, "]", &rest, "}"].concat();
     Bounded { result: Cow::Owned(Json::trusted(&out).to_raw()), left_out: Some(left_out) }
+}
+
+/// Brings the result of a utility tool within this many bytes of JSON, at least [`MIN_BYTES`].
+///
+/// - Of what `read_resource` and `get_prompt` return, contents and messages are kept in their order as long as there is room.
+///   A text that does not fit is cut, others are left out, and the notice is a text at the end, like the others.
+/// - Of lists, whole items are kept in their order as long as there is room, and the notice is the member `notice`.
+///
+/// Other members are kept as by [`bound`].
+pub fn bound_utility(utility: Utility, result: &RawValue, max_bytes: usize) -> Bounded<'_> {
+    let max_bytes = max_bytes.max(MIN_BYTES);
+    if result.get().len() <= max_bytes {
+        return Bounded::whole(result);
+    }
+    let json = Json::from(result);
+    let mut kept = Kept::new(max_bytes);
+    let (mut out, mut rest) = (String::new(), String::new());
+    let known: &[&str] = match utility {
+        Utility::ReadResource => {
+            let contents = json.member("contents");
+            kept.blocks(contents, cut_resource);
+            let mut uri = None;
+            if let Some(contents) = contents {
+                contents.each_element(|it| uri = uri.or(it.member("uri").filter(|uri| uri.text().len() <= URI)));
+            }
+            let uri = uri.and_then(Json::as_string).unwrap_or_default();
+            let notice = resource(&string(&uri), "", &format!("{}", kept.left_out));
+            out.extend([r#""contents":["#, &kept.elements, &notice, "]"]);
+            &["contents"]
+        }
+        Utility::GetPrompt => {
+            kept.blocks(json.member("messages"), cut_message);
+            let notice = message(r#""user""#, &text_block(&format!("{}", kept.left_out), None));
+            out.extend([r#""messages":["#, &kept.elements, &notice, "]"]);
+            &["messages"]
+        }
+        Utility::ListResources => kept.lists(json, &["resources", "resourceTemplates"], &mut out),
+        Utility::ListPrompts => kept.lists(json, &["prompts"], &mut out),
+    };
+    kept.others(json, known, &mut rest);
+    let out = ["{", &out, &rest, "}"].concat();
+    Bounded { result: Cow::Owned(Json::trusted(&out).to_raw()), left_out: Some(kept.left_out) }
+}
+
+/// What is kept of a result.
+struct Kept {
+    room: usize,
+    /// Each followed by a comma.
+    elements: String,
+    left_out: Omission,
+}
+
+impl Kept {
+    fn new(max_bytes: usize) -> Self {
+        let left_out = Omission { max_bytes, ..Omission::default() };
+        Self { room: max_bytes.saturating_sub(RESERVED), elements: String::new(), left_out }
+    }
+
+    /// Whether there is room for this many bytes, which are taken then.
+    fn take(&mut self, bytes: usize) -> bool {
+        let after = self.room.checked_sub(bytes);
+        self.room = after.unwrap_or(self.room);
+        after.is_some()
+    }
+
+    fn keep(&mut self, element: &str) -> bool {
+        let is_kept = self.take(element.len().saturating_add(1));
+        if is_kept {
+            self.elements.extend([element, ","]);
+        }
+        is_kept
+    }
+
+    /// Keeps the blocks of an array for which there is room, whole or cut.
+    fn blocks<'a>(&mut self, array: Option<Json<'a>>, cut: impl Fn(Json<'a>, usize) -> Option<Cut>) {
+        let Some(array) = array else { return };
+        array.each_element(|block| {
+            if self.keep(block.text()) {
+                return;
+            }
+            if let Some(cut) = cut(block, self.room).filter(|cut| self.keep(&cut.json)) {
+                self.left_out.text_bytes = self.left_out.text_bytes.saturating_add(cut.missing);
+            } else {
+                self.left_out.blocks = self.left_out.blocks.saturating_add(1);
+                self.left_out.block_bytes = self.left_out.block_bytes.saturating_add(block.text().len());
+            }
+        });
+    }
+
+    /// Keeps the items of an array for which there is room.
+    fn items(&mut self, array: Option<Json<'_>>) {
+        let Some(array) = array else { return };
+        array.each_element(|item| {
+            if !self.keep(item.text()) {
+                self.left_out.items = self.left_out.items.saturating_add(1);
+                self.left_out.item_bytes = self.left_out.item_bytes.saturating_add(item.text().len());
+            }
+        });
+    }
+
+    /// Writes the members that are lists with their items for which there is room, and the notice.
+    fn lists<'a>(&mut self, json: Json<'_>, lists: &'a [&'a str], out: &mut String) -> &'a [&'a str] {
+        for list in lists {
+            self.items(json.member(list));
+            let items = core::mem::take(&mut self.elements);
+            out.extend(["\"", list, "\":[", items.trim_end_matches(','), "],"]);
+        }
+        out.extend([r#""notice":"#, &string(&format!("{}", self.left_out))]);
+        lists
+    }
+
+    /// Keeps the flags, and other members than these for which there is room.
+    fn others(&mut self, json: Json<'_>, known: &[&str], rest: &mut String) {
+        for name in FLAGS {
+            if let Some(flag) = json.member(name).filter(|flag| flag.text().len() <= FLAG) {
+                rest.extend([",\"", name, "\":", flag.text()]);
+            }
+        }
+        json.raw_members(|raw, value| {
+            let name = raw.as_string();
+            if name.as_deref().is_some_and(|name| known.contains(&name) || FLAGS.contains(&name)) {
+                return;
+            }
+            let length = raw.text().len().saturating_add(value.text().len());
+            if self.take(length.saturating_add(2)) {
+                rest.extend([",", raw.text(), ":", value.text()]);
+            } else {
+                self.left_out.other_bytes = self.left_out.other_bytes.saturating_add(value.text().len());
+            }
+        });
+    }
 }
 
 /// Brings a text within this many bytes, at least [`MIN_BYTES`]: it is cut at the end of a character, and a notice on a
@@ -205,10 +315,29 @@ struct Cut {
 fn cut(block: Json<'_>, room: usize) -> Option<Cut> {
     let Block::Text(text) = Block::read(block.raw()) else { return None };
     let annotations = block.member("annotations").filter(|annotations| annotations.is_object());
-    let around = text_block("", annotations).len();
-    let kept = fitting(&text.text, room.checked_sub(around)?.checked_sub(1)?);
-    (!kept.is_empty())
-        .then(|| Cut { json: text_block(kept, annotations), missing: text.text.len().saturating_sub(kept.len()) })
+    cut_text(&text.text, room, |kept| text_block(kept, annotations))
+}
+
+/// As [`cut`], of the contents of a resource.
+fn cut_resource(contents: Json<'_>, room: usize) -> Option<Cut> {
+    let (uri, text) = (contents.member("uri")?, contents.member("text").and_then(Json::as_string)?);
+    let mime_type = contents.member("mimeType").filter(|mime_type| mime_type.as_string().is_some());
+    let mime_type = mime_type.map(|mime_type| format!(r#","mimeType":{}"#, mime_type.text())).unwrap_or_default();
+    cut_text(&text, room, |kept| resource(uri.text(), &mime_type, kept))
+}
+
+/// As [`cut`], of a message of a prompt.
+fn cut_message(whole: Json<'_>, room: usize) -> Option<Cut> {
+    let role = whole.member("role")?;
+    let around = message(role.text(), "").len();
+    let Cut { json, missing } = cut(whole.member("content")?, room.checked_sub(around)?)?;
+    Some(Cut { json: message(role.text(), &json), missing })
+}
+
+/// The longest beginning of a text that has room with what is written around it, and one byte after it.
+fn cut_text(text: &str, room: usize, written: impl Fn(&str) -> String) -> Option<Cut> {
+    let kept = fitting(text, room.checked_sub(written("").len())?.checked_sub(1)?);
+    (!kept.is_empty()).then(|| Cut { json: written(kept), missing: text.len().saturating_sub(kept.len()) })
 }
 
 /// The longest beginning of a text that takes at most this many bytes as JSON.
@@ -228,14 +357,29 @@ fn fitting(text: &str, mut room: usize) -> &str {
     text
 }
 
-/// A block of text.
-fn text_block(text: &str, annotations: Option<Json<'_>>) -> String {
+/// A text as JSON.
+fn string(text: &str) -> String {
     let mut written = Vec::new();
     jsonrpc::string(&mut written, text);
     // Strings are written as UTF-8.
-    let text = String::from_utf8(written).unwrap_or_default();
+    String::from_utf8(written).unwrap_or_default()
+}
+
+/// A block of text.
+fn text_block(text: &str, annotations: Option<Json<'_>>) -> String {
+    let text = string(text);
     match annotations {
         Some(annotations) => format!(r#"{{"type":"text","text":{text},"annotations":{}}}"#, annotations.text()),
         None => format!(r#"{{"type":"text","text":{text}}}"#),
     }
+}
+
+/// The contents of a resource, a text.
+fn resource(uri: &str, mime_type: &str, text: &str) -> String {
+    format!(r#"{{"uri":{uri}{mime_type},"text":{}}}"#, string(text))
+}
+
+/// A message of a prompt.
+fn message(role: &str, content: &str) -> String {
+    format!(r#"{{"role":{role},"content":{content}}}"#)
 }

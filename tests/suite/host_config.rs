@@ -776,12 +776,16 @@ proptest! {
         let is_warned =
             |entry: &&Entry| entry.tools.include.as_deref() == Some(&[]) && !entry.tools.exclude.is_empty();
         let warned = configuration.servers.values().filter(is_warned).count();
+        let is_below = |entry: &&Entry| matches!(entry.tools.max_result_bytes, Some(1..1024));
+        let below = configuration.servers.values().filter(is_below).count();
         let document = format!(r#"{{"mcp_servers":{text}}}"#);
         // JSON is YAML.
         for mut read in [serde_json::from_str::<Configuration>(&text).unwrap(), yaml(&document)] {
             let warnings = std::mem::take(&mut read.warnings);
-            prop_assert!(warnings.iter().all(|warning| warning.oddity == Oddity::NoTools));
-            prop_assert_eq!(warnings.len(), warned);
+            let (low, others): (Vec<_>, Vec<_>) =
+                warnings.iter().partition(|warning| warning.oddity == Oddity::BelowLeast { least: 1024 });
+            prop_assert!(others.iter().all(|warning| warning.oddity == Oddity::NoTools));
+            prop_assert_eq!((others.len(), low.len()), (warned, below));
             prop_assert_eq!(&read, &configuration);
         }
     }

@@ -1,11 +1,12 @@
 //! Results with a size limit.
 
 use crate::common::legacy;
-use crate::rig::{Rig, configuration, with_tools};
+use crate::rig::{Rig, configuration, full, with_tools};
 use mcp_proto::Outcome;
+use mcp_proto::host::Utility;
 use mcp_proto::host::config::{Changes, Configuration};
 use mcp_proto::host::hub::HubEvent;
-use mcp_proto::host::results::{MIN_BYTES, Omission, bound, bound_text};
+use mcp_proto::host::results::{MIN_BYTES, Omission, bound, bound_text, bound_utility};
 use mcp_proto::protocol::content::{Block, ToolResult};
 use proptest::prelude::*;
 use serde_json::value::RawValue;
@@ -166,6 +167,57 @@ fn a_hub_bounds_the_results_of_a_server_as_its_entry_says() {
     assert_eq!(call(&mut rig, "mcp_a_x").1, None, "0 means no limit");
 }
 
+#[test]
+fn a_hub_bounds_the_results_of_utility_tools_too() {
+    let long = "x".repeat(5_000);
+    let names: Vec<String> = (0..200).map(|n| format!("item-{n}")).collect();
+    let names: Vec<&str> = names.iter().map(|name| &**name).collect();
+    let server = full(&["x"], &names, &names)
+        .result("resources/read", json!({"contents": [{"uri": "r:1", "mimeType": "text/plain", "text": long}, {"uri": "r:2", "blob": long}]}))
+        .result("prompts/get", json!({"messages": [{"role": "assistant", "content": text("short")}, {"role": "user", "content": text(&long)}]}));
+    let mut rig = Rig::of(legacy()).peer("a", server);
+    rig.configure(configuration(json!({"a": {"command": "a", "tools": {"max_result_bytes": 2_000}}})));
+    rig.open();
+    rig.serve();
+    let mut call = |tool: &str, arguments: Value| -> (Value, String) {
+        let call = rig.try_call(tool, arguments).unwrap();
+        rig.serve();
+        let ended = rig.events.iter().find_map(|event| match event {
+            HubEvent::Finished { call: ended, outcome: Outcome::Result(result), left_out, .. } if *ended == call => {
+                assert!(result.get().len() <= 2_000, "{tool}: {} bytes", result.get().len());
+                let notice = left_out.as_ref().unwrap_or_else(|| panic!("{tool}: nothing is left out")).to_string();
+                Some((serde_json::from_str(result.get()).unwrap(), notice))
+            }
+            _ => None,
+        });
+        ended.unwrap()
+    };
+    let (read, notice) = call("mcp_a_read_resource", json!({"uri": "r:1"}));
+    let contents = read["contents"].as_array().unwrap();
+    let kept = contents[0]["text"].as_str().unwrap();
+    assert!(long.starts_with(kept) && kept.len() > 1_000 && contents[0]["mimeType"] == "text/plain", "{read}");
+    assert_eq!(contents[1..], [json!({"uri": "r:1", "text": notice})], "{read}");
+    assert!(
+        notice.contains(&format!("Left out: {} bytes of text, 1 block of content", 5_000 - kept.len())),
+        "{notice}"
+    );
+
+    let (prompt, notice) = call("mcp_a_get_prompt", json!({"name": "item-1"}));
+    let messages = prompt["messages"].as_array().unwrap();
+    assert_eq!((messages.len(), &messages[0]), (3, &json!({"role": "assistant", "content": text("short")})));
+    let kept = messages[1]["content"]["text"].as_str().unwrap();
+    assert!(messages[1]["role"] == "user" && long.starts_with(kept) && kept.len() > 1_000, "{prompt}");
+    assert_eq!(messages[2], json!({"role": "user", "content": text(&notice)}));
+
+    for (tool, member) in [("mcp_a_list_resources", "resources"), ("mcp_a_list_prompts", "prompts")] {
+        let (list, notice) = call(tool, json!({}));
+        let kept = list[member].as_array().unwrap();
+        assert!(kept.len() > 20 && kept[0]["name"] == "item-0", "whole items, in their order: {list}");
+        assert_eq!(list["notice"], notice);
+        assert!(notice.contains(&format!("Left out: {} items (", 200 - kept.len())), "{notice}");
+    }
+}
+
 /// The limit of the entry that its session had.
 #[test]
 fn a_result_of_a_server_that_was_removed_is_bounded() {
@@ -199,6 +251,17 @@ fn the_size_limit_is_read_and_its_change_is_reported() {
     assert_eq!(changes.changed[0].keys, ["tools.max_result_bytes"]);
     assert!(!changes.changed[0].needs_session());
     assert_eq!(read(json!({"max_result_bytes": 0})).servers["s"].tools, read(json!({})).servers["s"].tools);
+    let low = read(json!({"max_result_bytes": 1_023}));
+    assert_eq!(
+        low.warnings.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        [
+            "server `s`, `tools.max_result_bytes`: it is below the least, 1024, which counts in its place; write 0 for no bound"
+        ]
+    );
+    assert_eq!((low.servers["s"].tools.max_result_bytes, &*low.errors), (Some(1_023), &[][..]));
+    for sound in [0, 1_024] {
+        assert_eq!(read(json!({"max_result_bytes": sound})).warnings, []);
+    }
     let wrong = read(json!({"max_result_bytes": "2k"})).errors[0].to_string();
     assert_eq!(wrong, "server `s`, `tools.max_result_bytes`: `2k` is not a count; write a whole number, 0 or more");
     let again: Configuration = serde_json::from_str(&serde_json::to_string(&some).unwrap()).unwrap();
@@ -207,6 +270,48 @@ fn the_size_limit_is_read_and_its_change_is_reported() {
 
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn each_result_of_a_utility_tool_is_within_its_size_limit(
+        texts in prop::collection::vec(("[a\"\\\\\n\u{1}é\u{1F600}]{0,400}", 0..4_u8, "[a\"é]{0,150}"), 0..12),
+        meta in prop::option::of("[a\n]{0,900}"),
+        utility in prop::sample::select(Utility::ALL),
+        max in 0..6_000_usize,
+    ) {
+        let element = |(data, kind, name): &(String, u8, String)| match (utility, kind) {
+            (_, 0) => json!({"name": name, "blob": data, "role": "user", "content": {"type": "image", "data": data}}),
+            (Utility::GetPrompt, _) => json!({"role": "user", "content": text(data)}),
+            (_, 1) => json!({"uri": name, "name": name, "text": data, "mimeType": name}),
+            _ => json!({"uri": name, "name": name, "text": data}),
+        };
+        let elements: Vec<Value> = texts.iter().map(element).collect();
+        let members: &[&str] = match utility {
+            Utility::ListResources => &["resources", "resourceTemplates"],
+            Utility::ReadResource => &["contents"],
+            Utility::ListPrompts => &["prompts"],
+            _ => &["messages"],
+        };
+        let mut result: Value = members.iter().map(|member| (*member, json!(elements))).collect();
+        if let Some(meta) = meta {
+            result["_meta"] = json!({ "v": meta });
+        }
+        let result = raw(&result);
+        let bounded = bound_utility(utility, &result, max);
+        let size = bounded.result.get().len();
+        prop_assert!(size <= max.max(MIN_BYTES), "{} bytes", size);
+        prop_assert_eq!(bounded.left_out.is_none(), result.get().len() <= max.max(MIN_BYTES));
+        let kept: Value = serde_json::from_str(bounded.result.get()).unwrap();
+        prop_assert!(members.iter().all(|member| kept[member].is_array()), "{}", kept);
+        let last = |member: &str| kept[member].as_array().and_then(|array| array.last()).cloned().unwrap_or_default();
+        if let Some(left_out) = bounded.left_out {
+            let notice = match utility {
+                Utility::ReadResource => last("contents")["text"].clone(),
+                Utility::GetPrompt => last("messages")["content"]["text"].clone(),
+                _ => kept["notice"].clone(),
+            };
+            prop_assert_eq!(notice, left_out.to_string());
+        }
+    }
 
     #[test]
     fn each_result_is_within_its_size_limit(

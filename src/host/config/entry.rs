@@ -18,7 +18,7 @@ use crate::binding::oauth::{Flow, OAuthOptions, RegisteredClient, Secret, port_o
 use crate::catalog::{Fingerprint, FingerprintKey, Tool};
 use crate::client::{Eras, Keepalive, Options, SamplingPolicy};
 use crate::host::results::Bounded;
-use crate::host::{glob, results};
+use crate::host::{Utility, glob, results};
 use crate::text::shown;
 
 /// Strings by name: environment variables or headers.
@@ -632,7 +632,8 @@ pub struct ToolPolicy {
     pub prompts: bool,
     /// What a model sees of a tool in place of the server's own, by the server's names.
     pub overrides: BTreeMap<Box<str>, ToolOverride>,
-    /// The most bytes of JSON that a result of a tool may have for a model ([`bound`](Self::bound)). `None` sets no bound.
+    /// The most bytes of JSON that a result of a tool or a utility tool may have for a model ([`bound`](Self::bound),
+    /// [`bound_utility`](Self::bound_utility)), at least [`results::MIN_BYTES`]. `None` sets no bound.
     pub max_result_bytes: Option<usize>,
 }
 
@@ -680,10 +681,13 @@ impl ToolPolicy {
 
     /// The result of a tool within `max_result_bytes` ([`results::bound`]); unchanged if no bound is set.
     pub fn bound<'a>(&self, result: &'a RawValue) -> Bounded<'a> {
-        match self.max_result_bytes {
-            Some(max_bytes) => results::bound(result, max_bytes),
-            None => Bounded::whole(result),
-        }
+        self.max_result_bytes.map_or(Bounded::whole(result), |max_bytes| results::bound(result, max_bytes))
+    }
+
+    /// The result of a utility tool within `max_result_bytes` ([`results::bound_utility`]); unchanged if no bound is set.
+    pub fn bound_utility<'a>(&self, utility: Utility, result: &'a RawValue) -> Bounded<'a> {
+        let bounded = |max_bytes| results::bound_utility(utility, result, max_bytes);
+        self.max_result_bytes.map_or(Bounded::whole(result), bounded)
     }
 
     /// Whether the tool with this name, the server's own, passes the filters.

@@ -40,7 +40,7 @@
 //! | `tools.include`, `tools.exclude` | both | which tools are used: a string or a list; `include` wins | all |
 //! | `tools.resources`, `tools.prompts` | both | whether to add the utility tools for them | true |
 //! | `tools.overrides` | both | by tool, what a model sees of it: `name`, `title`, `description` | the server's own |
-//! | `tools.max_result_bytes` | both | the most bytes of a result for the model ([`results`](super::results)); 0 for no bound | none |
+//! | `tools.max_result_bytes` | both | the most bytes of a result for the model, of utility tools too ([`results`](super::results)); at least 1024; 0 for no bound | none |
 //! | `auth` | URL | how the user authenticates: `oauth` | |
 //! | `oauth.client_id`, `oauth.client_secret` | URL | a client that was registered in advance | |
 //! | `oauth.client_metadata_url` | URL | the URL of the client ID metadata document | |
@@ -633,6 +633,11 @@ pub enum Oddity {
     Contradiction,
     /// `include` is an empty list beside `exclude`: no tool is used.
     NoTools,
+    /// A bound below its least, which counts in its place.
+    BelowLeast {
+        /// The least.
+        least: usize,
+    },
 }
 
 impl fmt::Display for Oddity {
@@ -654,6 +659,9 @@ impl fmt::Display for Oddity {
             }
             Self::NoTools => {
                 f.write_str("it is empty, so no tool is used; remove it to use all but those in `exclude`")
+            }
+            Self::BelowLeast { least } => {
+                write!(f, "it is below the least, {least}, which counts in its place; write 0 for no bound")
             }
             Self::Contradiction => f.write_str("it contradicts the entry's `command` or `url`, which counts"),
         }

@@ -15,6 +15,7 @@ use super::{
     Auth, Endpoint, Entry, Error, Http, OAuth, OAuthGrant, Oddity, Problem, Protocol, Sampling, Stdio, Texts,
     ToolOverride, ToolPolicy, Warning,
 };
+use crate::host::results::MIN_BYTES;
 use crate::text::cut;
 
 const ENTRY: &[&str] = &[
@@ -263,8 +264,17 @@ impl Reader<'_> {
             resources: self.boolean(&members, "resources", true),
             prompts: self.boolean(&members, "prompts", true),
             overrides: self.overrides(&members),
-            max_result_bytes: Some(self.count(&members, "max_result_bytes", 0)).filter(|max| *max > 0),
+            max_result_bytes: self.max_result_bytes(&members),
         }
+    }
+
+    fn max_result_bytes(&mut self, members: &Members<'_>) -> Option<usize> {
+        const KEY: &str = "max_result_bytes";
+        let max = Some(self.count(members, KEY, 0)).filter(|max| *max > 0)?;
+        if let (true, Some((key, _))) = (max < MIN_BYTES, members.get(KEY)) {
+            self.warn(Some(key), Oddity::BelowLeast { least: MIN_BYTES });
+        }
+        Some(max)
     }
 
     fn overrides(&mut self, members: &Members<'_>) -> BTreeMap<Box<str>, ToolOverride> {

@@ -264,8 +264,7 @@ pub enum HubEvent {
         call: CallId,
         /// The server.
         server: Arc<str>,
-        /// The result of the call; [`CallId::utility`] determines its shape. The result of a tool is within the bound of the
-        /// server's entry ([`ToolPolicy::max_result_bytes`](crate::host::config::ToolPolicy::max_result_bytes)).
+        /// The result of the call; [`CallId::utility`] determines its shape. It is within the bound of the server's entry ([`ToolPolicy::max_result_bytes`](crate::host::config::ToolPolicy::max_result_bytes)).
         outcome: Outcome,
         /// What was left out of the result, if it was longer.
         left_out: Option<Box<Omission>>,

@@ -6,6 +6,7 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use core::time::Duration;
+use serde_json::value::RawValue;
 
 use super::Hub;
 use super::connection::{Connection, Place, Tail};
@@ -19,10 +20,10 @@ use crate::binding::oauth::BrowserUse;
 use crate::catalog::Difference;
 use crate::client::{Cause, Event, Failure, FailureKind, Options, Outcome, Recovery, RequestId};
 use crate::collections::{ByName, LeastMap, hash};
-use crate::host::Saved;
 use crate::host::config::{Configuration, Entry, ToolPolicy};
 use crate::host::names::Target;
-use crate::host::results::{Bounded, MIN_BYTES};
+use crate::host::results::{Bounded, MIN_BYTES, Omission};
+use crate::host::{Saved, Utility};
 use crate::machine::hub::breaker::Input as BreakerInput;
 use crate::machine::hub::server::{self, Effect, Input, Phase, State};
 use crate::machine::hub::whole;
@@ -214,11 +215,16 @@ impl Hub {
         let server = self.servers.at_mut(handle);
         for (number, utility) in core::mem::take(&mut server.list_calls) {
             let known = server.offer.as_ref().filter(|_| with_lists);
-            let outcome =
-                known.map_or(Outcome::NotSent, |offer| Outcome::Result(listing(&offer.content.catalog, utility)));
+            let mut left_out = None;
+            let outcome = known.map_or(Outcome::NotSent, |offer| {
+                let mut result = listing(&offer.content.catalog, utility);
+                let entry = || server.former_entry.as_deref().or(self.configuration.servers.get(&*server.name));
+                left_out = bound(&mut result, Some(utility), entry);
+                Outcome::Result(result)
+            });
             let call = CallId { session: handle, kind: CallKind::List(number, utility) };
             let server = Arc::clone(&server.name);
-            self.queue.report(HubEvent::Finished { call, server, outcome, left_out: None, attempts: 0 });
+            self.queue.report(HubEvent::Finished { call, server, outcome, left_out, attempts: 0 });
         }
     }
 
@@ -749,6 +755,23 @@ impl Hub {
     }
 }
 
+/// Brings a result within the bound of its server's entry. Returns what was left out.
+fn bound<'a>(
+    result: &mut Box<RawValue>,
+    utility: Option<Utility>,
+    entry: impl FnOnce() -> Option<&'a Entry>,
+) -> Option<Box<Omission>> {
+    // What is short is within every bound.
+    let policy = if result.get().len() > MIN_BYTES { &entry()?.tools } else { return None };
+    let bounded = match utility {
+        Some(utility) => policy.bound_utility(utility, result),
+        None => policy.bound(result),
+    };
+    let Bounded { result: Cow::Owned(kept), left_out } = bounded else { return None };
+    *result = kept;
+    left_out.map(Box::new)
+}
+
 /// What the embedder gets of an event of a session.
 fn report<'a>(
     session: SessionHandle,
@@ -765,14 +788,8 @@ fn report<'a>(
         return HubEvent::Session { session, server, event: Event::Finished { request, outcome, attempts } };
     };
     let (utility, mut left_out) = (target.utility(), None);
-    // What is short is within every bound.
-    if utility.is_none()
-        && let Outcome::Result(result) = &mut outcome
-        && result.get().len() > MIN_BYTES
-        && let Some(Bounded { result: Cow::Owned(bounded), left_out: omission, .. }) =
-            entry().map(|entry| entry.tools.bound(result))
-    {
-        (*result, left_out) = (bounded, omission.map(Box::new));
+    if let Outcome::Result(result) = &mut outcome {
+        left_out = bound(result, utility, entry);
     }
     let call = CallId { session, kind: CallKind::Request(request, utility) };
     HubEvent::Finished { call, server, outcome, left_out, attempts }
