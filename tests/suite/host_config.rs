@@ -563,6 +563,42 @@ fn variables_without_a_value_are_all_named() {
 }
 
 #[test]
+fn variables_that_expand_to_too_much_are_named() {
+    let lookup = |name: &str| Some(if name == "A" { "a".repeat(24 * 1024) } else { "b".repeat(64 * 1024) }.into());
+    let errors = |servers: Value| -> Vec<_> {
+        let read: Configuration = serde_json::from_value(servers).unwrap();
+        read.expand(lookup).errors.iter().map(ToString::to_string).collect()
+    };
+    // 800 KB that would be 4.9 GB.
+    let bomb = json!({"s": {"command": "x", "args": ["${A}".repeat(200_000)]}, "t": {"command": "${A}"}});
+    assert_eq!(
+        errors(bomb),
+        ["server `s`, `args`: with `A` the variables of this value have more than 65536 bytes; use less of them"]
+    );
+    assert_eq!(errors(json!({"s": {"command": "${A}${A}"}})), [""; 0]);
+    assert_eq!(errors(json!({"s": {"command": "${B}"}})), [""; 0], "as much as is allowed");
+    assert_eq!(errors(json!({"s": {"command": "${B}${B:-b}"}})).len(), 1);
+    let many = |count| {
+        (0..count)
+            .map(|n| (format!("s{n:02}"), json!({"url": "http://x", "headers": {"A": "${B}"}})))
+            .collect::<Value>()
+    };
+    assert_eq!(errors(many(16)), [""; 0]);
+    assert_eq!(
+        errors(many(17)),
+        [
+            "server `s16`, `headers.A`: with `B` the variables of this file have more than 1048576 bytes; use less of them"
+        ]
+    );
+    let args = vec!["${B}"; 10_000];
+    assert_eq!(errors(json!({"s": {"command": "x", "args": args}})).len(), 1, "once for each server");
+    // What is written in the file itself has no such bound.
+    let long = format!("{}${{C:-}}", "c".repeat(100_000));
+    let read: Configuration = serde_json::from_value(json!({"s": {"command": long}})).unwrap();
+    assert_eq!(read.expand(|_| None).errors, []);
+}
+
+#[test]
 fn the_difference_touches_only_servers_whose_entry_changed() {
     let before = yaml(concat!(
         "mcp_servers:\n",
@@ -803,6 +839,26 @@ proptest! {
         let again = serde_json::from_str::<Configuration>(&serde_json::to_string(&read).unwrap()).unwrap();
         prop_assert_eq!(&again.servers, &read.servers);
         prop_assert_eq!(again.errors, vec![]);
+    }
+
+    #[test]
+    fn an_expanded_file_is_at_most_1_mib_longer_than_the_file(
+        values in prop::collection::vec(prop::collection::vec("(\\$\\{[AB]\\}|\\$\\{C:-d\\}|e){0,8}", 0..40), 0..8),
+        length in 0..100_000_usize,
+    ) {
+        let servers: serde_json::Map<_, _> =
+            (0..).zip(values).map(|(n, args): (u32, _)| (n.to_string(), json!({"command": "x", "args": args}))).collect();
+        let read: Configuration = serde_json::from_value(json!(servers)).unwrap();
+        let size = |read: &Configuration| -> usize {
+            read.servers.values().flat_map(|entry| &stdio(entry).args).map(|arg| arg.len()).sum()
+        };
+        let value = "v".repeat(length);
+        let expanded = read.expand(|name| (name != "C").then(|| (&*value).into()));
+        prop_assert!(size(&expanded) <= size(&read) + 1024 * 1024, "{}", size(&expanded));
+        for arg in expanded.servers.values().flat_map(|entry| &stdio(entry).args) {
+            prop_assert!(arg.len() <= 64 * 1024 + 64);
+        }
+        prop_assert!(expanded.servers.len() + expanded.errors.len() >= read.servers.len());
     }
 
     #[test]

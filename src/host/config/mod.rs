@@ -119,18 +119,24 @@ pub struct Document(pub Configuration);
 
 impl Configuration {
     /// The configuration with the variables in every entry replaced, as by [`Entry::expand`]. An entry with an unset
-    /// variable becomes an error. Disabled entries are not expanded.
+    /// variable becomes an error, and so does one whose variables bring too much: 64 KiB into a value, or 1 MiB into all
+    /// entries together. Disabled entries are not expanded.
     #[must_use]
     pub fn expand<'a>(&self, mut lookup: impl FnMut(&str) -> Option<Cow<'a, str>>) -> Self {
         let Self { servers, errors, warnings } = self;
         let mut expanded = Self { servers: BTreeMap::new(), errors: errors.clone(), warnings: warnings.clone() };
+        let mut room = MAX_EXPANDED;
         for (server, entry) in servers {
             if !entry.enabled {
                 expanded.servers.insert(server.clone(), entry.clone());
                 continue;
             }
-            match entry.expand(server, &mut lookup) {
-                Ok(entry) => drop(expanded.servers.insert(server.clone(), entry)),
+            let mut left = room;
+            match entry.expand_within(server, &mut lookup, &mut left) {
+                Ok(entry) => {
+                    room = left;
+                    expanded.servers.insert(server.clone(), entry);
+                }
                 Err(errors) => expanded.errors.extend(errors),
             }
         }
@@ -393,6 +399,11 @@ fn differing(old: &Entry, new: &Entry) -> Vec<&'static str> {
     keys
 }
 
+/// The most bytes that variables bring into one value.
+const MAX_VALUE_EXPANDED: usize = 64 * 1024;
+/// The most bytes that variables bring into all values of a file.
+const MAX_EXPANDED: usize = 1024 * 1024;
+
 impl Entry {
     /// Replaces the variables in `command`, `args`, `env`, `cwd`, `url`, the values of `headers` and those under `oauth` by
     /// what `lookup` returns for their names.
@@ -414,13 +425,24 @@ impl Entry {
     /// ```
     ///
     /// # Errors
-    /// [`Problem::NoVariable`] for each variable without a value.
+    /// [`Problem::NoVariable`] for each variable without a value; [`Problem::VariablesTooLong`] for the first one with which
+    /// they bring more than 64 KiB into a value, or 1 MiB into the entry.
     pub fn expand<'a>(
         &self,
         server: &str,
         lookup: impl FnMut(&str) -> Option<Cow<'a, str>>,
     ) -> Result<Self, Vec<Error>> {
-        let mut expansion = Expansion { server: server.into(), lookup, errors: Vec::new() };
+        self.expand_within(server, lookup, &mut { MAX_EXPANDED })
+    }
+
+    /// As [`expand`](Self::expand); `room` is what variables may still bring into the file.
+    fn expand_within<'a>(
+        &self,
+        server: &str,
+        lookup: impl FnMut(&str) -> Option<Cow<'a, str>>,
+        room: &mut usize,
+    ) -> Result<Self, Vec<Error>> {
+        let mut expansion = Expansion { server: server.into(), lookup, room, is_full: false, errors: Vec::new() };
         let mut entry = self.clone();
         match &mut entry.endpoint {
             Endpoint::Stdio(Stdio { command, args, env, cwd }) => {
@@ -464,19 +486,24 @@ impl Entry {
     }
 }
 
-struct Expansion<L> {
+struct Expansion<'a, L> {
     server: Arc<str>,
     lookup: L,
+    /// What variables may still bring into the file.
+    room: &'a mut usize,
+    /// Whether they brought too much, so that the entry is invalid.
+    is_full: bool,
     errors: Vec<Error>,
 }
 
-impl<'a, L: FnMut(&str) -> Option<Cow<'a, str>>> Expansion<L> {
+impl<'a, L: FnMut(&str) -> Option<Cow<'a, str>>> Expansion<'_, L> {
     fn replace(&mut self, key: &str, value: &mut Box<str>) {
-        if !value.contains("${") {
+        if self.is_full || !value.contains("${") {
             return;
         }
         let mut expanded = String::with_capacity(value.len());
         let (mut rest, mut missing) = (&**value, BTreeSet::new());
+        let mut value_room = MAX_VALUE_EXPANDED;
         while let Some((before, after)) = rest.split_once("${") {
             if let Some(before) = before.strip_suffix('$') {
                 expanded.push_str(before);
@@ -492,11 +519,23 @@ impl<'a, L: FnMut(&str) -> Option<Cow<'a, str>>> Expansion<L> {
                 None => (reference, None),
             };
             let found = (self.lookup)(name).filter(|found| default.is_none() || !found.is_empty());
-            match (found, default) {
-                (Some(found), _) => expanded.push_str(&found),
-                (None, Some(default)) => expanded.push_str(default),
-                (None, None) => drop(missing.insert(name)),
-            }
+            let Some(found) = found.or(default.map(Cow::Borrowed)) else {
+                missing.insert(name);
+                continue;
+            };
+            let (of_value, of_file) = (value_room.checked_sub(found.len()), self.room.checked_sub(found.len()));
+            let (Some(of_value), Some(of_file)) = (of_value, of_file) else {
+                let (whole, max_bytes) = match of_value {
+                    None => ("value", MAX_VALUE_EXPANDED),
+                    Some(_) => ("file", MAX_EXPANDED),
+                };
+                let problem = Problem::VariablesTooLong { variable: excerpt(name), whole, max_bytes };
+                self.errors.push(Error { server: Arc::clone(&self.server), key: Some(key.into()), problem });
+                self.is_full = true;
+                return;
+            };
+            (value_room, *self.room) = (of_value, of_file);
+            expanded.push_str(&found);
         }
         self.errors.extend(missing.into_iter().map(|variable| Error {
             server: Arc::clone(&self.server),
@@ -580,6 +619,16 @@ pub enum Problem {
     NoVariable {
         /// The variable's name.
         variable: Box<str>,
+    },
+    /// The values of variables are too long together.
+    #[error("with `{variable}` the variables of this {whole} have more than {max_bytes} bytes; use less of them")]
+    VariablesTooLong {
+        /// The name of the variable that is too much.
+        variable: Box<str>,
+        /// What they are too long for: `value` or `file`.
+        whole: &'static str,
+        /// How long they may be together, in bytes.
+        max_bytes: usize,
     },
 }
 
