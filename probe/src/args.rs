@@ -78,6 +78,7 @@ sign-in:
   --scope 'A B'               asked for in place of what the server says
   --tokens FILE               credentials are kept there, readable by their owner alone, and shared with other
                               processes (in memory)
+  --account NAME              the name under which they are kept, beside the URL (none); `config` uses the entry's
   --sign-out                  at the end give the credentials of the run up: they are removed from that file, and
                               revoked where the authorization server supports it
 ";
@@ -422,18 +423,19 @@ fn is_given(matches: &ArgMatches, option: &str) -> bool {
 /// Rejects options that make no sense for several servers.
 fn for_all(settings: &Settings) -> Result<(), String> {
     let journal = settings.journal.is_some();
-    let signs_out = settings.oauth.as_ref().is_some_and(|oauth| oauth.signs_out);
+    let oauth = settings.oauth.as_ref();
     for (given, option) in [
         (settings.watch.is_some(), "--watch"),
         (settings.diagram, "--diagram"),
         (journal, "--journal"),
-        (signs_out, "--sign-out"),
+        (oauth.is_some_and(|oauth| oauth.signs_out), "--sign-out"),
+        (oauth.is_some_and(|oauth| oauth.account.is_some()), "--account"),
     ] {
         if given {
             return Err(format!("{option} is for one server, and not for `config`"));
         }
     }
-    if settings.oauth.as_ref().is_some_and(OAuthSettings::lacks_issuer) {
+    if oauth.is_some_and(OAuthSettings::lacks_issuer) {
         return Err("a --client-secret needs the --issuer that it belongs to".into());
     }
     if settings.steps.iter().all(Step::is_call) {
@@ -519,6 +521,8 @@ pub(crate) struct OAuthSettings {
     is_direct: bool,
     /// Where credentials are kept.
     pub(crate) tokens: Option<PathBuf>,
+    /// The name under which they are kept, beside the URL.
+    pub(crate) account: Option<String>,
     /// The credentials are given up at the end.
     pub(crate) signs_out: bool,
 }
@@ -527,8 +531,8 @@ pub(crate) struct OAuthSettings {
 pub(crate) const SIGN_OUT: &str = "sign-out";
 
 /// The options with a value beside `--oauth`, which need it.
-pub(crate) const OPTIONS: [&str; 8] =
-    ["oauth-port", "client-id", "client-secret", "issuer", "client-metadata", "scope", "tokens", "grant"];
+pub(crate) const OPTIONS: [&str; 9] =
+    ["oauth-port", "client-id", "client-secret", "issuer", "client-metadata", "scope", "tokens", "account", "grant"];
 
 impl OAuthSettings {
     /// Reads the options; `value` has the last value of each, and `secret` that of the environment.
@@ -567,6 +571,7 @@ impl OAuthSettings {
             scopes: value("scope")?,
             is_direct,
             tokens: value("tokens")?.map(Into::into),
+            account: value("account")?,
             signs_out,
         })
     }
@@ -789,6 +794,11 @@ mod tests {
         assert!(wrong(&["--journal", "x", "config", "y"]).contains("--journal is for one server"));
         assert!(wrong(&["--header", "a: b"]).contains("HTTP"));
         assert!(wrong(&["--tokens", "x", "http", "http://localhost"]).contains("--tokens needs --oauth"));
+        let account = ["--oauth", "--tokens", "x", "--account", "work"];
+        assert!(wrong(&[&account[..], &["config", "y"]].concat()).contains("--account is for one server"));
+        let (settings, _) = run(&[&account[..], &["http", "http://localhost"]].concat()).unwrap();
+        assert_eq!(settings.oauth.unwrap().account.as_deref(), Some("work"));
+        assert!(wrong(&["--account", "x", "http", "http://localhost"]).contains("--account needs --oauth"));
         assert!(wrong(&["--oauth", "--sign-out", "config", "y"]).contains("--sign-out is for one server"));
         assert!(wrong(&["--sign-out", "http", "http://localhost"]).contains("--sign-out needs --oauth"));
         assert!(wrong(&["--oauth"]).contains("--oauth needs a server over HTTP"));

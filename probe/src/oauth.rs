@@ -50,6 +50,9 @@ pub(crate) fn sign_in(settings: &OAuthSettings, lines: &Lines) -> Result<OAuth, 
     if let Some(port) = settings.port {
         oauth = oauth.port(port);
     }
+    if let Some(account) = &settings.account {
+        oauth = oauth.account(account);
+    }
     if let Some(path) = &settings.tokens {
         oauth = oauth.store(FileStore::new(path).map_err(|error| format!("--tokens: {}: {error}", path.display()))?);
     }

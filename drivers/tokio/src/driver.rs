@@ -622,8 +622,9 @@ impl<M: Machine> Shared<M> {
             }
             OAuthAction::EndBrowse => core.sign_ins.end_browsing(session),
             OAuthAction::Store(action) => {
-                let url = core.machine.url(session);
-                if let Some(run) = core.sign_ins.store(self, oauth, (session, &url), action) {
+                let (url, account) = (core.machine.url(session), core.machine.account(session));
+                let site = (session, &*url, account.as_deref());
+                if let Some(run) = core.sign_ins.store(self, oauth, site, action) {
                     while core.tasks.try_join_next().is_some() {}
                     core.tasks.spawn_on(run, &self.runtime);
                 }

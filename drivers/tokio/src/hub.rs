@@ -292,6 +292,12 @@ impl Machine for hub::Hub {
         }
     }
 
+    /// Two entries with one URL are two accounts.
+    #[cfg(feature = "oauth")]
+    fn account(&self, session: SessionHandle) -> Option<Box<str>> {
+        Self::server(self, session).map(Into::into)
+    }
+
     /// The other servers go on.
     #[cfg(feature = "oauth")]
     fn unauthorized(_: &mcp_proto::binding::oauth::OAuthError) -> Option<Status> {

@@ -102,6 +102,9 @@ pub(crate) trait Machine: Send + 'static {
     /// The URL of a session's server.
     #[cfg(feature = "oauth")]
     fn url(&self, session: SessionHandle) -> Box<str>;
+    /// The account of a session, if it has one of its own.
+    #[cfg(feature = "oauth")]
+    fn account(&self, session: SessionHandle) -> Option<Box<str>>;
     /// What it says of the whole that there is no token.
     #[cfg(feature = "oauth")]
     fn unauthorized(error: &mcp_proto::binding::oauth::OAuthError) -> Option<Status>;

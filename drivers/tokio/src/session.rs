@@ -706,6 +706,11 @@ impl Machine for AnyClient {
     }
 
     #[cfg(feature = "oauth")]
+    fn account(&self, _: SessionHandle) -> Option<Box<str>> {
+        None
+    }
+
+    #[cfg(feature = "oauth")]
     fn unauthorized(error: &mcp_proto::binding::oauth::OAuthError) -> Option<Status> {
         Some(Status::Parked(Failure::new(FailureKind::Unauthorized, error.to_string())))
     }

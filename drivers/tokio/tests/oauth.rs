@@ -448,6 +448,48 @@ async fn a_hub_signs_in_at_the_servers_whose_entries_say_so() {
     servers.check();
 }
 
+#[tokio::test]
+async fn two_entries_with_one_url_are_two_accounts_and_a_session_names_its_own() {
+    let (servers, file) = (Servers::start(), file("accounts"));
+    let store = FileStore::new(&file).unwrap();
+    // Of a session without an account: no entry uses it.
+    servers.connect(servers.oauth().store(store.clone())).await.close().await;
+    assert_eq!(servers.received(&Endpoint::Token), 1);
+    let run = async |oauth: OAuth| {
+        let entry = json!({"url": servers.url(), "auth": "oauth"});
+        let entries = json!({"mcpServers": {"work": entry, "home": entry}});
+        let Document(configuration) = serde_json::from_value(entries).unwrap();
+        let host = Host::new(HubOptions::new(Options::new("test", "1.0"))).oauth(oauth.store(store.clone()));
+        let hub = Hub::start(configuration, host).unwrap();
+        let mut changes = hub.events();
+        while hub.inspect(|hub| hub.functions().count()) < 2 {
+            timeout(PATIENCE, changes.next()).await.unwrap();
+        }
+        hub.close().await;
+    };
+    run(servers.oauth()).await;
+    assert_eq!(servers.received(&Endpoint::Token), 3, "each signs in");
+    let records: serde_json::Map<String, Value> = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    let url = servers.url();
+    assert_eq!(records.keys().collect::<Vec<_>>(), [&*url, &format!("{url} home"), &format!("{url} work")]);
+    let tokens: std::collections::BTreeSet<_> = records.values().map(|it| it["refresh_token"].to_string()).collect();
+    assert_eq!(tokens.len(), 3, "{tokens:?}");
+    // The stored records are used: nobody is asked.
+    let nobody = || OAuth::new(OAuthOptions::new("test", ""), |_, url| panic!("{url:?}"));
+    run(nobody()).await;
+    for oauth in [nobody(), nobody().account("work")] {
+        servers.connect(oauth.store(store.clone())).await.close().await;
+    }
+    // Another account is another sign-in; giving it up leaves the others as they are.
+    let session = servers.connect(servers.oauth().account("third").store(store.clone())).await;
+    assert_eq!(servers.received(&Endpoint::Token), 4);
+    session.handle_oauth(OAuthInput::SignOut);
+    session.close().await;
+    let left: serde_json::Map<String, Value> = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    assert_eq!(left, records);
+    servers.check();
+}
+
 #[test]
 fn a_client_that_cannot_start_is_an_error() {
     let options = || Options::new("test", "1.0");

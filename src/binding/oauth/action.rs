@@ -119,8 +119,9 @@ impl fmt::Debug for AuthorizationUrl {
     }
 }
 
-/// An action on the store, which holds one record per server and user. Each is answered once, except `Release` and
-/// `Remove`.
+/// An action on the store, which holds one record per user and server: by the name that the host gives the server, which in a
+/// hub is that of its entry, and its URL. Two entries with one URL are two accounts. Each action is answered once, except
+/// `Release` and `Remove`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StoreAction {

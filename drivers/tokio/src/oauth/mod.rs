@@ -54,6 +54,7 @@ pub struct OAuth {
     options: OAuthOptions,
     open: Open,
     store: Option<FileStore>,
+    account: Box<str>,
     port: Option<u16>,
     events: Arc<Queue<(Box<str>, OAuthEvent)>>,
 }
@@ -73,7 +74,7 @@ impl OAuth {
         options: OAuthOptions,
         open: impl Fn(&str, &AuthorizationUrl) -> io::Result<()> + Send + Sync + 'static,
     ) -> Self {
-        Self { options, open: Arc::new(open), store: None, port: None, events: Queue::new() }
+        Self { options, open: Arc::new(open), store: None, account: Box::default(), port: None, events: Queue::new() }
     }
 
     /// Keeps the credentials in a file, and requests refresh tokens: a user signs in once.
@@ -81,6 +82,14 @@ impl OAuth {
     pub fn store(mut self, store: FileStore) -> Self {
         (self.options.stored, self.options.offline_access) = (true, true);
         self.store = Some(store);
+        self
+    }
+
+    /// Keeps the credentials of a session by this name, beside the URL of its server: a user may have several accounts at
+    /// one server. In a hub, the name is that of the server's entry, whatever is set here.
+    #[must_use]
+    pub fn account(mut self, name: &str) -> Self {
+        self.account = name.into();
         self
     }
 
@@ -285,16 +294,18 @@ impl SignIns {
         self.has_ended |= ended.is_some();
     }
 
-    /// Starts an action on the store, on the record of this session and URL. The future runs it to its end.
+    /// Starts an action on the store, on the record of this session: that of its URL, and of its account, or else the
+    /// account of all sessions. The future runs it to its end.
     pub(crate) fn store<O: Owner>(
         &mut self,
         owner: &Arc<O>,
         oauth: &OAuth,
-        (session, url): (SessionHandle, &str),
+        (session, url, account): (SessionHandle, &str, Option<&str>),
         action: StoreAction,
     ) -> Option<impl Future<Output = ()> + Send + 'static + use<O>> {
         let store = oauth.store.as_ref()?;
-        let record = self.records.entry(session).or_insert_with(|| store.record(url));
+        let record =
+            self.records.entry(session).or_insert_with(|| store.account(url, account.unwrap_or(&oauth.account)));
         let running = record.start(action)?;
         self.storing = self.storing.saturating_add(1);
         let owner = Arc::clone(owner);

@@ -20,7 +20,10 @@ const WAIT: Duration = Duration::from_secs(30);
 const SOON: Duration = Duration::from_millis(5);
 const LATER: Duration = Duration::from_millis(100);
 
-/// A file of credentials, with a record for each server's URL. Clones are the same file.
+/// A file of credentials, with a record for each server's URL and account. Clones are the same file.
+///
+/// A record without an account is one of its own: it is not used for an account of that URL, since it is not known whose
+/// it is, and two that share a refresh token would end each other's.
 ///
 /// It is readable by its owner alone (mode 0600; on Windows as its folder is), and replaced as a whole: a new file is
 /// written, synchronized and renamed. Processes may share it: each record has a lock, an empty file beside it that stays,
@@ -44,9 +47,16 @@ impl FileStore {
         Ok(store)
     }
 
-    /// The record of a server.
+    /// The record of a server without an account.
     pub fn record(&self, server: &str) -> FileRecord {
-        FileRecord { store: self.clone(), server: server.into(), lock: None }
+        self.account(server, "")
+    }
+
+    /// The record of an account at a server, by the name that the host gives it; an empty name is no account.
+    pub fn account(&self, server: &str, account: &str) -> FileRecord {
+        // A URL has no space. A file with accounts is one of credentials for those who know none.
+        let key = if account.is_empty() { server.into() } else { format!("{server} {account}").into() };
+        FileRecord { store: self.clone(), key, lock: None }
     }
 
     /// The redirect URIs that clients of the records are registered with. An authorization server may allow no other port
@@ -119,7 +129,7 @@ impl FileStore {
         blocking(write).await
     }
 
-    /// The records by the URLs of their servers.
+    /// The records by their keys.
     fn records(&self) -> io::Result<Records> {
         let text = match fs::read(&self.path) {
             Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
@@ -147,12 +157,12 @@ impl FileStore {
 /// A lock, which is released with the last clone.
 type Lock = Arc<File>;
 
-/// The record of a server in a [`FileStore`], and its lock while it is held: carries out the
+/// A record in a [`FileStore`], and its lock while it is held: carries out the
 /// [`StoreAction`]s of one authorization.
 #[derive(Debug)]
 pub struct FileRecord {
     store: FileStore,
-    server: Arc<str>,
+    key: Arc<str>,
     lock: Option<Lock>,
 }
 
@@ -174,19 +184,19 @@ impl FileRecord {
             self.lock = None;
             return None;
         }
-        let (store, server, held) = (self.store.clone(), Arc::clone(&self.server), self.lock.clone());
+        let (store, key, held) = (self.store.clone(), Arc::clone(&self.key), self.lock.clone());
         Some(async move {
             // What replaces a record while no lock is held takes it.
             let lock = async |held: Option<Lock>| match held {
                 Some(held) => Ok(held),
-                None => store.lock(&server).await,
+                None => store.lock(&key).await,
             };
             StoreResult(match action {
                 StoreAction::Acquire(id) => Done::Acquired(id, lock(held).await),
-                StoreAction::Load(id) => Done::Loaded(id, store.clone().load(server).await),
+                StoreAction::Load(id) => Done::Loaded(id, store.clone().load(key).await),
                 StoreAction::Save { id, record, replaces } => {
                     let saved = match lock(held).await {
-                        Ok(_held) => store.clone().save(Arc::clone(&server), record, replaces).await,
+                        Ok(_held) => store.clone().save(Arc::clone(&key), record, replaces).await,
                         Err(error) => Err(error),
                     };
                     Done::Saved(
@@ -199,7 +209,7 @@ impl FileRecord {
                     )
                 }
                 StoreAction::Remove => Done::Removed(match lock(held).await {
-                    Ok(_held) => store.clone().remove(Arc::clone(&server)).await,
+                    Ok(_held) => store.clone().remove(Arc::clone(&key)).await,
                     Err(error) => Err(error),
                 }),
                 action => Done::Removed(Err(io::Error::other(format!("{action:?} is not supported")))),
@@ -357,6 +367,25 @@ mod tests {
         assert!(save(&store, A, 1, 0).await.unwrap(), "an empty file is one of no credentials");
         let store = FileStore::new("/nonexistent/credentials.json").unwrap();
         assert!(save(&store, A, 1, 0).await.is_err() && store.lock(A).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn each_account_of_a_url_has_its_record_and_its_lock_and_the_url_alone_another() {
+        let store = FileStore::new(path("accounts")).unwrap();
+        let records =
+            [store.record(A), store.account(A, "work"), store.account(A, "at home"), store.account(B, "work")];
+        let keys = records.each_ref().map(|record| Arc::clone(&record.key));
+        assert_eq!(keys[..2], [A.into(), format!("{A} work").into()]);
+        let mut locks = Vec::new();
+        for (generation, key) in (1..).zip(&keys) {
+            locks.push(store.lock(key).await.unwrap());
+            assert_eq!(load(&store, key).await.unwrap(), None);
+            assert!(save(&store, key, generation, 0).await.unwrap());
+        }
+        for (generation, key) in (1..).zip(&keys) {
+            assert_eq!(load(&FileStore::new(&*store.path).unwrap(), key).await.unwrap(), Some(text(generation)));
+        }
+        assert_eq!(store.account(A, "").key, records[0].key);
     }
 
     #[test]
