@@ -60,9 +60,9 @@ pub(crate) fn load(path: &Path, chosen: &[String], headers: &HeaderMap) -> Resul
         warnings: configuration.warnings.drain(..).map(|it| Trouble::new(&it.server, it.key.clone(), &it)).collect(),
         configuration: Configuration::default(),
     };
-    for (server, mut entry) in configuration.servers {
+    for (server, entry) in configuration.servers {
         if entry.enabled {
-            match site(&server, &mut entry, headers) {
+            match site(&server, &entry, headers) {
                 Ok(site) => drop(plan.sites.insert(server.clone(), site)),
                 Err(trouble) => {
                     plan.errors.push(trouble);
@@ -112,8 +112,8 @@ fn variable(name: &str) -> Option<Cow<'static, str>> {
 }
 
 /// Where a server over HTTP is. Headers on the command line take the place of its entry's.
-fn site(server: &str, entry: &mut Entry, headers: &HeaderMap) -> Result<Option<Site>, Trouble> {
-    match &mut entry.endpoint {
+fn site(server: &str, entry: &Entry, headers: &HeaderMap) -> Result<Option<Site>, Trouble> {
+    match &entry.endpoint {
         Endpoint::Stdio(_) => Ok(None),
         Endpoint::Http(http) => {
             let mut all = HeaderMap::new();
@@ -125,12 +125,8 @@ fn site(server: &str, entry: &mut Entry, headers: &HeaderMap) -> Result<Option<S
                 })?;
                 all.append(name, value);
             }
-            http.headers.retain(|name, _| !headers.contains_key(&**name));
             for name in headers.keys() {
                 all.remove(name);
-                let values = headers.get_all(name).iter().map(|value| String::from_utf8_lossy(value.as_bytes()));
-                let values: Vec<_> = values.collect();
-                http.headers.insert(name.as_str().into(), values.join(", ").into());
             }
             all.extend(headers.iter().map(|(name, value)| (name.clone(), value.clone())));
             Ok(Some(Site { url: http.url.to_string(), headers: all }))

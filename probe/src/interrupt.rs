@@ -9,6 +9,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 pub(crate) struct Interrupt {
     #[cfg(unix)]
     signals: [(Signal, u8); 3],
+    #[cfg(windows)]
+    signal: tokio::signal::windows::CtrlC,
     status: Option<u8>,
 }
 
@@ -25,9 +27,9 @@ impl Interrupt {
         Ok(Self { signals: [interrupt?, terminate?, hangup?], status: None })
     }
 
-    #[cfg(not(unix))]
+    #[cfg(windows)]
     pub(crate) fn listen() -> io::Result<Self> {
-        Ok(Self { status: None })
+        Ok(Self { signal: tokio::signal::windows::ctrl_c()?, status: None })
     }
 
     /// Waits for a signal; at once after the first one.
@@ -44,13 +46,11 @@ impl Interrupt {
         }
     }
 
-    #[cfg(not(unix))]
+    #[cfg(windows)]
     pub(crate) async fn next(&mut self) {
         if self.status.is_none() {
-            match tokio::signal::ctrl_c().await {
-                Ok(()) => self.status = Some(130),
-                Err(_) => std::future::pending().await,
-            }
+            self.signal.recv().await;
+            self.status = Some(130);
         }
     }
 

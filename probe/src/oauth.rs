@@ -47,6 +47,10 @@ pub(crate) fn sign_in(settings: &OAuthSettings, lines: &Lines) -> Result<OAuth, 
         // A redirect can be pasted without a browser.
         Ok(())
     });
+    oauth = oauth.unheard(|redirect_uri, error| {
+        let port = redirect_uri.parse().ok().and_then(|uri: http::Uri| uri.port_u16()).unwrap_or_default();
+        write_stderr(&format!("probe: no redirect is received on port {port}, paste its URL here instead: {error}\n"));
+    });
     if let Some(port) = settings.port {
         oauth = oauth.port(port);
     }

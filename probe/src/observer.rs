@@ -50,8 +50,6 @@ pub(crate) struct Moment<'a> {
 
 /// What a run has to do after something passed.
 pub(crate) enum Reaction {
-    /// The session is ready, for the first time or again.
-    Ready,
     /// Subscribe to these resources, if the server supports it, and to those before no more.
     Subscribe { removed: Vec<Box<str>>, added: Vec<Box<str>> },
     /// The session waits until this time before it connects again.
@@ -60,8 +58,6 @@ pub(crate) enum Reaction {
     Closing,
     /// There is no token, and there will be none.
     Unauthorized,
-    /// What the run waits for may have come.
-    Proceed,
 }
 
 /// The servers of a run and their records.
@@ -123,7 +119,6 @@ impl Observer {
         match (&passed.what, of(passed.server)) {
             (Passing::Output(Output::Event(HubEvent::Settled)), _) => {
                 self.is_settled = true;
-                self.tell(Reaction::Proceed);
             }
             (Passing::Output(Output::Event(HubEvent::Failed { server, failure, .. })), _) => {
                 if let Some(at) = of(server) {
@@ -214,7 +209,6 @@ impl Observer {
         let text = peer.unauthorized(error, self.settings.oauth.as_ref());
         if self.is_hub {
             self.announce(at, now, &text);
-            self.tell(Reaction::Proceed);
         } else {
             self.tell(Reaction::Unauthorized);
         }
@@ -335,7 +329,6 @@ impl Observer {
             let tools = moment.session.map_or(0, |session| session.catalog().tools().count());
             self.announce(at, moment.now, &format!("ready, {tools} {}", if tools == 1 { "tool" } else { "tools" }));
         }
-        self.tell(Reaction::Ready);
     }
 
     fn changed(&mut self, at: usize, now: Time, family: Family, difference: &Difference) {
@@ -381,7 +374,11 @@ impl Observer {
                 self.record(at, now, "parked", &json!({"untilMs": until.as_millis()}));
                 self.tell(Reaction::Parked(until));
             }
-            Recovery::Close => self.tell(Reaction::Closing),
+            Recovery::Close => {
+                // A hub closes one of several.
+                self.is_closing |= !self.is_hub;
+                self.tell(Reaction::Closing);
+            }
             Recovery::Reopen { .. } | _ => {}
         }
     }

@@ -160,6 +160,7 @@ pub(crate) async fn run_all(
     let mut host = answering(settings, hub_options)
         .tap(move |passed| tap(&mut |observer| observer.hub(&passed)))
         .inherit_environment()
+        .headers(settings.headers.clone())
         .stderr(move |server, piece| copier.copy(server, piece));
     let oauth = settings.oauth.as_ref().filter(|_| plan.configuration.servers.values().any(signs_in));
     if let Some(oauth) = oauth {
@@ -396,7 +397,10 @@ impl<'a> Run<'a> {
         locked(&self.observer).end(self.driven.now());
         if !is_closed && !is_interrupted {
             let storing = self.start.checked_add(self.settings.timeout.saturating_add(STORING));
-            let _ = timeout_at(storing.unwrap_or_else(Instant::now), self.driven.kill()).await;
+            tokio::select! {
+                () = self.interrupt.next() => {}
+                _ = timeout_at(storing.unwrap_or_else(Instant::now), self.driven.kill()) => {}
+            }
         }
     }
 
@@ -411,7 +415,10 @@ impl<'a> Run<'a> {
             }
             match self.next().await {
                 Came::Signal | Came::Closed => return,
-                Came::Late => return self.time_out(),
+                Came::Late => {
+                    self.time_out();
+                    return self.collect().await;
+                }
                 Came::Watched => return locked(&self.observer).note("the watch is over"),
                 Came::Reaction(reaction) => {
                     if !self.goes_on(reaction) {
@@ -548,7 +555,7 @@ impl<'a> Run<'a> {
             }
             (Reaction::Closing | Reaction::Unauthorized, Driven::Session(_)) => false,
             // The hub handles its sessions.
-            (_, Driven::Hub(_)) | (Reaction::Ready | Reaction::Proceed, Driven::Session(_)) => true,
+            (_, Driven::Hub(_)) => true,
         }
     }
 
@@ -597,7 +604,7 @@ impl<'a> Run<'a> {
         self.save_offer();
         let (driven, end) = (self.driven.clone(), self.closing_ends(LATE));
         let mut closing = pin!(driven.close());
-        while Instant::now() < end {
+        loop {
             let due = self.progress.next.map_or(end, |next| next.min(end));
             tokio::select! {
                 biased;
@@ -610,6 +617,9 @@ impl<'a> Run<'a> {
                 () = sleep_until(due) => {}
             }
             self.write();
+            if Instant::now() >= end {
+                break;
+            }
         }
         self.collect().await;
         // What still comes is no part of the report.

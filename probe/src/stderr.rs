@@ -46,7 +46,7 @@ impl Copier {
                 } else {
                     let _ = to.write_all(&chunk);
                 }
-                written.fetch_sub(chunk.len(), Ordering::Relaxed);
+                written.fetch_sub(weight(&chunk), Ordering::Relaxed);
             }
             lines.end(|line| drop(to.write_all(line)));
             let _ = end.send(());
@@ -56,7 +56,7 @@ impl Copier {
 
     pub(crate) fn copy(&self, server: &str, chunk: &[u8]) {
         let left_out = self.left_out.load(Ordering::Relaxed);
-        if self.waiting.load(Ordering::Relaxed).saturating_add(chunk.len()) > WAITING {
+        if self.waiting.load(Ordering::Relaxed).saturating_add(weight(chunk)) > WAITING {
             self.left_out.store(left_out.saturating_add(chunk.len()), Ordering::Relaxed);
             return;
         }
@@ -69,10 +69,15 @@ impl Copier {
     }
 
     fn queue(&self, server: &str, chunk: Vec<u8>) {
-        self.waiting.fetch_add(chunk.len(), Ordering::Relaxed);
+        self.waiting.fetch_add(weight(&chunk), Ordering::Relaxed);
         // An error means that the thread could not go on.
         let _ = self.queue.send((server.into(), chunk));
     }
+}
+
+/// Bytes that a piece takes, about.
+const fn weight(chunk: &[u8]) -> usize {
+    chunk.len().saturating_add(128)
 }
 
 impl Rest {

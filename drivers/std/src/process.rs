@@ -137,8 +137,11 @@ struct Writing(Arc<Feed>);
 
 impl Writing {
     fn push(&self, message: &Outgoing) {
-        self.0.state().unwritten.push(Instant::now(), message);
-        self.0.changed.notify_one();
+        let mut state = self.0.state();
+        if !state.is_closed {
+            state.unwritten.push(Instant::now(), message);
+            self.0.changed.notify_one();
+        }
     }
 }
 
@@ -154,6 +157,13 @@ impl Feed {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Nothing is written any more.
+    fn end(&self) {
+        let mut state = self.state();
+        state.is_closed = true;
+        state.unwritten.clear();
+    }
+
     /// Waits for what is to be written; `None` at the end.
     fn burst(&self) -> Option<Vec<u8>> {
         let mut state = self.state();
@@ -161,7 +171,6 @@ impl Feed {
             if let Some(burst) = state.unwritten.burst() {
                 return Some(burst);
             }
-            state.unwritten.drained(Instant::now());
             if state.is_closed {
                 return None;
             }
@@ -412,6 +421,7 @@ impl fmt::Debug for Process {
 fn write(mut stdin: impl Write, lines: &Feed, reports: &Sender) {
     while let Some(burst) = lines.burst() {
         if let Err(error) = write_burst(&mut stdin, &burst, lines) {
+            lines.end();
             reports.send(Report::InputBroken(error));
             return;
         }
@@ -424,7 +434,7 @@ fn write_burst(stdin: &mut impl Write, mut rest: &[u8], lines: &Feed) -> io::Res
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
             Ok(len) => {
                 rest = rest.get(len..).unwrap_or_default();
-                lines.state().unwritten.written(Instant::now());
+                lines.state().unwritten.written(Instant::now(), len);
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),

@@ -1,6 +1,6 @@
 //! Messages that wait to be written to a program's input.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use mcp_proto::{Outgoing, RequestId};
@@ -18,23 +18,25 @@ const MOST_ANSWERS: usize = 16 << 20;
 /// written, and its cancellation neither.
 ///
 /// A program does not read if it takes no byte for some time: 5 minutes, or 10 s while more than 1 MiB of responses to its own
-/// requests wait. Of these, 16 MiB may wait.
+/// requests wait. Responses are added while no more than 16 MiB of others wait.
 #[derive(Debug, Default)]
 pub struct Unwritten {
-    lines: VecDeque<Line>,
-    /// How many lines were taken before the first one.
-    taken: u64,
-    /// The lines of requests, by their numbers.
+    /// By their numbers, which increase.
+    lines: BTreeMap<u64, Line>,
+    next: u64,
+    /// The numbers of requests that wait.
     requests: BTreeMap<RequestId, u64>,
-    /// Bytes of responses and notifications that wait.
+    /// Bytes of responses and notifications in `lines`, and of what is being written.
     answers: usize,
+    writing: usize,
     /// Since when no byte was written, while something waits.
     waits_since: Option<Instant>,
+    /// More responses waited than may.
+    is_full: bool,
 }
 
 #[derive(Debug)]
 struct Line {
-    /// Empty if the request was cancelled.
     bytes: Vec<u8>,
     request: Option<RequestId>,
 }
@@ -46,37 +48,31 @@ impl Unwritten {
             && let Some(request) = message.of()
             && let Some(number) = self.requests.remove(&request)
         {
-            return self.take_back(number);
+            self.lines.remove(&number);
+            return;
         }
         let request = message.of().filter(|_| message.wire_id().is_some());
-        if let Some(request) = request {
-            self.requests.insert(request, self.taken.saturating_add(self.lines.len() as u64));
-        } else {
-            self.answers = self.answers.saturating_add(message.line().len());
+        match request {
+            Some(request) => drop(self.requests.insert(request, self.next)),
+            None => {
+                // However long a message is, it counts for nothing by itself.
+                self.is_full |= self.answers > MOST_ANSWERS;
+                self.answers = self.answers.saturating_add(message.line().len());
+            }
         }
-        self.lines.push_back(Line { bytes: message.line().to_vec(), request });
+        self.lines.insert(self.next, Line { bytes: message.line().to_vec(), request });
+        self.next = self.next.saturating_add(1);
         self.waits_since.get_or_insert(now);
-    }
-
-    fn take_back(&mut self, number: u64) {
-        let at = usize::try_from(number.saturating_sub(self.taken)).unwrap_or(usize::MAX);
-        if let Some(line) = self.lines.get_mut(at) {
-            (line.bytes, line.request) = (Vec::new(), None);
-        }
-        while self.lines.back().is_some_and(|line| line.bytes.is_empty()) {
-            self.lines.pop_back();
-        }
     }
 
     /// What is to be written next: whole messages, which count as written from now on. `None` if nothing waits.
     pub fn burst(&mut self) -> Option<Vec<u8>> {
         let mut burst = Vec::new();
-        while let Some(line) = self.lines.front() {
-            if !burst.is_empty() && burst.len().saturating_add(line.bytes.len()) > BURST {
+        while let Some(line) = self.lines.first_entry() {
+            if !burst.is_empty() && burst.len().saturating_add(line.get().bytes.len()) > BURST {
                 break;
             }
-            let Some(Line { bytes, request }) = self.lines.pop_front() else { break };
-            self.taken = self.taken.saturating_add(1);
+            let Line { bytes, request } = line.remove();
             match request {
                 Some(request) => drop(self.requests.remove(&request)),
                 None => self.answers = self.answers.saturating_sub(bytes.len()),
@@ -87,27 +83,28 @@ impl Unwritten {
                 burst.extend_from_slice(&bytes);
             }
         }
+        self.writing = burst.len();
         Some(burst).filter(|burst| !burst.is_empty())
     }
 
-    /// A byte was written.
-    pub const fn written(&mut self, now: Instant) {
-        self.waits_since = Some(now);
+    /// These bytes of the burst were written.
+    pub fn written(&mut self, now: Instant, len: usize) {
+        self.writing = self.writing.saturating_sub(len);
+        self.waits_since = Some(now).filter(|_| self.writing > 0 || !self.lines.is_empty());
     }
 
-    /// All was written: nothing waits any more, but for what was added since.
-    pub fn drained(&mut self, now: Instant) {
-        self.waits_since = Some(now).filter(|_| !self.lines.is_empty());
+    /// Nothing is written any more.
+    pub fn clear(&mut self) {
+        *self = Self::default();
     }
 
     /// Why the program counts as one that does not read, if it does.
     pub fn stalled(&self, now: Instant) -> Option<String> {
         let waits = now.saturating_duration_since(self.waits_since?);
         let limit = if self.answers > ANSWERS { PATIENCE_WITH_ANSWERS } else { PATIENCE };
-        let is_stalled = waits >= limit || self.answers > MOST_ANSWERS;
-        is_stalled.then(|| {
-            let bytes = self.lines.iter().fold(0_usize, |sum, line| sum.saturating_add(line.bytes.len()));
-            format!("it does not read its input: {bytes} bytes wait, and nothing was written for {waits:.1?}")
+        (self.is_full || waits >= limit).then(|| {
+            let waiting = self.lines.values().fold(self.writing, |sum, line| sum.saturating_add(line.bytes.len()));
+            format!("it does not read its input: {waiting} bytes wait, and none was taken for {waits:.1?}")
         })
     }
 }
@@ -147,7 +144,7 @@ mod tests {
         for number in [1, 3] {
             unwritten.push(now, &cancellation(number));
         }
-        assert_eq!(unwritten.lines.len(), 3);
+        assert_eq!(unwritten.lines.len(), 2);
         let burst = text(unwritten.burst());
         assert!(burst.contains(r#""id":0"#) && burst.contains(r#""id":2"#) && burst.lines().count() == 2, "{burst}");
         // What was written is cancelled.
@@ -163,6 +160,17 @@ mod tests {
         for number in 1..10_000 {
             unwritten.push(now, &request(number));
             unwritten.push(now, &cancellation(number));
+        }
+        assert_eq!((unwritten.lines.len(), unwritten.requests.len()), (1, 1));
+    }
+
+    #[test]
+    fn calls_that_overlap_and_are_dropped_leave_nothing() {
+        let (mut unwritten, now) = (Unwritten::default(), Instant::now());
+        unwritten.push(now, &request(0));
+        for number in 1..10_000 {
+            unwritten.push(now, &request(number));
+            unwritten.push(now, &cancellation(number - 1));
         }
         assert_eq!((unwritten.lines.len(), unwritten.requests.len()), (1, 1));
     }
@@ -185,16 +193,20 @@ mod tests {
         unwritten.push(start, &request(1));
         assert_eq!(unwritten.stalled(later(299)), None);
         assert!(unwritten.stalled(later(300)).unwrap().contains("does not read its input"));
-        unwritten.written(later(200));
+        let len = unwritten.burst().unwrap().len();
+        unwritten.written(later(200), 1);
         assert_eq!(unwritten.stalled(later(499)), None);
+        let why = unwritten.stalled(later(500)).unwrap();
+        assert!(why.contains(&format!("{} bytes wait", len - 1)), "{why}");
+        unwritten.written(later(600), len);
+        assert_eq!(unwritten.stalled(later(5000)), None);
         // However long a message is, it counts for nothing by itself.
-        unwritten.push(later(200), &answer(ANSWERS));
-        assert_eq!(unwritten.stalled(later(209)), None);
-        assert!(unwritten.stalled(later(210)).is_some());
-        unwritten.push(later(200), &answer(MOST_ANSWERS));
-        assert!(unwritten.stalled(later(200)).is_some());
-        while unwritten.burst().is_some() {}
-        unwritten.drained(later(300));
+        unwritten.push(later(600), &answer(2 * MOST_ANSWERS));
+        assert_eq!(unwritten.stalled(later(609)), None);
+        assert!(unwritten.stalled(later(610)).is_some());
+        unwritten.push(later(600), &answer(1));
+        assert!(unwritten.stalled(later(600)).is_some());
+        unwritten.clear();
         assert_eq!(unwritten.stalled(later(5000)), None);
     }
 }

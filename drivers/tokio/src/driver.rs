@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::future::ready;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use mcp_proto::host::hub::{CallId, SessionHandle};
@@ -26,7 +26,7 @@ use crate::call::{Call, Cancel};
 use crate::host::{Ask, Watchers, Wiring};
 use crate::machine::{Input, Machine, Output, Passed, Passing, Sorted, Tap};
 use crate::process::Process;
-use crate::queue::Queue;
+use crate::queue::{Queue, Subscribers};
 use crate::status::{StartError, Status};
 
 /// The connection of a session over stdio.
@@ -36,10 +36,26 @@ struct Slot {
     process: Option<Process>,
 }
 
+/// An exchange with a server over HTTP.
+#[cfg(feature = "http")]
+struct Exchange {
+    task: AbortHandle,
+    /// Its response is a stream of events.
+    is_stream: bool,
+}
+
 /// A call in flight.
 struct Pending {
-    outcome: oneshot::Sender<Outcome>,
+    /// `None` once it was given.
+    outcome: Option<oneshot::Sender<Outcome>>,
     progress: Arc<Queue<Progress>>,
+}
+
+impl Drop for Pending {
+    /// A call that has no outcome ends as one that may have run, and its progress ends.
+    fn drop(&mut self) {
+        self.progress.finish();
+    }
 }
 
 /// What a handler answers.
@@ -56,12 +72,12 @@ struct Core<M: Machine> {
     now: Time,
     slots: BTreeMap<SessionHandle, Slot>,
     #[cfg(feature = "http")]
-    exchanges: BTreeMap<(SessionHandle, mcp_proto::binding::http::ExchangeId), AbortHandle>,
+    exchanges: BTreeMap<(SessionHandle, mcp_proto::binding::http::ExchangeId), Exchange>,
     #[cfg(feature = "oauth")]
     sign_ins: crate::oauth::SignIns,
     calls: BTreeMap<CallId, Pending>,
     questions: BTreeMap<(SessionHandle, Question), AbortHandle>,
-    subscribers: Vec<Weak<Queue<M::Event>>>,
+    subscribers: Subscribers<M::Event>,
     tap: Option<Tap<M::Event>>,
     /// Why it closed, until its processes have ended.
     closed: Option<Status>,
@@ -69,8 +85,8 @@ struct Core<M: Machine> {
     armed: Option<Time>,
     /// What has to be complete at the end: starts of processes, their ends, and actions on the store.
     tasks: JoinSet<()>,
-    /// Nothing is waited for any more.
-    is_abandoned: bool,
+    /// What was left was killed, and nothing is waited for any more.
+    is_killed: bool,
     /// The task of deadlines ended before the client did.
     gone: Option<Failure>,
 }
@@ -116,7 +132,7 @@ impl<M: Machine> Handle<M> {
                 closed: None,
                 armed: None,
                 tasks: JoinSet::new(),
-                is_abandoned: false,
+                is_killed: false,
                 gone: None,
             }),
             wiring,
@@ -126,7 +142,9 @@ impl<M: Machine> Handle<M> {
             wake: Notify::new(),
             status: watch::Sender::new(status),
         });
-        shared.runtime.spawn(Arc::clone(&shared).run());
+        // It tells the end even if the task is never polled.
+        let guard = Guard(Some(Arc::clone(&shared)));
+        shared.runtime.spawn(Arc::clone(&shared).run(guard));
         Ok(Arc::new(Self(shared)))
     }
 
@@ -166,7 +184,7 @@ impl<M: Machine> Handle<M> {
 
     /// Gives an input to the authorization of a session. Returns whether it belongs to what is in progress.
     #[cfg(feature = "oauth")]
-    pub(crate) fn authorize(&self, session: SessionHandle, input: mcp_proto::binding::oauth::OAuthInput<'_>) -> bool {
+    pub(crate) fn give_oauth(&self, session: SessionHandle, input: mcp_proto::binding::oauth::OAuthInput<'_>) -> bool {
         let mut core = self.0.lock();
         let is_taken = self.0.give(&mut core, session, Input::OAuth(input));
         self.0.act(&mut core);
@@ -205,7 +223,7 @@ impl<M: Machine> Handle<M> {
         self.command(Machine::close);
         self.until(|status| matches!(status, Status::Closed(_))).await;
         self.0.finish_authorization().await;
-        self.authorize(session, mcp_proto::binding::oauth::OAuthInput::SignOut);
+        self.give_oauth(session, mcp_proto::binding::oauth::OAuthInput::SignOut);
         self.0.finish_authorization().await;
     }
 
@@ -224,7 +242,7 @@ impl<M: Machine> Handle<M> {
             None => command(&mut core.machine, now),
         };
         if let Ok(call) = &started {
-            core.calls.insert(*call, Pending { outcome, progress: Arc::clone(&progress) });
+            core.calls.insert(*call, Pending { outcome: Some(outcome), progress: Arc::clone(&progress) });
         }
         let server = match &started {
             Ok(call) => core.machine.server(call.session()),
@@ -244,7 +262,7 @@ impl<M: Machine> Handle<M> {
         if matches!(*self.0.status.borrow(), Status::Closed(_)) {
             queue.finish();
         } else {
-            core.subscribers.push(Arc::downgrade(&queue));
+            core.subscribers.add(&queue);
         }
         queue
     }
@@ -253,15 +271,23 @@ impl<M: Machine> Handle<M> {
         self.0.status.borrow().clone()
     }
 
-    /// It was told to connect.
-    pub(crate) fn connects(&self) {
-        self.0.status.send_if_modified(|status| {
-            let is_parked = matches!(status, Status::Parked(_));
-            if is_parked {
-                *status = Status::Connecting;
-            }
-            is_parked
-        });
+    /// Runs a command that has a parked client connect, and returns whether it is accepted.
+    pub(crate) fn connect<E>(&self, open: impl FnOnce(&mut M, Time) -> Result<(), E>) -> Result<(), E> {
+        let mut core = self.0.lock();
+        let now = self.0.stamp(&mut core);
+        let opened = open(&mut core.machine, now);
+        if opened.is_ok() {
+            // Before what follows, which may be that it parks again.
+            self.0.status.send_if_modified(|status| {
+                let is_parked = matches!(status, Status::Parked(_));
+                if is_parked {
+                    *status = Status::Connecting;
+                }
+                is_parked
+            });
+        }
+        self.0.act(&mut core);
+        opened
     }
 
     /// Waits until this holds of the status.
@@ -336,8 +362,7 @@ impl<M: Machine> Shared<M> {
     }
 
     /// Handles deadlines until the client is closed, and ends what is left then.
-    async fn run(self: Arc<Self>) {
-        let mut guard = Guard(Some(Arc::clone(&self)));
+    async fn run(self: Arc<Self>, mut guard: Guard<M>) {
         loop {
             let (deadline, is_closed) = {
                 let mut core = self.lock();
@@ -348,7 +373,7 @@ impl<M: Machine> Shared<M> {
                     self.act(&mut core);
                 }
                 core.armed = core.machine.deadline();
-                (core.armed, core.machine.is_closed() || core.is_abandoned)
+                (core.armed, core.machine.is_closed() || core.is_killed)
             };
             if is_closed {
                 self.finish().await;
@@ -372,11 +397,12 @@ impl<M: Machine> Shared<M> {
         let failure = Failure::new(FailureKind::Closed, why);
         let mut core = self.lock();
         core.gone = Some(failure.clone());
-        // Dropping a process kills it; without an outcome a call ends as one that may have run.
+        // Dropping a process kills it.
         core.slots.clear();
-        std::mem::take(&mut core.calls).values().for_each(|pending| pending.progress.finish());
+        core.abort();
+        core.calls.clear();
+        core.subscribers.clear();
         self.status.send_replace(Status::Closed(Some(failure)));
-        core.subscribers.drain(..).filter_map(|queue| queue.upgrade()).for_each(|queue| queue.finish());
     }
 
     async fn finish(&self) {
@@ -386,11 +412,7 @@ impl<M: Machine> Shared<M> {
             for process in slots.into_values().filter_map(|slot| slot.process) {
                 core.tasks.spawn_on(process.kill(), &self.runtime);
             }
-            #[cfg(feature = "http")]
-            core.exchanges.values().for_each(AbortHandle::abort);
-            #[cfg(feature = "oauth")]
-            core.sign_ins.end();
-            core.questions.values().for_each(AbortHandle::abort);
+            core.abort();
             (core.closed.take(), std::mem::take(&mut core.tasks))
         };
         while tasks.join_next().await.is_some() {}
@@ -398,9 +420,7 @@ impl<M: Machine> Shared<M> {
         // Each call has ended; what is left here is none.
         core.calls.clear();
         self.status.send_replace(closed.unwrap_or(Status::Closed(None)));
-        for queue in core.subscribers.drain(..).filter_map(|queue| queue.upgrade()) {
-            queue.finish();
-        }
+        core.subscribers.clear();
     }
 
     /// There is no token for a client that connects, which waits for one without a word.
@@ -426,12 +446,12 @@ impl<M: Machine> Shared<M> {
             self.give(&mut core, session, Input::Transport(connection, Transport::Closed { why }));
         }
         #[cfg(feature = "http")]
-        for ((session, exchange), task) in std::mem::take(&mut core.exchanges) {
+        for ((session, exchange), Exchange { task, .. }) in std::mem::take(&mut core.exchanges) {
             task.abort();
             let broken = crate::HttpPiece::Failure(mcp_proto::binding::http::Broken::Midway, why.into());
             self.give(&mut core, session, Input::Http(exchange, &broken));
         }
-        core.is_abandoned = true;
+        core.is_killed = true;
         self.act(&mut core);
     }
 
@@ -453,8 +473,8 @@ impl<M: Machine> Shared<M> {
                 Output::Request(session, request) => self.request(core, session, request),
                 #[cfg(feature = "http")]
                 Output::Drop(session, exchange) => {
-                    if let Some(task) = core.exchanges.remove(&(session, exchange)) {
-                        task.abort();
+                    if let Some(exchange) = core.exchanges.remove(&(session, exchange)) {
+                        exchange.task.abort();
                     }
                 }
                 #[cfg(feature = "oauth")]
@@ -466,7 +486,7 @@ impl<M: Machine> Shared<M> {
         core.sign_ins.close_unused_listeners();
         let deadline = core.machine.deadline();
         let is_earlier = deadline.is_some_and(|deadline| core.armed.is_none_or(|armed| deadline < armed));
-        if is_earlier || core.machine.is_closed() || core.is_abandoned {
+        if is_earlier || core.machine.is_closed() || core.is_killed {
             self.wake.notify_one();
         }
     }
@@ -490,12 +510,16 @@ impl<M: Machine> Shared<M> {
                         program = program.stderr(move |piece| sink(&server, piece));
                     }
                     let take = Arc::downgrade(&shared);
-                    Process::start(&program, move |piece| {
-                        if let Some(shared) = take.upgrade() {
-                            shared.take(session, connection, &piece);
-                        }
-                        ready(())
-                    })
+                    let start = AssertUnwindSafe(|| {
+                        Process::start(&program, move |piece| {
+                            if let Some(shared) = take.upgrade() {
+                                shared.take(session, connection, &piece);
+                            }
+                            ready(())
+                        })
+                    });
+                    let failed = || io::Error::other("the host's function that prepares the program failed");
+                    catch_unwind(start).unwrap_or_else(|_| Err(failed()))
                 }
                 None => Err(io::Error::other("there is no program to start")),
             };
@@ -537,6 +561,14 @@ impl<M: Machine> Shared<M> {
     fn take(self: &Arc<Self>, session: SessionHandle, connection: ConnectionId, piece: &Piece) {
         let mut core = self.lock();
         let input = match piece {
+            // What follows from a line is shown before the next line.
+            Piece::Output(bytes) if core.tap.is_some() => {
+                for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+                    self.give(&mut core, session, Input::Bytes(connection, line));
+                    self.act(&mut core);
+                }
+                return;
+            }
             Piece::Output(bytes) => Input::Bytes(connection, bytes),
             Piece::SignOfLife => Input::Transport(connection, Transport::SignOfLife),
             Piece::Closed { why } => {
@@ -574,17 +606,20 @@ impl<M: Machine> Shared<M> {
     ) {
         let (shared, exchange) = (Arc::clone(self), request.exchange);
         // The protocol's headers take precedence.
-        let headers = std::mem::replace(request.request.headers_mut(), core.machine.headers(session));
+        let mut own = core.machine.headers(session);
+        self.wiring.headers.keys().for_each(|name| drop(own.remove(name)));
+        own.extend(self.wiring.headers.clone());
+        let headers = std::mem::replace(request.request.headers_mut(), own);
         request.request.headers_mut().extend(headers);
         let task = self.runtime.spawn(async move {
             let owner = Arc::clone(&shared);
             let take = move |piece| owner.take_http(session, exchange, &piece);
             match shared.wiring.http() {
-                Ok(client) => client.run(request.request, crate::Purpose::Server, Box::new(take)).await,
+                Ok(client) => crate::http::to_its_end(client, request.request, crate::Purpose::Server, take).await,
                 Err(piece) => take(piece),
             }
         });
-        core.exchanges.insert((session, exchange), task.abort_handle());
+        core.exchanges.insert((session, exchange), Exchange { task: task.abort_handle(), is_stream: false });
     }
 
     #[cfg(feature = "http")]
@@ -595,8 +630,26 @@ impl<M: Machine> Shared<M> {
         piece: &crate::HttpPiece,
     ) {
         let mut core = self.lock();
-        if matches!(piece, crate::HttpPiece::End | crate::HttpPiece::Failure(..)) {
-            core.exchanges.remove(&(session, exchange));
+        let key = (session, exchange);
+        match piece {
+            crate::HttpPiece::Head(_, headers) => {
+                let kind = headers.get(http::header::CONTENT_TYPE).map(http::HeaderValue::as_bytes);
+                if let Some(exchange) = core.exchanges.get_mut(&key) {
+                    exchange.is_stream = kind.is_some_and(|kind| kind.starts_with(b"text/event-stream"));
+                }
+            }
+            crate::HttpPiece::Body(bytes) => {
+                let is_stream = core.exchanges.get(&key).is_some_and(|exchange| exchange.is_stream);
+                if is_stream && core.tap.is_some() {
+                    for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+                        let piece = crate::HttpPiece::Body(line.to_vec());
+                        self.give(&mut core, session, Input::Http(exchange, &piece));
+                        self.act(&mut core);
+                    }
+                    return;
+                }
+            }
+            crate::HttpPiece::End | crate::HttpPiece::Failure(..) => drop(core.exchanges.remove(&key)),
         }
         self.give(&mut core, session, Input::Http(exchange, piece));
         self.act(&mut core);
@@ -668,8 +721,8 @@ impl<M: Machine> Shared<M> {
     fn event(self: &Arc<Self>, core: &mut Core<M>, event: M::Event) {
         match M::status(&event) {
             Some(closed @ Status::Closed(_)) => core.closed = Some(closed),
-            Some(status) => drop(self.status.send_replace(status)),
-            None => {}
+            Some(status) if core.gone.is_none() => drop(self.status.send_replace(status)),
+            Some(_) | None => {}
         }
         if let Some(request) = M::refused(&event) {
             // There is no other token than the one that was refused.
@@ -681,10 +734,9 @@ impl<M: Machine> Shared<M> {
                 if let Some(request) = call.request() {
                     forget(core, (call.session(), Question::Input(request)));
                 }
-                if let Some(pending) = core.calls.remove(&call) {
-                    pending.progress.finish();
+                if let Some(waiting) = core.calls.remove(&call).and_then(|mut pending| pending.outcome.take()) {
                     // An error means that nobody waits for it.
-                    let _ = pending.outcome.send(outcome);
+                    let _ = waiting.send(outcome);
                 }
             }
             Sorted::Progress(session, request, progress) => {
@@ -729,13 +781,7 @@ impl<M: Machine> Shared<M> {
             }
             Sorted::Other(event) => {
                 let bytes = M::weigh(&event);
-                core.subscribers.retain(|queue| match queue.upgrade() {
-                    Some(queue) => {
-                        queue.push(event.clone(), bytes);
-                        true
-                    }
-                    None => false,
-                });
+                core.subscribers.push(&event, bytes);
             }
         }
     }
@@ -788,6 +834,15 @@ impl<M: Machine> Drop for Guard<M> {
 }
 
 impl<M: Machine> Core<M> {
+    /// Ends what has no result any more.
+    fn abort(&mut self) {
+        #[cfg(feature = "http")]
+        self.exchanges.values().for_each(|exchange| exchange.task.abort());
+        #[cfg(feature = "oauth")]
+        self.sign_ins.end();
+        self.questions.values().for_each(AbortHandle::abort);
+    }
+
     /// [`Options::form_defaults`](mcp_proto::Options::form_defaults) of a session.
     fn form_defaults(&self, session: SessionHandle) -> bool {
         self.machine.engine(session).is_some_and(|engine| engine.options().form_defaults)
@@ -805,8 +860,15 @@ impl<M: Machine> crate::oauth::Owner for Shared<M> {
     }
 
     fn report(&self, session: SessionHandle, event: mcp_proto::binding::oauth::OAuthEvent) {
-        if let Some(oauth) = &self.wiring.oauth {
-            oauth.report(self.lock().machine.server(session), event);
+        use mcp_proto::binding::oauth::OAuthAction;
+
+        let Some(oauth) = &self.wiring.oauth else { return };
+        let mut core = self.lock();
+        let server = core.machine.server(session);
+        let output = Output::OAuth(session, OAuthAction::Event(event));
+        self.tap(&mut core, Some(session), Passing::Output(&output));
+        if let Output::OAuth(_, OAuthAction::Event(event)) = output {
+            oauth.report(server, event);
         }
     }
 

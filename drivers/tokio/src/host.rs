@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::pin::Pin;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use mcp_proto::host::hub::{HubEvent, HubOptions};
 use mcp_proto::jsonrpc::ErrorObject;
@@ -13,7 +13,7 @@ use serde_json::Value;
 #[cfg(feature = "http")]
 use crate::http::{HttpClient, HttpPiece, HttpTransport};
 use crate::machine::{Passed, Tap};
-use crate::queue::{Queue, Reports};
+use crate::queue::{Queue, Reports, Subscribers};
 
 /// Options, [`Options`] or [`HubOptions`], with what a client needs of its embedder besides. Options alone are a host that
 /// answers nothing.
@@ -40,7 +40,7 @@ pub struct Host<O: HostOptions> {
 /// Who gets events, and what passes, from the start.
 pub(crate) struct Watchers<E> {
     pub(crate) tap: Option<Tap<E>>,
-    pub(crate) subscribers: Vec<Weak<Queue<E>>>,
+    pub(crate) subscribers: Subscribers<E>,
 }
 
 /// What gets each piece of a server's standard error, with the server's name.
@@ -54,6 +54,9 @@ pub(crate) struct Wiring {
     pub(crate) stderr: Option<NamedSink>,
     pub(crate) inherits_environment: bool,
     pub(crate) is_patient: bool,
+    /// Of each request to each server of a hub.
+    #[cfg(feature = "http")]
+    pub(crate) headers: http::HeaderMap,
     #[cfg(feature = "http")]
     pub(crate) http: std::sync::OnceLock<Box<dyn HttpTransport>>,
     #[cfg(feature = "oauth")]
@@ -129,7 +132,11 @@ impl Elicited {
 impl<O: HostOptions> Host<O> {
     /// A host without handlers.
     pub fn new(options: O) -> Self {
-        Self { options, wiring: Wiring::default(), watchers: Watchers { tap: None, subscribers: Vec::new() } }
+        Self {
+            options,
+            wiring: Wiring::default(),
+            watchers: Watchers { tap: None, subscribers: Subscribers::default() },
+        }
     }
 
     /// Has a function called with all that passes between the client and the driver, in order: each input when the client
@@ -156,9 +163,10 @@ impl<O: HostOptions> Host<O> {
 
     /// The events of the session or hub that starts with these options, from the first one on: as
     /// [`Session::events`](crate::Session::events) and [`Hub::events`](crate::Hub::events), which begin when they are called.
+    /// They end at once if it does not start.
     pub fn events(&mut self) -> Reports<O::Event> {
         let queue = Queue::new();
-        self.watchers.subscribers.push(Arc::downgrade(&queue));
+        self.watchers.subscribers.add(&queue);
         Reports::of(queue)
     }
 
@@ -274,6 +282,15 @@ impl Host<Options> {
 }
 
 impl Host<HubOptions> {
+    /// Sets these headers of each request to each server over HTTP, in place of those of the same names in its entry.
+    /// Headers of the protocol take precedence.
+    #[cfg(feature = "http")]
+    #[must_use]
+    pub fn headers(mut self, headers: http::HeaderMap) -> Self {
+        self.wiring.headers = crate::http::sensitive(headers);
+        self
+    }
+
     /// Starts the programs of entries with all variables of this process, below those that an entry sets. By default a
     /// program gets those that its entry allows.
     #[must_use]

@@ -2,10 +2,13 @@
 
 use std::error::Error;
 use std::fmt;
+use std::future::poll_fn;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -77,12 +80,18 @@ impl Remote {
         Ok(self)
     }
 
-    /// Adds these headers to each request. Headers of the protocol take precedence.
+    /// Sets these headers of each request, in place of those of the same names. Headers of the protocol take precedence.
     #[must_use]
     pub fn headers(mut self, headers: HeaderMap) -> Self {
-        self.headers.extend(headers);
+        self.headers.extend(sensitive(headers));
         self
     }
+}
+
+/// Headers whose values may be secrets.
+pub(crate) fn sensitive(mut headers: HeaderMap) -> HeaderMap {
+    headers.values_mut().for_each(|value| value.set_sensitive(true));
+    headers
 }
 
 /// A header whose value may be a secret.
@@ -168,6 +177,26 @@ pub trait HttpTransport: Send + Sync + 'static {
         purpose: Purpose,
         take: TakePiece<'a>,
     ) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+}
+
+/// Runs an exchange to its end, also where the client panics or returns without one.
+pub(crate) async fn to_its_end(
+    client: &dyn HttpTransport,
+    request: Request<Vec<u8>>,
+    purpose: Purpose,
+    take: impl Fn(HttpPiece) + Send + Sync,
+) {
+    let has_ended = AtomicBool::new(false);
+    let taken = |piece: HttpPiece| {
+        has_ended.fetch_or(matches!(piece, HttpPiece::End | HttpPiece::Failure(..)), Ordering::Relaxed);
+        take(piece);
+    };
+    let mut run = client.run(request, purpose, Box::new(taken));
+    poll_fn(|context| catch_unwind(AssertUnwindSafe(|| run.as_mut().poll(context))).unwrap_or(Poll::Ready(()))).await;
+    drop(run);
+    if !has_ended.into_inner() {
+        take(HttpPiece::Failure(Broken::Midway, "the HTTP client did not end the response".into()));
+    }
 }
 
 impl HttpTransport for HttpClient {

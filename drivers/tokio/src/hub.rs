@@ -153,7 +153,7 @@ impl Hub {
     #[cfg(feature = "oauth")]
     pub fn handle_oauth(&self, server: &str, input: mcp_proto::binding::oauth::OAuthInput<'_>) -> bool {
         let session = self.inspect(|hub| hub.handle(server));
-        session.is_some_and(|session| self.0.authorize(session, input))
+        session.is_some_and(|session| self.0.give_oauth(session, input))
     }
 
     /// Closes the hub, and waits until all processes have ended. Calls end at once.

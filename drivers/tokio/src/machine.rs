@@ -67,7 +67,7 @@ pub struct Passed<'a, E> {
     pub what: Passing<'a, E>,
 }
 
-/// What passed between a client and its driver.
+/// What passed between a client and its driver, in one direction or the other.
 #[derive(Debug)]
 pub enum Passing<'a, E> {
     /// The client took this.

@@ -4,6 +4,7 @@ use std::fmt;
 use std::future::poll_fn;
 use std::io;
 use std::mem::MaybeUninit;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::process::ExitStatus;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -87,8 +88,11 @@ struct Writing(Arc<Feed>);
 
 impl Writing {
     fn push(&self, message: &Outgoing) {
-        self.0.state().unwritten.push(now(), message);
-        self.0.changed.notify_one();
+        let mut state = self.0.state();
+        if !state.is_closed {
+            state.unwritten.push(now(), message);
+            self.0.changed.notify_one();
+        }
     }
 }
 
@@ -104,6 +108,13 @@ impl Feed {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Nothing is written any more.
+    fn end(&self) {
+        let mut state = self.state();
+        state.is_closed = true;
+        state.unwritten.clear();
+    }
+
     /// Waits for what is to be written; `None` at the end.
     async fn burst(&self) -> Option<Vec<u8>> {
         loop {
@@ -112,7 +123,6 @@ impl Feed {
                 if let Some(burst) = state.unwritten.burst() {
                     return Some(burst);
                 }
-                state.unwritten.drained(now());
                 state.is_closed
             };
             if is_closed {
@@ -372,7 +382,13 @@ impl Supervisor {
     }
 }
 
-async fn write(mut stdin: Input, lines: Arc<Feed>) -> io::Result<()> {
+async fn write(stdin: Input, lines: Arc<Feed>) -> io::Result<()> {
+    let written = write_all(stdin, &lines).await;
+    lines.end();
+    written
+}
+
+async fn write_all(mut stdin: Input, lines: &Feed) -> io::Result<()> {
     while let Some(burst) = lines.burst().await {
         let mut rest = burst.as_slice();
         while !rest.is_empty() {
@@ -385,7 +401,15 @@ async fn write(mut stdin: Input, lines: Arc<Feed>) -> io::Result<()> {
                 return Err(io::ErrorKind::WriteZero.into());
             }
             rest = rest.get(len..).unwrap_or_default();
-            lines.state().unwritten.written(now());
+            // A program that takes little, and asks for more, is found here.
+            let stalled = {
+                let mut state = lines.state();
+                state.unwritten.written(now(), len);
+                state.unwritten.stalled(now())
+            };
+            if let Some(why) = stalled {
+                return Err(io::Error::other(why));
+            }
         }
         stdin.flush().await?;
     }
@@ -451,8 +475,9 @@ async fn read_errors<F: Future<Output = ()>>(
         if let Ok(mut tail) = tail.lock() {
             tail.keep(&part);
         }
+        // A function that panics costs the program nothing: its standard error is read on.
         if let Some(sink) = program.sink() {
-            sink(&part);
+            let _ = catch_unwind(AssertUnwindSafe(|| sink(&part)));
         }
         if told.is_none_or(|at| at.elapsed() >= LIFE) {
             told = Some(Instant::now());

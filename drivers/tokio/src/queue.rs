@@ -1,10 +1,10 @@
 //! Queues between a client and its embedder, which lose their oldest items when they are full.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 
 use futures_core::Stream;
@@ -18,23 +18,27 @@ struct State<T> {
     bytes: usize,
     left_out: u64,
     is_over: bool,
-    /// Of the tasks that wait: one for each reader.
-    wakers: Vec<Waker>,
+    /// Of the tasks that wait, by their readers.
+    wakers: BTreeMap<u64, Waker>,
+    readers: u64,
 }
 
 /// What a client reports, in order: its events, or the progress of a call. It ends with what it belongs to.
 ///
 /// A stream that is not read keeps 1,024 items and 16 MiB, and leaves out the oldest ones: it never slows the client down.
 /// Nothing that needs an answer is lost with it, since results and what servers ask for go other ways.
-pub struct Reports<T>(Arc<Queue<T>>);
+pub struct Reports<T> {
+    queue: Arc<Queue<T>>,
+    reader: u64,
+}
 
 /// The end at which reports are added.
 pub(crate) struct Queue<T>(Mutex<State<T>>);
 
 impl<T> Queue<T> {
     pub(crate) fn new() -> Arc<Self> {
-        let (items, wakers) = (VecDeque::new(), Vec::new());
-        Arc::new(Self(Mutex::new(State { items, bytes: 0, left_out: 0, is_over: false, wakers })))
+        let (items, wakers) = (VecDeque::new(), BTreeMap::new());
+        Arc::new(Self(Mutex::new(State { items, bytes: 0, left_out: 0, is_over: false, wakers, readers: 0 })))
     }
 
     fn state(&self) -> MutexGuard<'_, State<T>> {
@@ -64,12 +68,17 @@ impl<T> Queue<T> {
 fn wake<T>(mut state: MutexGuard<'_, State<T>>) {
     let wakers = std::mem::take(&mut state.wakers);
     drop(state);
-    wakers.into_iter().for_each(Waker::wake);
+    wakers.into_values().for_each(Waker::wake);
 }
 
 impl<T> Reports<T> {
-    pub(crate) const fn of(queue: Arc<Queue<T>>) -> Self {
-        Self(queue)
+    pub(crate) fn of(queue: Arc<Queue<T>>) -> Self {
+        let reader = {
+            let mut state = queue.state();
+            state.readers = state.readers.saturating_add(1);
+            state.readers
+        };
+        Self { queue, reader }
     }
 
     /// The next report; `None` after the last one. Dropping the future loses nothing.
@@ -79,11 +88,11 @@ impl<T> Reports<T> {
 
     /// How many reports were left out since the last call.
     pub fn left_out(&mut self) -> u64 {
-        std::mem::take(&mut self.0.state().left_out)
+        std::mem::take(&mut self.queue.state().left_out)
     }
 
     fn poll(&self, context: &Context<'_>) -> Poll<Option<T>> {
-        let mut state = self.0.state();
+        let mut state = self.queue.state();
         if let Some((item, bytes)) = state.items.pop_front() {
             state.bytes = state.bytes.saturating_sub(bytes);
             return Poll::Ready(Some(item));
@@ -91,10 +100,14 @@ impl<T> Reports<T> {
         if state.is_over {
             return Poll::Ready(None);
         }
-        if !state.wakers.iter().any(|waker| waker.will_wake(context.waker())) {
-            state.wakers.push(context.waker().clone());
-        }
+        state.wakers.insert(self.reader, context.waker().clone());
         Poll::Pending
+    }
+}
+
+impl<T> Drop for Reports<T> {
+    fn drop(&mut self) {
+        self.queue.state().wakers.remove(&self.reader);
     }
 }
 
@@ -112,6 +125,38 @@ impl<T> fmt::Debug for Reports<T> {
     }
 }
 
+/// Those who get events. Their streams end with it.
+pub(crate) struct Subscribers<E>(Vec<Weak<Queue<E>>>);
+
+impl<E> Default for Subscribers<E> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<E> Subscribers<E> {
+    pub(crate) fn add(&mut self, queue: &Arc<Queue<E>>) {
+        self.0.push(Arc::downgrade(queue));
+    }
+
+    /// Ends all streams.
+    pub(crate) fn clear(&mut self) {
+        self.0.drain(..).filter_map(|queue| queue.upgrade()).for_each(|queue| queue.finish());
+    }
+}
+
+impl<E: Clone> Subscribers<E> {
+    pub(crate) fn push(&mut self, event: &E, bytes: usize) {
+        self.0.retain(|queue| queue.upgrade().inspect(|queue| queue.push(event.clone(), bytes)).is_some());
+    }
+}
+
+impl<E> Drop for Subscribers<E> {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -124,6 +169,8 @@ mod tests {
         tokio::task::yield_now().await;
         assert_eq!(queue.state().wakers.len(), 3);
         queue.push(7, 1);
+        // One that is dropped leaves nothing.
+        drop(Reports::of(Arc::clone(&queue)));
         // Each of the others waits on.
         tokio::task::yield_now().await;
         queue.finish();

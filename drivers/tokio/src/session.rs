@@ -333,9 +333,7 @@ impl Session {
     /// # Errors
     /// As of [`Client::open`].
     pub fn open(&self) -> Result<(), CommandError> {
-        self.command(|client, now| with!(client, client => client.open(now)))?;
-        self.0.connects();
-        Ok(())
+        self.0.connect(|client, now| with!(client, client => client.open(now)))
     }
 
     /// Sends a notification.
@@ -390,12 +388,12 @@ impl Session {
     /// signs in again or signs out. Returns whether it belongs to what is in progress; `false` without a sign-in.
     #[cfg(feature = "oauth")]
     pub fn handle_oauth(&self, input: mcp_proto::binding::oauth::OAuthInput<'_>) -> bool {
-        let connects = matches!(input, mcp_proto::binding::oauth::OAuthInput::Authorize);
-        let is_taken = self.0.authorize(ONLY, input);
-        if connects && is_taken {
-            self.0.connects();
+        if !matches!(input, mcp_proto::binding::oauth::OAuthInput::Authorize) {
+            return self.0.give_oauth(ONLY, input);
         }
-        is_taken
+        let authorize =
+            |client: &mut AnyClient, now| client.input(now, ONLY, Input::OAuth(input)).then_some(()).ok_or(());
+        self.0.connect(authorize).is_ok()
     }
 
     /// The lines of the journal that were not taken yet, of a session that is recorded

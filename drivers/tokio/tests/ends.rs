@@ -7,7 +7,7 @@ use std::time::Duration;
 use mcp_proto::host::config::Document;
 use mcp_proto::host::hub::HubOptions;
 use mcp_proto::{Options, Outcome};
-use mcp_proto_tokio::{CallErrorKind, Hub, Program, Session, Status};
+use mcp_proto_tokio::{CallErrorKind, Host, Hub, Program, Session, Status};
 use serde_json::json;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
@@ -75,6 +75,79 @@ fn a_runtime_that_is_gone_ends_calls_and_the_close_of_a_hub() {
         };
         timeout(PATIENCE, ended).await.unwrap();
     });
+}
+
+#[test]
+fn a_runtime_that_is_gone_before_it_did_anything_is_told_too() {
+    let gone = runtime();
+    let mut host = Host::new(Options::new("test", "1.0"));
+    let mut events = host.events();
+    let session = gone.block_on(async { Session::start(server(), host).unwrap() });
+    drop(gone);
+    runtime().block_on(async {
+        let ended = async {
+            assert!(session.ready().await.is_err());
+            assert!(session.call_tool("echo", &json!({})).await.is_err());
+            while events.next().await.is_some() {}
+            session.close().await;
+        };
+        timeout(PATIENCE, ended).await.unwrap();
+    });
+}
+
+#[test]
+fn events_of_a_host_that_does_not_start_end() {
+    let mut host = Host::new(Options::new("test", "1.0"));
+    let mut events = host.events();
+    // There is no runtime here.
+    assert!(Session::start(server(), host).is_err());
+    runtime().block_on(async { assert!(timeout(PATIENCE, events.next()).await.unwrap().is_none()) });
+}
+
+#[test]
+fn functions_of_the_host_that_panic_cost_no_server_and_no_waiter() {
+    runtime().block_on(async {
+        let program = server().stderr(|_| panic!("on purpose"));
+        let session = Session::connect(program, Options::new("test", "1.0")).await.unwrap();
+        for _ in 0..3 {
+            session.call_tool("errors", &json!({"size": 100_000})).await.unwrap();
+        }
+        session.close().await;
+        let program = server().prepare(|_| panic!("on purpose"));
+        let connecting = Session::connect(program, Options::new("test", "1.0"));
+        let failure = timeout(PATIENCE, connecting).await.unwrap().unwrap_err();
+        assert!(failure.message.contains("prepares the program failed"), "{failure}");
+    });
+}
+
+#[cfg(feature = "http")]
+#[test]
+fn an_http_client_that_panics_or_leaves_out_the_end_is_a_failure() {
+    use std::pin::Pin;
+
+    use mcp_proto_tokio::{HttpTransport, Purpose, Remote, TakePiece};
+
+    struct Faulty(bool);
+
+    impl HttpTransport for Faulty {
+        fn run<'a>(
+            &'a self,
+            _: http::Request<Vec<u8>>,
+            _: Purpose,
+            _: TakePiece<'a>,
+        ) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
+            Box::pin(async { assert!(!self.0, "on purpose") })
+        }
+    }
+
+    for panics in [false, true] {
+        runtime().block_on(async {
+            let host = Host::new(Options::new("test", "1.0")).http(Faulty(panics));
+            let connecting = Session::connect(Remote::new("http://127.0.0.1:9/mcp").unwrap(), host);
+            let failure = timeout(PATIENCE, connecting).await.unwrap().unwrap_err();
+            assert!(failure.message.contains("did not end the response"), "{failure}");
+        });
+    }
 }
 
 #[test]

@@ -251,6 +251,48 @@ async fn a_client_does_not_start_where_its_port_for_redirects_is_taken() {
 }
 
 #[tokio::test]
+async fn where_a_redirect_cannot_be_received_it_can_be_pasted() {
+    let servers = Servers::start();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let redirect_uri = format!("http://{}/callback", taken.local_addr().unwrap());
+    let (sender, mut opened) = unbounded_channel();
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let tells = Arc::clone(&told);
+    let oauth = OAuth::new(OAuthOptions::new("test", redirect_uri.as_str()), move |_, url| {
+        sender.send(url.as_str().to_owned()).map_err(io::Error::other)
+    });
+    let oauth = oauth.unheard(move |uri, _| tells.lock().unwrap().push(uri.to_owned()));
+    let host = Host::new(Options::new("test", "1.0")).oauth(oauth);
+    let session = Session::start(Remote::new(&servers.url()).unwrap(), host).unwrap();
+    let url = timeout(PATIENCE, opened.recv()).await.unwrap().unwrap();
+    assert!(session.handle_oauth(OAuthInput::Redirect(&servers.browse(&url))));
+    timeout(PATIENCE, session.ready()).await.unwrap().unwrap();
+    assert_eq!(*told.lock().unwrap(), [redirect_uri]);
+    servers.check();
+}
+
+#[tokio::test]
+async fn credentials_that_cannot_be_removed_are_told_to_the_tap_as_well() {
+    use mcp_proto::binding::oauth::OAuthAction;
+    use mcp_proto_tokio::{Output, Passing};
+
+    let (servers, file) = (Servers::start(), file("kept"));
+    let store = FileStore::new(&file).unwrap();
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let tells = Arc::clone(&told);
+    let host = Host::new(Options::new("test", "1.0")).oauth(servers.oauth().store(store)).tap(move |passed| {
+        if let Passing::Output(Output::OAuth(_, OAuthAction::Event(OAuthEvent::NotRevoked(why)))) = passed.what {
+            tells.lock().unwrap().push(why.to_string());
+        }
+    });
+    let session = Session::connect(Remote::new(&servers.url()).unwrap(), host).await.unwrap();
+    // Something else is in the file now, which is left as it is.
+    std::fs::write(&file, "foreign").unwrap();
+    timeout(PATIENCE, session.sign_out()).await.unwrap();
+    assert!(told.lock().unwrap().iter().any(|why| why.contains("still in the store")), "{told:?}");
+}
+
+#[tokio::test]
 async fn an_http_client_of_the_hosts_own_runs_all_exchanges() {
     use std::pin::Pin;
 

@@ -20,7 +20,7 @@ use tokio::runtime::Handle as Runtime;
 use tokio::sync::oneshot;
 use tokio::task::{AbortHandle, JoinHandle, spawn_blocking};
 
-use crate::http::{HttpPiece, HttpTransport, Purpose};
+use crate::http::{HttpPiece, HttpTransport, Purpose, to_its_end};
 use crate::queue::{Queue, Reports};
 
 pub use loopback::Loopback;
@@ -31,6 +31,9 @@ const DRIFT: Duration = Duration::from_secs(5);
 
 /// Opens a URL in the user's browser, for the server of this name.
 type Open = Arc<dyn Fn(&str, &AuthorizationUrl) -> io::Result<()> + Send + Sync>;
+
+/// Is told of a redirect URI that cannot be listened at.
+type Unheard = Arc<dyn Fn(&str, &io::Error) + Send + Sync>;
 
 /// How a client signs in at its server, for [`Host::oauth`](crate::Host::oauth).
 ///
@@ -56,6 +59,7 @@ pub struct OAuth {
     store: Option<FileStore>,
     account: Box<str>,
     port: Option<u16>,
+    unheard: Option<Unheard>,
     events: Arc<Queue<(Box<str>, OAuthEvent)>>,
 }
 
@@ -74,7 +78,15 @@ impl OAuth {
         options: OAuthOptions,
         open: impl Fn(&str, &AuthorizationUrl) -> io::Result<()> + Send + Sync + 'static,
     ) -> Self {
-        Self { options, open: Arc::new(open), store: None, account: Box::default(), port: None, events: Queue::new() }
+        Self {
+            options,
+            open: Arc::new(open),
+            store: None,
+            account: Box::default(),
+            port: None,
+            unheard: None,
+            events: Queue::new(),
+        }
     }
 
     /// Keeps the credentials in a file, and requests refresh tokens: a user signs in once.
@@ -98,6 +110,15 @@ impl OAuth {
     #[must_use]
     pub const fn port(mut self, port: u16) -> Self {
         self.port = Some(port);
+        self
+    }
+
+    /// A redirect that cannot be received does not end the sign-in: this function is told of the redirect URI and why, and
+    /// the URL is opened all the same. For a host that takes a redirect that its user pastes
+    /// ([`Session::handle_oauth`](crate::Session::handle_oauth)).
+    #[must_use]
+    pub fn unheard(mut self, tell: impl Fn(&str, &io::Error) + Send + Sync + 'static) -> Self {
+        self.unheard = Some(Arc::new(tell));
         self
     }
 
@@ -248,7 +269,7 @@ impl SignIns {
                 });
             };
             match own.http() {
-                Ok(client) => client.run(it.request, Purpose::Authorization(it.reach), Box::new(take)).await,
+                Ok(client) => to_its_end(client, it.request, Purpose::Authorization(it.reach), take).await,
                 Err(piece) => take(piece),
             }
         });
@@ -271,7 +292,8 @@ impl SignIns {
     ) {
         self.shown = Some(session);
         let port = Loopback::port_of(url.redirect_uri());
-        let page = Page { open: Arc::clone(&oauth.open), session, server, url };
+        let (open, unheard) = (Arc::clone(&oauth.open), oauth.unheard.clone());
+        let page = Page { open, unheard, session, server, url };
         let former = port.and_then(|port| self.listeners.remove(&port));
         match (port, former) {
             (Some(port), former) if former.as_ref().is_none_or(|former| former.open.is_none()) => {
@@ -339,6 +361,7 @@ impl SignIns {
 /// A page of the authorization server, for the user's browser.
 struct Page {
     open: Open,
+    unheard: Option<Unheard>,
     session: SessionHandle,
     server: Box<str>,
     url: AuthorizationUrl,
@@ -347,7 +370,7 @@ struct Page {
 impl Page {
     /// Opens it. If that fails, so does the sign-in.
     async fn show<O: Owner>(self, owner: Weak<O>) {
-        let Self { open, session, server, url } = self;
+        let Self { open, session, server, url, .. } = self;
         let why = match spawn_blocking(move || open(&server, &url)).await {
             Ok(Ok(())) => return,
             Ok(Err(error)) => format!("the browser cannot be opened: {error}"),
@@ -382,8 +405,16 @@ async fn show<O: Owner>(owner: Arc<O>, page: Page, former: Option<JoinHandle<()>
         // It has a port.
         Ok(None) => return,
         Err(error) => {
-            let why = format!("no redirect can be received at {redirect_uri}: {error}");
-            owner.input(|_, give| give(session, OAuthInput::NotShown(&why)));
+            match &page.unheard {
+                Some(unheard) => {
+                    unheard(redirect_uri, &error);
+                    page.show(Arc::downgrade(&owner)).await;
+                }
+                None => {
+                    let why = format!("no redirect can be received at {redirect_uri}: {error}");
+                    owner.input(|_, give| give(session, OAuthInput::NotShown(&why)));
+                }
+            }
             return;
         }
     };
