@@ -685,6 +685,8 @@ impl World {
         }
         let tells = ["error", "Session", "input_required"].iter().any(|word| body.contains(word));
         it.quiet &= !tells;
+        // The first bytes tell what a body is, whatever its label says.
+        it.streams &= ["id:", "data:", "event:", "retry:"].iter().any(|field| body.starts_with(field));
         let id = it.id;
         self.input(|session, now| session.handle_body(now, id, body.as_bytes()));
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mcp_proto::testkit::strategy::{self, Operation, Turn};
+use mcp_proto::testkit::strategy::{self, Incident, Operation, Turn};
 use mcp_proto::testkit::{Ask, Collector, Driven, FakeServer, FakeTool, Fault, Link, NodeId, On, Reply, Sim};
 use mcp_proto::{
     Client, ClientCapabilities, Event, Family, Lines, Messages, Options, Outcome, Request, RequestId, ServerMethod,
@@ -565,7 +565,15 @@ fn each<C: Commands>(fake: FakeServer, link: Link, turns: &[Turn], seed: u64) ->
     }
     let runs: usize = server(&sim).all_tool_runs().map(|(_, runs)| runs).sum();
     prop_assert!(runs <= calls, "{runs} runs of {calls} calls");
-    prop_assert_eq!(server(&sim).violations(), &[] as &[String]);
+    // The response to `notifications/initialized` is waited for as long as any, and then counts as given: on a link that delivers
+    // nothing for longer, what follows on another connection may arrive first.
+    let patience = options().timeouts.request;
+    let is_stalled = |turn: &Turn| matches!(turn.incident, Incident::Fault(Fault::Stall(time)) if time >= patience);
+    let is_overtaken = turns.iter().any(is_stalled);
+    let violations = server(&sim).violations().iter();
+    let wrong: Vec<_> =
+        violations.filter(|it| !(is_overtaken && it.ends_with("before notifications/initialized"))).collect();
+    prop_assert!(wrong.is_empty(), "{:?}", wrong);
     Ok(())
 }
 
