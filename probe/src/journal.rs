@@ -66,7 +66,8 @@ impl Journal {
     /// Writes the rest.
     pub(crate) fn end(&mut self, session: &Session) {
         self.write(session);
-        self.append(&session.finish_journal());
+        let rest = session.finish_journal();
+        self.append(&rest);
     }
 
     /// Keeps the values of headers out of the journal.

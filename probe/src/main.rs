@@ -71,11 +71,11 @@ fn run<T>(is_hub: bool, work: impl AsyncFnOnce(&mut Interrupt, Copier) -> Result
 }
 
 fn probe(settings: &Arc<Settings>, target: &Target) -> ExitCode {
-    let journal = match settings.journal.as_deref().map_or(Ok(Journal::none()), Journal::create) {
-        Ok(journal) => journal,
-        Err(error) => return misused(&format!("--journal: {error}")),
+    let work = async |interrupt: &mut Interrupt, copier| {
+        let journal = settings.journal.as_deref().map_or(Ok(Journal::none()), Journal::create);
+        let journal = journal.map_err(|error| format!("--journal: {error}"))?;
+        run::run(settings, target, journal, interrupt, copier).await
     };
-    let work = async |interrupt: &mut Interrupt, copier| run::run(settings, target, journal, interrupt, copier).await;
     match run(false, work) {
         Ok(ended) => report_on(settings, &ended),
         Err(status) => status,

@@ -48,9 +48,9 @@ pub(crate) fn on_runtime<T>(
     work: impl AsyncFnOnce(&mut Interrupt, Copier) -> T,
 ) -> io::Result<(T, Option<u8>)> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
+    let mut interrupt = runtime.block_on(async { Interrupt::listen() })?;
     let (copier, rest) = Copier::start(is_hub)?;
     let result = runtime.block_on(async {
-        let mut interrupt = Interrupt::listen()?;
         let done = work(&mut interrupt, copier).await;
         // The page of a browser that was just judged is sent.
         yield_now().await;
@@ -396,6 +396,11 @@ impl<'a> Run<'a> {
         }
         locked(&self.observer).end(self.driven.now());
         if !is_closed && !is_interrupted {
+            // A hub has no session any more once it is killed.
+            for peer in &mut locked(&self.observer).peers {
+                let session = || self.driven.engine(&peer.name);
+                peer.last = peer.last.take().or_else(session);
+            }
             let storing = self.start.checked_add(self.settings.timeout.saturating_add(STORING));
             tokio::select! {
                 () = self.interrupt.next() => {}

@@ -91,7 +91,8 @@ impl Program {
     }
 
     /// Has a function change the command before each start: an argument that differs each time, or what only
-    /// [`Command`] can set. Pipes and the process group are the driver's.
+    /// [`Command`] can set. Pipes and the process group are the driver's. It has to return soon, and calls nothing of the
+    /// session.
     ///
     /// ```
     /// use std::sync::atomic::{AtomicU32, Ordering};

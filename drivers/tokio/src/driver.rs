@@ -16,7 +16,7 @@ use mcp_proto::{
     ServerRequestId,
 };
 use mcp_proto::{ShutdownStep, Time, Transport};
-use mcp_proto_std::{CallError, CallErrorKind, Piece};
+use mcp_proto_std::{CallError, CallErrorKind, Piece, Program};
 use tokio::runtime::Handle as Runtime;
 use tokio::sync::{Notify, oneshot, watch};
 use tokio::task::{AbortHandle, JoinSet};
@@ -501,59 +501,71 @@ impl<M: Machine> Shared<M> {
             if let Some(process) = old.and_then(|old| old.process) {
                 process.kill().await;
             }
-            let started = match program {
-                Some(mut program) => {
-                    if shared.wiring.inherits_environment {
-                        program = program.env_inherit();
-                    }
-                    if let Some(sink) = shared.wiring.stderr.clone().filter(|_| program.sink().is_none()) {
-                        program = program.stderr(move |piece| sink(&server, piece));
-                    }
-                    let take = Arc::downgrade(&shared);
-                    let start = AssertUnwindSafe(|| {
-                        Process::start(&program, move |piece| {
-                            if let Some(shared) = take.upgrade() {
-                                shared.take(session, connection, &piece);
-                            }
-                            ready(())
-                        })
-                    });
-                    let failed = || io::Error::other("the host's function that prepares the program failed");
-                    catch_unwind(start).unwrap_or_else(|_| Err(failed()))
-                }
-                None => Err(io::Error::other("there is no program to start")),
-            };
-            if let Some(process) = shared.started(session, connection, started) {
+            if let Some(process) = shared.start_process(session, connection, program, server) {
                 process.kill().await;
             }
         };
         core.tasks.spawn_on(start, &self.runtime);
     }
 
+    /// Starts a process. Returns one that is not wanted any more. Under the lock, so that nothing is taken of it before it is
+    /// told that it was started.
+    fn start_process(
+        self: &Arc<Self>,
+        session: SessionHandle,
+        connection: ConnectionId,
+        program: Option<Program>,
+        server: Box<str>,
+    ) -> Option<Process> {
+        let mut core = self.lock();
+        let started = match program {
+            Some(mut program) => {
+                if self.wiring.inherits_environment {
+                    program = program.env_inherit();
+                }
+                if let Some(sink) = self.wiring.stderr.clone().filter(|_| program.sink().is_none()) {
+                    program = program.stderr(move |piece| sink(&server, piece));
+                }
+                let shared = Arc::downgrade(self);
+                let take = move |piece: Piece| {
+                    if let Some(shared) = shared.upgrade() {
+                        shared.take(session, connection, &piece);
+                    }
+                    ready(())
+                };
+                let why = "a function of the host, or the runtime (`enable_all`), failed to start the program";
+                let start = AssertUnwindSafe(|| Process::start(&program, take));
+                catch_unwind(start).unwrap_or_else(|_| Err(io::Error::other(why)))
+            }
+            None => Err(io::Error::other("there is no program to start")),
+        };
+        self.started(&mut core, session, connection, started)
+    }
+
     /// A process was started, or could not be. Returns one that is not wanted any more.
     fn started(
         self: &Arc<Self>,
+        core: &mut Core<M>,
         session: SessionHandle,
         connection: ConnectionId,
         started: io::Result<Process>,
     ) -> Option<Process> {
-        let mut core = self.lock();
         let Some(slot) = core.slots.get_mut(&session).filter(|slot| slot.connection == connection) else {
             return started.ok();
         };
         match started {
             Ok(process) => {
                 slot.process = Some(process);
-                self.give(&mut core, session, Input::Transport(connection, Transport::Opened));
+                self.give(core, session, Input::Transport(connection, Transport::Opened));
             }
             Err(error) => {
                 core.slots.remove(&session);
                 let why = &*error.to_string();
                 let failed = Transport::OpenFailed { how: OpenFailure::Spawn, why };
-                self.give(&mut core, session, Input::Transport(connection, failed));
+                self.give(core, session, Input::Transport(connection, failed));
             }
         }
-        self.act(&mut core);
+        self.act(core);
         None
     }
 
@@ -630,25 +642,25 @@ impl<M: Machine> Shared<M> {
         piece: &crate::HttpPiece,
     ) {
         let mut core = self.lock();
-        let key = (session, exchange);
+        let (key, is_tapped) = ((session, exchange), core.tap.is_some());
+        // A task that was aborted goes on until it waits for something: what it still has is not wanted.
+        let Some(known) = core.exchanges.get_mut(&key) else { return };
         match piece {
             crate::HttpPiece::Head(_, headers) => {
                 let kind = headers.get(http::header::CONTENT_TYPE).map(http::HeaderValue::as_bytes);
-                if let Some(exchange) = core.exchanges.get_mut(&key) {
-                    exchange.is_stream = kind.is_some_and(|kind| kind.starts_with(b"text/event-stream"));
-                }
+                known.is_stream = kind.is_some_and(|kind| kind.starts_with(b"text/event-stream"));
             }
-            crate::HttpPiece::Body(bytes) => {
-                let is_stream = core.exchanges.get(&key).is_some_and(|exchange| exchange.is_stream);
-                if is_stream && core.tap.is_some() {
-                    for line in bytes.split_inclusive(|byte| *byte == b'\n') {
-                        let piece = crate::HttpPiece::Body(line.to_vec());
+            crate::HttpPiece::Body(bytes) if known.is_stream && is_tapped => {
+                for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+                    let piece = crate::HttpPiece::Body(line.to_vec());
+                    if core.exchanges.contains_key(&key) {
                         self.give(&mut core, session, Input::Http(exchange, &piece));
                         self.act(&mut core);
                     }
-                    return;
                 }
+                return;
             }
+            crate::HttpPiece::Body(_) => {}
             crate::HttpPiece::End | crate::HttpPiece::Failure(..) => drop(core.exchanges.remove(&key)),
         }
         self.give(&mut core, session, Input::Http(exchange, piece));

@@ -398,7 +398,7 @@ impl Session {
 
     /// The lines of the journal that were not taken yet, of a session that is recorded
     /// ([`Host::record`]). Take and write them as often as you like: the client keeps those that were not taken, within its
-    /// limits. After [`close`](Self::close) the last one is among them.
+    /// limits. [`finish_journal`](Self::finish_journal) has the last ones.
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -411,20 +411,13 @@ impl Session {
     /// session.hide("the user's key")?; // a secret in arguments, which the journal must not have
     /// session.call_tool("weather", &serde_json::json!({"key": "the user's key"})).await?;
     /// session.close().await;
-    /// let journal = session.journal();
+    /// let journal = session.finish_journal();
     /// println!("{} actions, all as recorded", replay(journal.as_bytes(), JournalLimits::default())?.actions);
     /// # Ok(()) }
     /// ```
     #[cfg(feature = "journal")]
     pub fn journal(&self) -> String {
-        self.command(|client, _| {
-            with!(client, client => {
-                if client.is_closed() {
-                    client.end();
-                }
-                client.take()
-            })
-        })
+        self.command(|client, _| with!(client, client => client.take()))
     }
 
     /// Ends the journal, and returns the lines that were not taken yet. What follows is not recorded.

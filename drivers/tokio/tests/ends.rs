@@ -116,7 +116,7 @@ fn functions_of_the_host_that_panic_cost_no_server_and_no_waiter() {
         let program = server().prepare(|_| panic!("on purpose"));
         let connecting = Session::connect(program, Options::new("test", "1.0"));
         let failure = timeout(PATIENCE, connecting).await.unwrap().unwrap_err();
-        assert!(failure.message.contains("prepares the program failed"), "{failure}");
+        assert!(failure.message.contains("failed to start the program"), "{failure}");
     });
 }
 

@@ -115,7 +115,7 @@ async fn a_session_over_http_is_recorded() {
     let session = Session::connect(server.remote(), host).await.unwrap();
     session.call_tool("echo", &json!({"message": "hi"})).await.unwrap();
     session.close().await;
-    let journal = session.journal();
+    let journal = session.finish_journal();
     assert!(journal.contains(r#""method":"tools/call""#) || journal.contains(r#"\"tools/call\""#), "{journal}");
     assert!(!journal.contains("hush"));
     replay(journal.as_bytes(), JournalLimits::default()).unwrap();

@@ -240,7 +240,7 @@ async fn a_session_is_recorded_without_the_secrets_that_were_named() {
     session.hide("a secret word").unwrap();
     session.call_tool("echo", &json!({"message": "a secret word"})).await.unwrap();
     session.close().await;
-    let journal = [first, session.journal()].concat();
+    let journal = [first, session.finish_journal()].concat();
     assert!(journal.contains("tools/call") && !journal.contains("a secret word"), "{journal}");
     assert!(session.journal().is_empty());
     let replayed = replay(journal.as_bytes(), JournalLimits::default()).unwrap();

@@ -262,6 +262,10 @@ impl SignIns {
             let taker = Arc::clone(&own);
             let take = move |piece: HttpPiece| {
                 taker.input(|sign_ins, give| {
+                    // A task that was aborted goes on until it waits for something.
+                    if !sign_ins.exchanges.contains_key(&(session, exchange)) {
+                        return;
+                    }
                     if matches!(piece, HttpPiece::End | HttpPiece::Failure(..)) {
                         sign_ins.exchanges.remove(&(session, exchange));
                     }
