@@ -109,7 +109,7 @@ def answer(kind, folder, method, params):
             raise Refused(OTHER_VERSION)
         if replaced:
             return {"content": [], "resultType": "complete"}
-        return None if kind == "slow" else {"content": [], "resultType": "of-its-own"}
+        return None if kind in ("slow", "stays") else {"content": [], "resultType": "of-its-own"}
     raise KeyError(method)
 
 
@@ -148,6 +148,9 @@ def serve(kind, folder):
             # Of a subscription that nobody made.
             foreign = {"_meta": {"io.modelcontextprotocol/subscriptionId": "another"}}
             print(json.dumps({"jsonrpc": "2.0", "method": "notifications/tools/list_changed", "params": foreign}), flush=True)
+    while kind == "stays":
+        # The end of its input means nothing to it.
+        time.sleep(1)
 
 
 class Web(http.server.BaseHTTPRequestHandler):
@@ -275,6 +278,19 @@ def a_server_that_never_reads_is_ended(probe, folder):
     report = stdio(probe, "never-reads", folder)
     expect("outcome", report["outcome"], "failed")
     expect("why", "it does not read its input" in report["failure"]["message"], True)
+
+
+def a_session_that_ends_by_itself_is_replayed_with_the_calls_that_were_left(probe, folder):
+    journal = os.path.join(folder, "journal")
+    report = stdio(probe, "dies", folder, "--journal", journal, "--call", "a", "--call", "a")
+    expect("outcomes", [call["outcome"] for call in report["calls"]], ["unknown", "not-sent"])
+    expect("the replay", run(probe, "--replay", journal)[0], report)
+
+
+def what_is_known_of_a_server_that_has_to_be_killed_is_reported(probe, folder):
+    report, calls, _ = configured(probe, "stays", folder, {}, "--timeout", "4", "--call", "mcp_s_a")
+    expect("call", [call["outcome"] for call in calls], ["timeout"])
+    expect("what is known", (report["era"], report["server"]["name"], len(report["tools"])), ("legacy", "f", 1))
 
 
 def connect_timeout_bounds_discovery_too(probe, folder):
@@ -514,6 +530,8 @@ CASES = [
     a_task_is_reported_by_events,
     a_url_is_visited_with_an_answer_and_shown_without,
     the_first_connection_is_retried,
+    a_session_that_ends_by_itself_is_replayed_with_the_calls_that_were_left,
+    what_is_known_of_a_server_that_has_to_be_killed_is_reported,
     connect_timeout_bounds_discovery_too,
     a_constant_cursor_is_followed_while_pages_are_new,
     a_result_type_of_the_servers_own_changes_nothing,
