@@ -551,3 +551,21 @@ fn a_form_without_defaults_is_answered_as_the_user_did() {
     let responses = json!({"who": {"action": "accept", "content": {}}});
     assert_eq!(host.take_one()["params"]["inputResponses"], responses);
 }
+
+/// What the engine answers itself counts, too.
+#[test]
+fn a_result_may_require_as_many_inputs_as_the_limit_says() {
+    let mut options = asking();
+    options.limits.server_requests = 3;
+    for (count, is_allowed) in [(3, true), (4, false)] {
+        let mut host = ready(options.clone(), true);
+        let (id, first) = call(&mut host, "plain");
+        let input = |at: usize| if at == 0 { json!({"method": "roots/list"}) } else { elicitation() };
+        let inputs: serde_json::Map<_, _> = (0..count).map(|at| (format!("k{at}"), input(at))).collect();
+        answer(&mut host, &first, &required(inputs.into(), None));
+        assert_eq!(required_input(&host).len(), if is_allowed { 2 } else { 0 }, "{count}");
+        let outcome = host.ended(id).map(|outcome| format!("{outcome:?}"));
+        let is_refused = outcome.as_ref().is_some_and(|outcome| outcome.contains("more than 3 inputs at once"));
+        assert_eq!((outcome.is_none(), is_refused), (is_allowed, !is_allowed), "{count}: {outcome:?}");
+    }
+}

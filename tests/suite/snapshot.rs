@@ -424,3 +424,40 @@ fn a_client_that_is_restored_without_a_keepalive_sends_no_request() {
         assert_eq!(host.take_methods().is_empty(), keepalive.is_none());
     }
 }
+
+/// The values of all members of this name.
+fn members<'a>(json: &'a Value, name: &str, found: &mut Vec<&'a Value>) {
+    match json {
+        Value::Array(all) => all.iter().for_each(|it| members(it, name, found)),
+        Value::Object(all) => {
+            found.extend(all.get(name));
+            all.values().for_each(|it| members(it, name, found));
+        }
+        _ => {}
+    }
+}
+
+/// A request that is sent again has another id, by which it is found, until it ends.
+#[test]
+fn the_id_of_a_request_that_was_sent_again_is_forgotten_with_it() {
+    let mut web = Web::connect(options(), &mut Site::of(server(), true));
+    // One that stays open, so that the table is not empty.
+    let _ = web.call("b");
+    let renamed = |web: &Web| {
+        let snapshot = serde_json::to_value(web.session.snapshot(Secrets::Included)).unwrap();
+        let state: Value = serde_json::from_str(snapshot["state"].as_str().unwrap()).unwrap();
+        let mut found = Vec::new();
+        members(&state, "renamed", &mut found);
+        assert_eq!(found.len(), 1);
+        found[0].as_object().map_or_else(|| found[0].as_array().unwrap().len(), serde_json::Map::len)
+    };
+    for _ in 0..3 {
+        let (_, call) = web.call("a");
+        web.reply(&call, Reply::status(429).with("retry-after", "1"));
+        web.wait(seconds(1));
+        let again = web.take_named("tools/call");
+        assert_eq!(renamed(&web), 1);
+        web.reply(&again, Reply::json(200, &again.result(json!({"content": []}))));
+        assert_eq!(renamed(&web), 0);
+    }
+}

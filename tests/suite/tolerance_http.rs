@@ -2648,6 +2648,22 @@ fn an_empty_session_id_is_none() {
     assert_eq!((named("s-1").as_deref(), named(""), named("a b")), (Some("s-1"), None, None));
 }
 
+/// A server that ends its stream again and again, and asks for no wait.
+#[test]
+fn a_get_stream_that_asks_for_no_wait_is_requested_again_after_one() {
+    let mut web = ready(&mut site());
+    for _ in 0..3 {
+        let stream = web.last("GET");
+        web.body(&stream, "retry: 0\n\n");
+        web.end(&stream);
+        web.wait(millis(99));
+        assert_eq!(web.take_names(), [""; 0]);
+        web.wait(seconds(60));
+        let again = web.take_named("GET");
+        web.reply(&again, Reply::stream(""));
+    }
+}
+
 /// The stream of HTTP with SSE ends regularly after the line of a response.
 #[test]
 fn sse_unfinished_counts_on_the_stream_of_http_with_sse() {

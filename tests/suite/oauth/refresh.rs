@@ -611,6 +611,61 @@ fn each_failure_in_a_row_doubles_the_cooldown_before_the_next_attempt() {
     }
 }
 
+/// A client without a user, which obtains no token.
+fn without_token() -> Rig {
+    Rig::with(|options| {
+        (options.flow, options.registered) = (Flow::ClientCredentials, vec![client_with("s-hush")]);
+    })
+}
+
+fn token_posts(rig: &Rig) -> usize {
+    rig.log.iter().filter(|line| line.ends_with("/token")).count()
+}
+
+/// An attempt fails, and none follows within this time.
+fn fail_and_cool_down(rig: &mut Rig, cooldown: u64) {
+    let before = token_posts(rig);
+    rig.site.tokens.push_back((400, r#"{"error":"invalid_scope"}"#.into()));
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    rig.wait(cooldown - 1);
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    assert_eq!(token_posts(rig), before + 1, "{cooldown}");
+    rig.wait(1);
+}
+
+#[test]
+fn the_cooldown_is_ten_minutes_at_most() {
+    let mut rig = without_token();
+    for cooldown in [10, 20, 40, 80, 160, 320, 600, 600] {
+        fail_and_cool_down(&mut rig, cooldown);
+    }
+    let before = token_posts(&rig);
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    assert_eq!(token_posts(&rig), before + 1);
+    rig.assert_authorized();
+}
+
+#[test]
+fn a_token_resets_the_cooldown() {
+    let mut rig = without_token();
+    for cooldown in [10, 20, 40] {
+        fail_and_cool_down(&mut rig, cooldown);
+    }
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    rig.assert_authorized();
+    rig.accept();
+    rig.wait(60);
+    fail_and_cool_down(&mut rig, 10);
+    let before = token_posts(&rig);
+    rig.refuse(&[]).unwrap();
+    rig.run();
+    assert_eq!(token_posts(&rig), before + 1, "after 10 s, as after the first failure");
+}
+
 #[test]
 fn tokens_that_are_refused_soon_after_each_refresh_are_refreshed_later() {
     let mut rig = Rig::registered();

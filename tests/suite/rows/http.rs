@@ -178,8 +178,11 @@ fn after_initialized_broke_twice_a_response_resets_the_count() {
         let first = self::initialized(&mut web, &mut site);
         web.fail(&first, Broken::Midway);
         let second = web.take_named(INITIALIZED);
+        let downs = |web: &Web| web.events.iter().filter(|event| matches!(event, Event::Down { .. })).count();
+        let before = downs(&web);
         web.fail(&second, Broken::Midway);
-        assert_eq!(web.failure_kind(), Some(FailureKind::Closed), "the connection ends after two, as the first one");
+        assert_eq!(web.failure_kind(), Some(FailureKind::Closed));
+        assert_eq!((downs(&web), web.take().len()), (before + 1, 0), "the connection ends after two, as the first one");
     }
 }
 
