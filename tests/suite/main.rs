@@ -105,6 +105,8 @@ mod refresh_outcome;
 mod regressions;
 mod requests;
 #[cfg(feature = "http")]
+mod requirements;
+#[cfg(feature = "http")]
 mod resends;
 #[cfg(feature = "http")]
 mod resumption;

@@ -229,3 +229,28 @@ fn a_token_that_the_server_repeats_is_not_shown() {
     it.assert_refused(call, 403, "forbidden: the server refuses this user: [hidden]");
     assert!(!format!("{:?}", it.web.events).contains("hush"));
 }
+
+/// Neither to the server nor to the authorization server.
+#[test]
+fn a_token_is_in_no_url() {
+    for site in [modern_site(), crate::web::site()] {
+        let mut it = Joined::new(site);
+        it.serve();
+        it.consent();
+        it.serve();
+        assert!(it.web.is_ready());
+        // With a refresh, and a session that ends.
+        it.revoke();
+        let call = it.ask();
+        it.serve();
+        assert_eq!(it.web.outcome(call), "Result");
+        it.web.close();
+        it.serve();
+        let presented = it.web.log.iter().filter(|asked| asked.header("authorization").is_some()).count();
+        assert!(presented > 2 && it.token_requests() == 2, "{:?}", it.log);
+        let urls = it.web.log.iter().map(|asked| asked.url()).chain(it.log.iter().cloned());
+        for url in urls {
+            assert!(!url.contains("hush") && !url.contains("access_token"), "{url}");
+        }
+    }
+}
