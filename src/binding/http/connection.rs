@@ -87,7 +87,7 @@ impl Connection {
             initialized: Initialized::Unsent,
             repeated: false,
             stream_wait: None,
-            sse: Sse { state: sse::State::Streamable, endpoint: None, refused: None },
+            sse: Sse { state: sse::State::Streamable, endpoint: None, is_named: false, refused: None },
             get_stream: GetStream::new(get_stream::State::Idle),
         }
     }
@@ -373,6 +373,8 @@ pub(super) struct Refused {
 pub(super) struct Sse {
     state: sse::State,
     endpoint: Option<Address>,
+    /// The stream named the endpoint. A redirect may lead to another one.
+    is_named: bool,
     refused: Option<Box<Refused>>,
 }
 
@@ -400,8 +402,13 @@ impl Sse {
         self.endpoint.as_ref()
     }
 
-    pub(super) fn set_endpoint(&mut self, endpoint: Address) {
-        self.endpoint = Some(endpoint);
+    pub(super) fn set_endpoint(&mut self, endpoint: Address, is_named: bool) {
+        (self.endpoint, self.is_named) = (Some(endpoint), is_named);
+    }
+
+    /// Whether the stream named this endpoint: who did that has what requests to it present.
+    fn names(&self, url: &Address) -> bool {
+        self.is_named && self.endpoint.as_ref() == Some(url)
     }
 
     pub(super) fn refuse(&mut self, refused: Option<Refused>) {
@@ -664,7 +671,8 @@ impl Http {
             ExchangeKind::Stream | ExchangeKind::Resume(..) | ExchangeKind::Sse => "GET",
             ExchangeKind::DeleteFormer(..) | ExchangeKind::Delete(_) => "DELETE",
         };
-        if !self.tokens.prepare(engine.now(), number, method, &it.url) {
+        let is_named = self.connection.sse.names(&it.url);
+        if !self.tokens.prepare(engine.now(), number, (method, &it.url), is_named) {
             return None;
         }
         let (exchange, it) = self.exchanges.begin(number)?;

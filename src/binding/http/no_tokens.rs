@@ -54,7 +54,7 @@ impl Tokens {
         None
     }
 
-    pub(super) const fn prepare(&mut self, _: Time, _: StartId, _: &str, _: &Uri) -> bool {
+    pub(super) const fn prepare(&mut self, _: Time, _: StartId, _: (&str, &Uri), _: bool) -> bool {
         true
     }
 

@@ -290,7 +290,7 @@ impl Http {
         if let (ExchangeKind::Sse, b"endpoint") = (&it.purpose, name) {
             match same_origin(&self.url, data) {
                 Ok(target) => {
-                    self.connection.sse.set_endpoint(target);
+                    self.connection.sse.set_endpoint(target, true);
                     self.sse_step(engine, sse::Input::Endpoint, "");
                 }
                 Err(shown) => {
@@ -395,7 +395,7 @@ impl Http {
                 self.go_on(engine, purpose, past);
             }
             (Redirect::PostToEndpoint, Ok(target)) => {
-                self.connection.sse.set_endpoint(target);
+                self.connection.sse.set_endpoint(target, false);
                 self.go_on(engine, purpose, past);
             }
             (Redirect::NoStream, _) => self.stream_decided(engine, get_stream::Input::NoStream),

@@ -112,8 +112,14 @@ impl Tokens {
     }
 
     /// Prepares what an exchange presents. Returns whether it can be sent: not before the record of the store is loaded,
-    /// and its proof signed.
-    pub(super) fn prepare(&mut self, now: Time, exchange: StartId, method: &str, url: &Uri) -> bool {
+    /// and its proof signed. `is_named`: the server's stream names the URL as its endpoint.
+    pub(super) fn prepare(
+        &mut self,
+        now: Time,
+        exchange: StartId,
+        (method, url): (&str, &Uri),
+        is_named: bool,
+    ) -> bool {
         let Some(joined) = &mut self.joined else { return true };
         if let Some((presented, _)) = joined.ready.get(&exchange) {
             if joined.authorization.is_current(*presented) {
@@ -121,7 +127,7 @@ impl Tokens {
             }
             joined.ready.remove(&exchange);
         }
-        match joined.authorization.credential(now, method, url) {
+        match joined.authorization.credential(now, (method, url), is_named) {
             Credential::Nothing => true,
             Credential::Loading => {
                 joined.loading.insert(exchange);

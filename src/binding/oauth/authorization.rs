@@ -444,8 +444,9 @@ impl Authorization {
     }
 
     /// What a request to the MCP server presents. Its URL has to be under the resource that the token was issued for: the
-    /// server may redirect, or name an endpoint, to a path of another tenant, which has tokens of its own.
-    pub(crate) fn credential(&mut self, now: Time, method: &str, url: &Uri) -> Credential {
+    /// server may redirect to a path of another tenant, which has tokens of its own. The endpoint that the stream of
+    /// HTTP+SSE names on the same origin may have any path (`/sse` and `/messages`): who names it has the token already.
+    pub(crate) fn credential(&mut self, now: Time, (method, url): (&str, &Uri), is_endpoint: bool) -> Credential {
         self.advance(now);
         self.step(Input::Open);
         if self.holds_requests() {
@@ -457,7 +458,8 @@ impl Authorization {
         let resource = Place::parse(&record.resource);
         let resource = resource.as_ref().unwrap_or(&self.core.server);
         let is_own = |place: &Place| {
-            place.is_same_origin(&self.core.server) && (resource.covers(place) || self.core.server.covers(place))
+            let covers = is_endpoint || resource.covers(place) || self.core.server.covers(place);
+            place.is_same_origin(&self.core.server) && covers
         };
         let Some(place) = Place::parse(&format!("{url}")).filter(is_own) else { return Credential::Nothing };
         let presented = Presented { token, nonce: self.proofs.nonce, nonce_demanded: self.proofs.nonce_demanded };

@@ -11,8 +11,8 @@
 //!   with an older token or nonce than the current one is only sent again, at once and alone.
 //! - A handshake that is refused parks the client until there is a token, whether it reconnects or not, three times at most.
 //! - If there is no token, or the user signs out, requests that wait end with the reason. [`OAuthEvent`] reports both.
-//! - The token goes to URLs under the resource that it was issued for, and to the endpoint that a server with SSE names at
-//!   its origin. A redirect to another path of the origin is followed without it.
+//! - The token goes to URLs under the resource that it was issued for, and to the endpoint that the stream of an HTTP+SSE
+//!   server names at its origin, wherever its path lies. A redirect to another path of the origin is followed without it.
 //! - An [`Event::Unauthorized`](crate::Event::Unauthorized) comes only if the server refuses a request for good.
 //! - A stream that is resumed is not: its request counts as lost if the server refuses that.
 //! - A journal contains no tokens, so a recorded client has no OAuth. A snapshot does not contain it

@@ -269,13 +269,13 @@ fn a_token_stays_under_its_resource() {
 }
 
 #[test]
-fn a_token_stays_under_its_resource_over_http_with_sse() {
+fn over_http_with_sse_the_endpoint_that_the_stream_names_gets_the_token_wherever_its_path_lies() {
     let (record, issuer) = signed_in();
     let record = record.unwrap();
     for (resource, endpoint, has_token) in [
         (MCP, "/mcp/messages?session=1", true),
-        (MCP, "/messages?session=1", false),
-        (MCP, "/mcp-other", false),
+        (MCP, "/messages?session=1", true),
+        (MCP, "/mcp-other", true),
         ("http://127.0.0.1:3001", "/messages", true),
     ] {
         let mut json: Value = serde_json::from_slice(&record).unwrap();
@@ -301,6 +301,11 @@ fn a_token_stays_under_its_resource_over_http_with_sse() {
         };
         assert!(posted.url().ends_with(endpoint));
         assert_eq!(posted.header("authorization").is_some(), has_token, "{resource} {endpoint}");
+        // The stream did not name the target of a redirect.
+        it.web.reply(&posted, Reply::status(307).with("location", &MCP.replace("/mcp", "/there")));
+        it.take();
+        let again = it.web.take_named(&posted.name());
+        assert_eq!(again.header("authorization").is_some(), resource != MCP, "{resource} {endpoint}");
     }
 }
 
