@@ -12,7 +12,7 @@ use super::request::{Call, Purpose, TraceContext};
 use super::{Event, LogLevel, Options, RequestId};
 use crate::jsonrpc::{self, Json, Object};
 use crate::machine::task;
-use crate::protocol::{Era, ProtocolVersion};
+use crate::protocol::{Era, ProtocolVersion, method};
 
 /// What the embedder has to do next.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -208,6 +208,11 @@ impl Outgoing {
 
     pub(crate) const fn id(&self) -> Option<u64> {
         self.id
+    }
+
+    /// Whether it cancels a request or a task: it leaves before the connection is closed.
+    pub(crate) fn is_cancellation(&self) -> bool {
+        matches!(self.method(), Some(method::CANCELLED | method::TASKS_CANCEL))
     }
 
     /// The embedder's request that this message carries or belongs to: a cancellation of it, or a response to a server

@@ -312,8 +312,14 @@ impl Engine {
         let mut engine = Self { core, link, connection, lists, subscriptions, server_requests };
         let sent = |output: &Output| if let Output::Send(message) = output { message.id() } else { None };
         let mut written = BTreeSet::new();
+        let is_final = |output: &&Output| matches!(output, Output::Send(message) if message.is_cancellation());
         let is_written = |id| engine.core.requests.get(id).is_some_and(|open| open.phase == request::State::Written);
-        if !engine.pending().filter_map(sent).all(|id| is_written(id) && written.insert(id)) {
+        if !engine
+            .pending()
+            .filter(|output| !is_final(output))
+            .filter_map(sent)
+            .all(|id| is_written(id) && written.insert(id))
+        {
             return Err(crate::snapshot::invalid("the messages to be sent contradict the requests"));
         }
         engine.core.timers.recount();
@@ -504,7 +510,8 @@ impl Engine {
     /// gets responses to its open requests.
     pub(super) fn end_connection(&mut self, gone: bool) {
         let core = &mut self.core;
-        core.outbox.withdraw(|output| matches!(output, Output::Send(message) if gone || message.method.is_some()));
+        let is_over = |message: &Outgoing| gone || message.method.is_some() && !message.is_cancellation();
+        core.outbox.withdraw(|output| matches!(output, Output::Send(message) if is_over(message)));
         core.timers.clear_but(Timer::Grace);
         self.connection = Connection::default();
         self.server_requests.end(core, gone);
@@ -512,7 +519,17 @@ impl Engine {
         self.lists.on_connection_ended(core);
         self.subscriptions.on_connection_ended();
         for id in core.requests.engine() {
-            core.end_request(id, request::Input::Closed, "");
+            // The cancellation of a task still leaves.
+            let open = core.requests.get(id).filter(|open| !gone && matches!(open.purpose, Purpose::CancelTask(_)));
+            if let Some(open) = open {
+                if open.phase == request::State::Queued {
+                    let message = core.encode_request(id, &open.purpose);
+                    core.outbox.push(Output::Send(message));
+                }
+                core.requests.remove(id);
+            } else {
+                core.end_request(id, request::Input::Closed, "");
+            }
         }
         core.requests.end_connection();
     }

@@ -594,7 +594,9 @@ impl World {
         if matches!(&*method, "initialize" | "server/discover") {
             self.held = None;
         }
-        let answer = verb == "POST" && method.is_empty();
+        // A cancellation still leaves when the client closes by itself, as an answer does.
+        let is_final = method.is_empty() || matches!(&*method, "notifications/cancelled" | "tasks/cancel");
+        let answer = verb == "POST" && is_final;
         if answer && self.held.is_none() {
             // It may be the response to a request in a failed handshake.
             assert!(header(SESSION).is_none_or(|session| self.issued.contains(&session)));

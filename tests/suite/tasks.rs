@@ -1187,3 +1187,60 @@ fn a_stream_that_was_refused_is_not_requested_for_another_task() {
     }
     assert!(host.take_sent().is_empty());
 }
+
+/// What is left to poll when the client closes: the methods of messages, and `shutdown`.
+fn outputs_of_close(host: &mut Host) -> Vec<String> {
+    host.session.close(host.now).unwrap();
+    let outputs = std::iter::from_fn(|| host.session.poll()).filter_map(|action| match action {
+        Action::Send(message) => message.method().map(str::to_owned),
+        Action::Shutdown(_) => Some("shutdown".into()),
+        _ => None,
+    });
+    outputs.collect()
+}
+
+/// An embedder that closes on `Finished` has not polled what follows it.
+#[test]
+fn the_cancellation_of_a_task_leaves_before_the_client_closes() {
+    for times_out in [false, true] {
+        for (mut host, created) in
+            [(modern(), task("task", "working", json!({}))), (requiring(), json!({"task": legacy_task("working")}))]
+        {
+            let request = Request::call_tool("a", None).timeout(seconds(20)).max_timeout(seconds(20));
+            let (id, sent) = start(&mut host, request);
+            reply(&mut host, &sent, created);
+            host.take_sent();
+            if times_out {
+                host.now = host.now + seconds(20);
+                host.session.handle_timeout(host.now);
+            } else {
+                host.session.cancel(host.now, id).unwrap();
+            }
+            assert_eq!(outputs_of_close(&mut host), ["tasks/cancel", "shutdown"], "{times_out}");
+        }
+        // A call that runs as no task is cancelled by a notification.
+        let mut host = modern();
+        let (id, _) = start(&mut host, Request::call_tool("a", None).timeout(seconds(20)));
+        if times_out {
+            host.now = host.now + seconds(20);
+            host.session.handle_timeout(host.now);
+        } else {
+            host.session.cancel(host.now, id).unwrap();
+        }
+        assert_eq!(outputs_of_close(&mut host), ["notifications/cancelled", "shutdown"], "{times_out}");
+    }
+}
+
+/// The limit on requests in flight does not hold it back.
+#[test]
+fn the_cancellation_of_a_task_that_waits_to_be_written_leaves_too() {
+    let mut options = with_tasks(options());
+    (options.listen, options.limits.in_flight) = (false, 1);
+    let mut host = ready(options, modern_server());
+    let (id, sent) = call(&mut host);
+    reply(&mut host, &sent, task("task", "working", json!({})));
+    host.take_sent();
+    let _ = start(&mut host, Request::new("acme/slow"));
+    host.session.cancel(host.now, id).unwrap();
+    assert_eq!(outputs_of_close(&mut host), ["tasks/cancel", "shutdown"]);
+}

@@ -191,3 +191,49 @@ fn a_poll_whose_session_expired_is_sent_again_in_the_next_session() {
     assert_eq!(web.outcome(call), "Result");
     assert_eq!((web.count("initialize"), web.count("tasks/get"), web.count("tools/call")), (2, 2, 1));
 }
+
+/// An embedder that closes on `Finished` has not polled what follows it.
+#[test]
+fn the_cancellation_of_a_task_is_posted_before_the_client_is_closed() {
+    let legacy_task = json!({"taskId": "t-1", "status": "working", "createdAt": "2025-11-25T10:30:00Z",
+        "lastUpdatedAt": "2025-11-25T10:30:00Z", "ttl": 60000, "pollInterval": 2000});
+    for (mut web, created, name) in
+        [(modern(), task("working", json!({})), Some("t-1")), (legacy_web(), json!({"task": legacy_task}), None)]
+    {
+        for ends in [true, false] {
+            let (call, exchange) = web.call("a");
+            reply(&mut web, &exchange, created.clone());
+            web.session.cancel(web.now, call).unwrap();
+            web.session.close(web.now).unwrap();
+            web.collect();
+            let cancel = web.take_named("tasks/cancel");
+            assert_eq!((&cancel.json()["params"]["taskId"], cancel.header("mcp-name")), (&json!("t-1"), name));
+            assert_eq!(web.cause(), None, "it is in flight");
+            if ends {
+                reply(&mut web, &cancel, json!({"resultType": "complete"}));
+            } else {
+                web.wait(seconds(60));
+            }
+            // A legacy server has a session to end.
+            for delete in web.take() {
+                web.reply(&delete, Reply::status(200));
+            }
+            assert!(web.cause().is_some() && web.quirks().is_empty(), "{:?}", web.quirks());
+            web = if name.is_some() { modern() } else { legacy_web() };
+        }
+    }
+}
+
+#[test]
+fn the_cancellation_of_a_call_is_posted_before_the_client_is_closed() {
+    let mut web = Web::connect(legacy(), &mut crate::web::site());
+    let (call, _) = web.call("a");
+    web.session.cancel(web.now, call).unwrap();
+    web.session.close(web.now).unwrap();
+    web.collect();
+    let cancel = web.take_named("notifications/cancelled");
+    web.reply(&cancel, Reply::status(202));
+    let delete = web.take_named("DELETE");
+    web.reply(&delete, Reply::status(200));
+    assert!(web.cause().is_some());
+}

@@ -551,10 +551,10 @@ impl Http {
     pub(super) fn lose(&mut self, engine: &mut Engine) {
         self.connection = Connection::new(self.connection.id);
         self.tokens.update(Waiting::forget);
-        // While the client closes, outstanding responses are still delivered.
+        // While the client closes, outstanding responses and cancellations are still delivered.
         let closing = engine.stage() == Stage::Closing;
         self.timers.clear();
-        self.queue.clear(|message| closing && is_response(message)).for_each(drop);
+        self.queue.clear(|message| closing && is_final(message)).for_each(drop);
         self.queue.rearm(|due| self.timers.arm(due, Due::GiveUp));
         self.exchanges.forget_paused();
         self.drop_exchanges(engine, Self::is_owed);
@@ -582,9 +582,9 @@ impl Http {
     }
 }
 
-/// Whether a message answers a request of the server.
-pub(super) fn is_response(message: &Outgoing) -> bool {
-    message.id().is_none() && message.method().is_none()
+/// Whether a message is sent even when the client closes: it answers a request of the server, or cancels a request or a task.
+pub(super) fn is_final(message: &Outgoing) -> bool {
+    message.is_cancellation() || message.id().is_none() && message.method().is_none()
 }
 
 impl Http {
@@ -597,7 +597,7 @@ impl Http {
     pub(super) fn is_owed(engine: &Engine, purpose: &ExchangeKind) -> bool {
         match purpose {
             ExchangeKind::Delete(_) => engine.stage() == Stage::Closing,
-            ExchangeKind::Message(message) => is_response(message) && engine.stage() == Stage::Closing,
+            ExchangeKind::Message(message) => is_final(message) && engine.stage() == Stage::Closing,
             ExchangeKind::DeleteFormer(..) | ExchangeKind::Stream | ExchangeKind::Resume(..) | ExchangeKind::Sse => {
                 false
             }

@@ -48,6 +48,8 @@ pub(super) fn post(
     catalog: &Catalog,
 ) -> http::Request<Vec<u8>> {
     // A request is encoded again if it has to be sent again; anything else is copied for that.
+    let task = about.params.is_none().then(|| task_of(message)).flatten();
+    let about = RequestInfo { task: about.task.or(task.as_deref()), ..about };
     let body = if message.id().is_some() { message.take_bytes() } else { message.bytes().to_vec() };
     let mut request = http::Request::new(body);
     *request.method_mut() = Method::POST;
@@ -82,6 +84,12 @@ pub(super) fn delete(url: &Uri, common: Common<'_>) -> http::Request<Vec<u8>> {
     *request.uri_mut() = url.clone();
     common.write(request.headers_mut());
     request
+}
+
+/// The task that a message cancels.
+fn task_of(message: &Outgoing) -> Option<String> {
+    let text = core::str::from_utf8(message.bytes()).ok().filter(|_| message.method() == Some(method::TASKS_CANCEL))?;
+    Json::trusted(text).member("params")?.member("taskId")?.as_string().map(Cow::into_owned)
 }
 
 /// Repeats parts of the body (specification 2026-07-28, "Streamable HTTP", Request Metadata).
