@@ -1,5 +1,6 @@
 //! Readers of what servers send for people and models: results, questions, skills, and values under a schema.
 
+use mcp_proto::host::Utility;
 use mcp_proto::host::results::{self, Bounded};
 use mcp_proto::protocol::content::{Block, Elicitation, PromptResult, ReadResult, Sampling, ToolResult};
 use serde_json::value::RawValue;
@@ -13,11 +14,18 @@ pub(super) fn check(bytes: &[u8]) -> String {
     let two = serde_json::from_slice::<&RawValue>(two).unwrap_or(RawValue::NULL);
     let asked = Elicitation::read(one);
     assert_eq!(Block::read(one).raw().get(), one.get());
-    check_bounds(one);
+    check_bounds(one, results::bound);
     // Longer than any bound.
     let content = vec![one.get(); results::MIN_BYTES / one.get().len() + 2].join(",");
-    let long = format!(r#"{{"content":[{content}],"structuredContent":{two},"_meta":{{"a":{two}}},"isError":true}}"#);
-    check_bounds(&RawValue::from_string(long).expect("an object of JSON values"));
+    let long = |list: &str| {
+        let long =
+            format!(r#"{{"{list}":[{content}],"structuredContent":{two},"_meta":{{"a":{two}}},"isError":true}}"#);
+        RawValue::from_string(long).expect("an object of JSON values")
+    };
+    check_bounds(&long("content"), results::bound);
+    for (utility, list) in Utility::ALL.iter().zip(["resources", "contents", "prompts", "messages"]) {
+        check_bounds(&long(list), |result, most| results::bound_utility(*utility, result, most));
+    }
     let read = (
         ToolResult::read(one),
         PromptResult::read(one),
@@ -33,9 +41,9 @@ pub(super) fn check(bytes: &[u8]) -> String {
 }
 
 /// A result within a bound is JSON, and what is left out is counted.
-fn check_bounds(result: &RawValue) {
+fn check_bounds(result: &RawValue, bound: impl Fn(&RawValue, usize) -> Bounded<'_>) {
     for most in [results::MIN_BYTES, 4 * results::MIN_BYTES, result.get().len()] {
-        let Bounded { result: bounded, left_out, .. } = results::bound(result, most);
+        let Bounded { result: bounded, left_out, .. } = bound(result, most);
         let Some(left_out) = left_out else {
             assert_eq!(bounded.get(), result.get());
             continue;
