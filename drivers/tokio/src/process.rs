@@ -244,7 +244,7 @@ struct Supervisor {
     exit: Option<(ExitStatus, Instant)>,
     broken: Option<(String, Instant)>,
     is_asked_to_exit: bool,
-    /// Whether it was ended, since its input or output is of no use any more.
+    /// Whether the driver ended it, because its input or output can no longer be used.
     is_forced: bool,
     last_output: LastOutput,
     tail: Arc<Mutex<Tail>>,
