@@ -559,9 +559,11 @@ fn citation(kind: QuirkKind, family: Option<Family>, era: Option<Era>) -> String
         QuirkKind::ListShape => ["Pagination, Response Format"; 2],
         QuirkKind::CursorLoop | QuirkKind::CursorRejected => ["Pagination, Implementation Guidelines"; 2],
         QuirkKind::ListLimit => return "a bound of this client's own; the specification has none".into(),
-        QuirkKind::IdType | QuirkKind::IdNull | QuirkKind::ErrorNull | QuirkKind::ResultAndError => {
-            ["Overview, Responses"; 2]
-        }
+        QuirkKind::IdType
+        | QuirkKind::IdNull
+        | QuirkKind::ErrorNull
+        | QuirkKind::ResultAndError
+        | QuirkKind::ErrorShape => ["Overview, Responses"; 2],
         QuirkKind::ElicitationId => ["Elicitation, URL Mode Elicitation"; 2],
         QuirkKind::UnknownId => ["Overview, Responses"; 2],
         QuirkKind::ModernSilent => ["", "Overview, Responses"],
@@ -588,9 +590,10 @@ fn citation(kind: QuirkKind, family: Option<Family>, era: Option<Era>) -> String
             ["Transports, Sending Messages to the Server", "Streamable HTTP, Sending Messages"]
         }
         QuirkKind::GetRefused => ["Transports, Listening for Messages from the Server", ""],
-        QuirkKind::SessionExpiredStatus | QuirkKind::SessionLoop | QuirkKind::AlreadyInitialized => {
-            ["Transports, Session Management", ""]
-        }
+        QuirkKind::SessionExpiredStatus
+        | QuirkKind::SessionIdShape
+        | QuirkKind::SessionLoop
+        | QuirkKind::AlreadyInitialized => ["Transports, Session Management", ""],
         _ => return format!("specification {}", if is_modern { "2026-07-28" } else { "2025-11-25" }),
     };
     let (revision, part) = match (legacy, modern) {

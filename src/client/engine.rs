@@ -39,7 +39,7 @@ use crate::machine::request::Match;
 use crate::machine::server::notification::Route;
 use crate::machine::{QuirkKind, gate, link, request};
 use crate::protocol::{CacheScope, Family, ProtocolVersion, Root, method};
-use crate::text::excerpt_of;
+use crate::text::{excerpt, excerpt_of};
 
 /// The part of a [`Client`](crate::Client) that does not depend on its binding. A client dereferences to it: these are
 /// its getters.
@@ -674,7 +674,13 @@ impl Engine {
         };
         let renewed = detect_era_change(core, id, via, response.as_ref().err());
         if renewed.is_empty() || !calls::on_version_refused(core, id) {
-            self.answer(id, response.map_err(RequestError::Server));
+            // Without a code it is no error that a table knows.
+            let is_coded = !deviations.error_shape;
+            let error = |error: ErrorObject| match is_coded {
+                true => RequestError::Server(error),
+                false => RequestError::Invalid(excerpt(&error.message).into()),
+            };
+            self.answer(id, response.map_err(error));
         }
         self.act(renewed);
     }
@@ -764,6 +770,7 @@ fn record_deviations(core: &mut Core, deviations: Deviations, method: &str) {
         (deviations.error_null, QuirkKind::ErrorNull, "a `result` or `error` of null beside the answer"),
         (deviations.result_and_error, QuirkKind::ResultAndError, "a result and an error; the error counts"),
         (deviations.id_null, QuirkKind::IdNull, "a notification with `id: null`"),
+        (deviations.error_shape, QuirkKind::ErrorShape, jsonrpc::ERROR_SHAPE),
     ];
     for (_, kind, detail) in found.into_iter().filter(|(found, _, _)| *found) {
         core.quirk(kind, None, Some(method), detail);

@@ -529,7 +529,11 @@ fn common(tried: Tried, options: &Options, versions: Json<'_>) -> Common {
 
 /// What a refusal of `initialize` that names no version is about.
 fn about(error: &RequestError) -> About {
-    let message = error.server().map_or(String::new(), |error| error.message.to_ascii_lowercase());
+    let message = match error {
+        RequestError::Server(error) => error.message.to_ascii_lowercase(),
+        RequestError::Invalid(message) => message.to_ascii_lowercase(),
+        RequestError::Status { .. } | RequestError::Task(_) => String::new(),
+    };
     let invalid = error.code() == Some(error_code::INVALID_PARAMS);
     let capabilities = ["capabilit", "elicitation", "sampling", "roots", "extensions", "experimental"]
         .iter()

@@ -83,7 +83,12 @@ pub struct Deviations {
     pub result_and_error: bool,
     /// A notification with `id: null`.
     pub id_null: bool,
+    /// An error that is no object, or whose code is missing or no integer.
+    pub error_shape: bool,
 }
+
+/// What [`Deviations::error_shape`] is, for a quirk.
+pub(crate) const ERROR_SHAPE: &str = "an error without a code that is an integer";
 
 /// A message; its payloads borrow from the decoded bytes.
 #[derive(Debug)]
@@ -283,7 +288,9 @@ impl<'a> Envelope<'a> {
                     Some(_) => deviations.result_and_error = true,
                     None => {}
                 }
-                Ok(Body::Error { id, error: ErrorObject::read(error) })
+                let (error, is_coded) = ErrorObject::read(error);
+                deviations.error_shape = !is_coded;
+                Ok(Body::Error { id, error })
             }
             (Some(result), error) => {
                 deviations.error_null = error.is_some();
@@ -412,17 +419,17 @@ impl ErrorObject {
         Self { code, message: message.into(), data: None }
     }
 
-    /// Reads an `error` member. Never fails: if the value is not an object, it becomes the message.
-    pub(crate) fn read(raw: Json<'_>) -> Self {
-        let (mut code, mut message, mut data) = (0, raw, None);
+    /// Reads an `error` member, and whether it has a code. Never fails: if the value is not an object, it becomes the message.
+    pub(crate) fn read(raw: Json<'_>) -> (Self, bool) {
+        let (mut code, mut message, mut data) = (None, raw, None);
         raw.members(|name, value| match name {
-            "code" => code = Json::trusted(value.text().trim_matches('"')).as_integer().unwrap_or(0),
+            "code" => code = Json::trusted(value.text().trim_matches('"')).as_integer(),
             "message" => message = value,
             "data" => data = Some(value.to_raw()),
             _ => {}
         });
         let message = message.as_string().unwrap_or(Cow::Borrowed(message.text()));
-        Self { code, message: message.into(), data }
+        (Self { code: code.unwrap_or(0), message: message.into(), data }, code.is_some())
     }
 }
 

@@ -7,10 +7,10 @@ mod decode;
 mod encode;
 mod json;
 
-pub(crate) use decode::decode_with_spans;
 #[cfg(feature = "snapshot")]
 pub(crate) use decode::peer_id;
 pub use decode::{Body, Decoded, Deviations, ErrorObject, Message, MessageLimits, Noise, PeerId, ResponseId, decode};
+pub(crate) use decode::{ERROR_SHAPE, decode_with_spans};
 pub(crate) use encode::digits;
 pub use encode::{Object, error, notification, request, result, string};
 #[cfg(feature = "snapshot")]

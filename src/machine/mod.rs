@@ -142,6 +142,8 @@ kinds! {
     ErrorNull = "error-null",
     /// A result and an error in one response.
     ResultAndError = "result-and-error",
+    /// An error that is no object, or whose code is missing or no integer.
+    ErrorShape = "error-shape",
     /// A response to a request that is not open.
     UnknownId = "unknown-id",
     /// `jsonrpc` is missing or not `"2.0"`.
@@ -197,6 +199,8 @@ kinds! {
     GetRefused = "get-refused",
     /// An expired session was reported with a status other than 404.
     SessionExpiredStatus = "session-expired-status",
+    /// A session id with characters that no header may have.
+    SessionIdShape = "session-id-shape",
     /// Sessions expire as soon as they are opened.
     SessionLoop = "session-loop",
     /// A new `initialize` was refused because of the session before.

@@ -2633,9 +2633,9 @@ fn nobody_listens_yet_over_http_the_server_is_tried_until_it_listens_or_the_time
     assert_eq!(web.failure().unwrap().kind, FailureKind::Connect);
 }
 
-/// A visible id names a session; one without characters names none, and the client sends none.
+/// A visible id names a session; any other one names none, and the client sends none.
 #[test]
-fn an_empty_session_id_is_none() {
+fn session_id_shape_an_id_that_no_header_may_have_is_none() {
     let named = |id: &'static str| {
         let server = Server::legacy(json!({"tools": {}})).result("tools/list", tools(&["a"]));
         let mut site = Site::of(server, false).map_replies(move |exchange, reply| {
@@ -2643,9 +2643,12 @@ fn an_empty_session_id_is_none() {
         });
         let web = Web::connect(legacy(), &mut site);
         assert!(web.is_ready());
-        web.last("tools/list").header(SESSION).map(str::to_owned)
+        (web.last("tools/list").header(SESSION).map(str::to_owned), web.quirks())
     };
-    assert_eq!((named("s-1").as_deref(), named(""), named("a b")), (Some("s-1"), None, None));
+    assert_eq!(named("s-1"), (Some("s-1".into()), vec![]));
+    for id in ["", "a b", "a\tb"] {
+        assert_eq!(named(id), (None, vec![QuirkKind::SessionIdShape]), "{id:?}");
+    }
 }
 
 /// A server that ends its stream again and again, and asks for no wait.
@@ -2661,6 +2664,20 @@ fn a_get_stream_that_asks_for_no_wait_is_requested_again_after_one() {
         web.wait(seconds(60));
         let again = web.take_named("GET");
         web.reply(&again, Reply::stream(""));
+    }
+}
+
+/// An error status whose body is an error without a code.
+#[test]
+fn error_shape_a_refusal_without_a_code_ends_the_request_with_its_status_and_its_text() {
+    for code in [json!(null), json!("x"), json!(1.5)] {
+        let mut web = ready(&mut site());
+        let (request, call) = web.call("a");
+        let body = call.answer("error", json!({"code": code, "message": "no such argument"}));
+        web.reply(&call, Reply::json(400, &body));
+        let Some(Outcome::Error(error)) = web.ended(request) else { panic!("{:?}", web.ended(request)) };
+        assert_eq!((error.code(), error.to_string().contains("no such argument")), (None, true), "{error:?}");
+        assert_quirk(&web, QuirkKind::ErrorShape, "tools/call");
     }
 }
 

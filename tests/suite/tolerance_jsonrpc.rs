@@ -220,6 +220,44 @@ fn error_null_a_null_result_beside_an_error_is_the_error() {
     assert_quirks(&host, QuirkKind::ErrorNull, &["tools/call"]);
 }
 
+#[test]
+fn error_shape_ends_the_request_with_an_error_without_a_code() {
+    for error in [
+        json!({"message": "broken"}),
+        json!({"code": null, "message": "broken"}),
+        json!({"code": "E_BROKEN", "message": "broken"}),
+        json!({"code": 1.5, "message": "broken"}),
+        json!("broken"),
+        json!(["broken"]),
+    ] {
+        let mut host = ready();
+        let (request, id) = ask(&mut host, "tools/call");
+        host.receive(json!({"jsonrpc": "2.0", "id": id, "error": error}));
+        let Outcome::Error(told) = host.result_of(request) else { panic!("{:?}", host.result_of(request)) };
+        assert_eq!((told.code(), told.server()), (None, None), "{error}");
+        assert!(told.to_string().contains("broken"), "{told}");
+        assert_quirks(&host, QuirkKind::ErrorShape, &["tools/call"]);
+    }
+    // A code that can be read is one.
+    for code in [json!(-32000), json!("-32000"), json!(-32000.0)] {
+        let mut host = ready();
+        let (request, id) = ask(&mut host, "tools/call");
+        host.receive(json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": "broken"}}));
+        assert!(is_broken(&host, request) && host.session.quirks().is_empty(), "{code}");
+    }
+}
+
+/// The text of such an error counts as that of another: it may be about the version.
+#[test]
+fn error_shape_a_refusal_of_the_version_is_followed_by_an_older_one() {
+    let mut host = Host::open(legacy());
+    let first = host.take_one();
+    let error = json!({"message": "unsupported protocol version"});
+    host.receive(json!({"jsonrpc": "2.0", "id": first["id"], "error": error}));
+    let second = host.take_one();
+    assert_eq!((&second["method"], &second["params"]["protocolVersion"]), (&json!("initialize"), &json!("2025-06-18")));
+}
+
 /// rust-sdk #1283
 #[test]
 fn result_and_error_is_the_error() {

@@ -263,21 +263,27 @@ impl Session {
     }
 
     /// The POST of a message with this method is answered with success.
-    pub(super) fn on_success(&mut self, method: Option<&str>, headers: &HeaderMap) {
+    /// Returns whether the session id is valid, if there is one.
+    pub(super) fn on_success(&mut self, method: Option<&str>, headers: &HeaderMap) -> bool {
         match method {
             Some(method::INITIALIZE) => self.open(headers),
-            Some(method) => self.remove_not_found(method),
-            None => {}
+            Some(method) => {
+                self.remove_not_found(method);
+                true
+            }
+            None => true,
         }
     }
 
-    /// Takes the id from the response to `initialize`.
-    fn open(&mut self, headers: &HeaderMap) {
-        self.id = headers.get(SESSION_ID).filter(|id| is_visible(id.as_bytes())).cloned();
+    /// Takes the id from the response to `initialize`. Returns whether it is valid.
+    fn open(&mut self, headers: &HeaderMap) -> bool {
+        let named = headers.get(SESSION_ID);
+        self.id = named.filter(|id| is_visible(id.as_bytes())).cloned();
         if let Some(id) = &mut self.id {
             // Whoever has the id can use the session.
             id.set_sensitive(true);
         }
+        named.is_some() == self.id.is_some()
     }
 
     /// A request of this method was answered with 404, so the session counts as expired.

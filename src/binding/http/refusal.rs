@@ -161,13 +161,13 @@ pub(super) fn error_class(error: Option<&ErrorObject>) -> Error {
 }
 
 /// The JSON-RPC error in the body of a refusal.
-pub(super) fn error_in(body: &[u8]) -> Option<ErrorObject> {
+pub(super) fn error_in(body: &[u8]) -> Option<(ErrorObject, Deviations)> {
     let Ok(Decoded::One(Message { body: jsonrpc::Body::Error { error, .. }, deviations, .. })) =
         jsonrpc::decode(body, jsonrpc::MessageLimits::default())
     else {
         return None;
     };
-    is_error(deviations, &error).then_some(error)
+    is_error(deviations, &error).then_some((error, deviations))
 }
 
 /// The error in this message for a request. An error with the id of another request is not a response to this one.

@@ -26,7 +26,7 @@ use crate::binding::sse::{Decoder, Sse as Item, keep};
 use crate::client::{
     AUTHORIZATIONS, Again, Engine, ExchangeId, OpenFailure, Outgoing, Report, Transport, Unauthorized,
 };
-use crate::jsonrpc::{Decoded, ErrorObject, MessageLimits, Noise};
+use crate::jsonrpc::{Decoded, ERROR_SHAPE, ErrorObject, MessageLimits, Noise};
 use crate::machine::QuirkKind;
 use crate::machine::http_connection::{get_stream, phase, sse};
 use crate::machine::http_response::refusal::challenge::Step;
@@ -117,8 +117,10 @@ impl Http {
         self.tokens.on_head(engine.now(), it.sent, status, headers);
         let purpose = self.purpose(engine, &it.purpose);
         self.connection.unreached = false;
-        if status.is_success() {
-            self.server.session.on_success(it.purpose.message().and_then(Outgoing::method), headers);
+        let method = it.purpose.message().and_then(Outgoing::method);
+        if status.is_success() && !self.server.session.on_success(method, headers) {
+            let detail = "the session id has characters that no header may have; the client sends none";
+            engine.transport_quirk(QuirkKind::SessionIdShape, method, detail);
         }
         if is_over(engine, it) {
             return None;
@@ -724,8 +726,15 @@ impl Http {
         let (id, cut) = (message.id(), refusal.is_cut(broke));
         let status = refusal.class();
         let error = error_in(&refusal.body);
+        let (error, malformed) = match error {
+            Some((error, deviations)) if deviations.error_shape => (None, Some(error)),
+            error => (error.map(|(error, _)| error), None),
+        };
+        if malformed.is_some() {
+            engine.transport_quirk(QuirkKind::ErrorShape, message.method(), ERROR_SHAPE);
+        }
         let text = refusal.text();
-        let said = error.as_ref().map_or(&*text, |error| &error.message);
+        let said = error.as_ref().or(malformed.as_ref()).map_or(&*text, |error| &error.message);
         let said = &*self.tokens.without_secrets(said);
         let session = self.session_of(engine, &message, status);
         // A truncated text may have continued with another subject.

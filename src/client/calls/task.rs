@@ -199,10 +199,11 @@ fn read_status(core: &Core, id: u64, task: &CallTask, result: &RawValue) -> Chan
             None => Change::invalid("the task is completed, and has no result"),
         },
         TaskStatus::Failed => {
-            let error = match json.member("error").filter(|error| error.is_object()).map(ErrorObject::read) {
-                Some(error) => RequestError::Server(error),
-                None => RequestError::Task(TaskError::Failed { message: message() }),
-            };
+            let error =
+                match json.member("error").filter(|error| error.is_object()).map(|error| ErrorObject::read(error).0) {
+                    Some(error) => RequestError::Server(error),
+                    None => RequestError::Task(TaskError::Failed { message: message() }),
+                };
             Change::with(Input::Outcome, Outcome::Error(error))
         }
         TaskStatus::Cancelled => {
