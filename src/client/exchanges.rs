@@ -182,6 +182,11 @@ impl Engine {
         self.core.is_sent(id)
     }
 
+    /// Whether a refusal of `initialize` by this error ends the handshake.
+    pub(crate) fn is_last_offer(&self, error: &ErrorObject) -> bool {
+        self.connection.handshake.is_last_offer(&self.core, &RequestError::Server(error.clone()))
+    }
+
     /// Whether a session expired since the last answered call.
     pub(crate) const fn has_expired(&self) -> bool {
         self.link.has_expired()

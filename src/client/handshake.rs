@@ -229,6 +229,17 @@ impl Handshake {
         self.on_answer(core, answer)
     }
 
+    /// Whether a refusal of `initialize` by this error ends the handshake: there is nothing else to offer.
+    pub(super) fn is_last_offer(&self, core: &Core, error: &RequestError) -> bool {
+        let data = error.server().and_then(|error| error.data.as_deref());
+        let versions = data.and_then(|data| Json::from(data).member("supported"));
+        let named = versions.map(|versions| common(self.tried, &core.options, versions)).unwrap_or_default();
+        let older = self.tried.next(self.offered());
+        let input = handshake::next_offer(about(error), older.is_some(), core.is_bare);
+        let is_offered = named.legacy.is_some() || named.modern.is_some() || input != Input::Refused;
+        !is_offered && handshake::step::row(self.state, Input::Refused).next.phase == Phase::Failed
+    }
+
     /// Takes the response to `initialize`.
     pub(super) fn on_initialized(&mut self, core: &mut Core, response: Result<&RawValue, RequestError>) -> Signals {
         match response {

@@ -135,7 +135,7 @@ pub(crate) mod sse {
         Input {
             /// The engine wants a connection, and the server had HTTP+SSE when it was last connected.
             ConnectSse,
-            /// `initialize` was refused by 400, 404 or 405 without a JSON-RPC error.
+            /// `initialize` was refused by 400, 404 or 405 as an HTTP+SSE server does it.
             RefusedAsSse,
             /// The stream names the endpoint for messages.
             Endpoint,

@@ -182,6 +182,8 @@ values! {
         /// `server/discover` in the handshake.
         Discover,
         Initialize,
+        /// `initialize`, and a refusal by an error ends the handshake: no other version follows.
+        InitializeLast,
         /// `initialize`, and the response says that the server is initialized already: it still has the session before.
         InitializeAgain,
         /// `tools/call`, with the headers that the modern era requires.
@@ -404,13 +406,17 @@ decision_table! {
     (Accepted|Success)           (_)               (_)    => Deliver;
     (_)                          (Initialized)     (_)    => Received;
     (_)                          (OneWay)          (_)    => Nothing;
-    // A server of the older transport may answer a POST to its stream as an unknown method.
-    (BadRequest|NotFound|NotAllowed) (Initialize)  (None|MethodNotFound) => RefusedAsSse;
+    // A server of the older transport does not allow a POST to its stream, whatever it says of it.
+    (NotAllowed) (Initialize|InitializeLast) (_)          => RefusedAsSse;
+    // Or it answers that as an unknown method.
+    (BadRequest|NotFound) (Initialize|InitializeLast) (None|MethodNotFound) => RefusedAsSse;
+    // An error may be about the version, so that the older ones are offered first; modern servers have errors of their own.
+    (BadRequest|NotFound) (InitializeLast) (InvalidParams|ResourceNotFound|Other) => RefusedAsSse;
     (BadRequest|NotFound|NotAllowed|TooMany|Client) (ModernCall) (HeaderMismatch) => RenewHeaders;
     // A 5xx does not show the server's era, unless its error is of the modern one.
     (Unavailable|NotImplemented|Server) (Discover) (None|MethodNotFound|InvalidParams|ResourceNotFound|Other) => Refuse;
-    (_) (Discover|Initialize|ModernCall|Request)   (None) => Refuse;
-    (_) (Discover|Initialize|ModernCall|Request) (MethodNotFound|InvalidParams|ResourceNotFound|HeaderMismatch|Modern|Other)
+    (_) (Discover|Initialize|InitializeLast|ModernCall|Request) (None) => Refuse;
+    (_) (Discover|Initialize|InitializeLast|ModernCall|Request) (MethodNotFound|InvalidParams|ResourceNotFound|HeaderMismatch|Modern|Other)
         => Answer;
 }
 

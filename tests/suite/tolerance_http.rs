@@ -987,7 +987,7 @@ fn already_initialized_without_a_previous_session_is_a_refusal() {
     let mut site = site().on("initialize", move |initialize| Reply::json(400, &initialize.error(-32600, words)));
     let web = Web::connect(legacy(), &mut site);
     assert_failed(&web, FailureKind::HandshakeRejected, &[words]);
-    assert_eq!(web.names(), ["initialize"]);
+    assert_eq!(web.names(), ["initialize", "GET"]);
 }
 
 #[test]
@@ -1894,15 +1894,72 @@ fn http_with_sse_is_tried_once() {
     assert_eq!((web.count("initialize"), web.count("GET")), (4, 1));
 }
 
+/// The SDKs answer the POST to the URL of a stream so.
 #[test]
-fn http_with_sse_is_not_tried_if_initialize_has_a_response() {
+fn http_with_sse_follows_a_405_whatever_its_body() {
+    for (code, message) in [(-32000, "Method not allowed."), (-32602, "Unsupported protocol version"), (-32022, "no")] {
+        for options in [legacy(), options()] {
+            let mut web = Web::open(options);
+            let stream = loop {
+                let exchange = web.take_one();
+                if exchange.verb() == "GET" {
+                    break exchange;
+                }
+                let body = if exchange.is("initialize") { exchange.error(code, message) } else { json!({}) };
+                web.reply(&exchange, Reply::json(405, &body));
+            };
+            assert_eq!(web.count("initialize"), 1, "{code}");
+            web.reply(&stream, Reply::stream(ENDPOINT));
+            serve_over_sse(&mut web, &stream, &mut site());
+            assert!(web.is_ready(), "{code}: {:?}", web.failure());
+        }
+    }
+}
+
+/// An error may be about the version, so that the older ones are offered first.
+#[test]
+fn http_with_sse_follows_a_400_or_404_with_an_error_once_no_version_is_left() {
+    for (status, code, message, offers) in [
+        (400, -32602, "Unsupported protocol version", 4),
+        (404, -32000, "Unsupported protocol version", 4),
+        (400, -32000, "no", 1),
+        (404, -32603, "no such path", 1),
+    ] {
+        let mut web = Web::open(legacy());
+        let stream = loop {
+            let exchange = web.take_one();
+            if exchange.verb() == "GET" {
+                break exchange;
+            }
+            web.reply(&exchange, Reply::json(status, &exchange.error(code, message)));
+        };
+        assert_eq!(web.count("initialize"), offers, "{status} {code}");
+        web.reply(&stream, Reply::stream(ENDPOINT));
+        serve_over_sse(&mut web, &stream, &mut site());
+        assert!(web.is_ready(), "{status} {code}: {:?}", web.failure());
+    }
+}
+
+#[test]
+fn without_http_with_sse_the_refusal_of_initialize_is_the_failure() {
     for (status, code, message) in
         [(400, -32602, "Unsupported protocol version"), (405, -32000, "Method not allowed."), (400, -32000, "no")]
     {
-        let mut site = site().on("initialize", move |it| Reply::json(status, &it.error(code, message)));
+        let mut site = site()
+            .on("initialize", move |it| Reply::json(status, &it.error(code, message)))
+            .on("GET", |_| Reply::text(404, "another text"));
         let web = Web::connect(legacy(), &mut site);
-        assert_failed(&web, FailureKind::HandshakeRejected, &[message]);
-        assert_eq!(web.count("GET"), 0, "{status} {code}");
+        assert_failed(&web, FailureKind::HandshakeRejected, &[message, &code.to_string()]);
+        assert_eq!(web.count("GET"), 1, "{status} {code}");
+    }
+}
+
+#[test]
+fn http_with_sse_is_not_tried_after_an_error_of_the_modern_era_or_another_status() {
+    for (status, code) in [(400, -32020), (400, -32021), (404, -32022)] {
+        let mut site = site().on("initialize", move |it| Reply::json(status, &it.error(code, "no")));
+        let web = Web::connect(legacy(), &mut site);
+        assert_eq!((web.is_ready(), web.count("GET")), (false, 0), "{status} {code}");
     }
     for status in [401, 403, 415, 422, 500, 501, 502] {
         let mut site = site().on("initialize", move |_| Reply::text(status, "no"));

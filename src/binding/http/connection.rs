@@ -9,7 +9,7 @@ use core::time::Duration;
 use http::{HeaderMap, HeaderValue, StatusCode, Uri};
 
 use super::exchange::{Carrier, Due, Exchange, ExchangeKind, Exchanges, Past, Paused, Queue, Reply, Timer, Timers};
-use super::refusal::Waiting;
+use super::refusal::{Waiting, error_in};
 use super::request::{self, Common, SESSION_ID};
 use super::response::is_modern;
 use super::tokens::Tokens;
@@ -371,6 +371,8 @@ pub(super) struct Refused {
     pub(super) id: u64,
     pub(super) status: u16,
     pub(super) text: Box<str>,
+    #[cfg_attr(feature = "snapshot", serde(with = "crate::form::bytes"))]
+    pub(super) body: Vec<u8>,
 }
 
 /// The state of the server's transport.
@@ -484,8 +486,7 @@ impl Http {
                 }
                 sse::Effect::Refuse => {
                     if let Some(refused) = self.connection.sse.take_refused() {
-                        let (id, status, why) = (refused.id, refused.status, &*refused.text);
-                        engine.handle_report(Report::Refused { id, status, why });
+                        self.refuse_initialize(engine, &refused);
                     }
                 }
                 sse::Effect::ReportViolation => {
@@ -496,6 +497,18 @@ impl Http {
                 }
                 sse::Effect::ReportClosed => engine.handle_transport(now, Transport::Closed { why }),
             }
+        }
+    }
+
+    /// The refusal of `initialize` is its response.
+    fn refuse_initialize(&self, engine: &mut Engine, refused: &Refused) {
+        let (id, status, why) = (refused.id, refused.status, &*refused.text);
+        let error = error_in(&refused.body).filter(|(_, deviations)| !deviations.error_shape);
+        match error {
+            Some((error, _)) => {
+                engine.handle_report(Report::Error { id, error, unprocessed: true, headers: false });
+            }
+            None => engine.handle_report(Report::Refused { id, status, why }),
         }
     }
 

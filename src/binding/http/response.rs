@@ -690,7 +690,7 @@ impl Http {
         let error = error_to(id, decoded).filter(|_| length <= REFUSAL_BYTES)?;
         let names_session = is_known_expiry(error);
         let session = self.session_of(engine, message, HttpStatus::Success);
-        let post = self.post_of(engine, message, &error.message);
+        let post = self.post_of(engine, message, Some(error), &error.message);
         let class = error_class(Some(error));
         let expiry = http_response::expiry(HttpStatus::Success, session, names_session, class);
         match (expiry, http_response::meaning(HttpStatus::Success, post, class)) {
@@ -763,7 +763,7 @@ impl Http {
             (true, true) => HttpStatus::Unavailable,
             (true, false) => HttpStatus::TooMany,
         };
-        match http_response::meaning(status, self.post_of(engine, &message, said), class) {
+        match http_response::meaning(status, self.post_of(engine, &message, error.as_ref(), said), class) {
             Outcome::Deliver | Outcome::Nothing => {}
             Outcome::Authorize => {
                 let message = Some(message).filter(|_| id.is_none());
@@ -777,7 +777,8 @@ impl Http {
             Outcome::RenewHeaders => take_refusal(engine, id, error, refusal.status, true),
             Outcome::RefusedAsSse => {
                 let status = refusal.status.as_u16();
-                self.connection.sse.refuse(id.map(|id| Refused { id, status, text: refusal_text(refusal, said) }));
+                let (text, body) = (refusal_text(refusal, said), refusal.body.clone());
+                self.connection.sse.refuse(id.map(|id| Refused { id, status, text, body }));
                 self.sse_step(engine, sse::Input::RefusedAsSse, "");
             }
             Outcome::Received => self.accept_initialized(engine),
@@ -805,10 +806,16 @@ impl Http {
         }
     }
 
-    fn post_of(&self, engine: &Engine, message: &Outgoing, said: &str) -> Post {
+    fn post_of(&self, engine: &Engine, message: &Outgoing, error: Option<&ErrorObject>, said: &str) -> Post {
         match (message.id(), message.method()) {
             (Some(_), Some(method::INITIALIZE)) if self.server.session.has_former() && is_initialized(said) => {
                 Post::InitializeAgain
+            }
+            // A server that had a session has no HTTP+SSE.
+            (Some(_), Some(method::INITIALIZE))
+                if !self.server.session.has_former() && error.is_some_and(|error| engine.is_last_offer(error)) =>
+            {
+                Post::InitializeLast
             }
             (Some(_), Some(method::INITIALIZE)) => Post::Initialize,
             (Some(_), Some(method::DISCOVER)) if !engine.stage().is_established() => Post::Discover,
