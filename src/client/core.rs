@@ -53,6 +53,8 @@ pub(crate) enum Stage {
     Discovery,
     /// Requests of the embedder are sent.
     Ready,
+    /// Ready, but nobody is reached: what is in flight is tried again.
+    Unreached,
     /// The client is closing.
     Closing,
     /// The client is closed.
@@ -62,12 +64,12 @@ pub(crate) enum Stage {
 impl Stage {
     /// Whether the handshake is done on an open connection.
     pub(crate) const fn is_established(self) -> bool {
-        matches!(self, Self::Discovery | Self::Ready)
+        matches!(self, Self::Discovery | Self::Ready | Self::Unreached)
     }
 
     /// Whether a transport is open, or is being opened.
     pub(crate) const fn has_transport(self) -> bool {
-        matches!(self, Self::Opening | Self::Handshake | Self::Discovery | Self::Ready)
+        matches!(self, Self::Opening | Self::Handshake | Self::Discovery | Self::Ready | Self::Unreached)
     }
 }
 
@@ -249,6 +251,7 @@ impl Core {
             Phase::Connecting if self.agreed.is_some() => Stage::Discovery,
             Phase::Connecting => Stage::Handshake,
             Phase::Ready => Stage::Ready,
+            Phase::Unreached => Stage::Unreached,
             Phase::Closing => Stage::Closing,
             Phase::Closed => Stage::Closed,
             Phase::Opening => Stage::Opening,

@@ -548,7 +548,7 @@ impl Engine {
             Timer::Discovery if is_silent => self.fall_back(timeouts.discovery),
             Timer::Connect => Link::connect_timed_out(core),
             Timer::Open => self.link.open_timed_out(core),
-            Timer::Discover => self.connection.handshake.step(core, HandshakeInput::DiscoverTimeout),
+            Timer::Discover => self.connection.handshake.on_discover_timeout(core),
             Timer::Handshake => self.connection.handshake.step(core, HandshakeInput::Deadline),
             Timer::Discovery => self.lists.on_discovery_timeout(core),
             Timer::Reopen => self.link.step(core, link::Input::Timer),

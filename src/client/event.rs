@@ -192,7 +192,9 @@ pub enum Event {
     /// and duplicate items are reported again at the end of a list in which they differ from the last report.
     Quirk(Quirk),
     /// The connection is lost, or unusable. What that ends is reported before: requests that may have run
-    /// ([`Finished`](Self::Finished)), and those that are sent again ([`Resending`](Self::Resending)).
+    /// ([`Finished`](Self::Finished)), and those that are sent again ([`Resending`](Self::Resending)). Over HTTP it may also be
+    /// that nobody is reached while requests are in flight, which may still end well
+    /// ([`Recovery::Resume`]).
     Down {
         /// Why.
         failure: Failure,
@@ -419,6 +421,13 @@ pub enum Recovery {
         /// The client obtains the authorization that the server requires, by OAuth, and reconnects once it has it.
         #[cfg_attr(feature = "serde", serde(default))]
         authorizing: bool,
+    },
+    /// Over HTTP, nobody is reached, and what is in flight is tried again: three times, after 1, 2 and 4 s. Nothing else is
+    /// sent meanwhile. [`Ready`](Event::Ready) follows if the server answers; another [`Down`](Event::Down) if it does not,
+    /// after the ends of the requests.
+    Resume {
+        /// When it is tried next.
+        at: Time,
     },
     /// The client closes.
     Close,

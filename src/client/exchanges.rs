@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 
 use serde_json::value::RawValue;
 
-use super::core::{BindingState, Signal, Signals};
+use super::core::{BindingState, Signal, Signals, Timer};
 use super::handshake::{Via, detect_era_change};
 use super::request::{Block, Purpose};
 use super::{
@@ -47,7 +47,12 @@ pub(crate) enum Report<'a> {
     CallAuthorized { id: u64 },
     /// The token or nonce that the handshake lacked has arrived: the client connects again.
     ConnectionAuthorized,
-    /// A message was dropped before it was sent.
+    /// Nobody was reached, while requests of the embedder wait for their responses: what is in flight is tried again at this
+    /// time.
+    Unreached { why: &'a str, until: Time },
+    /// After that, a response began.
+    Reached,
+    /// A message was dropped before it was sent, or did not reach the server.
     Unsent,
     /// A message with this method, or a response, was dropped, because the server did not accept those before it.
     Undelivered { method: Option<&'a str> },
@@ -89,6 +94,8 @@ pub(crate) enum Again {
     Redirected,
     /// The server refused it for now.
     Refused,
+    /// It did not reach the server.
+    Unreached,
 }
 
 /// What the binding queues, reports and asks.
@@ -182,6 +189,11 @@ impl Engine {
         self.core.is_sent(id)
     }
 
+    /// Whether a request of the embedder is among these, and waits for its response.
+    pub(crate) fn has_call(&self, requests: impl IntoIterator<Item = u64>) -> bool {
+        requests.into_iter().any(|id| self.core.is_sent(id) && self.core.requests.call(id).is_some())
+    }
+
     /// Whether a refusal of `initialize` by this error ends the handshake.
     pub(crate) fn is_last_offer(&self, error: &ErrorObject) -> bool {
         self.connection.handshake.is_last_offer(&self.core, &RequestError::Server(error.clone()))
@@ -194,7 +206,12 @@ impl Engine {
 
     /// Whether a request that was refused for now is sent again. `may_run`: the refusal does not say that it does not run.
     pub(crate) fn repeat(&mut self, id: u64, may_run: bool) -> bool {
-        calls::repeat(&mut self.core, id, may_run)
+        let repeats = calls::repeat(&mut self.core, id, may_run);
+        if repeats && self.core.requests.get(id).is_some_and(|open| matches!(open.purpose, Purpose::Discover(_))) {
+            // A server that is busy is not silent.
+            self.core.timers.set(Timer::Discover, None);
+        }
+        repeats
     }
 
     /// Encodes a request that is sent again. `None` if it does not wait for its response any more, or has begun to run after
@@ -204,7 +221,7 @@ impl Engine {
             return None;
         }
         // Whether one that may run is sent again was decided when it was refused.
-        let was_not_run = matches!(again, Again::Redirected) || self.core.requests.is_refused(id);
+        let was_not_run = again != Again::Refused || self.core.requests.is_refused(id);
         if was_not_run && !calls::may_resend(&self.core, id) {
             calls::on_exchange_lost(&mut self.core, id, true);
             return None;
@@ -214,18 +231,19 @@ impl Engine {
                 self.core.requests.redirect(id);
                 id
             }
-            Again::Refused => self.restart(id)?,
+            Again::Refused => self.restart(id, ResendReason::Busy)?,
+            Again::Unreached => self.restart(id, ResendReason::NotSent)?,
         };
         self.core.requests.get(id).map(|open| self.core.encode_request(id, &open.purpose))
     }
 
     /// Gives a request a new id: ids are never reused on a connection.
-    fn restart(&mut self, id: u64) -> Option<u64> {
+    fn restart(&mut self, id: u64, reason: ResendReason) -> Option<u64> {
         let new = self.core.requests.rename(id)?;
         self.core.requests.step(new, request::Input::Restarted);
         self.release(new);
-        calls::report_resend(&mut self.core, new, Some(ResendReason::Busy));
-        self.connection.handshake.rename(id, new);
+        calls::report_resend(&mut self.core, new, Some(reason));
+        self.connection.handshake.rename(&mut self.core, id, new);
         self.subscriptions.rename(id, new);
         let open = self.core.requests.get(new)?;
         if let Purpose::List { family, .. } = &open.purpose {
@@ -321,6 +339,14 @@ impl Engine {
                 calls::unblock_one(&mut self.core, id, Block::Authorization, request::Input::Admitted);
             }
             Report::ConnectionAuthorized => self.admit_connection(),
+            Report::Unreached { why, until } => {
+                let signals = self.link.on_unreached(&mut self.core, why, until);
+                self.act(signals);
+            }
+            Report::Reached => {
+                let signals = self.link.step(&mut self.core, link::Input::Reached);
+                self.act(signals);
+            }
             Report::Unsent => self.core.stats.undelivered = self.core.stats.undelivered.saturating_add(1),
             Report::Undelivered { method } => self.core.drop_undelivered(method),
         }
@@ -387,7 +413,7 @@ impl Engine {
         let core = &mut self.core;
         match purpose {
             purpose @ (Purpose::Discover(_) | Purpose::Initialize(_)) => {
-                self.connection.handshake.on_broken(core, &purpose, why)
+                self.connection.handshake.on_broken(core, (id, &purpose), why)
             }
             Purpose::List { family, cursor } => self.lists.on_broken(core, family, cursor, error),
             Purpose::Listen { .. } => self.subscriptions.on_ended(core, id, None),
@@ -434,7 +460,8 @@ impl Engine {
             (Refused::Handshake, _) => {
                 let ended = core.end_request(id, request::Input::Answered, "");
                 let why = error.to_string().into();
-                let signals = ended.map(|open| self.connection.handshake.on_status(core, &open.purpose, status, why));
+                let signals =
+                    ended.map(|open| self.connection.handshake.on_status(core, (id, &open.purpose), status, why));
                 self.act(signals.unwrap_or_default());
             }
             // A gateway got no response: the request may have run.

@@ -11,7 +11,7 @@ use super::request::Purpose;
 use super::{Eras, Failure as ClientFailure, FailureKind, KnownEra, Options, Output, RequestError, Server};
 use crate::Time;
 use crate::jsonrpc::{ErrorObject, Json};
-use crate::machine::handshake::{self, About, Effect, Failure, Input, Phase, State};
+use crate::machine::handshake::{self, About, Basis, Effect, Failure, Input, Phase, State};
 use crate::machine::{QuirkKind, Verdict, Wire, link};
 use crate::protocol::{Capability, Era, ProtocolVersion, error_code, method};
 use crate::text::excerpt;
@@ -51,11 +51,33 @@ impl Handshake {
         Self { state: State { phase: Phase::Reopening, ..State::default() }, ..Self::default() }
     }
 
-    /// The request that the handshake waits for has a new id.
-    pub(super) fn rename(&mut self, id: u64, new: u64) {
+    /// The request that the handshake waits for is sent again, with a new id.
+    pub(super) fn rename(&mut self, core: &mut Core, id: u64, new: u64) {
         if let Some((request, _)) = self.request.as_mut().filter(|(request, _)| *request == id) {
             *request = new;
+            if self.state.phase == Phase::Discovering {
+                self.arm_discover(core);
+            }
         }
+    }
+
+    /// The time of `server/discover` is over. It begins again for one that is not polled yet: over HTTP the token that a
+    /// request presents may have to be loaded first.
+    pub(super) fn on_discover_timeout(&mut self, core: &mut Core) -> Signals {
+        let is_sent = self.request.is_some_and(|(id, _)| core.is_sent(id));
+        if core.wire == Wire::Http && !is_sent {
+            self.arm_discover(core);
+            return Signals::NONE;
+        }
+        self.step(core, Input::DiscoverTimeout)
+    }
+
+    fn arm_discover(&mut self, core: &mut Core) {
+        self.discover_sent_at = core.now;
+        // A server that was modern before gets more time: it is more likely slow to start.
+        let modern = core.known_era.is_some_and(|known| known.era() == Era::Modern);
+        let factor = if modern { SLOW_DISCOVER } else { 1 };
+        core.arm(Timer::Discover, core.options.timeouts.discover.saturating_mul(factor));
     }
 
     /// A transport is to be opened.
@@ -115,13 +137,7 @@ impl Handshake {
                 core.outbox.push(Output::Send(message));
                 return Signals::one(Signal::Discover);
             }
-            Effect::ArmDiscover => {
-                self.discover_sent_at = core.now;
-                // A server that was modern before gets more time: it is more likely slow to start.
-                let modern = core.known_era.is_some_and(|known| known.era() == Era::Modern);
-                let factor = if modern { SLOW_DISCOVER } else { 1 };
-                core.arm(Timer::Discover, core.options.timeouts.discover.saturating_mul(factor));
-            }
+            Effect::ArmDiscover => self.arm_discover(core),
             Effect::DisarmDiscover => core.timers.set(Timer::Discover, None),
             // After a jump of the clock both deadlines may be due.
             Effect::ExtendDeadline => {
@@ -217,7 +233,7 @@ impl Handshake {
             Ok(result) => discovered(self.tried, &core.options, result),
             Err(error) => discover_error(self.tried, &core.options, &error),
         };
-        if self.request.is_none_or(|(request, _)| request != id) {
+        if self.is_late(id) {
             answer.input = if answer.input == Input::ModernFound {
                 Input::LateModern
             } else if matches!(answer.input, Input::VersionOffered | Input::ModernError) {
@@ -227,6 +243,12 @@ impl Handshake {
             };
         }
         self.on_answer(core, answer)
+    }
+
+    /// Whether the handshake does not wait for this `server/discover`: `initialize` was sent after it.
+    fn is_late(&self, id: u64) -> bool {
+        let awaits_first = self.state == State { phase: Phase::DiscoveringLast, basis: Basis::Beside };
+        !awaits_first && self.request.is_none_or(|(request, _)| request != id)
     }
 
     /// Whether a refusal of `initialize` by this error ends the handshake: there is nothing else to offer.
@@ -263,9 +285,18 @@ impl Handshake {
     }
 
     /// `server/discover` or `initialize` was refused with an HTTP status.
-    pub(super) fn on_status(&mut self, core: &mut Core, purpose: &Purpose, status: u16, error: Box<str>) -> Signals {
-        self.last_error = Some(error);
+    pub(super) fn on_status(
+        &mut self,
+        core: &mut Core,
+        (id, purpose): (u64, &Purpose),
+        status: u16,
+        error: Box<str>,
+    ) -> Signals {
         let discovers = matches!(purpose, Purpose::Discover(_));
+        if discovers && self.is_late(id) {
+            return self.step(core, Input::LateOther);
+        }
+        self.last_error = Some(error);
         match status {
             500.. if discovers => self.step(core, Input::ServerFault),
             _ if discovers => self.step(core, Input::NotModern),
@@ -277,13 +308,16 @@ impl Handshake {
     }
 
     /// The exchange of `server/discover` or `initialize` broke.
-    pub(super) fn on_broken(&mut self, core: &mut Core, purpose: &Purpose, why: &str) -> Signals {
-        if let Purpose::Discover(version) = *purpose
-            && self.broken < RESENDS
-        {
-            self.broken = self.broken.saturating_add(1);
-            self.send_discover(core, version);
-            return Signals::NONE;
+    pub(super) fn on_broken(&mut self, core: &mut Core, (id, purpose): (u64, &Purpose), why: &str) -> Signals {
+        if let Purpose::Discover(version) = *purpose {
+            if self.is_late(id) {
+                return self.step(core, Input::LateBroke);
+            }
+            if self.broken < RESENDS {
+                self.broken = self.broken.saturating_add(1);
+                self.send_discover(core, version);
+                return Signals::NONE;
+            }
         }
         let message = format!("{} broke the exchange of the handshake: {why}", core.server_name());
         Signals::lost(FailureKind::Closed, message, link::Transport::Closed)

@@ -49,7 +49,7 @@ impl Link {
 
     /// Whether there is a connection that takes messages.
     pub(super) const fn takes_messages(&self) -> bool {
-        matches!(self.state.phase, Phase::Connecting | Phase::Ready)
+        matches!(self.state.phase, Phase::Connecting | Phase::Ready | Phase::Unreached)
     }
 
     /// Whether a command is possible.
@@ -70,7 +70,7 @@ impl Link {
     /// Whether the client was ready on this connection for at least the interval of keepalives.
     fn is_late(&self, core: &Core) -> bool {
         let interval = core.options.keepalive.unwrap_or_default().interval;
-        self.state.phase == Phase::Ready && core.now.since(self.ready_since) >= interval
+        matches!(self.state.phase, Phase::Ready | Phase::Unreached) && core.now.since(self.ready_since) >= interval
     }
 
     /// The step of the shutdown that is in progress.
@@ -125,6 +125,11 @@ impl Link {
                     self.ready_since = core.now;
                     core.event(Event::Ready);
                     signals.push(Signal::Ready);
+                }
+                Effect::AnnounceAgain => {
+                    core.timers.set(Timer::Reopen, None);
+                    self.loss = None;
+                    core.event(Event::Ready);
                 }
                 Effect::Report => self.report(core),
                 Effect::Withdraw => core.outbox.withdraw_transport(),
@@ -198,7 +203,7 @@ impl Link {
                     Stage::Discovery => "during discovery",
                     Stage::Handshake => "during the handshake",
                     Stage::Down | Stage::Opening => "before it was open",
-                    Stage::Ready | Stage::Closing | Stage::Closed => "while it was in use",
+                    Stage::Ready | Stage::Unreached | Stage::Closing | Stage::Closed => "while it was in use",
                 };
                 let message = format!("{server} closed the connection {occasion}: {why}");
                 self.on_end(core, link::End::Closed, FailureKind::Closed, message.into(), why)
@@ -236,7 +241,7 @@ impl Link {
         let doing = match core.stage() {
             Stage::Handshake => "the handshake",
             Stage::Discovery => "discovery",
-            Stage::Down | Stage::Opening | Stage::Ready | Stage::Closing | Stage::Closed => {
+            Stage::Down | Stage::Opening | Stage::Ready | Stage::Unreached | Stage::Closing | Stage::Closed => {
                 "the opening of its transport"
             }
         };
@@ -307,6 +312,7 @@ impl Link {
         let parked = |until| Recovery::Parked { until, authorizing };
         let next = match self.state.phase {
             Phase::Opening => Recovery::Reopen { at: Some(core.now) },
+            Phase::Unreached => Recovery::Resume { at: core.timers.get(Timer::Reopen).unwrap_or(core.now) },
             Phase::Waiting | Phase::Draining => Recovery::Reopen { at: core.timers.get(Timer::Reopen) },
             Phase::Retiring => parked(core.now + core.options.reconnect.unwrap_or_default().parked_backoff),
             Phase::Parked => parked(core.timers.get(Timer::Reopen).unwrap_or(core.now)),
@@ -321,6 +327,16 @@ impl Link {
         };
         let failure = self.loss.clone().map(|Loss { kind, message, .. }| Failure { kind, message });
         core.events(failure.map(|failure| Event::Down { failure, next }));
+    }
+
+    /// Nobody is reached. What is in flight is tried again at this time, and the connection stays until then.
+    pub(super) fn on_unreached(&mut self, core: &mut Core, why: &str, until: Time) -> Signals {
+        if self.state.phase == Phase::Ready {
+            core.timers.set(Timer::Reopen, Some(until));
+            let message = format!("{} cannot be reached: {why}", core.server_name()).into();
+            self.loss = Some(Loss { kind: FailureKind::Connect, message, transport: link::Transport::Closed });
+        }
+        self.step(core, Input::Unreached)
     }
 
     /// The session expired. Returns whether another one may be opened; otherwise the loss.

@@ -93,7 +93,7 @@ pub(super) fn route(core: &Core, method: &str, request: Option<u64>, is_foreign:
     let phase = match core.stage() {
         Stage::Down | Stage::Opening | Stage::Handshake | Stage::Closing | Stage::Closed => Phase::Handshake,
         Stage::Discovery => Phase::Discovery,
-        Stage::Ready => Phase::Ready,
+        Stage::Ready | Stage::Unreached => Phase::Ready,
     };
     notification::decide(kind, foreign, phase)
 }

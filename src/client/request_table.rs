@@ -574,7 +574,7 @@ impl RequestTable {
             return None;
         }
         match stage {
-            Stage::Down | Stage::Opening | Stage::Closing | Stage::Closed => None,
+            Stage::Down | Stage::Opening | Stage::Unreached | Stage::Closing | Stage::Closed => None,
             Stage::Handshake | Stage::Discovery => self.queues.next_engine(),
             Stage::Ready => {
                 let may_call_tool = !held && (parallel || !self.flight.has_tools());

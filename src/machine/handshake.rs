@@ -30,7 +30,7 @@ values! {
         Failed,
     }
 
-    /// What is known while `initialize` is in flight.
+    /// What is known while `initialize` is in flight, or before it.
     #[derive(Default)]
     Basis {
         /// Only the legacy era is allowed, or possible.
@@ -46,6 +46,9 @@ values! {
         AfterFault,
         /// `server/discover` timed out.
         Blind,
+        /// Over HTTP: `server/discover` is in an exchange of its own, which goes on after it timed out, beside that of
+        /// `initialize`.
+        Beside,
         /// As `Blind`, and a late response to `server/discover` showed that the server is modern.
         Backed,
         /// As `Blind`, and a late response to `server/discover` was an error that only modern servers send.
@@ -55,7 +58,7 @@ values! {
     Input {
         /// The transport is open, and both eras are allowed.
         StartDiscover,
-        /// As `StartDiscover`, over HTTP: a server that does not answer one request does not answer others, either.
+        /// As `StartDiscover`, over HTTP: each request is in an exchange of its own.
         StartDiscoverHttp,
         /// The transport is open, and only the modern era is allowed.
         StartModern,
@@ -84,6 +87,8 @@ values! {
         LateModernError,
         /// A late response to `server/discover` is not from a modern server.
         LateOther,
+        /// The exchange of `server/discover` broke after it had timed out.
+        LateBroke,
         /// `initialize` was answered with a version that both sides support.
         Accepted,
         /// `initialize` was answered with an unknown version; the nearest older version is used.
@@ -157,7 +162,7 @@ state_table! {
     /// 2025-11-25, "Lifecycle").
     "handshake" step: State { phase: Phase, basis: Basis }, Input, Effect;
     (Idle)            (_)             (StartDiscover)     => (Discovering)     (None)          [SendDiscover ArmDiscover];
-    (Idle)            (_)             (StartDiscoverHttp) => (Discovering)     (None)          [SendDiscover];
+    (Idle)            (_)             (StartDiscoverHttp) => (Discovering)     (Beside)        [SendDiscover ArmDiscover];
     (Idle)            (_)             (StartModern)       => (Pinned)          (None)          [SendDiscover];
     (Idle)            (_)             (StartLegacyFirst)  => (Initializing)    (First)         [SendInitialize];
     (Idle)            (_)             (StartLegacy)       => (Initializing)    (None)          [SendInitialize];
@@ -174,10 +179,17 @@ state_table! {
     (Discovering|Rediscovering|Pinned|Repinned|DiscoveringLast) (_) (NothingCommon) => (Failed) (None) [Fail(Failure::UnsupportedVersion)];
     (Discovering|Rediscovering|Pinned|Repinned|DiscoveringLast) (_) (ModernError) => (Failed)  (None) [Fail(Failure::Rejected)];
     (Discovering)     (_)             (NotModern)         => (Initializing)    (AfterDiscover) [DisarmDiscover SendInitialize];
-    (Discovering)     (_)             (ServerFault)       => (Initializing)    (AfterFault)    [DisarmDiscover SendInitialize] ! Probe5xx;
+    (Discovering)     (Beside)        (ServerFault)       => (Initializing)    (AfterFault)    [DisarmDiscover SendInitialize] ! Probe5xx;
+    // Only HTTP has statuses.
+    (Discovering)     (_)             (ServerFault)       => ignore;
     (Rediscovering|Pinned|Repinned|DiscoveringLast) (_) (NotModern|ServerFault) => (Failed)    (None) [Fail(Failure::Rejected)];
+    (Discovering)     (Beside)        (DiscoverTimeout)   => (Initializing)    (Beside)        [ExtendDeadline SendInitialize] ! ProbeSilent;
     (Discovering)     (_)             (DiscoverTimeout)   => (Initializing)    (Blind)         [ExtendDeadline SendInitialize] ! ProbeSilent;
+    // The refusal of `initialize` says more.
+    (DiscoveringLast) (Beside)        (Deadline)          => (Failed)          (None)          [Fail(Failure::Rejected)];
     (Discovering|Rediscovering|Pinned|Repinned|DiscoveringLast) (_) (Deadline) => (Failed)     (None) [Fail(Failure::Timeout)];
+    // Over HTTP, the end of the transport is a loss.
+    (Discovering|DiscoveringLast) (Beside) (TransportClosed) => ignore;
     (Discovering|Rediscovering) (_)   (TransportClosed)   => (Reopening)       (None)          [Reopen];
     (Pinned|Repinned|DiscoveringLast) (_) (TransportClosed) => (Failed)        (None)          [Fail(Failure::Closed)];
 
@@ -188,6 +200,8 @@ state_table! {
     (Initializing)    (AfterFault)    (AcceptedNearest)   => (Legacy)          (None)          [Adopt ForgetEra SendInitialized] ! VersionUnknown;
     (Initializing)    (_)             (AcceptedNearest)   => (Legacy)          (None)          [Adopt SendInitialized] ! VersionUnknown;
     (Initializing)    (Backed)        (VersionUnknown|VersionRefused|CapabilitiesRefused|RefusedByModern|Refused|Malformed|Deadline) => (Modern) (None) [Adopt DiscoverModern];
+    // A modern server that is slow may refuse `initialize` before it answers `server/discover`, which is still in flight.
+    (Initializing)    (Beside)        (RefusedByModern|Refused) => (DiscoveringLast) (Beside);
     (Initializing)    (_)             (VersionUnknown)    => (Failed)          (None)          [Fail(Failure::UnsupportedVersion)];
     (Initializing)    (_)             (VersionRefused)    => stay [SendInitialize] ! VersionRefused;
     (Initializing)    (_)             (CapabilitiesRefused) => stay [SendInitialize] ! CapabilitiesRefused;
@@ -199,18 +213,18 @@ state_table! {
     (Initializing)    (_)             (Deadline)          => (Failed)          (None)          [Fail(Failure::Timeout)];
     (Initializing)    (None|First|Reopened) (TransportClosed) => (Failed)      (None)          [Fail(Failure::Closed)];
     (Initializing)    (AfterDiscover|Blind|Backed|Warned) (TransportClosed) => (Reopening) (None) [Reopen];
-    // Over HTTP, the end of the transport is a loss.
-    (Initializing)    (AfterFault)    (TransportClosed)   => ignore;
-    (Initializing)    (Blind)         (LateModern)        => (_)               (Backed)        [KeepEvidence] ! ProbeLate;
-    (Initializing)    (Blind)         (LateModernError)   => (_)               (Warned)        [] ! ProbeLate;
-    (Initializing)    (Blind)         (LateOther)         => (_)               (AfterDiscover) [] ! ProbeLate;
-    (Initializing)    (_)             (LateModern|LateModernError|LateOther) => ignore;
+    (Initializing)    (AfterFault|Beside) (TransportClosed) => ignore;
+    (Initializing)    (Blind|Beside)  (LateModern)        => (_)               (Backed)        [KeepEvidence] ! ProbeLate;
+    (Initializing)    (Blind|Beside)  (LateModernError)   => (_)               (Warned)        [] ! ProbeLate;
+    (Initializing)    (Blind|Beside)  (LateOther)         => (_)               (AfterDiscover) [] ! ProbeLate;
+    (Initializing)    (Beside)        (LateBroke)         => (_)               (Blind);
+    (Initializing)    (_)             (LateModern|LateModernError|LateOther|LateBroke) => ignore;
 
     (Rediscovering|Pinned|Repinned|DiscoveringLast) (_) (DiscoverTimeout) => ignore;
-    (Discovering|Rediscovering|Pinned|Repinned|DiscoveringLast) (_) (StartDiscover|StartDiscoverHttp|StartModern|StartLegacyFirst|StartLegacy|LateModern|LateModernError|LateOther|Accepted|AcceptedNearest|VersionUnknown|VersionRefused|CapabilitiesRefused|RefusedByModern|Refused|Malformed) => ignore;
+    (Discovering|Rediscovering|Pinned|Repinned|DiscoveringLast) (_) (StartDiscover|StartDiscoverHttp|StartModern|StartLegacyFirst|StartLegacy|LateModern|LateModernError|LateOther|LateBroke|Accepted|AcceptedNearest|VersionUnknown|VersionRefused|CapabilitiesRefused|RefusedByModern|Refused|Malformed) => ignore;
     (Initializing)    (_) (StartDiscover|StartDiscoverHttp|StartModern|StartLegacyFirst|StartLegacy|ModernFound|LegacyFound|VersionOffered|NothingCommon|ModernError|NotModern|ServerFault|DiscoverTimeout) => ignore;
     (Legacy|Modern|Failed) (_) (StartDiscover|StartDiscoverHttp|StartModern|StartLegacyFirst|StartLegacy) => ignore;
-    (Idle|Legacy|Modern|Reopening|Failed) (_) (ModernFound|LegacyFound|VersionOffered|NothingCommon|ModernError|NotModern|ServerFault|DiscoverTimeout|LateModern|LateModernError|LateOther|Accepted|AcceptedNearest|VersionUnknown|VersionRefused|CapabilitiesRefused|RefusedByModern|Refused|Malformed|Deadline|TransportClosed) => ignore;
+    (Idle|Legacy|Modern|Reopening|Failed) (_) (ModernFound|LegacyFound|VersionOffered|NothingCommon|ModernError|NotModern|ServerFault|DiscoverTimeout|LateModern|LateModernError|LateOther|LateBroke|Accepted|AcceptedNearest|VersionUnknown|VersionRefused|CapabilitiesRefused|RefusedByModern|Refused|Malformed|Deadline|TransportClosed) => ignore;
 }
 
 values! {

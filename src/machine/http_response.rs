@@ -154,12 +154,16 @@ values! {
         ResumeLater,
         /// As `ResumeLater`, if the client obtains the authorization that is missing. If not, the request is lost.
         ResumeAuthorized,
+        /// Nobody was reached to resume the stream of a request from: it is tried three times.
+        ResumeUnreached,
         /// There is no response to the request, which may have run.
         Lost,
         /// The body is not a response to the request.
         NoAnswer,
         /// The request did not reach the server.
         Unreached,
+        /// A message that nothing waits for did not reach the server.
+        Undelivered,
         InitializedAnswered,
         InitializedBroke,
         /// The session expired.
@@ -353,17 +357,19 @@ decision_table! {
     // Over HTTP+SSE the response arrives on the stream.
     (Request)         (Complete|Broke) (Ignored)                                    => Nothing;
     (Request|Resume)  (Overflow)       (_)                                          => NoAnswer;
-    (Request|Initialized|OneWay) (Unreached) (_)                                    => Unreached;
+    (Request|Initialized) (Unreached)  (_)                                          => Unreached;
+    (OneWay)          (Unreached)      (_)                                          => Undelivered;
     (Initialized)     (Complete|Broke|Overflow) (Nothing)                           => InitializedBroke;
     (Initialized)     (Complete|Broke|Overflow) (Empty|EmptyStream|Json|Events|NoEvents|Ignored) => InitializedAnswered;
     (OneWay)          (Complete|Broke|Overflow) (Nothing|Empty|EmptyStream|Json|Events|NoEvents|Ignored) => Nothing;
     (Initialized|OneWay) (Complete|Broke|Overflow) (Unauthorized|NotFound|Busy|Refusal) => Judge;
     (Owed)            (_)              (_)                                          => Nothing;
-    (Resume)          (Complete|Broke|Unreached) (NotFound)                         => Expire;
-    (Resume)          (Complete|Broke|Unreached) (Busy)                             => ResumeLater;
-    (Resume)          (Complete|Broke|Unreached) (Unauthorized)                     => ResumeAuthorized;
-    (Resume)          (Complete|Broke|Unreached) (Refusal)                          => Lost;
-    (Resume)          (Complete|Broke|Unreached) (Nothing|Empty|EmptyStream|Json|Events|NoEvents|Ignored) => Resume;
+    (Resume)          (Unreached)      (_)                                          => ResumeUnreached;
+    (Resume)          (Complete|Broke) (NotFound)                                   => Expire;
+    (Resume)          (Complete|Broke) (Busy)                                       => ResumeLater;
+    (Resume)          (Complete|Broke) (Unauthorized)                               => ResumeAuthorized;
+    (Resume)          (Complete|Broke) (Refusal)                                    => Lost;
+    (Resume)          (Complete|Broke) (Nothing|Empty|EmptyStream|Json|Events|NoEvents|Ignored) => Resume;
     (GetStream)       (_)              (_)                                          => GetStreamBroke;
     (Fallback)        (Broke)          (_)                                          => SseBroke;
     (Fallback|Sse)    (Unreached)      (_)                                          => SseUnreached;

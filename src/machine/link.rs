@@ -13,6 +13,8 @@ values! {
         /// The transport is open: handshake and discovery.
         Connecting,
         Ready,
+        /// Ready before, and nobody is reached over HTTP: what is in flight is tried again, and nothing else is sent.
+        Unreached,
         /// The transport is being shut down, and opened again after the backoff.
         Draining,
         /// The transport is being shut down, and then the client is parked.
@@ -70,6 +72,10 @@ values! {
         LostForGood,
         /// The HTTP session expired.
         Expired,
+        /// Nobody is reached over HTTP while requests of the embedder are in flight, which are tried again.
+        Unreached,
+        /// The server answers again.
+        Reached,
         /// Authorization is available.
         Authorized,
         /// The backoff is over.
@@ -87,6 +93,8 @@ values! {
         Handshake,
         /// Report that the client is ready.
         Announce,
+        /// Report that the client is ready again, on the same connection.
+        AnnounceAgain,
         /// Report the loss, and what follows.
         Report,
         /// Withdraw what the embedder has not polled.
@@ -153,7 +161,7 @@ state_table! {
     (Idle|Waiting|Parked|Suspended) (_)            (Close)        => (Closed)     (None)         [Finish];
     (Idle|Suspended)                (_)            (Timer)        => ignore;
     (Idle|Waiting|Parked|Suspended) (_)            (Authorized)   => ignore;
-    (Idle|Waiting|Parked|Suspended) (_)            (Seen|Opened|Reopen|Established|Failed|Unresponsive|Hopeless|Unauthorized|Replace|Lost|Exhausted|LostForGood|Expired|Suspend|Gone) => ignore;
+    (Idle|Waiting|Parked|Suspended) (_)            (Seen|Opened|Reopen|Established|Failed|Unresponsive|Hopeless|Unauthorized|Replace|Lost|Exhausted|LostForGood|Expired|Unreached|Reached|Suspend|Gone) => ignore;
 
     (Opening|Connecting)            (Unseen)       (Seen)         => (_)          (None);
     (Opening)                       (_)            (Opened)       => (Connecting) (_)            [Handshake];
@@ -161,26 +169,30 @@ state_table! {
     (Connecting)                    (None)         (Replace)      => (Resuming)   (None)         [Shut];
     (Connecting)                    (None)         (Established)  => (Ready)      (None)         [Announce];
     (Connecting|Ready)              (None)         (Expired)      => (Opening)    (Unseen)       [Report Open];
+    (Ready)                         (_)            (Unreached)    => (Unreached)  (None)         [Report];
+    (Unreached)                     (_)            (Reached)      => (Ready)      (None)         [AnnounceAgain];
     (Ready)                         (_)            (Suspend)      => (Suspending) (None)         [Shut];
-    (Opening|Connecting|Ready)      (_)            (Open)         => misuse;
+    (Opening|Connecting|Ready|Unreached) (_)       (Open)         => misuse;
     // What the embedder has not seen is not reported as lost, unless that is the end.
-    (Opening|Connecting|Ready)      (_)            (Failed)       => (Closing)    (None)         [Report Shut];
+    (Opening|Connecting|Ready|Unreached) (_)       (Failed)       => (Closing)    (None)         [Report Shut];
     (Opening|Connecting)            (Unseen)       (Unresponsive) => (Draining)   (None)         [Shut];
-    (Opening|Connecting|Ready)      (_)            (Unresponsive) => (Draining)   (None)         [Report Shut];
+    (Opening|Connecting|Ready|Unreached) (_)       (Unresponsive) => (Draining)   (None)         [Report Shut];
     (Opening|Connecting)            (Unseen)       (Hopeless)     => (Retiring)   (None)         [Shut];
-    (Opening|Connecting|Ready)      (_)            (Hopeless)     => (Retiring)   (None)         [Report Shut];
+    (Opening|Connecting|Ready|Unreached) (_)       (Hopeless)     => (Retiring)   (None)         [Report Shut];
     (Opening|Connecting)            (None)         (Unauthorized) => (Retiring)   (Unauthorized) [Report Shut];
     (Opening|Connecting)            (Unseen)       (Lost)         => (Waiting)    (None)         [Backoff];
-    (Opening|Connecting|Ready)      (_)            (Lost)         => (Waiting)    (None)         [Backoff Report];
+    (Opening|Connecting|Ready|Unreached) (_)       (Lost)         => (Waiting)    (None)         [Backoff Report];
     (Opening|Connecting)            (Unseen)       (Exhausted)    => (Parked)     (None)         [Park];
-    (Opening|Connecting|Ready)      (_)            (Exhausted)    => (Parked)     (None)         [Park Report];
-    (Opening|Connecting|Ready)      (_)            (LostForGood)  => (Closed)     (None)         [Report Finish];
+    (Opening|Connecting|Ready|Unreached) (_)       (Exhausted)    => (Parked)     (None)         [Park Report];
+    (Opening|Connecting|Ready|Unreached) (_)       (LostForGood)  => (Closed)     (None)         [Report Finish];
     (Opening|Connecting)            (Unseen)       (Close)        => (Closed)     (None)         [Withdraw Finish];
-    (Opening|Connecting|Ready)      (_)            (Close)        => (Closing)    (None)         [Shut];
-    (Opening)                       (_)            (Reopen|Replace|Established|Expired) => ignore;
-    (Connecting)                    (_)            (Opened|Established|Expired|Replace) => ignore;
+    (Opening|Connecting|Ready|Unreached) (_)       (Close)        => (Closing)    (None)         [Shut];
+    (Opening)                       (_)            (Reopen|Replace|Established|Expired|Unreached|Reached) => ignore;
+    (Connecting)                    (_)            (Opened|Established|Expired|Replace|Unreached|Reached) => ignore;
     (Opening|Connecting)            (_)            (Seen|Unauthorized|Authorized|Timer|Suspend|Gone) => ignore;
-    (Ready)                         (_)            (Seen|Opened|Reopen|Replace|Established|Expired|Unauthorized|Authorized|Timer|Gone) => ignore;
+    (Ready)                         (_)            (Reached) => ignore;
+    (Unreached)                     (_)            (Unreached|Suspend) => ignore;
+    (Ready|Unreached)               (_)            (Seen|Opened|Reopen|Replace|Established|Expired|Unauthorized|Authorized|Timer|Gone) => ignore;
 
     (Draining)                      (_)            (Open)         => misuse;
     (Draining)                      (_)            (Gone)         => (Waiting)    (None)         [Backoff];
@@ -196,7 +208,7 @@ state_table! {
     (Closing)                       (_)            (Gone)         => (Closed)     (None)         [Finish];
     (Closing|Closed)                (_)            (Open|Close)   => misuse;
     (Closed)                        (_)            (Gone)         => ignore;
-    (Draining|Retiring|Suspending|Resuming|Closing|Closed) (_) (Seen|Opened|Reopen|Established|Failed|Unresponsive|Hopeless|Unauthorized|Replace|Lost|Exhausted|LostForGood|Expired|Authorized|Timer|Suspend) => ignore;
+    (Draining|Retiring|Suspending|Resuming|Closing|Closed) (_) (Seen|Opened|Reopen|Established|Failed|Unresponsive|Hopeless|Unauthorized|Replace|Lost|Exhausted|LostForGood|Expired|Unreached|Reached|Authorized|Timer|Suspend) => ignore;
 }
 
 decision_table! {
@@ -224,11 +236,11 @@ decision_table! {
     // The process that restored the session opens the transport.
     (Opening)          (Unseen) (Moved)                      (_)    (_)    => Nothing;
     (Opening)          (_)      (OpenFailed|Closed|Violated|Moved) (_) (_) => Loss;
-    (Connecting|Ready) (_)      (Violated|Moved)             (_)    (_)    => Loss;
-    (Connecting|Ready) (_)      (OpenFailed)                 (Http) (_)    => Loss;
-    (Connecting|Ready) (_)      (OpenFailed)                 (Pipe) (_)    => Nothing;
+    (Connecting|Ready|Unreached) (_) (Violated|Moved)        (_)    (_)    => Loss;
+    (Connecting|Ready|Unreached) (_) (OpenFailed)            (Http) (_)    => Loss;
+    (Connecting|Ready|Unreached) (_) (OpenFailed)            (Pipe) (_)    => Nothing;
     (Connecting)       (_)      (Closed)                     (Pipe) (false) => Handshake;
-    (Connecting|Ready) (_)      (Closed)                     (_)    (_)    => Loss;
+    (Connecting|Ready|Unreached) (_) (Closed)                (_)    (_)    => Loss;
     (Draining|Retiring|Suspending|Resuming|Closing) (_) (OpenFailed|Closed|Moved) (_) (_) => Shutdown;
     (Draining|Retiring|Suspending|Resuming|Closing) (_) (Violated) (_) (_) => Nothing;
     (Idle|Waiting|Parked|Suspended|Closed) (_) (OpenFailed|Closed|Violated|Moved) (_) (_) => Nothing;

@@ -1825,10 +1825,17 @@ fn an_unreachable_server_is_reconnected_to() {
     let ((lost, first), (unsent, second)) = (web.call("a"), web.call("a"));
     web.head(&first, 200, &STREAM);
     web.make_unreachable(&second);
+    // What was sent has the time of three attempts.
+    for wait in [1, 2, 4] {
+        assert_eq!((web.outcome(lost), web.outcome(unsent)), ("open".into(), "open".into()));
+        web.wait(seconds(wait));
+        let again = web.take_named("tools/call");
+        web.fail(&again, Broken::Unreachable);
+    }
     assert_eq!((web.outcome(lost), web.outcome(unsent)), ("Unknown".into(), "open".into()));
     assert!(web.open.is_empty() && web.was_dropped(&first));
     let Some(Event::Down { failure, next: Recovery::Reopen { .. } }) =
-        web.events.iter().find(|event| matches!(event, Event::Down { .. }))
+        web.events.iter().rfind(|event| matches!(event, Event::Down { .. }))
     else {
         panic!("{:?}", web.events)
     };

@@ -9,8 +9,8 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri};
 use mcp_proto::binding::http::{Broken, ExchangeId, HttpAction, HttpRequest};
 use mcp_proto::testkit::Spelling;
 use mcp_proto::{
-    Client, CommandError, Eras, Event, Family, Http, Options, Outcome, ProtocolVersion, Reconnect, Request, RequestId,
-    ServerRequestId, Time,
+    Client, CommandError, Eras, Event, Family, Http, Options, Outcome, ProtocolVersion, Reconnect, Recovery, Request,
+    RequestId, ServerRequestId, Time,
 };
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
@@ -559,6 +559,8 @@ impl World {
                     assert!(!(self.ran.contains(&request) && matches!(outcome, Outcome::NotSent)), "it was sent");
                 }
                 HttpAction::Event(Event::ServerRequest { id: ask, .. }) => self.asks.push(ask),
+                // The connection may stay, and with it the session.
+                HttpAction::Event(Event::Down { next: Recovery::Resume { .. }, .. }) => {}
                 HttpAction::Event(Event::Down { .. }) => self.held = None,
                 HttpAction::Event(Event::Closed { .. }) => self.closed = true,
                 _ => {}
@@ -701,10 +703,21 @@ impl World {
             self.end(&it);
         }
         self.over.insert(it.id);
+        // Nothing waits for a notification.
+        let is_one_way = it.message.get("id").is_none() && it.message["method"] != "notifications/initialized";
+        let is_quiet = self.session.deadline().is_none_or(|at| at > self.now);
+        let before = (self.session.is_ready(), self.finished.len());
         self.input(|session, now| match broken {
             Some(broken) => session.handle_failure(now, it.id, broken, "broken"),
             None => session.handle_end(now, it.id),
         });
+        if unreachable && it.verb == "POST" && is_one_way && is_quiet {
+            assert_eq!(
+                (self.session.is_ready(), self.finished.len()),
+                before,
+                "a message without a response took others"
+            );
+        }
     }
 
     fn reply(&mut self, at: usize, by_stream: bool) {

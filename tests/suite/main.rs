@@ -95,6 +95,8 @@ mod links;
 mod model;
 #[cfg(feature = "oauth")]
 mod oauth;
+#[cfg(feature = "http")]
+mod outages;
 #[cfg(all(feature = "http", feature = "journal"))]
 mod plain_values;
 mod play;

@@ -2299,17 +2299,34 @@ fn a_401_or_403_to_the_probe_fails_without_reconnects() {
     }
 }
 
-/// snow-app #55
+/// snow-app #55; a server that holds what it does not know
 #[test]
-fn probe_silent_fails_over_http() {
+fn probe_silent_over_http_is_followed_by_initialize_while_the_probe_goes_on() {
+    let mut web = Web::open(options());
+    let probe = web.take_named("server/discover");
+    web.wait(millis(4_999));
+    assert_eq!((web.failure(), web.log.len()), (None, 1));
+    web.wait(millis(1));
+    let initialize = web.take_named("initialize");
+    assert!(web.is_open(&probe), "it may be answered late");
+    let mut site = site();
+    web.end_with(&initialize, site.reply(&initialize));
+    assert!(web.was_dropped(&probe));
+    web.serve(&mut site);
+    assert_eq!((web.is_ready(), era(&web)), (true, Some(Era::Legacy)));
+    assert_quirk(&web, QuirkKind::ProbeSilent, "server/discover");
+    assert_eq!(web.count("server/discover"), 1);
+}
+
+#[test]
+fn probe_silent_over_http_fails_where_initialize_is_silent_too() {
     let mut web = Web::open(options());
     let probe = web.take_named("server/discover");
     web.wait(millis(59_999));
-    assert_eq!((web.failure(), web.log.len()), (None, 1));
+    assert_eq!((web.failure(), web.names()), (None, vec!["server/discover".into(), "initialize".into()]));
     web.wait(millis(1));
-    assert_failed(&web, FailureKind::HandshakeTimeout, &["server/discover"]);
-    assert!(web.was_dropped(&probe) && web.quirks().is_empty());
-    assert_eq!(web.names(), ["server/discover"]);
+    assert_failed(&web, FailureKind::HandshakeTimeout, &["initialize"]);
+    assert!(web.was_dropped(&probe));
 }
 
 /// "The `initialize` request MUST NOT be cancelled by clients" (specification 2025-11-25, "Cancellation").

@@ -68,6 +68,8 @@ pub(super) struct Connection {
     shutdown: Option<ShutdownStep>,
     /// A request did not reach the server, and no response began since.
     pub(super) unreached: bool,
+    /// Nobody is reached, and what is in flight is tried again.
+    pub(super) outage: Option<Outage>,
     pub(super) initialized: Initialized,
     /// `notifications/initialized` was sent again, because its first POST broke.
     repeated: bool,
@@ -84,6 +86,7 @@ impl Connection {
             phase: phase::State::Idle,
             shutdown: None,
             unreached: false,
+            outage: None,
             initialized: Initialized::Unsent,
             repeated: false,
             stream_wait: None,
@@ -92,6 +95,21 @@ impl Connection {
         }
     }
 }
+
+/// Nobody is reached while requests of the embedder wait for their responses. It ends when a response begins.
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
+pub(super) struct Outage {
+    /// Attempts that found nobody.
+    attempts: u8,
+    /// When the next one is made. What is refused before belongs to the last one.
+    until: Time,
+    /// What the system said.
+    why: Box<str>,
+}
+
+/// How often what is in flight is tried again when nobody is reached. The waits double from [`RETRY`].
+const ATTEMPTS: u8 = 3;
 
 /// `notifications/initialized`.
 #[derive(Clone, Debug, Default)]
@@ -594,6 +612,49 @@ impl Http {
         }
     }
 
+    /// Nobody was reached. `again`: by what was tried again. Returns when the next attempt is made, unless this was the last.
+    pub(super) fn count_unreached(&mut self, engine: &mut Engine, again: bool, why: &str) -> Option<Time> {
+        let now = engine.now();
+        let again = again || self.connection.outage.is_some();
+        let outage = self.connection.outage.get_or_insert_with(|| Outage { attempts: 0, until: now, why: why.into() });
+        if now >= outage.until {
+            outage.attempts = outage.attempts.saturating_add(u8::from(again));
+            outage.until = now + crate::time::backoff(RETRY, outage.attempts.into(), LONGEST_RETRY);
+        }
+        let until = outage.until;
+        if outage.attempts >= ATTEMPTS {
+            return None;
+        }
+        engine.handle_report(Report::Unreached { why, until });
+        Some(until)
+    }
+
+    /// Nobody was reached by the last attempt: the connection is lost. Requests that never reached the server did not run.
+    pub(super) fn end_unreached(&mut self, engine: &mut Engine, why: &str) {
+        for id in self.exchanges.take_unreached() {
+            engine.handle_report(Report::Lost { id, sent: false, why });
+        }
+        engine.handle_transport(engine.now(), Transport::OpenFailed { how: OpenFailure::Connect, why });
+    }
+
+    /// A response began, so that the server is there.
+    pub(super) fn note_reached(&mut self, engine: &mut Engine) {
+        self.connection.unreached = false;
+        if self.connection.outage.take().is_some() {
+            engine.handle_report(Report::Reached);
+        }
+    }
+
+    /// What was tried again while nobody is reached ended: there is no other attempt.
+    fn end_if_nothing_is_tried(&mut self, engine: &mut Engine) -> bool {
+        if self.exchanges.has_attempt() {
+            return false;
+        }
+        let Some(outage) = self.connection.outage.take() else { return false };
+        self.end_unreached(engine, &outage.why);
+        true
+    }
+
     fn drop_first(&mut self, engine: &mut Engine, is_it: impl Fn(&ExchangeKind) -> bool) {
         if let Some(id) = self.exchanges.find(is_it) {
             self.drop_exchange(engine, id);
@@ -836,6 +897,9 @@ impl Http {
             }
             while let Some(request) = engine.next_ended() {
                 self.on_request_end(engine, request);
+            }
+            if self.is_current(engine) && self.end_if_nothing_is_tried(engine) {
+                continue;
             }
             if self.connection.phase == phase::State::Opening && engine.stage().is_established() {
                 self.establish(engine);
@@ -1149,6 +1213,7 @@ impl Http {
                 Some(Paused::Resend(waited)) => {
                     self.post_again(engine, request, Again::Refused, Past { waited, ..Past::default() });
                 }
+                Some(Paused::Unreached) => self.post_again(engine, request, Again::Unreached, Past::default()),
                 Some(Paused::Resume(_)) | None => {}
             },
             Due::GetStream => self.stream_step(engine, get_stream::Input::Timer),

@@ -54,6 +54,8 @@ pub(super) enum Paused {
     Resume(Box<ResumePoint>),
     /// It is sent again, after this wait.
     Resend(Duration),
+    /// It did not reach the server, and is tried again.
+    Unreached,
 }
 
 /// A request and its response.
@@ -307,7 +309,6 @@ impl Exchanges {
     }
 
     /// The requests that an exchange or a timer carries.
-    #[cfg(feature = "snapshot")]
     pub(super) fn carried(&self) -> impl Iterator<Item = u64> {
         self.carriers.iter().map(|(request, _)| request)
     }
@@ -331,6 +332,24 @@ impl Exchanges {
             Carrier::Timer(_, paused) => Some(paused),
             Carrier::Start(_) | Carrier::Exchange(_) => None,
         }
+    }
+
+    /// Takes the requests that never reached the server.
+    pub(super) fn take_unreached(&mut self) -> Vec<u64> {
+        let waits = |carrier: &Carrier| matches!(carrier, Carrier::Timer(_, Paused::Unreached));
+        let unreached: Vec<_> = self.carriers.iter().filter(|(_, it)| waits(it)).map(|(id, _)| id).collect();
+        for id in &unreached {
+            self.carriers.remove(*id);
+        }
+        unreached
+    }
+
+    /// Whether a request waits for its time, to begin, or for the beginning of its response.
+    pub(super) fn has_attempt(&self) -> bool {
+        self.carriers.iter().any(|(_, carrier)| match carrier {
+            Carrier::Exchange(id) => self.get(*id).is_some_and(|it| it.status == 0),
+            Carrier::Start(_) | Carrier::Timer(..) => true,
+        })
     }
 
     /// No request waits for a timer any more.

@@ -99,6 +99,9 @@ fn no_answer(engine: &mut Engine, request: Option<u64>, status: u16, why: &str) 
 impl Http {
     /// Takes the head of a response.
     pub(super) fn head(&mut self, engine: &mut Engine, id: ExchangeId, status: StatusCode, headers: &HeaderMap) {
+        if self.exchanges.get(id).is_some_and(|it| it.status == 0) {
+            self.note_reached(engine);
+        }
         if let Some(reply) = self.reply_of(engine, id, status, headers) {
             self.begin_reply(id, status, reply);
         }
@@ -116,7 +119,6 @@ impl Http {
         let it = self.exchanges.get(id).filter(|it| it.status == 0)?;
         self.tokens.on_head(engine.now(), it.sent, status, headers);
         let purpose = self.purpose(engine, &it.purpose);
-        self.connection.unreached = false;
         let method = it.purpose.message().and_then(Outgoing::method);
         if status.is_success() && !self.server.session.on_success(method, headers) {
             let detail = "the session id has characters that no header may have; the client sends none";
@@ -495,9 +497,11 @@ impl Http {
             AtEnd::Nothing => {}
             AtEnd::Judge => self.on_complete(engine, it, end),
             AtEnd::Unreached => self.unreached(engine, purpose, request, why.unwrap_or_default()),
+            AtEnd::Undelivered => engine.handle_report(Report::Unsent),
             AtEnd::Resume => self.resume_broken(engine, it, why),
             AtEnd::ResumeLater => self.resume_later(engine, it),
             AtEnd::ResumeAuthorized => self.resume_authorized(engine, it),
+            AtEnd::ResumeUnreached => self.resume_unreached(engine, it, why.unwrap_or_default()),
             AtEnd::Lost => lost(engine, request, why.unwrap_or(lost_reason(received))),
             AtEnd::NoAnswer => {
                 let empty = received == Received::Empty;
@@ -579,6 +583,21 @@ impl Http {
         }
     }
 
+    /// Nobody was reached to resume a stream from. It is tried again, at most three times.
+    fn resume_unreached(&mut self, engine: &mut Engine, it: Box<Exchange>, why: &str) {
+        let ExchangeKind::Resume(id, broken) = it.purpose else { return };
+        if !engine.is_sent(id) {
+            return;
+        }
+        match self.count_unreached(engine, true, why) {
+            Some(until) => {
+                let wait = until.since(engine.now()).max(broken.retry.unwrap_or_default());
+                self.pause(engine, id, wait, Paused::Resume(broken));
+            }
+            None => self.end_unreached(engine, why),
+        }
+    }
+
     fn received(&self, reply: &Reply) -> Received {
         let received = reply.received();
         // Without a session id, no session can expire.
@@ -610,12 +629,28 @@ impl Http {
     }
 
     /// A request did not reach the server. One that cannot be sent, while others get responses, does not end the
-    /// connection; the second in a row does.
+    /// connection; the second in a row does. It is tried again first if calls that reached the server wait for their
+    /// responses.
     fn unreached(&mut self, engine: &mut Engine, purpose: Purpose, request: Option<u64>, why: &str) {
         let is_required = !engine.stage().is_established() || purpose == Purpose::Initialized;
         let has_responses = self.exchanges.iter().any(|(_, it)| it.status != 0);
-        let ends = is_required || !has_responses || self.connection.unreached;
+        let is_outage = self.connection.outage.is_some();
+        let ends = is_required || !has_responses || self.connection.unreached || is_outage;
         self.connection.unreached = !ends;
+        let waits = is_outage || engine.has_call(self.exchanges.carried());
+        if ends
+            && !is_required
+            && waits
+            && let Some(id) = request.filter(|id| engine.is_sent(*id))
+        {
+            match self.count_unreached(engine, false, why) {
+                Some(until) => return self.pause(engine, id, until.since(engine.now()), Paused::Unreached),
+                None => {
+                    engine.handle_report(Report::Lost { id, sent: false, why });
+                    return self.end_unreached(engine, why);
+                }
+            }
+        }
         report(engine, request.filter(|_| !is_required).map(|id| Report::Lost { id, sent: false, why }));
         if ends {
             engine.handle_transport(engine.now(), Transport::OpenFailed { how: OpenFailure::Connect, why });

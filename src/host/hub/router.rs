@@ -922,7 +922,9 @@ fn classify(event: &Event) -> SessionEvent {
     match event {
         Event::Ready => SessionEvent::Input(Input::Ready, None),
         Event::CatalogChanged { .. } => SessionEvent::Input(Input::Changed, None),
-        Event::Down { failure, next: Recovery::Reopen { .. } } => failed(Input::Down, failure),
+        Event::Down { failure, next: Recovery::Reopen { .. } | Recovery::Resume { .. } } => {
+            failed(Input::Down, failure)
+        }
         Event::Down { failure, next: Recovery::Parked { .. } } => failed(Input::Parked, failure),
         Event::Down { failure, next: Recovery::Close } => SessionEvent::Ending(failure.clone()),
         Event::Closed { cause: Cause::Failed(failure) } => match failure.kind {
