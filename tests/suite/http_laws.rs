@@ -676,10 +676,19 @@ impl World {
             let session = format!("hush-session-{}", self.issued.len());
             set(SESSION, &session);
             self.issued.push(session.clone());
-            self.held = Some(session);
+            // An exchange that the client gave up before opens no session for it.
+            if !self.gives_up(id) {
+                self.held = Some(session);
+            }
         }
         let status = StatusCode::from_u16(status).unwrap();
         self.input(|session, now| session.handle_head(now, id, status, &headers));
+    }
+
+    /// Whether the client has given up an exchange, of which the embedder is not told yet.
+    fn gives_up(&self, id: ExchangeId) -> bool {
+        let mut session = self.session.clone();
+        core::iter::from_fn(|| session.poll()).any(|action| matches!(action, HttpAction::Drop(it) if it == id))
     }
 
     fn body(&mut self, at: usize, body: &str) {
