@@ -94,6 +94,14 @@ impl Connection {
             get_stream: GetStream::new(get_stream::State::Idle),
         }
     }
+
+    /// A response began, so that the server is there.
+    pub(super) fn note_reached(&mut self, engine: &mut Engine) {
+        self.unreached = false;
+        if self.outage.take().is_some() {
+            engine.handle_report(Report::Reached);
+        }
+    }
 }
 
 /// Nobody is reached while requests of the embedder wait for their responses. It ends when a response begins.
@@ -637,20 +645,10 @@ impl Http {
         engine.handle_transport(engine.now(), Transport::OpenFailed { how: OpenFailure::Connect, why });
     }
 
-    /// A response began, so that the server is there.
-    pub(super) fn note_reached(&mut self, engine: &mut Engine) {
-        self.connection.unreached = false;
-        if self.connection.outage.take().is_some() {
-            engine.handle_report(Report::Reached);
-        }
-    }
-
     /// What was tried again while nobody is reached ended: there is no other attempt.
     fn end_if_nothing_is_tried(&mut self, engine: &mut Engine) -> bool {
-        if self.exchanges.has_attempt() {
-            return false;
-        }
-        let Some(outage) = self.connection.outage.take() else { return false };
+        let ended = self.connection.outage.take_if(|_| !self.exchanges.has_attempt());
+        let Some(outage) = ended else { return false };
         self.end_unreached(engine, &outage.why);
         true
     }

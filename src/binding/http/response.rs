@@ -99,9 +99,6 @@ fn no_answer(engine: &mut Engine, request: Option<u64>, status: u16, why: &str) 
 impl Http {
     /// Takes the head of a response.
     pub(super) fn head(&mut self, engine: &mut Engine, id: ExchangeId, status: StatusCode, headers: &HeaderMap) {
-        if self.exchanges.get(id).is_some_and(|it| it.status == 0) {
-            self.note_reached(engine);
-        }
         if let Some(reply) = self.reply_of(engine, id, status, headers) {
             self.begin_reply(id, status, reply);
         }
@@ -117,6 +114,7 @@ impl Http {
     ) -> Option<Reply> {
         // A response has one head.
         let it = self.exchanges.get(id).filter(|it| it.status == 0)?;
+        self.connection.note_reached(engine);
         self.tokens.on_head(engine.now(), it.sent, status, headers);
         let purpose = self.purpose(engine, &it.purpose);
         let method = it.purpose.message().and_then(Outgoing::method);
