@@ -21,6 +21,7 @@ pub mod binding;
 pub mod catalog;
 mod client;
 mod collections;
+mod diagnosis;
 #[cfg(any(feature = "journal", feature = "oauth"))]
 mod encodings;
 #[cfg(feature = "serde")]
@@ -55,6 +56,7 @@ pub use client::{
     Request, RequestError, RequestId, ResendReason, SamplingPolicy, Server, ServerInfo, ServerMethod, ServerRequestId,
     ShutdownStep, Stats, Task, TaskError, TaskStatus, TimeBound, Timeouts, Tolerance, TraceContext, Transport, WireId,
 };
+pub use diagnosis::{Diagnosis, FailureCause, FailureStage, LastWords};
 pub use machine::QuirkKind;
 pub use protocol::{ClientCapabilities, Era, Family, Implementation, ProtocolVersion};
 pub use serde_json::value::RawValue;

@@ -173,6 +173,11 @@ impl Settings {
         // A list without an answer leaves time for the other era.
         let half = self.timeout.checked_div(2).unwrap_or(self.timeout);
         options.timeouts.request = options.timeouts.request.min(half);
+        // A server that does not answer is told before the time of the run is over.
+        let rest = half.saturating_sub(options.timeouts.discover);
+        if rest > options.timeouts.discover {
+            options.timeouts.handshake = options.timeouts.handshake.min(rest);
+        }
         options.reconnect = None;
         if self.watch.is_some() {
             let mut keepalive = Keepalive::default();

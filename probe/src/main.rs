@@ -106,7 +106,7 @@ fn report_on(settings: &Settings, ended: &Ended) -> ExitCode {
     let printed = if settings.json {
         print_json(&report)
     } else {
-        print(text_report::render(&report, ended, settings, colours()).as_bytes())
+        print(text_report::render(&report, ended, colours()).as_bytes())
     };
     let printed = match peer.trace.steps() {
         Some(steps) if settings.json => {
@@ -136,7 +136,7 @@ fn probe_all(settings: &Arc<Settings>, file: &Path, servers: &[String]) -> ExitC
     let printed = if settings.json {
         print_json(&report)
     } else {
-        print(text_report::render_all(&report, &ended, settings, colours()).as_bytes())
+        print(text_report::render_all(&report, &ended, colours()).as_bytes())
     };
     status(printed, report.is_good())
 }

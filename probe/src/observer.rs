@@ -217,7 +217,7 @@ impl Observer {
     /// A server of a hub failed or closed.
     fn failed(&mut self, at: usize, now: Time, failure: &Failure) {
         if let Some(peer) = self.peers.get_mut(at).filter(|peer| !self.is_over && !peer.is_authorizing) {
-            let FailureReport { kind, message } = peer.record.failure.get_or_insert_with(|| failure.into());
+            let FailureReport { kind, message, .. } = peer.record.failure.get_or_insert_with(|| failure.into());
             let text = format!("failed: {kind}: {message}");
             self.announce(at, now, &text);
         }
@@ -394,7 +394,7 @@ impl Observer {
         let mut failures = Vec::new();
         for (at, peer) in self.peers.iter_mut().enumerate() {
             if !self.is_hub || !peer.record.ready && peer.record.failure.is_none() {
-                let FailureReport { kind, message } = peer.fail_late(now);
+                let FailureReport { kind, message, .. } = peer.fail_late(now);
                 failures.push((at, format!("failed: {kind}: {message}")));
             }
         }

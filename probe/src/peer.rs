@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use http::HeaderMap;
 use mcp_proto::binding::http::Broken;
 use mcp_proto::binding::oauth::{Grant, OAuthAction, OAuthError, OAuthExchangeId, OAuthInput, Stage};
-use mcp_proto::{ConnectionId, Engine, ShutdownStep, Time, Transport};
+use mcp_proto::{ConnectionId, Engine, FailureKind, ShutdownStep, Time, Transport};
 use mcp_proto_tokio::{HttpPiece, Input, Output};
 
 use crate::args::OAuthSettings;
@@ -176,13 +176,14 @@ impl Peer {
 
     /// The server demands a token, and there is none. Returns what the user is told.
     pub(crate) fn unauthorized(&mut self, error: &OAuthError, oauth: Option<&OAuthSettings>) -> String {
-        let kind = if error.stage == Stage::StepUp { "forbidden" } else { "unauthorized" };
+        let step_up = error.stage == Stage::StepUp;
+        let kind = if step_up { FailureKind::Forbidden } else { FailureKind::Unauthorized };
         let advice = advice(error.stage, oauth);
         let is_metadata = matches!(error.stage, Stage::ResourceMetadata | Stage::ServerMetadata);
         let steps = if is_metadata { "; `probe auth URL` shows each step" } else { "" };
         let message = format!("{error}. {advice}{steps}");
         let text = format!("failed: {kind}: {message}");
-        self.record.failure = Some(FailureReport { kind: kind.into(), message });
+        self.record.failure = Some(FailureReport::new(kind.as_str(), message, Some(kind)));
         self.is_authorizing = false;
         text
     }
@@ -207,6 +208,7 @@ impl Peer {
     /// The time of the run is up, and this server is not done.
     pub(crate) fn fail_late(&mut self, now: Time) -> &FailureReport {
         let message = format!("not done after {:.1?}: waited for {}", now.since(Time::ZERO), self.waiting(false));
-        self.record.failure.get_or_insert(FailureReport { kind: "timeout".into(), message })
+        let of = (!self.record.ready).then_some(FailureKind::HandshakeTimeout);
+        self.record.failure.get_or_insert(FailureReport::new("timeout", message, of))
     }
 }

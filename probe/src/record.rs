@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mcp_proto::binding::oauth::{Grant, GrantKind, OAuthError, RegistrationKind, TokenId};
-use mcp_proto::{Failure, Outcome, RequestError, Time, TimeBound};
+use mcp_proto::{Diagnosis, Failure, FailureKind, Outcome, RequestError, Time, TimeBound};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -18,6 +18,7 @@ const EVENT_BYTES: usize = 64 << 20;
 pub(crate) struct Record {
     pub(crate) ready: bool,
     pub(crate) failure: Option<FailureReport>,
+    pub(crate) diagnosis: Option<Diagnosis>,
     pub(crate) calls: Vec<CallRecord>,
     pub(crate) connects: u32,
     /// `None` where no authorization was required.
@@ -35,11 +36,20 @@ pub(crate) struct Record {
 pub(crate) struct FailureReport {
     pub(crate) kind: String,
     pub(crate) message: String,
+    /// What it is to the library; `None` if it is none of a server.
+    #[serde(skip)]
+    pub(crate) of: Option<FailureKind>,
+}
+
+impl FailureReport {
+    pub(crate) fn new(kind: &str, message: String, of: Option<FailureKind>) -> Self {
+        Self { kind: kind.into(), message, of }
+    }
 }
 
 impl From<&Failure> for FailureReport {
     fn from(failure: &Failure) -> Self {
-        Self { kind: failure.kind.as_str().into(), message: (&*failure.message).into() }
+        Self::new(failure.kind.as_str(), (&*failure.message).into(), Some(failure.kind))
     }
 }
 
@@ -138,6 +148,12 @@ const fn passed(bound: TimeBound) -> &'static str {
 }
 
 impl Record {
+    /// Has the cause of the failure found, if it is one of the server.
+    pub(crate) fn diagnose(&mut self, diagnose: impl FnOnce(Failure) -> Diagnosis) {
+        let failure = self.failure.as_ref().and_then(|it| Some(Failure::new(it.of?, &*it.message)));
+        self.diagnosis = failure.map(diagnose);
+    }
+
     pub(crate) fn event(&mut self, at: Time, kind: &'static str, detail: Box<RawValue>) {
         let bytes = self.event_bytes.saturating_add(detail.get().len());
         if self.events.len() >= EVENTS || bytes > EVENT_BYTES {

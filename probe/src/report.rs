@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use mcp_proto::catalog::Tool;
 use mcp_proto::host::hub::Hub;
 use mcp_proto::host::names::{Names, Renamed, Target};
-use mcp_proto::{Engine, Era, Family, FamilyStatus, Quirk, Time};
+use mcp_proto::{Diagnosis, Engine, Era, FailureCause, FailureStage, Family, FamilyStatus, Quirk, Time};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
@@ -40,6 +40,15 @@ pub(crate) struct Report<'a> {
     pub(crate) connects: u32,
     pub(crate) timings: Timings,
     pub(crate) authorization: Option<&'a AuthorizationReport>,
+    pub(crate) diagnosis: Option<DiagnosisReport<'a>>,
+}
+
+#[derive(Serialize)]
+pub(crate) struct DiagnosisReport<'a> {
+    stage: FailureStage,
+    cause: FailureCause,
+    advice: &'static str,
+    evidence: &'a [Box<str>],
 }
 
 #[derive(Serialize)]
@@ -93,7 +102,7 @@ impl<'a> Report<'a> {
     pub(crate) fn new(called: &'a str, session: &'a Engine, record: &'a Record, names: &'a Names) -> Self {
         let server = session.server();
         let ready = record.ready && record.failure.is_none();
-        let ended = || FailureReport { kind: "closed".into(), message: "the session ended before it was ready".into() };
+        let ended = || FailureReport::new("closed", "the session ended before it was ready".into(), None);
         let failure = record.failure.clone().or_else(|| (!ready).then(ended));
         let family = |family| {
             let report = session.family(family);
@@ -132,6 +141,7 @@ impl<'a> Report<'a> {
                 discovery_ms: between(record.introduced, record.discovered),
             },
             authorization: record.authorization.as_ref(),
+            diagnosis: record.diagnosis.as_ref().filter(|_| !ready).map(DiagnosisReport::from),
         }
     }
 
@@ -160,6 +170,13 @@ pub(crate) fn is_renamed(exposed: &str, tool: &str) -> bool {
 impl Families {
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Family, FamilyReport)> {
         Family::ALL.iter().copied().zip([self.tools, self.prompts, self.resources, self.resource_templates])
+    }
+}
+
+impl<'a> From<&'a Diagnosis> for DiagnosisReport<'a> {
+    fn from(diagnosis: &'a Diagnosis) -> Self {
+        let Diagnosis { cause, evidence, .. } = diagnosis;
+        Self { stage: diagnosis.stage(), cause: *cause, advice: diagnosis.advice(), evidence }
     }
 }
 
@@ -258,8 +275,9 @@ impl<'a> ReportAll<'a> {
         for Trouble { server, message, .. } in &plan.errors {
             let report: &mut Report<'_> = reports.entry(&**server).or_default();
             report.outcome = "failed";
+            report.called = server;
             let before = report.failure.take().map(|failure| failure.message + "; ").unwrap_or_default();
-            report.failure = Some(FailureReport { kind: "configuration".into(), message: before + message });
+            report.failure = Some(FailureReport::new("configuration", before + message, None));
         }
         let disabled = plan.configuration.servers.iter().filter(|(_, entry)| !entry.enabled);
         reports.extend(disabled.map(|(server, _)| (&**server, Report { outcome: "disabled", ..Report::default() })));

@@ -11,7 +11,7 @@ use mcp_proto::binding::oauth::OAuthInput;
 use mcp_proto::host::config::{Auth, Endpoint, Entry};
 use mcp_proto::host::hub::{CallError as HubCallError, HubOptions};
 use mcp_proto::jsonrpc::ErrorObject;
-use mcp_proto::{Client, CommandError, Engine, Messages, Options, Outcome, Reconnect, Time};
+use mcp_proto::{Client, CommandError, Diagnosis, Engine, Failure, Messages, Options, Outcome, Reconnect, Time};
 use mcp_proto_tokio::{
     Ask, Call, CallError, CallErrorKind, Elicited, Host, HostOptions, Hub, Program, Remote, Reply, Session, StartError,
 };
@@ -269,6 +269,13 @@ impl Driven {
         }
     }
 
+    fn diagnose(&self, server: &str, failure: Failure) -> Diagnosis {
+        match self {
+            Self::Session(session) => session.diagnose(failure),
+            Self::Hub(hub) => hub.diagnose(server, failure),
+        }
+    }
+
     fn time_out(&self) {
         match self {
             Self::Session(session) => session.time_out(),
@@ -395,6 +402,10 @@ impl<'a> Run<'a> {
             self.journal.end(session);
         }
         locked(&self.observer).end(self.driven.now());
+        for peer in &mut locked(&self.observer).peers {
+            let name = &peer.name;
+            peer.record.diagnose(|failure| self.driven.diagnose(name, failure));
+        }
         if !is_closed && !is_interrupted {
             // A hub has no session any more once it is killed.
             for peer in &mut locked(&self.observer).peers {

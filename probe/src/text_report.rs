@@ -5,10 +5,9 @@ use std::fmt::Write as _;
 
 use http::header::AUTHORIZATION;
 use mcp_proto::host::toolset::Why;
-use mcp_proto::{Engine, Era, Eras, Family, Http, QuirkKind};
+use mcp_proto::{Diagnosis, Engine, Era, Eras, FailureCause, FailureStage, Family, QuirkKind};
 use serde_json::value::RawValue;
 
-use crate::args::Settings;
 use crate::peer::{Ended, Peer};
 use crate::raw::{self, Members};
 use crate::record::{CallRecord, FailureReport, Record};
@@ -24,9 +23,10 @@ const INSTRUCTION_LINES: usize = 6;
 /// Maximum width of the name column.
 const NAMES: usize = 36;
 
-pub(crate) fn render(report: &Report<'_>, ended: &Ended, settings: &Settings, colours: bool) -> String {
+pub(crate) fn render(report: &Report<'_>, ended: &Ended, colours: bool) -> String {
     let mut page = Page::new(colours);
-    page.head(report);
+    let remedy = Remedy { session: &ended.session, peer: &ended.peer, is_entry: false };
+    page.head(report, Some(&remedy));
     if report.server.is_some() {
         page.families(report, &ended.session);
     }
@@ -35,11 +35,6 @@ pub(crate) fn render(report: &Report<'_>, ended: &Ended, settings: &Settings, co
     section(&mut page, RENAMED, renamed);
     page.calls(&report.calls.iter().collect::<Vec<_>>());
     page.events(report, &ended.peer.record);
-    // What is read first is the last on a screen.
-    if let Some(failure) = &report.failure {
-        let remedy = Remedy { session: &ended.session, peer: &ended.peer, settings, is_entry: false };
-        page.failure("", failure, Some(&remedy));
-    }
     page.out
 }
 
@@ -65,8 +60,8 @@ impl Page {
     }
 
     /// One of several servers: its identity and number of items.
-    fn brief(&mut self, report: &Report<'_>, session: &Engine) {
-        self.head(report);
+    fn brief(&mut self, report: &Report<'_>, remedy: &Remedy<'_>) {
+        self.head(report, Some(remedy));
         if report.server.is_some() {
             for (family, report) in report.families.iter() {
                 let status = self.status(report);
@@ -75,7 +70,7 @@ impl Page {
             }
         }
         if !report.quirks.is_empty() {
-            self.quirks(report, session);
+            self.quirks(report, remedy.session);
         }
     }
 
@@ -117,19 +112,30 @@ impl Page {
         }
     }
 
-    fn head(&mut self, report: &Report<'_>) {
-        let called = one_line(report.called);
-        let failed = report.failure.as_ref().map(|failure| format!("  failed: {}", failure.kind)).unwrap_or_default();
-        let failed = if failed.is_empty() { failed } else { self.style(Style::Red, &failed) };
-        let Some(server) = &report.server else {
-            let title = self.style(Style::Bold, &called);
-            return self.line(&format!("{title}{failed}"));
-        };
-        let name = server.name.map_or_else(|| "a server without a name".into(), one_line);
-        let version = server.version.map(one_line).unwrap_or_default();
-        let title = self.style(Style::Bold, &format!("{name} {version}"));
-        let called = self.style(Style::Dim, &format!("({called})"));
-        self.line(&format!("{} {called}{failed}", title.trim_end()));
+    /// What was found: the first line says it, and is followed by what to do.
+    fn head(&mut self, report: &Report<'_>, remedy: Option<&Remedy<'_>>) {
+        let identity = report.server.as_ref().map(|server| {
+            let name = server.name.map_or_else(|| "a server without a name".into(), one_line);
+            format!("{name} {}", server.version.map(one_line).unwrap_or_default()).trim_end().to_owned()
+        });
+        match (&report.failure, &identity) {
+            (Some(failure), _) => self.failure(&one_line(report.called), failure, remedy),
+            (None, Some(identity)) => {
+                let tools = match report.families.tools.items {
+                    0 => "no tools".into(),
+                    1 => "1 tool".into(),
+                    tools => format!("{tools} tools"),
+                };
+                let found = self.style(Style::Bold, &format!("{identity}: ready, {tools}"));
+                let called = self.style(Style::Dim, &format!("({})", one_line(report.called)));
+                self.line(&format!("{found} {called}"));
+            }
+            (None, None) => self.line(&one_line(report.called)),
+        }
+        let Some(identity) = identity else { return };
+        if report.failure.is_some() {
+            self.line(&format!("server        {identity}"));
+        }
         let era = match report.era {
             Some(Era::Modern) => "modern era, metadata on every request",
             Some(Era::Legacy) | None => "legacy era, opened by `initialize`",
@@ -152,13 +158,19 @@ impl Page {
         }
     }
 
-    /// The failure of a server, which is named if there are several.
-    fn failure(&mut self, name: &str, failure: &FailureReport, remedy: Option<&Remedy<'_>>) {
-        let title = self.style(Style::Red, &format!("Failed: {name}{}", failure.kind));
-        self.line(&format!("\n{title}"));
-        self.block(2, &failure.message, usize::MAX, None);
-        if let Some(remedy) = remedy.and_then(|remedy| remedy.of(&failure.kind)) {
+    /// The cause of a failure, what to do, and the evidence.
+    fn failure(&mut self, called: &str, failure: &FailureReport, remedy: Option<&Remedy<'_>>) {
+        let diagnosis = remedy.and_then(|remedy| remedy.peer.record.diagnosis.as_ref());
+        let found = diagnosis.map_or_else(|| format!("{called}: {}", failure.message), |it| it.finding.to_string());
+        let found = self.style(Style::Red, &one_line(&found));
+        self.line(&found);
+        if let Some(remedy) = remedy.and_then(|remedy| remedy.of(&failure.kind, diagnosis)) {
             self.block(2, &format!("What to do: {remedy}"), usize::MAX, Some(Style::Yellow));
+        }
+        self.block(2, &format!("{}: {}", failure.kind, failure.message), usize::MAX, None);
+        let evidence = diagnosis.map(|it| &*it.evidence).unwrap_or_default().iter();
+        for text in evidence.filter(|text| !failure.message.contains(&***text) && !found.contains(&***text)) {
+            self.block(2, &one_line(text), usize::MAX, Some(Style::Dim));
         }
     }
 
@@ -362,21 +374,21 @@ const LINES: usize = 40;
 /// Maximum width of the name column.
 const EXPOSED_NAMES: usize = 48;
 
-pub(crate) fn render_all(report: &ReportAll<'_>, all: &AllEnded, settings: &Settings, colours: bool) -> String {
+pub(crate) fn render_all(report: &ReportAll<'_>, all: &AllEnded, colours: bool) -> String {
     let mut page = Page::new(colours);
     let ended = |name: &str| all.servers.iter().find(|ended| ended.peer.name == *name);
     for (at, (name, server)) in report.servers.iter().enumerate() {
         if at > 0 {
             page.line("");
         }
-        match ended(name) {
-            Some(ended) => page.brief(server, &ended.session),
-            None => {
+        match (ended(name), &server.failure) {
+            (Some(Ended { session, peer }), _) => {
+                page.brief(server, &Remedy { session, peer, is_entry: true });
+            }
+            (None, Some(_)) => page.head(server, None),
+            (None, None) => {
                 let title = page.style(Style::Bold, &one_line(name));
-                let outcome = match &server.failure {
-                    Some(failure) => page.style(Style::Red, &format!("failed: {}", failure.kind)),
-                    None => page.style(Style::Dim, "disabled, and so not opened"),
-                };
+                let outcome = page.style(Style::Dim, "disabled, and so not opened");
                 page.line(&format!("{title}  {outcome}"));
             }
         }
@@ -384,13 +396,6 @@ pub(crate) fn render_all(report: &ReportAll<'_>, all: &AllEnded, settings: &Sett
     toolset(&mut page, report);
     let calls: Vec<_> = report.calls.iter().map(|call| call.call).collect();
     page.calls(&calls);
-    for (name, server) in &report.servers {
-        if let Some(failure) = &server.failure {
-            let ended = ended(name);
-            let remedy = ended.map(|Ended { session, peer }| Remedy { session, peer, settings, is_entry: true });
-            page.failure(&format!("{}: ", one_line(name)), failure, remedy.as_ref());
-        }
-    }
     page.out
 }
 
@@ -456,82 +461,49 @@ fn section(page: &mut Page, title: &str, lines: impl Iterator<Item = String>) {
 struct Remedy<'a> {
     session: &'a Engine,
     peer: &'a Peer,
-    settings: &'a Settings,
     /// The server is an entry of a file.
     is_entry: bool,
 }
 
 impl Remedy<'_> {
-    /// What the user can do about a failure of this kind.
-    fn of(&self, kind: &str) -> Option<String> {
-        let name = self.session.server_name();
-        let is_usual = ["/mcp)", "/sse)"].iter().any(|end| name.ends_with(end));
-        let endpoint = if is_usual { "" } else { " Is this the URL of its MCP endpoint, often `/mcp` or `/sse`?" };
-        let is_auto = self.session.options().eras == Eras::Auto;
-        let era = if is_auto { "" } else { " Without --era, both eras are tried." };
-        let is_proxy = |name: OsString| name.to_string_lossy().to_lowercase().ends_with("_proxy");
-        let has_proxy = std::env::vars_os().any(|(name, _)| is_proxy(name));
-        let proxy = if has_proxy { " The proxies in the environment count, too." } else { "" };
-        let text = match (kind, &self.peer.site) {
-            // The message says what is invalid.
-            ("connect", Some(site)) if Http::new(&site.url).is_err() => return None,
-            ("connect", _) => "Is the server running, and is the URL right: http or https, host, port?%proxy",
-            // The message has the advice for the stage that failed.
-            ("unauthorized" | "forbidden", _) if self.peer.record.authorization.is_some() => return None,
-            ("unauthorized", Some(site)) if site.headers.contains_key(AUTHORIZATION) => {
-                "The server does not accept the `Authorization` header that it gets: it may have expired, or be for \
-                 another server."
-            }
-            ("unauthorized", _) if self.is_entry => {
-                "A token that you have goes into the entry's `headers`: `Authorization: Bearer TOKEN`."
-            }
-            ("unauthorized", _) => "A token that you have goes with --header 'Authorization: Bearer TOKEN'.",
-            ("forbidden", _) if name.contains("//localhost") => "The server knows who asks, and refuses.",
-            ("forbidden", _) => {
-                "The server knows who asks, and refuses; or it refuses by where it is asked: some answer only to \
-                 `localhost` in the URL, others only to a name that they were told."
-            }
-            ("handshake-timeout", Some(_)) => {
-                "Something is there, and does not answer.%endpoint A proxy in between may keep the answer back."
-            }
-            ("handshake-rejected", Some(_)) => {
-                "The server refused to open a session.%endpoint%era Its own words say what it wants."
-            }
-            ("protocol", Some(_)) => {
-                "The server's answer is not MCP.%endpoint A page for people may be there, or a proxy."
-            }
-            ("closed", Some(_)) => {
-                "The server, or a proxy in between, ended the connection or forgot the session. Its log may say why."
-            }
-            ("spawn", None) => "Is the command installed, spelt right, executable and on the PATH? Try it in a shell.",
-            ("handshake-timeout", None) => {
-                "The process runs, and says nothing. Does it speak MCP over stdio at all? Some servers need an \
-                 argument for that (`stdio`, `mcp`, `serve`), some wait for a login or a download; its standard error \
-                 may tell."
-            }
-            ("handshake-rejected", None) => {
-                "The server refused to open a session.%era Its own words say what it wants, credentials in its \
-                 environment for instance."
-            }
-            ("unsupported-version", _) => "Try a newer or an older version of the server.%era",
-            ("protocol", None) => {
-                "The server's answer is not MCP. Is this command an MCP server, and does anything else write to its \
-                 standard output?"
-            }
-            ("list-failed", _) => {
-                "The server declares the family and cannot list it. Its own words are above; often it lacks a setting \
-                 or credentials. It should not declare what it does not have."
-            }
-            ("closed", None) => {
-                "The process ended on its own. Its standard error and exit status say why: a missing argument, a \
-                 missing environment variable, a crash."
-            }
-            ("timeout", _) if self.peer.is_authorizing => "--timeout SECONDS gives the sign-in more time.",
-            ("timeout", _) => "Is the server merely slow? --timeout SECONDS gives it more time.",
-            _ if self.settings.diagram || self.is_entry => return None,
-            _ => "Run it again with --diagram to see the exchange.",
+    /// What the user can do about a failure of this kind, with this cause if it is known.
+    fn of(&self, kind: &str, diagnosis: Option<&Diagnosis>) -> Option<String> {
+        let late = match kind {
+            "timeout" if self.peer.is_authorizing => " --timeout SECONDS gives the sign-in more time.",
+            "timeout" | "handshake-timeout" => " --timeout SECONDS gives it more time.",
+            _ => "",
         };
-        Some(text.replace("%endpoint", endpoint).replace("%era", era).replace("%proxy", proxy))
+        let is_merely_slow =
+            |cause| matches!(cause, FailureCause::Silent | FailureCause::Downloading | FailureCause::SignInFailed);
+        let Some(diagnosis) = diagnosis else {
+            return (!late.is_empty()).then(|| ["Is the server merely slow?", late].concat());
+        };
+        let has_token = || self.peer.site.as_ref().is_some_and(|site| site.headers.contains_key(AUTHORIZATION));
+        let (stage, is_refused) = (diagnosis.stage(), diagnosis.cause == FailureCause::TokenRequired);
+        if stage == FailureStage::Authorization && self.peer.record.authorization.is_some() {
+            // The message has the advice for the step that failed.
+            return None;
+        }
+        let advice = if is_refused && has_token() {
+            "The server does not accept the `Authorization` header that it gets: it may have expired, or be for another \
+             server."
+        } else if is_refused && self.is_entry {
+            "A token that you have goes into the entry's `headers`: `Authorization: Bearer TOKEN`."
+        } else if is_refused {
+            "A token that you have goes with --header 'Authorization: Bearer TOKEN'."
+        } else {
+            diagnosis.advice()
+        };
+        let is_restricted = self.session.options().eras != Eras::Auto;
+        let is_proxy = |name: OsString| name.to_string_lossy().to_lowercase().ends_with("_proxy");
+        let more = if stage == FailureStage::Handshake && is_restricted {
+            " Without --era, both eras are tried."
+        } else if stage == FailureStage::Transport && std::env::vars_os().any(|(name, _)| is_proxy(name)) {
+            " The proxies in the environment count, too."
+        } else {
+            ""
+        };
+        Some([advice, more, if is_merely_slow(diagnosis.cause) { late } else { "" }].concat())
     }
 }
 
@@ -607,39 +579,36 @@ fn citation(kind: QuirkKind, family: Option<Family>, era: Option<Era>) -> String
 
 #[cfg(test)]
 mod tests {
-    use mcp_proto::Client;
+    use mcp_proto::{Client, Failure, FailureKind, Http, LastWords};
 
     use super::*;
     use crate::args::{Invocation, Target, Task, parse};
     use crate::peer::Site;
     use crate::trace::Trace;
 
-    /// What is advised after a failure of this kind, with this command line.
-    fn remedy(kind: &str, args: &[&str]) -> Option<String> {
+    /// What is advised after this failure, with this command line.
+    fn remedy(kind: FailureKind, message: &str, args: &[&str]) -> Option<String> {
         let parsed = parse(args.iter().map(Into::into)).ok().unwrap();
         let Invocation::Do(settings, Task::Run(Target::Http { url, .. })) = parsed else { panic!("no run: {args:?}") };
         let options = settings.options();
         let trace = Trace::new(options.limits.message, false);
         let session = Engine::clone(&Client::new(Http::new(&url).unwrap(), options, 0));
         let peer = Peer::new("s".into(), Some(Site { url, headers: settings.headers.clone() }), trace);
-        Remedy { session: &session, peer: &peer, settings: &settings, is_entry: false }.of(kind)
+        let diagnosis = Diagnosis::new(Failure::new(kind, message), &session, &LastWords::default());
+        let remedy = Remedy { session: &session, peer: &peer, is_entry: false };
+        remedy.of(kind.as_str(), Some(&diagnosis))
     }
 
     #[test]
     fn what_was_done_already_is_not_advised() {
         let plain = ["http", "http://127.0.0.1/x"];
         let token = ["--header", "Authorization: Bearer x", "http", "http://127.0.0.1/x"];
-        for (kind, words, args) in [
-            ("unauthorized", "--header", &token[..]),
-            ("handshake-rejected", "often `/mcp`", &["http", "http://127.0.0.1/mcp"]),
-            ("forbidden", "some answer only to `localhost`", &["http", "http://localhost/x"]),
-            ("overrun", "--diagram", &["--diagram", "http", "http://127.0.0.1/x"]),
-        ] {
-            assert!(remedy(kind, &plain).unwrap().contains(words), "{kind}");
-            assert!(!remedy(kind, args).unwrap_or_default().contains(words), "{kind}");
-        }
+        let refused = (FailureKind::Unauthorized, "s refused `initialize`: HTTP 401");
+        assert!(remedy(refused.0, refused.1, &plain).unwrap().contains("--header"));
+        assert!(!remedy(refused.0, refused.1, &token).unwrap().contains("--header"));
         let legacy = ["--era", "legacy", "http", "http://127.0.0.1/x"];
-        assert!(!remedy("handshake-rejected", &plain).unwrap().contains("--era"));
-        assert!(remedy("handshake-rejected", &legacy).unwrap().contains("Without --era"));
+        let rejected = (FailureKind::HandshakeRejected, "s refused `initialize`: no");
+        assert!(!remedy(rejected.0, rejected.1, &plain).unwrap().contains("--era"));
+        assert!(remedy(rejected.0, rejected.1, &legacy).unwrap().contains("Without --era"));
     }
 }

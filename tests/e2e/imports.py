@@ -17,7 +17,7 @@ import collections, os, re, sys
 
 # A layer imports only its own files and the layers below it; lib.rs only declares and re-exports.
 LAYERS = [
-    ["testkit", "guide"], ["journal"], ["host", "skills"], ["binding"], ["client"], ["catalog"], ["machine"],
+    ["testkit", "guide"], ["journal"], ["host", "skills", "diagnosis"], ["binding"], ["client"], ["catalog"], ["machine"],
     ["protocol"], ["validation"], ["snapshot"], ["jsonrpc"], ["form"], ["time", "text", "encodings", "collections"],
 ]
 SPLIT = {"client", "binding", "host"}

@@ -37,6 +37,7 @@ mod catalog;
 mod changed_snapshots;
 mod connect_timeout;
 mod content;
+mod diagnosis;
 mod envelope;
 mod extensions;
 #[cfg(feature = "http")]

@@ -8,11 +8,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use mcp_proto::{Outgoing, ShutdownStep};
+use mcp_proto::{LastWords, Outgoing, ShutdownStep};
 
 use crate::Program;
+use crate::exit::Exit;
 use crate::group::Group;
-use crate::tail::{Exit, Tail};
 use crate::unwritten::Unwritten;
 
 /// Interval for checking whether the process has exited, while it runs and while it ends.
@@ -107,7 +107,7 @@ pub struct Process {
     group: Group,
     input: Option<Writing>,
     reports: Receiver<Report>,
-    tail: Arc<Mutex<Tail>>,
+    words: Arc<Mutex<LastWords>>,
     /// Disconnected at the end of standard error.
     errors_ended: Receiver<()>,
     exit: Option<(ExitStatus, Instant)>,
@@ -207,13 +207,13 @@ impl Process {
         let (sender, reports) = sync_channel(QUEUE);
         let sender = Sender { reports: sender, wake: Arc::new(wake) };
         let (alive, errors_ended) = mpsc::channel();
-        let tail = Arc::new(Mutex::new(Tail::default()));
+        let words = Arc::new(Mutex::new(LastWords::default()));
         // From here on an early return drops `process`, which kills it.
         let process = Self {
             group,
             input: Some(input),
             reports,
-            tail: Arc::clone(&tail),
+            words: Arc::clone(&words),
             errors_ended,
             exit: None,
             last_output: Instant::now(),
@@ -229,10 +229,15 @@ impl Process {
         thread::Builder::new().name("server input".into()).spawn(move || write(stdin, &lines, &broken))?;
         thread::Builder::new().name("server output".into()).spawn(move || read(stdout, &sender))?;
         thread::Builder::new().name("server errors".into()).spawn(move || {
-            read_errors(stderr, &life, &tail, &program);
+            read_errors(stderr, &life, &words, &program);
             drop(alive);
         })?;
         Ok(process)
+    }
+
+    /// What it says on its standard error, as far as it tells why it fails.
+    pub fn words(&self) -> LastWords {
+        self.words.lock().map(|words| words.clone()).unwrap_or_default()
     }
 
     /// The system's number of the process.
@@ -308,7 +313,7 @@ impl Process {
                 broken: self.broken.as_ref().map(|(error, _)| error.to_string()),
                 is_asked_to_exit: self.is_asked_to_exit,
             };
-            let why = self.tail.lock().map(|tail| tail.exit_reason(&exit)).unwrap_or_default();
+            let why = exit.reason(&self.words());
             Piece::Closed { why }
         })
     }
@@ -465,7 +470,7 @@ fn read(stdout: impl Read, reports: &Sender) {
     reports.send(Report::OutputEnded(ended.err()));
 }
 
-fn read_errors(stderr: impl Read, life: &Sender, tail: &Mutex<Tail>, program: &Program) {
+fn read_errors(stderr: impl Read, life: &Sender, words: &Mutex<LastWords>, program: &Program) {
     let mut told: Option<Instant> = None;
     // What follows an error is lost, as is what follows the end.
     let _ = each_piece(stderr, |piece| {
@@ -474,8 +479,8 @@ fn read_errors(stderr: impl Read, life: &Sender, tail: &Mutex<Tail>, program: &P
             // If the queue is full, its other pieces show that the server is alive.
             life.offer(Report::Piece(Piece::SignOfLife));
         }
-        if let Ok(mut tail) = tail.lock() {
-            tail.keep(piece);
+        if let Ok(mut words) = words.lock() {
+            words.take(piece);
         }
         if let Some(sink) = program.sink() {
             sink(piece);

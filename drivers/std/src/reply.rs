@@ -3,7 +3,7 @@
 use std::fmt;
 
 use mcp_proto::protocol::content::{Block, ToolResult};
-use mcp_proto::{CommandError, Failure, Outcome, RawValue, TimeBound};
+use mcp_proto::{CommandError, Diagnosis, Outcome, RawValue, TimeBound};
 use serde::de::DeserializeOwned;
 use serde::ser::Error as _;
 use serde::{Deserialize, Serialize};
@@ -148,7 +148,7 @@ pub enum CallErrorKind {
     /// [`CallError`](mcp_proto::host::hub::CallError) or a [`HubCommandError`](mcp_proto::host::hub::HubCommandError).
     Hub(Box<dyn std::error::Error + Send + Sync>),
     /// There is no connection, and the next attempt is not near: nothing was sent.
-    Down(Failure),
+    Down(Diagnosis),
     /// The call ended without a result: [`Outcome::Result`] is not here.
     Ended(Outcome),
 }
@@ -159,7 +159,7 @@ impl fmt::Display for CallErrorKind {
             Self::Arguments(error) => write!(f, "the arguments are not a JSON object: {error}"),
             Self::Refused(error) => error.fmt(f),
             Self::Hub(error) => error.fmt(f),
-            Self::Down(failure) => write!(f, "not connected, and nothing was sent: {failure}"),
+            Self::Down(diagnosis) => write!(f, "not connected, and nothing was sent: {diagnosis}"),
             Self::Ended(Outcome::Error(error)) => error.fmt(f),
             Self::Ended(outcome) => f.write_str(match outcome {
                 Outcome::InputRequired(_) => "the server requires input that this client does not provide",

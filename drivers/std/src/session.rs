@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use mcp_proto::jsonrpc::ErrorObject;
 use mcp_proto::{
-    Action, Cause, Client, CommandError, ConnectionId, Engine, Event, Failure, Lines, OpenFailure, Options, Recovery,
-    Request, RequestId, ShutdownStep, Time, Transport,
+    Action, Cause, Client, CommandError, ConnectionId, Diagnosis, Engine, Event, Failure, LastWords, Lines,
+    OpenFailure, Options, Recovery, Request, RequestId, ShutdownStep, Time, Transport,
 };
 use serde::Serialize;
 
@@ -46,6 +46,8 @@ pub struct Session {
     client: Client<Lines>,
     program: Program,
     process: Option<(ConnectionId, Process)>,
+    /// What the last process said.
+    words: LastWords,
     start: Instant,
 }
 
@@ -56,7 +58,7 @@ impl Session {
         let mut client = Client::new(Lines::new(), options, seed);
         // A new client can be opened.
         let _ = client.open(Time::ZERO);
-        Self { client, program, process: None, start: Instant::now() }
+        Self { client, program, process: None, words: LastWords::default(), start: Instant::now() }
     }
 
     /// Opens a client, and waits until it is ready. The first failure ends it; a client that was ready reconnects as its
@@ -65,7 +67,7 @@ impl Session {
     /// # Errors
     /// Why it cannot connect. A program that says nothing is waited for as long as
     /// [`Timeouts::connect`](mcp_proto::Timeouts::connect) allows, or for the time of the handshake.
-    pub fn connect(program: Program, mut options: Options) -> Result<Self, Failure> {
+    pub fn connect(program: Program, mut options: Options) -> Result<Self, Diagnosis> {
         options.reconnect.iter_mut().for_each(|reconnect| reconnect.first_attempts = 1);
         Self::connect_patiently(program, options)
     }
@@ -75,17 +77,23 @@ impl Session {
     ///
     /// # Errors
     /// As of [`connect`](Self::connect).
-    pub fn connect_patiently(program: Program, options: Options) -> Result<Self, Failure> {
+    pub fn connect_patiently(program: Program, options: Options) -> Result<Self, Diagnosis> {
         let mut session = Self::open(program, options);
         while let Some(event) = session.next_event(None) {
             match event {
                 Event::Ready => return Ok(session),
-                Event::Down { failure, next: Recovery::Parked { .. } } => return Err(failure),
-                Event::Closed { cause: Cause::Failed(failure) } => return Err(failure),
+                Event::Down { failure, next: Recovery::Parked { .. } }
+                | Event::Closed { cause: Cause::Failed(failure) } => return Err(session.diagnose(failure)),
                 other => session.decline(&other),
             }
         }
-        Err(Failure::new(mcp_proto::FailureKind::Closed, "the client closed before it was ready"))
+        Err(session.diagnose(Failure::new(mcp_proto::FailureKind::Closed, "the client closed before it was ready")))
+    }
+
+    /// Finds the cause of a failure that an event told.
+    pub fn diagnose(&self, failure: Failure) -> Diagnosis {
+        let words = self.process.as_ref().map(|(_, process)| process.words());
+        Diagnosis::new(failure, &self.client, words.as_ref().unwrap_or(&self.words))
     }
 
     /// Calls a tool, and waits for its result.
@@ -223,14 +231,14 @@ impl Session {
                 self.client.handle_transport(now, connection, Transport::SignOfLife);
             }
             Some((connection, Piece::Closed { why })) => {
-                self.process = None;
+                self.words = self.process.take().map(|(_, process)| process.words()).unwrap_or_default();
                 self.client.handle_transport(now, connection, Transport::Closed { why: &why });
             }
         }
     }
 
     fn start(&mut self, connection: ConnectionId) {
-        self.process = None;
+        (self.process, self.words) = (None, LastWords::default());
         let started = Process::start(&self.program).map_err(|error| error.to_string());
         let event = match &started {
             Ok(_) => Transport::Opened,

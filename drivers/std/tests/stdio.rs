@@ -85,13 +85,13 @@ fn a_call_without_a_result_ends_at_its_deadline() {
 fn a_failure_has_the_last_words_of_the_server() {
     let mut options = Options::new("test", "1.0");
     options.reconnect = None;
-    let failure = Session::connect(server().arg("exit"), options.clone()).unwrap_err();
-    assert!(failure.message.contains("the key is missing"), "{failure}");
-    let failure = Session::connect(Program::new("/nonexistent/server"), options.clone()).unwrap_err();
-    assert_eq!(failure.kind, FailureKind::Spawn);
-    assert!(failure.message.contains("/nonexistent/server"), "{failure}");
-    let failure = Session::connect(server().current_dir("/nonexistent"), options).unwrap_err();
-    assert!(failure.message.contains("there is no folder `/nonexistent`"), "{failure}");
+    let error = Session::connect(server().arg("exit"), options.clone()).unwrap_err();
+    assert!(error.failure.message.contains("the key is missing"), "{error}");
+    let error = Session::connect(Program::new("/nonexistent/server"), options.clone()).unwrap_err();
+    assert_eq!(error.failure.kind, FailureKind::Spawn);
+    assert!(error.failure.message.contains("/nonexistent/server"), "{error}");
+    let error = Session::connect(server().current_dir("/nonexistent"), options).unwrap_err();
+    assert!(error.failure.message.contains("there is no folder `/nonexistent`"), "{error}");
 }
 
 #[test]

@@ -12,8 +12,8 @@ use std::time::Duration;
 use mcp_proto::host::hub::{CallId, SessionHandle};
 use mcp_proto::jsonrpc::ErrorObject;
 use mcp_proto::{
-    ConnectionId, Failure, FailureKind, InputRequest, OpenFailure, Outcome, Progress, RawValue, RequestId,
-    ServerRequestId,
+    ConnectionId, Diagnosis, Failure, FailureKind, InputRequest, LastWords, OpenFailure, Outcome, Progress, RawValue,
+    RequestId, ServerRequestId,
 };
 use mcp_proto::{ShutdownStep, Time, Transport};
 use mcp_proto_std::{CallError, CallErrorKind, Piece, Program};
@@ -25,7 +25,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use crate::call::{Call, Cancel};
 use crate::host::{Ask, Watchers, Wiring};
 use crate::machine::{Input, Machine, Output, Passed, Passing, Sorted, Tap};
-use crate::process::Process;
+use crate::process::{Process, Words, said};
 use crate::queue::{Queue, Subscribers};
 use crate::status::{StartError, Status};
 
@@ -71,6 +71,8 @@ struct Core<M: Machine> {
     /// The time of the last input.
     now: Time,
     slots: BTreeMap<SessionHandle, Slot>,
+    /// What the last program of each session said.
+    words: BTreeMap<SessionHandle, Words>,
     #[cfg(feature = "http")]
     exchanges: BTreeMap<(SessionHandle, mcp_proto::binding::http::ExchangeId), Exchange>,
     #[cfg(feature = "oauth")]
@@ -88,7 +90,7 @@ struct Core<M: Machine> {
     /// What was left was killed, and nothing is waited for any more.
     is_killed: bool,
     /// The task of deadlines ended before the client did.
-    gone: Option<Failure>,
+    gone: Option<Diagnosis>,
 }
 
 /// A client or a hub with its I/O.
@@ -121,6 +123,7 @@ impl<M: Machine> Handle<M> {
                 machine,
                 now: epoch,
                 slots: BTreeMap::new(),
+                words: BTreeMap::new(),
                 #[cfg(feature = "http")]
                 exchanges: BTreeMap::new(),
                 #[cfg(feature = "oauth")]
@@ -238,7 +241,7 @@ impl<M: Machine> Handle<M> {
         let mut core = self.0.lock();
         let now = self.0.stamp(&mut core);
         let started = match core.gone.clone() {
-            Some(failure) => Err(("the driver".into(), CallErrorKind::Down(failure))),
+            Some(gone) => Err(("the driver".into(), CallErrorKind::Down(gone))),
             None => command(&mut core.machine, now),
         };
         if let Ok(call) = &started {
@@ -253,6 +256,16 @@ impl<M: Machine> Handle<M> {
         match started {
             Ok(call) => Ok(Call::new(Arc::clone(self) as Arc<dyn Cancel>, call, server, name, receiver, progress)),
             Err((server, kind)) => Err(CallError::new(&server, name.0, name.1, kind)),
+        }
+    }
+
+    /// Finds the cause of a failure of a session.
+    pub(crate) fn diagnose(&self, session: SessionHandle, failure: Failure) -> Diagnosis {
+        let core = self.0.lock();
+        let words = said(core.words.get(&session));
+        match core.machine.engine(session) {
+            Some(engine) => Diagnosis::new(failure, engine, &words),
+            None => Diagnosis::of_server(failure, &core.machine.server(session), &words),
         }
     }
 
@@ -394,15 +407,15 @@ impl<M: Machine> Shared<M> {
     fn abandon(&self) {
         let why =
             "nothing drives it any more: its tokio runtime is gone, or has no timer (`enable_all`), or a task panicked";
-        let failure = Failure::new(FailureKind::Closed, why);
+        let gone = Diagnosis::of_server(Failure::new(FailureKind::Closed, why), "the driver", &LastWords::default());
         let mut core = self.lock();
-        core.gone = Some(failure.clone());
+        core.gone = Some(gone.clone());
         // Dropping a process kills it.
         core.slots.clear();
         core.abort();
         core.calls.clear();
         core.subscribers.clear();
-        self.status.send_replace(Status::Closed(Some(failure)));
+        self.status.send_replace(Status::Closed(Some(gone)));
     }
 
     async fn finish(&self) {
@@ -555,7 +568,11 @@ impl<M: Machine> Shared<M> {
         };
         match started {
             Ok(process) => {
+                let words = Arc::clone(process.words());
                 slot.process = Some(process);
+                let Core { machine, words: all, .. } = &mut *core;
+                all.retain(|session, _| !machine.server(*session).is_empty());
+                all.insert(session, words);
                 self.give(core, session, Input::Transport(connection, Transport::Opened));
             }
             Err(error) => {
@@ -696,7 +713,7 @@ impl<M: Machine> Shared<M> {
             }
             OAuthAction::Event(event) => {
                 if let OAuthEvent::Failed(error) = &event {
-                    self.unauthorized(M::unauthorized(error));
+                    self.unauthorized(core.machine.unauthorized(error));
                 }
                 oauth.report(core.machine.server(session), event);
             }
@@ -731,7 +748,8 @@ impl<M: Machine> Shared<M> {
     }
 
     fn event(self: &Arc<Self>, core: &mut Core<M>, event: M::Event) {
-        match M::status(&event) {
+        let words = M::session(&event).and_then(|session| core.words.get(&session));
+        match core.machine.status(&event, words) {
             Some(closed @ Status::Closed(_)) => core.closed = Some(closed),
             Some(status) if core.gone.is_none() => drop(self.status.send_replace(status)),
             Some(_) | None => {}

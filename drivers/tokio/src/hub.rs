@@ -9,7 +9,9 @@ use mcp_proto::host::hub::{
     self, CallError as HubCallError, CallId, HubAction, HubCommandError, HubEvent, HubOptions, SessionHandle,
 };
 use mcp_proto::jsonrpc::ErrorObject;
-use mcp_proto::{CommandError, Engine, RawValue, Request, RequestId, ServerRequestId, Time};
+use mcp_proto::{
+    CommandError, Diagnosis, Engine, Failure, LastWords, RawValue, Request, RequestId, ServerRequestId, Time,
+};
 use mcp_proto_std::{CallError, CallErrorKind, Program, Reply, arguments};
 use serde::Serialize;
 
@@ -17,6 +19,7 @@ use crate::call::Call;
 use crate::driver::Handle;
 use crate::host::Host;
 use crate::machine::{Input, Machine, Output, Sorted};
+use crate::process::Words;
 use crate::queue::Reports;
 use crate::session;
 use crate::status::{StartError, Status};
@@ -41,8 +44,8 @@ use crate::status::{StartError, Status};
 /// configuration.errors.iter().for_each(|error| eprintln!("{error}"));
 /// let hub = Hub::start(configuration, HubOptions::new(Options::new("my-host", "1.0")))?;
 /// hub.settled().await;
+/// hub.failures().iter().for_each(|(_, failure)| eprintln!("{failure}"));
 /// hub.inspect(|hub| {
-///     hub.servers().filter_map(|server| server.failure).for_each(|failure| eprintln!("{}", failure.message));
 ///     hub.functions().for_each(|(server, function)| println!("{server}: {}", function.name));
 /// });
 /// println!("{}", hub.call("mcp_github_create_issue", &json!({"title": "A bug"})).await?.text());
@@ -136,6 +139,23 @@ impl Hub {
     /// Reads from the hub: its functions, its servers. The function must call nothing of this hub.
     pub fn inspect<T>(&self, read: impl FnOnce(&hub::Hub) -> T) -> T {
         self.0.read(read)
+    }
+
+    /// The servers that are down, with the cause of the last failure of each.
+    pub fn failures(&self) -> Vec<(Box<str>, Diagnosis)> {
+        let failed = self.inspect(|hub| {
+            let failed = hub.servers().filter_map(|server| Some((server.name.into(), server.failure?.clone())));
+            failed.collect::<Vec<(Box<str>, Failure)>>()
+        });
+        failed.into_iter().map(|(server, failure)| (server.clone(), self.diagnose(&server, failure))).collect()
+    }
+
+    /// Finds the cause of a failure of a server, which an event told.
+    pub fn diagnose(&self, server: &str, failure: Failure) -> Diagnosis {
+        match self.inspect(|hub| hub.handle(server)) {
+            Some(session) => self.0.diagnose(session, failure),
+            None => Diagnosis::of_server(failure, server, &LastWords::default()),
+        }
     }
 
     /// Runs any other command of the hub. The function must call nothing of this hub.
@@ -300,7 +320,7 @@ impl Machine for hub::Hub {
 
     /// The other servers go on.
     #[cfg(feature = "oauth")]
-    fn unauthorized(_: &mcp_proto::binding::oauth::OAuthError) -> Option<Status> {
+    fn unauthorized(&self, _: &mcp_proto::binding::oauth::OAuthError) -> Option<Status> {
         None
     }
 
@@ -340,7 +360,7 @@ impl Machine for hub::Hub {
         let _ = Self::decline(self, now, session, request);
     }
 
-    fn status(event: &HubEvent) -> Option<Status> {
+    fn status(&self, event: &HubEvent, _: Option<&Words>) -> Option<Status> {
         match event {
             HubEvent::Settled => Some(Status::Ready),
             HubEvent::Closed => Some(Status::Closed(None)),

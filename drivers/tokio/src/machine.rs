@@ -8,6 +8,7 @@ use mcp_proto::{
 };
 use mcp_proto_std::Program;
 
+use crate::process::Words;
 use crate::status::Status;
 
 /// An input of a session's transport, for [`Passed`].
@@ -107,15 +108,15 @@ pub(crate) trait Machine: Send + 'static {
     fn account(&self, session: SessionHandle) -> Option<Box<str>>;
     /// What it says of the whole that there is no token.
     #[cfg(feature = "oauth")]
-    fn unauthorized(error: &mcp_proto::binding::oauth::OAuthError) -> Option<Status>;
+    fn unauthorized(&self, error: &mcp_proto::binding::oauth::OAuthError) -> Option<Status>;
     #[cfg(feature = "oauth")]
     fn handle_clock(&mut self, now: Time, unix: std::time::Duration);
     fn cancel(&mut self, now: Time, call: CallId);
     fn respond(&mut self, now: Time, ask: (SessionHandle, ServerRequestId), response: Result<&RawValue, ErrorObject>);
     fn provide(&mut self, now: Time, request: (SessionHandle, RequestId), responses: &[(Box<str>, Box<RawValue>)]);
     fn decline(&mut self, now: Time, request: (SessionHandle, RequestId));
-    /// What an event says of the whole.
-    fn status(event: &Self::Event) -> Option<Status>;
+    /// What an event says of the whole, with what the session's program said.
+    fn status(&self, event: &Self::Event, words: Option<&Words>) -> Option<Status>;
     /// The session that an event is of.
     fn session(event: &Self::Event) -> Option<SessionHandle>;
     /// A request that the server refuses for lack of another token.

@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::ready;
 use std::time::Duration;
 
-use mcp_proto::{Outgoing, ShutdownStep};
-use mcp_proto_std::{Exit, Piece, Program, Tail, Unwritten};
+use mcp_proto::{LastWords, Outgoing, ShutdownStep};
+use mcp_proto_std::{Exit, Piece, Program, Unwritten};
 use tokio::io::{AsyncRead, AsyncWriteExt, ReadBuf};
 use tokio::sync::{Notify, watch};
 use tokio::task::{JoinHandle, yield_now};
@@ -62,6 +62,7 @@ pub struct Process {
     input: Option<Writing>,
     orders: watch::Sender<Orders>,
     supervisor: JoinHandle<()>,
+    words: Words,
 }
 
 /// What the process is to do, for the task that looks after it. When the sender is dropped, it is killed.
@@ -163,7 +164,7 @@ impl Process {
         let lines = Arc::new(Feed::default());
         let input = Writing(Arc::clone(&lines));
         let (orders, given) = watch::channel(Orders::default());
-        let (tail, last_output) = (Arc::new(Mutex::new(Tail::default())), Arc::new(Mutex::new(Some(Instant::now()))));
+        let (words, last_output) = (Words::default(), Arc::new(Mutex::new(Some(Instant::now()))));
         let id = group.id();
         let supervisor = Supervisor {
             group,
@@ -173,17 +174,21 @@ impl Process {
             is_asked_to_exit: false,
             is_forced: false,
             last_output: Arc::clone(&last_output),
-            tail: Arc::clone(&tail),
+            words: Arc::clone(&words),
             writer: Some(Aborted(tokio::spawn(write(stdin, lines)))),
             reader: Aborted(tokio::spawn(read(output, last_output, take.clone()))),
-            errors: Aborted(tokio::spawn(read_errors(errors, tail, program.clone(), take.clone()))),
+            errors: Aborted(tokio::spawn(read_errors(errors, Arc::clone(&words), program.clone(), take.clone()))),
         };
         let supervisor = tokio::spawn(async move {
             if let Some(why) = supervisor.run().await {
                 take(Piece::Closed { why }).await;
             }
         });
-        Ok(Self { id, input: Some(input), orders, supervisor })
+        Ok(Self { id, input: Some(input), orders, supervisor, words })
+    }
+
+    pub(crate) const fn words(&self) -> &Words {
+        &self.words
     }
 
     /// The system's number of the process.
@@ -222,6 +227,13 @@ impl fmt::Debug for Process {
     }
 }
 
+/// What a program says on its standard error, as far as it tells why it fails.
+pub(crate) type Words = Arc<Mutex<LastWords>>;
+
+pub(crate) fn said(words: Option<&Words>) -> LastWords {
+    words.and_then(|words| words.lock().ok()).map(|words| words.clone()).unwrap_or_default()
+}
+
 /// A task that is aborted when this is dropped.
 struct Aborted<T>(JoinHandle<T>);
 
@@ -247,7 +259,7 @@ struct Supervisor {
     /// Whether the driver ended it, because its input or output can no longer be used.
     is_forced: bool,
     last_output: LastOutput,
-    tail: Arc<Mutex<Tail>>,
+    words: Words,
     writer: Option<Aborted<io::Result<()>>>,
     reader: Aborted<io::Result<()>>,
     errors: Aborted<()>,
@@ -265,7 +277,7 @@ impl Supervisor {
                 broken: self.broken.map(|(error, _)| error),
                 is_asked_to_exit: self.is_asked_to_exit,
             };
-            return Some(self.tail.lock().map(|tail| tail.exit_reason(&exit)).unwrap_or_default());
+            return Some(self.words.lock().map(|words| exit.reason(&words)).unwrap_or_default());
         }
         self.group.kill();
         // A killed process exits at once, unless the system hangs.
@@ -463,7 +475,7 @@ async fn read<F: Future<Output = ()>>(
 
 async fn read_errors<F: Future<Output = ()>>(
     mut errors: impl AsyncRead + Unpin,
-    tail: Arc<Mutex<Tail>>,
+    words: Words,
     program: Program,
     take: impl Fn(Piece) -> F,
 ) {
@@ -472,8 +484,8 @@ async fn read_errors<F: Future<Output = ()>>(
     while let Ok(part) = next_part(&mut errors).await
         && !part.is_empty()
     {
-        if let Ok(mut tail) = tail.lock() {
-            tail.keep(&part);
+        if let Ok(mut words) = words.lock() {
+            words.take(&part);
         }
         // A function that panics costs the program nothing: its standard error is read on.
         if let Some(sink) = program.sink() {

@@ -9,8 +9,8 @@ use mcp_proto::host::hub::{CallId, SessionHandle};
 use mcp_proto::jsonrpc::ErrorObject;
 use mcp_proto::protocol::Root;
 use mcp_proto::{
-    Catalog, Cause, Client, CommandError, Engine, Event, Failure, FailureKind, Family, Lines, LogLevel, Options,
-    RawValue, Recovery, Request, RequestId, ServerRequestId, Time,
+    Catalog, Cause, Client, CommandError, Diagnosis, Engine, Event, Failure, FailureKind, Family, LastWords, Lines,
+    LogLevel, Options, RawValue, Recovery, Request, RequestId, ServerRequestId, Time,
 };
 use mcp_proto_std::{CallError, CallErrorKind, Program, Reply, arguments};
 use serde::Serialize;
@@ -19,6 +19,7 @@ use crate::call::Call;
 use crate::driver::Handle;
 use crate::host::{Host, Wiring};
 use crate::machine::{Input, Machine, ONLY, Output, Sorted};
+use crate::process::{Words, said};
 use crate::queue::Reports;
 use crate::status::{StartError, Status};
 
@@ -211,13 +212,15 @@ impl Session {
     /// Why it cannot connect, or the sign-in failed. A server that says nothing is waited for as long as
     /// [`Timeouts::connect`](mcp_proto::Timeouts::connect) allows, or for the time of the handshake. A [`StartError`] is a
     /// failure to connect. A host that offers to sign in again uses [`start`](Self::start) and [`ready`](Self::ready).
-    pub async fn connect(endpoint: impl Into<Endpoint>, host: impl Into<Host<Options>>) -> Result<Self, Failure> {
+    pub async fn connect(endpoint: impl Into<Endpoint>, host: impl Into<Host<Options>>) -> Result<Self, Diagnosis> {
         let mut host = host.into();
         if let Some(reconnect) = host.options.reconnect.as_mut().filter(|_| !host.wiring.is_patient) {
             reconnect.first_attempts = 1;
         }
-        let session = Self::start(endpoint, host);
-        let session = session.map_err(|error| Failure::new(FailureKind::Connect, error.to_string()))?;
+        let server = host.options.server.clone();
+        let session = Self::start(endpoint, host).map_err(|error| {
+            Diagnosis::of_server(Failure::new(FailureKind::Connect, error.to_string()), &server, &LastWords::default())
+        })?;
         session.ready().await?;
         Ok(session)
     }
@@ -226,11 +229,11 @@ impl Session {
     ///
     /// # Errors
     /// It is parked or closed, and why.
-    pub async fn ready(&self) -> Result<(), Failure> {
+    pub async fn ready(&self) -> Result<(), Diagnosis> {
         match self.0.until(|status| *status != Status::Connecting).await {
             Status::Connecting | Status::Ready => Ok(()),
             Status::Parked(failure) | Status::Closed(Some(failure)) => Err(failure),
-            Status::Closed(None) => Err(Failure::new(FailureKind::Closed, "the client is closed")),
+            Status::Closed(None) => Err(self.diagnose(Failure::new(FailureKind::Closed, "the client is closed"))),
         }
     }
 
@@ -305,6 +308,11 @@ impl Session {
             let call = started.map(|request| CallId::of_request(ONLY, request, None));
             call.map_err(|kind| (client.engine().server_name().into(), kind))
         })
+    }
+
+    /// Finds the cause of a failure that an event told.
+    pub fn diagnose(&self, failure: Failure) -> Diagnosis {
+        self.0.diagnose(ONLY, failure)
     }
 
     /// The client's time, which [`Recovery`](mcp_proto::Recovery) and other events name.
@@ -517,7 +525,7 @@ impl Session {
     }
 
     /// Waits until it is closed, and its processes have ended. Returns the failure, if it did not close on request.
-    pub async fn closed(&self) -> Option<Failure> {
+    pub async fn closed(&self) -> Option<Diagnosis> {
         match self.0.until(|status| matches!(status, Status::Closed(_))).await {
             Status::Closed(failure) => failure,
             Status::Connecting | Status::Ready | Status::Parked(_) => None,
@@ -702,8 +710,9 @@ impl Machine for AnyClient {
     }
 
     #[cfg(feature = "oauth")]
-    fn unauthorized(error: &mcp_proto::binding::oauth::OAuthError) -> Option<Status> {
-        Some(Status::Parked(Failure::new(FailureKind::Unauthorized, error.to_string())))
+    fn unauthorized(&self, error: &mcp_proto::binding::oauth::OAuthError) -> Option<Status> {
+        let failure = Failure::new(FailureKind::Unauthorized, error.to_string());
+        Some(Status::Parked(Diagnosis::new(failure, self.engine(), &LastWords::default())))
     }
 
     #[cfg(feature = "oauth")]
@@ -740,14 +749,15 @@ impl Machine for AnyClient {
         let _ = with!(self, client => client.decline(now, request));
     }
 
-    fn status(event: &Event) -> Option<Status> {
+    fn status(&self, event: &Event, words: Option<&Words>) -> Option<Status> {
+        let diagnosis = |failure: &Failure| Diagnosis::new(failure.clone(), self.engine(), &said(words));
         Some(match event {
             Event::Ready => Status::Ready,
             Event::Down { next: Recovery::Parked { authorizing: false, .. }, failure } => {
-                Status::Parked(failure.clone())
+                Status::Parked(diagnosis(failure))
             }
             Event::Down { .. } => Status::Connecting,
-            Event::Closed { cause: Cause::Failed(failure) } => Status::Closed(Some(failure.clone())),
+            Event::Closed { cause: Cause::Failed(failure) } => Status::Closed(Some(diagnosis(failure))),
             Event::Closed { .. } => Status::Closed(None),
             _ => return None,
         })

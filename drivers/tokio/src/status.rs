@@ -3,7 +3,7 @@
 #[cfg(feature = "oauth")]
 use std::io;
 
-use mcp_proto::Failure;
+use mcp_proto::Diagnosis;
 use mcp_proto::host::hub::HubCommandError;
 
 /// The state of a session, or of the sessions of a hub as a whole.
@@ -15,9 +15,9 @@ pub enum Status {
     /// It is ready; of a hub: no server is starting any more.
     Ready,
     /// It gave up for some time, and then tries again.
-    Parked(Failure),
+    Parked(Diagnosis),
     /// It closed: on request, or because of this failure. The processes have ended.
-    Closed(Option<Failure>),
+    Closed(Option<Diagnosis>),
 }
 
 /// Why a client cannot start.

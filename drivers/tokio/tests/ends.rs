@@ -44,7 +44,7 @@ fn a_runtime_that_is_gone_ends_calls_streams_and_the_close_of_a_session() {
             assert!(session.events().next().await.is_none());
             let error = session.call_tool("echo", &json!({})).await.unwrap_err();
             assert!(error.to_string().contains("runtime is gone"), "{error}");
-            assert!(session.ready().await.unwrap_err().message.contains("runtime is gone"));
+            assert!(session.ready().await.unwrap_err().failure.message.contains("runtime is gone"));
             session.close().await;
             session.close_within(PATIENCE).await;
         };
@@ -115,8 +115,8 @@ fn functions_of_the_host_that_panic_cost_no_server_and_no_waiter() {
         session.close().await;
         let program = server().prepare(|_| panic!("on purpose"));
         let connecting = Session::connect(program, Options::new("test", "1.0"));
-        let failure = timeout(PATIENCE, connecting).await.unwrap().unwrap_err();
-        assert!(failure.message.contains("failed to start the program"), "{failure}");
+        let error = timeout(PATIENCE, connecting).await.unwrap().unwrap_err();
+        assert!(error.failure.message.contains("failed to start the program"), "{error}");
     });
 }
 
@@ -144,8 +144,8 @@ fn an_http_client_that_panics_or_leaves_out_the_end_is_a_failure() {
         runtime().block_on(async {
             let host = Host::new(Options::new("test", "1.0")).http(Faulty(panics));
             let connecting = Session::connect(Remote::new("http://127.0.0.1:9/mcp").unwrap(), host);
-            let failure = timeout(PATIENCE, connecting).await.unwrap().unwrap_err();
-            assert!(failure.message.contains("did not end the response"), "{failure}");
+            let error = timeout(PATIENCE, connecting).await.unwrap().unwrap_err();
+            assert!(error.failure.message.contains("did not end the response"), "{error}");
         });
     }
 }
@@ -153,6 +153,6 @@ fn an_http_client_that_panics_or_leaves_out_the_end_is_a_failure() {
 #[test]
 fn a_runtime_without_a_timer_is_an_error_that_says_so() {
     let runtime = Builder::new_current_thread().enable_io().build().unwrap();
-    let failure = runtime.block_on(Session::connect(server(), Options::new("test", "1.0"))).unwrap_err();
-    assert!(failure.message.contains("no timer"), "{failure}");
+    let error = runtime.block_on(Session::connect(server(), Options::new("test", "1.0"))).unwrap_err();
+    assert!(error.failure.message.contains("no timer"), "{error}");
 }

@@ -143,12 +143,12 @@ async fn a_server_that_refuses_or_cannot_be_reached_is_a_failure() {
     let server = Server::start().await;
     let remote = Remote::new(&server.url).unwrap();
     assert!(!format!("{:?}", server.remote()).contains("hush"));
-    let failure = timeout(PATIENCE, Session::connect(remote, options())).await.unwrap().unwrap_err();
-    assert!(failure.message.contains("403"), "{failure}");
+    let error = timeout(PATIENCE, Session::connect(remote, options())).await.unwrap().unwrap_err();
+    assert!(error.failure.message.contains("403"), "{error}");
     let mut options = options();
     options.reconnect = None;
-    let failure = Session::connect(Remote::new("http://127.0.0.1:1/mcp").unwrap(), options).await.unwrap_err();
-    assert!(failure.message.to_lowercase().contains("connect"), "{failure}");
+    let error = Session::connect(Remote::new("http://127.0.0.1:1/mcp").unwrap(), options).await.unwrap_err();
+    assert!(error.failure.message.to_lowercase().contains("connect"), "{error}");
 }
 
 /// Sends calls of tools without the key.
@@ -199,7 +199,7 @@ async fn a_server_that_is_not_there_fails_at_once_unless_the_host_is_patient() {
         let connected = timeout(PATIENCE, Session::connect(server.remote(), host)).await.unwrap();
         match connected {
             Ok(session) => session.close().await,
-            Err(failure) => assert!(!is_patient && failure.message.contains("nobody listens"), "{failure}"),
+            Err(error) => assert!(!is_patient && error.failure.message.contains("nobody listens"), "{error}"),
         }
         assert_eq!(count.load(Ordering::Relaxed) > 4, is_patient);
     }

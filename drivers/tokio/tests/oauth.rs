@@ -194,9 +194,9 @@ async fn a_user_who_refuses_is_a_failure_that_says_so() {
     let mut events = oauth.events();
     let host = Host::new(Options::new("test", "1.0")).oauth(oauth);
     let connecting = Session::connect(Remote::new(&servers.url()).unwrap(), host);
-    let failure = timeout(PATIENCE, connecting).await.unwrap().unwrap_err();
-    assert_eq!(failure.kind, FailureKind::Unauthorized);
-    assert!(failure.message.contains("access_denied"), "{failure}");
+    let error = timeout(PATIENCE, connecting).await.unwrap().unwrap_err();
+    assert_eq!(error.failure.kind, FailureKind::Unauthorized);
+    assert!(error.failure.message.contains("access_denied"), "{error}");
     let (_, event) = events.next().await.unwrap();
     assert!(matches!(&event, OAuthEvent::Failed(error) if error.stage == Stage::Authorization), "{event:?}");
 }
@@ -213,9 +213,9 @@ async fn a_browser_that_cannot_be_opened_ends_the_sign_in_with_that_reason() {
         let mut options = Options::new("test", "1.0");
         options.server = "docs".into();
         let session = Session::start(Remote::new(&servers.url()).unwrap(), Host::new(options).oauth(oauth)).unwrap();
-        let failure = timeout(PATIENCE, session.ready()).await.unwrap().unwrap_err();
+        let error = timeout(PATIENCE, session.ready()).await.unwrap().unwrap_err();
         let why = if panics { "the host failed" } else { "no browser for docs" };
-        assert!(failure.kind == FailureKind::Unauthorized && failure.message.contains(why), "{failure}");
+        assert!(error.failure.kind == FailureKind::Unauthorized && error.failure.message.contains(why), "{error}");
         let (_, event) = events.next().await.unwrap();
         assert!(matches!(&event, OAuthEvent::Failed(error) if error.stage == Stage::Authorization), "{event:?}");
         session.close().await;
@@ -409,10 +409,10 @@ async fn a_redirect_port_that_is_taken_is_a_failure_that_says_so() {
     let mut events = oauth.events();
     let host = Host::new(Options::new("test", "1.0")).oauth(oauth);
     let session = Session::start(Remote::new(&servers.url()).unwrap(), host).unwrap();
-    let failure = timeout(PATIENCE, session.ready()).await.unwrap().unwrap_err();
-    assert_eq!(failure.kind, FailureKind::Unauthorized);
+    let error = timeout(PATIENCE, session.ready()).await.unwrap().unwrap_err();
+    assert_eq!(error.failure.kind, FailureKind::Unauthorized);
     let why = format!("no redirect can be received at {redirect_uri}: ");
-    assert!(failure.message.contains(&why), "{failure}");
+    assert!(error.failure.message.contains(&why), "{error}");
     let (_, event) = events.next().await.unwrap();
     assert!(matches!(&event, OAuthEvent::Failed(error) if error.reason.contains(&why)), "{event:?}");
     // The browser was not opened: nobody would be there.

@@ -109,11 +109,11 @@ async fn an_error_names_the_server_the_tool_and_the_reason() {
 async fn a_failure_has_the_last_words_of_the_server() {
     let mut options = options();
     options.reconnect = None;
-    let failure = Session::connect(server().arg("exit"), options.clone()).await.unwrap_err();
-    assert!(failure.message.contains("the key is missing"), "{failure}");
-    let failure = Session::connect(Program::new("/nonexistent/server"), options).await.unwrap_err();
-    assert_eq!(failure.kind, FailureKind::Spawn);
-    assert!(failure.message.contains("/nonexistent/server"), "{failure}");
+    let error = Session::connect(server().arg("exit"), options.clone()).await.unwrap_err();
+    assert!(error.failure.message.contains("the key is missing"), "{error}");
+    let error = Session::connect(Program::new("/nonexistent/server"), options).await.unwrap_err();
+    assert_eq!(error.failure.kind, FailureKind::Spawn);
+    assert!(error.failure.message.contains("/nonexistent/server"), "{error}");
 }
 
 #[tokio::test]
@@ -122,9 +122,9 @@ async fn a_server_that_asks_and_never_reads_is_ended_with_that_reason() {
     options.reconnect = None;
     let ping = r#"while True: print('{"jsonrpc":"2.0","id":1,"method":"ping"}', flush=True)"#;
     let session = Session::connect(Program::new("python3").args(["-c", ping]), options);
-    let failure = timeout(PATIENCE, session).await.unwrap().unwrap_err();
+    let error = timeout(PATIENCE, session).await.unwrap().unwrap_err();
     // It exits by itself once nobody takes its output, with words about that.
-    assert!(failure.message.contains("it does not read its input"), "{failure}");
+    assert!(error.failure.message.contains("it does not read its input"), "{error}");
 }
 
 #[tokio::test]
@@ -149,7 +149,7 @@ async fn a_program_that_writes_all_the_time_leaves_others_their_turn() {
 #[tokio::test]
 async fn a_session_that_gave_up_says_so_and_can_be_opened_again() {
     let session = Session::start(Program::new("/nonexistent/server"), options()).unwrap();
-    assert_eq!(session.ready().await.unwrap_err().kind, FailureKind::Spawn);
+    assert_eq!(session.ready().await.unwrap_err().failure.kind, FailureKind::Spawn);
     assert!(matches!(session.status(), Status::Parked(_)));
     let error = session.call_tool("echo", &json!({"message": "there"})).await.unwrap_err();
     assert!(
@@ -157,7 +157,7 @@ async fn a_session_that_gave_up_says_so_and_can_be_opened_again() {
         "{error}"
     );
     session.open().unwrap();
-    assert_eq!(session.ready().await.unwrap_err().kind, FailureKind::Spawn);
+    assert_eq!(session.ready().await.unwrap_err().failure.kind, FailureKind::Spawn);
     session.close().await;
 }
 
