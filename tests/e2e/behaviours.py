@@ -217,8 +217,12 @@ def stdio(probe, kind, folder, *args):
 
 
 def text(probe, kind, folder, *args):
-    """The report for people."""
-    command = [probe, *args, "stdio", "--", sys.executable, __file__, "serve", kind, folder]
+    """The report for people on a server of this kind."""
+    return words(probe, *args, "stdio", "--", sys.executable, __file__, "serve", kind, folder)
+
+
+def words(*command):
+    """What a command writes to standard output."""
     return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False).stdout
 
 
@@ -435,13 +439,32 @@ def a_program_that_cannot_be_started_is_named_with_its_path(probe, folder):
     expect("path", "`/nonexistent/server`" in report["failure"]["message"], True)
 
 
-def a_failure_is_the_last_of_the_report_for_people(probe, folder):
+def a_failure_is_the_first_of_the_report_for_people(probe, folder):
     report = text(probe, "slow", folder, "--timeout", "2", "--call", "a", "--call", "a")
     lines = report.splitlines()
-    expect("first line", lines[0].endswith("failed: timeout"), True)
-    places = [report.find(part) for part in ("Tools  1", "Calls", "Failed: timeout", "What to do: ")]
+    expect("first line", ": not done after 2." in lines[0], True)
+    expect("second line", lines[1].startswith("  What to do: "), True)
+    places = [report.find(part) for part in ("What to do: ", "timeout: not done after", "Tools  1", "Calls")]
     expect("order", (places == sorted(places), min(places) > 0), (True, True))
-    expect("last line", lines[-1].startswith("  What to do: "), True)
+
+
+def the_first_line_names_the_cause(probe, folder):
+    script = "echo 'Error: GITHUB_TOKEN is not set' >&2; echo '    at f (x.js:1:1)' >&2; exit 1"
+    shown = words(probe, "stdio", "--", "sh", "-c", script)
+    expect("first line", shown.splitlines()[0], "sh: GITHUB_TOKEN is not set (exit status 1)")
+    report, _ = run(probe, "stdio", "--", "sh", "-c", script)
+    expect("diagnosis", report["diagnosis"], {
+        "stage": "spawn", "cause": "setting-missing", "evidence": ["GITHUB_TOKEN is not set"],
+        "advice": "Set it in the environment that the program gets: in the `env` of its entry, or in this shell.",
+    })
+    expect("of a server that is well", stdio(probe, "plain", folder)["diagnosis"], None)
+
+
+def a_program_that_does_not_answer_is_named_before_the_time_of_the_run_is_over(probe, folder):
+    begin = time.monotonic()
+    report, _ = run(probe, "--timeout", "22", "stdio", "--", "sleep", "100")
+    expect("diagnosis", (report["failure"]["kind"], report["diagnosis"]["cause"]), ("handshake-timeout", "silent"))
+    expect("in half of the time", time.monotonic() - begin < 14, True)
 
 
 def a_name_that_is_not_its_own_is_told(probe, folder):
@@ -519,7 +542,9 @@ CASES = [
     a_replay_of_a_run_that_was_late_has_its_report,
     the_time_of_a_run_bounds_a_server_that_does_not_exit,
     a_program_that_cannot_be_started_is_named_with_its_path,
-    a_failure_is_the_last_of_the_report_for_people,
+    a_failure_is_the_first_of_the_report_for_people,
+    the_first_line_names_the_cause,
+    a_program_that_does_not_answer_is_named_before_the_time_of_the_run_is_over,
     a_name_that_is_not_its_own_is_told,
     what_a_terminal_acts_on_is_escaped,
     a_server_that_never_answers_pings_stays_connected,

@@ -160,7 +160,7 @@ def for_people():
             file.write("  %s: %s\n" % (name, json.dumps(entry)))
     status, out, err = probe(["config", yaml])
     expect("exit status", status, 0)
-    for words in ("demo-garden 0.1.0 (one)", "demo-garden 0.1.0 (two)", "off  disabled", "What a model would get  21",
+    for words in ("demo-garden 0.1.0: ready, 7 tools (one)", "demo-garden 0.1.0: ready, 7 tools (two)", "off  disabled", "What a model would get  21",
                   "echo of one: `exclude` names it"):
         within("report", words, out)
     for words in ("  one  ready, 7 tools\n", "  two  ready, 7 tools\n"):
@@ -169,10 +169,9 @@ def for_people():
     status, out, err = probe(["config", write("failed.json", servers)])
     expect("exit status", status, 1)
     within("standard error", "was `command` meant?", err)
-    for words in ("a  failed: configuration", "gone  failed: spawn", "`/nonexistent/server`"):
+    for words in ("a: ", "gone: there is no such command: `/nonexistent/server`", "`/nonexistent/server`"):
         within("report", words, out)
-    # What is read first is the last on a screen.
-    places = [out.find(words) for words in ("What a model would get", "Failed: a: configuration", "Failed: gone: spawn")]
+    places = [out.find(words) for words in ("configuration: ", "gone: there is no", "What a model would get")]
     expect("order", (places == sorted(places), min(places) > 0), (True, True))
     within("report", "its `url` is invalid", out)
     expect("advice of an invalid URL", "Is the server running" in out, False)

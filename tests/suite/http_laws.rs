@@ -449,6 +449,8 @@ struct Running {
     status: Option<u16>,
     /// Its response is a stream.
     streams: bool,
+    /// The last line of the response has not ended.
+    in_line: bool,
     /// The server has not shown that it did not run the request.
     quiet: bool,
 }
@@ -626,6 +628,7 @@ impl World {
             held,
             status: None,
             streams: false,
+            in_line: false,
             quiet: true,
         });
     }
@@ -700,6 +703,7 @@ impl World {
         it.quiet &= !tells;
         // The first bytes tell what a body is, whatever its label says.
         it.streams &= ["id:", "data:", "event:", "retry:"].iter().any(|field| body.starts_with(field));
+        it.in_line = !body.ends_with('\n');
         let id = it.id;
         self.input(|session, now| session.handle_body(now, id, body.as_bytes()));
     }
@@ -789,7 +793,8 @@ impl World {
                 if let Some(at) = self.which(*which) {
                     let text = text_of(*body, &self.running[at].message);
                     // Elsewhere it is a text of the server's, which an error may quote.
-                    let text = if self.running[at].streams { text } else { text.replace("hush", "") };
+                    let has_fields = self.running[at].streams && !self.running[at].in_line;
+                    let text = if has_fields { text } else { text.replace("hush", "") };
                     self.body(at, &text);
                 }
             }
