@@ -2,6 +2,7 @@
 #![allow(clippy::wildcard_enum_match_arm, reason = "a driver handles a few events, and passes all others on")]
 
 mod group;
+mod pipes;
 mod process;
 mod program;
 mod reply;
