@@ -492,3 +492,25 @@ fn read_errors(stderr: impl Read, life: &Sender, tail: &Mutex<Tail>, program: &P
         true
     });
 }
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn output_after_the_exit_is_read_until_it_is_quiet_or_takes_too_long() {
+        let mut process = Process::start(&Program::new("cat")).unwrap();
+        let ago = |time| Instant::now().checked_sub(time).unwrap();
+        // No time passes before it.
+        let just_now = Instant::now().checked_add(Duration::from_secs(3600)).unwrap();
+        for (exited, wrote, is_over) in [
+            (just_now, ago(GRACE), false),
+            (ago(GRACE), just_now, false),
+            (ago(GRACE), ago(GRACE), true),
+            (ago(DESCENDANT_OUTPUT), just_now, true),
+        ] {
+            (process.exit, process.last_output) = (Some((ExitStatus::default(), exited)), wrote);
+            assert_eq!(process.is_over(), is_over, "{exited:?} {wrote:?}");
+        }
+    }
+}
