@@ -813,6 +813,20 @@ mod tests {
     }
 
     #[test]
+    fn a_run_has_the_time_that_is_given_or_that_of_its_watch_and_a_request_half_of_it() {
+        for (args, run_for, request_for) in [
+            (&["--timeout", "8"][..], 8, 4),
+            (&["--timeout", "8", "--watch", "20"], 8, 4),
+            (&["--watch", "20"], 80, 40),
+            (&[], 60, 30),
+        ] {
+            let (settings, _) = run(args).unwrap();
+            let times = (settings.timeout, settings.options().timeouts.request);
+            assert_eq!(times, (Duration::from_secs(run_for), Duration::from_secs(request_for)), "{args:?}");
+        }
+    }
+
+    #[test]
     fn what_was_meant_is_said_and_no_password() {
         for (args, words) in [
             (&["--jsn"][..], "was `--json` meant?"),

@@ -3,6 +3,7 @@
 
 mod exit;
 mod group;
+mod pipes;
 mod process;
 mod program;
 mod reply;

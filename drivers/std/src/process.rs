@@ -13,6 +13,7 @@ use mcp_proto::{LastWords, Outgoing, ShutdownStep};
 use crate::Program;
 use crate::exit::Exit;
 use crate::group::Group;
+use crate::pipes::Pipes;
 use crate::unwritten::Unwritten;
 
 /// Interval for checking whether the process has exited, while it runs and while it ends.
@@ -37,7 +38,7 @@ pub enum Piece {
     Output(Vec<u8>),
     /// It wrote to its standard error.
     SignOfLife,
-    /// It ended, and so did the processes that it started. Nothing follows.
+    /// It ended, and so did its process group. Nothing follows.
     Closed {
         /// The exit status, and the last lines of its standard error.
         why: String,
@@ -85,7 +86,10 @@ enum End {
 }
 
 /// A server's program, which leads a process group (on Windows: in a job object), with a thread for its input, its output
-/// and its standard error each. Dropping it kills the group.
+/// and its standard error each. Dropping it kills the group, and ends the threads.
+///
+/// A descendant that left the group, as a daemon does, is not ended, and not waited for: if it holds the output, this is read
+/// after the exit of the program until nothing comes for a second, and for 5 s at most.
 ///
 /// ```no_run
 /// use std::time::{Duration, Instant};
@@ -107,6 +111,8 @@ pub struct Process {
     group: Group,
     input: Option<Writing>,
     reports: Receiver<Report>,
+    /// The threads end with it.
+    pipes: Pipes,
     words: Arc<Mutex<LastWords>>,
     /// Disconnected at the end of standard error.
     errors_ended: Receiver<()>,
@@ -194,6 +200,7 @@ impl Process {
     /// # Errors
     /// As of [`start`](Self::start).
     pub fn start_with(program: &Program, wake: impl Fn() + Send + Sync + 'static) -> io::Result<Self> {
+        let pipes = Pipes::new()?;
         let mut command = program.command();
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut group = Group::start(&mut command).map_err(|error| program.not_started(&error))?;
@@ -213,6 +220,7 @@ impl Process {
             group,
             input: Some(input),
             reports,
+            pipes,
             words: Arc::clone(&words),
             errors_ended,
             exit: None,
@@ -223,9 +231,10 @@ impl Process {
             is_forced: false,
         };
         let missing = || io::Error::from(io::ErrorKind::BrokenPipe);
-        let (stdin, stdout) = (stdin.ok_or_else(missing)?, stdout.ok_or_else(missing)?);
-        let (stderr, program) = (stderr.ok_or_else(missing)?, program.clone());
-        let (broken, life) = (sender.clone(), sender.clone());
+        let stdin = process.pipes.input(stdin.ok_or_else(missing)?)?;
+        let stdout = process.pipes.output(stdout.ok_or_else(missing)?);
+        let stderr = process.pipes.output(stderr.ok_or_else(missing)?);
+        let (program, broken, life) = (program.clone(), sender.clone(), sender.clone());
         thread::Builder::new().name("server input".into()).spawn(move || write(stdin, &lines, &broken))?;
         thread::Builder::new().name("server output".into()).spawn(move || read(stdout, &sender))?;
         thread::Builder::new().name("server errors".into()).spawn(move || {
@@ -487,4 +496,26 @@ fn read_errors(stderr: impl Read, life: &Sender, words: &Mutex<LastWords>, progr
         }
         true
     });
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn output_after_the_exit_is_read_until_it_is_quiet_or_takes_too_long() {
+        let mut process = Process::start(&Program::new("cat")).unwrap();
+        let ago = |time| Instant::now().checked_sub(time).unwrap();
+        // No time passes before it.
+        let just_now = Instant::now().checked_add(Duration::from_secs(3600)).unwrap();
+        for (exited, wrote, is_over) in [
+            (just_now, ago(GRACE), false),
+            (ago(GRACE), just_now, false),
+            (ago(GRACE), ago(GRACE), true),
+            (ago(DESCENDANT_OUTPUT), just_now, true),
+        ] {
+            (process.exit, process.last_output) = (Some((ExitStatus::default(), exited)), wrote);
+            assert_eq!(process.is_over(), is_over, "{exited:?} {wrote:?}");
+        }
+    }
 }

@@ -20,6 +20,10 @@ type Prepare = Arc<dyn Fn(&mut Command) + Send + Sync>;
 
 /// A server's command: a program, its arguments, its environment. It can be started many times.
 ///
+/// On Unix it leads a process group, and the end of its session is the end of that group. A descendant that leaves the group,
+/// with `setsid` or as a daemon, is not ended, and not waited for, even if it holds the program's pipes. On Windows all
+/// descendants are in the program's job object, and end with it.
+///
 /// On Windows a name without an extension is looked up as a shell does, with the extensions of `PATHEXT`, so that `npx`
 /// finds `npx.cmd`. Its `Debug` shows neither the arguments nor the values of variables.
 ///

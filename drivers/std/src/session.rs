@@ -157,14 +157,15 @@ impl Session {
         self.client.request(now, request)
     }
 
-    /// Closes the client: [`Event::Closed`] follows, when the process has ended. If it is closed already, nothing happens.
+    /// Closes the client: [`Event::Closed`] follows, when the program's process group has ended. A descendant that left the
+    /// group, with `setsid` or as a daemon, is not ended, and not waited for. If it is closed already, nothing happens.
     pub fn close(&mut self) {
         let now = self.now();
         let _ = self.client.close(now);
     }
 
-    /// Closes the client, and waits until the process and those that it started have ended. Dropping a session kills them
-    /// instead.
+    /// Closes the client, and waits until the program's process group has ended, as [`close`](Self::close) says. Dropping a
+    /// session kills the group instead.
     pub fn end(mut self) {
         self.close();
         while self.next_event(None).is_some() {}

@@ -4,7 +4,8 @@
 
 use std::path::Path;
 use std::process::Command;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use mcp_proto::{Event, FailureKind, Options, Outcome, Outgoing, RawValue, Request, ShutdownStep};
@@ -37,7 +38,7 @@ fn until(what: &str, mut condition: impl FnMut() -> bool) {
     let start = Instant::now();
     while !condition() {
         assert!(start.elapsed() < PATIENCE, "{what}");
-        std::thread::sleep(Duration::from_millis(10));
+        thread::sleep(Duration::from_millis(10));
     }
 }
 
@@ -101,6 +102,36 @@ fn what_the_server_asks_during_a_call_is_declined() {
     let mut session = Session::connect(server(), options).unwrap();
     let reply = session.call_tool("ask", &json!({})).unwrap();
     assert!(reply.text().contains("elicitation/create was declined"), "{}", reply.text());
+}
+
+#[test]
+fn input_that_a_modern_server_requires_is_declined() {
+    let script = r#"
+import json, sys
+FORM = {"message": "who?", "requestedSchema": {"type": "object", "properties": {}}}
+RESULTS = {
+    "server/discover": {"resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}},
+    "tools/list": {"resultType": "complete", "tools": [{"name": "ask", "inputSchema": {"type": "object"}}]},
+    "tools/call": {
+        "resultType": "input_required", "inputRequests": {"who": {"method": "elicitation/create", "params": FORM}},
+    },
+}
+for line in sys.stdin:
+    message = json.loads(line)
+    if "id" in message:
+        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": RESULTS[message["method"]]}), flush=True)
+"#;
+    let mut options = Options::new("test", "1.0");
+    options.capabilities.elicitation = true;
+    let mut session = Session::connect(Program::new("python3").args(["-c", script]), options).unwrap();
+    // A call that waits for input has no deadline.
+    let (sender, called) = mpsc::channel();
+    thread::spawn(move || drop(sender.send((session.call_tool("ask", &json!({})), session))));
+    let (result, session) = called.recv_timeout(PATIENCE).unwrap();
+    let error = result.unwrap_err();
+    let CallErrorKind::Ended(Outcome::InputRequired(result)) = &error.kind else { panic!("{error}") };
+    assert!(result.get().contains("who?"), "{error}");
+    session.end();
 }
 
 #[test]
@@ -204,6 +235,18 @@ fn a_process_that_exits_while_a_helper_holds_its_output_is_closed() {
     let Some(Piece::Closed { why }) = closed else { panic!("{closed:?}") };
     assert_eq!(why, "exit status: 7");
     until("the helper is left", || !is_alive(helper));
+}
+
+#[test]
+fn a_process_that_closes_its_input_is_ended() {
+    let program = Program::new("sh").args(["-c", "exec <&-; echo closed; exec sleep 1000"]);
+    let mut process = Process::start(&program).unwrap();
+    let output = process.read_until(Some(Instant::now() + PATIENCE));
+    assert!(matches!(output, Some(Piece::Output(_))), "{output:?}");
+    process.send(&message("a"));
+    let closed = process.read_until(Some(Instant::now() + PATIENCE));
+    let Some(Piece::Closed { why }) = closed else { panic!("{closed:?}") };
+    assert!(why.contains("Broken pipe"), "{why}");
 }
 
 #[test]

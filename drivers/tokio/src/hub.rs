@@ -176,7 +176,8 @@ impl Hub {
         session.is_some_and(|session| self.0.give_oauth(session, input))
     }
 
-    /// Closes the hub, and waits until all processes have ended. Calls end at once.
+    /// Closes the hub, and waits until the process groups of all programs have ended, as
+    /// [`Session::close`](crate::Session::close) does. Calls end at once.
     pub async fn close(&self) {
         self.0.command(Machine::close);
         self.closed().await;

@@ -38,6 +38,9 @@ const LIFE: Duration = Duration::from_millis(100);
 /// A server's program, which leads a process group (on Windows: in a job object). A few tasks, and no thread, wait for its
 /// pipes and its exit. Dropping it kills the group.
 ///
+/// A descendant that left the group, as a daemon does, is not ended, and not waited for: if it holds the output, this is read
+/// after the exit of the program until nothing comes for a second, and for 5 s at most.
+///
 /// What comes from it goes to a function. While the future that it returns is pending, no more output is read, and the
 /// program has to wait.
 ///
@@ -212,7 +215,7 @@ impl Process {
         self.orders.send_modify(|orders| orders.step = Some(step));
     }
 
-    /// Kills it, and waits until it and the processes that it started have ended.
+    /// Kills it, and waits until its process group has ended.
     pub async fn kill(self) {
         let Self { input, orders, supervisor, .. } = self;
         drop((input, orders));

@@ -463,8 +463,8 @@ impl Session {
         self.0.command(command)
     }
 
-    /// Closes the client, and waits until its process and those that it started have ended, or its HTTP session was ended.
-    /// Calls end at once.
+    /// Closes the client, and waits until its program's process group has ended, or its HTTP session was ended. Calls end at
+    /// once. A descendant of the program that left the group, with `setsid` or as a daemon, is not ended, and not waited for.
     pub async fn close(&self) {
         self.0.command(|client, now| client.close(now));
         self.closed().await;

@@ -16,8 +16,10 @@ use mcp_proto_tokio::{
     Session, TakePiece,
 };
 use serde_json::json;
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpListener;
 use tokio::sync::mpsc;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 /// Long enough for a machine that is busy.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -149,6 +151,45 @@ async fn a_server_that_refuses_or_cannot_be_reached_is_a_failure() {
     options.reconnect = None;
     let error = Session::connect(Remote::new("http://127.0.0.1:1/mcp").unwrap(), options).await.unwrap_err();
     assert!(error.failure.message.to_lowercase().contains("connect"), "{error}");
+}
+
+/// The last piece of an exchange with this URL.
+async fn end(url: &str) -> HttpPiece {
+    let mut last = None;
+    let request = http::Request::post(url).body(b"{}".to_vec()).unwrap();
+    let client = HttpClient::new().unwrap();
+    let run = client.run(request, |piece| {
+        last = Some(piece);
+        std::future::ready(())
+    });
+    timeout(PATIENCE, run).await.unwrap();
+    last.unwrap()
+}
+
+#[tokio::test]
+async fn an_exchange_without_a_connection_and_one_that_is_cut_differ() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    let cut = async {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        // The request is on its way.
+        stream.read_u8().await.unwrap();
+    };
+    let (ended, ()) = tokio::join!(end(&url), cut);
+    assert!(matches!(ended, HttpPiece::Failure(Broken::Midway, _)), "{ended:?}");
+    let ended = end("http://127.0.0.1:1/mcp").await;
+    assert!(matches!(ended, HttpPiece::Failure(Broken::Unreachable, _)), "{ended:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_is_never_complete_is_given_up_in_time() {
+    // The system accepts the connection, and nobody answers the greeting of TLS.
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let start = Instant::now();
+    let ended = end(&format!("https://{}/mcp", listener.local_addr().unwrap())).await;
+    let HttpPiece::Failure(Broken::Unreachable, why) = ended else { panic!("{ended:?}") };
+    assert!(why.contains("no connection after 4.0s"), "{why}");
+    assert!(start.elapsed() < Duration::from_secs(5));
 }
 
 /// Sends calls of tools without the key.

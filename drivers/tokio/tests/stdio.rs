@@ -451,6 +451,17 @@ async fn a_process_that_reads_nothing_is_ended() {
 }
 
 #[tokio::test]
+async fn a_process_that_closes_its_input_is_ended() {
+    let (mut process, mut pieces) = start(&Program::new("sh").args(["-c", "exec <&-; echo closed; exec sleep 1000"]));
+    let output = timeout(PATIENCE, pieces.recv()).await.unwrap();
+    assert!(matches!(output, Some(Piece::Output(_))), "{output:?}");
+    process.send(&message("a"));
+    let closed = timeout(PATIENCE, pieces.recv()).await.unwrap();
+    let Some(Piece::Closed { why }) = closed else { panic!("{closed:?}") };
+    assert!(why.contains("Broken pipe"), "{why}");
+}
+
+#[tokio::test]
 async fn a_process_that_exits_while_a_helper_holds_its_output_is_closed() {
     let (_process, mut pieces) = start(&Program::new("sh").args(["-c", "sleep 1000 & echo $!; exit 7"]));
     let output = timeout(PATIENCE, pieces.recv()).await.unwrap();
@@ -460,6 +471,25 @@ async fn a_process_that_exits_while_a_helper_holds_its_output_is_closed() {
     let Some(Piece::Closed { why }) = closed else { panic!("{closed:?}") };
     assert_eq!(why, "exit status: 7");
     until("the helper is left", || !is_alive(helper)).await;
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_descendant_in_a_session_of_its_own_is_neither_ended_nor_waited_for() {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/server.py");
+    // It holds all pipes.
+    let start = format!("exec 3<&0; setsid sh -c 'echo $$ >&2; exec sleep 1000' <&3 & exec python3 {script}");
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let hears = Arc::clone(&heard);
+    let program =
+        Program::new("sh").args(["-c", &start]).stderr(move |piece| hears.lock().unwrap().extend_from_slice(piece));
+    let session = Session::connect(program, options()).await.unwrap();
+    let server = pid(&session).await;
+    until("it says nothing", || heard.lock().unwrap().ends_with(b"\n")).await;
+    timeout(PATIENCE, session.close()).await.unwrap();
+    let descendant = String::from_utf8(heard.lock().unwrap().clone()).unwrap().trim().parse().unwrap();
+    assert!(!is_alive(server) && is_alive(descendant));
+    assert!(std::process::Command::new("kill").arg(descendant.to_string()).status().unwrap().success());
 }
 
 #[tokio::test]

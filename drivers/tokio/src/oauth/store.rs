@@ -304,6 +304,10 @@ fn owned(options: &mut OpenOptions) -> &mut OpenOptions {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
+    use std::pin::pin;
+    use std::sync::mpsc;
+    use std::thread;
+
     use super::*;
 
     /// A file in a folder of its own.
@@ -454,12 +458,39 @@ mod tests {
         let acquired = sibling.start(StoreAction::Acquire(StoreId::from_u64(2))).unwrap().await;
         let input = sibling.finish(&acquired).unwrap();
         assert!(matches!(input, Some(OAuthInput::Acquired { acquired: false, .. })));
-        // The lock stays held until what it is held for is complete.
-        let removing = record.start(StoreAction::Remove).unwrap();
+        // The end of an action does not release it.
+        let removed = record.start(StoreAction::Remove).unwrap().await;
+        assert!(matches!(record.finish(&removed), Ok(None)));
+        assert!(timeout(LATER, store.lock(A)).await.is_err());
+        // It stays held until what it is held for is complete, which waits for the lock of the file here.
+        let file = store.lock_file("lock").await.unwrap();
+        let mut removing = pin!(record.start(StoreAction::Remove).unwrap());
+        assert!(timeout(LATER, &mut removing).await.is_err());
         assert!(record.start(StoreAction::Release).is_none());
         assert!(timeout(LATER, store.lock(A)).await.is_err());
+        drop(file);
         let removed = removing.await;
         assert!(matches!(record.finish(&removed), Ok(None)));
         store.lock(A).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn the_lock_of_the_file_is_held_until_the_file_is_replaced() {
+        let store = FileStore::new(path("replaced")).unwrap();
+        let next = store.clone();
+        let (waits, is_waiting) = mpsc::channel();
+        let (found, finds) = mpsc::channel();
+        let change = move |records: &mut Records| {
+            thread::spawn(move || {
+                let file = File::open(next.beside("lock")).unwrap();
+                waits.send(()).unwrap();
+                file.lock().unwrap();
+                found.send(next.records().unwrap().contains_key(A)).unwrap();
+            });
+            is_waiting.recv().unwrap();
+            put(records, A, &text(1), 0)
+        };
+        assert!(store.change(change).await.unwrap());
+        assert!(finds.recv().unwrap(), "another process has the lock before the record is in the file");
     }
 }

@@ -1,0 +1,203 @@
+//! Sessions over an HTTP client that answers in memory, with paused time: nothing waits for a machine.
+#![cfg(feature = "http")]
+#![allow(missing_docs, clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+
+use std::future::pending;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use http::{Request, StatusCode};
+use mcp_proto::host::config::Document;
+use mcp_proto::host::hub::HubOptions;
+use mcp_proto::{Eras, Options, Outcome, TimeBound};
+use mcp_proto_tokio::{
+    CallErrorKind, Elicited, Host, HttpPiece, HttpTransport, Hub, Purpose, Remote, Session, TakePiece,
+};
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+use tokio::time::{Instant, timeout};
+
+/// More than anything here takes.
+const PATIENCE: Duration = Duration::from_secs(3600);
+const URL: &str = "http://server.example/mcp";
+const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+const OWN: HeaderName = HeaderName::from_static("x-own");
+
+/// A server, which keeps the headers of requests by their methods. A call of `ask` asks the user; no call has a result.
+#[derive(Clone, Default)]
+struct Server(Arc<Mutex<Vec<(String, HeaderMap)>>>);
+
+impl Server {
+    /// The headers of the first request of a method.
+    fn headers(&self, method: &str) -> HeaderMap {
+        let received = self.0.lock().unwrap();
+        received.iter().find(|(known, _)| known == method).unwrap().1.clone()
+    }
+
+    fn host(&self) -> Host<Options> {
+        let mut options = Options::new("test", "1.0");
+        (options.eras, options.keepalive) = (Eras::LegacyOnly, None);
+        Host::new(options).http(self.clone())
+    }
+
+    async fn connect(&self) -> Session {
+        Session::connect(Remote::new(URL).unwrap(), self.host()).await.unwrap()
+    }
+}
+
+fn head(status: StatusCode, kind: &'static str) -> HttpPiece {
+    HttpPiece::Head(status, [(CONTENT_TYPE, HeaderValue::from_static(kind))].into_iter().collect())
+}
+
+impl HttpTransport for Server {
+    fn run<'a>(
+        &'a self,
+        request: Request<Vec<u8>>,
+        _: Purpose,
+        mut take: TakePiece<'a>,
+    ) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
+        let (parts, body) = request.into_parts();
+        let message: Value = serde_json::from_slice(&body).unwrap_or_default();
+        let method = message["method"].as_str().unwrap_or_default().to_owned();
+        self.0.lock().unwrap().push((method.clone(), parts.headers));
+        Box::pin(async move {
+            let result = match &*method {
+                "initialize" => json!({
+                    "protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
+                    "serverInfo": {"name": "test", "version": "1"},
+                }),
+                "tools/list" => json!({"tools": [
+                    {"name": "ask", "inputSchema": {"type": "object"}}, {"name": "wait", "inputSchema": {"type": "object"}},
+                ]}),
+                "tools/call" => {
+                    take(head(StatusCode::OK, "text/event-stream"));
+                    if message["params"]["name"] == "ask" {
+                        let params =
+                            json!({"message": "who?", "requestedSchema": {"type": "object", "properties": {}}});
+                        let ask =
+                            json!({"jsonrpc": "2.0", "id": "ask", "method": "elicitation/create", "params": params});
+                        take(HttpPiece::Body(format!("data: {ask}\n\n").into()));
+                    }
+                    return pending().await;
+                }
+                _ => {
+                    let is_message = !message.is_null();
+                    take(head(
+                        if is_message { StatusCode::ACCEPTED } else { StatusCode::METHOD_NOT_ALLOWED },
+                        "text/plain",
+                    ));
+                    return take(HttpPiece::End);
+                }
+            };
+            take(head(StatusCode::OK, "application/json"));
+            let answer = json!({"jsonrpc": "2.0", "id": message["id"], "result": result});
+            take(HttpPiece::Body(answer.to_string().into()));
+            take(HttpPiece::End);
+        })
+    }
+}
+
+/// Calls a tool that has no result within this time, and returns how long that took.
+async fn late(session: &Session, bound: Duration) -> Duration {
+    let call = mcp_proto::Request::call_tool("wait", None).timeout(bound);
+    let start = Instant::now();
+    let error = timeout(PATIENCE, session.request(call)).await.unwrap().unwrap_err();
+    let kind = error.kind;
+    assert!(matches!(kind, CallErrorKind::Ended(Outcome::TimedOut(TimeBound::Timeout))), "{kind:?}");
+    start.elapsed()
+}
+
+/// A time, rounded up to a millisecond as timers are.
+fn is_about(time: Duration, expected: Duration) -> bool {
+    time >= expected && time.saturating_sub(expected) <= Duration::from_millis(2)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deadline_is_kept_when_nothing_else_or_something_later_is_waited_for() {
+    let session = Server::default().connect().await;
+    let (sooner, later) = (Duration::from_secs(6), Duration::from_secs(60));
+    let alone = late(&session, sooner).await;
+    let (long, short) = tokio::join!(late(&session, later), late(&session, sooner));
+    assert!(
+        is_about(alone, sooner) && is_about(short, sooner) && is_about(long, later),
+        "{alone:?} {short:?} {long:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn headers_of_the_protocol_take_precedence_over_those_of_a_host_and_these_over_those_of_an_entry() {
+    let other = HeaderValue::from_static("other");
+    let all: HeaderMap = [ACCEPT, CONTENT_TYPE, VERSION, OWN].into_iter().map(|name| (name, other.clone())).collect();
+    let check = |server: &Server| {
+        let headers = server.headers("tools/list");
+        let values = |name: HeaderName| headers.get_all(name).into_iter().cloned().collect::<Vec<_>>();
+        assert_eq!(values(ACCEPT), ["application/json, text/event-stream"]);
+        assert_eq!(values(CONTENT_TYPE), ["application/json"]);
+        assert_eq!(values(VERSION), ["2025-11-25"]);
+        assert_eq!(values(OWN), ["other"]);
+    };
+    let server = Server::default();
+    let remote = Remote::new(URL).unwrap().headers(all.clone());
+    Session::connect(remote, server.host()).await.unwrap().close().await;
+    check(&server);
+
+    let server = Server::default();
+    let headers = json!({"accept": "text/plain", "x-own": "the entry's"});
+    let entry = json!({"mcpServers": {"remote": {"url": URL, "headers": headers}}});
+    let Document(configuration) = serde_json::from_value(entry).unwrap();
+    let mut options = Options::new("test", "1.0");
+    options.eras = Eras::LegacyOnly;
+    let host = Host::new(HubOptions::new(options)).http(server.clone()).headers(all);
+    let hub = Hub::start(configuration, host).unwrap();
+    hub.settled().await;
+    hub.close().await;
+    check(&server);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_is_dropped_when_its_session_closes() {
+    for is_killed in [false, true] {
+        let server = Server::default();
+        let (asked, is_asked) = oneshot::channel();
+        let (held, is_dropped) = oneshot::channel::<()>();
+        let ends = Mutex::new(Some((asked, held)));
+        let host = server.host().elicitation(move |_| {
+            let (asked, held) = ends.lock().unwrap().take().unwrap();
+            async move {
+                asked.send(()).unwrap();
+                let _held = held;
+                pending::<Elicited>().await
+            }
+        });
+        let session = Session::connect(Remote::new(URL).unwrap(), host).await.unwrap();
+        let call = session.start_tool("ask", &json!({})).unwrap();
+        timeout(PATIENCE, is_asked).await.unwrap().unwrap();
+        if is_killed {
+            session.close_within(Duration::ZERO).await;
+        } else {
+            session.close().await;
+        }
+        assert!(timeout(PATIENCE, is_dropped).await.unwrap().is_err(), "killed: {is_killed}");
+        call.await.unwrap_err();
+    }
+}
+
+#[cfg(feature = "snapshot")]
+#[tokio::test(start_paused = true)]
+async fn a_restored_session_goes_on_at_the_time_of_its_snapshot() {
+    use mcp_proto::{Secrets, Time};
+
+    let server = Server::default();
+    let session = server.connect().await;
+    let age = late(&session, Duration::from_secs(100)).await;
+    let snapshot = session.suspend(Secrets::Included).await;
+    assert_eq!(snapshot.time().since(Time::ZERO), age);
+    let session = Session::restore(Remote::new(URL).unwrap(), server.host(), &snapshot).unwrap();
+    assert_eq!(session.now(), snapshot.time());
+    let bound = Duration::from_secs(6);
+    let took = late(&session, bound).await;
+    assert!(is_about(took, bound), "{took:?}");
+    assert!(is_about(session.now().since(snapshot.time()), bound));
+}

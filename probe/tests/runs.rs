@@ -1,0 +1,44 @@
+//! How runs of the program end.
+#![cfg(unix)]
+#![allow(missing_docs, clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+/// Runs the program; with no subcommand among the arguments, with its demo server.
+fn probe(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_mcp-probe")).args(args).stdin(Stdio::null()).output().unwrap()
+}
+
+#[test]
+fn a_run_that_a_signal_ends_has_the_status_that_shells_give_and_no_report() {
+    for (signal, status) in [("HUP", 129), ("INT", 130), ("TERM", 143)] {
+        // The server sends it to its parent.
+        let script = format!("kill -{signal} $PPID; exec sleep 1000");
+        let output = probe(&["stdio", "--", "sh", "-c", &script]);
+        assert_eq!(output.status.code(), Some(status), "{output:?}");
+        assert!(output.stdout.is_empty(), "{output:?}");
+    }
+}
+
+#[test]
+fn a_run_takes_no_less_than_its_time_for_a_call_that_does_not_end() {
+    let start = Instant::now();
+    let output = probe(&["--json", "--timeout", "2", "--call", "sleep", "--args", r#"{"ms":60000}"#]);
+    assert!(start.elapsed() >= Duration::from_secs(2));
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["calls"][0]["outcome"], "timeout", "{report}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn an_error_of_the_file_of_a_journal_is_told_once_and_the_run_goes_on() {
+    let output = probe(&["--journal", "/dev/full", "--call", "echo"]);
+    let told = String::from_utf8(output.stderr).unwrap();
+    let is_about_it = |line: &&str| line.starts_with("probe: the journal /dev/full: No space left on device");
+    assert_eq!(told.lines().filter(is_about_it).count(), 1, "{told}");
+    assert_eq!(output.status.code(), Some(0), "{told}");
+}
