@@ -12,12 +12,14 @@ use core::fmt;
 use self::cause::Source;
 pub use self::cause::{FailureCause, FailureStage};
 pub use self::words::LastWords;
+use self::words::plain;
 use crate::client::{Engine, Failure, FailureKind, Quirk};
 use crate::machine::QuirkKind;
-use crate::text::{excerpt, shown};
+use crate::text::{cut, shown};
 
-/// How many pieces of evidence there are at most.
+/// How many pieces of evidence there are at most, and characters of each and of a finding.
 const EVIDENCE: usize = 8;
+const LONGEST: usize = 500;
 
 /// What a failure comes from: its cause in words that a user can search for, what to do, and the evidence. It is made of the
 /// failure, the client's state, and the standard error of the program.
@@ -68,7 +70,8 @@ impl Diagnosis {
         let noise: Vec<&str> =
             quirks.iter().filter(|quirk| quirk.kind == QuirkKind::Noise).map(|quirk| &*quirk.detail).collect();
         // A name may have the words of a cause in it.
-        let message = failure.message.strip_prefix(full).unwrap_or(&failure.message);
+        let message = plain(failure.message.strip_prefix(full).unwrap_or(&failure.message));
+        let message = &*message;
         let (cause, said) = find(failure.kind, message, &noise, words);
         // `exit status 1`, `signal 9, SIGKILL`.
         let plain = |status: &str| status.replacen(": ", " ", 1).replace(" (", ", ").replace(')', "");
@@ -95,14 +98,16 @@ impl Diagnosis {
         };
         let mut evidence: Vec<Box<str>> = Vec::new();
         let lines = [said, words.line()].into_iter().filter(|line| !line.is_empty());
-        let quirks = quirks.iter().map(|quirk| format!("{}: {}", quirk.kind, excerpt(&quirk.detail)));
+        let quirks = quirks.iter().map(|quirk| plain(&format!("{}: {}", quirk.kind, quirk.detail)));
         for text in lines.chain(quirks) {
+            let text = cut(&text, LONGEST);
             if evidence.len() < EVIDENCE && !evidence.iter().any(|it| **it == *text) {
                 evidence.push(text.into());
             }
         }
         let server = if server.is_empty() { String::new() } else { format!("{server}: ") };
-        Self { finding: [server, what, status].concat().into(), cause, failure, evidence }
+        let finding = [server, cut(&what, LONGEST).into(), status].concat().into();
+        Self { finding, cause, failure, evidence }
     }
 }
 

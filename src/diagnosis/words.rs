@@ -138,8 +138,8 @@ impl Found {
     }
 }
 
-/// A line without control characters and the sequences that colour it.
-fn plain(line: &str) -> String {
+/// A text on one line, without control characters and the sequences that colour it.
+pub(super) fn plain(line: &str) -> String {
     let (mut out, mut characters) = (String::with_capacity(line.len()), line.chars());
     while let Some(it) = characters.next() {
         if it == '\u{1b}' {
@@ -147,7 +147,7 @@ fn plain(line: &str) -> String {
                 // The last byte of a control sequence is from `@` to `~`.
                 characters.by_ref().find(|it| ('@'..='~').contains(it));
             }
-        } else if it == '\t' {
+        } else if it.is_whitespace() {
             out.push(' ');
         } else if !it.is_control() {
             out.push(it);

@@ -3,6 +3,9 @@
 use std::collections::BTreeSet;
 
 use mcp_proto::{Client, Diagnosis, Failure, FailureCause, FailureKind, LastWords, Lines, Options, Time, Transport};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample;
 
 fn words(stderr: &str) -> LastWords {
     let mut words = LastWords::default();
@@ -575,6 +578,54 @@ fn the_name_of_a_server_gives_no_cause_away() {
     assert_eq!(diagnosis.cause, FailureCause::NobodyListens);
 }
 
+proptest! {
+    #[test]
+    fn any_words_are_diagnosed_within_bounds(
+        pieces in vec(prop_oneof![any::<Vec<u8>>(), sample::select(PARTS.to_vec()).prop_map(|it| it.as_bytes().to_vec())], 0..40),
+        message in vec(sample::select(PARTS.to_vec()), 0..12),
+        kind in sample::select(KINDS.to_vec()),
+    ) {
+        let mut words = LastWords::default();
+        pieces.iter().for_each(|piece| words.take(piece));
+        let mut whole = LastWords::default();
+        whole.take(&pieces.concat());
+        assert_eq!(words.line(), whole.line());
+        assert!(words.line().chars().count() <= 301);
+        let message = message.concat();
+        let diagnosis = Diagnosis::of_server(Failure::new(kind, &*message), "s", &words);
+        assert!(diagnosis.finding.chars().count() <= 600, "{diagnosis:?}");
+        assert_eq!((&*diagnosis.failure.message, diagnosis.failure.kind), (&*message, kind));
+        assert!(!diagnosis.finding.contains('\n'), "{diagnosis:?}");
+    }
+}
+
+/// What texts of failures are made of.
+const PARTS: [&str; 16] = [
+    "s: ",
+    "exit status: 1",
+    "; ",
+    "signal: 9 (SIGKILL)",
+    "\n",
+    "\r\n",
+    "Error: ",
+    "Caused by:",
+    "  0: ",
+    "panicked at",
+    "http://a b",
+    "`",
+    "HTTP 404",
+    " is not set",
+    "\u{1b}[31m",
+    "npm error 404 ",
+];
+const KINDS: [FailureKind; 5] = [
+    FailureKind::Closed,
+    FailureKind::Spawn,
+    FailureKind::Connect,
+    FailureKind::HandshakeTimeout,
+    FailureKind::HandshakeRejected,
+];
+
 #[test]
 fn a_diagnosis_is_bounded_whatever_is_said() {
     let mut words = LastWords::default();
@@ -585,6 +636,6 @@ fn a_diagnosis_is_bounded_whatever_is_said() {
     let failure = Failure::new(FailureKind::Closed, format!("s: exit status: 1; {}", "é: ".repeat(100)));
     let diagnosis = Diagnosis::of_server(failure, "s", &words);
     assert!(words.line().chars().count() <= 301, "{}", words.line().len());
-    assert!(diagnosis.finding.len() < 2000 && diagnosis.evidence.len() <= 8, "{diagnosis:?}");
-    assert!(diagnosis.evidence.iter().all(|text| text.chars().count() <= 301));
+    assert!(diagnosis.finding.chars().count() <= 600 && diagnosis.evidence.len() <= 8, "{diagnosis:?}");
+    assert!(diagnosis.evidence.iter().all(|text| text.chars().count() <= 501));
 }
