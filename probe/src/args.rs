@@ -20,7 +20,11 @@ const ABOUT: &str = "probe: connects to an MCP server, and reports what it is, w
 /// What follows the options, and what it means.
 const USAGE: [(&str, &str); 6] = [
     ("", "                                the demo server, which probe brings along"),
-    ("stdio", "stdio -- COMMAND [ARG ...]      a server as a child process"),
+    (
+        "stdio",
+        "stdio -- COMMAND [ARG ...]      a server as a child process. What is no subcommand is a\n\
+         \u{20}                                                        command: npx -y SERVER",
+    ),
     ("http", "http URL                        Streamable HTTP, or a server of the older HTTP+SSE transport"),
     (
         "auth",
@@ -227,6 +231,8 @@ pub(crate) const DEMO_SERVER: &str = "demo-server";
 const TIMEOUT: Duration = Duration::from_secs(60);
 const STDIO: &str = "stdio needs `--` and then a command: stdio -- COMMAND [ARG ...]";
 const URL: &str = "usage: http URL, or auth URL";
+/// It is not repeated: it may have a password in it.
+const URL_ALONE: &str = "a URL comes after a subcommand: `http URL`";
 
 /// The options with a value, except for steps and their options, which run in the order given.
 const WITH_VALUE: [&str; 6] = ["era", "timeout", "watch", "header", "journal", "replay"];
@@ -256,16 +262,21 @@ fn grammar() -> Command {
 }
 
 pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Invocation, String> {
-    let matches = match grammar().no_binary_name(true).try_get_matches_from(args) {
+    // What is no subcommand is a command.
+    let grammar = grammar().allow_external_subcommands(true).external_subcommand_value_parser(value_parser!(OsString));
+    let matches = match grammar.no_binary_name(true).try_get_matches_from(args) {
         Ok(matches) => matches,
         Err(error) if error.kind() == ErrorKind::DisplayVersion => return Ok(Invocation::Print(error.to_string())),
         Err(error) => return Err(wrong(&error)),
     };
     match matches.subcommand() {
         Some(("help", about)) => return Ok(Invocation::Print(help(about.subcommand_name()))),
-        Some((topic, given)) if given.get_flag("help") => return Ok(Invocation::Print(help(Some(topic)))),
+        Some((topic, given)) if is_subcommand(topic) && given.get_flag("help") => {
+            return Ok(Invocation::Print(help(Some(topic))));
+        }
         Some(_) | None if matches.get_flag("help") => return Ok(Invocation::Print(help(None))),
-        Some(_) | None => {}
+        Some((word, _)) => meant(word)?,
+        None => {}
     }
     let mut steps: Vec<Step> = Vec::new();
     let mut answers = Answers::default();
@@ -322,7 +333,10 @@ pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Invocation, 
             for_all(&settings)?;
             return Ok(Invocation::Do(Box::new(settings), Task::RunAll(file, servers)));
         }
-        Some((_, given)) => return Ok(Invocation::DemoServer { watched: given.get_one("count").copied() }),
+        Some((DEMO_SERVER, given)) => {
+            return Ok(Invocation::DemoServer { watched: given.get_one("count").copied() });
+        }
+        Some((program, given)) => command([program.into()].into_iter().chain(words(given, "")).collect())?,
     };
     if !settings.headers.is_empty() && !matches!(target, Target::Http { .. }) {
         return Err("--header needs a server over HTTP".into());
@@ -333,14 +347,19 @@ pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Invocation, 
     Ok(Invocation::Do(Box::new(settings), Task::Run(target)))
 }
 
-/// The error as one line, with what was probably meant.
-fn wrong(error: &clap::Error) -> String {
-    let text = |kind| match error.get(kind) {
-        Some(ContextValue::String(text)) => Some(text.as_str()),
+/// A text that clap adds to an error.
+fn context(error: &clap::Error, kind: ContextKind) -> Option<&str> {
+    match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text),
         // The best suggestion is the last one.
         Some(ContextValue::Strings(texts)) => texts.last().map(String::as_str),
         Some(_) | None => None,
-    };
+    }
+}
+
+/// The error as one line, with what was probably meant.
+fn wrong(error: &clap::Error) -> String {
+    let text = |kind| context(error, kind);
     if let (ErrorKind::UnknownArgument, Some(given)) = (error.kind(), text(ContextKind::InvalidArg)) {
         let option = given.split(['=', ' ']).next().unwrap_or_default();
         if grammar().get_arguments().any(|arg| arg.get_long() == option.strip_prefix("--")) {
@@ -349,8 +368,7 @@ fn wrong(error: &clap::Error) -> String {
     }
     let given = text(ContextKind::InvalidSubcommand).or(text(ContextKind::InvalidArg)).unwrap_or_default();
     if given.contains("://") {
-        // It may have a password in it.
-        return "a URL comes after a subcommand: `http URL`".into();
+        return URL_ALONE.into();
     }
     let message = error.to_string();
     let line = message.lines().next().unwrap_or_default();
@@ -359,6 +377,39 @@ fn wrong(error: &clap::Error) -> String {
         Some(meant) => format!("{line}; was `{meant}` meant?"),
         None => line.into(),
     }
+}
+
+fn is_subcommand(word: &str) -> bool {
+    word == DEMO_SERVER || !word.is_empty() && USAGE.iter().any(|(name, _)| *name == word)
+}
+
+/// What stands in the place of a subcommand is one, or a command, and not a subcommand that is misspelt.
+fn meant(word: &str) -> Result<(), String> {
+    if is_subcommand(word) {
+        return Ok(());
+    }
+    if word.contains("://") {
+        return Err(URL_ALONE.into());
+    }
+    if word.contains(['/', '\\']) || is_program(word) {
+        return Ok(());
+    }
+    // Without other commands clap says what is similar.
+    let error = grammar().no_binary_name(true).try_get_matches_from([word]).err();
+    match error.as_ref().and_then(|error| context(error, ContextKind::SuggestedSubcommand)) {
+        Some(meant) => Err(format!("there is no subcommand and no program {word:?}; was `{meant}` meant?")),
+        None => Ok(()),
+    }
+}
+
+/// Whether a program of this name is on the PATH.
+fn is_program(name: &str) -> bool {
+    let endings = std::env::var("PATHEXT").unwrap_or_default();
+    let named = |folder: PathBuf| {
+        let mut files = endings.split(';').chain([""]).map(|ending| folder.join(format!("{name}{ending}")));
+        files.any(|file| file.is_file())
+    };
+    std::env::var_os("PATH").is_some_and(|path| std::env::split_paths(&path).any(named))
 }
 
 /// The values of steps and their options, in the order given.
@@ -790,6 +841,20 @@ mod tests {
     }
 
     #[test]
+    fn what_is_no_subcommand_is_a_command_with_all_that_follows() {
+        let (settings, target) = run(&["--json", "sh", "-y", "--json", "--", "--help", "stdio"]).unwrap();
+        let Target::Stdio { program, args } = target else { panic!("no command") };
+        let expected = ["-y", "--json", "--", "--help", "stdio"].map(OsString::from).to_vec();
+        assert_eq!((settings.json, program.to_str(), args), (true, Some("sh"), expected));
+        for program in ["not-a-program-at-all", "./htp", "folder/http"] {
+            assert!(matches!(run(&[program]), Ok((_, Target::Stdio { args, .. })) if args.is_empty()), "{program}");
+        }
+        assert!(wrong(&[""]).contains("needs a command"));
+        assert!(wrong(&["--header", "a: b", "sh"]).contains("--header needs a server over HTTP"));
+        assert!(wrong(&["--replay", "x", "sh"]).contains("`sh` has no place beside it"));
+    }
+
+    #[test]
     fn an_option_is_no_value_and_one_that_is_unknown_is_wrong() {
         assert!(wrong(&["--call", "--json"]).contains("--json is an option"));
         assert!(wrong(&["--call"]).contains("a value is required"));
@@ -832,6 +897,8 @@ mod tests {
             (&["--jsn"][..], "was `--json` meant?"),
             (&["htpp", "http://a/"], "was `http` meant?"),
             (&["htp", "http://a/"], "was `http` meant?"),
+            (&["confi", "x"], "there is no subcommand and no program \"confi\"; was `config` meant?"),
+            (&["--replay", "x", "http://ada:hush@a/"], "`http URL`"),
             (&["help", "confi"], "was `config` meant?"),
             (&["http://ada:hush@a/"], "`http URL`"),
             (&["http", "http://ada:hu?hush@a/"], "is not an http or https URL"),
