@@ -58,6 +58,8 @@ options:
   --watch SECONDS             stay connected for so long after the calls: keep alive, connect again when the
                               connection is lost, subscribe to the resources listed, and tell on standard error
                               what happens (0)
+  --inherit-env               with `config`, programs get all of this process's environment; else what their entry
+                              allows: `env`, and a few variables such as PATH and HOME
   --header 'Name: value'      an HTTP header on every request, a bearer token say; may repeat
   --journal FILE              write what goes in and out of the library, with its time, as its journal: each message
                               in full, but no value of --header of 8 bytes or more, no session id, and nothing
@@ -152,6 +154,8 @@ pub(crate) enum Task {
 pub(crate) struct Settings {
     pub(crate) json: bool,
     pub(crate) diagram: bool,
+    /// The programs of a file get all of this process's environment.
+    pub(crate) inherits_env: bool,
     pub(crate) eras: Eras,
     pub(crate) timeout: Duration,
     pub(crate) steps: Vec<Step>,
@@ -234,6 +238,9 @@ const URL: &str = "usage: http URL, or auth URL";
 /// It is not repeated: it may have a password in it.
 const URL_ALONE: &str = "a URL comes after a subcommand: `http URL`";
 
+/// The flag of `config` for the environment of programs.
+const INHERIT_ENV: &str = "inherit-env";
+
 /// The options with a value, except for steps and their options, which run in the order given.
 const WITH_VALUE: [&str; 6] = ["era", "timeout", "watch", "header", "journal", "replay"];
 const STEPS: [&str; 5] = ["call", "read", "prompt", "args", "answer"];
@@ -250,7 +257,7 @@ fn grammar() -> Command {
         .disable_help_subcommand(true)
         .args_override_self(true)
         .arg(flag("help").short('h'))
-        .args(["json", "diagram", "oauth", SIGN_OUT].map(flag))
+        .args(["json", "diagram", INHERIT_ENV, "oauth", SIGN_OUT].map(flag))
         .args(WITH_VALUE.into_iter().chain(STEPS).chain(OPTIONS).map(|name| value(name).action(ArgAction::Append)))
         .subcommand(sub("stdio").arg(words("early")).arg(words("command").last(true)))
         .subcommands(["http", "auth"].map(|name| sub(name).arg(words("url").num_args(1))))
@@ -301,6 +308,7 @@ pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Invocation, 
     let settings = Settings {
         json: matches.get_flag("json"),
         diagram: matches.get_flag("diagram"),
+        inherits_env: matches.get_flag(INHERIT_ENV),
         eras: last("era")?.map_or(Ok(Eras::Auto), |given| era(&given))?,
         timeout: timeout.unwrap_or(TIMEOUT.saturating_add(watch)),
         steps,
@@ -338,6 +346,9 @@ pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Invocation, 
         }
         Some((program, given)) => command([program.into()].into_iter().chain(words(given, "")).collect())?,
     };
+    if settings.inherits_env {
+        return Err("--inherit-env is for `config`: one command always gets this process's environment".into());
+    }
     if !settings.headers.is_empty() && !matches!(target, Target::Http { .. }) {
         return Err("--header needs a server over HTTP".into());
     }
@@ -440,7 +451,7 @@ fn for_replay(matches: &ArgMatches) -> Result<(), String> {
         return Err(format!("--replay FILE takes the place of a server, so `{subcommand}` has no place beside it"));
     }
     let options = WITH_VALUE.into_iter().chain(STEPS).filter(|option| *option != "replay");
-    none_of(matches, options.chain(["diagram", "oauth"]), |option| {
+    none_of(matches, options.chain(["diagram", INHERIT_ENV, "oauth"]), |option| {
         format!("--replay FILE does what was done when it was recorded; --{option} has no effect")
     })
 }
@@ -458,7 +469,16 @@ fn oauth(matches: &ArgMatches) -> Result<Option<OAuthSettings>, String> {
 
 /// Rejects options that have no effect where nothing is called and no token is obtained.
 fn for_auth(matches: &ArgMatches) -> Result<(), String> {
-    let options = STEPS.into_iter().chain(["watch", "journal", "diagram", "oauth", "oauth-port", "tokens", SIGN_OUT]);
+    let options = STEPS.into_iter().chain([
+        "watch",
+        "journal",
+        "diagram",
+        INHERIT_ENV,
+        "oauth",
+        "oauth-port",
+        "tokens",
+        SIGN_OUT,
+    ]);
     none_of(matches, options, |option| {
         format!("--{option} has no effect with `auth`, which calls nothing and obtains no token")
     })
@@ -852,6 +872,17 @@ mod tests {
         assert!(wrong(&[""]).contains("needs a command"));
         assert!(wrong(&["--header", "a: b", "sh"]).contains("--header needs a server over HTTP"));
         assert!(wrong(&["--replay", "x", "sh"]).contains("`sh` has no place beside it"));
+    }
+
+    #[test]
+    fn the_environment_is_inherited_on_demand_and_by_the_programs_of_a_file() {
+        let inherits = |args: &[&str]| match parse(args.iter().map(OsString::from)) {
+            Ok(Invocation::Do(settings, Task::RunAll(..))) => settings.inherits_env,
+            Ok(_) | Err(_) => panic!("no file: {args:?}"),
+        };
+        assert!(inherits(&["--inherit-env", "config", "x"]) && !inherits(&["config", "x"]));
+        assert!(wrong(&["--inherit-env", "stdio", "--", "x"]).contains("--inherit-env is for `config`"));
+        assert!(wrong(&["--inherit-env", "auth", "http://localhost"]).contains("no effect with `auth`"));
     }
 
     #[test]

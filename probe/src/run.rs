@@ -159,9 +159,11 @@ pub(crate) async fn run_all(
     let (lines, tap) = (Lines::new(), observed.tap());
     let mut host = answering(settings, hub_options)
         .tap(move |passed| tap(&mut |observer| observer.hub(&passed)))
-        .inherit_environment()
         .headers(settings.headers.clone())
         .stderr(move |server, piece| copier.copy(server, piece));
+    if settings.inherits_env {
+        host = host.inherit_environment();
+    }
     let oauth = settings.oauth.as_ref().filter(|_| plan.configuration.servers.values().any(signs_in));
     if let Some(oauth) = oauth {
         host = host.oauth(sign_in(oauth, &lines)?);

@@ -103,6 +103,19 @@ def command():
     expect("a program that is there", (status, got["outcome"]), (0, "ready"))
 
 
+def environment():
+    """A program gets a few variables and those of its entry, and all with `--inherit-env`."""
+    script = 'echo "of probe: $PROBE_TEST, own: $OWN, home: $HOME" >&2; exec "$0" demo-server'
+    server = {"command": "sh", "args": ["-c", script, PROBE], "env": {"OWN": "x"}}
+    file, env = write("environment.json", {"one": server}), {"PROBE_TEST": "y", "OWN": "z", "HOME": "/h"}
+    for options, words in ([], "one: of probe: , own: x, home: /h\n"), (["--inherit-env"], "one: of probe: y, own: x, home: /h\n"):
+        status, got, err = report([*options, "config", file], env)
+        expect("outcome with %s" % options, (status, outcomes(got)), (0, {"one": ("ready", None)}))
+        within("environment with %s" % options, words, err)
+    status, out, err = probe(["--inherit-env", "stdio", "--", "x"])
+    expect("exit status", (status, "--inherit-env is for `config`" in err), (2, True))
+
+
 def side_by_side():
     """Three servers, each of which waits for the others; and others that fail."""
     together = "for each in a b c; do while [ ! -e \"$0.$each\" ]; do sleep 0.02; done; done; exec \"$@\""
@@ -340,7 +353,7 @@ def real():
     print("     ready or failed after %d ms; one after the other: %d ms" % (max(ends), sum(took)))
 
 
-jobs = [usage, command, side_by_side, for_people, time_is_up, rests, bounds, times]
+jobs = [usage, command, environment, side_by_side, for_people, time_is_up, rests, bounds, times]
 if os.path.exists(SERVERS + "/servers.json"):
     jobs.append(real)
 else:
