@@ -14,6 +14,7 @@ use mcp_proto_tokio::Remote;
 use serde_json::value::RawValue;
 
 use crate::raw::{self, Members};
+use crate::secrets::{self, Given};
 
 const ABOUT: &str = "probe: connects to an MCP server, and reports what it is, what it offers and what it gets wrong\n";
 
@@ -60,10 +61,11 @@ options:
                               what happens (0)
   --inherit-env               with `config`, programs get all of this process's environment; else what their entry
                               allows: `env`, and a few variables such as PATH and HOME
-  --header 'Name: value'      an HTTP header on every request, a bearer token say; may repeat
+  --header 'Name: value'      an HTTP header on every request, a bearer token say; may repeat. No output has its value
+                              in it, if that has 8 bytes or more, whoever repeats it
   --journal FILE              write what goes in and out of the library, with its time, as its journal: each message
-                              in full, but no value of --header of 8 bytes or more, no session id, and nothing
-                              secret of --oauth
+                              in full, but no value of --header and no password in a URL of 8 bytes or more, no
+                              session id, and nothing secret of --oauth
   --replay FILE               with no subcommand: feed a journal back instead of connecting; the same report, and an
                               error where what the library does differs. Only --json goes with it
   --diagram                   print the exchange as a Mermaid sequence diagram, after the report;
@@ -92,8 +94,10 @@ sign-in:
 const CONFIG_HELP: &str = "
 config:
   FILE is JSON or YAML, with servers under `mcp_servers` or `mcpServers`; `${NAME}` in an entry is replaced by the
-  environment's variable. Beside the servers it is reported what a model would get of them all. --call takes a tool's
-  exposed name; --read, --prompt, --watch and --diagram are for one server. The JSON report has
+  environment's variable. No output has the values of `headers` in it, nor those of variables whose names end with KEY,
+  TOKEN, SECRET, PASSWORD and the like, if they have 8 bytes or more. Beside the servers it is reported what a model
+  would get of them all. --call takes a tool's exposed name; --read, --prompt, --watch and --diagram are for one
+  server. The JSON report has
     servers        by name, for each the report that it would have alone; `disabled` is the outcome of one that is
                    turned off, `configuration` the kind of failure of one whose entry has an error. `exposedName` is
                    the name in the toolset, null for a tool that is left out
@@ -170,6 +174,15 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
+    /// The secrets for a server, also those in these texts, which no output has from now on.
+    pub(crate) fn given<'a>(&self, texts: impl IntoIterator<Item = &'a str>) -> Vec<Given> {
+        let given = secrets::given(&self.headers, texts);
+        // The library keeps it out of journals.
+        let client = self.oauth.as_ref().and_then(|oauth| oauth.client.as_ref());
+        client.and_then(|client| client.secret.as_ref()).into_iter().for_each(|secret| secrets::keep(secret.expose()));
+        given
+    }
+
     /// The options of a run's sessions.
     pub(crate) fn options(&self) -> Options {
         let mut options = Options::new("mcp-proto-probe", env!("CARGO_PKG_VERSION"));
@@ -217,6 +230,15 @@ pub(crate) enum Target {
 }
 
 impl Target {
+    /// What may be a URL with secrets.
+    pub(crate) fn texts(&self) -> Vec<&str> {
+        match self {
+            Self::Demo => Vec::new(),
+            Self::Stdio { args, .. } => args.iter().filter_map(|arg| arg.to_str()).collect(),
+            Self::Http { url, .. } => vec![url],
+        }
+    }
+
     /// The server's name in messages and exposed names.
     pub(crate) fn name(&self) -> String {
         match self {
