@@ -14,13 +14,18 @@ use mcp_proto_tokio::Remote;
 use serde_json::value::RawValue;
 
 use crate::raw::{self, Members};
+use crate::secrets::{self, Given};
 
 const ABOUT: &str = "probe: connects to an MCP server, and reports what it is, what it offers and what it gets wrong\n";
 
 /// What follows the options, and what it means.
 const USAGE: [(&str, &str); 6] = [
     ("", "                                the demo server, which probe brings along"),
-    ("stdio", "stdio -- COMMAND [ARG ...]      a server as a child process"),
+    (
+        "stdio",
+        "stdio -- COMMAND [ARG ...]      a server as a child process. What is no subcommand is a\n\
+         \u{20}                                                        command: npx -y SERVER",
+    ),
     ("http", "http URL                        Streamable HTTP, or a server of the older HTTP+SSE transport"),
     (
         "auth",
@@ -54,10 +59,13 @@ options:
   --watch SECONDS             stay connected for so long after the calls: keep alive, connect again when the
                               connection is lost, subscribe to the resources listed, and tell on standard error
                               what happens (0)
-  --header 'Name: value'      an HTTP header on every request, a bearer token say; may repeat
+  --inherit-env               with `config`, programs get all of this process's environment; else what their entry
+                              allows: `env`, and a few variables such as PATH and HOME
+  --header 'Name: value'      an HTTP header on every request, a bearer token say; may repeat. No output has its value
+                              in it, if that has 8 bytes or more, whoever repeats it
   --journal FILE              write what goes in and out of the library, with its time, as its journal: each message
-                              in full, but no value of --header of 8 bytes or more, no session id, and nothing
-                              secret of --oauth
+                              in full, but no value of --header and no password in a URL of 8 bytes or more, no
+                              session id, and nothing secret of --oauth
   --replay FILE               with no subcommand: feed a journal back instead of connecting; the same report, and an
                               error where what the library does differs. Only --json goes with it
   --diagram                   print the exchange as a Mermaid sequence diagram, after the report;
@@ -86,8 +94,10 @@ sign-in:
 const CONFIG_HELP: &str = "
 config:
   FILE is JSON or YAML, with servers under `mcp_servers` or `mcpServers`; `${NAME}` in an entry is replaced by the
-  environment's variable. Beside the servers it is reported what a model would get of them all. --call takes a tool's
-  exposed name; --read, --prompt, --watch and --diagram are for one server. The JSON report has
+  environment's variable. No output has the values of `headers` in it, nor those of variables whose names end with KEY,
+  TOKEN, SECRET, PASSWORD and the like, if they have 8 bytes or more. Beside the servers it is reported what a model
+  would get of them all. --call takes a tool's exposed name; --read, --prompt, --watch and --diagram are for one
+  server. The JSON report has
     servers        by name, for each the report that it would have alone; `disabled` is the outcome of one that is
                    turned off, `configuration` the kind of failure of one whose entry has an error. `exposedName` is
                    the name in the toolset, null for a tool that is left out
@@ -148,6 +158,8 @@ pub(crate) enum Task {
 pub(crate) struct Settings {
     pub(crate) json: bool,
     pub(crate) diagram: bool,
+    /// The programs of a file get all of this process's environment.
+    pub(crate) inherits_env: bool,
     pub(crate) eras: Eras,
     pub(crate) timeout: Duration,
     pub(crate) steps: Vec<Step>,
@@ -162,6 +174,15 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
+    /// The secrets for a server, also those in these texts, which no output has from now on.
+    pub(crate) fn given<'a>(&self, texts: impl IntoIterator<Item = &'a str>) -> Vec<Given> {
+        let given = secrets::given(&self.headers, texts);
+        // The library keeps it out of journals.
+        let client = self.oauth.as_ref().and_then(|oauth| oauth.client.as_ref());
+        client.and_then(|client| client.secret.as_ref()).into_iter().for_each(|secret| secrets::keep(secret.expose()));
+        given
+    }
+
     /// The options of a run's sessions.
     pub(crate) fn options(&self) -> Options {
         let mut options = Options::new("mcp-proto-probe", env!("CARGO_PKG_VERSION"));
@@ -209,6 +230,15 @@ pub(crate) enum Target {
 }
 
 impl Target {
+    /// What may be a URL with secrets.
+    pub(crate) fn texts(&self) -> Vec<&str> {
+        match self {
+            Self::Demo => Vec::new(),
+            Self::Stdio { args, .. } => args.iter().filter_map(|arg| arg.to_str()).collect(),
+            Self::Http { url, .. } => vec![url],
+        }
+    }
+
     /// The server's name in messages and exposed names.
     pub(crate) fn name(&self) -> String {
         match self {
@@ -227,6 +257,11 @@ pub(crate) const DEMO_SERVER: &str = "demo-server";
 const TIMEOUT: Duration = Duration::from_secs(60);
 const STDIO: &str = "stdio needs `--` and then a command: stdio -- COMMAND [ARG ...]";
 const URL: &str = "usage: http URL, or auth URL";
+/// It is not repeated: it may have a password in it.
+const URL_ALONE: &str = "a URL comes after a subcommand: `http URL`";
+
+/// The flag of `config` for the environment of programs.
+const INHERIT_ENV: &str = "inherit-env";
 
 /// The options with a value, except for steps and their options, which run in the order given.
 const WITH_VALUE: [&str; 6] = ["era", "timeout", "watch", "header", "journal", "replay"];
@@ -244,7 +279,7 @@ fn grammar() -> Command {
         .disable_help_subcommand(true)
         .args_override_self(true)
         .arg(flag("help").short('h'))
-        .args(["json", "diagram", "oauth", SIGN_OUT].map(flag))
+        .args(["json", "diagram", INHERIT_ENV, "oauth", SIGN_OUT].map(flag))
         .args(WITH_VALUE.into_iter().chain(STEPS).chain(OPTIONS).map(|name| value(name).action(ArgAction::Append)))
         .subcommand(sub("stdio").arg(words("early")).arg(words("command").last(true)))
         .subcommands(["http", "auth"].map(|name| sub(name).arg(words("url").num_args(1))))
@@ -256,16 +291,21 @@ fn grammar() -> Command {
 }
 
 pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Invocation, String> {
-    let matches = match grammar().no_binary_name(true).try_get_matches_from(args) {
+    // What is no subcommand is a command.
+    let grammar = grammar().allow_external_subcommands(true).external_subcommand_value_parser(value_parser!(OsString));
+    let matches = match grammar.no_binary_name(true).try_get_matches_from(args) {
         Ok(matches) => matches,
         Err(error) if error.kind() == ErrorKind::DisplayVersion => return Ok(Invocation::Print(error.to_string())),
         Err(error) => return Err(wrong(&error)),
     };
     match matches.subcommand() {
         Some(("help", about)) => return Ok(Invocation::Print(help(about.subcommand_name()))),
-        Some((topic, given)) if given.get_flag("help") => return Ok(Invocation::Print(help(Some(topic)))),
+        Some((topic, given)) if is_subcommand(topic) && given.get_flag("help") => {
+            return Ok(Invocation::Print(help(Some(topic))));
+        }
         Some(_) | None if matches.get_flag("help") => return Ok(Invocation::Print(help(None))),
-        Some(_) | None => {}
+        Some((word, _)) => meant(word)?,
+        None => {}
     }
     let mut steps: Vec<Step> = Vec::new();
     let mut answers = Answers::default();
@@ -290,6 +330,7 @@ pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Invocation, 
     let settings = Settings {
         json: matches.get_flag("json"),
         diagram: matches.get_flag("diagram"),
+        inherits_env: matches.get_flag(INHERIT_ENV),
         eras: last("era")?.map_or(Ok(Eras::Auto), |given| era(&given))?,
         timeout: timeout.unwrap_or(TIMEOUT.saturating_add(watch)),
         steps,
@@ -322,8 +363,14 @@ pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Invocation, 
             for_all(&settings)?;
             return Ok(Invocation::Do(Box::new(settings), Task::RunAll(file, servers)));
         }
-        Some((_, given)) => return Ok(Invocation::DemoServer { watched: given.get_one("count").copied() }),
+        Some((DEMO_SERVER, given)) => {
+            return Ok(Invocation::DemoServer { watched: given.get_one("count").copied() });
+        }
+        Some((program, given)) => command([program.into()].into_iter().chain(words(given, "")).collect())?,
     };
+    if settings.inherits_env {
+        return Err("--inherit-env is for `config`: one command always gets this process's environment".into());
+    }
     if !settings.headers.is_empty() && !matches!(target, Target::Http { .. }) {
         return Err("--header needs a server over HTTP".into());
     }
@@ -333,14 +380,19 @@ pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Invocation, 
     Ok(Invocation::Do(Box::new(settings), Task::Run(target)))
 }
 
-/// The error as one line, with what was probably meant.
-fn wrong(error: &clap::Error) -> String {
-    let text = |kind| match error.get(kind) {
-        Some(ContextValue::String(text)) => Some(text.as_str()),
+/// A text that clap adds to an error.
+fn context(error: &clap::Error, kind: ContextKind) -> Option<&str> {
+    match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text),
         // The best suggestion is the last one.
         Some(ContextValue::Strings(texts)) => texts.last().map(String::as_str),
         Some(_) | None => None,
-    };
+    }
+}
+
+/// The error as one line, with what was probably meant.
+fn wrong(error: &clap::Error) -> String {
+    let text = |kind| context(error, kind);
     if let (ErrorKind::UnknownArgument, Some(given)) = (error.kind(), text(ContextKind::InvalidArg)) {
         let option = given.split(['=', ' ']).next().unwrap_or_default();
         if grammar().get_arguments().any(|arg| arg.get_long() == option.strip_prefix("--")) {
@@ -349,8 +401,7 @@ fn wrong(error: &clap::Error) -> String {
     }
     let given = text(ContextKind::InvalidSubcommand).or(text(ContextKind::InvalidArg)).unwrap_or_default();
     if given.contains("://") {
-        // It may have a password in it.
-        return "a URL comes after a subcommand: `http URL`".into();
+        return URL_ALONE.into();
     }
     let message = error.to_string();
     let line = message.lines().next().unwrap_or_default();
@@ -359,6 +410,39 @@ fn wrong(error: &clap::Error) -> String {
         Some(meant) => format!("{line}; was `{meant}` meant?"),
         None => line.into(),
     }
+}
+
+fn is_subcommand(word: &str) -> bool {
+    word == DEMO_SERVER || !word.is_empty() && USAGE.iter().any(|(name, _)| *name == word)
+}
+
+/// What stands in the place of a subcommand is one, or a command, and not a subcommand that is misspelt.
+fn meant(word: &str) -> Result<(), String> {
+    if is_subcommand(word) {
+        return Ok(());
+    }
+    if word.contains("://") {
+        return Err(URL_ALONE.into());
+    }
+    if word.contains(['/', '\\']) || is_program(word) {
+        return Ok(());
+    }
+    // Without other commands clap says what is similar.
+    let error = grammar().no_binary_name(true).try_get_matches_from([word]).err();
+    match error.as_ref().and_then(|error| context(error, ContextKind::SuggestedSubcommand)) {
+        Some(meant) => Err(format!("there is no subcommand and no program {word:?}; was `{meant}` meant?")),
+        None => Ok(()),
+    }
+}
+
+/// Whether a program of this name is on the PATH.
+fn is_program(name: &str) -> bool {
+    let endings = std::env::var("PATHEXT").unwrap_or_default();
+    let named = |folder: PathBuf| {
+        let mut files = endings.split(';').chain([""]).map(|ending| folder.join(format!("{name}{ending}")));
+        files.any(|file| file.is_file())
+    };
+    std::env::var_os("PATH").is_some_and(|path| std::env::split_paths(&path).any(named))
 }
 
 /// The values of steps and their options, in the order given.
@@ -389,7 +473,7 @@ fn for_replay(matches: &ArgMatches) -> Result<(), String> {
         return Err(format!("--replay FILE takes the place of a server, so `{subcommand}` has no place beside it"));
     }
     let options = WITH_VALUE.into_iter().chain(STEPS).filter(|option| *option != "replay");
-    none_of(matches, options.chain(["diagram", "oauth"]), |option| {
+    none_of(matches, options.chain(["diagram", INHERIT_ENV, "oauth"]), |option| {
         format!("--replay FILE does what was done when it was recorded; --{option} has no effect")
     })
 }
@@ -407,7 +491,16 @@ fn oauth(matches: &ArgMatches) -> Result<Option<OAuthSettings>, String> {
 
 /// Rejects options that have no effect where nothing is called and no token is obtained.
 fn for_auth(matches: &ArgMatches) -> Result<(), String> {
-    let options = STEPS.into_iter().chain(["watch", "journal", "diagram", "oauth", "oauth-port", "tokens", SIGN_OUT]);
+    let options = STEPS.into_iter().chain([
+        "watch",
+        "journal",
+        "diagram",
+        INHERIT_ENV,
+        "oauth",
+        "oauth-port",
+        "tokens",
+        SIGN_OUT,
+    ]);
     none_of(matches, options, |option| {
         format!("--{option} has no effect with `auth`, which calls nothing and obtains no token")
     })
@@ -790,6 +883,31 @@ mod tests {
     }
 
     #[test]
+    fn what_is_no_subcommand_is_a_command_with_all_that_follows() {
+        let (settings, target) = run(&["--json", "sh", "-y", "--json", "--", "--help", "stdio"]).unwrap();
+        let Target::Stdio { program, args } = target else { panic!("no command") };
+        let expected = ["-y", "--json", "--", "--help", "stdio"].map(OsString::from).to_vec();
+        assert_eq!((settings.json, program.to_str(), args), (true, Some("sh"), expected));
+        for program in ["not-a-program-at-all", "./htp", "folder/http"] {
+            assert!(matches!(run(&[program]), Ok((_, Target::Stdio { args, .. })) if args.is_empty()), "{program}");
+        }
+        assert!(wrong(&[""]).contains("needs a command"));
+        assert!(wrong(&["--header", "a: b", "sh"]).contains("--header needs a server over HTTP"));
+        assert!(wrong(&["--replay", "x", "sh"]).contains("`sh` has no place beside it"));
+    }
+
+    #[test]
+    fn the_environment_is_inherited_on_demand_and_by_the_programs_of_a_file() {
+        let inherits = |args: &[&str]| match parse(args.iter().map(OsString::from)) {
+            Ok(Invocation::Do(settings, Task::RunAll(..))) => settings.inherits_env,
+            Ok(_) | Err(_) => panic!("no file: {args:?}"),
+        };
+        assert!(inherits(&["--inherit-env", "config", "x"]) && !inherits(&["config", "x"]));
+        assert!(wrong(&["--inherit-env", "stdio", "--", "x"]).contains("--inherit-env is for `config`"));
+        assert!(wrong(&["--inherit-env", "auth", "http://localhost"]).contains("no effect with `auth`"));
+    }
+
+    #[test]
     fn an_option_is_no_value_and_one_that_is_unknown_is_wrong() {
         assert!(wrong(&["--call", "--json"]).contains("--json is an option"));
         assert!(wrong(&["--call"]).contains("a value is required"));
@@ -832,6 +950,8 @@ mod tests {
             (&["--jsn"][..], "was `--json` meant?"),
             (&["htpp", "http://a/"], "was `http` meant?"),
             (&["htp", "http://a/"], "was `http` meant?"),
+            (&["confi", "x"], "there is no subcommand and no program \"confi\"; was `config` meant?"),
+            (&["--replay", "x", "http://ada:hush@a/"], "`http URL`"),
             (&["help", "confi"], "was `config` meant?"),
             (&["http://ada:hush@a/"], "`http URL`"),
             (&["http", "http://ada:hu?hush@a/"], "is not an http or https URL"),

@@ -419,7 +419,7 @@ impl Inspector {
 impl DiscoveryReport {
     /// Prints it, as JSON or for people.
     pub(crate) fn print(&self, settings: &Settings) -> ExitCode {
-        let printed = if settings.json { print_json(self) } else { print(self.text().as_bytes()) };
+        let printed = if settings.json { print_json(self) } else { print(&self.text()) };
         status(printed, self.is_good)
     }
 

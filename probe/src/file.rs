@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use http::HeaderMap;
-use mcp_proto::host::config::{Configuration, Document, Endpoint, Entry};
+use mcp_proto::host::config::{Auth, Configuration, Document, Endpoint, Entry};
 use serde::Serialize;
 
 use crate::args::field;
 use crate::peer::Site;
+use crate::secrets;
 
 /// The input of a run over a file.
 pub(crate) struct Plan {
@@ -75,6 +76,32 @@ pub(crate) fn load(path: &Path, chosen: &[String], headers: &HeaderMap) -> Resul
     Ok(plan)
 }
 
+impl Plan {
+    /// Has no output the secrets of the entries from now on.
+    pub(crate) fn keep_secrets(&self) {
+        for site in self.sites.values().flatten() {
+            secrets::given(&site.headers, [&*site.url]);
+        }
+        for entry in self.configuration.servers.values() {
+            match &entry.endpoint {
+                Endpoint::Stdio(stdio) => {
+                    let texts = stdio.args.iter().chain(stdio.env.values()).map(|text| &**text);
+                    secrets::given(&HeaderMap::new(), texts);
+                    stdio.env.iter().for_each(|(name, value)| secrets::keep_named(name, value));
+                }
+                Endpoint::Http(http) => {
+                    let secret = http.oauth.as_ref().and_then(|oauth| oauth.client_secret.as_deref());
+                    secret.into_iter().for_each(secrets::keep);
+                    if let Some(Auth::Other(word)) = &http.auth {
+                        secrets::keep(word);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
 impl Trouble {
     fn new(server: &str, key: Option<Box<str>>, message: &impl ToString) -> Self {
         Self { server: server.into(), key, message: message.to_string() }
@@ -108,7 +135,9 @@ fn variable(name: &str) -> Option<Cow<'static, str>> {
     let name = name.strip_prefix("env:").unwrap_or(name);
     // The lookup panics on an invalid name.
     let possible = !name.is_empty() && !name.contains(['=', '\0']);
-    possible.then(|| std::env::var(name).ok()).flatten().map(Cow::Owned)
+    let value = possible.then(|| std::env::var(name).ok()).flatten()?;
+    secrets::keep_named(name, &value);
+    Some(Cow::Owned(value))
 }
 
 /// Where a server over HTTP is. Headers on the command line take the place of its entry's.

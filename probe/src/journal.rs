@@ -5,8 +5,6 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use http::header::{ACCEPT, CONTENT_TYPE};
-use http::{HeaderMap, HeaderName};
 use mcp_proto::binding::http::{ExchangeId, HttpAction};
 use mcp_proto::journal::{ApplyError, Input as Recorded, JournalBinding, JournalError, JournalLimits};
 use mcp_proto::journal::{OAuthReport, Played, Player, Replay};
@@ -17,6 +15,7 @@ use crate::args::{Settings, Step};
 use crate::observer::{Moment, Observer};
 use crate::peer::{Ended, Peer, Site};
 use crate::record::CallRecord;
+use crate::secrets::Given;
 use crate::trace::Trace;
 
 /// A journal that is written as the run goes on, or none.
@@ -70,11 +69,11 @@ impl Journal {
         self.append(&rest);
     }
 
-    /// Keeps the values of headers out of the journal.
-    pub(crate) fn hide(&self, session: &Session, headers: &HeaderMap) {
-        for (name, secret) in secrets(headers).filter(|_| self.file.is_some()) {
-            if let Err(why) = session.hide(secret) {
-                crate::text::write_stderr(&format!("probe: the journal may contain the value of {name}: {why}\n"));
+    /// Keeps what was given as a secret out of the journal.
+    pub(crate) fn hide(&self, session: &Session, given: &[Given]) {
+        for Given { of, text } in given.iter().filter(|_| self.file.is_some()) {
+            if let Err(why) = session.hide(text) {
+                crate::text::write_stderr(&format!("probe: the journal may contain {of}: {why}\n"));
             }
         }
     }
@@ -95,18 +94,6 @@ impl Journal {
             crate::text::write_stderr(&format!("probe: the journal {}: {what}\n", path.display()));
         }
     }
-}
-
-/// The values of headers, any of which may be a secret, and what follows the schemes of credentials. The client has its
-/// own values for what describes a message.
-fn secrets(headers: &HeaderMap) -> impl Iterator<Item = (&HeaderName, &str)> {
-    let values = headers.iter().filter(|(name, _)| ![ACCEPT, CONTENT_TYPE].contains(name));
-    let values = values.filter_map(|(name, value)| Some((name, value.to_str().ok()?)));
-    values.flat_map(|(name, value)| {
-        let scheme = name.as_str().contains("auth").then(|| value.split_once(' ')).flatten();
-        let token = scheme.map(|(_, token)| token.trim());
-        [Some(value), token].into_iter().flatten().map(move |secret| (name, secret))
-    })
 }
 
 /// Why a journal was not replayed to its end.

@@ -15,6 +15,7 @@ mod raw;
 mod record;
 mod report;
 mod run;
+mod secrets;
 mod stderr;
 mod text;
 mod text_report;
@@ -35,7 +36,7 @@ use self::text::{colours, misused, print, print_json, status, write_stderr};
 
 fn main() -> ExitCode {
     match args::parse(std::env::args_os().skip(1)) {
-        Ok(Invocation::Print(text)) => status(print(text.as_bytes()), true),
+        Ok(Invocation::Print(text)) => status(print(&text), true),
         Ok(Invocation::DemoServer { watched }) => status(demo::schedule::serve(watched), true),
         Ok(Invocation::Do(settings, task)) => act(&settings.into(), task),
         Err(wrong) => misused(&format!("{wrong}\nTry --help.")),
@@ -48,6 +49,7 @@ fn act(settings: &Arc<Settings>, task: Task) -> ExitCode {
         Task::RunAll(file, servers) => probe_all(settings, &file, &servers),
         Task::Replay(file) => replayed(settings, &file),
         Task::Auth(url) => {
+            settings.given([&*url]);
             let report = async |interrupt: &mut Interrupt, _| auth::report(settings, url, interrupt).await;
             match run(false, report) {
                 Ok(report) => report.print(settings),
@@ -71,10 +73,11 @@ fn run<T>(is_hub: bool, work: impl AsyncFnOnce(&mut Interrupt, Copier) -> Result
 }
 
 fn probe(settings: &Arc<Settings>, target: &Target) -> ExitCode {
+    let given = settings.given(target.texts());
     let work = async |interrupt: &mut Interrupt, copier| {
         let journal = settings.journal.as_deref().map_or(Ok(Journal::none()), Journal::create);
         let journal = journal.map_err(|error| format!("--journal: {error}"))?;
-        run::run(settings, target, journal, interrupt, copier).await
+        run::run(settings, target, &given, journal, interrupt, copier).await
     };
     match run(false, work) {
         Ok(ended) => report_on(settings, &ended),
@@ -103,17 +106,14 @@ fn report_on(settings: &Settings, ended: &Ended) -> ExitCode {
     let Ended { session, peer } = ended;
     let names = report::names(&peer.name, session);
     let report = Report::new(&peer.name, session, &peer.record, &names);
-    let printed = if settings.json {
-        print_json(&report)
-    } else {
-        print(text_report::render(&report, ended, colours()).as_bytes())
-    };
+    let printed =
+        if settings.json { print_json(&report) } else { print(&text_report::render(&report, ended, colours())) };
     let printed = match peer.trace.steps() {
         Some(steps) if settings.json => {
             write_stderr(&trace::render(steps));
             printed
         }
-        Some(steps) => printed.and_then(|()| print(format!("\n{}", trace::render(steps)).as_bytes())),
+        Some(steps) => printed.and_then(|()| print(&format!("\n{}", trace::render(steps)))),
         None => printed,
     };
     status(printed, report.is_good())
@@ -124,6 +124,8 @@ fn probe_all(settings: &Arc<Settings>, file: &Path, servers: &[String]) -> ExitC
         Ok(plan) => plan,
         Err(wrong) => return misused(&wrong),
     };
+    settings.given([]);
+    plan.keep_secrets();
     for trouble in plan.errors.iter().chain(&plan.warnings) {
         write_stderr(&format!("probe: {}\n", text::one_line(&trouble.message)));
     }
@@ -133,10 +135,7 @@ fn probe_all(settings: &Arc<Settings>, file: &Path, servers: &[String]) -> ExitC
         Err(status) => return status,
     };
     let report = ReportAll::new(&plan, &ended);
-    let printed = if settings.json {
-        print_json(&report)
-    } else {
-        print(text_report::render_all(&report, &ended, colours()).as_bytes())
-    };
+    let printed =
+        if settings.json { print_json(&report) } else { print(&text_report::render_all(&report, &ended, colours())) };
     status(printed, report.is_good())
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::Request;
 use mcp_proto::binding::oauth::{OAuthAction, OAuthError, OAuthEvent};
 use mcp_proto::catalog::Difference;
 use mcp_proto::host::hub::HubEvent;
@@ -16,6 +17,7 @@ use crate::args::Settings;
 use crate::peer::Peer;
 use crate::raw::{self, Members};
 use crate::record::FailureReport;
+use crate::secrets;
 use crate::text::{cut, one_line, write_stderr};
 
 /// Maximum characters of an event on standard error.
@@ -157,8 +159,18 @@ impl Observer {
     pub(crate) fn output<E>(&mut self, at: usize, moment: Moment<'_>, output: &Output<E>) {
         let Some(peer) = self.peers.get_mut(at).filter(|_| !self.is_over) else { return };
         peer.output(moment.now, output);
+        if let Output::Request(_, it) = output {
+            self.keep_sent(&it.request);
+        }
         if let Output::OAuth(_, action) = output {
             self.authorize(at, moment.now, action);
+        }
+    }
+
+    /// What a journal has in place of secrets is none.
+    fn keep_sent(&self, request: &Request<Vec<u8>>) {
+        if !self.is_replay {
+            secrets::keep_sent(request);
         }
     }
 
@@ -167,8 +179,9 @@ impl Observer {
             OAuthAction::Browse(_) => self.shown = Some(at),
             OAuthAction::EndBrowse => drop(self.shown.take_if(|shown| *shown == at)),
             OAuthAction::Event(event) => self.authorization_event(at, now, event),
+            OAuthAction::Request(it) => self.keep_sent(&it.request),
             // The driver does them.
-            OAuthAction::Request(_) | OAuthAction::Drop(_) | OAuthAction::Store(_) | OAuthAction::Sign(_) | _ => {}
+            OAuthAction::Drop(_) | OAuthAction::Store(_) | OAuthAction::Sign(_) | _ => {}
         }
     }
 

@@ -1,7 +1,7 @@
 //! A run: what it connects to, its progress from start to close, and its final state.
 
 use std::future::pending;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::pin::pin;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -31,6 +31,7 @@ use crate::observer::{Observer, Reaction};
 use crate::peer::{Ended, Peer, Site};
 use crate::record::{CallRecord, ErrorReport};
 use crate::report::{AllEnded, Offered};
+use crate::secrets::Given;
 use crate::stderr::Copier;
 use crate::text::write_stderr;
 use crate::trace::Trace;
@@ -69,6 +70,7 @@ pub(crate) fn on_runtime<T>(
 pub(crate) async fn run(
     settings: &Arc<Settings>,
     target: &Target,
+    given: &[Given],
     journal: Journal,
     interrupt: &mut Interrupt,
     copier: Copier,
@@ -100,7 +102,7 @@ pub(crate) async fn run(
         host = host.oauth(sign_in(oauth, &lines)?);
     }
     let session = Session::start(endpoint, host).map_err(|error| refused(&error))?;
-    journal.hide(&session, &settings.headers);
+    journal.hide(&session, given);
     let mut run = Run::new(settings, interrupt, Driven::Session(session), observed, lines, journal);
     run.go().await;
     let Run { driven, observer, calls, .. } = run;
@@ -159,9 +161,11 @@ pub(crate) async fn run_all(
     let (lines, tap) = (Lines::new(), observed.tap());
     let mut host = answering(settings, hub_options)
         .tap(move |passed| tap(&mut |observer| observer.hub(&passed)))
-        .inherit_environment()
         .headers(settings.headers.clone())
         .stderr(move |server, piece| copier.copy(server, piece));
+    if settings.inherits_env {
+        host = host.inherit_environment();
+    }
     let oauth = settings.oauth.as_ref().filter(|_| plan.configuration.servers.values().any(signs_in));
     if let Some(oauth) = oauth {
         host = host.oauth(sign_in(oauth, &lines)?);
@@ -738,7 +742,7 @@ impl Progress {
         self.next = now.checked_add(PACE);
         if self.said.as_ref().is_none_or(|(at, said)| *said != waiting || at.elapsed() >= AGAIN) {
             let seconds = self.start.elapsed().as_secs();
-            let _ = writeln!(io::stderr(), "probe: {seconds} s, waiting for {waiting}");
+            write_stderr(&format!("probe: {seconds} s, waiting for {waiting}\n"));
             self.said = Some((now, waiting));
         }
     }

@@ -1,4 +1,4 @@
-//! The copy of servers' standard error, which never blocks the run.
+//! The copy of servers' standard error, which never blocks the run and has no secrets.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -7,6 +7,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel, sync_channel};
 use std::thread;
 use std::time::Duration;
+
+use mcp_proto::journal::HiddenStream;
+
+use crate::secrets::passed;
 
 /// How long the rest is waited for at the end.
 const REST: Duration = Duration::from_millis(500);
@@ -38,15 +42,22 @@ impl Copier {
         let written = Arc::clone(&waiting);
         thread::Builder::new().name("errors out".into()).spawn(move || {
             let mut to = io::stderr();
-            let mut lines = Lines::default();
-            for (server, chunk) in chunks {
+            let (mut lines, mut streams) = (Lines::default(), BTreeMap::<Box<str>, HiddenStream>::new());
+            let mut write = |lines: &mut Lines, server: Box<str>, shown: &[u8]| {
                 // Errors are ignored; the server may keep writing.
                 if is_labelled {
-                    lines.pass_on(server, &chunk, |line| drop(to.write_all(line)));
+                    lines.pass_on(server, shown, |line| drop(to.write_all(line)));
                 } else {
-                    let _ = to.write_all(&chunk);
+                    let _ = to.write_all(shown);
                 }
+            };
+            for (server, chunk) in chunks {
+                let shown = passed(streams.entry(server.clone()).or_default(), &chunk);
+                write(&mut lines, server, &shown);
                 written.fetch_sub(weight(&chunk), Ordering::Relaxed);
+            }
+            for (server, mut stream) in streams {
+                write(&mut lines, server, &stream.end());
             }
             lines.end(|line| drop(to.write_all(line)));
             let _ = end.send(());

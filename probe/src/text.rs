@@ -1,4 +1,4 @@
-//! Text for a terminal, made safe; and the standard streams.
+//! Text for a terminal, made safe; and the standard streams, whose text has no secrets.
 
 use std::fmt::Write as _;
 use std::io::{self, ErrorKind, IsTerminal, Write, stderr, stdout};
@@ -6,11 +6,13 @@ use std::process::ExitCode;
 
 use mcp_proto::host::invisible::{Character, characters};
 
-/// The text without cursor movement, colours, changes of writing direction and characters that nobody sees. Line breaks
-/// stay.
+use crate::secrets::hidden;
+
+/// The text without secrets, cursor movement, colours, changes of writing direction and characters that nobody sees. Line
+/// breaks stay.
 pub(crate) fn safe(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    for it in characters(&text.replace("\r\n", "\n")) {
+    for it in characters(&hidden(text).replace("\r\n", "\n")) {
         match it.char {
             '\n' => out.push('\n'),
             '\t' => out.push_str("    "),
@@ -23,7 +25,7 @@ pub(crate) fn safe(text: &str) -> String {
 
 /// Like `safe`, on one line.
 pub(crate) fn one_line(text: &str) -> String {
-    safe(&text.split_whitespace().collect::<Vec<_>>().join(" "))
+    safe(&hidden(text).split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
 /// Whether a terminal acts on it, or nobody sees it.
@@ -121,8 +123,7 @@ pub(crate) fn misused(wrong: &str) -> ExitCode {
 
 /// Prints a report. What a terminal would act on, and JSON allows as it is, is escaped.
 pub(crate) fn print_json(report: &impl serde::Serialize) -> io::Result<()> {
-    print(escaped(&serde_json::to_string_pretty(report)?).as_bytes())?;
-    print(b"\n")
+    print(&(escaped(&serde_json::to_string_pretty(report)?) + "\n"))
 }
 
 /// JSON without control characters, changes of writing direction and invisible characters in its strings.
@@ -142,15 +143,15 @@ pub(crate) fn colours() -> bool {
     stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
-pub(crate) fn print(bytes: &[u8]) -> io::Result<()> {
+pub(crate) fn print(text: &str) -> io::Result<()> {
     let mut out = stdout().lock();
-    out.write_all(bytes)?;
+    out.write_all(hidden(text).as_bytes())?;
     out.flush()
 }
 
 /// Ignores errors: standard error may be closed.
 pub(crate) fn write_stderr(message: &str) {
-    let _ = stderr().write_all(message.as_bytes());
+    let _ = stderr().write_all(hidden(message).as_bytes());
 }
 
 /// A closed output, as with `head`, is not an error.

@@ -213,7 +213,7 @@ causes! {
         "Does it need an argument to speak MCP over stdio (`stdio`, `mcp`, `serve`)? Start it in a shell.";
     /// The URL cannot be used.
     UrlInvalid = "url-invalid", Transport, "", "A URL of an MCP server is `http://…` or `https://…` with a host.",
-        Network: ["invalid url", "is not a url", "scheme is not", "unsupported scheme", "invalid uri"];
+        Network: ["`url` is invalid", "invalid url", "is not a url", "scheme is not", "unsupported scheme", "invalid uri"];
     /// There is no host of this name.
     HostUnknown = "host-unknown", Transport, "there is no host of this name",
         "Is the host's name spelt right? A private one needs its network or VPN.",

@@ -49,7 +49,7 @@
 //! values of headers that a client does not read. This changes nothing that a client decides, so the replay has the same
 //! bytes. Headers that the embedder adds are not known here. The contents of messages and bodies are recorded as they
 //! are, the arguments and results of tools among them: a journal is as confidential as these. Secrets that the embedder
-//! names with [`Recorder::hide`] are in no line.
+//! names with [`Recorder::hide`] are in no line. A [`Hider`] keeps them out of what else a program shows.
 //!
 //! Nor are those of an authorization: masks stand for tokens, codes and secrets, and `redacted` for what is derived from
 //! them. A token that could be a part of the format is not looked for in other texts, because a server could choose it to
@@ -60,6 +60,7 @@
 //! user information and query of addresses. Equal values have equal masks, so a replay finds the same differences between
 //! configurations. Commands and arguments of programs are recorded as they are.
 
+mod hider;
 mod hub;
 mod input;
 #[cfg(feature = "oauth")]
@@ -68,6 +69,7 @@ mod recorder;
 mod replay;
 mod secrets;
 
+pub use hider::{HiddenStream, Hider};
 pub use hub::{HubAccepted, HubApplyError, HubInput};
 pub use input::{ApplyError, Input, JournalBinding, Recordable, TransportEvent};
 #[cfg(feature = "oauth")]

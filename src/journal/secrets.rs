@@ -116,6 +116,17 @@ impl Secrets {
         Ok(())
     }
 
+    /// Adds a secret, with the last mask where all others are taken.
+    pub(super) fn add_beyond(&mut self, secret: &str) -> Result<(), SecretError> {
+        match self.add(secret) {
+            Err(SecretError::TooMany) => {
+                self.push(secret, &mask(secret, FIRST.saturating_add(MOST).saturating_sub(1)), Kind::Lasting);
+                Ok(())
+            }
+            added => added,
+        }
+    }
+
     /// Adds a secret, which is looked for if it has room for its mask; of a long one, the beginning is. What a server
     /// chose is not looked for where it could be a part of the format.
     fn push(&mut self, secret: &str, mask: &str, kind: Kind) {
@@ -425,6 +436,12 @@ impl Pattern {
 fn before(fallback: &[u32], length: usize) -> usize {
     let length = length.checked_sub(1).and_then(|last| fallback.get(last)).copied();
     length.and_then(|length| usize::try_from(length).ok()).unwrap_or_default()
+}
+
+impl Default for Scanner {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 impl Scanner {

@@ -1,4 +1,4 @@
-"""Runs probe with configuration files of demo servers, and of the real servers in the folder SERVERS.
+"""Runs probe with configuration files of demo servers, and of the real servers in the folder SERVERS; and with a command.
 
 usage: config.py PROBE SERVERS
 """
@@ -81,6 +81,39 @@ def usage():
     status, got, _ = report(["config", file, "one"])
     expect("one alone", (status, outcomes(got)), (0, {"one": ("ready", None)}))
     expect("what is turned off was opened", os.path.exists(path("usage")), False)
+
+
+def command():
+    """What is no subcommand is a command, and all that follows belongs to it."""
+    status, got, _ = report(["--call", "echo", "--args", '{"text": "x"}', "sh", "-c", 'exec "$0" "$1"', PROBE, "demo-server"])
+    expect("a command", (status, got["outcome"], got["calls"][0]["outcome"]), (0, "ready", "result"))
+    status, got, err = report(["sh", "-c", 'echo "$@" >&2', "0", "--json", "--", "--help", "--era"])
+    expect("its arguments", (status, set(err.splitlines())), (1, {"--json -- --help --era"}))
+    status, got, _ = report(["no-such-program", "-y"])
+    expect("a program that is missing", (status, got["failure"]["kind"]), (1, "spawn"))
+    for word, meant in ("htp", "http"), ("confi", "config"), ("stdi", "stdio"):
+        status, out, err = probe([word, "x"])
+        expect("exit status of %s" % word, (status, out), (2, ""))
+        within(word, "was `%s` meant?" % meant, err)
+    os.mkdir(path("bin"))
+    with open(path("bin/htp"), "w") as file:
+        file.write('#!/bin/sh\nexec "$@"\n')
+    os.chmod(path("bin/htp"), 0o755)
+    status, got, _ = report(["htp", PROBE, "demo-server"], {"PATH": path("bin") + os.pathsep + os.environ["PATH"]})
+    expect("a program that is there", (status, got["outcome"]), (0, "ready"))
+
+
+def environment():
+    """A program gets a few variables and those of its entry, and all with `--inherit-env`."""
+    script = 'echo "of probe: $PROBE_TEST, own: $OWN, home: $HOME" >&2; exec "$0" demo-server'
+    server = {"command": "sh", "args": ["-c", script, PROBE], "env": {"OWN": "x"}}
+    file, env = write("environment.json", {"one": server}), {"PROBE_TEST": "y", "OWN": "z", "HOME": "/h"}
+    for options, words in ([], "one: of probe: , own: x, home: /h\n"), (["--inherit-env"], "one: of probe: y, own: x, home: /h\n"):
+        status, got, err = report([*options, "config", file], env)
+        expect("outcome with %s" % options, (status, outcomes(got)), (0, {"one": ("ready", None)}))
+        within("environment with %s" % options, words, err)
+    status, out, err = probe(["--inherit-env", "stdio", "--", "x"])
+    expect("exit status", (status, "--inherit-env is for `config`" in err), (2, True))
 
 
 def side_by_side():
@@ -320,7 +353,7 @@ def real():
     print("     ready or failed after %d ms; one after the other: %d ms" % (max(ends), sum(took)))
 
 
-jobs = [usage, side_by_side, for_people, time_is_up, rests, bounds, times]
+jobs = [usage, command, environment, side_by_side, for_people, time_is_up, rests, bounds, times]
 if os.path.exists(SERVERS + "/servers.json"):
     jobs.append(real)
 else:

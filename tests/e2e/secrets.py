@@ -1,7 +1,9 @@
-"""Checks that probe's output and journals contain no secrets of URLs or headers: secrets.py PROBE."""
+"""Checks that probe's output and journals contain no secrets of URLs, headers, configuration files and sign-ins, also where
+a server repeats them: secrets.py PROBE."""
 
 import http.server
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -55,12 +57,172 @@ def journal(probe):
     good = SECRET not in text and "no such user: secret1" in text and "differs" not in replay.stdout + replay.stderr
     # What is too short to be looked for is told.
     good = good and run.stderr.count("the journal may contain") == 1 and "the value of x-size" in run.stderr
+    # A secret has the same mask in the report and in the journal.
+    good = good and replay.stdout == run.stdout and "no such user: secret11xx" in run.stdout
     print("ok  " if good else "FAILED", "journal", "" if good else run.stderr + text)
     return good
 
 
+def told(name, run, expected, *files):
+    """Prints whether the run has what is expected and no secret in its output and these files."""
+    shown = run.stdout + run.stderr + "".join(Path(file).read_text() for file in files)
+    leaks = [line[:300] for line in shown.splitlines() if SECRET in line.lower()]
+    missing = [words for words in expected if words not in shown]
+    print("FAILED" if leaks or missing else "ok  ", name, *leaks, *(f"there is no {words!r}" for words in missing))
+    return not leaks and not missing
+
+
+def run_probe(probe, *args, **env):
+    env = dict(os.environ, **env)
+    run = [probe, "--timeout", "20", *args]
+    return subprocess.run(run, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+
+
+class Echo(http.server.BaseHTTPRequestHandler):
+    """A server that repeats what it is given, and its own authorization server."""
+
+    protocol_version = "HTTP/1.1"
+    demands_token = False
+
+    def respond(self, status, body=None, **headers):
+        body = b"" if body is None else json.dumps(body).encode()
+        self.send_response(status)
+        for name, value in {**headers, "content-type": "application/json", "content-length": str(len(body))}.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_GET(self):
+        origin = f"http://127.0.0.1:{self.server.server_port}"
+        if "oauth-protected-resource" in self.path:
+            return self.respond(200, {"resource": origin + "/mcp", "authorization_servers": [origin]})
+        if "oauth-authorization-server" in self.path:
+            return self.respond(200, {
+                "issuer": origin, "authorization_endpoint": origin + "/authorize", "token_endpoint": origin + "/token",
+                "response_types_supported": ["code"], "grant_types_supported": ["client_credentials"],
+                "code_challenge_methods_supported": ["S256"],
+                "token_endpoint_auth_methods_supported": ["client_secret_post"]})
+        return self.respond(405)
+
+    def do_DELETE(self):
+        self.respond(200)
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers.get("content-length") or 0))
+        if self.path == "/token":
+            self.server.repeated = body.decode()
+            return self.respond(200, {"access_token": "hush-access-token", "token_type": "Bearer", "expires_in": 3600})
+        if self.demands_token and "authorization" not in self.headers:
+            return self.respond(401, www_authenticate="Bearer")
+        message = json.loads(body)
+        given = "; ".join([*self.headers.values(), self.server.repeated])
+        if message["method"] == "server/discover":
+            return self.respond(200, self.error(message, -32601, given))
+        if "id" not in message:
+            return self.respond(202)
+        results = {
+            "initialize": {"protocolVersion": "2025-06-18", "serverInfo": {"name": given, "version": given},
+                           "capabilities": {"tools": {}, "prompts": {}, given: {}}, "instructions": given},
+            "tools/list": {"tools": [{"name": "echo", "description": given, "inputSchema": {"description": given}}, given]},
+            "tools/call": {"content": [{"type": "text", "text": given + json.dumps(given)}], "structuredContent": {given: given}},
+        }
+        result = results.get(message["method"])
+        self.respond(200, self.error(message, -32000, given) if result is None else self.result(message, result))
+
+    @staticmethod
+    def error(message, code, given):
+        return {"jsonrpc": "2.0", "id": message["id"], "error": {"code": code, "message": given, "data": [given]}}
+
+    @staticmethod
+    def result(message, result):
+        return {"jsonrpc": "2.0", "id": message["id"], "result": result}
+
+    def log_message(self, *_):
+        pass
+
+
+class Demanding(Echo):
+    demands_token = True
+
+
+def listen(handler):
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server.repeated = ""
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return server
+
+
+HEADERS = ["Authorization: Bearer hush-token+/=", 'X-Key: hush "quoted" \\\\ key', "X-Short: abc", "X-Long: " + "hush-" * 40]
+
+
+def echoed(probe):
+    """A server repeats headers, the password and the key of its URL in every text that a report shows."""
+    server, good = listen(Echo), True
+    options = [option for header in HEADERS for option in ("--header", header)]
+    options += ["--call", "echo", "--call", "none"]
+    for user, query, repeated in (("ada:hush-password", "?api_key=hush-api-key", "hush-password; hush-api-key"),
+                                  ("ada:hush%40password", "", "hush@password"), ("hush-user", "?token=hush-api%2bkey", "hush-api+key")):
+        server.repeated = f"{user}; {query}; {repeated}"
+        url = f"http://{user}@127.0.0.1:{server.server_port}/mcp{query}"
+        for shown in (["--json"], ["--diagram"], ["--json", "--diagram"]):
+            with tempfile.TemporaryDirectory() as folder:
+                journal = Path(folder) / "journal"
+                run = run_probe(probe, *shown, *options, "--journal", journal, "http", url, COLUMNS="60")
+                # A short header is a part of other texts.
+                good &= told(" ".join(["echoed", user, *shown]), run, ["secret1", "abc"], journal)
+                good &= "--json" not in shown or json.loads(run.stdout)["outcome"] == "ready"
+    server.shutdown()
+    return good
+
+
+def signed_in(probe):
+    """A server repeats the token, and the secret that it was obtained with."""
+    server, good = listen(Demanding), True
+    origin = f"http://127.0.0.1:{server.server_port}"
+    options = ["--oauth", "--grant", "client-credentials", "--client-id", "app", "--issuer", origin, "--call", "echo"]
+    for shown in (["--json"], ["--diagram"]):
+        run = run_probe(probe, *shown, *options, "http", origin + "/mcp", MCP_CLIENT_SECRET="hush-client-secret")
+        good &= told(" ".join(["signed in", *shown]), run, ["client_credentials", "secret1"])
+    server.shutdown()
+    return good
+
+
+def in_stdio(probe):
+    """A program writes the password of its database to standard error, in pieces, and in its last words."""
+    script = "printf 'no way to postgres://ada:hush-pass' >&2; sleep 0.3; printf 'word@a/b, bye> ' >&2; sleep 0.3; exit 1"
+    for shown in (["--json"], ["--diagram"]):
+        run = run_probe(probe, *shown, "stdio", "--", "sh", "-c", script, "postgres://ada:hush-password@a/b")
+        if not told(" ".join(["stdio", *shown]), run, ["ada:secret10", "@a/b, bye> "]):
+            return False
+    return True
+
+
+def configured(probe):
+    """The servers of a file repeat headers, variables, arguments and the secrets that variables of probe have."""
+    server = listen(Echo)
+    script = 'printf "hush-to" >&2; sleep 0.3; echo "ken $1, $KEEP" >&2; exit 1'
+    program = {"command": "sh", "args": ["-c", script.replace("hush", "$HALF"), "0", "${MY_API_KEY}"],
+               "env": {"HALF": "hush", "MY_TOKEN": "hush-token", "KEEP": "a-plain-value"}}
+    server.repeated = "hush-client-secret; hush-password"
+    servers = {
+        "program": program, "another": program,
+        "web": {"url": f"http://ada:hush-password@127.0.0.1:{server.server_port}/mcp",
+                "headers": {"X-Any": "hush-header", "X-Own": "${MY_API_KEY}"},
+                "oauth": {"client_id": "app", "client_secret": "hush-client-secret", "issuer": "https://a.example"}},
+    }
+    good = True
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "mcp.json"
+        file.write_text(json.dumps({"mcpServers": servers}))
+        for shown in ([], ["--json"]):
+            run = run_probe(probe, *shown, "--header", "X-More: hush-more", "config", file, MY_API_KEY="hush-variable")
+            good &= told(" ".join(["configured", *shown]), run, ["a-plain-value", "program: secret1", "another: secret1"])
+    server.shutdown()
+    return good
+
+
 def main(probe):
-    failed = not journal(probe)
+    failed = not all([job(probe) for job in (journal, echoed, signed_in, in_stdio, configured)])
     for name, answer in ANSWERS.items():
         server = serve(*answer)
         url = f"http://ada:hush-password@127.0.0.1:{server.server_port}/mcp?api_key=hush-query"
