@@ -106,7 +106,8 @@ pub enum UrlError {
     Path,
 }
 
-/// Reads the URL of a server. A fragment is dropped.
+/// Reads the URL of a server. A fragment is dropped. Characters of the path and the query that are not ASCII are
+/// percent-encoded (RFC 3987, section 3.1).
 pub(crate) fn parse(url: &str) -> Result<Uri, UrlError> {
     let (scheme, rest) = url.split_once("://").ok_or(UrlError::Scheme)?;
     if !scheme.eq_ignore_ascii_case("http") && !scheme.eq_ignore_ascii_case("https") {
@@ -116,7 +117,11 @@ pub(crate) fn parse(url: &str) -> Result<Uri, UrlError> {
     if authority.is_empty() {
         return Err(UrlError::NoHost);
     }
-    if let Ok(url) = url.parse::<Uri>() {
+    // Names of hosts have another encoding.
+    if !authority.is_ascii() {
+        return Err(UrlError::Authority);
+    }
+    if let Ok(url) = ascii(url.as_bytes()).parse::<Uri>() {
         check(url.authority().ok_or(UrlError::NoHost)?)?;
         return Ok(url);
     }
@@ -200,6 +205,13 @@ mod tests {
             let parse = |text: &str| text.parse::<Uri>().unwrap();
             assert_eq!(is_same_origin(&parse(one), &parse(other)), same, "{one} {other}");
         }
+    }
+
+    #[test]
+    fn a_url_with_letters_outside_ascii_is_encoded_as_by_browsers() {
+        let url = parse("https://example.com/müll/mcp?ä=%20#ö").unwrap();
+        assert_eq!(url.to_string(), "https://example.com/m%C3%BCll/mcp?%C3%A4=%20");
+        assert_eq!(parse("https://müll.example/mcp"), Err(UrlError::Authority));
     }
 
     #[test]

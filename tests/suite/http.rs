@@ -1,6 +1,7 @@
 //! A client over HTTP, in both eras and over HTTP with SSE: the requests that it sends, and how it handles responses.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use crate::common::{Steps, legacy, millis, options, reconnecting, seconds, tools};
 use crate::web::{
@@ -1081,6 +1082,68 @@ fn a_get_stream_that_ends_repeatedly_is_reopened_with_a_backoff() {
     web.wait_and_serve(seconds(3600), &mut site);
     assert!(web.is_ready());
     assert!(web.count("GET") <= 120, "{} times in an hour", web.count("GET"));
+}
+
+/// The requests of 10 s for the stream of this server, and their times.
+fn streams_in_ten_seconds(text: &'static str) -> Vec<Duration> {
+    let mut web = ready(&mut site());
+    let since = web.now;
+    let mut times = Vec::new();
+    let mut stream = web.last("GET");
+    loop {
+        web.head(&stream, 200, &[("content-type", "text/event-stream")]);
+        web.body(&stream, text);
+        web.end(&stream);
+        let next = web.session.deadline().filter(|at| at.since(since) <= seconds(10));
+        let Some(next) = next else { return times };
+        web.wait(next.since(web.now));
+        times.push(web.now.since(since));
+        stream = web.take_named("GET");
+    }
+}
+
+#[test]
+fn a_get_stream_that_ends_at_once_whatever_retry_it_names_is_requested_five_times_in_ten_seconds_at_most() {
+    for (text, first) in [("", 1000), ("retry: 0\n\n", 100), ("retry: 100\n\n", 100), (": hello\n\n", 1000)] {
+        let times = streams_in_ten_seconds(text);
+        assert!(times.len() <= 5 && times[0] == millis(first), "{text:?}: {times:?}");
+    }
+    // Where the server names more, that is the wait.
+    assert_eq!(streams_in_ten_seconds("retry: 6000\n\n"), [seconds(6)]);
+    // A stream with messages is requested again as the server says.
+    let message = "retry: 500\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/x\"}\n\n";
+    assert_eq!(streams_in_ten_seconds(message).len(), 20);
+}
+
+#[test]
+fn a_resumed_stream_that_brings_nothing_five_times_in_a_row_ends_its_call_as_unknown() {
+    for (text, brings) in [("", false), ("retry: 0\n\n", false), ("id: 7\ndata:\n\n", false), ("id: 8", true)] {
+        let mut options = legacy();
+        options.listen = false;
+        let mut web = Web::connect(options, &mut site());
+        let (request, call) = web.call("a");
+        web.head(&call, 200, &[("content-type", "text/event-stream")]);
+        web.body(&call, "id: 7\nretry: 0\ndata:\n\n");
+        web.end(&call);
+        let (since, mut times) = (web.now, Vec::new());
+        while web.outcome(request) == "open" && times.len() < 20 {
+            let next = web.session.deadline().unwrap();
+            web.wait(next.since(web.now));
+            let stream = web.take_named("GET");
+            times.push(web.now.since(since).as_millis());
+            web.head(&stream, 200, &[("content-type", "text/event-stream")]);
+            let further = format!("{text}{}\ndata:\n\n", times.len());
+            web.body(&stream, if brings { &further } else { text });
+            web.end(&stream);
+        }
+        if brings {
+            assert_eq!((web.outcome(request), times.len()), ("open".into(), 20), "{times:?}");
+        } else {
+            assert_eq!(times, [100, 2_100, 6_100, 14_100, 30_100], "{text:?}");
+            assert_eq!(web.outcome(request), "Unknown");
+            assert!(web.is_ready());
+        }
+    }
 }
 
 #[test]

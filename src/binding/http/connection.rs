@@ -203,6 +203,9 @@ const STREAM_WAIT: Duration = Duration::from_millis(500);
 /// The wait before a stream is resumed, or a refused message sent again, if the server sets none.
 pub(super) const RETRY: Duration = Duration::from_secs(1);
 
+/// Resumed streams in a row that bring nothing, after which a call ends.
+pub(super) const BARREN: u32 = 5;
+
 /// The minimum of these waits, if the server sets none.
 pub(super) const SHORTEST_RETRY: Duration = Duration::from_millis(100);
 
@@ -382,12 +385,26 @@ impl GetStream {
         }
     }
 
-    /// The wait before the next GET; longer each time, where the server does not name one.
+    /// The wait before the next GET.
     pub(super) fn wait(&mut self) -> Duration {
-        let own = crate::time::backoff(RETRY, self.barren, LONGEST_RETRY);
+        let wait = wait(self.retry, self.barren);
         self.barren = self.barren.saturating_add(1).min(16);
-        self.retry.unwrap_or(own).max(SHORTEST_RETRY)
+        wait
     }
+}
+
+/// The wait before a stream is requested again, after so many in a row that brought nothing: what the server names. One that
+/// names none, or next to none, is asked again after a wait that doubles.
+pub(super) fn wait(named: Option<Duration>, barren: u32) -> Duration {
+    match named {
+        Some(named) if barren == 0 || is_paced(Some(named)) => named.max(SHORTEST_RETRY),
+        Some(_) | None => crate::time::backoff(RETRY, barren, LONGEST_RETRY),
+    }
+}
+
+/// Whether the server names a wait with which its streams may end again and again.
+pub(super) fn is_paced(named: Option<Duration>) -> bool {
+    named.is_some_and(|named| named > SHORTEST_RETRY)
 }
 
 /// An `initialize` that was refused as by an HTTP+SSE server.

@@ -44,6 +44,8 @@ pub(super) struct ResumePoint {
     pub(super) retry: Option<Duration>,
     /// The last wait after a refusal of the GET for now.
     pub(super) waited: Duration,
+    /// Streams in a row that brought nothing.
+    pub(super) barren: u32,
 }
 
 /// What a request waits for without an exchange.

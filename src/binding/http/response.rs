@@ -12,8 +12,8 @@ use http::{HeaderMap, StatusCode};
 
 use super::Broken;
 use super::connection::{
-    Http, Initialized, LONGEST_RETRY_AFTER, LONGEST_STREAM_RETRY, REDIRECTS, REFUSAL_BYTES, RETRY, Refused,
-    SHORTEST_RETRY,
+    BARREN, Http, Initialized, LONGEST_RETRY_AFTER, LONGEST_STREAM_RETRY, REDIRECTS, REFUSAL_BYTES, RETRY, Refused,
+    SHORTEST_RETRY, is_paced, wait,
 };
 use super::exchange::{Due, Exchange, ExchangeKind, Past, Paused, Reply, ResumePoint};
 use super::refusal::{
@@ -55,6 +55,8 @@ pub(super) struct Events {
     pub(super) retry: Option<Duration>,
     /// It is certainly a stream, by its content type or an event.
     pub(super) sure: bool,
+    /// An event came.
+    brought: bool,
 }
 
 impl Kind {
@@ -220,7 +222,7 @@ impl Http {
                 Kind::Json => Reply::Json(Vec::new()),
                 Kind::Events => {
                     let (decoder, sure) = (Decoder::new(limit), labelled == Some(Kind::Events));
-                    Reply::Events(Box::new(Events { decoder, retry: None, sure }))
+                    Reply::Events(Box::new(Events { decoder, retry: None, sure, brought: false }))
                 }
             };
         }
@@ -277,6 +279,7 @@ impl Http {
         let Some(it) = self.exchanges.get_mut(id) else { return };
         events.retry = retry;
         events.sure |= any;
+        events.brought |= any;
         if let ExchangeKind::Stream = it.purpose {
             self.connection.get_stream.read(any, events.decoder.last_id(), retry);
         }
@@ -603,7 +606,8 @@ impl Http {
     }
 
     /// The stream of a request broke. That of a legacy server is resumed from the last event id, after the last `retry` time
-    /// in the whole stream (specification 2025-11-25, "Resumability and Redelivery").
+    /// in the whole stream (specification 2025-11-25, "Resumability and Redelivery"), until five
+    /// in a row brought nothing, unless the server names a wait.
     fn resume_broken(&mut self, engine: &mut Engine, it: Box<Exchange>, why: Option<&str>) {
         let (id, before) = match it.purpose {
             ExchangeKind::Message(message) => (message.id(), None),
@@ -614,13 +618,18 @@ impl Http {
         };
         let events = if let Reply::Events(events) = &it.reply { Some(events) } else { None };
         let named = events.and_then(|events| events.decoder.last_id()).map(<[u8]>::to_vec);
+        let is_first = before.is_none();
         let before = before.unwrap_or_default();
+        let is_further = named.as_ref().is_some_and(|id| *id != before.last_id);
         let (last_id, retry) = (named.unwrap_or(before.last_id), events.and_then(|it| it.retry).or(before.retry));
+        let has_brought = is_further || events.is_some_and(|events| events.brought);
+        let barren = if is_first || has_brought || is_paced(retry) { 0 } else { before.barren.saturating_add(1) };
         let Some(id) = id.filter(|id| engine.is_sent(*id)) else { return };
-        if is_legacy(engine) && !last_id.is_empty() {
-            let wait = retry.unwrap_or(RETRY).max(SHORTEST_RETRY);
-            let point = Box::new(ResumePoint { last_id, retry, ..ResumePoint::default() });
-            self.pause(engine, id, wait, Paused::Resume(point));
+        if barren >= BARREN {
+            lost(engine, Some(id), "the stream of the answer was resumed five times, and brought nothing");
+        } else if is_legacy(engine) && !last_id.is_empty() {
+            let point = Box::new(ResumePoint { last_id, retry, barren, ..ResumePoint::default() });
+            self.pause(engine, id, wait(retry, barren), Paused::Resume(point));
         } else {
             lost(engine, Some(id), why.unwrap_or("the stream ended before the answer"));
         }
