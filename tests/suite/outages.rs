@@ -226,6 +226,37 @@ fn the_refused_post_of_a_message_without_a_response_takes_nothing_else_with_it()
     assert_eq!((web.is_ready(), web.outcome(request), downs(&web)), (true, "open".into(), vec![]));
 }
 
+/// A server that answers in JSON sends its head with the result.
+#[test]
+fn an_attempt_that_is_not_refused_ends_the_outage_though_its_answer_takes_long() {
+    for cancels in [false, true] {
+        for mut web in both_eras(|_| {}) {
+            let (early, _) = web.call("a");
+            let (late, call) = web.call("a");
+            web.fail(&call, Broken::Unreachable);
+            assert!(!web.is_ready());
+            if cancels {
+                // Nothing is left to try again.
+                web.session.cancel(web.now, late).unwrap();
+            }
+            let waiting = web.request(crate::web::tool("a"));
+            web.wait(seconds(1));
+            web.take();
+            assert_eq!(web.count("tools/call"), if cancels { 2 } else { 3 });
+            web.wait(millis(4999));
+            assert!(!web.is_ready());
+            web.wait(millis(1));
+            assert!(web.is_ready() && matches!(web.events.last(), Some(Event::Ready)), "{:?}", web.events.last());
+            assert_eq!(web.take_named("tools/call").of, Some(waiting));
+            assert_eq!((web.outcome(early), downs(&web).len()), ("open".into(), 1));
+            // The next refusal begins another outage.
+            let (_, call) = web.call("a");
+            web.fail(&call, Broken::Unreachable);
+            assert_eq!((web.is_ready(), downs(&web).len()), (false, 2));
+        }
+    }
+}
+
 /// A server that is being shut down answers what it has, and takes no more.
 #[test]
 fn a_refused_call_is_tried_again_while_others_are_in_flight() {

@@ -96,15 +96,17 @@ impl Connection {
     }
 
     /// A response began, so that the server is there.
-    pub(super) fn note_reached(&mut self, engine: &mut Engine) {
+    pub(super) fn note_reached(&mut self, engine: &mut Engine, timers: &mut Timers) {
         self.unreached = false;
-        if self.outage.take().is_some() {
+        if let Some(outage) = self.outage.take() {
+            timers.disarm(Some(outage.settles));
             engine.handle_report(Report::Reached);
         }
     }
 }
 
-/// Nobody is reached while requests of the embedder wait for their responses. It ends when a response begins.
+/// Nobody is reached while requests of the embedder wait for their responses. It ends when a response begins, or the last
+/// attempt was not refused for some time: a server that is reached may take long to answer.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Outage {
@@ -112,12 +114,17 @@ pub(super) struct Outage {
     attempts: u8,
     /// When the next one is made. What is refused before belongs to the last one.
     until: Time,
+    /// When it ends, unless an attempt is refused before.
+    settles: Timer,
     /// What the system said.
     why: Box<str>,
 }
 
 /// How often what is in flight is tried again when nobody is reached. The waits double from [`RETRY`].
 const ATTEMPTS: u8 = 3;
+
+/// How long an attempt is not refused before the server counts as reached.
+const SETTLED: Duration = Duration::from_secs(5);
 
 /// `notifications/initialized`.
 #[derive(Clone, Debug, Default)]
@@ -637,17 +644,31 @@ impl Http {
         }
     }
 
-    /// Nobody was reached. `again`: by what was tried again. Returns when the next attempt is made, unless this was the last.
-    pub(super) fn count_unreached(&mut self, engine: &mut Engine, again: bool, why: &str) -> Option<Time> {
+    /// Nobody was reached. `again`: by what was tried again; `least`: the wait that the server named. Returns when the next
+    /// attempt is made, unless this was the last.
+    pub(super) fn count_unreached(
+        &mut self,
+        engine: &mut Engine,
+        again: bool,
+        least: Duration,
+        why: &str,
+    ) -> Option<Time> {
         let now = engine.now();
-        let again = again || self.connection.outage.is_some();
-        let outage = self.connection.outage.get_or_insert_with(|| Outage { attempts: 0, until: now, why: why.into() });
-        if now >= outage.until {
-            outage.attempts = outage.attempts.saturating_add(u8::from(again));
-            outage.until = now + crate::time::backoff(RETRY, outage.attempts.into(), LONGEST_RETRY);
-        }
-        let until = outage.until;
-        if outage.attempts >= ATTEMPTS {
+        let before = self.connection.outage.take();
+        let tried = before.as_ref().map_or(u8::from(again), |outage| outage.attempts.saturating_add(1));
+        let outage = match before {
+            // It belongs to the last attempt.
+            Some(outage) if now < outage.until => outage,
+            before => {
+                self.timers.disarm(before.map(|outage| outage.settles));
+                let wait = crate::time::backoff(RETRY, tried.into(), LONGEST_RETRY).max(least.min(LONGEST_RETRY));
+                let settles = self.timers.arm(now + wait + SETTLED, Due::Settled);
+                Outage { attempts: tried, until: now + wait, settles, why: why.into() }
+            }
+        };
+        let (until, is_last) = (outage.until, outage.attempts >= ATTEMPTS);
+        self.connection.outage = Some(outage);
+        if is_last {
             return None;
         }
         engine.handle_report(Report::Unreached { why, until });
@@ -666,6 +687,7 @@ impl Http {
     fn end_if_nothing_is_tried(&mut self, engine: &mut Engine) -> bool {
         let ended = self.connection.outage.take_if(|_| !self.exchanges.has_attempt());
         let Some(outage) = ended else { return false };
+        self.timers.disarm(Some(outage.settles));
         self.end_unreached(engine, &outage.why);
         true
     }
@@ -1233,6 +1255,7 @@ impl Http {
             },
             Due::GetStream => self.stream_step(engine, get_stream::Input::Timer),
             Due::StreamLate => self.step(engine, phase::Input::StreamDecided),
+            Due::Settled => self.connection.note_reached(engine, &mut self.timers),
             Due::Release(id) => {
                 if self.connection.initialized.is_in(id) {
                     self.accept_initialized(engine);

@@ -491,6 +491,8 @@ pub(super) enum Due {
     GetStream,
     /// Stop the wait for the GET stream.
     StreamLate,
+    /// The attempts of an outage are not refused any more.
+    Settled,
     /// Withdraw a message that waited for an exchange, and was not polled.
     Withdraw(StartId),
     /// Drop an exchange that is not needed.

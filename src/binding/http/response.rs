@@ -116,7 +116,7 @@ impl Http {
     ) -> Option<Reply> {
         // A response has one head.
         let it = self.exchanges.get(id).filter(|it| it.status == 0)?;
-        self.connection.note_reached(engine);
+        self.connection.note_reached(engine, &mut self.timers);
         self.tokens.on_head(engine.now(), it.sent, status, headers);
         let purpose = self.purpose(engine, &it.purpose);
         let method = it.purpose.message().and_then(Outgoing::method);
@@ -590,11 +590,8 @@ impl Http {
         if !engine.is_sent(id) {
             return;
         }
-        match self.count_unreached(engine, true, why) {
-            Some(until) => {
-                let wait = until.since(engine.now()).max(broken.retry.unwrap_or_default());
-                self.pause(engine, id, wait, Paused::Resume(broken));
-            }
+        match self.count_unreached(engine, true, broken.retry.unwrap_or_default(), why) {
+            Some(until) => self.pause(engine, id, until.since(engine.now()), Paused::Resume(broken)),
             None => self.end_unreached(engine, why),
         }
     }
@@ -650,7 +647,7 @@ impl Http {
             && waits
             && let Some(id) = request.filter(|id| engine.is_sent(*id))
         {
-            match self.count_unreached(engine, false, why) {
+            match self.count_unreached(engine, false, Duration::ZERO, why) {
                 Some(until) => return self.pause(engine, id, until.since(engine.now()), Paused::Unreached),
                 None => {
                     engine.handle_report(Report::Lost { id, sent: false, why });
