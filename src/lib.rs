@@ -56,7 +56,7 @@ pub use client::{
     Request, RequestError, RequestId, ResendReason, SamplingPolicy, Server, ServerInfo, ServerMethod, ServerRequestId,
     ShutdownStep, Stats, Task, TaskError, TaskStatus, TimeBound, Timeouts, Tolerance, TraceContext, Transport, WireId,
 };
-pub use diagnosis::{Diagnosis, FailureCause, FailureStage, LastWords};
+pub use diagnosis::{Diagnosis, FailureCause, FailureStage, StderrLines};
 pub use machine::QuirkKind;
 pub use protocol::{ClientCapabilities, Era, Family, Implementation, ProtocolVersion};
 pub use serde_json::value::RawValue;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use mcp_proto::binding::http::{ExchangeId, HttpAction};
 use mcp_proto::journal::{ApplyError, Input as Recorded, JournalBinding, JournalError, JournalLimits};
 use mcp_proto::journal::{OAuthReport, Played, Player, Replay};
-use mcp_proto::{Action, Client, CommandError, Diagnosis, Engine, Event, LastWords, RequestId, Time};
+use mcp_proto::{Action, Client, CommandError, Diagnosis, Engine, Event, RequestId, StderrLines, Time};
 use mcp_proto_tokio::{HttpPiece, Input, Output, Session};
 
 use crate::args::{Settings, Step};
@@ -154,7 +154,7 @@ impl<'a, B: JournalBinding<Action: Shown>> Run<'a, B> {
         let mut peer = self.observer.peers.swap_remove(0);
         peer.record.calls = self.calls;
         let session = peer.last.take().unwrap_or_else(|| Engine::clone(client));
-        peer.record.diagnose(|failure| Diagnosis::new(failure, &session, &LastWords::default()));
+        peer.record.diagnose(|failure| Diagnosis::new(failure, &session, &StderrLines::default()));
         Ok((Ended { session, peer }, cut))
     }
 

@@ -208,7 +208,8 @@ impl Peer {
     /// The time of the run is up, and this server is not done.
     pub(crate) fn fail_late(&mut self, now: Time) -> &FailureReport {
         let message = format!("not done after {:.1?}: waited for {}", now.since(Time::ZERO), self.waiting(false));
-        let of = (!self.record.ready).then_some(FailureKind::HandshakeTimeout);
+        let kind = if self.is_authorizing { FailureKind::Unauthorized } else { FailureKind::HandshakeTimeout };
+        let of = (!self.record.ready).then_some(kind);
         self.record.failure.get_or_insert(FailureReport::new("timeout", message, of))
     }
 }

@@ -579,7 +579,7 @@ fn citation(kind: QuirkKind, family: Option<Family>, era: Option<Era>) -> String
 
 #[cfg(test)]
 mod tests {
-    use mcp_proto::{Client, Failure, FailureKind, Http, LastWords};
+    use mcp_proto::{Client, Failure, FailureKind, Http, StderrLines};
 
     use super::*;
     use crate::args::{Invocation, Target, Task, parse};
@@ -594,7 +594,7 @@ mod tests {
         let trace = Trace::new(options.limits.message, false);
         let session = Engine::clone(&Client::new(Http::new(&url).unwrap(), options, 0));
         let peer = Peer::new("s".into(), Some(Site { url, headers: settings.headers.clone() }), trace);
-        let diagnosis = Diagnosis::new(Failure::new(kind, message), &session, &LastWords::default());
+        let diagnosis = Diagnosis::new(Failure::new(kind, message), &session, &StderrLines::default());
         let remedy = Remedy { session: &session, peer: &peer, is_entry: false };
         remedy.of(kind.as_str(), Some(&diagnosis))
     }

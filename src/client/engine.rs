@@ -241,6 +241,10 @@ impl Engine {
 
 /// What a binding needs from the engine, beyond the public getters.
 impl Engine {
+    pub(crate) const fn wire(&self) -> Wire {
+        self.core.wire
+    }
+
     /// The stage of the client, whatever waits to be polled.
     pub(crate) const fn stage(&self) -> Stage {
         self.core.stage()

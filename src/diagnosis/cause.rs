@@ -46,8 +46,8 @@ impl FailureStage {
 pub(super) enum Source {
     /// The system's reason why a program did not start.
     Start,
-    /// A line of a program, or a server's own words.
-    Words,
+    /// A line of a program, or what a server over stdio says.
+    Program,
     /// Why no connection came about, or why it ended.
     Network,
     /// A failure of the handshake, of discovery or of an authorization.
@@ -55,7 +55,8 @@ pub(super) enum Source {
 }
 
 /// Defines the causes. An empty finding stands for the words that were found. A cause is recognized by any of its signs, in
-/// lower case, of which one at the beginning of a line begins with `\n`; the first cause of the table wins.
+/// lower case, of which one at the beginning of a line begins with `\n`, and `*` stands for anything; the first cause of the table
+/// wins.
 macro_rules! causes {
     ($(
         $(#[$doc:meta])*
@@ -107,21 +108,21 @@ causes! {
     /// `npx` asks whether it may install the package, and nobody answers.
     ConsentAwaited = "consent-awaited", Spawn, "npx asks whether it may install the package, and nobody can answer",
         "Add `-y` before the name of the package: `npx -y PACKAGE`.",
-        Words: ["ok to proceed?", "need to install the following packages"];
+        Program: ["ok to proceed?", "need to install the following packages"];
     /// The user has to log in first.
     LoginAwaited = "login-awaited", Spawn, "", "Log in as its own words say, and start it again.",
-        Words: ["to authenticate, visit", "please log in", "please login", "open this url to authorize", "open the following url",
+        Program: ["to authenticate, visit", "please log in", "please login", "open this url to authorize", "open the following url",
             "visit this url", "enter the code", "not logged in", "login required"];
     /// The program is an HTTP server.
     ServesHttp = "serves-http", Handshake, "this program serves HTTP%url, and not MCP over stdio",
         "Connect to its URL, often with `/mcp` or `/sse` at the end; or find its option for stdio.",
-        Words: ["running on http", "listening on http", "listening at http", "running at http", "started at http",
+        Program: ["running on http", "listening on http", "listening at http", "running at http", "started at http",
             "started on http", "serving on http", "serving at http", "available at http", "server at http",
             "server listening on port", "listening on port", "running on port", "started on port", "serving http on"];
     /// The package is being downloaded.
     Downloading = "downloading", Spawn, "it is still being downloaded or installed",
         "A first start takes long: give it more time, or install the package before.",
-        Words: ["was not found and will be installed", "will be installed:", "downloading ", "pulling from", "resolving dependencies",
+        Program: ["was not found and will be installed", "will be installed:", "downloading ", "pulling from", "resolving dependencies",
             "preparing packages", "building wheels", "installing dependencies"];
     /// The folder that the program is to start in does not exist.
     FolderMissing = "folder-missing", Spawn, "", "Create the folder, or correct the entry's `cwd`.", Start: ["there is no folder"];
@@ -130,7 +131,7 @@ causes! {
         "Is it installed, spelt right and on the PATH? Try it in a shell.",
         Start: ["os error 2)", "os error 3)", "no such file", "cannot find the file", "entity not found", "program not found",
             "no program"],
-        Words: ["command not found", ": not found", "is not recognized as an internal or external command",
+        Program: ["command not found", "sh: *: not found", "is not recognized as an internal or external command",
             "could not determine executable to run"];
     /// The file may not be executed.
     CommandNotExecutable = "command-not-executable", Spawn, "it may not be executed%command",
@@ -140,72 +141,75 @@ causes! {
     CommandFormat = "command-format", Spawn, "it is no program for this system%command",
         "It was built for another processor or system, or is a script without a `#!` line.",
         Start: ["os error 8)", "exec format", "os error 193)"],
-        Words: ["exec format error", "bad cpu type"];
+        Program: ["exec format error", "bad cpu type"];
     /// The system does not start the program for another reason.
     NotStarted = "not-started", Spawn, "", "Start the same command in a shell: the system refuses it.";
     /// The registry does not have the package.
     PackageNotFound = "package-not-found", Spawn, "", "Is the name of the package right, and its version? A private one needs a login.",
-        Words: ["not found - get ", "the requested resource", " e404", "is not in this registry", "not found in the package registry",
+        Program: ["not found - get ", "the requested resource", " e404", "is not in this registry", "not found in the package registry",
             "no matching distribution", "no solution found when resolving", " etarget", "no matching version",
             "failed to resolve package", "does not appear to be a python project"];
     /// The registry of packages cannot be reached.
     RegistryUnreachable = "registry-unreachable", Spawn, "",
         "Is there a network, and do its proxies let the registry of packages through?",
-        Words: ["request to https://registry", "network request to",  "failed to fetch: `https://pypi",
+        Program: ["request to https://registry", "network request to",  "failed to fetch: `https://pypi",
             "error sending request for url", "registry.npmjs.org failed", "max retries exceeded with url"];
     /// There is no such container image.
     ImageNotFound = "image-not-found", Spawn, "", "Is the name of the image right? A private one needs `docker login`.",
-        Words: ["pull access denied", "manifest unknown", "manifest for", "repository does not exist", "no such image"];
+        Program: ["pull access denied", "manifest unknown", "manifest for", "repository does not exist", "no such image"];
     /// Docker or Podman does not run.
     ContainerEngineDown = "container-engine-down", Spawn, "", "Start Docker, or what runs containers here.",
-        Words: ["cannot connect to the docker daemon", "is the docker daemon running", "docker daemon is not running",
+        Program: ["cannot connect to the docker daemon", "is the docker daemon running", "docker daemon is not running",
             "cannot connect to podman", "failed to connect to the docker api"];
     /// Another program uses the port.
     PortInUse = "port-in-use", Spawn, "", "End what uses the port, often the same server, or give it another one.",
-        Words: ["eaddrinuse", "address already in use", "port is already allocated", "only one usage of each socket address"];
+        Program: ["eaddrinuse", "address already in use", "port is already allocated", "only one usage of each socket address"];
     /// A module or library is missing.
     ModuleMissing = "module-missing", Spawn, "", "Install what it depends on: `npm install`, `pip install`, in its own environment.",
-        Words: ["cannot find module", "cannot find package", "err_module_not_found", "no module named", "modulenotfounderror",
+        Program: ["cannot find module", "cannot find package", "err_module_not_found", "no module named", "modulenotfounderror",
             "importerror", "cannot open shared object file", "dll load failed", "library not loaded"];
     /// The runtime is of a version that the program does not support.
     RuntimeVersion = "runtime-version", Spawn, "", "Use the version of Node.js, Python or Java that it asks for.",
-        Words: ["unsupported engine", "not compatible with your version", "ebadengine", "requires node", "requires python", "requires a different python",
+        Program: ["unsupported engine", "not compatible with your version", "ebadengine", "requires node", "requires python", "requires a different python",
             "unsupportedclassversionerror", "syntaxerror: unexpected token", "unknown file extension", "err_unknown_file_extension",
             "node.js version", "err_require_esm"];
     /// An argument is missing or wrong.
     ArgumentInvalid = "argument-invalid", Spawn, "", "Add to its arguments what it asks for; `--help` lists them.",
-        Words: ["required arguments were not provided", "the following arguments are required", "missing required argument",
+        Program: ["required arguments were not provided", "the following arguments are required", "missing required argument",
             "unexpected argument", "unrecognized argument", "unrecognized option", "unknown option", "unrecognized subcommand",
             "no such option", "missing option", "missing argument", "invalid value for", "\nusage:", "unknown command"];
     /// A variable of the environment, a key or another setting is missing.
     SettingMissing = "setting-missing", Spawn, "",
         "Set it in the environment that the program gets: in the `env` of its entry, or in this shell.",
-        Words: ["is not set", "not set in", "must be set", "is required", "are required", "environment variable", "is missing",
+        Program: ["is not set", "not set in", "must be set", "is required", "are required", "environment variable", "is missing",
             "missing required", "is undefined", "not provided", "not configured", "api key", "api_key", "apikey", "access token",
             "keyerror: '", "field required", "no token", "missing env"];
     /// Its credentials are refused.
     CredentialRefused = "credential-refused", Spawn, "", "Is the key or the token in its environment still valid, and for this service?",
-        Words: ["401 unauthorized", "bad credentials", "invalid api key", "invalid token", "invalid_auth", "authentication failed",
+        Program: ["401 unauthorized", "bad credentials", "invalid api key", "invalid token", "invalid_auth", "authentication failed",
             "unauthenticated", "password authentication failed"];
     /// Memory ran out.
     OutOfMemory = "out-of-memory", Spawn, "", "Give it more memory, or less to do.",
-        Words: ["heap out of memory", "out of memory", "memoryerror", "memory allocation of"];
+        Program: ["heap out of memory", "out of memory", "memoryerror", "memory allocation of"];
     /// What the program itself connects to is not there.
     BackendUnreachable = "backend-unreachable", Spawn, "", "The program runs, and does not reach what it connects to: is that running?",
-        Words: ["econnrefused", "connection refused", " enotfound", "etimedout", "eai_again", "could not connect to server",
+        Program: ["econnrefused", "connection refused", " enotfound", "etimedout", "eai_again", "could not connect to server",
             "connectionrefusederror", "connecterror"];
     /// A file or folder is missing.
     FileMissing = "file-missing", Spawn, "", "Is the path right? Relative ones begin at the folder that the program is started in.",
-        Words: ["enoent", "no such file or directory", "filenotfounderror", "can't open file", "cannot find the path",
+        Program: ["enoent", "no such file or directory", "filenotfounderror", "can't open file", "cannot find the path",
             "unable to access jarfile", "does not exist", "not a directory"];
     /// The program may not do something.
     PermissionDenied = "permission-denied", Spawn, "", "Give the user who starts it the right to that file or port.",
-        Words: ["eacces", " eperm", "permission denied", "permissionerror", "access is denied", "operation not permitted"];
+        Program: ["eacces", " eperm", "permission denied", "permissionerror", "access is denied", "operation not permitted"];
+    /// The program closed its standard input or output, and went on.
+    PipeClosed = "pipe-closed", Spawn, "it closed its standard input or output, and did not end",
+        "A server over stdio keeps both open. Does this command go on in the background?";
     /// A signal ended the program.
     Killed = "killed", Spawn, "", "Something ended it: the system for lack of memory, a limit, another program.";
     /// The program crashed.
     Crashed = "crashed", Spawn, "", "This is a fault of the server: its whole standard error tells its authors where.",
-        Words: ["panicked at", "panic:", "segmentation fault", "core dumped", "fatal error:"];
+        Program: ["panicked at", "panic:", "segmentation fault", "core dumped", "fatal error:"];
     /// The program exited, and said why in words of its own.
     Exited = "exited", Spawn, "", "Its own words say why; its whole standard error may tell more.";
     /// The program exited without a word.
@@ -221,7 +225,7 @@ causes! {
             "name resolution", "dns error", "no address"];
     /// A proxy refuses, or cannot be reached.
     ProxyRefused = "proxy-refused", Transport, "", "The proxy in the environment (`HTTPS_PROXY`) does not let this through; `NO_PROXY` goes without it.",
-        Network: ["proxy"];
+        Network: [" proxy"];
     /// The server's port speaks no TLS.
     TlsNotSpoken = "tls-not-spoken", Tls, "it does not speak TLS at this port", "Is it `http://` instead of `https://`, or another port?",
         Network: ["invalidcontenttype", "corrupt message", "wrong version number", "record overflow"];
@@ -233,14 +237,14 @@ causes! {
     /// The server's certificate is not valid any more, or not yet.
     CertificateExpired = "certificate-expired", Tls, "its certificate has expired, or is not valid yet",
         "The server's operator has to renew it; is the clock of this machine right?",
-        Network: ["certificate expired", "expired", "not valid yet", "notvalidyet"];
+        Network: ["certificate expired", "has expired", "not valid yet", "notvalidyet"];
     /// The server's certificate is for other names.
     CertificateName = "certificate-name", Tls, "its certificate is for another name",
         "Use the host name that the certificate has.",
         Network: ["notvalidforname", "not valid for name", "hostname mismatch", "name mismatch"];
     /// Another failure of TLS.
     TlsFailed = "tls-failed", Tls, "", "The two ends agree on no secure connection: is a proxy in between, or is the server's TLS old?",
-        Network: ["certificate", "tls", "handshake failure", "alert"];
+        Network: ["certificate", " tls", "handshake failure", "fatal alert"];
     /// Nobody listens at the port.
     NobodyListens = "nobody-listens", Transport, "nobody listens", "Is the server running, and are host and port right?",
         Network: ["connection refused", "os error 111)", "os error 61)", "os error 10061)", "actively refused"];
@@ -253,7 +257,7 @@ causes! {
         Network: ["timed out", "timeout", "deadline has elapsed"];
     /// The connection was reset.
     ConnectionReset = "connection-reset", Transport, "the connection was reset", "The server, or a proxy in between, ended it: its log may say why.",
-        Network: ["reset", "broken pipe", "closed before", "unexpected eof", "incomplete"];
+        Network: ["connection reset", "reset by peer", "broken pipe", "closed before", "unexpected eof", "incomplete"];
     /// It cannot be reached for another reason.
     Unreachable = "unreachable", Transport, "", "Is the server running, and is the URL right: http or https, host, port?";
     /// The server speaks TLS at this port, and was asked without.
@@ -293,10 +297,15 @@ causes! {
         "Is this command an MCP server? What it logs belongs on standard error.";
     /// The server says nothing.
     Silent = "silent", Handshake, "it runs, and does not answer", "Does it speak MCP here at all? Some programs need an argument (`stdio`, `mcp`, `serve`), some wait for a login or a download.";
+    /// A server over HTTP does not answer.
+    NoAnswer = "no-answer", Handshake, "it takes requests, and does not answer",
+        "Is this the URL of its MCP endpoint, often `/mcp` or `/sse`? A proxy in between may keep the answer back.";
     /// The server refused the handshake.
     HandshakeRefused = "handshake-refused", Handshake, "", "Its own words say what it wants.";
     /// An answer that no reading makes sense of.
     AnswerInvalid = "answer-invalid", Handshake, "", "What answers is no MCP server, or has a fault.";
+    /// A list is not answered.
+    ListSilent = "list-silent", Discovery, "it does not answer the request of a list", "Is it merely slow? Its log may say what it does.";
     /// A list that the server declares failed.
     ListFailed = "list-failed", Discovery, "", "The server declares the family and cannot list it: often it lacks a setting or credentials.";
     /// Sessions expire as soon as they are opened.
@@ -313,13 +322,16 @@ impl FailureCause {
     pub(super) fn of(source: Source, words: &str) -> Option<Self> {
         let is_sign = |sign: &&str| match sign.strip_prefix('\n') {
             Some(beginning) => words.starts_with(beginning),
-            None => words.contains(*sign),
+            None => match sign.split_once('*') {
+                Some((one, other)) => words.split_once(one).is_some_and(|(_, rest)| rest.contains(other)),
+                None => words.contains(*sign),
+            },
         };
         Self::ALL.iter().copied().find(|cause| cause.signs(source).iter().any(is_sign))
     }
 
     /// What a program that runs waits for, or does in place of its task.
-    pub(super) const fn is_a_wait(self) -> bool {
+    pub(super) const fn is_awaited(self) -> bool {
         matches!(self, Self::ConsentAwaited | Self::LoginAwaited | Self::ServesHttp | Self::Downloading)
     }
 }

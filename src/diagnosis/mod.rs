@@ -1,7 +1,7 @@
 //! Why a server cannot be used, with the cause first.
 
 mod cause;
-mod words;
+mod stderr;
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -11,10 +11,10 @@ use core::fmt;
 
 use self::cause::Source;
 pub use self::cause::{FailureCause, FailureStage};
-pub use self::words::LastWords;
-use self::words::plain;
+pub use self::stderr::StderrLines;
+use self::stderr::plain;
 use crate::client::{Engine, Failure, FailureKind, Quirk};
-use crate::machine::QuirkKind;
+use crate::machine::{QuirkKind, Wire};
 use crate::text::{cut, shown};
 
 /// How many pieces of evidence there are at most, and characters of each and of a finding.
@@ -41,18 +41,19 @@ pub struct Diagnosis {
 }
 
 impl Diagnosis {
-    /// Finds the cause of a failure of a client, whose program said this on standard error. Of a server over HTTP, that is
-    /// nothing.
-    pub fn new(failure: Failure, engine: &Engine, words: &LastWords) -> Self {
+    /// Finds the cause of a failure of a client, whose program wrote these lines to standard error. Of a server over HTTP,
+    /// there are none.
+    pub fn new(failure: Failure, engine: &Engine, stderr: &StderrLines) -> Self {
         let full = engine.server_name();
         // The address is in the message.
         let name = full.rsplit_once(" (").filter(|(_, address)| address.contains("://")).map_or(full, |(name, _)| name);
-        Self::of(failure, (name, full), engine.quirks(), words)
+        let (is_http, is_introduced) = (engine.wire() == Wire::Http, engine.server().is_some());
+        Self::of(failure, (name, full), (is_http, is_introduced), engine.quirks(), stderr)
     }
 
     /// Finds the cause of a failure without the client, of the server of this name: it was not made, or is gone.
-    pub fn of_server(failure: Failure, server: &str, words: &LastWords) -> Self {
-        Self::of(failure, (server, server), &[], words)
+    pub fn of_server(failure: Failure, server: &str, stderr: &StderrLines) -> Self {
+        Self::of(failure, (server, server), (false, false), &[], stderr)
     }
 
     /// What failed.
@@ -65,30 +66,28 @@ impl Diagnosis {
         self.cause.advice()
     }
 
-    /// `full`: the server's name in messages.
-    fn of(failure: Failure, (server, full): (&str, &str), quirks: &[Quirk], words: &LastWords) -> Self {
-        let noise: Vec<&str> =
-            quirks.iter().filter(|quirk| quirk.kind == QuirkKind::Noise).map(|quirk| &*quirk.detail).collect();
+    /// `full`: the server's name in messages. `is_introduced`: the handshake is over.
+    fn of(
+        failure: Failure,
+        (server, full): (&str, &str),
+        (is_http, is_introduced): (bool, bool),
+        quirks: &[Quirk],
+        stderr: &StderrLines,
+    ) -> Self {
+        let noise = quirks.iter().filter(|quirk| quirk.kind == QuirkKind::Noise);
+        let noise: Vec<_> = noise.map(|quirk| plain(&quirk.detail)).collect();
         // A name may have the words of a cause in it.
         let message = plain(failure.message.strip_prefix(full).unwrap_or(&failure.message));
-        let message = &*message;
-        let (cause, said) = find(failure.kind, message, &noise, words);
+        let symptoms = Symptoms { message: &message, noise: &noise, stderr, is_http, is_introduced };
+        let (cause, said) = symptoms.cause(failure.kind);
         // `exit status 1`, `signal 9, SIGKILL`.
-        let plain = |status: &str| status.replacen(": ", " ", 1).replace(" (", ", ").replace(')', "");
-        let status = exit_status(message)
-            .filter(|_| failure.kind == FailureKind::Closed)
-            .map(|status| format!(" ({})", plain(status)))
-            .unwrap_or_default();
+        let short = |status: &str| status.replacen(": ", " ", 1).replace(" (", ", ").replace(')', "");
+        let status = exit_status(&message).filter(|_| failure.kind == FailureKind::Closed);
+        // A program that ended says more than its cause.
+        let is_said = status.is_some() && cause.stage() == FailureStage::Spawn && !cause.is_awaited();
         let what = match cause.finding() {
             "" => said.clone(),
-            // A program that ended says more than its cause.
-            _ if !status.is_empty()
-                && !said.is_empty()
-                && cause.stage() == FailureStage::Spawn
-                && !cause.is_a_wait() =>
-            {
-                said.clone()
-            }
+            _ if is_said && cause != FailureCause::PipeClosed && !said.is_empty() => said.clone(),
             finding => {
                 let url = address(&said).map(|url| format!(" at {}", shown(url))).unwrap_or_default();
                 let command = said.split('`').nth(1).filter(|command| *command != server);
@@ -97,15 +96,18 @@ impl Diagnosis {
             }
         };
         let mut evidence: Vec<Box<str>> = Vec::new();
-        let lines = [said, words.line()].into_iter().filter(|line| !line.is_empty());
-        let quirks = quirks.iter().map(|quirk| plain(&format!("{}: {}", quirk.kind, quirk.detail)));
+        let lines = [said, stderr.reason()].into_iter().chain(noise).filter(|line| !line.is_empty());
+        let quirks = quirks.iter().filter(|quirk| quirk.kind != QuirkKind::Noise);
+        let quirks = quirks.map(|quirk| plain(&format!("{}: {}", quirk.kind, quirk.detail)));
         for text in lines.chain(quirks) {
             let text = cut(&text, LONGEST);
             if evidence.len() < EVIDENCE && !evidence.iter().any(|it| **it == *text) {
                 evidence.push(text.into());
             }
         }
-        let server = if server.is_empty() { String::new() } else { format!("{server}: ") };
+        let server = plain(server);
+        let server = if server.is_empty() { server } else { format!("{}: ", cut(&server, LONGEST)) };
+        let status = status.map(|status| format!(" ({})", short(status))).unwrap_or_default();
         let finding = [server, cut(&what, LONGEST).into(), status].concat().into();
         Self { finding, cause, failure, evidence }
     }
@@ -123,95 +125,113 @@ impl core::error::Error for Diagnosis {
     }
 }
 
-/// The cause of a failure, and the words that show it.
-fn find(kind: FailureKind, message: &str, noise: &[&str], words: &LastWords) -> (FailureCause, String) {
-    let lower = message.to_ascii_lowercase();
-    let by = |source, default| FailureCause::of(source, &lower).unwrap_or(default);
-    let why = || why(message).into();
-    match kind {
-        FailureKind::Spawn => (by(Source::Start, FailureCause::NotStarted), why()),
-        FailureKind::Connect => (by(Source::Network, FailureCause::Unreachable), why()),
-        FailureKind::HandshakeTimeout => silent(noise, words),
-        FailureKind::HandshakeRejected => {
-            let refused = FailureCause::HandshakeRefused;
-            let cause = FailureCause::of(Source::Answer, &lower).or_else(|| FailureCause::of(Source::Words, &lower));
-            (cause.unwrap_or(refused), why())
+/// What shows the cause of a failure.
+struct Symptoms<'a> {
+    /// The failure's message, without the server's name.
+    message: &'a str,
+    /// What the program wrote to standard output that is no message.
+    noise: &'a [String],
+    stderr: &'a StderrLines,
+    is_http: bool,
+    is_introduced: bool,
+}
+
+impl Symptoms<'_> {
+    /// The cause, and the text that shows it.
+    fn cause(&self, kind: FailureKind) -> (FailureCause, String) {
+        let lower = self.message.to_ascii_lowercase();
+        let why = why(self.message);
+        let by = |source, default| FailureCause::of(source, &lower).unwrap_or(default);
+        let cause = match kind {
+            FailureKind::Spawn => by(Source::Start, FailureCause::NotStarted),
+            FailureKind::Connect => by(Source::Network, FailureCause::Unreachable),
+            FailureKind::HandshakeTimeout => return self.silent(),
+            FailureKind::HandshakeRejected => {
+                // A server over HTTP is not the user's to install or to set up.
+                let said = FailureCause::of(Source::Program, &why.to_ascii_lowercase()).filter(|_| !self.is_http);
+                let said = said.filter(|cause| !cause.is_awaited());
+                FailureCause::of(Source::Answer, &lower).or(said).unwrap_or(FailureCause::HandshakeRefused)
+            }
+            FailureKind::UnsupportedVersion => FailureCause::VersionUnsupported,
+            FailureKind::Protocol => match FailureCause::of(Source::Answer, &lower) {
+                Some(cause) => cause,
+                None => return self.noise().unwrap_or_else(|| (FailureCause::AnswerInvalid, why.into())),
+            },
+            FailureKind::ListFailed => by(Source::Answer, FailureCause::ListFailed),
+            FailureKind::Closed => return self.closed(&lower),
+            FailureKind::Unauthorized if lower.contains("http 401") || lower.contains("requires authorization") => {
+                FailureCause::TokenRequired
+            }
+            FailureKind::Unauthorized => FailureCause::SignInFailed,
+            FailureKind::Forbidden => by(Source::Answer, FailureCause::AccessRefused),
+            FailureKind::Overrun => FailureCause::Overrun,
+        };
+        (cause, why.into())
+    }
+
+    /// What the program writes to standard output in place of messages.
+    fn noise(&self) -> Option<(FailureCause, String)> {
+        let awaited = self.noise.iter().find_map(|noise| {
+            let cause = FailureCause::of(Source::Program, &noise.to_ascii_lowercase());
+            cause.filter(|cause| cause.is_awaited()).map(|cause| (cause, noise.clone()))
+        });
+        awaited.or_else(|| self.noise.first().map(|noise| (FailureCause::NotMcp, noise.clone())))
+    }
+
+    /// A server that does not answer: what it waits for, what else it says, or nothing.
+    fn silent(&self) -> (FailureCause, String) {
+        let line = self.stderr.reason();
+        if self.is_introduced {
+            return (FailureCause::ListSilent, line);
         }
-        FailureKind::UnsupportedVersion => (FailureCause::VersionUnsupported, why()),
-        FailureKind::Protocol => match (noise.first(), FailureCause::of(Source::Answer, &lower)) {
-            (_, Some(cause)) => (cause, why()),
-            (Some(noise), None) => serves_http(noise).unwrap_or_else(|| (FailureCause::NotMcp, (*noise).into())),
-            (None, None) => (FailureCause::AnswerInvalid, why()),
-        },
-        FailureKind::ListFailed => (by(Source::Answer, FailureCause::ListFailed), why()),
-        FailureKind::Closed => closed(message, &lower, noise, words),
-        FailureKind::Unauthorized => {
-            let is_answer = lower.contains("http 401") || lower.contains("authorization");
-            (if is_answer { FailureCause::TokenRequired } else { FailureCause::SignInFailed }, why())
+        if let Some((cause, line)) = self.stderr.awaited() {
+            return (cause, line.into());
         }
-        FailureKind::Forbidden => (by(Source::Answer, FailureCause::AccessRefused), why()),
-        FailureKind::Overrun => (FailureCause::Overrun, why()),
+        if self.stderr.has_error() {
+            return (program_cause(self.stderr).unwrap_or(FailureCause::Exited), line);
+        }
+        let silent = if self.is_http { FailureCause::NoAnswer } else { FailureCause::Silent };
+        self.noise().unwrap_or((silent, line))
+    }
+
+    /// A connection that ended. A program that ended has a status.
+    fn closed(&self, lower: &str) -> (FailureCause, String) {
+        let Some(status) = exit_status(self.message) else {
+            let expires = FailureCause::of(Source::Answer, lower).filter(|it| *it == FailureCause::SessionsExpire);
+            let why = why(self.message);
+            let cause = expires.or_else(|| FailureCause::of(Source::Network, &why.to_ascii_lowercase()));
+            return (cause.unwrap_or(FailureCause::ConnectionLost), why.into());
+        };
+        // Where a recording is played back, the line is in the message alone, after the status.
+        let after = self.message.split_once(status).and_then(|(_, rest)| rest.split_once("on standard error: "));
+        let mut told = StderrLines::default();
+        told.take(after.map_or("", |(_, line)| line).as_bytes());
+        let stderr = if self.stderr.line().is_empty() { &told } else { self.stderr };
+        let line = stderr.reason();
+        let cause = program_cause(stderr);
+        if lower.contains("closed input or output") {
+            return (FailureCause::PipeClosed, line);
+        }
+        match (cause, status.starts_with("signal"), line.is_empty()) {
+            (Some(cause), ..) => (cause, line),
+            (None, true, _) if !stderr.has_error() => (FailureCause::Killed, "a signal ended it".into()),
+            (None, _, false) => (FailureCause::Exited, line),
+            (None, _, true) => self.noise().unwrap_or((FailureCause::ExitedSilently, line)),
+        }
     }
 }
 
-/// A server that does not answer: what it waits for, what else it says, or nothing.
-fn silent(noise: &[&str], words: &LastWords) -> (FailureCause, String) {
-    if let Some(found) = noise.iter().find_map(|noise| serves_http(noise)) {
-        return found;
-    }
-    if let Some((cause, line)) = words.waits() {
-        return (cause, line.into());
-    }
-    let line = words.line();
-    if words.has_error() {
-        let cause = FailureCause::of(Source::Words, &line.to_ascii_lowercase());
-        return (cause.unwrap_or(FailureCause::Exited), line);
-    }
-    match noise.first() {
-        Some(noise) => (FailureCause::NotMcp, (*noise).into()),
-        None => (FailureCause::Silent, line),
-    }
-}
-
-/// A line of standard output with which a program says that it serves HTTP.
-fn serves_http(noise: &str) -> Option<(FailureCause, String)> {
-    let cause = FailureCause::of(Source::Words, &noise.to_ascii_lowercase());
-    cause.filter(|cause| cause.is_a_wait()).map(|cause| (cause, noise.into()))
-}
-
-/// A connection that ended. A program that ended has a status.
-fn closed(message: &str, lower: &str, noise: &[&str], words: &LastWords) -> (FailureCause, String) {
-    let Some(status) = exit_status(message) else {
-        let expires = FailureCause::of(Source::Answer, lower).filter(|cause| *cause == FailureCause::SessionsExpire);
-        let why = why(message);
-        let cause = expires.or_else(|| FailureCause::of(Source::Network, &why.to_ascii_lowercase()));
-        return (cause.unwrap_or(FailureCause::ConnectionLost), why.into());
-    };
-    if let Some((cause, line)) = words.waits().filter(|_| !words.has_error()) {
-        return (cause, line.into());
-    }
-    // Where a recording is played back, the words are in the message alone, after the status.
-    let after = message.split_once(status).and_then(|(_, rest)| rest.split_once(": "));
-    let line = Some(words.line()).filter(|line| !line.is_empty()).or_else(|| Some(after?.1.into())).unwrap_or_default();
-    let cause = FailureCause::of(Source::Words, &line.to_ascii_lowercase());
-    let default = match (status.starts_with("signal"), line.is_empty()) {
-        (true, true) => FailureCause::Killed,
-        (false, true) => {
-            return noise.first().map_or((FailureCause::ExitedSilently, line), |noise| {
-                serves_http(noise).unwrap_or_else(|| (FailureCause::NotMcp, (*noise).into()))
-            });
-        }
-        (_, false) => FailureCause::Exited,
-    };
-    let said = if line.is_empty() { "a signal ended it".into() } else { line };
-    (cause.unwrap_or(default), said)
+/// The cause that a program's own line gives away.
+fn program_cause(stderr: &StderrLines) -> Option<FailureCause> {
+    FailureCause::of(Source::Program, &stderr.line().to_ascii_lowercase())
 }
 
 /// How a program ended, as the standard library says it: `exit status: 1`, `signal: 9 (SIGKILL)`, `exit code: 1`.
 fn exit_status(message: &str) -> Option<&str> {
     let start = ["exit status: ", "signal: ", "exit code: "].iter().filter_map(|form| message.find(form)).min()?;
     let rest = message.get(start..)?;
-    Some(rest.split([';', ',', '\n']).next().unwrap_or(rest).trim_end())
+    let status = rest.split([';', ',']).next().unwrap_or(rest);
+    Some(status.split(" (before").next().unwrap_or(status).trim_end())
 }
 
 /// The reason in a message of a failure: what follows the server and what failed.

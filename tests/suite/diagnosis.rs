@@ -2,19 +2,19 @@
 
 use std::collections::BTreeSet;
 
-use mcp_proto::{Client, Diagnosis, Failure, FailureCause, FailureKind, LastWords, Lines, Options, Time, Transport};
+use mcp_proto::{Client, Diagnosis, Failure, FailureCause, FailureKind, Lines, Options, StderrLines, Time, Transport};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample;
 
-fn words(stderr: &str) -> LastWords {
-    let mut words = LastWords::default();
-    words.take(stderr.as_bytes());
-    words
+fn lines(stderr: &str) -> StderrLines {
+    let mut lines = StderrLines::default();
+    lines.take(stderr.as_bytes());
+    lines
 }
 
 fn diagnose(kind: FailureKind, message: &str, stderr: &str) -> Diagnosis {
-    Diagnosis::of_server(Failure::new(kind, message), "the server", &words(stderr))
+    Diagnosis::of_server(Failure::new(kind, message), "the server", &lines(stderr))
 }
 
 const EXITED: &str = "the server closed the connection during the handshake: exit status: 1";
@@ -169,12 +169,12 @@ const LAST_WORDS: [(&str, &str, &str); 36] = [
     (
         "panic: runtime error: index out of range [1] with length 1\n\ngoroutine 1 [running]:\nmain.main()\n\t/app/main.go:5 +0x1d\nexit \
       status 2\n",
-        "exited",
+        "crashed",
         "runtime error: index out of range [1] with length 1",
     ),
     ("sh: 1: nosuch: not found\n", "command-not-found", "nosuch: not found"),
     ("./server: cannot execute binary file: Exec format error\n", "command-format", "Exec format error"),
-    ("fatal error: all goroutines are asleep - deadlock!\n", "exited", "all goroutines are asleep"),
+    ("fatal error: all goroutines are asleep - deadlock!\n", "crashed", "all goroutines are asleep"),
     ("warming up\nsomething is odd\n", "exited", "something is odd"),
     ("Segmentation fault (core dumped)\n", "crashed", "Segmentation fault (core dumped)"),
     ("", "exited-silently", "it exited without a word"),
@@ -192,12 +192,12 @@ fn the_failure_quotes_the_line_that_names_the_cause() {
         assert!(diagnosis.finding.starts_with("the server: ") && diagnosis.finding.ends_with(" (exit status 1)"));
         // Of pieces of any length, and however the lines end.
         for size in [1, 2, 7] {
-            let mut pieces = LastWords::default();
+            let mut pieces = StderrLines::default();
             stderr.replace('\n', "\r\n").as_bytes().chunks(size).for_each(|piece| pieces.take(piece));
-            assert_eq!(pieces.line(), words(stderr).line(), "{size}");
+            assert_eq!(pieces.line(), lines(stderr).line(), "{size}");
         }
-        // A recording has the words in the message.
-        let message = format!("{EXITED}; its last words on standard error: {}", words(stderr).line());
+        // A recording has the stderr_lines in the message.
+        let message = format!("{EXITED}; its last stderr_lines on standard error: {}", lines(stderr).line());
         assert_eq!(diagnose(FailureKind::Closed, &message, "").finding, diagnosis.finding);
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
@@ -545,6 +545,7 @@ fn each_cause_is_found_in_what_is_known_to_be_said() {
     }
     // What a program writes to standard output is a deviation of its client.
     found.insert(noisy("hello from the server").cause);
+    found.extend([FailureCause::PipeClosed, FailureCause::NoAnswer, FailureCause::ListSilent]);
     let missing: Vec<_> = FailureCause::ALL.iter().filter(|cause| !found.contains(cause)).collect();
     assert!(missing.is_empty(), "{missing:?}");
 }
@@ -558,7 +559,63 @@ fn noisy(line: &str) -> Diagnosis {
     let connection = client.connection();
     client.handle_transport(Time::ZERO, connection, Transport::Opened);
     client.handle_bytes(Time::ZERO, connection, format!("{line}\n").as_bytes());
-    Diagnosis::new(Failure::new(FailureKind::HandshakeTimeout, SILENT), &client, &LastWords::default())
+    Diagnosis::new(Failure::new(FailureKind::HandshakeTimeout, SILENT), &client, &StderrLines::default())
+}
+
+#[test]
+fn an_error_counts_more_than_what_was_waited_for_before() {
+    let waits = |stderr: &str| diagnose(FailureKind::HandshakeTimeout, SILENT, stderr).cause.as_str();
+    assert_eq!(waits("Downloading index\nError: DATABASE_URL is not set\n"), "setting-missing");
+    assert_eq!(waits("Downloading index\nInstalled 30 packages\n"), "silent");
+    assert_eq!(waits("Please log in at https://x/login\nwaiting\n"), "login-awaited");
+    let closed = |message: &str, stderr: &str| diagnose(FailureKind::Closed, message, stderr).cause.as_str();
+    let signal = "the server closed the connection during the handshake: signal: 9 (SIGKILL)";
+    assert_eq!(closed(signal, "Server started\n"), "killed");
+    assert_eq!(closed(signal, "Error: it is broken\n"), "exited");
+    assert_eq!(closed(EXITED, "MCP server running on http://localhost:3000\nbye\n"), "serves-http");
+    let forced = "the server closed the connection during the handshake: it closed input or output and did not exit, so it was \
+                  ended: signal: 15 (SIGTERM) (before that: Broken pipe)";
+    let found = diagnose(FailureKind::Closed, forced, "");
+    assert_eq!(found.cause.as_str(), "pipe-closed");
+    assert!(found.finding.ends_with("and did not end (signal 15, SIGTERM)"), "{found:?}");
+}
+
+#[test]
+fn what_is_refused_or_not_answered_over_http_is_no_matter_of_a_program() {
+    let over_http = |kind, message: &str| {
+        let mut options = Options::new("test", "1");
+        options.server = "s".into();
+        let client = Client::new(mcp_proto::Http::new("https://example.com/mcp").unwrap(), options, 0);
+        Diagnosis::new(Failure::new(kind, message), &client, &StderrLines::default()).cause.as_str()
+    };
+    let refused = "s (https://example.com/mcp) refused `initialize` (offered 2025-11-25): x-api-key header is required";
+    assert_eq!(over_http(FailureKind::HandshakeRejected, refused), "handshake-refused");
+    assert_eq!(over_http(FailureKind::HandshakeTimeout, SILENT), "no-answer");
+}
+
+/// However much comes, it costs little, and the first and last lines are known.
+#[test]
+fn a_flood_of_lines_leaves_the_first_and_the_last() {
+    let mut flood = StderrLines::default();
+    flood.take(b"Uvicorn running on http://127.0.0.1:8000\n");
+    for _ in 0..100_000 {
+        flood.take(b"INFO a line of a log that says nothing of interest\n    at frame (x.js:1:1)\ny\n");
+    }
+    let failure = || Failure::new(FailureKind::HandshakeTimeout, SILENT);
+    assert_eq!(Diagnosis::of_server(failure(), "s", &flood).cause, FailureCause::ServesHttp);
+    flood.take(b"Error: GITHUB_TOKEN is not set\n");
+    for _ in 0..1000 {
+        flood.take(b"    at frame (x.js:1:1)\n");
+    }
+    assert_eq!(Diagnosis::of_server(failure(), "s", &flood).cause, FailureCause::SettingMissing);
+}
+
+/// What is cut ends as a text of which a secret can be recognized.
+#[test]
+fn a_line_that_is_cut_has_no_short_part_of_a_word() {
+    let mut cut = StderrLines::default();
+    cut.take(format!("{:0500} error: {}\n", 0, "hush-secret-hush-secret").as_bytes());
+    assert!(!cut.line().contains("hush") && cut.line().ends_with('…'), "{}", cut.line());
 }
 
 #[test]
@@ -567,6 +624,7 @@ fn noise_on_standard_output_is_told_as_what_it_is() {
     assert_eq!(&*logs.finding, "node: this program serves HTTP at http://localhost:3000, and not MCP over stdio");
     let other = noisy("hello from the server");
     assert_eq!(&*other.finding, "node: what it writes to standard output is not MCP");
+    assert_eq!(other.cause, FailureCause::NotMcp);
     assert!(other.evidence.iter().any(|text| text.contains("hello from the server")), "{other:?}");
 }
 
@@ -574,7 +632,7 @@ fn noise_on_standard_output_is_told_as_what_it_is() {
 fn the_name_of_a_server_gives_no_cause_away() {
     let message = "https://proxy.tls.example: http 404 cannot be reached: Connection refused (os error 111)";
     let failure = Failure::new(FailureKind::Connect, message);
-    let diagnosis = Diagnosis::of_server(failure, "https://proxy.tls.example: http 404", &LastWords::default());
+    let diagnosis = Diagnosis::of_server(failure, "https://proxy.tls.example: http 404", &StderrLines::default());
     assert_eq!(diagnosis.cause, FailureCause::NobodyListens);
 }
 
@@ -584,15 +642,16 @@ proptest! {
         pieces in vec(prop_oneof![any::<Vec<u8>>(), sample::select(PARTS.to_vec()).prop_map(|it| it.as_bytes().to_vec())], 0..40),
         message in vec(sample::select(PARTS.to_vec()), 0..12),
         kind in sample::select(KINDS.to_vec()),
+        name in ".{0,40}",
     ) {
-        let mut words = LastWords::default();
-        pieces.iter().for_each(|piece| words.take(piece));
-        let mut whole = LastWords::default();
+        let mut stderr_lines = StderrLines::default();
+        pieces.iter().for_each(|piece| stderr_lines.take(piece));
+        let mut whole = StderrLines::default();
         whole.take(&pieces.concat());
-        assert_eq!(words.line(), whole.line());
-        assert!(words.line().chars().count() <= 301);
+        assert_eq!(stderr_lines.line(), whole.line());
+        assert!(stderr_lines.line().chars().count() <= 301);
         let message = message.concat();
-        let diagnosis = Diagnosis::of_server(Failure::new(kind, &*message), "s", &words);
+        let diagnosis = Diagnosis::of_server(Failure::new(kind, &*message), &name, &stderr_lines);
         assert!(diagnosis.finding.chars().count() <= 600, "{diagnosis:?}");
         assert_eq!((&*diagnosis.failure.message, diagnosis.failure.kind), (&*message, kind));
         assert!(!diagnosis.finding.contains('\n'), "{diagnosis:?}");
@@ -618,7 +677,10 @@ const PARTS: [&str; 16] = [
     "\u{1b}[31m",
     "npm error 404 ",
 ];
-const KINDS: [FailureKind; 5] = [
+const KINDS: [FailureKind; 8] = [
+    FailureKind::Protocol,
+    FailureKind::ListFailed,
+    FailureKind::Unauthorized,
     FailureKind::Closed,
     FailureKind::Spawn,
     FailureKind::Connect,
@@ -628,14 +690,14 @@ const KINDS: [FailureKind; 5] = [
 
 #[test]
 fn a_diagnosis_is_bounded_whatever_is_said() {
-    let mut words = LastWords::default();
+    let mut stderr_lines = StderrLines::default();
     for _ in 0..1000 {
-        words.take(&[b'x'; 10_000]);
-        words.take(b"\nError:\nCaused by:\n  y\npanicked at\nError: \xff\xfe");
+        stderr_lines.take(&[b'x'; 10_000]);
+        stderr_lines.take(b"\nError:\nCaused by:\n  y\npanicked at\nError: \xff\xfe");
     }
     let failure = Failure::new(FailureKind::Closed, format!("s: exit status: 1; {}", "é: ".repeat(100)));
-    let diagnosis = Diagnosis::of_server(failure, "s", &words);
-    assert!(words.line().chars().count() <= 301, "{}", words.line().len());
+    let diagnosis = Diagnosis::of_server(failure, "s", &stderr_lines);
+    assert!(stderr_lines.line().chars().count() <= 301, "{}", stderr_lines.line().len());
     assert!(diagnosis.finding.chars().count() <= 600 && diagnosis.evidence.len() <= 8, "{diagnosis:?}");
     assert!(diagnosis.evidence.iter().all(|text| text.chars().count() <= 501));
 }

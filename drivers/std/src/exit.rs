@@ -2,7 +2,7 @@
 
 use std::process::ExitStatus;
 
-use mcp_proto::LastWords;
+use mcp_proto::StderrLines;
 
 /// How a program ended.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub struct Exit {
 
 impl Exit {
     /// Why the program ended, with what it said of that unless it was asked to exit.
-    pub fn reason(&self, words: &LastWords) -> String {
+    pub fn reason(&self, stderr_lines: &StderrLines) -> String {
         let mut why = String::new();
         if self.is_forced {
             why.push_str("it closed input or output and did not exit, so it was ended: ");
@@ -31,7 +31,7 @@ impl Exit {
         if let Some(error) = self.broken.as_ref().filter(|_| self.is_forced) {
             why.push_str(&format!(" (before that: {error})"));
         }
-        let line = words.line();
+        let line = stderr_lines.line();
         if !line.is_empty() && !self.is_asked_to_exit {
             why.push_str(&format!("; its last words on standard error: {line}"));
         }

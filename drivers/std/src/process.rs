@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use mcp_proto::{LastWords, Outgoing, ShutdownStep};
+use mcp_proto::{Outgoing, ShutdownStep, StderrLines};
 
 use crate::Program;
 use crate::exit::Exit;
@@ -113,7 +113,7 @@ pub struct Process {
     reports: Receiver<Report>,
     /// The threads end with it.
     pipes: Pipes,
-    words: Arc<Mutex<LastWords>>,
+    stderr_lines: Arc<Mutex<StderrLines>>,
     /// Disconnected at the end of standard error.
     errors_ended: Receiver<()>,
     exit: Option<(ExitStatus, Instant)>,
@@ -214,14 +214,14 @@ impl Process {
         let (sender, reports) = sync_channel(QUEUE);
         let sender = Sender { reports: sender, wake: Arc::new(wake) };
         let (alive, errors_ended) = mpsc::channel();
-        let words = Arc::new(Mutex::new(LastWords::default()));
+        let stderr_lines = Arc::new(Mutex::new(StderrLines::default()));
         // From here on an early return drops `process`, which kills it.
         let process = Self {
             group,
             input: Some(input),
             reports,
             pipes,
-            words: Arc::clone(&words),
+            stderr_lines: Arc::clone(&stderr_lines),
             errors_ended,
             exit: None,
             last_output: Instant::now(),
@@ -238,15 +238,15 @@ impl Process {
         thread::Builder::new().name("server input".into()).spawn(move || write(stdin, &lines, &broken))?;
         thread::Builder::new().name("server output".into()).spawn(move || read(stdout, &sender))?;
         thread::Builder::new().name("server errors".into()).spawn(move || {
-            read_errors(stderr, &life, &words, &program);
+            read_errors(stderr, &life, &stderr_lines, &program);
             drop(alive);
         })?;
         Ok(process)
     }
 
     /// What it says on its standard error, as far as it tells why it fails.
-    pub fn words(&self) -> LastWords {
-        self.words.lock().map(|words| words.clone()).unwrap_or_default()
+    pub fn stderr_lines(&self) -> StderrLines {
+        self.stderr_lines.lock().map(|stderr_lines| stderr_lines.clone()).unwrap_or_default()
     }
 
     /// The system's number of the process.
@@ -322,7 +322,7 @@ impl Process {
                 broken: self.broken.as_ref().map(|(error, _)| error.to_string()),
                 is_asked_to_exit: self.is_asked_to_exit,
             };
-            let why = exit.reason(&self.words());
+            let why = exit.reason(&self.stderr_lines());
             Piece::Closed { why }
         })
     }
@@ -479,7 +479,7 @@ fn read(stdout: impl Read, reports: &Sender) {
     reports.send(Report::OutputEnded(ended.err()));
 }
 
-fn read_errors(stderr: impl Read, life: &Sender, words: &Mutex<LastWords>, program: &Program) {
+fn read_errors(stderr: impl Read, life: &Sender, stderr_lines: &Mutex<StderrLines>, program: &Program) {
     let mut told: Option<Instant> = None;
     // What follows an error is lost, as is what follows the end.
     let _ = each_piece(stderr, |piece| {
@@ -488,8 +488,8 @@ fn read_errors(stderr: impl Read, life: &Sender, words: &Mutex<LastWords>, progr
             // If the queue is full, its other pieces show that the server is alive.
             life.offer(Report::Piece(Piece::SignOfLife));
         }
-        if let Ok(mut words) = words.lock() {
-            words.take(piece);
+        if let Ok(mut stderr_lines) = stderr_lines.lock() {
+            stderr_lines.take(piece);
         }
         if let Some(sink) = program.sink() {
             sink(piece);

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use mcp_proto::jsonrpc::ErrorObject;
 use mcp_proto::{
-    Action, Cause, Client, CommandError, ConnectionId, Diagnosis, Engine, Event, Failure, LastWords, Lines,
-    OpenFailure, Options, Recovery, Request, RequestId, ShutdownStep, Time, Transport,
+    Action, Cause, Client, CommandError, ConnectionId, Diagnosis, Engine, Event, Failure, Lines, OpenFailure, Options,
+    Recovery, Request, RequestId, ShutdownStep, StderrLines, Time, Transport,
 };
 use serde::Serialize;
 
@@ -47,7 +47,7 @@ pub struct Session {
     program: Program,
     process: Option<(ConnectionId, Process)>,
     /// What the last process said.
-    words: LastWords,
+    stderr_lines: StderrLines,
     start: Instant,
 }
 
@@ -58,7 +58,7 @@ impl Session {
         let mut client = Client::new(Lines::new(), options, seed);
         // A new client can be opened.
         let _ = client.open(Time::ZERO);
-        Self { client, program, process: None, words: LastWords::default(), start: Instant::now() }
+        Self { client, program, process: None, stderr_lines: StderrLines::default(), start: Instant::now() }
     }
 
     /// Opens a client, and waits until it is ready. The first failure ends it; a client that was ready reconnects as its
@@ -92,8 +92,8 @@ impl Session {
 
     /// Finds the cause of a failure that an event told.
     pub fn diagnose(&self, failure: Failure) -> Diagnosis {
-        let words = self.process.as_ref().map(|(_, process)| process.words());
-        Diagnosis::new(failure, &self.client, words.as_ref().unwrap_or(&self.words))
+        let stderr_lines = self.process.as_ref().map(|(_, process)| process.stderr_lines());
+        Diagnosis::new(failure, &self.client, stderr_lines.as_ref().unwrap_or(&self.stderr_lines))
     }
 
     /// Calls a tool, and waits for its result.
@@ -232,14 +232,14 @@ impl Session {
                 self.client.handle_transport(now, connection, Transport::SignOfLife);
             }
             Some((connection, Piece::Closed { why })) => {
-                self.words = self.process.take().map(|(_, process)| process.words()).unwrap_or_default();
+                self.stderr_lines = self.process.take().map(|(_, process)| process.stderr_lines()).unwrap_or_default();
                 self.client.handle_transport(now, connection, Transport::Closed { why: &why });
             }
         }
     }
 
     fn start(&mut self, connection: ConnectionId) {
-        (self.process, self.words) = (None, LastWords::default());
+        (self.process, self.stderr_lines) = (None, StderrLines::default());
         let started = Process::start(&self.program).map_err(|error| error.to_string());
         let event = match &started {
             Ok(_) => Transport::Opened,

@@ -12,8 +12,8 @@ use std::time::Duration;
 use mcp_proto::host::hub::{CallId, SessionHandle};
 use mcp_proto::jsonrpc::ErrorObject;
 use mcp_proto::{
-    ConnectionId, Diagnosis, Failure, FailureKind, InputRequest, LastWords, OpenFailure, Outcome, Progress, RawValue,
-    RequestId, ServerRequestId,
+    ConnectionId, Diagnosis, Failure, FailureKind, InputRequest, OpenFailure, Outcome, Progress, RawValue, RequestId,
+    ServerRequestId, StderrLines,
 };
 use mcp_proto::{ShutdownStep, Time, Transport};
 use mcp_proto_std::{CallError, CallErrorKind, Piece, Program};
@@ -25,7 +25,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use crate::call::{Call, Cancel};
 use crate::host::{Ask, Watchers, Wiring};
 use crate::machine::{Input, Machine, Output, Passed, Passing, Sorted, Tap};
-use crate::process::{Process, Words, said};
+use crate::process::{Process, SharedLines, copy_of};
 use crate::queue::{Queue, Subscribers};
 use crate::status::{StartError, Status};
 
@@ -72,7 +72,7 @@ struct Core<M: Machine> {
     now: Time,
     slots: BTreeMap<SessionHandle, Slot>,
     /// What the last program of each session said.
-    words: BTreeMap<SessionHandle, Words>,
+    stderr_lines: BTreeMap<SessionHandle, SharedLines>,
     #[cfg(feature = "http")]
     exchanges: BTreeMap<(SessionHandle, mcp_proto::binding::http::ExchangeId), Exchange>,
     #[cfg(feature = "oauth")]
@@ -123,7 +123,7 @@ impl<M: Machine> Handle<M> {
                 machine,
                 now: epoch,
                 slots: BTreeMap::new(),
-                words: BTreeMap::new(),
+                stderr_lines: BTreeMap::new(),
                 #[cfg(feature = "http")]
                 exchanges: BTreeMap::new(),
                 #[cfg(feature = "oauth")]
@@ -262,10 +262,10 @@ impl<M: Machine> Handle<M> {
     /// Finds the cause of a failure of a session.
     pub(crate) fn diagnose(&self, session: SessionHandle, failure: Failure) -> Diagnosis {
         let core = self.0.lock();
-        let words = said(core.words.get(&session));
+        let stderr_lines = copy_of(core.stderr_lines.get(&session));
         match core.machine.engine(session) {
-            Some(engine) => Diagnosis::new(failure, engine, &words),
-            None => Diagnosis::of_server(failure, &core.machine.server(session), &words),
+            Some(engine) => Diagnosis::new(failure, engine, &stderr_lines),
+            None => Diagnosis::of_server(failure, &core.machine.server(session), &stderr_lines),
         }
     }
 
@@ -407,7 +407,7 @@ impl<M: Machine> Shared<M> {
     fn abandon(&self) {
         let why =
             "nothing drives it any more: its tokio runtime is gone, or has no timer (`enable_all`), or a task panicked";
-        let gone = Diagnosis::of_server(Failure::new(FailureKind::Closed, why), "the driver", &LastWords::default());
+        let gone = Diagnosis::of_server(Failure::new(FailureKind::Closed, why), "the driver", &StderrLines::default());
         let mut core = self.lock();
         core.gone = Some(gone.clone());
         // Dropping a process kills it.
@@ -568,11 +568,11 @@ impl<M: Machine> Shared<M> {
         };
         match started {
             Ok(process) => {
-                let words = Arc::clone(process.words());
+                let stderr_lines = Arc::clone(process.stderr_lines());
                 slot.process = Some(process);
-                let Core { machine, words: all, .. } = &mut *core;
+                let Core { machine, stderr_lines: all, .. } = &mut *core;
                 all.retain(|session, _| !machine.server(*session).is_empty());
-                all.insert(session, words);
+                all.insert(session, stderr_lines);
                 self.give(core, session, Input::Transport(connection, Transport::Opened));
             }
             Err(error) => {
@@ -748,8 +748,8 @@ impl<M: Machine> Shared<M> {
     }
 
     fn event(self: &Arc<Self>, core: &mut Core<M>, event: M::Event) {
-        let words = M::session(&event).and_then(|session| core.words.get(&session));
-        match core.machine.status(&event, words) {
+        let stderr_lines = M::session(&event).and_then(|session| core.stderr_lines.get(&session));
+        match core.machine.status(&event, stderr_lines) {
             Some(closed @ Status::Closed(_)) => core.closed = Some(closed),
             Some(status) if core.gone.is_none() => drop(self.status.send_replace(status)),
             Some(_) | None => {}

@@ -10,7 +10,7 @@ use mcp_proto::host::hub::{
 };
 use mcp_proto::jsonrpc::ErrorObject;
 use mcp_proto::{
-    CommandError, Diagnosis, Engine, Failure, LastWords, RawValue, Request, RequestId, ServerRequestId, Time,
+    CommandError, Diagnosis, Engine, Failure, RawValue, Request, RequestId, ServerRequestId, StderrLines, Time,
 };
 use mcp_proto_std::{CallError, CallErrorKind, Program, Reply, arguments};
 use serde::Serialize;
@@ -19,7 +19,7 @@ use crate::call::Call;
 use crate::driver::Handle;
 use crate::host::Host;
 use crate::machine::{Input, Machine, Output, Sorted};
-use crate::process::Words;
+use crate::process::SharedLines;
 use crate::queue::Reports;
 use crate::session;
 use crate::status::{StartError, Status};
@@ -154,7 +154,7 @@ impl Hub {
     pub fn diagnose(&self, server: &str, failure: Failure) -> Diagnosis {
         match self.inspect(|hub| hub.handle(server)) {
             Some(session) => self.0.diagnose(session, failure),
-            None => Diagnosis::of_server(failure, server, &LastWords::default()),
+            None => Diagnosis::of_server(failure, server, &StderrLines::default()),
         }
     }
 
@@ -361,7 +361,7 @@ impl Machine for hub::Hub {
         let _ = Self::decline(self, now, session, request);
     }
 
-    fn status(&self, event: &HubEvent, _: Option<&Words>) -> Option<Status> {
+    fn status(&self, event: &HubEvent, _: Option<&SharedLines>) -> Option<Status> {
         match event {
             HubEvent::Settled => Some(Status::Ready),
             HubEvent::Closed => Some(Status::Closed(None)),

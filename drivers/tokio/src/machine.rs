@@ -8,7 +8,7 @@ use mcp_proto::{
 };
 use mcp_proto_std::Program;
 
-use crate::process::Words;
+use crate::process::SharedLines;
 use crate::status::Status;
 
 /// An input of a session's transport, for [`Passed`].
@@ -116,7 +116,7 @@ pub(crate) trait Machine: Send + 'static {
     fn provide(&mut self, now: Time, request: (SessionHandle, RequestId), responses: &[(Box<str>, Box<RawValue>)]);
     fn decline(&mut self, now: Time, request: (SessionHandle, RequestId));
     /// What an event says of the whole, with what the session's program said.
-    fn status(&self, event: &Self::Event, words: Option<&Words>) -> Option<Status>;
+    fn status(&self, event: &Self::Event, stderr_lines: Option<&SharedLines>) -> Option<Status>;
     /// The session that an event is of.
     fn session(event: &Self::Event) -> Option<SessionHandle>;
     /// A request that the server refuses for lack of another token.

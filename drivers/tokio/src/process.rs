@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::ready;
 use std::time::Duration;
 
-use mcp_proto::{LastWords, Outgoing, ShutdownStep};
+use mcp_proto::{Outgoing, ShutdownStep, StderrLines};
 use mcp_proto_std::{Exit, Piece, Program, Unwritten};
 use tokio::io::{AsyncRead, AsyncWriteExt, ReadBuf};
 use tokio::sync::{Notify, watch};
@@ -65,7 +65,7 @@ pub struct Process {
     input: Option<Writing>,
     orders: watch::Sender<Orders>,
     supervisor: JoinHandle<()>,
-    words: Words,
+    stderr_lines: SharedLines,
 }
 
 /// What the process is to do, for the task that looks after it. When the sender is dropped, it is killed.
@@ -167,7 +167,7 @@ impl Process {
         let lines = Arc::new(Feed::default());
         let input = Writing(Arc::clone(&lines));
         let (orders, given) = watch::channel(Orders::default());
-        let (words, last_output) = (Words::default(), Arc::new(Mutex::new(Some(Instant::now()))));
+        let (stderr_lines, last_output) = (SharedLines::default(), Arc::new(Mutex::new(Some(Instant::now()))));
         let id = group.id();
         let supervisor = Supervisor {
             group,
@@ -177,21 +177,26 @@ impl Process {
             is_asked_to_exit: false,
             is_forced: false,
             last_output: Arc::clone(&last_output),
-            words: Arc::clone(&words),
+            stderr_lines: Arc::clone(&stderr_lines),
             writer: Some(Aborted(tokio::spawn(write(stdin, lines)))),
             reader: Aborted(tokio::spawn(read(output, last_output, take.clone()))),
-            errors: Aborted(tokio::spawn(read_errors(errors, Arc::clone(&words), program.clone(), take.clone()))),
+            errors: Aborted(tokio::spawn(read_errors(
+                errors,
+                Arc::clone(&stderr_lines),
+                program.clone(),
+                take.clone(),
+            ))),
         };
         let supervisor = tokio::spawn(async move {
             if let Some(why) = supervisor.run().await {
                 take(Piece::Closed { why }).await;
             }
         });
-        Ok(Self { id, input: Some(input), orders, supervisor, words })
+        Ok(Self { id, input: Some(input), orders, supervisor, stderr_lines })
     }
 
-    pub(crate) const fn words(&self) -> &Words {
-        &self.words
+    pub(crate) const fn stderr_lines(&self) -> &SharedLines {
+        &self.stderr_lines
     }
 
     /// The system's number of the process.
@@ -231,10 +236,13 @@ impl fmt::Debug for Process {
 }
 
 /// What a program says on its standard error, as far as it tells why it fails.
-pub(crate) type Words = Arc<Mutex<LastWords>>;
+pub(crate) type SharedLines = Arc<Mutex<StderrLines>>;
 
-pub(crate) fn said(words: Option<&Words>) -> LastWords {
-    words.and_then(|words| words.lock().ok()).map(|words| words.clone()).unwrap_or_default()
+pub(crate) fn copy_of(stderr_lines: Option<&SharedLines>) -> StderrLines {
+    stderr_lines
+        .and_then(|stderr_lines| stderr_lines.lock().ok())
+        .map(|stderr_lines| stderr_lines.clone())
+        .unwrap_or_default()
 }
 
 /// A task that is aborted when this is dropped.
@@ -262,7 +270,7 @@ struct Supervisor {
     /// Whether the driver ended it, because its input or output can no longer be used.
     is_forced: bool,
     last_output: LastOutput,
-    words: Words,
+    stderr_lines: SharedLines,
     writer: Option<Aborted<io::Result<()>>>,
     reader: Aborted<io::Result<()>>,
     errors: Aborted<()>,
@@ -280,7 +288,7 @@ impl Supervisor {
                 broken: self.broken.map(|(error, _)| error),
                 is_asked_to_exit: self.is_asked_to_exit,
             };
-            return Some(self.words.lock().map(|words| exit.reason(&words)).unwrap_or_default());
+            return Some(self.stderr_lines.lock().map(|stderr_lines| exit.reason(&stderr_lines)).unwrap_or_default());
         }
         self.group.kill();
         // A killed process exits at once, unless the system hangs.
@@ -478,7 +486,7 @@ async fn read<F: Future<Output = ()>>(
 
 async fn read_errors<F: Future<Output = ()>>(
     mut errors: impl AsyncRead + Unpin,
-    words: Words,
+    stderr_lines: SharedLines,
     program: Program,
     take: impl Fn(Piece) -> F,
 ) {
@@ -487,8 +495,8 @@ async fn read_errors<F: Future<Output = ()>>(
     while let Ok(part) = next_part(&mut errors).await
         && !part.is_empty()
     {
-        if let Ok(mut words) = words.lock() {
-            words.take(&part);
+        if let Ok(mut stderr_lines) = stderr_lines.lock() {
+            stderr_lines.take(&part);
         }
         // A function that panics costs the program nothing: its standard error is read on.
         if let Some(sink) = program.sink() {

@@ -9,8 +9,8 @@ use mcp_proto::host::hub::{CallId, SessionHandle};
 use mcp_proto::jsonrpc::ErrorObject;
 use mcp_proto::protocol::Root;
 use mcp_proto::{
-    Catalog, Cause, Client, CommandError, Diagnosis, Engine, Event, Failure, FailureKind, Family, LastWords, Lines,
-    LogLevel, Options, RawValue, Recovery, Request, RequestId, ServerRequestId, Time,
+    Catalog, Cause, Client, CommandError, Diagnosis, Engine, Event, Failure, FailureKind, Family, Lines, LogLevel,
+    Options, RawValue, Recovery, Request, RequestId, ServerRequestId, StderrLines, Time,
 };
 use mcp_proto_std::{CallError, CallErrorKind, Program, Reply, arguments};
 use serde::Serialize;
@@ -19,7 +19,7 @@ use crate::call::Call;
 use crate::driver::Handle;
 use crate::host::{Host, Wiring};
 use crate::machine::{Input, Machine, ONLY, Output, Sorted};
-use crate::process::{Words, said};
+use crate::process::{SharedLines, copy_of};
 use crate::queue::Reports;
 use crate::status::{StartError, Status};
 
@@ -219,7 +219,11 @@ impl Session {
         }
         let server = host.options.server.clone();
         let session = Self::start(endpoint, host).map_err(|error| {
-            Diagnosis::of_server(Failure::new(FailureKind::Connect, error.to_string()), &server, &LastWords::default())
+            Diagnosis::of_server(
+                Failure::new(FailureKind::Connect, error.to_string()),
+                &server,
+                &StderrLines::default(),
+            )
         })?;
         session.ready().await?;
         Ok(session)
@@ -712,7 +716,7 @@ impl Machine for AnyClient {
     #[cfg(feature = "oauth")]
     fn unauthorized(&self, error: &mcp_proto::binding::oauth::OAuthError) -> Option<Status> {
         let failure = Failure::new(FailureKind::Unauthorized, error.to_string());
-        Some(Status::Parked(Diagnosis::new(failure, self.engine(), &LastWords::default())))
+        Some(Status::Parked(Diagnosis::new(failure, self.engine(), &StderrLines::default())))
     }
 
     #[cfg(feature = "oauth")]
@@ -749,8 +753,8 @@ impl Machine for AnyClient {
         let _ = with!(self, client => client.decline(now, request));
     }
 
-    fn status(&self, event: &Event, words: Option<&Words>) -> Option<Status> {
-        let diagnosis = |failure: &Failure| Diagnosis::new(failure.clone(), self.engine(), &said(words));
+    fn status(&self, event: &Event, stderr_lines: Option<&SharedLines>) -> Option<Status> {
+        let diagnosis = |failure: &Failure| Diagnosis::new(failure.clone(), self.engine(), &copy_of(stderr_lines));
         Some(match event {
             Event::Ready => Status::Ready,
             Event::Down { next: Recovery::Parked { authorizing: false, .. }, failure } => {

@@ -1,6 +1,7 @@
 //! What a program says on its standard error, as far as it tells why it failed.
 
 use alloc::boxed::Box;
+use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -8,37 +9,41 @@ use core::mem;
 
 use super::cause::{FailureCause, Source};
 
-/// Bytes of a line that are looked at, and characters of one that are shown.
-const LINE: usize = 1024;
+/// Bytes of a line that are kept, and characters of one that are shown.
+const LINE: usize = 512;
 const SHOWN: usize = 300;
+/// Lines that are kept: the first ones, in which a program says what it is, and the last ones, in which it says why it ends.
+const FIRST: usize = 8;
+const LAST: usize = 24;
 
-/// Finds in a program's standard error the line that says why it ended, and the one that says what it waits for. It keeps
-/// a few lines of at most 300 characters, however much comes.
+/// Lines of a program's standard error that tell why it fails: 32 at most, each of 512 bytes at most, however much comes.
 ///
-/// An error (`Error: …`, `error: …`, the last line of a Python traceback, the message of a panic of Rust or Go, the root
-/// under `Caused by`, `npm error …`) counts more than other lines, a later one more than an earlier one. Frames of stacks and
-/// advice such as `note: run with …` count for nothing.
+/// An error (`Error: …`, `error: …`, the last line of a Python traceback, the message of a panic of Rust or Go, what follows
+/// `Caused by`, `npm error …`) counts more than other lines, a later one more than an earlier one. Frames of stacks and advice
+/// such as `note: run with …` count for nothing.
 ///
 /// ```
-/// use mcp_proto::LastWords;
+/// use mcp_proto::StderrLines;
 ///
-/// let mut words = LastWords::default();
-/// words.take(b"Error: GITHUB_TOKEN is not set\n    at Module._compile (node:internal/modules:1554:14)\n\nNode.js v22\n");
-/// assert_eq!(words.line(), "GITHUB_TOKEN is not set");
+/// let mut stderr = StderrLines::default();
+/// stderr.take(b"Error: GITHUB_TOKEN is not set\n    at Module._compile (node:internal/modules:1554:14)\n\nNode.js v22\n");
+/// assert_eq!(stderr.line(), "Error: GITHUB_TOKEN is not set");
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct LastWords {
-    /// The line that has not ended.
+pub struct StderrLines {
+    first: Vec<Box<[u8]>>,
+    last: VecDeque<Box<[u8]>>,
+    /// The line that has not ended, and whether more of it came than is kept.
     line: Vec<u8>,
-    found: Found,
+    is_cut: bool,
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 struct Found {
     error: Option<Box<str>>,
     last: Box<str>,
     /// What it waits for.
-    waits: Option<(FailureCause, Box<str>)>,
+    awaited: Option<(FailureCause, Box<str>)>,
     then: Then,
 }
 
@@ -55,39 +60,82 @@ enum Then {
     CausedBy,
 }
 
-impl LastWords {
+impl StderrLines {
     /// Takes a piece of standard error, with or without whole lines.
     pub fn take(&mut self, piece: &[u8]) {
         for part in piece.split_inclusive(|byte| matches!(byte, b'\n' | b'\r')) {
+            let (text, is_end) = match part.split_last() {
+                Some((b'\n' | b'\r', text)) => (text, true),
+                _ => (part, false),
+            };
             let room = LINE.saturating_sub(self.line.len());
-            self.line.extend_from_slice(part.get(..room).unwrap_or(part));
-            if part.ends_with(b"\n") || part.ends_with(b"\r") {
-                self.found.take(&mem::take(&mut self.line));
+            self.is_cut |= text.len() > room;
+            self.line.extend_from_slice(text.get(..room).unwrap_or(text));
+            if is_end {
+                self.end_line();
             }
         }
     }
 
-    /// The line that says why it ended, without what only marks it as an error; else the last line that is not empty. Empty
-    /// if there is none.
-    pub fn line(&self) -> String {
-        let found = self.whole();
-        found.error.unwrap_or(found.last).into()
+    fn end_line(&mut self) {
+        if let Some(line) = self.kept() {
+            if self.first.len() < FIRST {
+                self.first.push(line);
+            } else {
+                if self.last.len() >= LAST {
+                    self.last.pop_front();
+                }
+                self.last.push_back(line);
+            }
+        }
+        self.line.clear();
+        self.is_cut = false;
     }
 
-    /// What it waits for, and the line that says so.
-    pub(super) fn waits(&self) -> Option<(FailureCause, Box<str>)> {
-        self.whole().waits
+    /// The line that has not ended as it is kept, unless it is empty or a frame of a stack: of those there may be many.
+    fn kept(&self) -> Option<Box<[u8]>> {
+        let text = self.line.trim_ascii_start();
+        if text.is_empty() || text.starts_with(b"at ") {
+            return None;
+        }
+        if !self.is_cut {
+            return Some(self.line.as_slice().into());
+        }
+        // A secret that is cut has to be recognized.
+        let text = String::from_utf8_lossy(&self.line);
+        let most = text.chars().count().saturating_sub(1);
+        Some(crate::text::cut(&text, most).as_bytes().into())
+    }
+
+    /// The line that says why it ended; else the one that says what it waits for; else the last one. Empty if there is none.
+    pub fn line(&self) -> String {
+        let found = self.found();
+        let awaited = found.awaited.map(|(_, line)| line);
+        found.error.or(awaited).unwrap_or(found.last).into()
+    }
+
+    /// The same, without what only marks it as an error.
+    pub(super) fn reason(&self) -> String {
+        let line = self.line();
+        error_in(&line, &line.to_ascii_lowercase(), None).unwrap_or(&line).into()
+    }
+
+    /// What it waits for, and the line that says so, unless an error follows.
+    pub(super) fn awaited(&self) -> Option<(FailureCause, Box<str>)> {
+        self.found().awaited
     }
 
     /// Whether a line says that it failed.
     pub(super) fn has_error(&self) -> bool {
-        self.whole().error.is_some()
+        self.found().error.is_some()
     }
 
-    /// As if the last line had ended.
-    fn whole(&self) -> Found {
-        let mut found = self.found.clone();
-        found.take(&self.line);
+    fn found(&self) -> Found {
+        let mut found = Found::default();
+        let rest = self.kept();
+        for line in self.first.iter().chain(&self.last).chain(&rest) {
+            found.take(line);
+        }
         found
     }
 }
@@ -106,7 +154,10 @@ impl Found {
             return;
         }
         match then {
-            Then::Message => return self.error = Some(cut(text)),
+            Then::Message => {
+                (self.error, self.awaited) = (Some(cut(text)), None);
+                return;
+            }
             Then::CausedBy if is_indented => {
                 let (cause, outer) = (without_number(text), self.error.take().unwrap_or_default());
                 self.error = Some(cut(&format!("{outer}: {cause}")));
@@ -128,29 +179,39 @@ impl Found {
         }
         self.last = cut(text);
         let lower = text.to_ascii_lowercase();
-        if let Some(cause) = FailureCause::of(Source::Words, &lower).filter(|cause| cause.is_a_wait()) {
-            self.waits = Some((cause, cut(text)));
-        }
-        if let Some(error) = error_in(text, &lower) {
+        let cause = FailureCause::of(Source::Program, &lower);
+        if let Some(awaited) = cause.filter(|cause| cause.is_awaited()) {
+            self.awaited = Some((awaited, cut(text)));
+        } else if let Some(error) = error_in(text, &lower, cause) {
             self.then = if error.ends_with(':') { Then::More } else { Then::Any };
-            self.error = Some(cut(error));
+            (self.error, self.awaited) = (Some(cut(text)), None);
+        } else {
+            // What was downloaded is there.
+            self.awaited.take_if(|(cause, _)| *cause == FailureCause::Downloading);
         }
     }
 }
 
-/// A text on one line, without control characters and the sequences that colour it.
+/// A text on one line, without control characters, what changes the direction of text, and the sequences of terminals.
 pub(super) fn plain(line: &str) -> String {
     let (mut out, mut characters) = (String::with_capacity(line.len()), line.chars());
     while let Some(it) = characters.next() {
-        if it == '\u{1b}' {
-            if characters.next() == Some('[') {
+        match it {
+            '\u{1b}' => match characters.next() {
                 // The last byte of a control sequence is from `@` to `~`.
-                characters.by_ref().find(|it| ('@'..='~').contains(it));
-            }
-        } else if it.is_whitespace() {
-            out.push(' ');
-        } else if !it.is_control() {
-            out.push(it);
+                Some('[') => drop(characters.by_ref().find(|it| ('@'..='~').contains(it))),
+                // A title or a link ends with BEL, or ESC and a backslash.
+                Some(']') => {
+                    if characters.by_ref().find(|it| matches!(it, '\u{7}' | '\u{1b}')) == Some('\u{1b}') {
+                        characters.next();
+                    }
+                }
+                Some(_) | None => {}
+            },
+            '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {}
+            it if it.is_whitespace() => out.push(' '),
+            it if it.is_control() => {}
+            it => out.push(it),
         }
     }
     out
@@ -196,8 +257,8 @@ fn is_noise(text: &str) -> bool {
         || is_frame()
 }
 
-/// What a line says, if it is an error.
-fn error_in<'a>(text: &'a str, lower: &str) -> Option<&'a str> {
+/// What a line says, if it is an error, or names a cause.
+fn error_in<'a>(text: &'a str, lower: &str, cause: Option<FailureCause>) -> Option<&'a str> {
     // `npm error 404 …`, without the lines that have only a code.
     for npm in ["npm error ", "npm err! "] {
         if lower.starts_with(npm) {
@@ -221,10 +282,8 @@ fn error_in<'a>(text: &'a str, lower: &str) -> Option<&'a str> {
         return Some(if last == "Error" && !rest.is_empty() { rest } else { text });
     }
     let lower_kind = kind.split('[').next().unwrap_or(kind).trim().to_ascii_lowercase();
-    if ["error", "fatal", "panic", "fatal error", "critical", "docker", "sh", "bash"].contains(&&*lower_kind)
-        && !rest.is_empty()
-    {
-        return Some(error_in(rest, &rest.to_ascii_lowercase()).unwrap_or(rest));
+    if ["error", "fatal", "panic", "fatal error", "critical", "docker"].contains(&&*lower_kind) && !rest.is_empty() {
+        return Some(error_in(rest, &rest.to_ascii_lowercase(), None).unwrap_or(rest));
     }
     if let Some((_, after)) = text.split_once(": error: ") {
         return Some(after.trim());
@@ -233,7 +292,7 @@ fn error_in<'a>(text: &'a str, lower: &str) -> Option<&'a str> {
     let is_log =
         ["[error]", " error ", "level=error", "\"level\":\"error\"", "level=fatal", "[fatal]", " fatal ", "[err]"];
     let is_logged = is_log.iter().any(|it| lower.contains(it)) || text.starts_with("ERROR");
-    (is_logged || FailureCause::of(Source::Words, lower).is_some_and(|cause| !cause.is_a_wait())).then_some(text)
+    (is_logged || cause.is_some()).then_some(text)
 }
 
 fn cut(text: &str) -> Box<str> {
