@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use mcp_proto::Options;
 use mcp_proto::binding::{Line, LineDecoder, Sse, SseDecoder, SseEvent};
+use mcp_proto::journal::{HiddenStream, Hider};
 use mcp_proto::jsonrpc::{self, Body, Decoded, Message, MessageLimits, Noise};
+use mcp_proto::{Diagnosis, Failure, FailureKind, Options, StderrLines};
 use serde_json::value::RawValue;
 
 use super::input::limits;
@@ -23,8 +24,8 @@ pub enum Item {
 /// The items of a stream, and the id to resume after.
 pub type Events = (Vec<Item>, Option<Vec<u8>>);
 
-/// Gives the bytes to the decoders: of lines and of events, whole and in chunks, which makes no difference, and of messages.
-/// The first byte chooses the limit and the chunks.
+/// Gives the bytes to the decoders: of lines and of events, whole and in chunks, which makes no difference, of messages, and to
+/// what finds causes and secrets in texts. The first byte chooses the limit and the chunks.
 pub fn decode(bytes: &[u8]) -> u64 {
     let mut print = DefaultHasher::new();
     let Some((choice, bytes)) = bytes.split_first() else { return 0 };
@@ -42,6 +43,8 @@ pub fn decode(bytes: &[u8]) -> u64 {
     let decoded = jsonrpc::decode(bytes, limits);
     format!("{decoded:?}").hash(&mut print);
     check_json(bytes, &decoded);
+    check_diagnosis(*choice, bytes).finding.hash(&mut print);
+    check_hidden(bytes, chunks());
     match decoded {
         Ok(Decoded::Batch(messages)) => {
             assert!(messages.len() <= limits.batch + 1);
@@ -51,6 +54,52 @@ pub fn decode(bytes: &[u8]) -> u64 {
         Ok(Decoded::Blank) | Err(_) => {}
     }
     print.finish()
+}
+
+/// The kinds of failure, of which the first byte chooses one.
+pub const KINDS: [FailureKind; 11] = [
+    FailureKind::Closed,
+    FailureKind::Spawn,
+    FailureKind::Connect,
+    FailureKind::HandshakeTimeout,
+    FailureKind::HandshakeRejected,
+    FailureKind::UnsupportedVersion,
+    FailureKind::Protocol,
+    FailureKind::ListFailed,
+    FailureKind::Unauthorized,
+    FailureKind::Forbidden,
+    FailureKind::Overrun,
+];
+
+/// Separates standard error from the message of the failure.
+pub const SEPARATOR: u8 = 0x1f;
+
+/// Finds the cause of a failure: of standard error before the separator, with the message after it.
+fn check_diagnosis(choice: u8, bytes: &[u8]) -> Diagnosis {
+    let end = bytes.iter().position(|byte| *byte == SEPARATOR).unwrap_or(bytes.len());
+    let (stderr, message) = bytes.split_at(end);
+    let message = String::from_utf8_lossy(message.get(1..).unwrap_or_default()).into_owned();
+    let mut lines = StderrLines::default();
+    let mut whole = lines.clone();
+    whole.take(stderr);
+    stderr.chunks(7).for_each(|piece| lines.take(piece));
+    assert_eq!(lines.line(), whole.line(), "the chunks made a difference");
+    let failure = Failure::new(KINDS[usize::from(choice) % KINDS.len()], message);
+    let diagnosis = Diagnosis::of_server(failure, "s", &lines);
+    assert!(diagnosis.finding.chars().count() <= 600 && !diagnosis.finding.contains('\n'), "{diagnosis:?}");
+    diagnosis
+}
+
+/// Hides a secret in the bytes, which come in chunks.
+fn check_hidden<'a>(bytes: &[u8], chunks: impl Iterator<Item = &'a [u8]>) {
+    let mut hider = Hider::default();
+    hider.add("hush-secret").expect("it is long enough");
+    let mut stream = HiddenStream::default();
+    let mut shown: Vec<u8> = chunks.flat_map(|chunk| hider.pass(&mut stream, chunk)).collect();
+    shown.extend(stream.end());
+    let is_secret = |text: &[u8]| text.windows(11).any(|window| window == b"hush-secret");
+    assert!(!is_secret(&shown), "a secret is shown");
+    assert!(!is_secret(hider.hide(&String::from_utf8_lossy(bytes)).as_bytes()), "a secret is shown");
 }
 
 pub fn owned_line(line: Line<'_>) -> OwnedLine {

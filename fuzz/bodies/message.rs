@@ -3,7 +3,9 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::OnceLock;
 
-use mcp_proto::{Action, Client, Engine, Lines, Messages, Request, Time, Transport};
+use mcp_proto::{
+    Action, Client, Diagnosis, Engine, Failure, FailureKind, Lines, Messages, Request, StderrLines, Time, Transport,
+};
 
 use super::checks::{assert_same, check_kept, check_line};
 use super::input::Input;
@@ -40,6 +42,10 @@ pub fn message(bytes: &[u8]) -> u64 {
     }
     let (whole, pieces): (&Engine, &Engine) = (&whole, &pieces);
     assert_same(whole, pieces, "the chunks made a difference");
+    for kind in [FailureKind::HandshakeTimeout, FailureKind::Protocol, FailureKind::Closed] {
+        let failure = Failure::new(kind, "the server closed the connection: exit status: 1");
+        Diagnosis::new(failure, whole, &StderrLines::default()).finding.hash(&mut print);
+    }
     print.finish()
 }
 
