@@ -396,6 +396,12 @@ impl Model {
                 if rules.http && (method == "initialize" || method == "server/discover" && !self.is_ready) {
                     self.begins_session(now);
                 }
+                // A probe of before may have been answered late.
+                let is_modern = json["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"].is_string();
+                let is_unknown = |wire: &Wire| wire.is_partial && wire.agreed.is_none() && method != "server/discover";
+                if is_modern && self.wire.as_ref().is_some_and(is_unknown) {
+                    self.loses_track();
+                }
                 if let Some(wire) = &mut self.wire {
                     assert!(wire.opened, "sent before the transport is open: {json}");
                     wire.requests(rules, id, method, &json["params"], of, now);
