@@ -81,11 +81,12 @@ fn known() -> RwLockReadGuard<'static, Hider> {
 
 /// Hides a secret from now on, unless it is so short that it may be a part of other texts.
 pub(crate) fn keep(secret: &str) {
-    let mut hider = HIDER.write().unwrap_or_else(PoisonError::into_inner);
-    for part in parts(secret) {
-        // An error means that it is too short.
-        let _ = hider.add(&part);
-    }
+    parts(secret).iter().for_each(|part| look_for(part));
+}
+
+fn look_for(part: &str) {
+    // An error means that it is too short.
+    let _ = HIDER.write().unwrap_or_else(PoisonError::into_inner).add(part);
 }
 
 /// What is looked for of a secret: all of it, all of it on one line, and each of its lines. A program may show one alone.
@@ -123,7 +124,7 @@ pub(crate) fn given<'a>(headers: &HeaderMap, texts: impl IntoIterator<Item = &'a
         parts.into_iter().map(move |text| Given { of: of.clone(), text })
     });
     let given: Vec<_> = given.collect();
-    given.iter().for_each(|given| keep(&given.text));
+    given.iter().for_each(|given| look_for(&given.text));
     given
 }
 
