@@ -95,9 +95,10 @@ const CONFIG_HELP: &str = "
 config:
   FILE is JSON or YAML, with servers under `mcp_servers` or `mcpServers`; `${NAME}` in an entry is replaced by the
   environment's variable. No output has the values of `headers` in it, nor those of variables whose names end with KEY,
-  TOKEN, SECRET, PASSWORD and the like, if they have 8 bytes or more. Beside the servers it is reported what a model
-  would get of them all. --call takes a tool's exposed name; --read, --prompt, --watch and --diagram are for one
-  server. The JSON report has
+  TOKEN, SECRET, PASSWORD, PASSWD, PASSPHRASE, PASS, PWD, CREDENTIAL, CREDENTIALS, AUTH, JWT, COOKIE, _PAT or _PEM, nor
+  a line of these, if they have 8 bytes or more. A variable's value that is a common word (postgres), or in the name of
+  a server, is no secret. Beside the servers it is reported what a model would get of them all. --call takes a tool's
+  exposed name; --read, --prompt, --watch and --diagram are for one server. The JSON report has
     servers        by name, for each the report that it would have alone; `disabled` is the outcome of one that is
                    turned off, `configuration` the kind of failure of one whose entry has an error. `exposedName` is
                    the name in the toolset, null for a tool that is left out
@@ -125,7 +126,7 @@ exit status:
 ";
 
 /// The help, or what of it is about a subcommand.
-fn help(topic: Option<&str>) -> String {
+pub(crate) fn help(topic: Option<&str>) -> String {
     let is_about = |name: &str| topic.is_none_or(|topic| topic == name);
     let usage = USAGE.iter().filter(|(name, _)| is_about(name));
     let usage: String = usage.map(|(_, text)| format!("  mcp-probe [OPTION ...] {text}\n")).collect();

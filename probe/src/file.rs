@@ -20,6 +20,8 @@ pub(crate) struct Plan {
     pub(crate) sites: BTreeMap<Box<str>, Option<Site>>,
     pub(crate) errors: Vec<Trouble>,
     pub(crate) warnings: Vec<Trouble>,
+    /// The names of all servers of the file.
+    names: Vec<Box<str>>,
 }
 
 /// An error or a warning about the file.
@@ -54,12 +56,13 @@ pub(crate) fn load(path: &Path, chosen: &[String], headers: &HeaderMap) -> Resul
     configuration.errors.retain(|error| is_chosen(&error.server));
     configuration.warnings.retain(|warning| is_chosen(&warning.server));
 
-    let mut configuration = configuration.expand(variable);
+    let mut configuration = configuration.expand(|name| variable(name, &names));
     let mut plan = Plan {
         sites: BTreeMap::new(),
         errors: configuration.errors.drain(..).map(|it| Trouble::new(&it.server, it.key.clone(), &it)).collect(),
         warnings: configuration.warnings.drain(..).map(|it| Trouble::new(&it.server, it.key.clone(), &it)).collect(),
         configuration: Configuration::default(),
+        names,
     };
     for (server, entry) in configuration.servers {
         if entry.enabled {
@@ -87,13 +90,13 @@ impl Plan {
                 Endpoint::Stdio(stdio) => {
                     let texts = stdio.args.iter().chain(stdio.env.values()).map(|text| &**text);
                     secrets::given(&HeaderMap::new(), texts);
-                    stdio.env.iter().for_each(|(name, value)| secrets::keep_named(name, value));
+                    stdio.env.iter().for_each(|(name, value)| secrets::keep_named(name, value, &self.names));
                 }
                 Endpoint::Http(http) => {
                     let secret = http.oauth.as_ref().and_then(|oauth| oauth.client_secret.as_deref());
                     secret.into_iter().for_each(secrets::keep);
                     if let Some(Auth::Other(word)) = &http.auth {
-                        secrets::keep(word);
+                        secrets::keep_named("auth", word, &self.names);
                     }
                 }
                 _ => {}
@@ -131,12 +134,12 @@ fn parse(path: &Path, text: &str) -> Result<Document, String> {
 }
 
 /// `${NAME}`, and `${env:NAME}` as in editors.
-fn variable(name: &str) -> Option<Cow<'static, str>> {
+fn variable(name: &str, servers: &[Box<str>]) -> Option<Cow<'static, str>> {
     let name = name.strip_prefix("env:").unwrap_or(name);
     // The lookup panics on an invalid name.
     let possible = !name.is_empty() && !name.contains(['=', '\0']);
     let value = possible.then(|| std::env::var(name).ok()).flatten()?;
-    secrets::keep_named(name, &value);
+    secrets::keep_named(name, &value, servers);
     Some(Cow::Owned(value))
 }
 

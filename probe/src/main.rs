@@ -8,6 +8,7 @@ mod demo;
 mod file;
 mod interrupt;
 mod journal;
+mod json;
 mod oauth;
 mod observer;
 mod peer;

@@ -12,6 +12,7 @@ use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use crate::file::{Plan, Trouble};
+use crate::json::hidden_name;
 use crate::peer::Ended;
 use crate::raw::Members;
 use crate::record::{AuthorizationReport, CallRecord, EventRecord, FailureReport, Record};
@@ -224,7 +225,7 @@ impl Serialize for ToolReport<'_> {
             match name {
                 "name" | "exposedName" => {}
                 "inputSchema" => map.serialize_entry(name, tool.input_schema)?,
-                _ => map.serialize_entry(name, value)?,
+                _ => map.serialize_entry(&*hidden_name(name), value)?,
             }
         }
         if members.get("description").is_none() {

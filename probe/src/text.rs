@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use mcp_proto::host::invisible::{Character, characters};
 
+use crate::json::to_json;
 use crate::secrets::hidden;
 
 /// The text without secrets, cursor movement, colours, changes of writing direction and characters that nobody sees. Line
@@ -121,9 +122,9 @@ pub(crate) fn misused(wrong: &str) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// Prints a report. What a terminal would act on, and JSON allows as it is, is escaped.
+/// Prints a report, with no secrets in its values. What a terminal would act on, and JSON allows as it is, is escaped.
 pub(crate) fn print_json(report: &impl serde::Serialize) -> io::Result<()> {
-    print(&(escaped(&serde_json::to_string_pretty(report)?) + "\n"))
+    write_stdout(&(escaped(&to_json(report)?) + "\n"))
 }
 
 /// JSON without control characters, changes of writing direction and invisible characters in its strings.
@@ -144,8 +145,12 @@ pub(crate) fn colours() -> bool {
 }
 
 pub(crate) fn print(text: &str) -> io::Result<()> {
+    write_stdout(&hidden(text))
+}
+
+fn write_stdout(text: &str) -> io::Result<()> {
     let mut out = stdout().lock();
-    out.write_all(hidden(text).as_bytes())?;
+    out.write_all(text.as_bytes())?;
     out.flush()
 }
 

@@ -46,7 +46,8 @@ def journal(probe):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "journal"
         url = f"http://127.0.0.1:{server.server_port}/mcp"
-        headers = ["Authorization: Bearer hush-token", "X-Api-Key: hush-key-0123", "X-Tenant: hush-tenant", "X-Size: tiny"]
+        headers = ["Authorization: Bearer hush-token", "X-Lines: hush  one\\nhush  two", "X-Api-Key: hush-key-0123"]
+        headers += ["X-Tenant: hush-tenant", "X-Size: tiny"]
         headers += ["Accept: application/json, text/event-stream"]
         options = [option for header in headers for option in ("--header", header)]
         command = [probe, "--timeout", "10", *options, "--journal", path, "http", url]
@@ -124,6 +125,7 @@ class Echo(http.server.BaseHTTPRequestHandler):
             "initialize": {"protocolVersion": "2025-06-18", "serverInfo": {"name": given, "version": given},
                            "capabilities": {"tools": {}, "prompts": {}, given: {}}, "instructions": given},
             "tools/list": {"tools": [{"name": "echo", "description": given, "inputSchema": {"description": given}}, given]},
+            "prompts/list": {"prompts": [{"name": "echo", "description": given, given: given}]},
             "tools/call": {"content": [{"type": "text", "text": given + json.dumps(given)}], "structuredContent": {given: given}},
         }
         result = results.get(message["method"])
@@ -159,7 +161,7 @@ def echoed(probe):
     """A server repeats headers, the password and the key of its URL in every text that a report shows."""
     server, good = listen(Echo), True
     options = [option for header in HEADERS for option in ("--header", header)]
-    options += ["--call", "echo", "--call", "none"]
+    options += ["--call", "echo", "--call", "none", "--prompt", "echo"]
     for user, query, repeated in (("ada:hush-password", "?api_key=hush-api-key", "hush-password; hush-api-key"),
                                   ("ada:hush%40password", "", "hush@password"), ("hush-user", "?token=hush-api%2bkey", "hush-api+key")):
         server.repeated = f"{user}; {query}; {repeated}"
@@ -221,8 +223,70 @@ def configured(probe):
     return good
 
 
+LINES = [*(f"{n}hushAb+/{n}hushCd" * 3 for n in range(9)), "9hushEf=="]
+PEM = "\n".join(["-----BEGIN PRIVATE KEY-----", *LINES, "-----END PRIVATE KEY-----"])
+ACCOUNT = json.dumps({"project": "p", "private_key": PEM, "notes": ["hush-note-%05d" % n for n in range(1500)]}, indent=2)
+# Of each program, what its entry has, and a script that shows it.
+SHOWN = {
+    "lines": ({"PRIVATE_KEY": PEM}, 'echo "$PRIVATE_KEY" >&2'),
+    "one line": ({"PRIVATE_KEY": PEM}, 'echo $PRIVATE_KEY >&2'),
+    "a line": ({"PRIVATE_KEY": PEM}, 'echo "$PRIVATE_KEY" | sed -n 4p >&2'),
+    "escaped": ({"SIGNING_PEM": PEM.replace("\n", "\\n")}, """printf '%b\n' "$SIGNING_PEM" >&2"""),
+    "long": ({"GOOGLE_CREDENTIALS": ACCOUNT}, 'echo "$GOOGLE_CREDENTIALS" >&2'),
+    "long line": ({"SESSION_COOKIE": "hush" * 6000 + "end"}, 'echo "of $SESSION_COOKIE" >&2'),
+    "query": ({"COMMAND": "https://a.example/?token=hush-tok-1 --flag"}, "echo hush-tok-1 is wrong >&2"),
+    "quoted": ({"COMMAND": '{"url":"https://a.example/?token=hush-tok-2","b":"c@d"}'}, "echo hush-tok-2 is wrong >&2"),
+    "two URLs": ({"SERVERS": "r://a:hushpass1@h,r://b:hushpass2@h"}, "echo hushpass1 hushpass2 >&2"),
+    "option": ({"OPTION": "--url=https://hush-user-key@h/"}, "echo hush-user-key is wrong >&2"),
+    **{name: ({name: "hush-" + name}, f"echo hush-{name} is wrong >&2")
+       for name in ("GITHUB_PAT", "PASSPHRASE", "MY_JWT", "COOKIE", "TLS_PEM", "CREDENTIALS")},
+}
+
+
+def shown_in_part(probe):
+    """Programs show parts of what their entries have as secrets."""
+    good = True
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "mcp.json"
+        for name, (env, script) in SHOWN.items():
+            server = {"command": "sh", "args": ["-c", script + "; exit 1"], "env": env}
+            file.write_text(json.dumps({"mcpServers": {name: server}}))
+            for options in ([], ["--json"]):
+                run = run_probe(probe, *options, "config", file)
+                good &= told(" ".join(["shown", name, *options]), run, ["secret"])
+    return good
+
+
+def words(probe):
+    """Secrets that are ordinary words change no names of members or servers, and no fixed words of reports."""
+    server = listen(Echo)
+    url = f"http://ada:required@127.0.0.1:{server.server_port}/mcp"
+    script = "echo the user postgres is unknown, and so is outcomes >&2; exit 1"
+    servers = {
+        "postgres": {"command": "sh", "args": ["-c", script], "env": {"DB_PASSWORD": "postgres", "AUTH": "disabled"}},
+        "protocolVersion": {"command": "sh", "args": ["-c", script, "postgres://a:outcomes@b/c"]},
+        "configuration": {"url": url, "headers": {"X-A": "protocolVersion", "X-B": "inputSchema", "X-C": "disabled"}},
+        "off": {"command": "sh", "disabled": True},
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "mcp.json"
+        file.write_text(json.dumps({"mcpServers": servers}))
+        run = run_probe(probe, "--json", "config", file)
+        report = json.loads(run.stdout)["servers"]
+        good = sorted(report) == sorted(servers) and report["off"]["outcome"] == "disabled"
+        good &= "user postgres" in report["postgres"]["failure"]["message"] and "outcomes" not in run.stdout + run.stderr
+        good &= all(set(report["off"]) == set(one) for one in report.values())
+        tools = report["configuration"]["tools"]
+        good &= [set(tool) for tool in tools] == [{"name", "exposedName", "description", "inputSchema"}]
+        # What is given as a header is a secret, whatever it is.
+        good &= "; inputSchema" not in run.stdout and "disabled;" not in run.stdout
+    server.shutdown()
+    print("ok  " if good else "FAILED", "words", "" if good else run.stdout + run.stderr)
+    return good
+
+
 def main(probe):
-    failed = not all([job(probe) for job in (journal, echoed, signed_in, in_stdio, configured)])
+    failed = not all([job(probe) for job in (journal, echoed, signed_in, in_stdio, configured, shown_in_part, words)])
     for name, answer in ANSWERS.items():
         server = serve(*answer)
         url = f"http://ada:hush-password@127.0.0.1:{server.server_port}/mcp?api_key=hush-query"
