@@ -1,6 +1,7 @@
 //! The body of the target `decode`, and the plain decoders that it compares with.
 
 use std::collections::BTreeMap;
+use std::error::Error as _;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use mcp_proto::binding::{Line, LineDecoder, Sse, SseDecoder, SseEvent};
@@ -87,6 +88,8 @@ fn check_diagnosis(choice: u8, bytes: &[u8]) -> Diagnosis {
     let failure = Failure::new(KINDS[usize::from(choice) % KINDS.len()], message);
     let diagnosis = Diagnosis::of_server(failure, "s", &lines);
     assert!(diagnosis.finding.chars().count() <= 600 && !diagnosis.finding.contains('\n'), "{diagnosis:?}");
+    let shown = format!("{diagnosis} {} {} {:?}", diagnosis.cause, diagnosis.stage().as_str(), diagnosis.source());
+    assert!(shown.starts_with(&*diagnosis.finding), "{shown}");
     diagnosis
 }
 
