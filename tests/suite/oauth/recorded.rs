@@ -39,8 +39,10 @@ struct Host {
 impl Host {
     fn new(now: Time, options: OAuthOptions, store: &Store) -> Self {
         let unix = Duration::from_secs(EPOCH) + now.since(Time::ZERO);
-        let entropy = u8::try_from(now.as_millis() % 251).unwrap() + 1;
-        let auth = Authorization::new(URL, options, [entropy; 32], now, unix).unwrap();
+        // No two processes draw the same.
+        let mut entropy = [1; 32];
+        entropy[..8].copy_from_slice(&now.as_millis().to_le_bytes());
+        let auth = Authorization::new(URL, options, entropy, now, unix).unwrap();
         let http = Http::new(URL).unwrap().with_oauth(auth);
         let client = Recorder::new(http, Options::new("suite", "1.0"), 1, JournalLimits::default());
         Self { client, store: Rc::clone(store), shown: vec![], oauth: vec![] }
