@@ -121,7 +121,8 @@ pub(crate) fn parse(url: &str) -> Result<Uri, UrlError> {
     if !authority.is_ascii() {
         return Err(UrlError::Authority);
     }
-    if let Ok(url) = ascii(url.as_bytes()).parse::<Uri>() {
+    let parsed = if url.is_ascii() { url.parse::<Uri>() } else { ascii(url.as_bytes()).parse() };
+    if let Ok(url) = parsed {
         check(url.authority().ok_or(UrlError::NoHost)?)?;
         return Ok(url);
     }

@@ -225,7 +225,7 @@ causes! {
             "name resolution", "dns error", "no address"];
     /// A proxy refuses, or cannot be reached.
     ProxyRefused = "proxy-refused", Transport, "", "The proxy in the environment (`HTTPS_PROXY`) does not let this through; `NO_PROXY` goes without it.",
-        Network: [" proxy"];
+        Network: [" proxy", "tunnel error"];
     /// The server's port speaks no TLS.
     TlsNotSpoken = "tls-not-spoken", Tls, "it does not speak TLS at this port", "Is it `http://` instead of `https://`, or another port?",
         Network: ["invalidcontenttype", "corrupt message", "wrong version number", "record overflow"];
@@ -305,7 +305,8 @@ causes! {
     /// An answer that no reading makes sense of.
     AnswerInvalid = "answer-invalid", Handshake, "", "What answers is no MCP server, or has a fault.";
     /// A list is not answered.
-    ListSilent = "list-silent", Discovery, "it does not answer the request of a list", "Is it merely slow? Its log may say what it does.";
+    ListSilent = "list-silent", Discovery, "it does not answer the request of a list", "Is it merely slow? Its log may say what it does.",
+        Answer: ["no response within", "not done within"];
     /// A list that the server declares failed.
     ListFailed = "list-failed", Discovery, "", "The server declares the family and cannot list it: often it lacks a setting or credentials.";
     /// Sessions expire as soon as they are opened.

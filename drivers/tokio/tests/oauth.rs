@@ -197,6 +197,7 @@ async fn a_user_who_refuses_is_a_failure_that_says_so() {
     let error = timeout(PATIENCE, connecting).await.unwrap().unwrap_err();
     assert_eq!(error.failure.kind, FailureKind::Unauthorized);
     assert!(error.failure.message.contains("access_denied"), "{error}");
+    assert_eq!(error.cause, mcp_proto::FailureCause::SignInFailed);
     let (_, event) = events.next().await.unwrap();
     assert!(matches!(&event, OAuthEvent::Failed(error) if error.stage == Stage::Authorization), "{event:?}");
 }
