@@ -20,6 +20,8 @@ use crate::text::{cut, shown};
 /// How many pieces of evidence there are at most, and characters of each and of a finding.
 const EVIDENCE: usize = 8;
 const LONGEST: usize = 500;
+/// Characters of how a program ended: `signal: 6 (SIGABRT) (core dumped)`.
+const LONGEST_STATUS: usize = 40;
 
 /// What a failure comes from: its cause in words that a user can search for, what to do, and the evidence. It is made of the
 /// failure, the client's state, and the standard error of the program.
@@ -231,7 +233,10 @@ fn exit_status(message: &str) -> Option<&str> {
     let start = ["exit status: ", "signal: ", "exit code: "].iter().filter_map(|form| message.find(form)).min()?;
     let rest = message.get(start..)?;
     let status = rest.split([';', ',']).next().unwrap_or(rest);
-    Some(status.split(" (before").next().unwrap_or(status).trim_end())
+    let status = status.split(" (before").next().unwrap_or(status);
+    // What looks like a status may be a server's text.
+    let end = status.char_indices().nth(LONGEST_STATUS).map_or(status.len(), |(at, _)| at);
+    Some(status.get(..end)?.trim_end())
 }
 
 /// The reason in a message of a failure: what follows the server and what failed.
