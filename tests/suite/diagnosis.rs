@@ -689,6 +689,15 @@ const KINDS: [FailureKind; 8] = [
 ];
 
 #[test]
+fn what_looks_like_an_exit_status_is_bounded() {
+    let found = diagnose(FailureKind::Closed, &format!("the server closed: exit status: {}", "9".repeat(1000)), "");
+    assert_eq!(&*found.finding, format!("the server: it exited without a word (exit status {})", "9".repeat(27)));
+    let dumped = "the server closed: signal: 6 (SIGABRT) (core dumped)";
+    let found = diagnose(FailureKind::Closed, dumped, "");
+    assert_eq!(&*found.finding, "the server: a signal ended it (signal 6, SIGABRT, core dumped)");
+}
+
+#[test]
 fn a_diagnosis_is_bounded_whatever_is_said() {
     let mut stderr_lines = StderrLines::default();
     for _ in 0..1000 {
