@@ -57,23 +57,8 @@ pub fn decode(bytes: &[u8]) -> u64 {
     print.finish()
 }
 
-/// The kinds of failure, of which the first byte chooses one.
-pub const KINDS: [FailureKind; 11] = [
-    FailureKind::Closed,
-    FailureKind::Spawn,
-    FailureKind::Connect,
-    FailureKind::HandshakeTimeout,
-    FailureKind::HandshakeRejected,
-    FailureKind::UnsupportedVersion,
-    FailureKind::Protocol,
-    FailureKind::ListFailed,
-    FailureKind::Unauthorized,
-    FailureKind::Forbidden,
-    FailureKind::Overrun,
-];
-
 /// Separates standard error from the message of the failure.
-pub const SEPARATOR: u8 = 0x1f;
+const SEPARATOR: u8 = 0x1f;
 
 /// Finds the cause of a failure: of standard error before the separator, with the message after it.
 fn check_diagnosis(choice: u8, bytes: &[u8]) -> Diagnosis {
@@ -85,7 +70,7 @@ fn check_diagnosis(choice: u8, bytes: &[u8]) -> Diagnosis {
     whole.take(stderr);
     stderr.chunks(7).for_each(|piece| lines.take(piece));
     assert_eq!(lines.line(), whole.line(), "the chunks made a difference");
-    let failure = Failure::new(KINDS[usize::from(choice) % KINDS.len()], message);
+    let failure = Failure::new(FailureKind::ALL[usize::from(choice) % FailureKind::ALL.len()], message);
     let diagnosis = Diagnosis::of_server(failure, "s", &lines);
     assert!(diagnosis.finding.chars().count() <= 600 && !diagnosis.finding.contains('\n'), "{diagnosis:?}");
     let shown = format!("{diagnosis} {} {} {:?}", diagnosis.cause, diagnosis.stage().as_str(), diagnosis.source());

@@ -245,6 +245,11 @@ impl Engine {
         self.core.wire
     }
 
+    /// Whether the handshake of this connection is over.
+    pub(crate) const fn has_agreed(&self) -> bool {
+        self.core.agreed.is_some()
+    }
+
     /// The stage of the client, whatever waits to be polled.
     pub(crate) const fn stage(&self) -> Stage {
         self.core.stage()

@@ -376,6 +376,21 @@ pub enum FailureKind {
 }
 
 impl FailureKind {
+    /// Every kind.
+    pub const ALL: &'static [Self] = &[
+        Self::Spawn,
+        Self::Connect,
+        Self::HandshakeTimeout,
+        Self::HandshakeRejected,
+        Self::UnsupportedVersion,
+        Self::Protocol,
+        Self::ListFailed,
+        Self::Closed,
+        Self::Unauthorized,
+        Self::Forbidden,
+        Self::Overrun,
+    ];
+
     /// The kind's stable name, in kebab case.
     pub const fn as_str(self) -> &'static str {
         match self {

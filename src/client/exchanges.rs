@@ -214,6 +214,11 @@ impl Engine {
         repeats
     }
 
+    /// A request did not reach the server, and is tried again: until then there is nothing to cancel.
+    pub(crate) fn note_unreached(&mut self, id: u64) {
+        self.core.requests.note_refused(id);
+    }
+
     /// Encodes a request that is sent again. `None` if it does not wait for its response any more, or has begun to run after
     /// all and may not run twice.
     pub(crate) fn encode_again(&mut self, id: u64, again: Again) -> Option<Outgoing> {

@@ -55,9 +55,14 @@ impl Handshake {
     pub(super) fn rename(&mut self, core: &mut Core, id: u64, new: u64) {
         if let Some((request, _)) = self.request.as_mut().filter(|(request, _)| *request == id) {
             *request = new;
-            if self.state.phase == Phase::Discovering {
-                self.arm_discover(core);
-            }
+            self.renew_discover(core);
+        }
+    }
+
+    /// `server/discover` is sent again: it has its own time.
+    fn renew_discover(&mut self, core: &mut Core) {
+        if self.state.phase == Phase::Discovering {
+            self.arm_discover(core);
         }
     }
 
@@ -316,6 +321,7 @@ impl Handshake {
             if self.broken < RESENDS {
                 self.broken = self.broken.saturating_add(1);
                 self.send_discover(core, version);
+                self.renew_discover(core);
                 return Signals::NONE;
             }
         }

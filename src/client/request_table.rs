@@ -482,7 +482,7 @@ impl RequestTable {
         id <= self.asked || self.call(id).is_some_and(|call| call.has_begun)
     }
 
-    /// The server refused the last attempt, and did not process it.
+    /// The server refused the last attempt and did not process it, or was not reached by it.
     pub(super) fn note_refused(&mut self, id: u64) {
         if let Some(open) = self.open.get_mut(id) {
             open.refused = true;

@@ -206,7 +206,7 @@ causes! {
     PipeClosed = "pipe-closed", Spawn, "it closed its standard input or output, and did not end",
         "A server over stdio keeps both open. Does this command go on in the background?";
     /// A signal ended the program.
-    Killed = "killed", Spawn, "", "Something ended it: the system for lack of memory, a limit, another program.";
+    Killed = "killed", Spawn, "a signal ended it", "Something ended it: the system for lack of memory, a limit, another program.";
     /// The program crashed.
     Crashed = "crashed", Spawn, "", "This is a fault of the server: its whole standard error tells its authors where.",
         Program: ["panicked at", "panic:", "segmentation fault", "core dumped", "fatal error:"];

@@ -49,7 +49,7 @@ impl Diagnosis {
         let full = engine.server_name();
         // The address is in the message.
         let name = full.rsplit_once(" (").filter(|(_, address)| address.contains("://")).map_or(full, |(name, _)| name);
-        let (is_http, is_introduced) = (engine.wire() == Wire::Http, engine.server().is_some());
+        let (is_http, is_introduced) = (engine.wire() == Wire::Http, engine.has_agreed());
         Self::of(failure, (name, full), (is_http, is_introduced), engine.quirks(), stderr)
     }
 
@@ -68,7 +68,7 @@ impl Diagnosis {
         self.cause.advice()
     }
 
-    /// `full`: the server's name in messages. `is_introduced`: the handshake is over.
+    /// `full`: the server's name in messages. `is_introduced`: the handshake of the connection is over.
     fn of(
         failure: Failure,
         (server, full): (&str, &str),
@@ -85,11 +85,12 @@ impl Diagnosis {
         // `exit status 1`, `signal 9, SIGKILL`.
         let short = |status: &str| status.replacen(": ", " ", 1).replace(" (", ", ").replace(')', "");
         let status = exit_status(&message).filter(|_| failure.kind == FailureKind::Closed);
-        // A program that ended says more than its cause.
-        let is_said = status.is_some() && cause.stage() == FailureStage::Spawn && !cause.is_awaited();
         let what = match cause.finding() {
             "" => said.clone(),
-            _ if is_said && cause != FailureCause::PipeClosed && !said.is_empty() => said.clone(),
+            // The program is there: it names another one.
+            _ if status.is_some() && matches!(cause, FailureCause::CommandNotFound | FailureCause::CommandFormat) => {
+                said.clone()
+            }
             finding => {
                 let url = address(&said).map(|url| format!(" at {}", shown(url))).unwrap_or_default();
                 let command = said.split('`').nth(1).filter(|command| *command != server);
@@ -216,7 +217,7 @@ impl Symptoms<'_> {
         }
         match (cause, status.starts_with("signal"), line.is_empty()) {
             (Some(cause), ..) => (cause, line),
-            (None, true, _) if !stderr.has_error() => (FailureCause::Killed, "a signal ended it".into()),
+            (None, true, _) if !stderr.has_error() => (FailureCause::Killed, line),
             (None, _, false) => (FailureCause::Exited, line),
             (None, _, true) => self.noise().unwrap_or((FailureCause::ExitedSilently, line)),
         }

@@ -192,7 +192,7 @@ impl Found {
     }
 }
 
-/// A text on one line, without control characters, what changes the direction of text, and the sequences of terminals.
+/// A text on one line, without control characters and the sequences of terminals.
 pub(super) fn plain(line: &str) -> String {
     let (mut out, mut characters) = (String::with_capacity(line.len()), line.chars());
     while let Some(it) = characters.next() {
@@ -208,7 +208,6 @@ pub(super) fn plain(line: &str) -> String {
                 }
                 Some(_) | None => {}
             },
-            '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {}
             it if it.is_whitespace() => out.push(' '),
             it if it.is_control() => {}
             it => out.push(it),

@@ -641,7 +641,7 @@ proptest! {
     fn any_words_are_diagnosed_within_bounds(
         pieces in vec(prop_oneof![any::<Vec<u8>>(), sample::select(PARTS.to_vec()).prop_map(|it| it.as_bytes().to_vec())], 0..40),
         message in vec(sample::select(PARTS.to_vec()), 0..12),
-        kind in sample::select(KINDS.to_vec()),
+        kind in sample::select(FailureKind::ALL.to_vec()),
         name in ".{0,40}",
     ) {
         let mut stderr_lines = StderrLines::default();
@@ -676,16 +676,6 @@ const PARTS: [&str; 16] = [
     " is not set",
     "\u{1b}[31m",
     "npm error 404 ",
-];
-const KINDS: [FailureKind; 8] = [
-    FailureKind::Protocol,
-    FailureKind::ListFailed,
-    FailureKind::Unauthorized,
-    FailureKind::Closed,
-    FailureKind::Spawn,
-    FailureKind::Connect,
-    FailureKind::HandshakeTimeout,
-    FailureKind::HandshakeRejected,
 ];
 
 #[test]

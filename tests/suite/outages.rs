@@ -22,6 +22,13 @@ fn connect(options: Options, site: &mut Site) -> Web {
     web
 }
 
+/// A legacy client with a connection that has no stream.
+fn without_streams() -> Web {
+    let mut options = reconnecting(legacy());
+    options.listen = false;
+    connect(options, &mut site())
+}
+
 /// A client in each era, with a connection that has no stream.
 fn both_eras(change: impl Fn(&mut Options)) -> [Web; 2] {
     [(legacy(), site()), (options(), modern_site())].map(|(options, mut site)| {
@@ -49,6 +56,15 @@ fn broken_stream(web: &mut Web) -> RequestId {
     request
 }
 
+/// A call whose stream broke, at a server that refuses the GET that resumes it.
+fn outage(web: &mut Web) -> RequestId {
+    let request = broken_stream(web);
+    web.wait(seconds(1));
+    let get = web.take_named("GET");
+    web.fail(&get, Broken::Unreachable);
+    request
+}
+
 /// Refuses each connection until the client is not ready, or for this time. Returns after what times connections were refused.
 fn refuse_all(web: &mut Web, time: Duration, done: impl Fn(&Web) -> bool) -> Vec<Duration> {
     let (since, mut refused) = (web.now, Vec::new());
@@ -69,9 +85,7 @@ fn refuse_all(web: &mut Web, time: Duration, done: impl Fn(&Web) -> bool) -> Vec
 
 #[test]
 fn a_server_that_goes_down_ends_a_call_whose_stream_has_event_ids_after_three_attempts() {
-    let mut options = reconnecting(legacy());
-    options.listen = false;
-    let mut web = connect(options, &mut site());
+    let mut web = without_streams();
     let request = broken_stream(&mut web);
     let refused = refuse_all(&mut web, seconds(60), |web| web.outcome(request) != "open");
     assert_eq!(refused, [seconds(1), seconds(3), seconds(7)]);
@@ -103,9 +117,7 @@ fn without_reconnects_the_client_closes_after_three_attempts() {
 /// Streams that are refused at one time are one attempt.
 #[test]
 fn several_streams_that_are_resumed_have_three_attempts_together() {
-    let mut options = reconnecting(legacy());
-    options.listen = false;
-    let mut web = connect(options, &mut site());
+    let mut web = without_streams();
     let requests: Vec<_> = (0..4).map(|_| broken_stream(&mut web)).collect();
     let refused = refuse_all(&mut web, seconds(60), |web| requests.iter().all(|it| web.outcome(*it) != "open"));
     // The fourth GET is dropped with the connection that the third ended.
@@ -116,9 +128,7 @@ fn several_streams_that_are_resumed_have_three_attempts_together() {
 /// The wait that the server named is longer.
 #[test]
 fn the_retry_time_of_a_stream_is_kept_while_nobody_is_reached() {
-    let mut options = reconnecting(legacy());
-    options.listen = false;
-    let mut web = connect(options, &mut site());
+    let mut web = without_streams();
     let (request, call) = web.call("a");
     web.head(&call, 200, &STREAM);
     web.body(&call, "id: 7\nretry: 3000\ndata:\n\n");
@@ -129,13 +139,8 @@ fn the_retry_time_of_a_stream_is_kept_while_nobody_is_reached() {
 
 #[test]
 fn a_server_that_comes_back_in_time_goes_on_with_the_call() {
-    let mut options = reconnecting(legacy());
-    options.listen = false;
-    let mut web = connect(options, &mut site());
-    let request = broken_stream(&mut web);
-    web.wait(seconds(1));
-    let get = web.take_named("GET");
-    web.fail(&get, Broken::Unreachable);
+    let mut web = without_streams();
+    let request = outage(&mut web);
     assert!(!web.is_ready());
     assert_eq!(web.session.open(web.now), Err(CommandError::AlreadyOpen));
     // Nothing else is sent meanwhile.
@@ -242,6 +247,8 @@ fn an_attempt_that_is_not_refused_ends_the_outage_though_its_answer_takes_long()
             let waiting = web.request(crate::web::tool("a"));
             web.wait(seconds(1));
             web.take();
+            // The server has not seen what is cancelled.
+            assert_eq!(web.count("notifications/cancelled"), 0);
             assert_eq!(web.count("tools/call"), if cancels { 2 } else { 3 });
             web.wait(millis(4999));
             assert!(!web.is_ready());
@@ -301,13 +308,8 @@ fn a_refused_call_is_tried_again_while_others_are_in_flight() {
 /// Nothing is tried any more, so that nothing would end the outage.
 #[test]
 fn the_connection_ends_with_what_was_tried_again() {
-    let mut options = reconnecting(legacy());
-    options.listen = false;
-    let mut web = connect(options, &mut site());
-    let request = broken_stream(&mut web);
-    web.wait(seconds(1));
-    let get = web.take_named("GET");
-    web.fail(&get, Broken::Unreachable);
+    let mut web = without_streams();
+    let request = outage(&mut web);
     web.session.cancel(web.now, request).unwrap();
     web.collect();
     assert_eq!((web.outcome(request), downs(&web).len()), ("Cancelled".into(), 2));
@@ -332,10 +334,7 @@ fn each_end_of_a_connection_counts_while_nobody_is_reached() {
         for ends in ["close", "refused", "overrun"] {
             let mut web = connect(options.clone(), &mut site());
             let stream = web.last("GET");
-            let request = broken_stream(&mut web);
-            web.wait(seconds(1));
-            let get = web.take_named("GET");
-            web.fail(&get, Broken::Unreachable);
+            let request = outage(&mut web);
             assert!(!web.is_ready());
             match ends {
                 "close" => web.close(),

@@ -2319,6 +2319,19 @@ fn probe_silent_over_http_is_followed_by_initialize_while_the_probe_goes_on() {
 }
 
 #[test]
+fn probe_silent_over_http_has_its_whole_time_where_its_exchange_broke_and_it_is_sent_again() {
+    let mut web = Web::open(options());
+    let probe = web.take_named("server/discover");
+    web.wait(millis(4_900));
+    web.fail(&probe, Broken::Midway);
+    let again = web.take_named("server/discover");
+    web.wait(millis(4_999));
+    assert_eq!((web.failure(), web.count("initialize"), web.is_open(&again)), (None, 0, true));
+    web.wait(millis(1));
+    web.take_named("initialize");
+}
+
+#[test]
 fn probe_silent_over_http_fails_where_initialize_is_silent_too() {
     let mut web = Web::open(options());
     let probe = web.take_named("server/discover");

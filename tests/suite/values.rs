@@ -137,22 +137,8 @@ const REASONS: [ResendReason; 8] = [
     ResendReason::Input,
 ];
 
-const KINDS: [FailureKind; 11] = [
-    FailureKind::Spawn,
-    FailureKind::Connect,
-    FailureKind::HandshakeTimeout,
-    FailureKind::HandshakeRejected,
-    FailureKind::UnsupportedVersion,
-    FailureKind::Protocol,
-    FailureKind::ListFailed,
-    FailureKind::Closed,
-    FailureKind::Unauthorized,
-    FailureKind::Forbidden,
-    FailureKind::Overrun,
-];
-
 fn failure() -> impl Strategy<Value = Failure> {
-    (select(&KINDS[..]), text()).prop_map(|(kind, message)| Failure::new(kind, message))
+    (select(FailureKind::ALL), text()).prop_map(|(kind, message)| Failure::new(kind, message))
 }
 
 fn quirk() -> impl Strategy<Value = Quirk> {
@@ -488,7 +474,7 @@ fn every_variant_is_tested() {
     has_every_variant(hub_action());
     let error = serde_json::from_str::<FailureKind>(r#""none of them""#).unwrap_err().to_string();
     let names: BTreeSet<&str> = error.split('`').skip(3).step_by(2).collect();
-    assert_eq!(names, KINDS.iter().map(|kind| kind.as_str()).collect());
+    assert_eq!(names, FailureKind::ALL.iter().map(|kind| kind.as_str()).collect());
 }
 
 #[test]
@@ -534,7 +520,7 @@ fn the_names_of_variants_are_stable() {
     ] {
         assert_eq!(value, expected);
     }
-    for kind in KINDS {
+    for kind in FailureKind::ALL.iter().copied() {
         assert_eq!(serde_json::to_string(&kind).unwrap(), format!("{:?}", kind.as_str()));
     }
 }
@@ -545,7 +531,10 @@ fn values_are_shown_by_their_stable_names() {
     fn shown<T: std::fmt::Display>(values: &[T]) -> String {
         values.iter().map(|value| format!("{value} ")).collect()
     }
-    assert_eq!(shown(&KINDS), KINDS.map(|kind| format!("{} ", kind.as_str())).concat());
+    assert_eq!(
+        shown(FailureKind::ALL),
+        FailureKind::ALL.iter().map(|kind| format!("{} ", kind.as_str())).collect::<String>()
+    );
     assert_eq!(shown(&[Era::Legacy, Era::Modern]), "legacy modern ");
     assert_eq!(
         shown(&[TaskStatus::Working, TaskStatus::InputRequired, TaskStatus::Completed, TaskStatus::Failed]),

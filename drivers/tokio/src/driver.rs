@@ -507,6 +507,7 @@ impl<M: Machine> Shared<M> {
     /// Ends the process of a session, if there is one, and starts another one.
     fn open(self: &Arc<Self>, core: &mut Core<M>, session: SessionHandle, connection: ConnectionId) {
         let old = core.slots.insert(session, Slot { connection, process: None });
+        core.stderr_lines.remove(&session);
         let (program, shared) = (core.machine.program(session), Arc::clone(self));
         let server = core.machine.server(session);
         while core.tasks.try_join_next().is_some() {}

@@ -648,7 +648,10 @@ impl Http {
             && let Some(id) = request.filter(|id| engine.is_sent(*id))
         {
             match self.count_unreached(engine, false, Duration::ZERO, why) {
-                Some(until) => return self.pause(engine, id, until.since(engine.now()), Paused::Unreached),
+                Some(until) => {
+                    engine.note_unreached(id);
+                    return self.pause(engine, id, until.since(engine.now()), Paused::Unreached);
+                }
                 None => {
                     engine.handle_report(Report::Lost { id, sent: false, why });
                     return self.end_unreached(engine, why);
