@@ -814,18 +814,18 @@ impl Engine {
         let member = |name| params.and_then(|params| Json::from(params).member(name));
         if let Some(id) = member("requestId") {
             let reason = member("reason").and_then(Json::as_string);
-            self.server_requests.on_cancelled(&mut self.core, id.text(), reason.as_deref());
+            self.server_requests.on_cancelled(&mut self.core, id, reason.as_deref());
         }
     }
 }
 
 /// The open request that a notification is about.
 #[inline]
-fn request_of(core: &Core, streams: &Subscriptions, method: &str, params: Option<&RawValue>) -> Option<u64> {
+fn request_of(core: &mut Core, streams: &Subscriptions, method: &str, params: Option<&RawValue>) -> Option<u64> {
     match method {
         method::PROGRESS => id_of_progress(core, params?),
         method::TASKS => calls::id_of_call(core, params?),
-        method::CANCELLED => streams.stream_of_wire_id(core, Json::from(params?).member("requestId")?.text()),
+        method::CANCELLED => streams.stream_of_wire_id(core, Json::from(params?).member("requestId")?),
         _ => None,
     }
 }

@@ -315,7 +315,7 @@ pub enum ResponseId {
 }
 
 impl ResponseId {
-    fn read(raw: Option<Json<'_>>) -> Self {
+    pub(crate) fn read(raw: Option<Json<'_>>) -> Self {
         let Some(json) = raw else {
             return Self::Absent;
         };

@@ -134,7 +134,7 @@ kinds! {
     ListLimit = "list-limit",
     /// The server refused a cursor that it had sent.
     CursorRejected = "cursor-rejected",
-    /// An integer id came back as a string, or with a fraction.
+    /// An integer id or progress token came back as a string, or with a fraction; or an id of the server's in another type.
     IdType = "id-type",
     /// A message whose id is null, missing or not one of this connection.
     IdNull = "id-null",

@@ -122,6 +122,88 @@ fn id_type_is_tolerated_in_the_handshake() {
     assert_quirks(&host, QuirkKind::IdType, &["initialize"]);
 }
 
+/// mcp_dart #107
+#[test]
+fn id_type_a_progress_token_as_a_string_is_accepted_for_an_integer() {
+    let mut host = ready();
+    let call = Request::call_tool("a", None).timeout(Duration::from_secs(10));
+    let request = host.session.request(host.now, call).unwrap();
+    host.collect();
+    let sent = host.take_one();
+    let token = sent["params"]["_meta"]["progressToken"].as_u64().unwrap();
+    for done in 0..3 {
+        host.wait(Duration::from_secs(8));
+        let params = json!({"progressToken": token.to_string(), "progress": done});
+        host.receive(json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}));
+    }
+    let reported =
+        host.events.iter().filter(|event| matches!(event, Event::Progress { request: of, .. } if *of == request));
+    assert_eq!((reported.count(), notifications(&host).len()), (3, 0));
+    assert!(is_open(&host, request), "progress extends the deadline");
+    assert_quirks(&host, QuirkKind::IdType, &["notifications/progress"]);
+}
+
+/// A client that takes forms, which the server asked for under these ids.
+fn asked_under(ids: &[Value]) -> Host {
+    let mut options = legacy();
+    options.capabilities.elicitation = true;
+    let mut host = ready_with(options);
+    let form = json!({"message": "?", "requestedSchema": {"type": "object", "properties": {}}});
+    for id in ids {
+        host.receive(json!({"jsonrpc": "2.0", "id": id, "method": "elicitation/create", "params": form}));
+    }
+    host
+}
+
+fn cancel(host: &mut Host, id: Value) {
+    host.receive(json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}));
+}
+
+/// The numbers of the requests of the server that ended, counted from zero.
+fn ended_requests(host: &Host) -> Vec<usize> {
+    let asked: Vec<_> = host
+        .events
+        .iter()
+        .filter_map(|event| if let Event::ServerRequest { id, .. } = event { Some(*id) } else { None })
+        .collect();
+    let ended = host.events.iter().filter_map(|event| match event {
+        Event::ServerRequestEnded { id, .. } => asked.iter().position(|asked| asked == id),
+        _ => None,
+    });
+    ended.collect()
+}
+
+#[test]
+fn id_type_a_cancellation_with_an_id_in_another_type_is_accepted() {
+    for (id, other) in
+        [(json!(7), json!("7")), (json!("7"), json!(7)), (json!(-1), json!("-1")), (json!("1.5"), json!(1.5))]
+    {
+        let mut host = asked_under(std::slice::from_ref(&id));
+        cancel(&mut host, other);
+        assert_eq!(ended_requests(&host), [0], "{id}");
+        assert_quirks(&host, QuirkKind::IdType, &["notifications/cancelled"]);
+    }
+}
+
+#[test]
+fn id_type_an_id_in_its_own_type_is_preferred() {
+    let mut host = asked_under(&[json!(7), json!("7")]);
+    cancel(&mut host, json!("7"));
+    assert_eq!((ended_requests(&host), host.quirks()), (vec![1], vec![]));
+    cancel(&mut host, json!("7"));
+    assert_eq!(ended_requests(&host), [1, 0]);
+    assert_quirks(&host, QuirkKind::IdType, &["notifications/cancelled"]);
+}
+
+#[test]
+fn id_type_the_text_of_another_value_is_no_id() {
+    let mut host = asked_under(&[json!("null"), json!("true"), json!("[7]"), json!("{}")]);
+    for id in [json!(null), json!(true), json!([7]), json!({})] {
+        cancel(&mut host, id);
+    }
+    assert_eq!((ended_requests(&host), host.quirks()), (vec![], vec![]));
+}
+
 fn foreign_ids() -> [Value; 7] {
     [json!(null), json!("server-error"), json!(9999), json!("9999"), json!(-1), json!(1.5), json!({})]
 }
