@@ -269,8 +269,13 @@ impl Rig {
         };
         match jsonrpc::decode(bytes, self.session.options().limits.message) {
             Ok(Decoded::One(message)) => owe(&message),
-            Ok(Decoded::Batch(messages)) => messages.iter().flatten().for_each(owe),
+            Ok(Decoded::Batch(messages)) => messages.iter().flatten().for_each(&mut owe),
             Ok(Decoded::Blank) | Err(_) => {}
+        }
+        for text in jsonrpc::repair(bytes, self.session.options().limits.message).messages {
+            if let Ok(Decoded::One(message)) = jsonrpc::decode(text.as_bytes(), self.session.options().limits.message) {
+                owe(&message);
+            }
         }
     }
 

@@ -541,7 +541,7 @@ fn citation(kind: QuirkKind, family: Option<Family>, era: Option<Era>) -> String
         QuirkKind::ModernSilent => ["", "Overview, Responses"],
         QuirkKind::JsonrpcVersion => ["Overview, Messages"; 2],
         QuirkKind::Batch => return "specification 2025-06-18, Key Changes".into(),
-        QuirkKind::Noise => ["Transports, stdio", "stdio"],
+        QuirkKind::Noise | QuirkKind::Repaired => ["Transports, stdio", "stdio"],
         QuirkKind::ServerRequest => ["", "stdio, Receiving Messages"],
         QuirkKind::ProbeClosed | QuirkKind::ProbeSilent | QuirkKind::ProbeLate => ["", "stdio, Backward Compatibility"],
         QuirkKind::VersionUnknown | QuirkKind::VersionRefused => ["Lifecycle, Version Negotiation", ""],

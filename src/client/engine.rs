@@ -32,7 +32,7 @@ use super::{
 };
 use crate::Time;
 use crate::catalog::{Catalog, List};
-use crate::jsonrpc::{self, Body, Decoded, Deviations, ErrorObject, Json, Message, Noise, ResponseId, Spans};
+use crate::jsonrpc::{self, Body, Decoded, Deviations, ErrorObject, Incoming, Json, Message, Noise, ResponseId, Spans};
 use crate::machine::handshake::Input as HandshakeInput;
 use crate::machine::link::shutdown;
 use crate::machine::request::Match;
@@ -345,8 +345,9 @@ impl Engine {
         self.core.advance(now);
         // A line that ended the connection also ended what came with it.
         if self.link.takes_messages() {
-            let decoded = self.decode(bytes);
-            self.on_decoded(decoded, bytes, None);
+            let source = Incoming::new(bytes);
+            let decoded = self.decode(&source);
+            self.on_decoded(decoded, &source, None);
         }
         self.write_requests();
     }
@@ -578,31 +579,41 @@ impl Engine {
         self.link.step(&mut self.core, link::Input::Replace)
     }
 
-    /// Reads what the server sent.
-    pub(crate) fn decode<'a>(&mut self, bytes: &'a [u8]) -> Result<Decoded<'a>, Noise> {
-        jsonrpc::decode_with_spans(bytes, self.core.options.limits.message, &mut self.core.spans)
+    /// Reads what the server sent; once more, and repaired, if it is not JSON.
+    pub(crate) fn decode<'a>(&mut self, source: &'a Incoming<'_>) -> Result<Decoded<'a>, Noise> {
+        source.decode(self.core.options.limits.message, &mut self.core.spans)
     }
 
     /// Takes what was read. `exchange` is the request in whose HTTP exchange it came.
-    pub(super) fn on_decoded(&mut self, decoded: Result<Decoded<'_>, Noise>, bytes: &[u8], exchange: Option<u64>) {
+    pub(super) fn on_decoded(
+        &mut self,
+        decoded: Result<Decoded<'_>, Noise>,
+        source: &Incoming<'_>,
+        exchange: Option<u64>,
+    ) {
         self.connection.keepalive.on_message(&self.core);
+        let is_repaired = source.repaired().is_some_and(|repaired| !repaired.messages.is_empty());
+        if is_repaired {
+            let detail = format!("not JSON, and read repaired: {}", excerpt_of(source.bytes()));
+            self.core.quirk(QuirkKind::Repaired, None, None, detail);
+        }
         match decoded {
             Ok(Decoded::Blank) => {}
             Ok(Decoded::One(message)) => self.on_message(message, exchange),
             Ok(Decoded::Batch(messages)) => {
                 let batches = self.core.version() == Some(ProtocolVersion::V2025_03_26);
-                if !batches {
+                if !batches && !is_repaired {
                     let detail = format!("{} messages in one array, which only 2025-03-26 allows", messages.len());
                     self.core.quirk(QuirkKind::Batch, None, None, detail);
                 }
                 for message in messages {
                     match message {
                         Ok(message) => self.on_message(message, exchange),
-                        Err(noise) => record_noise(&mut self.core, &noise, bytes),
+                        Err(noise) => record_noise(&mut self.core, &noise, source.bytes()),
                     }
                 }
             }
-            Err(noise) => record_noise(&mut self.core, &noise, bytes),
+            Err(noise) => record_noise(&mut self.core, &noise, source.bytes()),
         }
         self.core.spans = Spans::default();
     }

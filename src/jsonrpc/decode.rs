@@ -616,7 +616,7 @@ fn after_colon(rest: &[u8]) -> Option<&[u8]> {
 }
 
 /// An escape may be half of a surrogate pair; reading the string checks that.
-fn after_escape(rest: &[u8]) -> Option<&[u8]> {
+pub(super) fn after_escape(rest: &[u8]) -> Option<&[u8]> {
     match rest {
         [b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't', rest @ ..] => Some(rest),
         [b'u', rest @ ..] => {
@@ -628,7 +628,7 @@ fn after_escape(rest: &[u8]) -> Option<&[u8]> {
 }
 
 /// The bytes after a number that begins with this digit.
-fn after_number(first: u8, mut rest: &[u8]) -> Option<&[u8]> {
+pub(super) fn after_number(first: u8, mut rest: &[u8]) -> Option<&[u8]> {
     if first != b'0' {
         rest = skip_digits(rest);
     } else if after_digit(rest).is_some() {

@@ -152,6 +152,8 @@ kinds! {
     Batch = "batch",
     /// Bytes that are not a message.
     Noise = "noise",
+    /// Bytes that are not JSON, but hold a whole message.
+    Repaired = "repaired",
     /// A request in the modern era.
     ServerRequest = "server-request",
     /// The connection closed on `server/discover` or on the `initialize` after it.

@@ -570,6 +570,156 @@ fn noise_is_left_out_with_an_excerpt() {
     }
 }
 
+/// mantine #8792
+#[test]
+fn repaired_values_that_json_does_not_have_are_null() {
+    let mut host = ready();
+    for (value, read) in [
+        ("NaN", "null"),
+        ("Infinity", "null"),
+        ("-Infinity", "null"),
+        (r#"[NaN,-Infinity , Infinity]"#, "[null,null , null]"),
+        (
+            r#"{"NaN": NaN,"a":"-Infinity","b":[-1.50,{"c":Infinity}]}"#,
+            r#"{"NaN": null,"a":"-Infinity","b":[-1.50,{"c":null}]}"#,
+        ),
+    ] {
+        let (request, id) = ask(&mut host, "tools/call");
+        host.receive_text(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"ok":{value}}}}}"#));
+        let Outcome::Result(raw) = host.result_of(request) else { panic!("{value}: {:?}", host.result_of(request)) };
+        assert_eq!(raw.get(), format!(r#"{{"ok":{read}}}"#));
+    }
+    assert_quirks(&host, QuirkKind::Repaired, &[""]);
+}
+
+#[test]
+fn repaired_other_values_that_json_does_not_have_are_noise() {
+    for value in
+        ["nan", "-NaN", "+Infinity", "inf", "undefined", "None", "True", "01", ".5", "NaN0", "'a'", "", "Infinity1"]
+    {
+        let mut host = ready();
+        host.receive_text(&format!(r#"{{"jsonrpc":"2.0","method":"notifications/x","params":{{"a":{value}}}}}"#));
+        assert!(notifications(&host).is_empty(), "{value}");
+        assert_quirks(&host, QuirkKind::Noise, &[""]);
+    }
+}
+
+/// opencode #17282, sagemath-mcp #66
+#[test]
+fn repaired_what_stands_around_a_message_is_left_out() {
+    for (before, after) in [
+        ("\x1b[2K", ""),
+        ("\x1b[?25l\x1b[2K\x1b[1G", "\x1b[0m"),
+        ("\0", ""),
+        ("\0\0\0", "\0"),
+        ("2026-01-01 [INFO] sending: ", ""),
+        ("5 x", ""),
+        ("\"quoted\" ", ""),
+        ("it's 5\" wide: ", " \"done"),
+        ("{svc} ready: ", ""),
+        ("{\"level\":\"info\"} ", ""),
+        ("{\"level\":\"in", ""),
+        ("}", ""),
+        ("[", ""),
+        ("", "done"),
+        ("", "}"),
+        ("", ","),
+        ("", "{"),
+        ("", "{\"level\":\"info\"}"),
+        ("\u{feff}log \u{2028}é ", "\r"),
+    ] {
+        let mut host = ready();
+        let (request, id) = ask(&mut host, "tools/call");
+        host.receive_text(&format!("{before}{}{after}", result(&id)));
+        assert!(is_ok(&host, request), "{before:?} {after:?}");
+        assert_quirks(&host, QuirkKind::Repaired, &[""]);
+    }
+}
+
+#[test]
+fn repaired_two_messages_on_one_line_both_count() {
+    for between in ["", " ", "\0", "\r", " and ", "\x1b[2K"] {
+        let mut host = ready();
+        let (first, first_id) = ask(&mut host, "tools/call");
+        let (second, second_id) = ask(&mut host, "x/y");
+        host.receive_text(&format!("{}{between}{}{between}{}", reported(1), result(&second_id), error(&first_id)));
+        assert!(is_broken(&host, first) && is_ok(&host, second), "{between:?}");
+        assert_eq!(notifications(&host), ["notifications/1"]);
+        assert_quirks(&host, QuirkKind::Repaired, &[""]);
+    }
+}
+
+#[test]
+fn repaired_a_message_behind_one_that_was_cut_off_counts() {
+    for cut in [
+        r#"{"jsonrpc":"2.0","method":"notifications/9","par"#,
+        r#"{"jsonrpc":"2.0","#,
+        r#"{"jsonrpc"#,
+        r#"{"jsonrpc":"2.0","method":"x"#,
+    ] {
+        let mut host = ready();
+        let (request, id) = ask(&mut host, "tools/call");
+        host.receive_text(&format!("{cut}{}", result(&id)));
+        // Behind a comma, it may be a part of what was cut off.
+        assert_eq!(!is_open(&host, request), !cut.ends_with(','), "{cut}");
+        assert!(notifications(&host).is_empty());
+    }
+}
+
+/// What a server passes on in a message is not a message of the server.
+#[test]
+fn repaired_a_message_within_another_value_is_none() {
+    let inner = reported(1).to_string();
+    let escaped = json!(inner).to_string();
+    for text in [
+        format!(r#"log {{"sent":{inner}}}"#),
+        format!(r#"{{"jsonrpc":"2.0","id":99,"result":{{"a":undefined,"b":{inner}}}}}"#),
+        format!(r#"{{"jsonrpc":"2.0","id":99,"result":{{"a":undefined,"b":[{inner},{inner}]}}}}"#),
+        format!(r#"{{"jsonrpc":"2.0","id":99,"result":{{"a":{inner},"b":[{inner},"#),
+        format!(r#"{{"jsonrpc":"2.0","id":99,"result":{{"a":undefined,"b":{escaped}}}}}"#),
+        format!("{{\"jsonrpc\":\"2.0\",\"id\":99,\"result\":{{\"a\":\"\t\",\"b\":{escaped},\"c\":{inner}}}}}"),
+        // Lines of a message over several lines.
+        format!(r#"  "structuredContent": {inner}"#),
+        format!(r#"  "content": [{inner}, {inner}],"#),
+        format!(r#"  }}, {inner}"#),
+    ] {
+        let mut host = ready();
+        host.receive_text(&text);
+        assert!(notifications(&host).is_empty(), "{text}");
+    }
+}
+
+#[test]
+fn repaired_an_array_of_messages_loses_only_what_breaks() {
+    let mut host = ready_at("2025-03-26");
+    let nan = r#"{"jsonrpc":"2.0","method":"notifications/2","params":{"a":NaN}}"#;
+    host.receive_text(&format!("[{},{nan},{}]", reported(1), reported(3)));
+    assert_eq!(notifications(&host), ["notifications/1", "notifications/2", "notifications/3"]);
+    assert_quirks(&host, QuirkKind::Repaired, &[""]);
+}
+
+#[test]
+fn repaired_within_the_limits_of_a_message() {
+    let mut options = legacy();
+    (options.limits.message.depth, options.limits.message.batch, options.limits.message.bytes) = (9, 3, 1000);
+    let deep = |levels| {
+        let (open, close) = ("[".repeat(levels), "]".repeat(levels));
+        format!(r#"log {{"jsonrpc":"2.0","method":"notifications/deep","params":{open}{close}}}"#)
+    };
+    let many = |count| "log ".to_owned() + &reported(1).to_string().repeat(count);
+    let long = |count| {
+        let values = vec!["NaN"; count].join(",");
+        format!(r#"{{"jsonrpc":"2.0","method":"notifications/long","params":[{values}]}}"#)
+    };
+    // Each value is longer by a byte than what it stands for.
+    for (text, heard) in [(deep(8), 1), (deep(9), 0), (many(3), 3), (many(5), 3), (long(180), 1), (long(230), 0)] {
+        let mut host = ready_with(options.clone());
+        assert!(text.len() < 1000);
+        host.receive_text(&text);
+        assert_eq!(notifications(&host).len(), heard, "{text}");
+    }
+}
+
 #[test]
 fn excerpts_of_noise_are_limited() {
     let mut host = ready();
