@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 #[cfg(feature = "snapshot")]
 use mcp_proto::Moved;
-use mcp_proto::jsonrpc::{self, Body, Decoded, Message};
+use mcp_proto::jsonrpc::{self, Body, Decoded, Message, ResponseId};
 use mcp_proto::{Action, Client, ConnectionId, Event, Messages, OpenFailure, Outgoing, Transport};
 
 use super::checks::{OWED, assert_same, canonical, check_line, members};
@@ -272,9 +272,15 @@ impl Rig {
             Ok(Decoded::Batch(messages)) => messages.iter().flatten().for_each(&mut owe),
             Ok(Decoded::Blank) | Err(_) => {}
         }
-        for text in jsonrpc::repair(bytes, self.session.options().limits.message).messages {
+        let repaired = jsonrpc::repair(bytes, self.session.options().limits.message);
+        for text in &repaired.messages {
             if let Ok(Decoded::One(message)) = jsonrpc::decode(text.as_bytes(), self.session.options().limits.message) {
                 owe(&message);
+            }
+        }
+        for broken in &repaired.broken {
+            if let ResponseId::Exact(id) | ResponseId::Loose(id) = broken.id {
+                self.host.model.hears_unclear(Some(id));
             }
         }
     }

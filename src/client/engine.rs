@@ -32,14 +32,16 @@ use super::{
 };
 use crate::Time;
 use crate::catalog::{Catalog, List};
-use crate::jsonrpc::{self, Body, Decoded, Deviations, ErrorObject, Incoming, Json, Message, Noise, ResponseId, Spans};
+use crate::jsonrpc::{
+    self, Body, Broken, Decoded, Deviations, ErrorObject, Incoming, Json, Message, Noise, ResponseId, Spans,
+};
 use crate::machine::handshake::Input as HandshakeInput;
 use crate::machine::link::shutdown;
 use crate::machine::request::Match;
 use crate::machine::server::notification::Route;
 use crate::machine::{QuirkKind, gate, link, request};
 use crate::protocol::{CacheScope, Family, ProtocolVersion, Root, method};
-use crate::text::{excerpt, excerpt_of};
+use crate::text::{excerpt, excerpt_at, excerpt_of};
 
 /// The part of a [`Client`](crate::Client) that does not depend on its binding. A client dereferences to it: these are
 /// its getters.
@@ -615,6 +617,9 @@ impl Engine {
             }
             Err(noise) => record_noise(&mut self.core, &noise, source.bytes()),
         }
+        for broken in source.repaired().into_iter().flat_map(|repaired| &repaired.broken) {
+            self.on_broken_response(broken, source.bytes());
+        }
         self.core.spans = Spans::default();
     }
 
@@ -639,6 +644,25 @@ impl Engine {
             Body::Result { id, result } => self.on_response(id, exchange, deviations, Ok(result)),
             Body::Error { id, error } => self.on_response(id, exchange, deviations, Err(error)),
         }
+    }
+
+    /// A response that is not JSON names an open request, which ends without a wait for another one.
+    #[cold]
+    fn on_broken_response(&mut self, broken: &Broken, bytes: &[u8]) {
+        let (ResponseId::Exact(id) | ResponseId::Loose(id)) = broken.id else { return };
+        if !self.link.takes_messages() || !self.core.is_sent(id) {
+            return;
+        }
+        let Broken { at, why, .. } = broken;
+        let why = format!("the response is not JSON: {why}, at byte {at}: {}", excerpt_at(bytes, *at));
+        let core = &mut self.core;
+        core.quirk(QuirkKind::Noise, None, None, &*why);
+        if matches!(core.requests.get(id).map(|open| &open.purpose), Some(Purpose::Initialize(_))) {
+            core.end_request(id, request::Input::Answered, "");
+            let signals = self.connection.handshake.on_unreadable(core, &why);
+            return self.act(signals);
+        }
+        self.answer(id, Err(RequestError::Invalid(why.into())));
     }
 
     fn on_response(

@@ -2779,6 +2779,24 @@ fn repaired_bodies_and_events_count() {
     }
 }
 
+#[test]
+fn noise_that_names_the_request_ends_it_over_http() {
+    for by_event in [false, true] {
+        let mut web = ready(&mut site());
+        let (request, call) = web.call("a");
+        let text = format!(r#"{{"jsonrpc":"2.0","id":{},"result":{{"content":[undefined]}}}}"#, call.json()["id"]);
+        let reply = match by_event {
+            true => Reply::stream(&format!("data: {text}\n\n")),
+            false => Reply::status(200).body("application/json", text.clone()),
+        };
+        web.reply(&call, reply);
+        let Some(Outcome::Error(error)) = web.ended(request) else { panic!("{:?}", web.ended(request)) };
+        let place = format!("no value where one has to be, at byte {}", text.find("undefined").unwrap());
+        assert!(error.code().is_none() && error.to_string().contains(&place), "{error}");
+        assert_quirk(&web, QuirkKind::Noise, "");
+    }
+}
+
 /// An event under another name has to be a whole message as it is: it may be a log.
 #[test]
 fn repaired_an_event_with_another_name_is_not() {

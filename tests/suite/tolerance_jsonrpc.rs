@@ -720,6 +720,110 @@ fn repaired_within_the_limits_of_a_message() {
     }
 }
 
+/// What ended a request without an answer.
+fn broken_at(host: &Host, request: RequestId) -> String {
+    let Outcome::Error(error) = host.result_of(request) else { panic!("{:?}", host.result_of(request)) };
+    assert_eq!((error.code(), error.server()), (None, None), "{error:?}");
+    error.to_string()
+}
+
+#[test]
+fn noise_that_names_an_open_request_ends_it_at_once() {
+    for (rest, at, why) in [
+        (r#""result":{"ok":undefined}}"#, "undefined", "no value"),
+        (r#""result":{"ok":tr"#, "tr", "no value"),
+        (r#""result":{"ok":"a"#, "", "ends within a string"),
+        (r#""result":{"ok":true}"#, "", "ends before its last bracket"),
+        ("\"result\":\"a\u{1}b\"}", "\u{1}", "control character"),
+        (r#""error":{"code":-32000,'message':"x"}}"#, "'message'", "no name"),
+    ] {
+        let mut host = ready();
+        let (other, _) = ask(&mut host, "x/y");
+        let (request, id) = ask(&mut host, "tools/call");
+        let text = format!(r#"{{"jsonrpc":"2.0","id":{id},{rest}"#);
+        host.receive_text(&text);
+        let told = broken_at(&host, request);
+        let place = if at.is_empty() { text.len() } else { text.rfind(at).unwrap() };
+        assert!(told.contains(why) && told.contains(&format!("at byte {place}")), "{told}");
+        assert!(told.contains(r#""jsonrpc":"2.0""#), "an excerpt: {told}");
+        assert!(is_open(&host, other) && host.is_ready());
+        assert_quirks(&host, QuirkKind::Noise, &[""]);
+    }
+}
+
+#[test]
+fn noise_that_names_an_open_request_by_a_string_ends_it() {
+    let mut host = ready();
+    let (request, id) = ask(&mut host, "tools/call");
+    host.receive_text(&format!(r#"log {{"id":"{id}","result":undefined}}"#));
+    assert!(broken_at(&host, request).contains("no value"));
+}
+
+#[test]
+fn noise_ends_the_request_behind_a_message_that_counts() {
+    let mut host = ready();
+    let (first, first_id) = ask(&mut host, "tools/call");
+    let (second, second_id) = ask(&mut host, "tools/call");
+    host.receive_text(&format!(r#"{}{{"jsonrpc":"2.0","id":{second_id},"result":{{"a":"#, result(&first_id)));
+    assert!(is_ok(&host, first) && broken_at(&host, second).contains("ends before"));
+    assert_eq!(host.quirks(), [QuirkKind::Repaired, QuirkKind::Noise]);
+}
+
+#[test]
+fn noise_that_names_no_open_request_ends_none() {
+    let mut host = ready();
+    let (request, id) = ask(&mut host, "tools/call");
+    for text in [
+        format!(r#"{{"jsonrpc":"2.0","result":undefined,"id":{id}}}"#),
+        format!(r#"{{"jsonrpc":"2.0","id":{id}"#),
+        format!(r#"{{"jsonrpc":"2.0","id":{id}0,"result":undefined}}"#),
+        format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"x","params":undefined}}"#),
+        format!(r#"{{"jsonrpc":"2.0","method":"x","id":{id},"params":undefined}}"#),
+        format!(r#"{{"jsonrpc":"2.0","method":"x","params":{{"id":{id},"a":undefined}}}}"#),
+        format!(r#"{{"jsonrpc":"2.0","id":999,"result":{{"a":undefined,"b":{{"id":{id},"result":undefined}}}}}}"#),
+        format!(r#"  "structuredContent": {{"id":{id},"result":undefined}}"#),
+    ] {
+        host.receive_text(&text);
+        assert!(is_open(&host, request), "{text}");
+    }
+    host.receive(result(&id));
+    assert!(is_ok(&host, request));
+}
+
+#[test]
+fn noise_in_place_of_a_list_fails_it_at_once() {
+    let mut host = Host::open(legacy());
+    let initialize = host.take_one();
+    for answer in server().answer(&initialize) {
+        host.receive(answer);
+    }
+    let list = host.take_sent().into_iter().find(|message| message["method"] == "tools/list").unwrap();
+    host.receive_text(&format!(
+        r#"{{"jsonrpc":"2.0","id":{},"result":{{"tools":[{{"name":undefined}}]}}}}"#,
+        list["id"]
+    ));
+    let failure = host.failure().unwrap();
+    assert_eq!(failure.kind, FailureKind::ListFailed);
+    assert!(failure.message.contains("no value") && failure.message.contains("undefined"), "{failure}");
+}
+
+#[test]
+fn noise_in_place_of_the_handshake_fails_it_at_once() {
+    let mut host = Host::open(legacy());
+    let id = host.take_one()["id"].clone();
+    host.receive_text(&format!(
+        r#"{{"jsonrpc":"2.0","id":{id},"result":{{"protocolVersion":"2025-06-18","x":undefined"#
+    ));
+    let failure = host.failure().unwrap();
+    assert!(failure.message.contains("no value"), "{failure}");
+    assert!(host.take_methods().iter().all(|method| method != "initialize"), "no other version is offered");
+
+    let mut host = Host::open(options());
+    let id = host.take_one()["id"].clone();
+    host.receive_text(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"x":undefined"#));
+    assert_eq!(host.take_methods(), ["initialize"]);
+}
+
 #[test]
 fn excerpts_of_noise_are_limited() {
     let mut host = ready();
