@@ -99,8 +99,10 @@ struct Reader<'a> {
     text: &'a str,
     /// What was not read. After a failure it begins where that is.
     rest: &'a [u8],
-    /// The values that become `null`.
-    replaced: Vec<Range<usize>>,
+    /// The object up to the last value that became `null`.
+    out: String,
+    /// Where that value ends, or the object begins.
+    written: usize,
     /// The last string, if nothing follows it that was read.
     string: Option<Range<usize>>,
     /// The name of the member of the outermost object that is read.
@@ -119,7 +121,8 @@ impl<'a> Reader<'a> {
         Self {
             text,
             rest,
-            replaced: Vec::new(),
+            out: String::new(),
+            written: start,
             string: None,
             name: Json::EMPTY_OBJECT,
             value: start,
@@ -265,7 +268,9 @@ impl<'a> Reader<'a> {
         let start = self.place();
         if let Some(number) = NUMBERS.into_iter().find(|number| self.rest.starts_with(number)) {
             self.skip(number.len());
-            self.replaced.push(start..self.place());
+            self.out.push_str(self.text.get(self.written..start).unwrap_or_default());
+            self.out.push_str("null");
+            self.written = self.place();
             return Ok(());
         }
         let words: [&[u8]; 3] = [b"true", b"false", b"null"];
@@ -281,20 +286,12 @@ impl<'a> Reader<'a> {
     }
 
     /// The object as JSON.
-    fn whole(&self, place: Range<usize>) -> Option<Cow<'a, str>> {
-        let as_written = self.text.get(place.clone())?;
-        if self.replaced.is_empty() {
-            return Some(Cow::Borrowed(as_written));
+    fn whole(&mut self, place: Range<usize>) -> Option<Cow<'a, str>> {
+        if self.out.is_empty() {
+            return self.text.get(place).map(Cow::Borrowed);
         }
-        let mut out = String::with_capacity(as_written.len());
-        let mut from = place.start;
-        for replaced in &self.replaced {
-            out.push_str(self.text.get(from..replaced.start)?);
-            out.push_str("null");
-            from = replaced.end;
-        }
-        out.push_str(self.text.get(from..place.end)?);
-        Some(Cow::Owned(out))
+        self.out.push_str(self.text.get(self.written..place.end)?);
+        Some(Cow::Owned(core::mem::take(&mut self.out)))
     }
 
     /// Where another object begins, if this one was cut off within a string: the first quote of the other ended the string.

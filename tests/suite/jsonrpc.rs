@@ -567,7 +567,7 @@ fn each_short_text_is_judged_like_serde_json() {
 
 /// Text that a search which begins again at each bracket would read in the square of its length.
 #[test]
-fn a_megabyte_that_breaks_is_repaired_in_one_pass() {
+fn text_that_breaks_everywhere_is_repaired_in_one_pass() {
     let pieces = [
         r#"{"a":"#,
         r#"{"a":["#,
@@ -585,7 +585,7 @@ fn a_megabyte_that_breaks_is_repaired_in_one_pass() {
     ];
     for piece in pieces {
         for end in ["", "}", "\"", "\0"] {
-            let text = format!("x{}{end}", piece.repeat((1 << 20) / piece.len()));
+            let text = format!("x{}{end}", piece.repeat((1 << 17) / piece.len()));
             let repaired = repair(text.as_bytes(), limits());
             assert!(repaired.messages.is_empty(), "{piece}");
         }
