@@ -5,6 +5,7 @@ use std::io::{self, ErrorKind, IsTerminal, Write, stderr, stdout};
 use std::process::ExitCode;
 
 use mcp_proto::host::invisible::{Character, characters};
+use mcp_proto::jsonrpc::without_lone_surrogates;
 
 use crate::secrets::hidden;
 
@@ -123,7 +124,7 @@ pub(crate) fn misused(wrong: &str) -> ExitCode {
 
 /// Prints a report. What a terminal would act on, and JSON allows as it is, is escaped.
 pub(crate) fn print_json(report: &impl serde::Serialize) -> io::Result<()> {
-    print(&(escaped(&serde_json::to_string_pretty(report)?) + "\n"))
+    print(&(escaped(&without_lone_surrogates(&serde_json::to_string_pretty(report)?)) + "\n"))
 }
 
 /// JSON without control characters, changes of writing direction and invisible characters in its strings.

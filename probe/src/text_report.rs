@@ -539,7 +539,7 @@ fn citation(kind: QuirkKind, family: Option<Family>, era: Option<Era>) -> String
         QuirkKind::ElicitationId => ["Elicitation, URL Mode Elicitation"; 2],
         QuirkKind::UnknownId => ["Overview, Responses"; 2],
         QuirkKind::ModernSilent => ["", "Overview, Responses"],
-        QuirkKind::JsonrpcVersion => ["Overview, Messages"; 2],
+        QuirkKind::JsonrpcVersion | QuirkKind::LoneSurrogate => ["Overview, Messages"; 2],
         QuirkKind::Batch => return "specification 2025-06-18, Key Changes".into(),
         QuirkKind::Noise | QuirkKind::Repaired => ["Transports, stdio", "stdio"],
         QuirkKind::ServerRequest => ["", "stdio, Receiving Messages"],

@@ -806,6 +806,7 @@ fn record_deviations(core: &mut Core, deviations: Deviations, method: &str) {
         (deviations.result_and_error, QuirkKind::ResultAndError, "a result and an error; the error counts"),
         (deviations.id_null, QuirkKind::IdNull, "a notification with `id: null`"),
         (deviations.error_shape, QuirkKind::ErrorShape, jsonrpc::ERROR_SHAPE),
+        (deviations.lone_surrogate, QuirkKind::LoneSurrogate, "half of a surrogate pair in a string"),
     ];
     for (_, kind, detail) in found.into_iter().filter(|(found, _, _)| *found) {
         core.quirk(kind, None, Some(method), detail);
@@ -848,7 +849,7 @@ impl Engine {
     fn on_cancelled(&mut self, params: Option<&RawValue>) {
         let member = |name| params.and_then(|params| Json::from(params).member(name));
         if let Some(id) = member("requestId") {
-            let reason = member("reason").and_then(Json::as_string);
+            let reason = member("reason").and_then(Json::as_text);
             self.server_requests.on_cancelled(&mut self.core, id, reason.as_deref());
         }
     }

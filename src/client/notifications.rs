@@ -184,7 +184,7 @@ fn log_message(params: Option<&RawValue>) -> Option<Event> {
     let (mut level, mut logger, mut data) = (None, None, None);
     Json::from(params?).members(|name, value| match name {
         "level" => level = value.as_string().and_then(|level| LogLevel::read(&level)),
-        "logger" => logger = value.as_string(),
+        "logger" => logger = value.as_text(),
         "data" => data = Some(value),
         _ => {}
     });

@@ -16,6 +16,9 @@ pub(crate) use encode::digits;
 pub use encode::{Object, error, notification, request, result, string};
 #[cfg(feature = "snapshot")]
 pub(crate) use json::form;
+#[cfg(feature = "host")]
+pub(crate) use json::readable;
+pub use json::without_lone_surrogates;
 pub(crate) use json::{Decimal, Json, Scan, Spans, has_either, has_either_pair};
 pub(crate) use repair::Incoming;
 pub use repair::{Broken, Repaired, repair};

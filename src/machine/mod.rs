@@ -154,6 +154,8 @@ kinds! {
     Noise = "noise",
     /// Bytes that are not JSON, but hold a whole message.
     Repaired = "repaired",
+    /// A string with half of a surrogate pair: a text that was cut in UTF-16.
+    LoneSurrogate = "lone-surrogate",
     /// A request in the modern era.
     ServerRequest = "server-request",
     /// The connection closed on `server/discover` or on the `initialize` after it.

@@ -1,9 +1,11 @@
 //! JSON-RPC messages, decoded and encoded.
 
+use std::borrow::Cow;
+
 use crate::common::{Host, Server, each_text, legacy};
 use mcp_proto::jsonrpc::{
     self, Body, Decoded, Deviations, ErrorObject, Message, MessageLimits, Noise, Object, PeerId, Repaired, ResponseId,
-    decode, repair,
+    decode, repair, without_lone_surrogates,
 };
 use mcp_proto::{Action, Request};
 use proptest::prelude::*;
@@ -529,6 +531,27 @@ proptest! {
         let message = format!(r#"{{"jsonrpc":"2.0","method":"m","params":{{"a":{value}}}}}"#);
         let text = format!("{before}x{message}{after}");
         prop_assert_eq!(repair(text.as_bytes(), limits()).messages, [message]);
+    }
+
+    /// With the escape sequences of halves among others.
+    #[test]
+    fn lone_surrogate_json_without_them_is_read_by_any_parser(
+        pieces in prop::collection::vec(
+            prop::sample::select(&["\\ud83d", "\\uDE00", "\\u0041", "\\\\", "\\n", "u", "d83d", "é", "\\ud7ff"][..]),
+            0..12,
+        ),
+    ) {
+        let text = format!(r#"{{"a":["{}"]}}"#, pieces.concat());
+        let read = without_lone_surrogates(&text);
+        prop_assert_eq!(read.len(), text.len());
+        prop_assert!(serde_json::from_str::<Value>(&read).is_ok(), "{}", read);
+        let is_read = serde_json::from_str::<Value>(&text).is_ok();
+        prop_assert_eq!(is_read, matches!(read, Cow::Borrowed(_)), "{}", text);
+        let message = format!(r#"{{"jsonrpc":"2.0","method":"m","params":{text}}}"#);
+        prop_assert_eq!(one(&message).deviations.lone_surrogate, !is_read, "{}", text);
+        for (batch, has_half) in batch(&format!("[{message},{}]", r#"{"jsonrpc":"2.0","method":"m"}"#), limits()).iter().zip([!is_read, false]) {
+            prop_assert_eq!(batch.as_ref().unwrap().deviations.lone_surrogate, has_half);
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::common::{Deliver, Host, Server, Steps, legacy, options, tools};
+use mcp_proto::protocol::content::{Block, ToolResult};
 use mcp_proto::{Eras, Event, FailureKind, Options, Outcome, QuirkKind, Request, RequestId};
 use serde_json::{Value, json};
 
@@ -718,6 +719,67 @@ fn repaired_within_the_limits_of_a_message() {
         host.receive_text(&text);
         assert_eq!(notifications(&host).len(), heard, "{text}");
     }
+}
+
+/// playwright-mcp #1410, open-knowledge #472
+#[test]
+fn lone_surrogate_the_message_counts_and_its_payload_is_unchanged() {
+    for (text, shown, has_half) in [
+        (r"a\ud83d", "a\u{fffd}", true),
+        (r"\uDE00b", "\u{fffd}b", true),
+        (r"\ud83d\ud83d\ude00\n", "\u{fffd}\u{1f600}\n", true),
+        (r"\ud83d\u0041", "\u{fffd}A", true),
+        (r"\ud83d\\ude00", "\u{fffd}\\ude00", true),
+        (r"\ud83d\ude00 \\ud83d", "\u{1f600} \\ud83d", false),
+        (r"\ud7ff\ue000", "\u{d7ff}\u{e000}", false),
+    ] {
+        let mut host = ready();
+        for padding in [0, 5_000] {
+            let (request, id) = ask(&mut host, "tools/call");
+            let block = format!(r#"{{"type":"text","text":"{text}","_meta":{{"a":[1]}}}}"#);
+            let payload = format!(r#"{{"content":[{block}],"padding":"{}"}}"#, "x".repeat(padding));
+            host.receive_text(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{payload}}}"#));
+            let Outcome::Result(raw) = host.result_of(request) else { panic!("{:?}", host.result_of(request)) };
+            assert_eq!(raw.get(), payload);
+            let read = ToolResult::read(raw);
+            let [Block::Text(block)] = &read.content[..] else { panic!("{text}: {:?}", read.content) };
+            assert_eq!((&*block.text, block.meta.is_some()), (shown, true));
+        }
+        assert_quirks(&host, QuirkKind::LoneSurrogate, if has_half { &["tools/call"] } else { &[] });
+    }
+}
+
+#[test]
+fn lone_surrogate_of_an_error_and_of_notifications() {
+    let mut host = ready_at("2025-03-26");
+    let (request, id) = ask(&mut host, "x/y");
+    host.receive_text(&format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-32000,"message":"cut \ud83d"}}}}"#));
+    let Outcome::Error(error) = host.result_of(request) else { panic!("{:?}", host.result_of(request)) };
+    assert_eq!(error.server().map(|error| &*error.message), Some("cut \u{fffd}"));
+    let told = r#"{"jsonrpc":"2.0","method":"notifications/x","params":{"\ud83d":1}}"#;
+    host.receive_text(&format!("[{},{told}]", reported(1)));
+    assert_eq!(notifications(&host), ["notifications/1", "notifications/x"]);
+    assert_quirks(&host, QuirkKind::LoneSurrogate, &["x/y", "notifications/x"]);
+}
+
+#[test]
+fn lone_surrogate_in_a_list_is_shown_as_a_replacement() {
+    let mut host = Host::open(legacy());
+    let initialize = host.take_one();
+    for answer in server().answer(&initialize) {
+        host.receive(answer);
+    }
+    let list = host.take_sent().into_iter().find(|message| message["method"] == "tools/list").unwrap();
+    let tool = r#"{"name":"a","title":"t\ud83d","description":"Cut \ud83d","inputSchema":{"type":"object","description":"\udc00"}}"#;
+    host.receive_text(&format!(r#"{{"jsonrpc":"2.0","id":{},"result":{{"tools":[{tool}]}}}}"#, list["id"]));
+    assert!(host.is_ready());
+    let tool_read = host.session.catalog().tool("a").unwrap();
+    assert_eq!(
+        (tool_read.title.as_deref(), tool_read.description.as_deref()),
+        (Some("t\u{fffd}"), Some("Cut \u{fffd}"))
+    );
+    assert_eq!(tool_read.raw.get(), tool);
+    assert_quirks(&host, QuirkKind::LoneSurrogate, &["tools/list"]);
 }
 
 /// What ended a request without an answer.
