@@ -249,7 +249,7 @@ impl Skill {
     }
 
     fn text(&self, name: &str) -> Cow<'_, str> {
-        Json::from(&*self.frontmatter).member(name).and_then(Json::as_string).unwrap_or_default()
+        Json::from(&*self.frontmatter).member(name).and_then(Json::as_text).unwrap_or_default()
     }
 
     /// Reads and checks an entry.

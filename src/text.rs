@@ -20,6 +20,19 @@ pub(crate) fn excerpt_of(bytes: &[u8]) -> String {
     excerpt(&String::from_utf8_lossy(bytes.get(..longest).unwrap_or(bytes))).into_owned()
 }
 
+/// The part of a text around a place, as of [`excerpt`]. It begins where a string or a word begins, so that a secret can be
+/// recognized, and with the text where the place is far from both.
+pub(crate) fn excerpt_at(bytes: &[u8], at: usize) -> String {
+    const BEFORE: usize = 80;
+    let from = at.saturating_sub(BEFORE);
+    let near = bytes.get(from..at).unwrap_or_default();
+    let begins = near.iter().position(|byte| *byte == b'"' || byte.is_ascii_whitespace()).filter(|_| from > 0);
+    match begins.and_then(|begins| bytes.get(from.saturating_add(begins)..)) {
+        Some(rest) => format!("…{}", excerpt_of(rest)),
+        None => excerpt_of(bytes),
+    }
+}
+
 /// A secret that is cut is recognized by this many bytes of its beginning.
 pub(crate) const RECOGNIZED: usize = 8;
 
@@ -116,6 +129,17 @@ fn is_of_scheme(byte: u8) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_excerpt_around_a_place_begins_with_a_string_or_a_word() {
+        let at = |text: &str, place: &str| excerpt_at(text.as_bytes(), text.find(place).unwrap());
+        assert_eq!(at(r#"{"a":undefined}"#, "undef"), r#"{"a":undefined}"#);
+        let long = format!(r#"{{"token":"{}","a":"b c",undefined}}"#, "x".repeat(200));
+        assert_eq!(at(&long, "undef"), r#"…","a":"b c",undefined}"#);
+        let first = at(&long, "\",\"a");
+        assert!(first.starts_with(r#"{"token":"xxx"#), "{first}");
+        assert!(at(&format!("{}!", "é".repeat(500)), "!").starts_with("ééé"));
+    }
 
     #[test]
     fn an_excerpt_is_cut_at_a_character() {

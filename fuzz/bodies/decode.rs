@@ -6,7 +6,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use mcp_proto::binding::{Line, LineDecoder, Sse, SseDecoder, SseEvent};
 use mcp_proto::journal::{HiddenStream, Hider};
-use mcp_proto::jsonrpc::{self, Body, Decoded, Message, MessageLimits, Noise};
+use mcp_proto::jsonrpc::{self, Body, Decoded, Message, MessageLimits, Noise, ResponseId};
 use mcp_proto::{Diagnosis, Failure, FailureKind, Options, StderrLines};
 use serde_json::value::RawValue;
 
@@ -44,6 +44,7 @@ pub fn decode(bytes: &[u8]) -> u64 {
     let decoded = jsonrpc::decode(bytes, limits);
     format!("{decoded:?}").hash(&mut print);
     check_json(bytes, &decoded);
+    check_repair(bytes, limits, &decoded);
     check_diagnosis(*choice, bytes).finding.hash(&mut print);
     check_hidden(bytes, chunks());
     match decoded {
@@ -195,6 +196,38 @@ fn check_json(bytes: &[u8], decoded: &Result<Decoded<'_>, Noise>) {
         }
         Err(Noise::NotJson) => assert!(!valid, "not taken for JSON"),
         Ok(Decoded::Blank) | Err(_) => {}
+    }
+}
+
+/// Only what is not JSON is repaired, and each message is the bytes as written but for values that become `null`.
+fn check_repair(bytes: &[u8], limits: MessageLimits, decoded: &Result<Decoded<'_>, Noise>) {
+    let repaired = jsonrpc::repair(bytes, limits);
+    if !matches!(decoded, Err(Noise::NotJson)) {
+        return assert_eq!(repaired, jsonrpc::Repaired::default(), "repaired what is no JSON");
+    }
+    let text = std::str::from_utf8(bytes).expect("what is not JSON is text");
+    assert!(repaired.messages.len() + repaired.broken.len() <= limits.batch);
+    let mut rest = text;
+    for message in &repaired.messages {
+        let members = serde_json::from_str::<BTreeMap<String, &RawValue>>(message);
+        let members = members.expect("what is repaired is JSON");
+        let Ok(Decoded::One(message_of)) = jsonrpc::decode(message.as_bytes(), limits) else {
+            panic!("no message: {message}")
+        };
+        check_payload(&message_of);
+        if let Some(id) = members.get("id").filter(|id| id.get() != "null") {
+            assert!(text.contains(id.get()), "the id {id} was invented");
+        }
+        for piece in message.split("null") {
+            let (_, after) = rest.split_once(piece).expect("the bytes as written, in order");
+            rest = after;
+        }
+    }
+    for broken in &repaired.broken {
+        assert!(text.is_char_boundary(broken.at), "{broken:?}");
+        if let ResponseId::Exact(id) | ResponseId::Loose(id) = broken.id {
+            assert!(text[..broken.at].contains(&id.to_string()), "{broken:?}");
+        }
     }
 }
 

@@ -968,7 +968,9 @@ impl Wire {
     fn hears_notification(&mut self, rules: Rules, method: &str, params: &Value) -> Option<RequestId> {
         match method {
             "notifications/progress" => {
-                let token = params["progressToken"].as_u64()?;
+                let token = &params["progressToken"];
+                let read = |text: &str| text.parse().ok().filter(|token: &u64| token.to_string() == text);
+                let token = token.as_u64().or_else(|| read(token.as_str()?))?;
                 self.progressed.insert(token);
                 return *self.used.get(&token)?;
             }

@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 #[cfg(feature = "snapshot")]
 use mcp_proto::Moved;
-use mcp_proto::jsonrpc::{self, Body, Decoded, Message};
+use mcp_proto::jsonrpc::{self, Body, Decoded, Message, ResponseId};
 use mcp_proto::{Action, Client, ConnectionId, Event, Messages, OpenFailure, Outgoing, Transport};
 
 use super::checks::{OWED, assert_same, canonical, check_line, members};
@@ -269,8 +269,19 @@ impl Rig {
         };
         match jsonrpc::decode(bytes, self.session.options().limits.message) {
             Ok(Decoded::One(message)) => owe(&message),
-            Ok(Decoded::Batch(messages)) => messages.iter().flatten().for_each(owe),
+            Ok(Decoded::Batch(messages)) => messages.iter().flatten().for_each(&mut owe),
             Ok(Decoded::Blank) | Err(_) => {}
+        }
+        let repaired = jsonrpc::repair(bytes, self.session.options().limits.message);
+        for text in &repaired.messages {
+            if let Ok(Decoded::One(message)) = jsonrpc::decode(text.as_bytes(), self.session.options().limits.message) {
+                owe(&message);
+            }
+        }
+        for broken in &repaired.broken {
+            if let ResponseId::Exact(id) | ResponseId::Loose(id) = broken.id {
+                self.host.model.hears_unclear(Some(id));
+            }
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use mcp_proto::jsonrpc::without_lone_surrogates;
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::{RawValue, to_raw_value};
@@ -22,7 +23,7 @@ impl<'a> Members<'a> {
     }
 
     pub(crate) fn string(&self, name: &str) -> Option<String> {
-        self.get(name).and_then(|value| serde_json::from_str(value.get()).ok())
+        self.get(name).and_then(|value| serde_json::from_str(&without_lone_surrogates(value.get())).ok())
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &'a RawValue)> {

@@ -5,6 +5,7 @@ use std::io::{self, ErrorKind, IsTerminal, Write, stderr, stdout};
 use std::process::ExitCode;
 
 use mcp_proto::host::invisible::{Character, characters};
+use mcp_proto::jsonrpc::without_lone_surrogates;
 
 use crate::json::to_json;
 use crate::secrets::hidden;
@@ -124,7 +125,7 @@ pub(crate) fn misused(wrong: &str) -> ExitCode {
 
 /// Prints a report, with no secrets in its values. What a terminal would act on, and JSON allows as it is, is escaped.
 pub(crate) fn print_json(report: &impl serde::Serialize) -> io::Result<()> {
-    write_stdout(&(escaped(&to_json(report)?) + "\n"))
+    write_stdout(&(escaped(&without_lone_surrogates(&to_json(report)?)) + "\n"))
 }
 
 /// JSON without control characters, changes of writing direction and invisible characters in its strings.

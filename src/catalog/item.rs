@@ -193,7 +193,7 @@ impl<'a> Members<'a> {
                 return;
             }
             if let Some((_, slot)) = members.strings.iter_mut().find(|(wanted, _)| *wanted == name) {
-                *slot = value.as_string();
+                *slot = value.as_text();
             }
             if let Some((_, slot)) = members.values.iter_mut().find(|(wanted, _)| *wanted == name) {
                 *slot = Some(value);
@@ -274,7 +274,7 @@ impl<'a> Tool<'a> {
 
     /// The name to show to people: the title, the title of the annotations, or the name (`BaseMetadata` in the schemas).
     pub fn display_name(&self) -> Cow<'a, str> {
-        let annotated = || Json::from(self.raw).member("annotations")?.member("title")?.as_string();
+        let annotated = || Json::from(self.raw).member("annotations")?.member("title")?.as_text();
         self.title.clone().or_else(annotated).unwrap_or(Cow::Borrowed(self.name))
     }
 
@@ -356,7 +356,7 @@ impl<'a> PromptArgument<'a> {
         let (mut name, mut description, mut required) = (None, None, false);
         argument.members(|member, value| match member {
             "name" => name = value.as_string(),
-            "description" => description = value.as_string(),
+            "description" => description = value.as_text(),
             "required" => required = value.text() == "true",
             _ => {}
         });

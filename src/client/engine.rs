@@ -32,14 +32,16 @@ use super::{
 };
 use crate::Time;
 use crate::catalog::{Catalog, List};
-use crate::jsonrpc::{self, Body, Decoded, Deviations, ErrorObject, Json, Message, Noise, ResponseId, Spans};
+use crate::jsonrpc::{
+    self, Body, Broken, Decoded, Deviations, ErrorObject, Incoming, Json, Message, Noise, ResponseId, Spans,
+};
 use crate::machine::handshake::Input as HandshakeInput;
 use crate::machine::link::shutdown;
 use crate::machine::request::Match;
 use crate::machine::server::notification::Route;
 use crate::machine::{QuirkKind, gate, link, request};
 use crate::protocol::{CacheScope, Family, ProtocolVersion, Root, method};
-use crate::text::{excerpt, excerpt_of};
+use crate::text::{excerpt, excerpt_at, excerpt_of};
 
 /// The part of a [`Client`](crate::Client) that does not depend on its binding. A client dereferences to it: these are
 /// its getters.
@@ -354,8 +356,9 @@ impl Engine {
         self.core.advance(now);
         // A line that ended the connection also ended what came with it.
         if self.link.takes_messages() {
-            let decoded = self.decode(bytes);
-            self.on_decoded(decoded, bytes, None);
+            let source = Incoming::new(bytes);
+            let decoded = self.decode(&source);
+            self.on_decoded(decoded, &source, None);
         }
         self.write_requests();
     }
@@ -587,31 +590,44 @@ impl Engine {
         self.link.step(&mut self.core, link::Input::Replace)
     }
 
-    /// Reads what the server sent.
-    pub(crate) fn decode<'a>(&mut self, bytes: &'a [u8]) -> Result<Decoded<'a>, Noise> {
-        jsonrpc::decode_with_spans(bytes, self.core.options.limits.message, &mut self.core.spans)
+    /// Reads what the server sent; once more, and repaired, if it is not JSON.
+    pub(crate) fn decode<'a>(&mut self, source: &'a Incoming<'_>) -> Result<Decoded<'a>, Noise> {
+        source.decode(self.core.options.limits.message, &mut self.core.spans)
     }
 
     /// Takes what was read. `exchange` is the request in whose HTTP exchange it came.
-    pub(super) fn on_decoded(&mut self, decoded: Result<Decoded<'_>, Noise>, bytes: &[u8], exchange: Option<u64>) {
+    pub(super) fn on_decoded(
+        &mut self,
+        decoded: Result<Decoded<'_>, Noise>,
+        source: &Incoming<'_>,
+        exchange: Option<u64>,
+    ) {
         self.connection.keepalive.on_message(&self.core);
+        let is_repaired = source.repaired().is_some_and(|repaired| !repaired.messages.is_empty());
+        if is_repaired {
+            let detail = format!("not JSON, and read repaired: {}", excerpt_of(source.bytes()));
+            self.core.quirk(QuirkKind::Repaired, None, None, detail);
+        }
         match decoded {
             Ok(Decoded::Blank) => {}
             Ok(Decoded::One(message)) => self.on_message(message, exchange),
             Ok(Decoded::Batch(messages)) => {
                 let batches = self.core.version() == Some(ProtocolVersion::V2025_03_26);
-                if !batches {
+                if !batches && !is_repaired {
                     let detail = format!("{} messages in one array, which only 2025-03-26 allows", messages.len());
                     self.core.quirk(QuirkKind::Batch, None, None, detail);
                 }
                 for message in messages {
                     match message {
                         Ok(message) => self.on_message(message, exchange),
-                        Err(noise) => record_noise(&mut self.core, &noise, bytes),
+                        Err(noise) => record_noise(&mut self.core, &noise, source.bytes()),
                     }
                 }
             }
-            Err(noise) => record_noise(&mut self.core, &noise, bytes),
+            Err(noise) => record_noise(&mut self.core, &noise, source.bytes()),
+        }
+        for broken in source.repaired().into_iter().flat_map(|repaired| &repaired.broken) {
+            self.on_broken_response(broken, source.bytes());
         }
         self.core.spans = Spans::default();
     }
@@ -637,6 +653,25 @@ impl Engine {
             Body::Result { id, result } => self.on_response(id, exchange, deviations, Ok(result)),
             Body::Error { id, error } => self.on_response(id, exchange, deviations, Err(error)),
         }
+    }
+
+    /// A response that is not JSON names an open request, which ends without a wait for another one.
+    #[cold]
+    fn on_broken_response(&mut self, broken: &Broken, bytes: &[u8]) {
+        let (ResponseId::Exact(id) | ResponseId::Loose(id)) = broken.id else { return };
+        if !self.link.takes_messages() || !self.core.is_sent(id) {
+            return;
+        }
+        let Broken { at, why, .. } = broken;
+        let why = format!("the response is not JSON: {why}, at byte {at}: {}", excerpt_at(bytes, *at));
+        let core = &mut self.core;
+        core.quirk(QuirkKind::Noise, None, None, &*why);
+        if matches!(core.requests.get(id).map(|open| &open.purpose), Some(Purpose::Initialize(_))) {
+            core.end_request(id, request::Input::Answered, "");
+            let signals = self.connection.handshake.on_unreadable(core, &why);
+            return self.act(signals);
+        }
+        self.answer(id, Err(RequestError::Invalid(why.into())));
     }
 
     fn on_response(
@@ -780,6 +815,7 @@ fn record_deviations(core: &mut Core, deviations: Deviations, method: &str) {
         (deviations.result_and_error, QuirkKind::ResultAndError, "a result and an error; the error counts"),
         (deviations.id_null, QuirkKind::IdNull, "a notification with `id: null`"),
         (deviations.error_shape, QuirkKind::ErrorShape, jsonrpc::ERROR_SHAPE),
+        (deviations.lone_surrogate, QuirkKind::LoneSurrogate, "half of a surrogate pair in a string"),
     ];
     for (_, kind, detail) in found.into_iter().filter(|(found, _, _)| *found) {
         core.quirk(kind, None, Some(method), detail);
@@ -822,19 +858,19 @@ impl Engine {
     fn on_cancelled(&mut self, params: Option<&RawValue>) {
         let member = |name| params.and_then(|params| Json::from(params).member(name));
         if let Some(id) = member("requestId") {
-            let reason = member("reason").and_then(Json::as_string);
-            self.server_requests.on_cancelled(&mut self.core, id.text(), reason.as_deref());
+            let reason = member("reason").and_then(Json::as_text);
+            self.server_requests.on_cancelled(&mut self.core, id, reason.as_deref());
         }
     }
 }
 
 /// The open request that a notification is about.
 #[inline]
-fn request_of(core: &Core, streams: &Subscriptions, method: &str, params: Option<&RawValue>) -> Option<u64> {
+fn request_of(core: &mut Core, streams: &Subscriptions, method: &str, params: Option<&RawValue>) -> Option<u64> {
     match method {
         method::PROGRESS => id_of_progress(core, params?),
         method::TASKS => calls::id_of_call(core, params?),
-        method::CANCELLED => streams.stream_of_wire_id(core, Json::from(params?).member("requestId")?.text()),
+        method::CANCELLED => streams.stream_of_wire_id(core, Json::from(params?).member("requestId")?),
         _ => None,
     }
 }

@@ -542,7 +542,7 @@ impl Progress {
 
     /// A description for people.
     pub fn message(&self) -> Option<Cow<'_, str>> {
-        Json::from(&*self.raw).member("message").and_then(Json::as_string)
+        Json::from(&*self.raw).member("message").and_then(Json::as_text)
     }
 
     /// The parameters, byte for byte.
@@ -681,7 +681,7 @@ impl Task {
     }
 
     fn string(&self, name: &str) -> Option<Cow<'_, str>> {
-        Json::from(&*self.raw).member(name).and_then(Json::as_string)
+        Json::from(&*self.raw).member(name).and_then(Json::as_text)
     }
 
     fn millis(&self, name: &str) -> Option<Duration> {

@@ -16,7 +16,7 @@ use super::{
     ShutdownStep, StartId, Timeouts, calls,
 };
 use crate::Time;
-use crate::jsonrpc::{Decoded, ErrorObject, Noise};
+use crate::jsonrpc::{Decoded, ErrorObject, Incoming, Noise};
 use crate::machine::http_response::refusal::{Access, Authority, Authorization, Refused, authorization};
 use crate::machine::{QuirkKind, link, request};
 use crate::text::excerpt;
@@ -320,8 +320,13 @@ impl Engine {
 impl Engine {
     /// Takes a message that was read by [`Self::decode`], and the request in whose exchange it came, if any. A message that
     /// answers nothing by its own id answers that request.
-    pub(crate) fn handle_exchange(&mut self, id: Option<u64>, decoded: Result<Decoded<'_>, Noise>, bytes: &[u8]) {
-        self.on_decoded(decoded, bytes, id);
+    pub(crate) fn handle_exchange(
+        &mut self,
+        id: Option<u64>,
+        decoded: Result<Decoded<'_>, Noise>,
+        source: &Incoming<'_>,
+    ) {
+        self.on_decoded(decoded, source, id);
         self.write_requests();
     }
 

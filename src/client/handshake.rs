@@ -289,6 +289,12 @@ impl Handshake {
         }
     }
 
+    /// The response to `initialize` is not JSON.
+    pub(super) fn on_unreadable(&mut self, core: &mut Core, why: &str) -> Signals {
+        self.last_error = Some(why.into());
+        self.step(core, Input::Malformed)
+    }
+
     /// `server/discover` or `initialize` was refused with an HTTP status.
     pub(super) fn on_status(
         &mut self,

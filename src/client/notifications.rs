@@ -12,7 +12,7 @@ use super::outcome::class_of;
 use super::request::Purpose;
 use super::{CommandError, Event, LogLevel, Progress, RequestError};
 use crate::Time;
-use crate::jsonrpc::Json;
+use crate::jsonrpc::{Json, ResponseId};
 use crate::machine::lists::error::Class;
 use crate::machine::server::notification::{self, Notification as Kind, Phase, Route};
 use crate::machine::{QuirkKind, gate};
@@ -128,10 +128,21 @@ pub(super) fn families_of_change(method: &str) -> &'static [Family] {
 
 /// The open request that asked for progress and is named by `notifications/progress`.
 #[inline]
-pub(super) fn id_of_progress(core: &Core, params: &RawValue) -> Option<u64> {
-    // A string is a token that the embedder gave.
-    let token = Json::from(params).member("progressToken").and_then(Json::as_integer)?;
-    core.requests.with_progress(token.try_into().ok()?)
+pub(super) fn id_of_progress(core: &mut Core, params: &RawValue) -> Option<u64> {
+    let token = Json::from(params).member("progressToken")?;
+    match token.as_integer() {
+        Some(token) => core.requests.with_progress(token.try_into().ok()?),
+        None => id_of_string(core, token),
+    }
+}
+
+/// The tokens of the crate are integers. Any other string is a token that the embedder gave.
+#[cold]
+fn id_of_string(core: &mut Core, token: Json<'_>) -> Option<u64> {
+    let ResponseId::Loose(token) = ResponseId::read(Some(token)) else { return None };
+    let id = core.requests.with_progress(token)?;
+    core.quirk(QuirkKind::IdType, None, Some(method::PROGRESS), "the progress token came back in another type");
+    Some(id)
 }
 
 /// Takes `notifications/progress` of an open request.
@@ -173,7 +184,7 @@ fn log_message(params: Option<&RawValue>) -> Option<Event> {
     let (mut level, mut logger, mut data) = (None, None, None);
     Json::from(params?).members(|name, value| match name {
         "level" => level = value.as_string().and_then(|level| LogLevel::read(&level)),
-        "logger" => logger = value.as_string(),
+        "logger" => logger = value.as_text(),
         "data" => data = Some(value),
         _ => {}
     });

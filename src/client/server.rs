@@ -89,7 +89,7 @@ impl Server {
     pub fn info(&self) -> Option<ServerInfo<'_>> {
         let place = Json::from(&*self.raw).member(place_of_info(self.version))?;
         let info = info(self.version, place).filter(|info| info.is_object())?;
-        let string = |name| info.member(name).and_then(Json::as_string);
+        let string = |name| info.member(name).and_then(Json::as_text);
         Some(ServerInfo {
             name: string("name"),
             title: string("title"),
@@ -107,7 +107,7 @@ impl Server {
 
     /// Reads the result of `initialize` or `server/discover`.
     pub(super) fn read(version: ProtocolVersion, raw: &RawValue) -> Self {
-        let string = |value: Json<'_>| value.as_string().map(Box::from);
+        let string = |value: Json<'_>| value.as_text().map(Box::from);
         let (mut about, mut declared, mut instructions) = (None, None, None);
         Json::from(raw).members(|name, value| match name {
             "capabilities" => declared = Declared::read(value),

@@ -14,7 +14,7 @@ use super::inputs::{Asking, REJECTED, Reaction, judge};
 use super::{CommandError, Event, FailureKind, Outgoing, Output, RequestId, ServerMethod, ServerRequestId, Wire};
 use crate::collections::{LeastSet, Series};
 use crate::jsonrpc::{ErrorObject, Json, Object, PeerId};
-use crate::machine::link;
+use crate::machine::{QuirkKind, link};
 use crate::protocol::{Defaults, Root, method};
 use crate::text::excerpt;
 use crate::{Time, jsonrpc};
@@ -38,6 +38,16 @@ impl Open {
     /// Bytes of the server's data that are stored.
     fn bytes(&self) -> usize {
         bytes(&self.id, &self.defaults, &self.related)
+    }
+}
+
+/// The id as a string if it is a number, and as a number if it is the string of one.
+fn in_other_type(id: Json<'_>) -> Option<Cow<'_, str>> {
+    let text = id.text();
+    match id.first() {
+        b'"' => text.strip_prefix('"')?.strip_suffix('"').map(Cow::Borrowed),
+        b'-' | b'0'..=b'9' => Some(Cow::Owned(format!("\"{text}\""))),
+        _ => None,
     }
 }
 
@@ -228,10 +238,15 @@ impl ServerRequests {
     }
 
     /// The server cancels one of its requests.
-    pub(super) fn on_cancelled(&mut self, core: &mut Core, peer_id: &str, reason: Option<&str>) {
+    pub(super) fn on_cancelled(&mut self, core: &mut Core, peer_id: Json<'_>, reason: Option<&str>) {
         let Some(table) = &mut self.open else { return };
-        if let Some(id) = table.find(peer_id) {
+        let exact = table.find(peer_id.text());
+        if let Some(id) = exact.or_else(|| table.find(&in_other_type(peer_id)?)) {
             table.remove(id);
+            if exact.is_none() {
+                let detail = "the id of the cancelled request came in another type";
+                core.quirk(QuirkKind::IdType, None, Some(method::CANCELLED), detail);
+            }
             self.on_removed(core);
             core.event(Event::ServerRequestEnded {
                 id: ServerRequestId(id),

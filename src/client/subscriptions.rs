@@ -10,11 +10,11 @@ use super::core::{Core, LONGEST_WAIT, Signal, Signals, Timer, Watch};
 use super::request::Purpose;
 use super::{CommandError, Event, RequestError};
 use crate::Time;
-use crate::jsonrpc::{Json, Object};
+use crate::jsonrpc::{Json, Object, ResponseId};
 use crate::machine::listen::resource::{self, State};
 use crate::machine::listen::stream::{self, Asked};
 use crate::machine::listen::subscribe::{self, Occasion, Step, Transport};
-use crate::machine::{Verdict, gate, request};
+use crate::machine::{QuirkKind, Verdict, gate, request};
 use crate::protocol::{Era, Family, PerFamily, method};
 use crate::text::excerpt;
 
@@ -406,9 +406,21 @@ impl Subscriptions {
     }
 
     /// The sent request of a stream that has this id on the wire, as JSON.
-    pub(super) fn stream_of_wire_id(&self, core: &Core, id: &str) -> Option<u64> {
-        let id = id.trim_matches('"').parse().ok();
-        id.filter(|id| core.is_sent(*id) && (self.connection.open == Some(*id) || self.connection.asked == Some(*id)))
+    pub(super) fn stream_of_wire_id(&self, core: &mut Core, id: Json<'_>) -> Option<u64> {
+        let (id, is_loose) = match ResponseId::read(Some(id)) {
+            ResponseId::Exact(id) => (id, false),
+            ResponseId::Loose(id) => (id, true),
+            ResponseId::Absent | ResponseId::Foreign => return None,
+        };
+        let is_stream = self.connection.open == Some(id) || self.connection.asked == Some(id);
+        if !is_stream || !core.is_sent(id) {
+            return None;
+        }
+        if is_loose {
+            let detail = "the id of the cancelled stream came in another type";
+            core.quirk(QuirkKind::IdType, None, Some(method::CANCELLED), detail);
+        }
+        Some(id)
     }
 
     /// Takes `notifications/cancelled` of a stream, whose request then gets no response (specification 2026-07-28,

@@ -385,7 +385,7 @@ impl<'a> Notices<'a> {
     fn arguments(&mut self, item: Item<'a>, prompt: &'a RawValue) {
         let arguments = Json::from(prompt).member("arguments").and_then(|arguments| arguments.elements(usize::MAX));
         for (index, argument) in arguments.map(|it| it.kept).unwrap_or_default().into_iter().enumerate() {
-            let member = |name| argument.member(name).and_then(Json::as_string);
+            let member = |name| argument.member(name).and_then(Json::as_text);
             self.key(item, &format!("/arguments/{index}/name"), member("name"));
             self.text(item, &format!("/arguments/{index}/title"), member("title"));
             self.text(item, &format!("/arguments/{index}/description"), member("description"));

@@ -31,7 +31,7 @@ use core::fmt;
 use serde_json::value::RawValue;
 
 use super::Utility;
-use crate::jsonrpc::{self, Json};
+use crate::jsonrpc::{self, Json, readable};
 use crate::protocol::content::Block;
 
 /// The least bound. A smaller one counts as this.
@@ -53,7 +53,8 @@ const URI: usize = 100;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Bounded<'a> {
-    /// The result; borrowed and unchanged, byte for byte, if nothing was left out.
+    /// The result; borrowed and unchanged, byte for byte, if nothing was left out. In a text that was cut in UTF-16 U+FFFD is
+    /// in the place of half of a surrogate pair.
     pub result: Cow<'a, RawValue>,
     /// What was left out; `None` if nothing was.
     pub left_out: Option<Omission>,
@@ -61,8 +62,8 @@ pub struct Bounded<'a> {
 
 impl<'a> Bounded<'a> {
     /// The whole result.
-    pub const fn whole(result: &'a RawValue) -> Self {
-        Self { result: Cow::Borrowed(result), left_out: None }
+    pub fn whole(result: &'a RawValue) -> Self {
+        Self { result: readable(result), left_out: None }
     }
 }
 
@@ -129,7 +130,8 @@ pub fn bound(result: &RawValue, max_bytes: usize) -> Bounded<'_> {
     if result.get().len() <= max_bytes {
         return Bounded::whole(result);
     }
-    let json = Json::from(result);
+    let result = readable(result);
+    let json = Json::from(&*result);
     let mut kept = Kept::new(max_bytes);
     kept.blocks(json.member("content"), cut);
     let mut rest = String::new();
@@ -160,7 +162,8 @@ pub fn bound_utility(utility: Utility, result: &RawValue, max_bytes: usize) -> B
     if result.get().len() <= max_bytes {
         return Bounded::whole(result);
     }
-    let json = Json::from(result);
+    let result = readable(result);
+    let json = Json::from(&*result);
     let mut kept = Kept::new(max_bytes);
     let (mut out, mut rest) = (String::new(), String::new());
     let known: &[&str] = match utility {

@@ -28,7 +28,7 @@ use core::fmt;
 use serde_json::value::RawValue;
 
 use crate::collections::hash;
-use crate::jsonrpc::Json;
+use crate::jsonrpc::{Json, readable, without_lone_surrogates};
 
 /// A change to tool schemas that some providers need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -51,7 +51,8 @@ pub enum Pass {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Adapted<'a> {
-    /// The schema; borrowed and unchanged, byte for byte, if there are no changes.
+    /// The schema; borrowed and unchanged, byte for byte, if there are no changes and no half of a surrogate pair in it, in
+    /// whose place is U+FFFD.
     pub schema: Cow<'a, RawValue>,
     /// The first 1,024 changes.
     pub changes: Vec<SchemaChange>,
@@ -100,7 +101,7 @@ impl fmt::Display for SchemaChange {
 
 /// Applies these passes to a schema, in order.
 pub fn adapt<'a>(schema: &'a RawValue, passes: &[Pass]) -> Adapted<'a> {
-    let mut adapted = Adapted { schema: Cow::Borrowed(schema), changes: Vec::new(), omitted: 0 };
+    let mut adapted = Adapted { schema: readable(schema), changes: Vec::new(), omitted: 0 };
     for pass in passes {
         let Adapted { schema, changes, omitted } = pass.apply(&adapted.schema);
         if let Cow::Owned(schema) = schema {
@@ -172,9 +173,9 @@ impl Pass {
         let written = (!changes.is_empty()).then(|| {
             let mut text = String::new();
             root.write(&mut text);
-            Json::trusted(&text).to_raw()
+            Json::trusted(&without_lone_surrogates(&text)).to_raw()
         });
-        Adapted { schema: written.map_or(Cow::Borrowed(schema), Cow::Owned), changes, omitted }
+        Adapted { schema: written.map_or_else(|| readable(schema), Cow::Owned), changes, omitted }
     }
 }
 
@@ -183,7 +184,7 @@ pub(super) fn texts(schema: &RawValue, mut each: impl FnMut(&str, &str)) {
     schemas(&mut Node::read(Json::from(schema)), |schema, place| {
         for member in schema.members().iter().filter(|member| matches!(&*member.name, "title" | "description")) {
             if let Node::Leaf(text) = &member.value
-                && let Some(text) = Json::trusted(text).as_string()
+                && let Some(text) = Json::trusted(text).as_text()
             {
                 each(&format!("{}/{}", place.pointer, member.name), &text);
             }

@@ -47,7 +47,7 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::vec::Vec;
 use core::fmt;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use super::config::{Filter, ToolOverride, ToolPolicy};
@@ -56,6 +56,7 @@ use super::names::{Names, Renamed, Target};
 use super::{Utility, glob, instructions, schema};
 use crate::catalog::{Catalog, Tool, ToolHints};
 use crate::client::{Engine, FamilyStatus};
+use crate::jsonrpc::readable;
 use crate::protocol::{Capability, Family};
 
 /// What [`choose`] needs to know of a server's offer.
@@ -209,7 +210,8 @@ pub struct Function<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<Cow<'a, str>>,
     /// The JSON Schema of its arguments, byte for byte as the server wrote it. [`schema`] adapts it for providers that
-    /// support a subset.
+    /// support a subset. Serialized with U+FFFD in the place of half of a surrogate pair, which no provider reads.
+    #[serde(serialize_with = "write_readable")]
     pub input_schema: &'a RawValue,
     /// The server's claims about the tool's behaviour.
     #[serde(skip)]
@@ -217,6 +219,11 @@ pub struct Function<'a> {
     /// Why the exposed name differs from the tool's own.
     #[serde(skip)]
     pub renamed: Option<Renamed>,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn write_readable<S: Serializer>(raw: &&RawValue, serializer: S) -> Result<S::Ok, S::Error> {
+    readable(raw).serialize(serializer)
 }
 
 /// Selects what a model may call of a server.

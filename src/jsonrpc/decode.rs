@@ -6,7 +6,7 @@ use alloc::format;
 use alloc::vec::Vec;
 use serde_json::value::RawValue;
 
-use super::json::{Members, SpanRecorder, Unrecorded, after_plain, after_string};
+use super::json::{Members, SpanRecorder, Surrogate, Unrecorded, after_plain, after_string, surrogate};
 use super::{Json, Spans};
 
 /// Maximum bytes of a peer's request id, which is kept until the request is answered.
@@ -85,6 +85,8 @@ pub struct Deviations {
     pub id_null: bool,
     /// An error that is no object, or whose code is missing or no integer.
     pub error_shape: bool,
+    /// A string with half of a surrogate pair: a text that was cut in UTF-16.
+    pub lone_surrogate: bool,
 }
 
 /// What [`Deviations::error_shape`] is, for a quirk.
@@ -185,31 +187,40 @@ pub(crate) fn decode_with_spans<'a>(
         Some(b'{') => {
             let mut envelope = Envelope::default();
             let take = |name: &'a [u8], value| envelope.take(name, value);
-            match SpanRecorder::of(text.len(), limits.depth) {
-                None => valid_object(text, limits.depth, &mut Unrecorded, take).map_err(fault)?,
+            let has_half = match SpanRecorder::of(text.len(), limits.depth) {
+                None => {
+                    let mut members = Unrecorded::default();
+                    valid_object(text, limits.depth, &mut members, take).map_err(fault)?;
+                    members.has_half
+                }
                 Some(mut recorder) => {
                     valid_object(text, limits.depth, &mut recorder, take).map_err(fault)?;
+                    let has_half = recorder.has_half;
                     *spans = recorder.finish();
+                    has_half
                 }
-            }
-            envelope.message().map(Decoded::One)
+            };
+            envelope.message(has_half).map(Decoded::One)
         }
         Some(b'[') => {
             // The whole array is validated first, so that a truncated batch is rejected as a whole.
-            valid_value(text, limits.depth).map_err(fault)?;
-            batch(Json::trusted(text), limits.batch).map(Decoded::Batch)
+            let has_half = halves(text, limits.depth).map_err(fault)?;
+            batch(Json::trusted(text), limits, has_half).map(Decoded::Batch)
         }
         Some(_) => Err(valid_value(text, 0).map_or(Noise::NotJson, |()| Noise::NotAMessage)),
     }
 }
 
-fn batch(array: Json<'_>, limit: usize) -> Result<Vec<Result<Message<'_>, Noise>>, Noise> {
+/// The messages of an array. `has_half`: whether one of them has half of a surrogate pair.
+fn batch(array: Json<'_>, limits: MessageLimits, has_half: bool) -> Result<Vec<Result<Message<'_>, Noise>>, Noise> {
+    let limit = limits.batch;
     let elements = array.elements(limit).ok_or(Noise::NotJson)?;
     let mut messages = Vec::with_capacity(elements.kept.len());
     messages.extend(elements.kept.into_iter().map(|element| {
         let (mut envelope, mut readable) = (Envelope::default(), element.is_object());
         element.raw_members(|name, value| readable &= envelope.take(name.text().as_bytes(), value).is_some());
-        if readable { envelope.message() } else { Err(Noise::NotAMessage) }
+        let has_half = has_half && halves(element.text(), limits.depth).unwrap_or_default();
+        if readable { envelope.message(has_half) } else { Err(Noise::NotAMessage) }
     }));
     if elements.more {
         messages.push(Err(Noise::BatchTooLong { limit }));
@@ -253,9 +264,10 @@ impl<'a> Envelope<'a> {
         })
     }
 
-    fn message(self) -> Result<Message<'a>, Noise> {
+    fn message(self, lone_surrogate: bool) -> Result<Message<'a>, Noise> {
         let mut deviations = Deviations {
             version: self.jsonrpc.is_none_or(|version| version.text() != "\"2.0\""),
+            lone_surrogate,
             ..Deviations::default()
         };
         let body = match self.method {
@@ -315,7 +327,7 @@ pub enum ResponseId {
 }
 
 impl ResponseId {
-    fn read(raw: Option<Json<'_>>) -> Self {
+    pub(crate) fn read(raw: Option<Json<'_>>) -> Self {
         let Some(json) = raw else {
             return Self::Absent;
         };
@@ -428,7 +440,7 @@ impl ErrorObject {
             "data" => data = Some(value.to_raw()),
             _ => {}
         });
-        let message = message.as_string().unwrap_or(Cow::Borrowed(message.text()));
+        let message = message.as_text().unwrap_or(Cow::Borrowed(message.text()));
         (Self { code: code.unwrap_or(0), message: message.into(), data }, code.is_some())
     }
 }
@@ -459,11 +471,11 @@ fn valid_object<'a>(
     }
     loop {
         let [b'"', quoted @ ..] = rest else { return Err(Fault::NotJson) };
-        let after = after_string(quoted, after_escape).ok_or(Fault::NotJson)?;
+        let after = after_string(quoted, |rest| after_escape_of(rest, spans)).ok_or(Fault::NotJson)?;
         let (name, _) = rest.split_at_checked(rest.len().wrapping_sub(after.len())).ok_or(Fault::NotJson)?;
         let value = skip_white(after_colon(after).ok_or(Fault::NotJson)?);
         let after = match value {
-            [b'"', quoted @ ..] => after_string(quoted, after_escape).ok_or(Fault::NotJson)?,
+            [b'"', quoted @ ..] => after_string(quoted, |rest| after_escape_of(rest, spans)).ok_or(Fault::NotJson)?,
             _ => after_value(value, limit, spans)?,
         };
         let value = text.get(place(value)..place(after)).map(Json::trusted);
@@ -478,7 +490,14 @@ fn valid_object<'a>(
 
 /// Validates that the text is one value, at most `limit` levels deep.
 pub(super) fn valid_value(text: &str, limit: usize) -> Result<(), Fault> {
-    at_end(after_value(text.as_bytes(), limit, &mut Unrecorded)?)
+    halves(text, limit).map(drop)
+}
+
+/// Validates as [`valid_value`] does. Returns whether a string has half of a surrogate pair.
+fn halves(text: &str, limit: usize) -> Result<bool, Fault> {
+    let mut members = Unrecorded::default();
+    at_end(after_value(text.as_bytes(), limit, &mut members)?)?;
+    Ok(members.has_half)
 }
 
 fn at_end(rest: &[u8]) -> Result<(), Fault> {
@@ -529,7 +548,7 @@ fn after_value_of<'a, const DEEP: bool, M: Members>(
     loop {
         let (first, after) = token(rest);
         let value = match first {
-            b'"' => after_string(after, after_escape),
+            b'"' => after_string(after, |rest| after_escape_of(rest, spans)),
             b'{' | b'[' => {
                 room = room.checked_sub(1).ok_or(Fault::TooDeep)?;
                 if levels >> 63 == 1 {
@@ -602,7 +621,7 @@ fn after_name<'a>(quote: u8, name: &'a [u8], room: usize, spans: &mut impl Membe
             spans.name(name, after, room);
             Some(after)
         }
-        (b'\\', after) => after_string(after_escape(after)?, after_escape),
+        (b'\\', after) => after_string(after_escape_of(after, spans)?, |rest| after_escape_of(rest, spans)),
         _ => None,
     }
 }
@@ -615,8 +634,28 @@ fn after_colon(rest: &[u8]) -> Option<&[u8]> {
     }
 }
 
+/// As [`after_escape`]. Half of a surrogate pair is passed to `members`.
+#[inline(always)]
+fn after_escape_of<'a>(rest: &'a [u8], members: &mut impl Members) -> Option<&'a [u8]> {
+    if let [b'u', b'd' | b'D', ..] = rest { after_surrogate(rest, members) } else { after_escape(rest) }
+}
+
+/// Takes the second half of a pair together with the first one.
+#[inline(never)]
+fn after_surrogate<'a>(rest: &'a [u8], members: &mut impl Members) -> Option<&'a [u8]> {
+    let after = after_escape(rest)?;
+    match surrogate(rest) {
+        Some(Surrogate::Pair) => after_escape(after.get(1..)?),
+        Some(Surrogate::Lone) => {
+            members.lone_surrogate();
+            Some(after)
+        }
+        None => Some(after),
+    }
+}
+
 /// An escape may be half of a surrogate pair; reading the string checks that.
-fn after_escape(rest: &[u8]) -> Option<&[u8]> {
+pub(super) fn after_escape(rest: &[u8]) -> Option<&[u8]> {
     match rest {
         [b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't', rest @ ..] => Some(rest),
         [b'u', rest @ ..] => {
@@ -628,7 +667,7 @@ fn after_escape(rest: &[u8]) -> Option<&[u8]> {
 }
 
 /// The bytes after a number that begins with this digit.
-fn after_number(first: u8, mut rest: &[u8]) -> Option<&[u8]> {
+pub(super) fn after_number(first: u8, mut rest: &[u8]) -> Option<&[u8]> {
     if first != b'0' {
         rest = skip_digits(rest);
     } else if after_digit(rest).is_some() {
@@ -795,20 +834,24 @@ mod tests {
             found.push((String::from_utf8(name.to_vec()).unwrap(), value.text().to_owned()));
             Some(())
         };
-        valid_object(text, 3, &mut Unrecorded, each).unwrap();
+        valid_object(text, 3, &mut Unrecorded::default(), each).unwrap();
         let expected =
             [("\"a\"", "[1, {}]"), (r#""\u0062""#, r#""x\"""#), ("\"a\"", r#"{"c":-0.5E+7}"#), ("\"\"", "null")];
         assert_eq!(found, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
-        assert_eq!(valid_object(text, 1, &mut Unrecorded, |_, _| Some(())), Err(Fault::TooDeep));
-        assert_eq!(valid_object(text, 0, &mut Unrecorded, |_, _| Some(())), Err(Fault::TooDeep));
+        assert_eq!(valid_object(text, 1, &mut Unrecorded::default(), |_, _| Some(())), Err(Fault::TooDeep));
+        assert_eq!(valid_object(text, 0, &mut Unrecorded::default(), |_, _| Some(())), Err(Fault::TooDeep));
         assert_eq!(
-            valid_object(text, 3, &mut Unrecorded, |name, _| (name != b"\"\"").then_some(())),
+            valid_object(text, 3, &mut Unrecorded::default(), |name, _| (name != b"\"\"").then_some(())),
             Err(Fault::NotJson)
         );
         for text in
             ["{} x", "{}}", "{,}", "{\"a\":1,}", "{\"a\" 1}", "{\"a\":}", "{1:1}", "{\"a\":1 \"b\":2}", "[]", ""]
         {
-            assert_eq!(valid_object(text, 3, &mut Unrecorded, |_, _| Some(())), Err(Fault::NotJson), "{text}");
+            assert_eq!(
+                valid_object(text, 3, &mut Unrecorded::default(), |_, _| Some(())),
+                Err(Fault::NotJson),
+                "{text}"
+            );
         }
     }
 

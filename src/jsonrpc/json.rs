@@ -53,9 +53,17 @@ impl<'a> Json<'a> {
     pub(crate) fn as_string(self) -> Option<Cow<'a, str>> {
         let inner = self.0.strip_prefix('"')?.strip_suffix('"')?;
         if has_backslash(inner.as_bytes()) {
-            return unescaped(inner).map(Cow::Owned);
+            return unescaped(inner, None).map(Cow::Owned);
         }
         Some(Cow::Borrowed(inner))
+    }
+
+    /// The decoded string, for a text that people or models read: half of a surrogate pair becomes U+FFFD.
+    pub(crate) fn as_text(self) -> Option<Cow<'a, str>> {
+        self.as_string().or_else(|| {
+            let inner = self.0.strip_prefix('"')?.strip_suffix('"')?;
+            unescaped(inner, Some(char::REPLACEMENT_CHARACTER)).map(Cow::Owned)
+        })
     }
 
     /// The integer, which may be written with a zero fraction or an exponent: `2000.0`, `2e3`. `None` if this is no number,
@@ -125,8 +133,8 @@ impl Decimal {
     }
 }
 
-/// The text of a string with its escape sequences decoded; `None` if half of a surrogate pair is no character.
-fn unescaped(text: &str) -> Option<String> {
+/// The text of a string with its escape sequences decoded. Half of a surrogate pair is no character: `half` stands for it.
+fn unescaped(text: &str, half: Option<char>) -> Option<String> {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((plain, escape)) = rest.split_once('\\') {
@@ -143,9 +151,17 @@ fn unescaped(text: &str) -> Option<String> {
             'u' => {
                 let (first, after) = unit(rest)?;
                 let second = after.strip_prefix("\\u").filter(|_| matches!(first, 0xd800..0xdc00)).and_then(unit);
-                rest = second.map_or(after, |(_, after)| after);
                 let units = iter::once(first).chain(second.map(|(second, _)| second));
-                char::decode_utf16(units).next()?.ok()?
+                match char::decode_utf16(units).next()? {
+                    Ok(char) => {
+                        rest = second.map_or(after, |(_, after)| after);
+                        char
+                    }
+                    Err(_) => {
+                        rest = after;
+                        half?
+                    }
+                }
             }
             '"' | '\\' | '/' => escaped,
             _ => return None,
@@ -153,6 +169,80 @@ fn unescaped(text: &str) -> Option<String> {
     }
     out.push_str(rest);
     Some(out)
+}
+
+/// JSON in which each half of a surrogate pair is U+FFFD, so that any parser reads it; borrowed if it has none.
+///
+/// A text that was cut in UTF-16 ends with such a half. JSON allows its escape sequence; most parsers do not.
+///
+/// ```
+/// use mcp_proto::jsonrpc::without_lone_surrogates;
+///
+/// assert_eq!(without_lone_surrogates(r#"["a\ud83d","\ud83d\ude00"]"#), r#"["a\ufffd","\ud83d\ude00"]"#);
+/// ```
+pub fn without_lone_surrogates(json: &str) -> Cow<'_, str> {
+    let (mut out, mut rest) = (String::new(), json);
+    // What of `rest` was read and has none.
+    let mut read = 0_usize;
+    while let Some(before) = rest.get(read..).and_then(|unread| unread.find('\\')) {
+        let escape = read.saturating_add(before);
+        let behind = rest.as_bytes().get(escape.saturating_add(1)..).unwrap_or_default();
+        let length = match surrogate(behind) {
+            Some(Surrogate::Lone) => {
+                out.push_str(rest.get(..escape).unwrap_or_default());
+                out.push_str("\\ufffd");
+                rest = rest.get(escape.saturating_add(Surrogate::LEN)..).unwrap_or_default();
+                read = 0;
+                continue;
+            }
+            Some(Surrogate::Pair) => Surrogate::LEN.saturating_mul(2),
+            // The backslash and the character behind it.
+            None => 2,
+        };
+        read = escape.saturating_add(length);
+    }
+    if out.is_empty() {
+        return Cow::Borrowed(json);
+    }
+    out.push_str(rest);
+    Cow::Owned(out)
+}
+
+/// A value as of [`without_lone_surrogates`].
+#[cfg(feature = "host")]
+pub(crate) fn readable(raw: &RawValue) -> Cow<'_, RawValue> {
+    match without_lone_surrogates(raw.get()) {
+        Cow::Borrowed(_) => Cow::Borrowed(raw),
+        Cow::Owned(text) => Cow::Owned(Json::trusted(&text).to_raw()),
+    }
+}
+
+/// An escape sequence that stands for half of a surrogate pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Surrogate {
+    /// The first half, with the second one behind it.
+    Pair,
+    Lone,
+}
+
+impl Surrogate {
+    /// Bytes of one escape sequence.
+    pub(super) const LEN: usize = 6;
+}
+
+/// What the bytes behind a backslash begin with, if that stands for half of a pair.
+pub(super) fn surrogate(bytes: &[u8]) -> Option<Surrogate> {
+    let half = |bytes: &[u8]| match bytes {
+        [b'u', b'd' | b'D', digit, a, b, ..] if a.is_ascii_hexdigit() && b.is_ascii_hexdigit() => match digit {
+            b'8' | b'9' | b'a' | b'b' | b'A' | b'B' => Some(true),
+            b'c'..=b'f' | b'C'..=b'F' => Some(false),
+            _ => None,
+        },
+        _ => None,
+    };
+    let is_first = half(bytes)?;
+    let second = bytes.get(Surrogate::LEN.saturating_sub(1)..).and_then(|rest| half(rest.strip_prefix(b"\\")?));
+    Some(if is_first && second == Some(false) { Surrogate::Pair } else { Surrogate::Lone })
 }
 
 /// The four hexadecimal digits at the beginning of a text.
@@ -570,11 +660,17 @@ pub(super) trait Members {
 
     /// Forgets the members after the first `len`.
     fn truncate(&mut self, len: usize);
+
+    /// A string has half of a surrogate pair.
+    fn lone_surrogate(&mut self);
 }
 
-/// Records nothing.
-#[derive(Debug)]
-pub(super) struct Unrecorded;
+/// Records no members.
+#[derive(Debug, Default)]
+pub(super) struct Unrecorded {
+    /// Whether a string has half of a surrogate pair.
+    pub(super) has_half: bool,
+}
 
 impl Members for Unrecorded {
     #[inline(always)]
@@ -588,6 +684,10 @@ impl Members for Unrecorded {
     }
 
     fn truncate(&mut self, _: usize) {}
+
+    fn lone_surrogate(&mut self) {
+        self.has_half = true;
+    }
 }
 
 /// Records spans.
@@ -600,13 +700,15 @@ pub(super) struct SpanRecorder {
     /// The member whose value is validated.
     open: Option<Span>,
     found: Vec<Span>,
+    /// Whether a string has half of a surrogate pair.
+    pub(super) has_half: bool,
 }
 
 impl SpanRecorder {
     /// For a message of this length, which may nest `limit` levels deep, if its members are worth recording.
     pub(super) fn of(len: usize, limit: usize) -> Option<Self> {
         let room = if len < LONG { None } else { limit.checked_sub(Spans::DEPTH) };
-        room.map(|room| Self { room, most: len / Spans::SHORTEST, open: None, found: Vec::new() })
+        room.map(|room| Self { room, most: len / Spans::SHORTEST, open: None, found: Vec::new(), has_half: false })
     }
 
     pub(super) fn finish(self) -> Spans {
@@ -644,6 +746,10 @@ impl Members for SpanRecorder {
     fn truncate(&mut self, len: usize) {
         self.found.truncate(len);
         self.open = None;
+    }
+
+    fn lone_surrogate(&mut self) {
+        self.has_half = true;
     }
 }
 

@@ -1,18 +1,24 @@
 //! The wire: decodes JSON-RPC 2.0 messages without copying their payloads, and encodes messages.
 //!
 //! This module knows nothing of MCP. Deviations from JSON-RPC are accepted and reported as [`Deviations`]; bytes that
-//! are not a message are [`Noise`].
+//! are not a message are [`Noise`]. What is not JSON may still hold messages, which [`repair`] finds.
 
 mod decode;
 mod encode;
 mod json;
+mod repair;
 
+pub(crate) use decode::ERROR_SHAPE;
 #[cfg(feature = "snapshot")]
 pub(crate) use decode::peer_id;
 pub use decode::{Body, Decoded, Deviations, ErrorObject, Message, MessageLimits, Noise, PeerId, ResponseId, decode};
-pub(crate) use decode::{ERROR_SHAPE, decode_with_spans};
 pub(crate) use encode::digits;
 pub use encode::{Object, error, notification, request, result, string};
 #[cfg(feature = "snapshot")]
 pub(crate) use json::form;
+#[cfg(feature = "host")]
+pub(crate) use json::readable;
+pub use json::without_lone_surrogates;
 pub(crate) use json::{Decimal, Json, Scan, Spans, has_either, has_either_pair};
+pub(crate) use repair::Incoming;
+pub use repair::{Broken, Repaired, repair};

@@ -134,7 +134,7 @@ kinds! {
     ListLimit = "list-limit",
     /// The server refused a cursor that it had sent.
     CursorRejected = "cursor-rejected",
-    /// An integer id came back as a string, or with a fraction.
+    /// An integer id or progress token came back as a string, or with a fraction; or an id of the server's in another type.
     IdType = "id-type",
     /// A message whose id is null, missing or not one of this connection.
     IdNull = "id-null",
@@ -152,6 +152,10 @@ kinds! {
     Batch = "batch",
     /// Bytes that are not a message.
     Noise = "noise",
+    /// Bytes that are not JSON, but hold a whole message.
+    Repaired = "repaired",
+    /// A string with half of a surrogate pair: a text that was cut in UTF-16.
+    LoneSurrogate = "lone-surrogate",
     /// A request in the modern era.
     ServerRequest = "server-request",
     /// The connection closed on `server/discover` or on the `initialize` after it.

@@ -18,7 +18,7 @@ use crate::jsonrpc::{Json, Object};
 
 /// A member that is a string.
 fn string<'a>(json: Json<'a>, name: &str) -> Option<Cow<'a, str>> {
-    json.member(name).and_then(Json::as_string)
+    json.member(name).and_then(Json::as_text)
 }
 
 /// A member that is an object.
@@ -56,7 +56,7 @@ impl Room {
 /// The strings of a member that is an array.
 fn strings<'a>(json: Json<'a>, name: &str, most: usize) -> impl Iterator<Item = Cow<'a, str>> {
     let elements = json.member(name).and_then(|array| array.elements(most));
-    elements.into_iter().flat_map(|elements| elements.kept).filter_map(Json::as_string)
+    elements.into_iter().flat_map(|elements| elements.kept).filter_map(Json::as_text)
 }
 
 /// The background that an icon is made for.
@@ -735,7 +735,7 @@ impl<'a> FieldValues<'a> {
         }
         let mut names = room.elements(json, "enumNames").into_iter();
         let choice = |value: Json<'a>| {
-            let (value, name) = (value.as_string(), names.next().and_then(Json::as_string));
+            let (value, name) = (value.as_string(), names.next().and_then(Json::as_text));
             value.map(|value| (value.clone(), name.unwrap_or(value)))
         };
         values.into_iter().filter_map(choice).collect()

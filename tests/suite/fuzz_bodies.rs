@@ -186,6 +186,10 @@ fn random_messages() {
         "\u{feff}",
         "é",
         "\u{0}",
+        "NaN",
+        "-Infinity",
+        "{\"method\":\"x\"}",
+        "{\"id\":1,\"result\":",
     ];
     over_random_inputs(bodies::decode, pieced(&pieces));
     over_random_inputs(bodies::message, pieced(&pieces));

@@ -112,11 +112,11 @@ fn an_invalid_result_is_bounded() {
         assert_eq!(value["content"], json!([]));
         assert_eq!(left_out.to_string(), "[The result is longer than 2000 bytes.]");
     }
-    // Invalid texts: a lone surrogate, a missing member.
+    // A text that is cut, of which half of a surrogate pair is a character, and one without its member.
     let odd =
         format!(r#"{{"content":[{{"type":"text","text":"\ud800{long}"}},{{"type":"text","x":"{long}"}},7,null]}}"#);
     let bounded = bound(&RawValue::from_string(odd).unwrap(), 2_000).left_out.unwrap();
-    assert_eq!((bounded.blocks, bounded.text_bytes), (2, 0));
+    assert_eq!((bounded.blocks, bounded.text_bytes > 3_000), (3, true));
 }
 
 #[test]
@@ -345,5 +345,29 @@ proptest! {
             let kept = view.content.len() - 1;
             prop_assert_eq!(kept + left_out.blocks, blocks.len());
         }
+    }
+}
+
+#[test]
+fn lone_surrogate_a_bounded_result_is_read_by_any_parser() {
+    let text = |length: usize| {
+        let half = r#"cut \ud83d"#;
+        let result = format!(
+            r#"{{"content":[{{"type":"text","text":"{half}"}},{{"type":"text","text":"{}{half}"}}],"structuredContent":{{"a":"{half}"}}}}"#,
+            "x".repeat(length)
+        );
+        RawValue::from_string(result).unwrap()
+    };
+    for length in [1, 20_000] {
+        let result = text(length);
+        for bounded in [bound(&result, 4096), bound_utility(Utility::ListPrompts, &result, 4096)] {
+            let read: Value = serde_json::from_str(bounded.result.get()).unwrap();
+            assert!(bounded.left_out.is_some() == (length > 1) && read.is_object());
+        }
+        let read: Value = serde_json::from_str(bound(&result, 4096).result.get()).unwrap();
+        assert_eq!(read["content"][0]["text"], "cut \u{fffd}");
+        // There is no room for it behind a text that was cut.
+        let structured = if length == 1 { json!({"a": "cut \u{fffd}"}) } else { json!(null) };
+        assert_eq!(read["structuredContent"], structured);
     }
 }

@@ -273,6 +273,39 @@ fn the_examples_of_the_reference() {
     assert_eq!(exposed("my-api", &host, &ToolPolicy::default()), ["mcp_my_api_list_items_v2"]);
 }
 
+/// playwright-mcp #1410
+#[test]
+fn lone_surrogate_a_function_is_read_by_any_parser() {
+    let mut host = Host::open(legacy());
+    let initialize = host.take_one();
+    let answer = |host: &mut Host, id: &Value, result: &str| {
+        host.receive_text(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#));
+    };
+    let said =
+        r#"{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}"#;
+    answer(&mut host, &initialize["id"], said);
+    let list = host.take_sent().pop().unwrap();
+    let schema = r#"{"type":"object","description":"cut \ud83d"}"#;
+    let tools = format!(r#"{{"tools":[{{"name":"a","description":"Cut \ud83d","inputSchema":{schema}}}]}}"#);
+    answer(&mut host, &list["id"], &tools);
+    let policy = ToolPolicy::default();
+    let choice = choose("s", &policy, &*host.session, Suspicion::Warn);
+    let toolset = choice.toolset.unwrap();
+    let mut names = Names::default();
+    names.update([("s", toolset.targets())]);
+    let functions: Vec<_> = toolset.clone().into_functions(&names).collect();
+    assert_eq!(functions[0].input_schema.get(), schema);
+    let read: Value = serde_json::from_str(&serde_json::to_string(&functions).unwrap()).unwrap();
+    let shown = |text: &str| text.ends_with("ut \u{fffd}");
+    assert!(read[0]["description"].as_str().is_some_and(shown), "{read}");
+    assert!(read[0]["input_schema"]["description"].as_str().is_some_and(shown), "{read}");
+    for passes in [&[][..], &[Pass::NullUnions], &[Pass::MissingTypes]] {
+        let adapted = adapt(functions[0].input_schema, passes);
+        let read: Value = serde_json::from_str(adapted.schema.get()).unwrap();
+        assert!(read["description"].as_str().is_some_and(shown), "{read}");
+    }
+}
+
 #[test]
 fn a_function_has_the_raw_text_of_the_server() {
     let mut host = Host::open(legacy());

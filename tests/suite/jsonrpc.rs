@@ -1,8 +1,11 @@
 //! JSON-RPC messages, decoded and encoded.
 
+use std::borrow::Cow;
+
 use crate::common::{Host, Server, each_text, legacy};
 use mcp_proto::jsonrpc::{
-    self, Body, Decoded, Deviations, ErrorObject, Message, MessageLimits, Noise, Object, PeerId, ResponseId, decode,
+    self, Body, Decoded, Deviations, ErrorObject, Message, MessageLimits, Noise, Object, PeerId, Repaired, ResponseId,
+    decode, repair, without_lone_surrogates,
 };
 use mcp_proto::{Action, Request};
 use proptest::prelude::*;
@@ -520,6 +523,45 @@ proptest! {
     }
 
     #[test]
+    fn a_message_with_text_around_it_is_found_as_written(
+        before in "[^{]{0,20}",
+        value in json_value(),
+        after in "[^{]{0,20}",
+    ) {
+        let message = format!(r#"{{"jsonrpc":"2.0","method":"m","params":{{"a":{value}}}}}"#);
+        let text = format!("{before}x{message}{after}");
+        prop_assert_eq!(repair(text.as_bytes(), limits()).messages, [message]);
+    }
+
+    /// With the escape sequences of halves among others.
+    #[test]
+    fn lone_surrogate_json_without_them_is_read_by_any_parser(
+        pieces in prop::collection::vec(
+            prop::sample::select(&["\\ud83d", "\\uDE00", "\\u0041", "\\\\", "\\n", "u", "d83d", "é", "\\ud7ff"][..]),
+            0..12,
+        ),
+    ) {
+        let text = format!(r#"{{"a":["{}"]}}"#, pieces.concat());
+        let read = without_lone_surrogates(&text);
+        prop_assert_eq!(read.len(), text.len());
+        prop_assert!(serde_json::from_str::<Value>(&read).is_ok(), "{}", read);
+        let is_read = serde_json::from_str::<Value>(&text).is_ok();
+        prop_assert_eq!(is_read, matches!(read, Cow::Borrowed(_)), "{}", text);
+        let message = format!(r#"{{"jsonrpc":"2.0","method":"m","params":{text}}}"#);
+        prop_assert_eq!(one(&message).deviations.lone_surrogate, !is_read, "{}", text);
+        for (batch, has_half) in batch(&format!("[{message},{}]", r#"{"jsonrpc":"2.0","method":"m"}"#), limits()).iter().zip([!is_read, false]) {
+            prop_assert_eq!(batch.as_ref().unwrap().deviations.lone_surrogate, has_half);
+        }
+    }
+
+    #[test]
+    fn what_is_json_is_not_repaired(value in json_value()) {
+        for text in [value.to_string(), format!(r#"{{"jsonrpc":"2.0","id":1,"result":{value}}}"#), format!("[{value}]")] {
+            prop_assert_eq!(repair(text.as_bytes(), limits()), Repaired::default(), "{}", text);
+        }
+    }
+
+    #[test]
     fn text_close_to_json_is_judged_like_serde_json(text in near_json()) {
         check_like_serde_json(&text);
     }
@@ -544,4 +586,69 @@ fn each_short_text_is_judged_like_serde_json() {
         check_like_serde_json(text);
         check_like_serde_json(&format!(r#"{{"jsonrpc":"2.0","id":1,"result":{text}}}"#));
     });
+}
+
+/// Text that a search which begins again at each bracket would read in the square of its length.
+#[test]
+fn text_that_breaks_everywhere_is_repaired_in_one_pass() {
+    let pieces = [
+        r#"{"a":"#,
+        r#"{"a":["#,
+        "{",
+        r#"{""#,
+        r#"{"a{""#,
+        r#"{"a":{"b":1},"#,
+        r#"{"id":7,"#,
+        "{   ",
+        r#"{"a":"{"#,
+        r#"{"a":"\u0000"#,
+        r#"{"a":NaN"#,
+        r#"x{"method":1}"#,
+        "[[{",
+    ];
+    for piece in pieces {
+        for end in ["", "}", "\"", "\0"] {
+            let text = format!("x{}{end}", piece.repeat((1 << 17) / piece.len()));
+            let repaired = repair(text.as_bytes(), limits());
+            assert!(repaired.messages.is_empty(), "{piece}");
+        }
+    }
+}
+
+#[test]
+fn what_is_repaired_is_the_text_as_written_but_for_values_of_null() {
+    let text = "log {\"method\" : \"a\",\"params\":[NaN , -Infinity,\"NaN\"]}\0{\"id\":7,\"result\":{\"b\":1.50}} end";
+    let expected = [r#"{"method" : "a","params":[null , null,"NaN"]}"#, r#"{"id":7,"result":{"b":1.50}}"#];
+    assert_eq!(repair(text.as_bytes(), limits()).messages, expected);
+}
+
+#[test]
+fn what_breaks_behind_an_id_says_where_and_why() {
+    for (text, at, why) in [
+        (r#"{"id":7,"result":{"a":undefined}}"#, 22, "no value"),
+        (r#"{"id":7,"result":{"a":1"#, 23, "ends before"),
+        (r#"{"id":7,"result":{"a":"b"#, 24, "ends within a string"),
+        ("{\"id\":7,\"result\":\"a\tb\"}", 19, "control character"),
+        (r#"{"id":7,"result":"a\x"}"#, 19, "escape"),
+        (r#"{"id":7,"result":{a:1}}"#, 18, "no name"),
+        (r#"{"id":7,"result":{"a" 1}}"#, 22, "no colon"),
+        (r#"log {"id":7,"result":[1 2]}"#, 24, "neither a comma"),
+        (r#"{"\u0069d":7,"#, 13, "ends before"),
+    ] {
+        let repaired = repair(text.as_bytes(), limits());
+        let [broken] = &*repaired.broken else { panic!("{text}: {repaired:?}") };
+        assert_eq!((broken.id, broken.at), (ResponseId::Exact(7), at), "{text}");
+        assert!(broken.why.contains(why), "{text}: {}", broken.why);
+    }
+    for text in [
+        r#"{"id":"#,
+        r#"{"id":7"#,
+        r#"{"result":undefined,"id":7}"#,
+        r#"{"method":"x","id":7,"params":{"#,
+        r#"{"id":7,"method":"x","params":{"#,
+        r#"{"result":{"id":7,"#,
+        r#"{"result":[undefined,{"id":7,"#,
+    ] {
+        assert_eq!(repair(text.as_bytes(), limits()).broken, [], "{text}");
+    }
 }

@@ -450,3 +450,18 @@ fn the_first_line_feed_is_found_at_each_position() {
         }
     }
 }
+
+/// opencode #17282
+#[test]
+fn repaired_lines_count_in_any_chunks() {
+    let mut session = Client::new(mcp_proto::Lines::new(), legacy(), 0);
+    session.open(Time::ZERO).unwrap();
+    session.handle_transport(Time::ZERO, session.connection(), Transport::Opened);
+    let message = |name: &str| json!({"jsonrpc": "2.0", "method": name}).to_string();
+    let text = format!("> start {}{}\n\0{}\x1b[0m\r\n", message("a"), message("b"), message("c"));
+    for byte in text.as_bytes() {
+        session.handle_bytes(Time::ZERO, session.connection(), &[*byte]);
+    }
+    assert_eq!(session.quirks().iter().map(|quirk| quirk.kind).collect::<Vec<_>>(), [QuirkKind::Repaired]);
+    assert!(session.quirks()[0].detail.contains("> start"), "{}", session.quirks()[0].detail);
+}

@@ -309,6 +309,18 @@ fn a_stream_that_the_server_cancels_has_ended() {
 }
 
 #[test]
+fn id_type_a_stream_that_the_server_cancels_by_a_string_has_ended() {
+    let (mut host, mut server, stream) = listening(options());
+    agree_to_all(&mut host, &stream);
+    host.wait(seconds(2));
+    serve(&mut host, &mut server);
+    let params = json!({"requestId": stream["id"].to_string()});
+    host.receive(json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}));
+    assert!(!host.session.family(Family::Tools).watched);
+    assert_eq!(host.quirk_methods(QuirkKind::IdType), ["notifications/cancelled"]);
+}
+
+#[test]
 fn a_stream_that_is_not_acknowledged_in_time_is_cancelled_and_requested_again() {
     let (mut host, mut server, stream) = listening(options());
     host.wait(seconds(61));

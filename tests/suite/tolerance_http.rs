@@ -2768,6 +2768,58 @@ fn error_shape_a_refusal_without_a_code_ends_the_request_with_its_status_and_its
     }
 }
 
+/// mantine #8792, opencode #17282
+#[test]
+fn repaired_bodies_and_events_count() {
+    let fits = |call: &Exchange| {
+        let nan = format!(r#"{{"jsonrpc":"2.0","id":{},"result":{{"content":[],"a":NaN}}}}"#, call.json()["id"]);
+        let answer = call.result(json!({"content": []}));
+        [nan, format!("\u{1b}[2KINFO: {answer}"), format!("{answer} done"), format!("{answer}{answer}")]
+    };
+    for number in 0..4 {
+        for by_event in [false, true] {
+            let mut web = ready(&mut site());
+            let (request, call) = web.call("a");
+            let text = fits(&call)[number].clone();
+            let reply = match by_event {
+                true => Reply::stream(&format!("event: message\ndata: {text}\n\n")),
+                false => Reply::status(200).body("application/json", text.clone()),
+            };
+            web.reply(&call, reply);
+            assert!(was_answered(&web, request), "{text}: {:?}", web.ended(request));
+            assert_quirk(&web, QuirkKind::Repaired, "");
+        }
+    }
+}
+
+#[test]
+fn noise_that_names_the_request_ends_it_over_http() {
+    for by_event in [false, true] {
+        let mut web = ready(&mut site());
+        let (request, call) = web.call("a");
+        let text = format!(r#"{{"jsonrpc":"2.0","id":{},"result":{{"content":[undefined]}}}}"#, call.json()["id"]);
+        let reply = match by_event {
+            true => Reply::stream(&format!("data: {text}\n\n")),
+            false => Reply::status(200).body("application/json", text.clone()),
+        };
+        web.reply(&call, reply);
+        let Some(Outcome::Error(error)) = web.ended(request) else { panic!("{:?}", web.ended(request)) };
+        let place = format!("no value where one has to be, at byte {}", text.find("undefined").unwrap());
+        assert!(error.code().is_none() && error.to_string().contains(&place), "{error}");
+        assert_quirk(&web, QuirkKind::Noise, "");
+    }
+}
+
+/// An event under another name has to be a whole message as it is: it may be a log.
+#[test]
+fn repaired_an_event_with_another_name_is_not() {
+    let mut web = ready(&mut site());
+    let (request, call) = web.call("a");
+    let answer = call.result(json!({"content": []}));
+    web.reply(&call, Reply::stream(&format!("event: log\ndata: sending {answer}\n\n")));
+    assert!(web.ended(request).is_none() && web.quirks().is_empty());
+}
+
 /// The stream of HTTP with SSE ends regularly after the line of a response.
 #[test]
 fn sse_unfinished_counts_on_the_stream_of_http_with_sse() {

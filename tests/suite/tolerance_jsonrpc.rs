@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::common::{Deliver, Host, Server, Steps, legacy, options, tools};
+use mcp_proto::protocol::content::{Block, ToolResult};
 use mcp_proto::{Eras, Event, FailureKind, Options, Outcome, QuirkKind, Request, RequestId};
 use serde_json::{Value, json};
 
@@ -120,6 +121,88 @@ fn id_type_is_tolerated_in_the_handshake() {
     }}));
     assert!(host.is_ready());
     assert_quirks(&host, QuirkKind::IdType, &["initialize"]);
+}
+
+/// mcp_dart #107
+#[test]
+fn id_type_a_progress_token_as_a_string_is_accepted_for_an_integer() {
+    let mut host = ready();
+    let call = Request::call_tool("a", None).timeout(Duration::from_secs(10));
+    let request = host.session.request(host.now, call).unwrap();
+    host.collect();
+    let sent = host.take_one();
+    let token = sent["params"]["_meta"]["progressToken"].as_u64().unwrap();
+    for done in 0..3 {
+        host.wait(Duration::from_secs(8));
+        let params = json!({"progressToken": token.to_string(), "progress": done});
+        host.receive(json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}));
+    }
+    let reported =
+        host.events.iter().filter(|event| matches!(event, Event::Progress { request: of, .. } if *of == request));
+    assert_eq!((reported.count(), notifications(&host).len()), (3, 0));
+    assert!(is_open(&host, request), "progress extends the deadline");
+    assert_quirks(&host, QuirkKind::IdType, &["notifications/progress"]);
+}
+
+/// A client that takes forms, which the server asked for under these ids.
+fn asked_under(ids: &[Value]) -> Host {
+    let mut options = legacy();
+    options.capabilities.elicitation = true;
+    let mut host = ready_with(options);
+    let form = json!({"message": "?", "requestedSchema": {"type": "object", "properties": {}}});
+    for id in ids {
+        host.receive(json!({"jsonrpc": "2.0", "id": id, "method": "elicitation/create", "params": form}));
+    }
+    host
+}
+
+fn cancel(host: &mut Host, id: Value) {
+    host.receive(json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}));
+}
+
+/// The numbers of the requests of the server that ended, counted from zero.
+fn ended_requests(host: &Host) -> Vec<usize> {
+    let asked: Vec<_> = host
+        .events
+        .iter()
+        .filter_map(|event| if let Event::ServerRequest { id, .. } = event { Some(*id) } else { None })
+        .collect();
+    let ended = host.events.iter().filter_map(|event| match event {
+        Event::ServerRequestEnded { id, .. } => asked.iter().position(|asked| asked == id),
+        _ => None,
+    });
+    ended.collect()
+}
+
+#[test]
+fn id_type_a_cancellation_with_an_id_in_another_type_is_accepted() {
+    for (id, other) in
+        [(json!(7), json!("7")), (json!("7"), json!(7)), (json!(-1), json!("-1")), (json!("1.5"), json!(1.5))]
+    {
+        let mut host = asked_under(std::slice::from_ref(&id));
+        cancel(&mut host, other);
+        assert_eq!(ended_requests(&host), [0], "{id}");
+        assert_quirks(&host, QuirkKind::IdType, &["notifications/cancelled"]);
+    }
+}
+
+#[test]
+fn id_type_an_id_in_its_own_type_is_preferred() {
+    let mut host = asked_under(&[json!(7), json!("7")]);
+    cancel(&mut host, json!("7"));
+    assert_eq!((ended_requests(&host), host.quirks()), (vec![1], vec![]));
+    cancel(&mut host, json!("7"));
+    assert_eq!(ended_requests(&host), [1, 0]);
+    assert_quirks(&host, QuirkKind::IdType, &["notifications/cancelled"]);
+}
+
+#[test]
+fn id_type_the_text_of_another_value_is_no_id() {
+    let mut host = asked_under(&[json!("null"), json!("true"), json!("[7]"), json!("{}")]);
+    for id in [json!(null), json!(true), json!([7]), json!({})] {
+        cancel(&mut host, id);
+    }
+    assert_eq!((ended_requests(&host), host.quirks()), (vec![], vec![]));
 }
 
 fn foreign_ids() -> [Value; 7] {
@@ -486,6 +569,321 @@ fn noise_is_left_out_with_an_excerpt() {
         assert_quirks(&host, QuirkKind::Noise, &[""]);
         assert!(host.session.quirks()[0].detail.contains(line), "{line}");
     }
+}
+
+/// mantine #8792
+#[test]
+fn repaired_values_that_json_does_not_have_are_null() {
+    let mut host = ready();
+    for (value, read) in [
+        ("NaN", "null"),
+        ("Infinity", "null"),
+        ("-Infinity", "null"),
+        (r#"[NaN,-Infinity , Infinity]"#, "[null,null , null]"),
+        (
+            r#"{"NaN": NaN,"a":"-Infinity","b":[-1.50,{"c":Infinity}]}"#,
+            r#"{"NaN": null,"a":"-Infinity","b":[-1.50,{"c":null}]}"#,
+        ),
+    ] {
+        let (request, id) = ask(&mut host, "tools/call");
+        host.receive_text(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"ok":{value}}}}}"#));
+        let Outcome::Result(raw) = host.result_of(request) else { panic!("{value}: {:?}", host.result_of(request)) };
+        assert_eq!(raw.get(), format!(r#"{{"ok":{read}}}"#));
+    }
+    assert_quirks(&host, QuirkKind::Repaired, &[""]);
+}
+
+#[test]
+fn repaired_other_values_that_json_does_not_have_are_noise() {
+    for value in
+        ["nan", "-NaN", "+Infinity", "inf", "undefined", "None", "True", "01", ".5", "NaN0", "'a'", "", "Infinity1"]
+    {
+        let mut host = ready();
+        host.receive_text(&format!(r#"{{"jsonrpc":"2.0","method":"notifications/x","params":{{"a":{value}}}}}"#));
+        assert!(notifications(&host).is_empty(), "{value}");
+        assert_quirks(&host, QuirkKind::Noise, &[""]);
+    }
+}
+
+/// opencode #17282, sagemath-mcp #66
+#[test]
+fn repaired_what_stands_around_a_message_is_left_out() {
+    for (before, after) in [
+        ("\x1b[2K", ""),
+        ("\x1b[?25l\x1b[2K\x1b[1G", "\x1b[0m"),
+        ("\0", ""),
+        ("\0\0\0", "\0"),
+        ("2026-01-01 [INFO] sending: ", ""),
+        ("5 x", ""),
+        ("\"quoted\" ", ""),
+        ("it's 5\" wide: ", " \"done"),
+        ("{svc} ready: ", ""),
+        ("{\"level\":\"info\"} ", ""),
+        ("{\"level\":\"in", ""),
+        ("}", ""),
+        ("[", ""),
+        ("", "done"),
+        ("", "}"),
+        ("", ","),
+        ("", "{"),
+        ("", "{\"level\":\"info\"}"),
+        ("\u{feff}log \u{2028}é ", "\r"),
+    ] {
+        let mut host = ready();
+        let (request, id) = ask(&mut host, "tools/call");
+        host.receive_text(&format!("{before}{}{after}", result(&id)));
+        assert!(is_ok(&host, request), "{before:?} {after:?}");
+        assert_quirks(&host, QuirkKind::Repaired, &[""]);
+    }
+}
+
+#[test]
+fn repaired_two_messages_on_one_line_both_count() {
+    for between in ["", " ", "\0", "\r", " and ", "\x1b[2K"] {
+        let mut host = ready();
+        let (first, first_id) = ask(&mut host, "tools/call");
+        let (second, second_id) = ask(&mut host, "x/y");
+        host.receive_text(&format!("{}{between}{}{between}{}", reported(1), result(&second_id), error(&first_id)));
+        assert!(is_broken(&host, first) && is_ok(&host, second), "{between:?}");
+        assert_eq!(notifications(&host), ["notifications/1"]);
+        assert_quirks(&host, QuirkKind::Repaired, &[""]);
+    }
+}
+
+#[test]
+fn repaired_a_message_behind_one_that_was_cut_off_counts() {
+    for cut in [
+        r#"{"jsonrpc":"2.0","method":"notifications/9","par"#,
+        r#"{"jsonrpc":"2.0","#,
+        r#"{"jsonrpc"#,
+        r#"{"jsonrpc":"2.0","method":"x"#,
+    ] {
+        let mut host = ready();
+        let (request, id) = ask(&mut host, "tools/call");
+        host.receive_text(&format!("{cut}{}", result(&id)));
+        // Behind a comma, it may be a part of what was cut off.
+        assert_eq!(!is_open(&host, request), !cut.ends_with(','), "{cut}");
+        assert!(notifications(&host).is_empty());
+    }
+}
+
+/// What a server passes on in a message is not a message of the server.
+#[test]
+fn repaired_a_message_within_another_value_is_none() {
+    let inner = reported(1).to_string();
+    let escaped = json!(inner).to_string();
+    for text in [
+        format!(r#"log {{"sent":{inner}}}"#),
+        format!(r#"{{"jsonrpc":"2.0","id":99,"result":{{"a":undefined,"b":{inner}}}}}"#),
+        format!(r#"{{"jsonrpc":"2.0","id":99,"result":{{"a":undefined,"b":[{inner},{inner}]}}}}"#),
+        format!(r#"{{"jsonrpc":"2.0","id":99,"result":{{"a":{inner},"b":[{inner},"#),
+        format!(r#"{{"jsonrpc":"2.0","id":99,"result":{{"a":undefined,"b":{escaped}}}}}"#),
+        format!("{{\"jsonrpc\":\"2.0\",\"id\":99,\"result\":{{\"a\":\"\t\",\"b\":{escaped},\"c\":{inner}}}}}"),
+        // Lines of a message over several lines.
+        format!(r#"  "structuredContent": {inner}"#),
+        format!(r#"  "content": [{inner}, {inner}],"#),
+        format!(r#"  }}, {inner}"#),
+    ] {
+        let mut host = ready();
+        host.receive_text(&text);
+        assert!(notifications(&host).is_empty(), "{text}");
+    }
+}
+
+#[test]
+fn repaired_an_array_of_messages_loses_only_what_breaks() {
+    let mut host = ready_at("2025-03-26");
+    let nan = r#"{"jsonrpc":"2.0","method":"notifications/2","params":{"a":NaN}}"#;
+    host.receive_text(&format!("[{},{nan},{}]", reported(1), reported(3)));
+    assert_eq!(notifications(&host), ["notifications/1", "notifications/2", "notifications/3"]);
+    assert_quirks(&host, QuirkKind::Repaired, &[""]);
+}
+
+#[test]
+fn repaired_within_the_limits_of_a_message() {
+    let mut options = legacy();
+    (options.limits.message.depth, options.limits.message.batch, options.limits.message.bytes) = (9, 3, 1000);
+    let deep = |levels| {
+        let (open, close) = ("[".repeat(levels), "]".repeat(levels));
+        format!(r#"log {{"jsonrpc":"2.0","method":"notifications/deep","params":{open}{close}}}"#)
+    };
+    let many = |count| "log ".to_owned() + &reported(1).to_string().repeat(count);
+    let long = |count| {
+        let values = vec!["NaN"; count].join(",");
+        format!(r#"{{"jsonrpc":"2.0","method":"notifications/long","params":[{values}]}}"#)
+    };
+    // Each value is longer by a byte than what it stands for.
+    for (text, heard) in [(deep(8), 1), (deep(9), 0), (many(3), 3), (many(5), 3), (long(180), 1), (long(230), 0)] {
+        let mut host = ready_with(options.clone());
+        assert!(text.len() < 1000);
+        host.receive_text(&text);
+        assert_eq!(notifications(&host).len(), heard, "{text}");
+    }
+}
+
+/// playwright-mcp #1410, open-knowledge #472
+#[test]
+fn lone_surrogate_the_message_counts_and_its_payload_is_unchanged() {
+    for (text, shown, has_half) in [
+        (r"a\ud83d", "a\u{fffd}", true),
+        (r"\uDE00b", "\u{fffd}b", true),
+        (r"\ud83d\ud83d\ude00\n", "\u{fffd}\u{1f600}\n", true),
+        (r"\ud83d\u0041", "\u{fffd}A", true),
+        (r"\ud83d\\ude00", "\u{fffd}\\ude00", true),
+        (r"\ud83d\ude00 \\ud83d", "\u{1f600} \\ud83d", false),
+        (r"\ud7ff\ue000", "\u{d7ff}\u{e000}", false),
+    ] {
+        let mut host = ready();
+        for padding in [0, 5_000] {
+            let (request, id) = ask(&mut host, "tools/call");
+            let block = format!(r#"{{"type":"text","text":"{text}","_meta":{{"a":[1]}}}}"#);
+            let payload = format!(r#"{{"content":[{block}],"padding":"{}"}}"#, "x".repeat(padding));
+            host.receive_text(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{payload}}}"#));
+            let Outcome::Result(raw) = host.result_of(request) else { panic!("{:?}", host.result_of(request)) };
+            assert_eq!(raw.get(), payload);
+            let read = ToolResult::read(raw);
+            let [Block::Text(block)] = &read.content[..] else { panic!("{text}: {:?}", read.content) };
+            assert_eq!((&*block.text, block.meta.is_some()), (shown, true));
+        }
+        assert_quirks(&host, QuirkKind::LoneSurrogate, if has_half { &["tools/call"] } else { &[] });
+    }
+}
+
+#[test]
+fn lone_surrogate_of_an_error_and_of_notifications() {
+    let mut host = ready_at("2025-03-26");
+    let (request, id) = ask(&mut host, "x/y");
+    host.receive_text(&format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-32000,"message":"cut \ud83d"}}}}"#));
+    let Outcome::Error(error) = host.result_of(request) else { panic!("{:?}", host.result_of(request)) };
+    assert_eq!(error.server().map(|error| &*error.message), Some("cut \u{fffd}"));
+    let told = r#"{"jsonrpc":"2.0","method":"notifications/x","params":{"\ud83d":1}}"#;
+    host.receive_text(&format!("[{},{told}]", reported(1)));
+    assert_eq!(notifications(&host), ["notifications/1", "notifications/x"]);
+    assert_quirks(&host, QuirkKind::LoneSurrogate, &["x/y", "notifications/x"]);
+}
+
+#[test]
+fn lone_surrogate_in_a_list_is_shown_as_a_replacement() {
+    let mut host = Host::open(legacy());
+    let initialize = host.take_one();
+    for answer in server().answer(&initialize) {
+        host.receive(answer);
+    }
+    let list = host.take_sent().into_iter().find(|message| message["method"] == "tools/list").unwrap();
+    let tool = r#"{"name":"a","title":"t\ud83d","description":"Cut \ud83d","inputSchema":{"type":"object","description":"\udc00"}}"#;
+    host.receive_text(&format!(r#"{{"jsonrpc":"2.0","id":{},"result":{{"tools":[{tool}]}}}}"#, list["id"]));
+    assert!(host.is_ready());
+    let tool_read = host.session.catalog().tool("a").unwrap();
+    assert_eq!(
+        (tool_read.title.as_deref(), tool_read.description.as_deref()),
+        (Some("t\u{fffd}"), Some("Cut \u{fffd}"))
+    );
+    assert_eq!(tool_read.raw.get(), tool);
+    assert_quirks(&host, QuirkKind::LoneSurrogate, &["tools/list"]);
+}
+
+/// What ended a request without an answer.
+fn broken_at(host: &Host, request: RequestId) -> String {
+    let Outcome::Error(error) = host.result_of(request) else { panic!("{:?}", host.result_of(request)) };
+    assert_eq!((error.code(), error.server()), (None, None), "{error:?}");
+    error.to_string()
+}
+
+#[test]
+fn noise_that_names_an_open_request_ends_it_at_once() {
+    for (rest, at, why) in [
+        (r#""result":{"ok":undefined}}"#, "undefined", "no value"),
+        (r#""result":{"ok":tr"#, "tr", "no value"),
+        (r#""result":{"ok":"a"#, "", "ends within a string"),
+        (r#""result":{"ok":true}"#, "", "ends before its last bracket"),
+        ("\"result\":\"a\u{1}b\"}", "\u{1}", "control character"),
+        (r#""error":{"code":-32000,'message':"x"}}"#, "'message'", "no name"),
+    ] {
+        let mut host = ready();
+        let (other, _) = ask(&mut host, "x/y");
+        let (request, id) = ask(&mut host, "tools/call");
+        let text = format!(r#"{{"jsonrpc":"2.0","id":{id},{rest}"#);
+        host.receive_text(&text);
+        let told = broken_at(&host, request);
+        let place = if at.is_empty() { text.len() } else { text.rfind(at).unwrap() };
+        assert!(told.contains(why) && told.contains(&format!("at byte {place}")), "{told}");
+        assert!(told.contains(r#""jsonrpc":"2.0""#), "an excerpt: {told}");
+        assert!(is_open(&host, other) && host.is_ready());
+        assert_quirks(&host, QuirkKind::Noise, &[""]);
+    }
+}
+
+#[test]
+fn noise_that_names_an_open_request_by_a_string_ends_it() {
+    let mut host = ready();
+    let (request, id) = ask(&mut host, "tools/call");
+    host.receive_text(&format!(r#"log {{"id":"{id}","result":undefined}}"#));
+    assert!(broken_at(&host, request).contains("no value"));
+}
+
+#[test]
+fn noise_ends_the_request_behind_a_message_that_counts() {
+    let mut host = ready();
+    let (first, first_id) = ask(&mut host, "tools/call");
+    let (second, second_id) = ask(&mut host, "tools/call");
+    host.receive_text(&format!(r#"{}{{"jsonrpc":"2.0","id":{second_id},"result":{{"a":"#, result(&first_id)));
+    assert!(is_ok(&host, first) && broken_at(&host, second).contains("ends before"));
+    assert_eq!(host.quirks(), [QuirkKind::Repaired, QuirkKind::Noise]);
+}
+
+#[test]
+fn noise_that_names_no_open_request_ends_none() {
+    let mut host = ready();
+    let (request, id) = ask(&mut host, "tools/call");
+    for text in [
+        format!(r#"{{"jsonrpc":"2.0","result":undefined,"id":{id}}}"#),
+        format!(r#"{{"jsonrpc":"2.0","id":{id}"#),
+        format!(r#"{{"jsonrpc":"2.0","id":{id}0,"result":undefined}}"#),
+        format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"x","params":undefined}}"#),
+        format!(r#"{{"jsonrpc":"2.0","method":"x","id":{id},"params":undefined}}"#),
+        format!(r#"{{"jsonrpc":"2.0","method":"x","params":{{"id":{id},"a":undefined}}}}"#),
+        format!(r#"{{"jsonrpc":"2.0","id":999,"result":{{"a":undefined,"b":{{"id":{id},"result":undefined}}}}}}"#),
+        format!(r#"  "structuredContent": {{"id":{id},"result":undefined}}"#),
+    ] {
+        host.receive_text(&text);
+        assert!(is_open(&host, request), "{text}");
+    }
+    host.receive(result(&id));
+    assert!(is_ok(&host, request));
+}
+
+#[test]
+fn noise_in_place_of_a_list_fails_it_at_once() {
+    let mut host = Host::open(legacy());
+    let initialize = host.take_one();
+    for answer in server().answer(&initialize) {
+        host.receive(answer);
+    }
+    let list = host.take_sent().into_iter().find(|message| message["method"] == "tools/list").unwrap();
+    host.receive_text(&format!(
+        r#"{{"jsonrpc":"2.0","id":{},"result":{{"tools":[{{"name":undefined}}]}}}}"#,
+        list["id"]
+    ));
+    let failure = host.failure().unwrap();
+    assert_eq!(failure.kind, FailureKind::ListFailed);
+    assert!(failure.message.contains("no value") && failure.message.contains("undefined"), "{failure}");
+}
+
+#[test]
+fn noise_in_place_of_the_handshake_fails_it_at_once() {
+    let mut host = Host::open(legacy());
+    let id = host.take_one()["id"].clone();
+    host.receive_text(&format!(
+        r#"{{"jsonrpc":"2.0","id":{id},"result":{{"protocolVersion":"2025-06-18","x":undefined"#
+    ));
+    let failure = host.failure().unwrap();
+    assert!(failure.message.contains("no value"), "{failure}");
+    assert!(host.take_methods().iter().all(|method| method != "initialize"), "no other version is offered");
+
+    let mut host = Host::open(options());
+    let id = host.take_one()["id"].clone();
+    host.receive_text(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"x":undefined"#));
+    assert_eq!(host.take_methods(), ["initialize"]);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use mcp_proto::host::schema::{Adapted, Pass, SchemaChange, SchemaChangeKind, adapt};
+use mcp_proto::jsonrpc::without_lone_surrogates;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -23,8 +24,10 @@ pub(super) fn check_passes(schema: &RawValue) {
     for passes in [Pass::ALL, &Pass::ALL[..1], &Pass::ALL[1..2], &Pass::ALL[2..], &[]] {
         let Adapted { schema: new, changes, .. } = adapt(schema, passes);
         let same = matches!(new, Cow::Borrowed(same) if std::ptr::eq(same, schema));
-        assert_eq!(changes.is_empty(), same, "{changes:?}");
-        assert_eq!(changes.is_empty(), new.get() == schema.get(), "{changes:?} {new}");
+        // Half of a surrogate pair is replaced without a change that is reported.
+        let readable = without_lone_surrogates(schema.get());
+        assert_eq!(changes.is_empty() && readable == schema.get(), same, "{changes:?}");
+        assert_eq!(changes.is_empty(), new.get() == readable, "{changes:?} {new}");
         let read = serde_json::from_str::<&RawValue>(new.get()).unwrap_or_else(|error| panic!("{new}: {error}"));
         assert_eq!(read.get(), new.get());
         changes.iter().for_each(|change| check_pointer(&change.at));

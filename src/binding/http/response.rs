@@ -26,7 +26,7 @@ use crate::binding::sse::{Decoder, Sse as Item, keep};
 use crate::client::{
     AUTHORIZATIONS, Again, Engine, ExchangeId, OpenFailure, Outgoing, Report, Transport, Unauthorized,
 };
-use crate::jsonrpc::{Decoded, ERROR_SHAPE, ErrorObject, MessageLimits, Noise};
+use crate::jsonrpc::{Decoded, ERROR_SHAPE, ErrorObject, Incoming, MessageLimits, Noise};
 use crate::machine::QuirkKind;
 use crate::machine::http_connection::{get_stream, phase, sse};
 use crate::machine::http_response::refusal::challenge::Step;
@@ -305,9 +305,11 @@ impl Http {
             }
             return;
         }
-        let decoded = engine.decode(data);
+        let source = Incoming::new(data);
+        let decoded = engine.decode(&source);
         if name != b"message" {
-            if !is_message(&decoded) {
+            // Only a whole message is one under another name.
+            if !is_message(&decoded) || source.repaired().is_some() {
                 return;
             }
             event_quirk(
@@ -323,13 +325,13 @@ impl Http {
                     self.drop_exchange(engine, id);
                     self.on_transport_error(engine, error);
                 }
-                None => engine.handle_exchange(message.id(), decoded, data),
+                None => engine.handle_exchange(message.id(), decoded, &source),
             },
-            ExchangeKind::Resume(request, _) => engine.handle_exchange(Some(*request), decoded, data),
+            ExchangeKind::Resume(request, _) => engine.handle_exchange(Some(*request), decoded, &source),
             ExchangeKind::Sse if !self.connection.sse.is_ready() => {
                 self.sse_step(engine, sse::Input::Message, "the stream names no endpoint");
             }
-            ExchangeKind::Stream | ExchangeKind::Sse => engine.handle_exchange(None, decoded, data),
+            ExchangeKind::Stream | ExchangeKind::Sse => engine.handle_exchange(None, decoded, &source),
             ExchangeKind::DeleteFormer(..) | ExchangeKind::Delete(_) => {}
         }
     }
@@ -339,18 +341,19 @@ impl Http {
     fn finish_stream(&mut self, engine: &mut Engine, it: &mut Exchange) -> bool {
         let Reply::Events(events) = &mut it.reply else { return false };
         let Some(data) = events.decoder.finish() else { return false };
-        let decoded = engine.decode(&data);
+        let source = Incoming::new(&data);
+        let decoded = engine.decode(&source);
         if !is_message(&decoded) {
             return false;
         }
         event_quirk(engine, QuirkKind::SseUnfinished, &it.purpose, "no blank line ends the last event".into());
         match &it.purpose {
-            ExchangeKind::Message(message) => return !self.take_answer(engine, message, decoded, &data),
-            ExchangeKind::Resume(request, _) => engine.handle_exchange(Some(*request), decoded, &data),
+            ExchangeKind::Message(message) => return !self.take_answer(engine, message, decoded, &source),
+            ExchangeKind::Resume(request, _) => engine.handle_exchange(Some(*request), decoded, &source),
             ExchangeKind::Sse if !self.connection.sse.is_ready() => {
                 self.sse_step(engine, sse::Input::Message, "the stream names no endpoint");
             }
-            ExchangeKind::Stream | ExchangeKind::Sse => engine.handle_exchange(None, decoded, &data),
+            ExchangeKind::Stream | ExchangeKind::Sse => engine.handle_exchange(None, decoded, &source),
             ExchangeKind::DeleteFormer(..) | ExchangeKind::Delete(_) => {}
         }
         false
@@ -695,8 +698,9 @@ const fn lost_reason(received: Received) -> &'static str {
 impl Http {
     /// The complete response to a request arrived, as JSON.
     pub(super) fn answered(&mut self, engine: &mut Engine, message: &Outgoing, status: u16, body: &[u8]) {
-        let decoded = engine.decode(body);
-        let is_taken = self.take_answer(engine, message, decoded, body);
+        let source = Incoming::new(body);
+        let decoded = engine.decode(&source);
+        let is_taken = self.take_answer(engine, message, decoded, &source);
         if let Some(id) = message.id().filter(|id| is_taken && engine.is_sent(*id)) {
             let why = format!("the body does not answer the request: {}", excerpt_of(body));
             no_answer(engine, Some(id), status, &why);
@@ -710,13 +714,13 @@ impl Http {
         engine: &mut Engine,
         message: &Outgoing,
         decoded: Result<Decoded<'_>, Noise>,
-        body: &[u8],
+        source: &Incoming<'_>,
     ) -> bool {
-        if let Some(error) = self.transport_error(engine, message, &decoded, body.len()) {
+        if let Some(error) = self.transport_error(engine, message, &decoded, source.bytes().len()) {
             self.on_transport_error(engine, error);
             return false;
         }
-        engine.handle_exchange(message.id(), decoded, body);
+        engine.handle_exchange(message.id(), decoded, source);
         true
     }
 

@@ -18,6 +18,10 @@ pub fn cases() -> Vec<Case> {
         Case::new("blank-lines", 5_000, blank_lines),
         Case::new("noise-lines", 1_000, noise_lines),
         Case::new("noise-length", 20_000, noise_length),
+        Case::new("repaired-values", 5_000, repaired_values),
+        // As the elements of a batch.
+        Case::new("repaired-messages", 500, repaired_messages).allow(10_000 * 256),
+        Case::new("repaired-attempts", 2_000, repaired_attempts).allow(10_000 * 64),
         Case::new("batch-notifications", 500, batch_notifications),
         Case::new("batch-pings", 250, batch_pings).allow(4096 * 256),
         // The elements of a batch are held until all are decoded; `message.batch` bounds their number.
@@ -97,6 +101,19 @@ fn noise_lines(n: usize) -> Cost {
 
 fn noise_length(n: usize) -> Cost {
     told(&format!("{{\"a\":{}\n", "[\"\u{e9}\",".repeat(n)))
+}
+
+fn repaired_values(n: usize) -> Cost {
+    told(&note("x/told", &format!("{{\"a\":[{}1]}}", "NaN,".repeat(n))))
+}
+
+fn repaired_messages(n: usize) -> Cost {
+    let messages: String = (0..n).map(|at| note("x/told", &format!("{{\"at\":{at}}}"))).collect();
+    told(&format!("{}\n", messages.replace('\n', "")))
+}
+
+fn repaired_attempts(n: usize) -> Cost {
+    told(&format!("{}\n", "{\"id\":7,\"a{\"".repeat(n)))
 }
 
 fn batch_notifications(n: usize) -> Cost {
