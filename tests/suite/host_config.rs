@@ -399,16 +399,14 @@ fn secrets_are_in_no_message() {
 fn an_unknown_key_is_a_warning_that_names_it() {
     let read = yaml(concat!(
         "mcp_servers:\n",
-        "  a: {command: x, connectTimeout: 5, autoApprove: [b]}\n",
-        "  b: {command: x, tools: {includes: [c], prompt: no}, sampling: {max_rpn: 1}}\n",
+        "  a: {command: x, conectTimeout: 5, watchPaths: [b]}\n",
+        "  b: {command: x, sampling: {max_rpn: 1}}\n",
     ));
     assert_eq!(
         warnings(&read),
         [
-            "server `a`, `connectTimeout`: nobody knows this key; was `connect_timeout` meant?",
-            "server `a`, `autoApprove`: nobody knows this key",
-            "server `b`, `tools.includes`: nobody knows this key; was `include` meant?",
-            "server `b`, `tools.prompt`: nobody knows this key; was `prompts` meant?",
+            "server `a`, `conectTimeout`: nobody knows this key; was `connect_timeout` meant?",
+            "server `a`, `watchPaths`: nobody knows this key",
             "server `b`, `sampling.max_rpn`: nobody knows this key; was `max_rpm` meant?",
         ]
     );

@@ -57,11 +57,24 @@
 //! | `sampling` | both | limits on the server's sampling requests | |
 //!
 //! Exactly one of `command` and `url` is required. Booleans are `true` and `false`, or `yes`, `no`, `on`, `off`, `1`,
-//! `0`, in any case, quoted or not. A key without a value counts as absent. The keys `type` (or `transport`),
-//! `disabled` and `cwd` of other clients are accepted in both formats, and so are `idle_timeout_seconds` and
-//! `max_lifetime_seconds`, which may also be in a map under `lifecycle`; any other key is a [`Warning`].
+//! `0`, in any case, quoted or not. A key without a value counts as absent. Keys are compared without regard to case, `_`
+//! and `-`. The keys `type` (or `transport`), `disabled` and `cwd` of other clients are accepted in both formats, and so are
+//! `idle_timeout_seconds` and `max_lifetime_seconds`, which may also be in a map under `lifecycle`; any other key is a
+//! [`Warning`].
+//!
+//! # Filters of other hosts
+//!
+//! A filter that is not understood lets no tool through:
+//!
+//! - `includeTools`, `enabled_tools` and `allowedTools` are read as `tools.include`, `excludeTools` and `disabled_tools` as
+//!   `tools.exclude`. Those that exclude add up, and win over what includes. Two that include are an error.
+//! - A key that nobody knows is an error of its entry if it is under `tools`, or has `tool`, `allow`, `deny`, `include` or
+//!   `exclude` in its name.
+//! - `autoApprove` and `alwaysAllow` are a [`Warning`]: a host approves calls. So is `trust` under `mcpServers`, where
+//!   other hosts mean by it that calls need no approval.
 
 mod entry;
+mod others;
 mod read;
 
 pub(super) use self::entry::Filter;
@@ -81,6 +94,7 @@ use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde::{Serialize, Serializer, de};
 
 use self::entry::path;
+use self::others::Host;
 use self::read::{Key, Reader, Value, excerpt};
 
 /// A host's servers: the map under `mcp_servers` or `mcpServers`. [`Document`] reads a whole file.
@@ -144,22 +158,22 @@ impl Configuration {
     }
 
     /// Reads the entries in the file's order. If a server is repeated, the last entry counts.
-    fn read(entries: Vec<(Box<str>, Value)>) -> Self {
+    fn read(entries: impl Iterator<Item = (Host, (Box<str>, Value))>) -> Self {
         let mut last = BTreeMap::new();
-        for (index, (server, value)) in entries.into_iter().enumerate() {
+        for (index, (host, (server, value))) in entries.enumerate() {
             let twice = last.contains_key(&server);
-            last.insert(server, (index, twice, value));
+            last.insert(server, (index, twice, host, value));
         }
         let mut entries: Vec<_> = last.into_iter().collect();
         entries.sort_unstable_by_key(|(_, (index, ..))| *index);
         let mut configuration = Self::default();
-        for (server, (_, twice, value)) in entries {
+        for (server, (_, twice, host, value)) in entries {
             let Self { servers, errors, warnings } = &mut configuration;
             let name = Arc::from(&*server);
             if twice {
                 warnings.push(Warning { server: Arc::clone(&name), key: None, oddity: Oddity::Twice });
             }
-            if let Some(entry) = (Reader { server: &name, errors, warnings }).entry(&value) {
+            if let Some(entry) = (Reader { server: &name, host, errors, warnings }).entry(&value) {
                 servers.insert(server, entry);
             }
         }
@@ -176,7 +190,8 @@ impl Serialize for Configuration {
 
 impl<'de> Deserialize<'de> for Configuration {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        de::DeserializeSeed::deserialize(Raw, deserializer).map(Self::read)
+        let entries = de::DeserializeSeed::deserialize(Raw, deserializer)?;
+        Ok(Self::read(entries.into_iter().map(|entry| (Host::Own, entry))))
     }
 }
 
@@ -224,7 +239,9 @@ impl<'de> Visitor<'de> for DocumentVisitor {
             let why = format!("there is `{foreign}`, which is not looked at; write `mcpServers` or `mcp_servers`");
             return Err(de::Error::custom(why));
         }
-        Ok(Configuration::read(shared.into_iter().chain(own).flatten().collect()))
+        let shared = shared.into_iter().flatten().map(|entry| (Host::Shared, entry));
+        let own = own.into_iter().flatten().map(|entry| (Host::Own, entry));
+        Ok(Configuration::read(shared.chain(own)))
     }
 
     // The message omits the value, since the wrong file may contain secrets.
@@ -605,6 +622,21 @@ pub enum Problem {
         /// The value.
         found: Box<str>,
     },
+    /// Another key with the same meaning is there, too.
+    #[error("it means the same as `{other}`; remove one of them")]
+    SameMeaning {
+        /// The other key.
+        other: Box<str>,
+    },
+    /// An unknown key that may concern which tools are used.
+    #[error("nobody knows this key, which may concern what tools are used; write `{write}`, or remove it")]
+    MayFilter {
+        /// The known key that is similar, or filters tools.
+        write: Box<str>,
+    },
+    /// Patterns of tools to include beside tools to exclude, with a key of another host.
+    #[error("it has patterns, and tools are excluded, too; write the names of tools in it")]
+    MixedFilters,
     /// An empty text where one is required.
     #[error("it is empty; write {expected}, or remove the key")]
     Empty {
@@ -659,6 +691,10 @@ pub enum Oddity {
         /// The known key with the most similar name.
         nearest: Option<&'static str>,
     },
+    /// The key concerns the approval of calls, which is up to the embedder. It has no effect.
+    Approval,
+    /// The key is read, but not as the approval of calls that it is in other hosts.
+    Trust,
     /// The key or the server is repeated; the last one counts.
     Twice,
     /// The key has no effect on servers of this kind.
@@ -696,6 +732,10 @@ impl fmt::Display for Oddity {
                 write!(f, "nobody knows this key; was `{nearest}` meant?")
             }
             Self::UnknownKey { nearest: None } => f.write_str("nobody knows this key"),
+            Self::Approval => f.write_str("approvals are up to this host, which does not take them from here"),
+            Self::Trust => {
+                f.write_str("it approves no calls; it says whether the annotations of the tools are believed")
+            }
             Self::Twice => f.write_str("it is there more than once; the last one counts"),
             Self::NoEffect { needs } => write!(f, "it has no effect on a server without `{needs}`"),
             Self::TakenAsText => {

@@ -1,4 +1,4 @@
-//! Reads entries: the keys of every known form, and a warning for each that is not known.
+//! Reads entries: the keys of every known form, and a warning or an error for each that is not known.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -11,10 +11,12 @@ use core::time::Duration;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 
 use super::entry::path;
+use super::others::{self, Host, Reading};
 use super::{
     Auth, Endpoint, Entry, Error, Http, OAuth, OAuthGrant, Oddity, Problem, Protocol, Sampling, Stdio, Texts,
     ToolOverride, ToolPolicy, Warning,
 };
+use crate::host::glob;
 use crate::host::results::MIN_BYTES;
 use crate::text::cut;
 
@@ -81,6 +83,9 @@ impl Reader<'_> {
             return self.report_problem(None, Problem::NotAMap { found: value.kind() });
         };
         let members = self.members(members, "", ENTRY);
+        if let (Host::Shared, Some((key, _))) = (self.host, members.get("trust")) {
+            self.warn(Some(key), Oddity::Trust);
+        }
         let endpoint = self.endpoint(&members);
         let disabled = self.boolean(&members, "disabled", false);
         let lifecycle = self.map(&members, "lifecycle", LIFECYCLE);
@@ -251,6 +256,45 @@ impl Reader<'_> {
     }
 
     fn tools(&mut self, members: &Members<'_>) -> ToolPolicy {
+        let mut policy = self.own_tools(members);
+        self.add_filters(members, &mut policy);
+        policy
+    }
+
+    /// Adds the filters in keys of other hosts. No tool that one of them excludes is used, whatever includes it.
+    fn add_filters(&mut self, members: &Members<'_>, policy: &mut ToolPolicy) {
+        let filters = members.filters.iter().filter(|filter| *filter.value != Value::Null);
+        let mut include_key: Option<&str> = policy.include.as_ref().map(|_| "tools.include");
+        let mut has_any = false;
+        for Filter { includes, at, value } in filters {
+            has_any = true;
+            let patterns = self.elements(at, value, true);
+            match (includes, include_key) {
+                (false, _) => policy.exclude.extend(patterns),
+                (true, None) => {
+                    include_key = Some(at);
+                    policy.include = all_or(patterns);
+                }
+                (true, Some(other)) => {
+                    self.report_problem(Some(at), Problem::SameMeaning { other: other.into() }).unwrap_or_default()
+                }
+            }
+        }
+        if !has_any || policy.exclude.is_empty() {
+            return;
+        }
+        // A policy has either of them.
+        policy.include = policy.include.take().and_then(all_or);
+        let ToolPolicy { include: Some(include), exclude, .. } = policy else { return };
+        if include.iter().any(|pattern| glob::is_glob(pattern)) {
+            return self.report_problem(include_key, Problem::MixedFilters).unwrap_or_default();
+        }
+        include.retain(|tool| !exclude.iter().any(|pattern| glob::matches(pattern, tool)));
+        exclude.clear();
+    }
+
+    /// What the key `tools` says.
+    fn own_tools(&mut self, members: &Members<'_>) -> ToolPolicy {
         let Some(members) = self.map(members, "tools", TOOLS) else { return ToolPolicy::default() };
         let empty =
             members.get("include").filter(|(_, include)| matches!(include, Value::List(list) if list.is_empty()));
@@ -310,23 +354,60 @@ impl Reader<'_> {
 
     /// The known members of a map.
     fn members<'v>(&mut self, map: &'v [(Box<str>, Value)], prefix: &str, known: &[&'static str]) -> Members<'v> {
-        let mut values: Vec<(&'static str, &Value)> = Vec::new();
+        let mut members = Members { values: Vec::new(), filters: Vec::new() };
         for (name, value) in map {
             let at = format!("{prefix}{}", excerpt(name));
-            let Some(key) = known.iter().find(|key| ***key == **name) else {
-                let nearest = nearest(name, known);
-                self.warn(Some(at), Oddity::UnknownKey { nearest });
-                continue;
+            let reading = match known.iter().find(|key| others::is_same(key, name)) {
+                Some(key) => Some(Reading::As(key)),
+                None if prefix.is_empty() => others::reading(name),
+                None => None,
             };
-            match values.iter_mut().find(|(seen, _)| seen == key) {
-                Some(slot) => {
-                    slot.1 = value;
+            let key = match reading {
+                Some(Reading::As(key)) => key,
+                Some(Reading::Include) => {
+                    members.filters.push(Filter { includes: true, at, value });
+                    continue;
+                }
+                Some(Reading::Exclude) => {
+                    members.filters.push(Filter { includes: false, at, value });
+                    continue;
+                }
+                Some(Reading::Approval) => {
+                    self.warn(Some(at), Oddity::Approval);
+                    continue;
+                }
+                None => {
+                    self.unknown(at, name, prefix, known);
+                    continue;
+                }
+            };
+            match members.values.iter_mut().find(|known| known.key == key) {
+                Some(first) if first.at == at => {
+                    first.value = value;
                     self.warn(Some(at), Oddity::Twice);
                 }
-                None => values.push((key, value)),
+                Some(first) if *first.value == Value::Null => *first = Member { key, at, value },
+                Some(first) if *value != Value::Null => {
+                    let other = first.at.as_str().into();
+                    self.report_problem::<()>(Some(&at), Problem::SameMeaning { other });
+                }
+                Some(_) => {}
+                None => members.values.push(Member { key, at, value }),
             }
         }
-        Members { prefix: prefix.into(), values }
+        members
+    }
+
+    /// A key that nobody knows: an error if it may be a filter, which would let tools through.
+    fn unknown(&mut self, at: String, name: &str, prefix: &str, known: &[&'static str]) {
+        let nearest = nearest(name, known);
+        if !others::may_filter(prefix, name) {
+            return self.warn(Some(at), Oddity::UnknownKey { nearest });
+        }
+        let of_others = || prefix.is_empty().then(|| nearest_other(name)).flatten();
+        let write = nearest.map(|nearest| format!("{prefix}{nearest}")).or_else(|| of_others().map(String::from));
+        let write = write.unwrap_or_else(|| others::filter(name).into()).into();
+        self.report_problem(Some(&at), Problem::MayFilter { write }).unwrap_or_default()
     }
 
     fn map<'v>(&mut self, members: &Members<'v>, key: &str, known: &[&'static str]) -> Option<Members<'v>> {
@@ -464,23 +545,42 @@ const DAY: u64 = 24 * 60 * 60;
 /// Reads one server's entry and collects all problems in it.
 pub(super) struct Reader<'a> {
     pub(super) server: &'a Arc<str>,
+    pub(super) host: Host,
     pub(super) errors: &'a mut Vec<Error>,
     pub(super) warnings: &'a mut Vec<Warning>,
 }
 
 /// The known members of a map, each once.
 struct Members<'v> {
-    /// The path of the map, with a final dot.
-    prefix: String,
-    values: Vec<(&'static str, &'v Value)>,
+    values: Vec<Member<'v>>,
+    /// The filters of tools under the keys of other hosts.
+    filters: Vec<Filter<'v>>,
+}
+
+struct Member<'v> {
+    key: &'static str,
+    /// Its path, as it is written in the file.
+    at: String,
+    value: &'v Value,
+}
+
+struct Filter<'v> {
+    includes: bool,
+    at: String,
+    value: &'v Value,
 }
 
 impl<'v> Members<'v> {
     /// The value of a key. A null value, as from `key:` in YAML, counts as absent.
     fn get(&self, key: &str) -> Option<(String, &'v Value)> {
-        let (_, value) = self.values.iter().find(|(name, _)| *name == key)?;
-        (**value != Value::Null).then(|| (format!("{}{key}", self.prefix), *value))
+        let member = self.values.iter().find(|member| member.key == key)?;
+        (*member.value != Value::Null).then(|| (member.at.clone(), member.value))
     }
+}
+
+/// Tools to include, of which `*` is all.
+fn all_or(patterns: Vec<Box<str>>) -> Option<Vec<Box<str>>> {
+    (!patterns.iter().any(|pattern| &**pattern == "*")).then_some(patterns)
 }
 
 /// What other programs call a key, in letters.
@@ -496,17 +596,30 @@ const SYNONYMS: [(&[u8], &str); 7] = [
 
 /// The known key that was probably meant: different case, one or two letters wrong, or another word for it.
 fn nearest(key: &str, known: &[&'static str]) -> Option<&'static str> {
-    let letters = |key: &str| -> Vec<u8> {
-        key.bytes().take(64).filter(u8::is_ascii_alphanumeric).map(|byte| byte.to_ascii_lowercase()).collect()
-    };
-    let key = letters(key);
-    let synonym = SYNONYMS.iter().find(|(other, _)| *other == &*key).map(|(_, known)| *known);
+    let letters = letters(key);
+    let synonym = SYNONYMS.iter().find(|(other, _)| *other == &*letters).map(|(_, known)| *known);
     if let Some(synonym) = synonym.filter(|synonym| known.contains(synonym)) {
         return Some(synonym);
     }
+    closest(&letters, known.iter().map(|known| (*known, *known)))
+}
+
+/// The key to write if a key of another host was probably meant.
+fn nearest_other(key: &str) -> Option<&'static str> {
+    let others = others::OTHERS.iter().filter_map(|(other, reading)| Some((*other, reading.own()?)));
+    closest(&letters(key), others)
+}
+
+/// The first letters and digits of a key.
+fn letters(key: &str) -> Vec<u8> {
+    key.bytes().take(64).filter(u8::is_ascii_alphanumeric).map(|byte| byte.to_ascii_lowercase()).collect()
+}
+
+/// What the most similar of the known keys means, if one or two letters are wrong.
+fn closest(key: &[u8], known: impl Iterator<Item = (&'static str, &'static str)>) -> Option<&'static str> {
     let allowed = if key.len() > 4 { 2 } else { 1 };
-    let distances = known.iter().map(|known| (distance(&key, &letters(known)), *known));
-    distances.min().filter(|(distance, _)| *distance <= allowed).map(|(_, known)| known)
+    let distances = known.map(|(known, means)| (distance(key, &letters(known)), means));
+    distances.min().filter(|(distance, _)| *distance <= allowed).map(|(_, means)| means)
 }
 
 /// The edit distance: how many letters to insert, remove or replace.
