@@ -327,13 +327,13 @@ fn invalid_times_are_errors() {
 
 #[test]
 fn a_time_in_milliseconds_is_a_warning() {
+    let said = "server `s`, `timeout`: are milliseconds meant? it is read in seconds, not in milliseconds";
     let read = entry("command: x\ntimeout: 600000");
-    assert_eq!(
-        warnings(&read),
-        ["server `s`, `timeout`: it is more than a day; it is in seconds, not in milliseconds"]
-    );
+    assert_eq!(warnings(&read), [said]);
     assert_eq!(read.servers["s"].timeout, Duration::from_secs(600_000));
-    assert_eq!(sound(entry("command: x\ntimeout: 86400.5")).timeout, Duration::from_millis(86_400_500));
+    assert_eq!(sound(entry("command: x\ntimeout: 3599.5")).timeout, Duration::from_millis(3_599_500));
+    let read = entry("command: x\ntimeout: 86400");
+    assert_eq!((&*warnings(&read), read.servers["s"].timeout), (&[said.into()][..], Duration::from_secs(86_400)));
     let read = entry("command: x\ntimeout: 932187471.893627286");
     assert_eq!(read.servers["s"].timeout, Duration::from_secs(932_187_471), "a fraction would not be read again");
 }
@@ -812,14 +812,18 @@ proptest! {
         let warned = configuration.servers.values().filter(is_warned).count();
         let is_below = |entry: &&Entry| matches!(entry.tools.max_result_bytes, Some(1..1024));
         let below = configuration.servers.values().filter(is_below).count();
+        let is_long = |entry: &&Entry| entry.connect_timeout > Duration::from_secs(3600);
+        let long = configuration.servers.values().filter(is_long).count();
         let document = format!(r#"{{"mcp_servers":{text}}}"#);
         // JSON is YAML.
         for mut read in [serde_json::from_str::<Configuration>(&text).unwrap(), yaml(&document)] {
             let warnings = std::mem::take(&mut read.warnings);
             let (low, others): (Vec<_>, Vec<_>) =
                 warnings.iter().partition(|warning| warning.oddity == Oddity::BelowLeast { least: 1024 });
+            let (slow, others): (Vec<_>, Vec<_>) =
+                others.into_iter().partition(|warning| warning.oddity == Oddity::LongTime);
             prop_assert!(others.iter().all(|warning| warning.oddity == Oddity::NoTools));
-            prop_assert_eq!((others.len(), low.len()), (warned, below));
+            prop_assert_eq!((others.len(), low.len(), slow.len()), (warned, below, long));
             prop_assert_eq!(&read, &configuration);
         }
     }

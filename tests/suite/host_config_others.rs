@@ -155,3 +155,29 @@ fn an_unknown_key_that_may_be_a_filter_refuses_the_entry() {
     );
     assert_eq!(sound(json!({"tool_timeout_sec": 45})).timeout, Duration::from_secs(45));
 }
+
+#[test]
+fn a_list_of_tools_is_what_is_included() {
+    assert_eq!(sound(json!({"tools": ["*"]})).tools.include, None);
+    assert_eq!(sound(json!({"tools": ["read", "*"]})).tools.include, None);
+    assert_eq!(admitted(&sound(json!({"tools": ["read", "write"]}))), ["read", "write"]);
+    assert_eq!(admitted(&sound(json!({"tools": []}))), [""; 0]);
+    assert_eq!(admitted(&sound(json!({"tools": ["*"], "excludeTools": ["write"]}))), ["read", "delete_all"]);
+    let read = program(json!({"tools": ["read", {"name": "write"}]}));
+    assert_eq!(messages(&read.errors), ["server `s`, `tools`: it is a map; write a list of texts"]);
+}
+
+#[test]
+fn a_time_above_an_hour_asks_whether_milliseconds_are_meant() {
+    let said = "are milliseconds meant? it is read in seconds, not in milliseconds";
+    for key in ["timeout", "max_timeout", "connect_timeout", "tool_timeout_sec", "startup_timeout_sec", "initTimeout"] {
+        assert_eq!(messages(&program(json!({ key: 3600 })).warnings), [""; 0], "{key}");
+        let read = program(json!({ key: 30_000 }));
+        assert_eq!(messages(&read.warnings), [format!("server `s`, `{key}`: {said}")]);
+        let entry = &read.servers["s"];
+        let times = [Some(entry.timeout), entry.max_timeout, Some(entry.connect_timeout)];
+        assert!(times.contains(&Some(Duration::from_secs(30_000))), "{key}: {times:?}");
+    }
+    // A program may well be idle for hours, or live for them.
+    assert_eq!(sound(json!({"idle_timeout": 7200})).idle_timeout, Some(Duration::from_secs(7200)));
+}

@@ -61,6 +61,7 @@
 //! and `-`. The keys `type` (or `transport`), `disabled` and `cwd` of other clients are accepted in both formats, and so are
 //! `idle_timeout_seconds` and `max_lifetime_seconds`, which may also be in a map under `lifecycle`; any other key is a
 //! [`Warning`].
+//! Above 3,600, a timeout has a warning, since other hosts write milliseconds.
 //!
 //! # Filters of other hosts
 //!
@@ -68,6 +69,7 @@
 //!
 //! - `includeTools`, `enabled_tools` and `allowedTools` are read as `tools.include`, `excludeTools` and `disabled_tools` as
 //!   `tools.exclude`. Those that exclude add up, and win over what includes. Two that include are an error.
+//! - A list under `tools` is what is included; `"*"` in it is all, and an empty one none.
 //! - A key that nobody knows is an error of its entry if it is under `tools`, or has `tool`, `allow`, `deny`, `include` or
 //!   `exclude` in its name.
 //! - `autoApprove` and `alwaysAllow` are a [`Warning`]: a host approves calls. So is `trust` under `mcpServers`, where
@@ -705,7 +707,8 @@ pub enum Oddity {
     /// A value that is not a string, used as one. It may differ from what was written: `1.10` is the number `1.1`, and
     /// `yes` may become `true`.
     TakenAsText,
-    /// A timeout of more than a day: probably meant as milliseconds.
+    /// A timeout of more than an hour, or another time of more than a day: probably meant as milliseconds. It is read as
+    /// seconds.
     LongTime,
     /// An unknown value. It is kept if its field allows any value.
     UnknownWord {
@@ -741,7 +744,7 @@ impl fmt::Display for Oddity {
             Self::TakenAsText => {
                 f.write_str("it is not a string, and may change (`1.10` becomes `1.1`); put it in quotes")
             }
-            Self::LongTime => f.write_str("it is more than a day; it is in seconds, not in milliseconds"),
+            Self::LongTime => f.write_str("are milliseconds meant? it is read in seconds, not in milliseconds"),
             Self::UnknownWord { word } => write!(f, "nobody knows `{word}`"),
             Self::UnknownAuth => {
                 f.write_str("nobody knows this way to authenticate; write `oauth`, or give a token in `headers`")

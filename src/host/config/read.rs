@@ -214,7 +214,7 @@ impl Reader<'_> {
             | Value::Number { .. }
             | Value::Text(_)
             | Value::List(_)
-            | Value::Map(_) => Some(self.seconds(members, key, Duration::ZERO)),
+            | Value::Map(_) => Some(self.seconds_up_to(DAY, members, key, Duration::ZERO)),
         }
     }
 
@@ -264,7 +264,10 @@ impl Reader<'_> {
     /// Adds the filters in keys of other hosts. No tool that one of them excludes is used, whatever includes it.
     fn add_filters(&mut self, members: &Members<'_>, policy: &mut ToolPolicy) {
         let filters = members.filters.iter().filter(|filter| *filter.value != Value::Null);
-        let mut include_key: Option<&str> = policy.include.as_ref().map(|_| "tools.include");
+        let mut include_key: Option<&str> = policy.include.as_ref().map(|_| match members.get("tools") {
+            Some((_, Value::List(_))) => "tools",
+            Some(_) | None => "tools.include",
+        });
         let mut has_any = false;
         for Filter { includes, at, value } in filters {
             has_any = true;
@@ -295,6 +298,10 @@ impl Reader<'_> {
 
     /// What the key `tools` says.
     fn own_tools(&mut self, members: &Members<'_>) -> ToolPolicy {
+        // Copilot has a list here.
+        if let Some((key, value @ Value::List(_))) = members.get("tools") {
+            return ToolPolicy { include: all_or(self.elements(&key, value, false)), ..ToolPolicy::default() };
+        }
         let Some(members) = self.map(members, "tools", TOOLS) else { return ToolPolicy::default() };
         let empty =
             members.get("include").filter(|(_, include)| matches!(include, Value::List(list) if list.is_empty()));
@@ -433,21 +440,26 @@ impl Reader<'_> {
         }
     }
 
+    /// How long something may take.
     fn seconds(&mut self, members: &Members<'_>, key: &str, default: Duration) -> Duration {
+        self.seconds_up_to(HOUR, members, key, default)
+    }
+
+    /// A time, with a warning if it is so long that other hosts may have meant milliseconds.
+    fn seconds_up_to(&mut self, longest: Duration, members: &Members<'_>, key: &str, default: Duration) -> Duration {
         let Some((key, value)) = members.get(key) else { return default };
         let (Value::Number { text, .. } | Value::Text(text)) = value else {
             return self.kind(&key, value, "a number of seconds").unwrap_or(default);
         };
         let seconds = text.trim().parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-        match seconds.filter(|seconds| !seconds.is_zero()) {
-            // Some formats change a number with many digits.
-            Some(seconds) if seconds.as_secs() > DAY => {
-                self.warn(Some(key), Oddity::LongTime);
-                Duration::from_secs(seconds.as_secs())
-            }
-            Some(seconds) => seconds,
-            None => self.report_problem(Some(&key), Problem::NotSeconds { found: excerpt(text) }).unwrap_or(default),
+        let Some(seconds) = seconds.filter(|seconds| !seconds.is_zero()) else {
+            return self.report_problem(Some(&key), Problem::NotSeconds { found: excerpt(text) }).unwrap_or(default);
+        };
+        if seconds > longest {
+            self.warn(Some(key), Oddity::LongTime);
         }
+        // Some formats change a number with many digits.
+        if seconds > DAY { Duration::from_secs(seconds.as_secs()) } else { seconds }
     }
 
     fn count<N: TryFrom<u64>>(&mut self, members: &Members<'_>, key: &str, default: N) -> N {
@@ -539,8 +551,8 @@ const TOOLS: &[&str] = &["include", "exclude", "resources", "prompts", "override
 
 const OVERRIDE: &[&str] = &["name", "title", "description"];
 
-/// A day, in seconds.
-const DAY: u64 = 24 * 60 * 60;
+const HOUR: Duration = Duration::from_secs(60 * 60);
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Reads one server's entry and collects all problems in it.
 pub(super) struct Reader<'a> {
