@@ -340,11 +340,11 @@ fn a_time_in_milliseconds_is_a_warning() {
 
 #[test]
 fn values_of_a_wrong_kind_are_errors() {
-    let read = entry("command: [npx, -y]\nargs: -y foo\nenv: [A=1]\ntools: none\nsampling: [1]");
+    let read = entry("command: {npx: -y}\nargs: -y foo\nenv: [A=1]\ntools: none\nsampling: [1]");
     assert_eq!(
         errors(&read),
         [
-            "server `s`, `command`: it is a list; write the program to start",
+            "server `s`, `command`: it is a map; write the program to start",
             "server `s`, `args`: it is text; write a list of texts",
             "server `s`, `env`: it is a list; write a map of texts by name",
             "server `s`, `tools`: it is text; write a map of keys",
@@ -645,8 +645,11 @@ fn every_key_that_differs_is_named() {
         ("command: x\nargs: [b, a]", "command: x\nargs: [a, b]", "args"),
         (program, "command: z", "command"),
         (program, "command: x\nenv: {A: b}", "env"),
+        (program, "command: x\nenv_file: .env", "env_file"),
         (program, "command: x\ncwd: /", "cwd"),
         (address, "url: \"http://z\"", "url"),
+        (address, "url: \"http://x\"\ntransport: sse", "transport"),
+        (address, "url: \"http://x\"\nget_stream: no", "get_stream"),
         (address, "url: \"http://x\"\nheaders: {A: b}", "headers"),
         (address, "url: \"http://x\"\nauth: oauth", "auth"),
         (program, "command: x\nenabled: no", "enabled"),
@@ -747,8 +750,14 @@ fn any_entry() -> impl Strategy<Value = Entry> {
         let mut entry = if program { Entry::stdio(text) } else { Entry::http(text) };
         let map = map.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
         match &mut entry.endpoint {
-            Endpoint::Stdio(stdio) => (stdio.args, stdio.env) = (list, map),
-            Endpoint::Http(http) => (http.headers, http.auth) = (map, list.first().map(|_| Auth::OAuth)),
+            Endpoint::Stdio(stdio) => {
+                stdio.env_file = list.first().filter(|text| !text.trim().is_empty()).cloned();
+                (stdio.args, stdio.env) = (list, map);
+            }
+            Endpoint::Http(http) => {
+                (http.sse, http.get_stream) = (list.len() == 1, list.len() < 2);
+                (http.headers, http.auth) = (map, list.first().map(|_| Auth::OAuth));
+            }
             other => panic!("{other:?}"),
         }
         let tools = &mut entry.tools;

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use mcp_proto::host::config::{Configuration, Document, Entry};
+use mcp_proto::Options;
+use mcp_proto::host::config::{Changes, Configuration, Document, Endpoint, Entry, Http, Stdio};
 use serde_json::{Value, json};
 
 /// The file of a desktop client or an editor.
@@ -180,4 +181,192 @@ fn a_time_above_an_hour_asks_whether_milliseconds_are_meant() {
     }
     // A program may well be idle for hours, or live for them.
     assert_eq!(sound(json!({"idle_timeout": 7200})).idle_timeout, Some(Duration::from_secs(7200)));
+}
+
+/// The only entry of a file, which is without errors and warnings.
+fn alone(keys: Value) -> Entry {
+    let mut configuration = file(json!({ "s": keys }));
+    assert_eq!((messages(&configuration.errors), messages(&configuration.warnings)), (vec![], vec![]));
+    configuration.servers.remove("s").unwrap()
+}
+
+fn stdio(entry: &Entry) -> &Stdio {
+    match &entry.endpoint {
+        Endpoint::Stdio(stdio) => stdio,
+        other => panic!("no program: {other:?}"),
+    }
+}
+
+fn http(entry: &Entry) -> &Http {
+    match &entry.endpoint {
+        Endpoint::Http(http) => http,
+        other => panic!("no address: {other:?}"),
+    }
+}
+
+/// What is written is read as the same entry.
+fn survives(entry: &Entry) {
+    let mut read: Configuration = serde_json::from_value(json!({ "s": entry })).unwrap();
+    assert_eq!((read.servers.remove("s").as_ref(), &*read.errors, &*read.warnings), (Some(entry), &[][..], &[][..]));
+}
+
+#[test]
+fn spellings_of_the_transport_are_read() {
+    for word in ["stdio", "local", "STDIO"] {
+        assert_eq!(alone(json!({"type": word, "command": "x"})), Entry::stdio("x"), "{word}");
+    }
+    for word in ["http", "streamable-http", "streamableHttp", "streamable_http", "remote"] {
+        for key in ["type", "transport"] {
+            assert_eq!(alone(json!({key: word, "url": "http://x"})), Entry::http("http://x"), "{word}");
+        }
+    }
+    for keys in [
+        json!({"type": "sse", "url": "http://x"}),
+        json!({"transport": "sse", "url": "http://x"}),
+        json!({"transport": {"type": "sse", "url": "http://x"}}),
+    ] {
+        let entry = alone(keys);
+        assert!(http(&entry).sse);
+        survives(&entry);
+    }
+    let entry = alone(json!({"transport": {"type": "stdio", "command": "x", "args": ["y"]}, "timeout": 5}));
+    assert_eq!((&*stdio(&entry).args, entry.timeout), (&["y".into()][..], Duration::from_secs(5)));
+    let filtered = alone(json!({"transport": {"command": "x", "excludeTools": ["delete_all"]}}));
+    assert_eq!(admitted(&filtered), ["read", "write"]);
+    let twice = file(json!({"s": {"transport": {"command": "x"}, "command": "y"}}));
+    let said = "server `s`, `transport.command`: it means the same as `command`; remove one of them";
+    assert_eq!(messages(&twice.errors), [said]);
+}
+
+#[test]
+fn an_address_under_the_key_of_another_host_is_read() {
+    for key in ["httpUrl", "serverUrl", "http_url", "URL"] {
+        assert_eq!(alone(json!({ key: "http://x" })), Entry::http("http://x"), "{key}");
+    }
+    let twice = file(json!({"s": {"url": "http://x/sse", "httpUrl": "http://x/mcp"}}));
+    let said = "server `s`, `httpUrl`: it means the same as `url`; remove one of them";
+    assert_eq!(messages(&twice.errors), [said]);
+}
+
+#[test]
+fn headers_with_their_values_in_variables_are_read() {
+    let entry = alone(json!({
+        "url": "http://x",
+        "bearer_token_env_var": "TOKEN",
+        "env_http_headers": {"X-Key": "KEY"},
+        "http_headers": {"X-Plain": "plain"},
+    }));
+    survives(&entry);
+    let expanded = entry.expand("s", |name| Some(format!("<{name}>").into())).unwrap();
+    let headers: Vec<_> = http(&expanded).headers.iter().map(|(name, value)| format!("{name}: {value}")).collect();
+    assert_eq!(headers, ["Authorization: Bearer <TOKEN>", "X-Key: <KEY>", "X-Plain: plain"]);
+    let errors = entry.expand("s", |name| (name == "KEY").then(|| "k".into())).unwrap_err();
+    assert!(errors[0].to_string().starts_with("server `s`, `headers.Authorization`: there is no `TOKEN`"));
+
+    let read = file(json!({
+        "a": {"url": "http://x", "bearer_token_env_var": "TOKEN", "headers": {"authorization": "Basic x"}},
+        "b": {"url": "http://x", "env_http_headers": {"X-Key": "sk-hush}"}},
+    }));
+    let errors = messages(&read.errors);
+    let said = "server `a`, `bearer_token_env_var`: it means the same as `headers.authorization`; remove one of them";
+    assert_eq!(errors[0], said);
+    assert!(errors[1].starts_with("server `b`, `env_http_headers.X-Key`: it is not the name of a variable"));
+    assert!(!errors[1].contains("hush"));
+    let program = program(json!({"bearer_token_env_var": "TOKEN"}));
+    let said = "server `s`, `bearer_token_env_var`: it has no effect on a server without `url`";
+    assert_eq!(messages(&program.warnings), [said]);
+}
+
+#[test]
+fn a_program_as_other_hosts_write_it_is_read() {
+    let entry = alone(json!({
+        "type": "local", "command": ["npx", "-y", "server"], "environment": {"A": "b"}, "cwd": "/srv", "enabled": true,
+    }));
+    let program = stdio(&entry);
+    assert_eq!((&*program.command, &*program.args), ("npx", &["-y".into(), "server".into()][..]));
+    assert_eq!((&*program.env["A"], program.cwd.as_deref()), ("b", Some("/srv")));
+    let entry = alone(json!({"command": ["npx", "-y"], "args": ["server"]}));
+    assert_eq!(stdio(&entry).args, ["-y".into(), "server".into()]);
+    assert!(!alone(json!({"command": "x", "disabled": true})).enabled);
+    assert!(!alone(json!({"command": "x", "enabled": false})).enabled);
+    let empty = file(json!({"s": {"command": []}}));
+    assert_eq!(
+        messages(&empty.errors),
+        ["server `s`, `command`: it is empty; write the program to start, or remove the key"]
+    );
+}
+
+#[test]
+fn the_variables_of_an_env_file_are_added() {
+    let entry = sound(json!({"envFile": "${DIR}/.env", "env": {"A": "own"}}));
+    assert_eq!(stdio(&entry).env_file.as_deref(), Some("${DIR}/.env"));
+    survives(&entry);
+    let text = "# c\nA=file\nexport B = \"b # \\n c\" # d\n\nC='$x'\nD=d e # f\nno line\n=g\nURL=http://h?i=j#k\n";
+    let lookup = |name: &str| match name {
+        "DIR" => Some("conf".into()),
+        "envFile:conf/.env" => Some(text.into()),
+        _ => None,
+    };
+    let expanded = entry.expand("s", lookup).unwrap();
+    let env: Vec<_> = stdio(&expanded).env.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    assert_eq!(env, ["A=own", "B=b # \n c", "C=$x", "D=d e", "URL=http://h?i=j#k"]);
+    assert_eq!(stdio(&expanded).env_file, None);
+
+    let failed = |entry: &Entry, lookup: &dyn Fn(&str) -> Option<String>| {
+        messages(&entry.expand("s", |name| lookup(name).map(Into::into)).unwrap_err())
+    };
+    let said = "server `s`, `env_file`: the file `x/.env` cannot be read here; write its variables in `env`, or make it readable";
+    assert_eq!(failed(&entry, &|name| (name == "DIR").then(|| "x".into())), [said]);
+    let long = |name: &str| Some(if name == "DIR" { "x".into() } else { "A=b\n".repeat(20_000) });
+    assert!(failed(&entry, &long)[0].contains("have more than 65536 bytes"));
+    // A file is nothing that a value may have in it.
+    let thief = alone(json!({"url": "http://x", "headers": {"A": "${envFile:/etc/passwd}"}}));
+    assert!(failed(&thief, &|_| Some("hush".into()))[0].contains("there is no `envFile:/etc/passwd`"));
+}
+
+#[test]
+fn without_get_stream_a_server_is_asked_for_none() {
+    let listens = |keys: Value, host: bool| {
+        let mut options = Options::new("host", "1.0");
+        options.listen = host;
+        alone(keys).options("s", options).listen
+    };
+    let off = json!({"url": "http://x", "get_stream": false});
+    assert!(listens(json!({"url": "http://x"}), true) && listens(json!({"url": "http://x", "getStream": true}), true));
+    assert!(!listens(off.clone(), true) && !listens(json!({"url": "http://x"}), false));
+    survives(&alone(off.clone()));
+    let changes = Changes::between(&file(json!({"s": {"url": "http://x"}})), &file(json!({ "s": off })));
+    assert_eq!((&*changes.changed[0].keys, changes.changed[0].needs_session()), (&["get_stream"][..], true));
+}
+
+#[cfg(feature = "http")]
+#[test]
+fn an_entry_with_sse_begins_with_the_older_transport_and_falls_back() {
+    use http::{HeaderMap, Method, StatusCode};
+    use mcp_proto::Time;
+    use mcp_proto::host::hub::{Hub, HubAction, HubOptions};
+
+    let mut hub = Hub::new(HubOptions::new(Options::new("host", "1.0")), 0);
+    hub.configure(Time::ZERO, file(json!({"s": {"type": "sse", "url": "http://x/sse"}}))).unwrap();
+    hub.open(Time::ZERO).unwrap();
+    let mut sent = Vec::new();
+    while sent.len() < 2 {
+        while let Some(action) = hub.poll() {
+            let HubAction::Request { session, request } = action else { continue };
+            sent.push(request.request.method().clone());
+            if request.request.method() == Method::GET {
+                hub.handle_head(
+                    Time::ZERO,
+                    session,
+                    request.exchange,
+                    StatusCode::METHOD_NOT_ALLOWED,
+                    &HeaderMap::new(),
+                );
+                hub.handle_end(Time::ZERO, session, request.exchange);
+            }
+        }
+        let deadline = hub.deadline().expect("it is tried again");
+        hub.handle_timeout(deadline);
+    }
+    assert_eq!(sent, [Method::GET, Method::POST]);
 }

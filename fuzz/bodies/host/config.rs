@@ -249,6 +249,11 @@ fn check_oauth(entry: &Entry) {
 type Lookup = fn(&str) -> Option<String>;
 
 fn check_expansion(server: &str, entry: &Entry) {
+    let mut entry = entry.clone();
+    // Its variables would be added.
+    if let Endpoint::Stdio(stdio) = &mut entry.endpoint {
+        stdio.env_file = None;
+    }
     let lookups: [Lookup; 3] = [|name| Some(format!("${{{name}}}")), |_| None, |_| Some(String::new())];
     for lookup in lookups {
         let mut missing = Vec::new();
@@ -317,7 +322,8 @@ fn expanded(text: &str, lookup: Lookup, missing: &mut BTreeSet<String>) -> Strin
             rest = after;
         } else if let Some((reference, after)) = reference {
             let (name, default) = reference.split_once(":-").map_or((reference, None), |(a, b)| (a, Some(b)));
-            match (lookup(name), default) {
+            let found = if name.starts_with("envFile:") { None } else { lookup(name) };
+            match (found, default) {
                 (Some(value), None) => expanded.push_str(&value),
                 (Some(value), Some(default)) => expanded.push_str(if value.is_empty() { default } else { &value }),
                 (None, Some(default)) => expanded.push_str(default),

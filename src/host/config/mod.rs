@@ -30,8 +30,13 @@
 //!
 //! | key | server | meaning | default |
 //! | --- | --- | --- | --- |
-//! | `command`, `args`, `env` | program | what to start | |
+//! | `command`, `args`, `env` | program | what to start; `command` may be a list with the arguments | |
+//! | `env_file` | program | a file with more variables ([`Stdio::env_file`]) | |
+//! | `cwd` | program | the working directory | the host's |
 //! | `url`, `headers` | URL | where to send requests, and additional headers | |
+//! | `env_http_headers`, `bearer_token_env_var` | URL | variables with the values of headers, and with a token | |
+//! | `type` or `transport` | both | `stdio`, `http`, or `sse` for a server that is first tried with the older transport | that of `command` or `url` |
+//! | `get_stream` | URL | whether the server is asked for a stream of what it sends on its own | the host's |
 //! | `enabled` | both | whether the server is used | true |
 //! | `timeout` | both | timeout of a tool call, in seconds; progress restarts it | 120 |
 //! | `max_timeout` | both | maximum time of a tool call, in seconds, whatever progress is reported | 600 |
@@ -58,9 +63,15 @@
 //!
 //! Exactly one of `command` and `url` is required. Booleans are `true` and `false`, or `yes`, `no`, `on`, `off`, `1`,
 //! `0`, in any case, quoted or not. A key without a value counts as absent. Keys are compared without regard to case, `_`
-//! and `-`. The keys `type` (or `transport`), `disabled` and `cwd` of other clients are accepted in both formats, and so are
-//! `idle_timeout_seconds` and `max_lifetime_seconds`, which may also be in a map under `lifecycle`; any other key is a
-//! [`Warning`].
+//! and `-`.
+//!
+//! # Keys of other hosts
+//!
+//! `disabled: true` is `enabled: false`. `httpUrl` and `serverUrl` are `url`, `environment` is `env`, `http_headers` is
+//! `headers`, `tool_timeout_sec` is `timeout`, `startup_timeout_sec` and `initTimeout` are `connect_timeout`. Two keys with one meaning are an
+//! error that names both. `idle_timeout_seconds` and `max_lifetime_seconds` may also be in a map under `lifecycle`, and all
+//! keys of the endpoint in a map under `transport`. The transport is also named `local`, `remote`, `streamable-http` and
+//! `streamableHttp`. Any other key is a [`Warning`].
 //! Above 3,600, a timeout has a warning, since other hosts write milliseconds.
 //!
 //! # Filters of other hosts
@@ -384,10 +395,13 @@ fn differing(old: &Entry, new: &Entry) -> Vec<&'static str> {
             compare("command", old.command != new.command);
             compare("args", old.args != new.args);
             compare("env", old.env != new.env);
+            compare("env_file", old.env_file != new.env_file);
             compare("cwd", old.cwd != new.cwd);
         }
         (Endpoint::Http(old), Endpoint::Http(new)) => {
             compare("url", old.url != new.url);
+            compare("transport", old.sse != new.sse);
+            compare("get_stream", old.get_stream != new.get_stream);
             compare("headers", old.headers != new.headers);
             compare("auth", old.auth != new.auth);
             compare("oauth", old.oauth != new.oauth);
@@ -424,8 +438,9 @@ const MAX_VALUE_EXPANDED: usize = 64 * 1024;
 const MAX_EXPANDED: usize = 1024 * 1024;
 
 impl Entry {
-    /// Replaces the variables in `command`, `args`, `env`, `cwd`, `url`, the values of `headers` and those under `oauth` by
-    /// what `lookup` returns for their names.
+    /// Replaces the variables in `command`, `args`, `env`, `env_file`, `cwd`, `url`, the values of `headers` and those under
+    /// `oauth` by what `lookup` returns for their names. For a file in `env_file` it is asked for `envFile:` and the path, and
+    /// returns its text, whose variables are added to `env`. No variable has such a name.
     ///
     /// `${NAME}` is the variable's value. `${NAME:-text}` is `text` if the variable is unset or empty. `$${` is a
     /// literal `${`. A name is everything before the closing brace or `:-`, so that a lookup can support more than the
@@ -445,7 +460,7 @@ impl Entry {
     ///
     /// # Errors
     /// [`Problem::NoVariable`] for each variable without a value; [`Problem::VariablesTooLong`] for the first one with which
-    /// they bring more than 64 KiB into a value, or 1 MiB into the entry.
+    /// they bring more than 64 KiB into a value, or 1 MiB into the entry; [`Problem::NoEnvFile`] for a file without a text.
     pub fn expand<'a>(
         &self,
         server: &str,
@@ -464,19 +479,23 @@ impl Entry {
         let mut expansion = Expansion { server: server.into(), lookup, room, is_full: false, errors: Vec::new() };
         let mut entry = self.clone();
         match &mut entry.endpoint {
-            Endpoint::Stdio(Stdio { command, args, env, cwd }) => {
+            Endpoint::Stdio(Stdio { command, args, env, env_file, cwd }) => {
                 expansion.replace("command", command);
                 for arg in args {
                     expansion.replace("args", arg);
                 }
-                for (name, value) in env {
+                for (name, value) in &mut *env {
                     expansion.replace(&path("env", &excerpt(name)), value);
                 }
                 if let Some(cwd) = cwd {
                     expansion.replace("cwd", cwd);
                 }
+                if let Some(mut file) = env_file.take() {
+                    expansion.replace("env_file", &mut file);
+                    expansion.add_file(&file, env);
+                }
             }
-            Endpoint::Http(Http { url, headers, auth: _, oauth }) => {
+            Endpoint::Http(Http { url, headers, oauth, .. }) => {
                 expansion.replace("url", url);
                 for (name, value) in headers {
                     expansion.replace(&path("headers", &excerpt(name)), value);
@@ -504,6 +523,9 @@ impl Entry {
         if expansion.errors.is_empty() { Ok(entry) } else { Err(expansion.errors) }
     }
 }
+
+/// What a lookup is asked for before the path of a file with variables.
+const ENV_FILE: &str = "envFile:";
 
 struct Expansion<'a, L> {
     server: Arc<str>,
@@ -537,23 +559,16 @@ impl<'a, L: FnMut(&str) -> Option<Cow<'a, str>>> Expansion<'_, L> {
                 Some((name, default)) => (name, Some(default)),
                 None => (reference, None),
             };
-            let found = (self.lookup)(name).filter(|found| default.is_none() || !found.is_empty());
+            // An entry names its file in `env_file`, and sends no other one to its server.
+            let found = if name.starts_with(ENV_FILE) { None } else { (self.lookup)(name) };
+            let found = found.filter(|found| default.is_none() || !found.is_empty());
             let Some(found) = found.or(default.map(Cow::Borrowed)) else {
                 missing.insert(name);
                 continue;
             };
-            let (of_value, of_file) = (value_room.checked_sub(found.len()), self.room.checked_sub(found.len()));
-            let (Some(of_value), Some(of_file)) = (of_value, of_file) else {
-                let (whole, max_bytes) = match of_value {
-                    None => ("value", MAX_VALUE_EXPANDED),
-                    Some(_) => ("file", MAX_EXPANDED),
-                };
-                let problem = Problem::VariablesTooLong { variable: excerpt(name), whole, max_bytes };
-                self.errors.push(Error { server: Arc::clone(&self.server), key: Some(key.into()), problem });
-                self.is_full = true;
+            if !self.take(key, name, found.len(), &mut value_room) {
                 return;
-            };
-            (value_room, *self.room) = (of_value, of_file);
+            }
             expanded.push_str(&found);
         }
         self.errors.extend(missing.into_iter().map(|variable| Error {
@@ -564,6 +579,59 @@ impl<'a, L: FnMut(&str) -> Option<Cow<'a, str>>> Expansion<'_, L> {
         expanded.push_str(&rest.replace("$${", "${"));
         *value = expanded.into();
     }
+
+    /// Adds the variables of a file to those that are there.
+    fn add_file(&mut self, file: &str, env: &mut Texts) {
+        const KEY: &str = "env_file";
+        if self.is_full || !self.errors.is_empty() {
+            return;
+        }
+        let name = format!("{ENV_FILE}{file}");
+        let Some(text) = (self.lookup)(&name) else {
+            let problem = Problem::NoEnvFile { file: excerpt(file) };
+            self.errors.push(Error { server: Arc::clone(&self.server), key: Some(KEY.into()), problem });
+            return;
+        };
+        if !self.take(KEY, &name, text.len(), &mut { MAX_VALUE_EXPANDED }) {
+            return;
+        }
+        for (name, value) in text.lines().filter_map(variable) {
+            env.entry(name.into()).or_insert(value);
+        }
+    }
+
+    /// Whether there is room for so many bytes; it is smaller after that.
+    fn take(&mut self, key: &str, name: &str, bytes: usize, value_room: &mut usize) -> bool {
+        let (of_value, of_file) = (value_room.checked_sub(bytes), self.room.checked_sub(bytes));
+        if let (Some(of_value), Some(of_file)) = (of_value, of_file) {
+            (*value_room, *self.room) = (of_value, of_file);
+            return true;
+        }
+        let (whole, max_bytes) = match of_value {
+            None => ("value", MAX_VALUE_EXPANDED),
+            Some(_) => ("file", MAX_EXPANDED),
+        };
+        let problem = Problem::VariablesTooLong { variable: excerpt(name), whole, max_bytes };
+        self.errors.push(Error { server: Arc::clone(&self.server), key: Some(key.into()), problem });
+        self.is_full = true;
+        false
+    }
+}
+
+/// The variable in a line of a file: `NAME=value`, perhaps after `export`, perhaps in quotes, of which `"` has `\n` for a
+/// line break. A comment begins with `#`.
+fn variable(line: &str) -> Option<(&str, Box<str>)> {
+    let line = line.trim();
+    let line = line.strip_prefix("export ").unwrap_or(line);
+    let (name, value) = line.split_once('=').filter(|_| !line.starts_with('#'))?;
+    let (name, value) = (name.trim(), value.trim());
+    let quoted = |quote: char| value.strip_prefix(quote)?.split_once(quote).map(|(text, _)| text);
+    let value = match (quoted('"'), quoted('\'')) {
+        (Some(text), _) => text.replace("\\n", "\n").into(),
+        (None, Some(text)) => text.into(),
+        (None, None) => value.split_once(" #").map_or(value, |(text, _)| text.trim_end()).into(),
+    };
+    (!name.is_empty()).then_some((name, value))
 }
 
 /// Why a server's entry is invalid. Other servers are not affected.
@@ -648,6 +716,17 @@ pub enum Problem {
     /// A client with a secret, or without a user, whose authorization server is not named.
     #[error("the client belongs to one authorization server; name it in `oauth.issuer`")]
     NoIssuer,
+    /// Where the name of a variable is required, something else.
+    #[error(
+        "it is not the name of a variable; write one of letters, digits and `_`, and the value into the environment"
+    )]
+    NotAVariable,
+    /// The lookup has no text of the file in `env_file`.
+    #[error("the file `{file}` cannot be read here; write its variables in `env`, or make it readable")]
+    NoEnvFile {
+        /// The file's path, as in the entry.
+        file: Box<str>,
+    },
     /// The value refers to a variable that is not set.
     #[error("there is no `{variable}`; give it a value, or write `${{{variable}:-…}}` with one to fall back on")]
     NoVariable {

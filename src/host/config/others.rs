@@ -29,20 +29,58 @@ pub(super) const OTHERS: &[(&str, Reading)] = &[
     // Gemini, Qwen
     ("includeTools", Reading::Include),
     ("excludeTools", Reading::Exclude),
+    ("httpUrl", Reading::As("url")),
+    // Windsurf
+    ("serverUrl", Reading::As("url")),
     // Codex
     ("enabled_tools", Reading::Include),
     ("disabled_tools", Reading::Exclude),
     ("tool_timeout_sec", Reading::As("timeout")),
     ("startup_timeout_sec", Reading::As("connect_timeout")),
     ("default_tools_approval_mode", Reading::Approval),
+    ("http_headers", Reading::As("headers")),
     // Claude Code
     ("allowedTools", Reading::Include),
     // Cline, Roo
     ("autoApprove", Reading::Approval),
     ("alwaysAllow", Reading::Approval),
+    // opencode
+    ("environment", Reading::As("env")),
     // LibreChat
     ("initTimeout", Reading::As("connect_timeout")),
 ];
+
+/// What other hosts call a program in `type` and `transport`, in letters.
+const PROGRAMS: [&str; 2] = ["stdio", "local"];
+
+/// What they call an address.
+const ADDRESSES: [&str; 4] = ["http", "https", "streamablehttp", "remote"];
+
+/// What they call the older transport.
+const SSE: &str = "sse";
+
+/// The transport of an entry.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Transport {
+    Program,
+    Address,
+    /// An address whose server may have the older transport.
+    Sse,
+}
+
+impl Transport {
+    /// The transport that is meant by a word.
+    pub(super) fn named(word: &str) -> Option<Self> {
+        let has = |words: &[&str]| words.iter().any(|known| is_same(known, word));
+        if has(&[SSE]) {
+            Some(Self::Sse)
+        } else if has(&ADDRESSES) {
+            Some(Self::Address)
+        } else {
+            has(&PROGRAMS).then_some(Self::Program)
+        }
+    }
+}
 
 /// Words in the names of filters.
 const OF_FILTERS: [&str; 5] = ["tool", "allow", "deny", "include", "exclude"];

@@ -11,7 +11,7 @@ use core::time::Duration;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 
 use super::entry::path;
-use super::others::{self, Host, Reading};
+use super::others::{self, Host, Reading, Transport};
 use super::{
     Auth, Endpoint, Entry, Error, Http, OAuth, OAuthGrant, Oddity, Problem, Protocol, Sampling, Stdio, Texts,
     ToolOverride, ToolPolicy, Warning,
@@ -24,9 +24,13 @@ const ENTRY: &[&str] = &[
     "command",
     "args",
     "env",
+    "env_file",
     "cwd",
     "url",
     "headers",
+    "env_http_headers",
+    "bearer_token_env_var",
+    "get_stream",
     "enabled",
     "disabled",
     "timeout",
@@ -67,8 +71,23 @@ const OAUTH: &[&str] = &[
 ];
 
 /// The keys that have no effect on a server with a URL.
-const PROGRAM: [&str; 8] =
-    ["args", "env", "cwd", "idle_timeout", "idle_timeout_seconds", "max_lifetime", "max_lifetime_seconds", "lifecycle"];
+const PROGRAM: [&str; 9] = [
+    "args",
+    "env",
+    "env_file",
+    "cwd",
+    "idle_timeout",
+    "idle_timeout_seconds",
+    "max_lifetime",
+    "max_lifetime_seconds",
+    "lifecycle",
+];
+
+/// The keys that have no effect on a program.
+const ADDRESS: [&str; 6] = ["headers", "env_http_headers", "bearer_token_env_var", "get_stream", "auth", "oauth"];
+
+/// Where the entry has keys, too, with a final dot.
+const TRANSPORT: &str = "transport.";
 
 impl Reader<'_> {
     /// The entry, if it has no errors.
@@ -82,7 +101,8 @@ impl Reader<'_> {
         let Value::Map(members) = value else {
             return self.report_problem(None, Problem::NotAMap { found: value.kind() });
         };
-        let members = self.members(members, "", ENTRY);
+        let mut members = self.members(members, "", ENTRY);
+        self.add_transport(&mut members);
         if let (Host::Shared, Some((key, _))) = (self.host, members.get("trust")) {
             self.warn(Some(key), Oddity::Trust);
         }
@@ -111,27 +131,45 @@ impl Reader<'_> {
         Some(Entry { endpoint: endpoint?, ..entry })
     }
 
+    /// Adds the keys of the map that other hosts have under `transport`.
+    fn add_transport(&mut self, members: &mut Members<'_>) {
+        let is_map = |member: &Member<'_>| member.key == "transport" && matches!(member.value, Value::Map(_));
+        let Some(at) = members.values.iter().position(is_map) else { return };
+        let Value::Map(map) = members.values.swap_remove(at).value else { return };
+        let own = self.members(map, TRANSPORT, ENTRY);
+        members.filters.extend(own.filters);
+        for member in own.values.into_iter().filter(|member| *member.value != Value::Null) {
+            match members.get(member.key) {
+                Some((other, _)) => self.report_problem(Some(&member.at), Problem::SameMeaning { other: other.into() }),
+                None => {
+                    members.values.push(member);
+                    None::<()>
+                }
+            };
+        }
+    }
+
     fn endpoint(&mut self, members: &Members<'_>) -> Option<Endpoint> {
         let (has_command, has_url) = (members.get("command").is_some(), members.get("url").is_some());
-        let command = self.text(members, "command", "the program to start");
+        let command = self.command(members);
         let url = self.text(members, "url", "the server's address");
-        let (args, env) = (self.list(members, "args"), self.texts(members, "env"));
-        let cwd = self.text(members, "cwd", "a folder");
-        let (headers, auth) = (self.texts(members, "headers"), self.text(members, "auth", "`oauth`"));
+        let (more_args, env) = (self.list(members, "args"), self.texts(members, "env"));
+        let (env_file, cwd) = (self.text(members, "env_file", "a file"), self.text(members, "cwd", "a folder"));
+        let (headers, auth) = (self.headers(members), self.text(members, "auth", "`oauth`"));
         let auth = auth.map(|word| if &*word == "oauth" { Auth::OAuth } else { Auth::Other(word) });
+        let get_stream = self.boolean(members, "get_stream", true);
         let oauth = self.oauth(members);
         let (foreign, needs): (&[&str], _) = match (has_command, has_url) {
             (false, false) => return self.report_problem(None, Problem::NoEndpoint),
             (true, true) => return self.report_problem(None, Problem::TwoEndpoints),
-            (true, false) => (&["headers", "auth", "oauth"], "url"),
+            (true, false) => (&ADDRESS, "url"),
             (false, true) => (&PROGRAM, "command"),
         };
         for (key, _) in foreign.iter().filter_map(|key| members.get(key)) {
             self.warn(Some(key), Oddity::NoEffect { needs });
         }
-        for key in ["type", "transport"] {
-            self.transport(members, key, has_url);
-        }
+        let transports = ["type", "transport"].map(|key| self.transport(members, key, has_url));
+        let sse = transports.contains(&Some(Transport::Sse));
         if let (true, Some(Auth::Other(_))) = (has_url, &auth) {
             self.warn(Some("auth".into()), Oddity::UnknownAuth);
         }
@@ -139,22 +177,69 @@ impl Reader<'_> {
             self.warn(Some("oauth".into()), Oddity::NoEffect { needs: "auth: oauth" });
         }
         Some(match (command, url) {
-            (Some(command), _) => Endpoint::Stdio(Stdio { command, args, env, cwd }),
-            (None, url) => Endpoint::Http(Http { url: url?, headers, auth, oauth: oauth.map(Box::new) }),
+            (Some((command, mut args)), _) => {
+                args.extend(more_args);
+                Endpoint::Stdio(Stdio { command, args, env, env_file, cwd })
+            }
+            (None, url) => {
+                Endpoint::Http(Http { url: url?, sse, get_stream, headers, auth, oauth: oauth.map(Box::new) })
+            }
         })
     }
 
-    /// Checks the name of the transport, which `command` or `url` already determines.
-    fn transport(&mut self, members: &Members<'_>, key: &str, http: bool) {
-        let Some(word) = self.text(members, key, "`stdio` or `http`") else { return };
-        let is_http = match &*word {
-            "stdio" => false,
-            "http" | "https" | "sse" | "streamable-http" | "streamable_http" | "streamableHttp" => true,
-            _ => return self.warn(Some(key.into()), Oddity::UnknownWord { word: excerpt(&word) }),
-        };
-        if is_http != http {
-            self.warn(Some(key.into()), Oddity::Contradiction);
+    /// The program to start, and the arguments that are in one list with it.
+    fn command(&mut self, members: &Members<'_>) -> Option<(Box<str>, Vec<Box<str>>)> {
+        const EXPECTED: &str = "the program to start";
+        let (key, value) = members.get("command")?;
+        let Value::List(_) = value else { return Some((self.text(members, "command", EXPECTED)?, Vec::new())) };
+        let mut parts = self.elements(&key, value, false).into_iter();
+        match parts.next().filter(|command| !command.trim().is_empty()) {
+            Some(command) => Some((command, parts.collect())),
+            None => self.report_problem(Some(&key), Problem::Empty { expected: EXPECTED }),
         }
+    }
+
+    /// The headers, of which some have their values in variables.
+    fn headers(&mut self, members: &Members<'_>) -> Texts {
+        let mut headers = self.texts(members, "headers");
+        if let Some((key, _)) = members.get("env_http_headers") {
+            for (name, variable) in self.texts(members, "env_http_headers") {
+                let at = path(&key, &excerpt(&name));
+                self.add_header(&mut headers, &at, name, "", &variable);
+            }
+        }
+        let bearer = self.text(members, "bearer_token_env_var", "the name of a variable");
+        if let (Some((key, _)), Some(variable)) = (members.get("bearer_token_env_var"), bearer) {
+            self.add_header(&mut headers, &key, "Authorization".into(), "Bearer ", &variable);
+        }
+        headers
+    }
+
+    /// Adds a header whose value is in a variable, after a word.
+    fn add_header(&mut self, headers: &mut Texts, key: &str, name: Box<str>, before: &str, variable: &str) {
+        if let Some(other) = headers.keys().find(|other| other.eq_ignore_ascii_case(&name)) {
+            let other = path("headers", &excerpt(other)).into();
+            return self.report_problem(Some(key), Problem::SameMeaning { other }).unwrap_or_default();
+        }
+        // Anything else would be read as something else within `${…}`.
+        if !variable.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
+            return self.report_problem(Some(key), Problem::NotAVariable).unwrap_or_default();
+        }
+        headers.insert(name, format!("{before}${{{variable}}}").into());
+    }
+
+    /// The transport that a key names. `command` or `url` already determines which ones it may be.
+    fn transport(&mut self, members: &Members<'_>, key: &str, has_url: bool) -> Option<Transport> {
+        let word = self.text(members, key, "`stdio` or `http`")?;
+        let (at, _) = members.get(key)?;
+        let Some(transport) = Transport::named(&word) else {
+            self.warn(Some(at), Oddity::UnknownWord { word: excerpt(&word) });
+            return None;
+        };
+        if (transport != Transport::Program) != has_url {
+            self.warn(Some(at), Oddity::Contradiction);
+        }
+        Some(transport)
     }
 
     fn oauth(&mut self, members: &Members<'_>) -> Option<OAuth> {
@@ -366,7 +451,7 @@ impl Reader<'_> {
             let at = format!("{prefix}{}", excerpt(name));
             let reading = match known.iter().find(|key| others::is_same(key, name)) {
                 Some(key) => Some(Reading::As(key)),
-                None if prefix.is_empty() => others::reading(name),
+                None if is_of_entry(prefix) => others::reading(name),
                 None => None,
             };
             let key = match reading {
@@ -411,7 +496,7 @@ impl Reader<'_> {
         if !others::may_filter(prefix, name) {
             return self.warn(Some(at), Oddity::UnknownKey { nearest });
         }
-        let of_others = || prefix.is_empty().then(|| nearest_other(name)).flatten();
+        let of_others = || is_of_entry(prefix).then(|| nearest_other(name)).flatten();
         let write = nearest.map(|nearest| format!("{prefix}{nearest}")).or_else(|| of_others().map(String::from));
         let write = write.unwrap_or_else(|| others::filter(name).into()).into();
         self.report_problem(Some(&at), Problem::MayFilter { write }).unwrap_or_default()
@@ -590,21 +675,19 @@ impl<'v> Members<'v> {
     }
 }
 
+/// Whether a map with this path has keys of an entry.
+fn is_of_entry(prefix: &str) -> bool {
+    prefix.is_empty() || prefix == TRANSPORT
+}
+
 /// Tools to include, of which `*` is all.
 fn all_or(patterns: Vec<Box<str>>) -> Option<Vec<Box<str>>> {
     (!patterns.iter().any(|pattern| &**pattern == "*")).then_some(patterns)
 }
 
 /// What other programs call a key, in letters.
-const SYNONYMS: [(&[u8], &str); 7] = [
-    (b"cmd", "command"),
-    (b"program", "command"),
-    (b"arguments", "args"),
-    (b"environment", "env"),
-    (b"directory", "cwd"),
-    (b"endpoint", "url"),
-    (b"serverurl", "url"),
-];
+const SYNONYMS: [(&[u8], &str); 5] =
+    [(b"cmd", "command"), (b"program", "command"), (b"arguments", "args"), (b"directory", "cwd"), (b"endpoint", "url")];
 
 /// The known key that was probably meant: different case, one or two letters wrong, or another word for it.
 fn nearest(key: &str, known: &[&'static str]) -> Option<&'static str> {
@@ -806,7 +889,7 @@ mod tests {
             ("connectTimeout", Some("connect_timeout")),
             ("comand", Some("command")),
             ("cmd", Some("command")),
-            ("serverUrl", Some("url")),
+            ("endpoint", Some("url")),
             ("header", Some("headers")),
             ("URL", Some("url")),
             ("arg", Some("args")),
