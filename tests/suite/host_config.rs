@@ -933,10 +933,10 @@ fn messages_do_not_quote_the_file_or_auth() {
     }
 }
 
-/// VS Code writes `servers`, Zed `context_servers`: a program that reads such a file has no servers, and no reason why.
+/// A program that reads such a file has no servers, and no reason why.
 #[test]
-fn a_file_with_the_key_of_another_program_is_an_error_that_names_it() {
-    for key in ["servers", "context_servers"] {
+fn a_file_with_a_misspelled_key_is_an_error_that_names_it() {
+    for key in ["mcpServer", "mcp-servers"] {
         let read =
             |text: &str| serde_json::from_str::<Document>(text).map(|it| it.0).map_err(|error| error.to_string());
         let error = read(&format!(r#"{{"{key}": {{"a": {{"command": "x"}}}}}}"#)).unwrap_err();

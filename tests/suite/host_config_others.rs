@@ -370,3 +370,136 @@ fn an_entry_with_sse_begins_with_the_older_transport_and_falls_back() {
     }
     assert_eq!(sent, [Method::GET, Method::POST]);
 }
+
+fn document(file: Value) -> Result<Configuration, String> {
+    serde_json::from_value::<Document>(file).map(|Document(read)| read).map_err(|error| error.to_string())
+}
+
+/// The servers of a file without errors and warnings.
+fn servers(file: Value) -> Vec<(String, Entry)> {
+    let read = document(file).unwrap();
+    assert_eq!((messages(&read.errors), messages(&read.warnings)), (vec![], vec![]));
+    read.servers.into_iter().map(|(name, entry)| (name.into(), entry)).collect()
+}
+
+#[test]
+fn the_map_of_each_host_is_read() {
+    let program = |name: &str| vec![(name.to_owned(), Entry::stdio("x"))];
+    for file in [
+        json!({"servers": {"s": {"type": "stdio", "command": "x"}}, "inputs": [{"id": "a", "type": "promptString"}]}),
+        json!({"mcp": {"servers": {"s": {"command": "x"}}, "inputs": []}, "editor.fontSize": 12}),
+        json!({"theme": "One", "context_servers": {"s": {"source": "custom", "command": "x", "args": [], "env": {}}}}),
+        json!({"$schema": "https://opencode.ai/config.json", "mcp": {"s": {"type": "local", "command": ["x"], "enabled": true}}}),
+        json!({"mcp_servers": {"s": {"command": "x"}}, "model": "m"}),
+        json!({"extensions": {"s": {
+            "type": "stdio", "cmd": "x", "args": [], "envs": {}, "env_keys": [], "name": "s", "enabled": true,
+            "description": "d", "bundled": null, "available_tools": [], "timeout": 120,
+        }}}),
+        json!({"numStartups": 5, "projects": {"/a": {"allowedTools": [], "mcpServers": {"s": {"type": "stdio", "command": "x"}}}, "/b": {}}}),
+        json!({"s": {"command": "x"}}),
+        json!({"$schema": "https://example.com", "s": {"command": "x"}}),
+        json!({"mcp": {"mcp": {"command": "x"}}}),
+        json!({"mcp": {"command": "x"}}),
+    ] {
+        let name = if file["mcp"]["mcp"].is_object() || file["mcp"]["command"].is_string() { "mcp" } else { "s" };
+        assert_eq!(servers(file.clone()), program(name), "{file}");
+    }
+    let remote = json!({"mcp": {"s": {"type": "remote", "url": "http://x", "headers": {}}}});
+    assert_eq!(servers(remote), [("s".to_owned(), Entry::http("http://x"))]);
+    let goose =
+        json!({"extensions": {"s": {"type": "streamable_http", "uri": "http://x", "available_tools": ["read"]}}});
+    assert_eq!(admitted(&servers(goose)[0].1), ["read"]);
+    let keys = json!({"extensions": {"s": {"type": "stdio", "cmd": "x", "env_keys": ["KEY"], "envs": {"A": "b"}}}});
+    let expanded = servers(keys)[0].1.expand("s", |name| (name == "KEY").then(|| "k".into())).unwrap();
+    assert_eq!((&*stdio(&expanded).env["KEY"], &*stdio(&expanded).env["A"]), ("k", "b"));
+}
+
+#[test]
+fn a_part_of_goose_is_no_server() {
+    let read = document(json!({"extensions": {
+        "developer": {"type": "builtin", "enabled": true}, "s": {"type": "stdio", "cmd": "x"},
+    }}))
+    .unwrap();
+    assert_eq!(read.servers.keys().map(|name| &**name).collect::<Vec<_>>(), ["s"]);
+    assert_eq!(
+        messages(&read.errors),
+        ["server `developer`, `type`: `builtin` is a part of another program; remove it"]
+    );
+}
+
+#[test]
+fn where_two_maps_could_be_meant_both_are_named() {
+    let entry = json!({"s": {"command": "x"}});
+    for (one, other) in [
+        ("mcpServers", "servers"),
+        ("mcp_servers", "context_servers"),
+        ("servers", "mcp"),
+        ("mcpServers", "extensions"),
+    ] {
+        let error = document(json!({ one: entry.clone(), other: entry.clone() })).unwrap_err();
+        assert!(error.contains(&format!("`{one}`")) && error.contains(&format!("`{other}`")), "{error}");
+        // One without servers is not meant.
+        assert_eq!(document(json!({ one: entry.clone(), other: {} })).unwrap().servers.len(), 1);
+    }
+    // What has such a key in another program.
+    for other in
+        [json!({"extensions": {"disabled": []}}), json!({"mcp": {"allowed": ["s"]}}), json!({"servers": ["a"]})]
+    {
+        let mut file = json!({ "mcpServers": entry.clone() });
+        file.as_object_mut().unwrap().extend(other.as_object().unwrap().clone());
+        assert_eq!(servers(file).len(), 1, "{other}");
+        assert_eq!(servers(other.clone()), [], "{other}");
+    }
+}
+
+#[test]
+fn of_two_projects_with_one_name_neither_is_guessed() {
+    let project = |command: &str| json!({"mcpServers": {"s": {"command": command}}});
+    let same = json!({"mcpServers": {"s": {"command": "x"}}, "projects": {"/a": project("x"), "/b": project("x")}});
+    assert_eq!(servers(same), [("s".to_owned(), Entry::stdio("x"))]);
+    for (file, places) in [
+        (
+            json!({"projects": {"/a": project("x"), "/b": project("y")}}),
+            ["projects./a.mcpServers", "projects./b.mcpServers"],
+        ),
+        (
+            json!({"projects": {"/a": project("x")}, "mcpServers": {"s": {"command": "y"}}}),
+            ["mcpServers", "projects./a.mcpServers"],
+        ),
+    ] {
+        let read = document(file).unwrap();
+        let [first, second] = places;
+        let said =
+            format!("server `s`: it is in `{first}` and in `{second}`; keep one of them, or name them differently");
+        assert_eq!(messages(&read.errors), [said]);
+        assert!(read.servers.is_empty());
+    }
+}
+
+#[test]
+fn a_mistake_in_the_map_of_another_host_is_reported() {
+    let read = document(json!({"context_servers": {"s": {"comand": "x"}}})).unwrap();
+    assert_eq!(messages(&read.errors), ["server `s`: there is neither `command` nor `url`; give one of them"]);
+    let read = document(json!({"a": {"command": "x"}, "b": {"timeout": 5}})).unwrap();
+    assert_eq!(messages(&read.errors), ["server `b`: there is neither `command` nor `url`; give one of them"]);
+    // A file of something else.
+    for file in [json!({"theme": "dark", "statusLine": {"type": "command", "command": "x"}}), json!({"a": {"b": {}}})] {
+        assert_eq!(servers(file), []);
+    }
+}
+
+#[test]
+fn an_input_without_an_answer_refuses_the_entry_and_is_named() {
+    let read = document(json!({
+        "inputs": [{"type": "promptString", "id": "api-key", "password": true}],
+        "servers": {"s": {"command": "x", "env": {"KEY": "${input:api-key}"}}, "t": {"command": "x"}},
+    }))
+    .unwrap();
+    let answered = read.expand(|name| (name == "input:api-key").then(|| "k".into()));
+    assert_eq!((&*stdio(&answered.servers["s"]).env["KEY"], &*answered.errors), ("k", &[][..]));
+    let refused = read.expand(|_| None);
+    assert_eq!(refused.servers.keys().map(|name| &**name).collect::<Vec<_>>(), ["t"]);
+    let said =
+        "there is no answer for `input:api-key`; write its value here, or give it to this program under that name";
+    assert_eq!(messages(&refused.errors), [format!("server `s`, `env.KEY`: {said}")]);
+}

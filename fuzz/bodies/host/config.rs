@@ -273,7 +273,7 @@ fn check_expansion(server: &str, entry: &Entry) {
             }
             Err(errors) => {
                 let named = errors.iter().map(|error| match &error.problem {
-                    Problem::NoVariable { variable } => variable.to_string(),
+                    Problem::NoVariable { variable } | Problem::NoInput { input: variable } => variable.to_string(),
                     other => panic!("{other:?}"),
                 });
                 assert_eq!(named.collect::<Vec<_>>(), missing);

@@ -68,18 +68,20 @@
 //! # Keys of other hosts
 //!
 //! `disabled: true` is `enabled: false`. `httpUrl` and `serverUrl` are `url`, `environment` is `env`, `http_headers` is
-//! `headers`, `tool_timeout_sec` is `timeout`, `startup_timeout_sec` and `initTimeout` are `connect_timeout`. Two keys with one meaning are an
-//! error that names both. `idle_timeout_seconds` and `max_lifetime_seconds` may also be in a map under `lifecycle`, and all
-//! keys of the endpoint in a map under `transport`. The transport is also named `local`, `remote`, `streamable-http` and
-//! `streamableHttp`. Any other key is a [`Warning`].
+//! `headers`, `tool_timeout_sec` is `timeout`, `startup_timeout_sec` and `initTimeout` are `connect_timeout`. Of goose, `cmd`
+//! is `command`, `envs` is `env`, `uri` is `url`, and `env_keys` lists variables that the program gets. Two keys with one
+//! meaning are an error that names both. `idle_timeout_seconds` and `max_lifetime_seconds` may also be in a map under
+//! `lifecycle`, and all keys of an entry in a map under `transport`. The transport is also named `local`, `remote`,
+//! `streamable-http` and `streamableHttp`. Any other key is a [`Warning`].
+//!
 //! Above 3,600, a timeout has a warning, since other hosts write milliseconds.
 //!
 //! # Filters of other hosts
 //!
 //! A filter that is not understood lets no tool through:
 //!
-//! - `includeTools`, `enabled_tools` and `allowedTools` are read as `tools.include`, `excludeTools` and `disabled_tools` as
-//!   `tools.exclude`. Those that exclude add up, and win over what includes. Two that include are an error.
+//! - `includeTools`, `enabled_tools`, `allowedTools`, and `available_tools` unless it is empty, are read as
+//!   `tools.include`, `excludeTools` and `disabled_tools` as `tools.exclude`. Those that exclude add up, and win over what includes. Two that include are an error.
 //! - A list under `tools` is what is included; `"*"` in it is all, and an empty one none.
 //! - A key that nobody knows is an error of its entry if it is under `tools`, or has `tool`, `allow`, `deny`, `include` or
 //!   `exclude` in its name.
@@ -107,7 +109,7 @@ use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde::{Serialize, Serializer, de};
 
 use self::entry::path;
-use self::others::Host;
+use self::others::{File, Host, Listed};
 use self::read::{Key, Reader, Value, excerpt};
 
 /// A host's servers: the map under `mcp_servers` or `mcpServers`. [`Document`] reads a whole file.
@@ -137,10 +139,14 @@ pub struct Configuration {
     pub warnings: Vec<Warning>,
 }
 
-/// A whole configuration file: a map with `mcp_servers` or `mcpServers`, and any other keys. A file with neither has no
-/// servers; but if it has a similar key, such as `servers`, deserializing fails.
+/// A whole configuration file: a map with `mcp_servers` or `mcpServers`, and any other keys. The maps of other hosts are read,
+/// too: `servers` (VS Code, also under `mcp`), `context_servers` (Zed), `mcp` (opencode), `extensions` (goose), the
+/// `mcpServers` of each of the `projects` (Claude Code), and a map of entries without such a key. A file with none of
+/// them has no servers; but if it has a similar key, such as `mcpServer`, deserializing fails.
 ///
-/// If a file has both maps, an entry in `mcp_servers` takes precedence.
+/// If a file has `mcp_servers` and `mcpServers`, an entry in `mcp_servers` takes precedence. Servers under the keys of two other
+/// hosts fail, with both keys named. Of one name, different entries of projects, or of one and `mcpServers`, are an error of
+/// that server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Document(pub Configuration);
 
@@ -170,22 +176,47 @@ impl Configuration {
         expanded
     }
 
-    /// Reads the entries in the file's order. If a server is repeated, the last entry counts.
-    fn read(entries: impl Iterator<Item = (Host, (Box<str>, Value))>) -> Self {
-        let mut last = BTreeMap::new();
-        for (index, (host, (server, value))) in entries.enumerate() {
-            let twice = last.contains_key(&server);
-            last.insert(server, (index, twice, host, value));
+    /// Reads the entries in the file's order. If a server is repeated, the last entry counts, except in a file of projects,
+    /// where nobody knows which one is meant.
+    fn read(entries: impl Iterator<Item = Listed>) -> Self {
+        struct Last {
+            index: usize,
+            is_repeated: bool,
+            /// The place of another entry, none of which is the one that is meant.
+            other: Option<Arc<str>>,
+            listed: Listed,
+        }
+        let mut last: BTreeMap<Box<str>, Last> = BTreeMap::new();
+        for (index, listed) in entries.enumerate() {
+            let server = listed.server.clone();
+            let Some(before) = last.get_mut(&server) else {
+                last.insert(server, Last { index, is_repeated: false, other: None, listed });
+                continue;
+            };
+            let is_of_project = [before.listed.host, listed.host].contains(&Host::Projects);
+            if is_of_project && before.listed.place != listed.place {
+                if before.listed.value != listed.value {
+                    before.other = Some(listed.place);
+                }
+            } else {
+                *before = Last { index, is_repeated: true, other: before.other.take(), listed };
+            }
         }
         let mut entries: Vec<_> = last.into_iter().collect();
-        entries.sort_unstable_by_key(|(_, (index, ..))| *index);
+        entries.sort_unstable_by_key(|(_, last)| last.index);
         let mut configuration = Self::default();
-        for (server, (_, twice, host, value)) in entries {
+        for (server, Last { is_repeated, other, listed, .. }) in entries {
             let Self { servers, errors, warnings } = &mut configuration;
             let name = Arc::from(&*server);
-            if twice {
+            if is_repeated {
                 warnings.push(Warning { server: Arc::clone(&name), key: None, oddity: Oddity::Twice });
             }
+            if let Some(second) = other {
+                let problem = Problem::TwoPlaces { first: (&*listed.place).into(), second: (&*second).into() };
+                errors.push(Error { server: name, key: None, problem });
+                continue;
+            }
+            let Listed { host, value, .. } = listed;
             if let Some(entry) = (Reader { server: &name, host, errors, warnings }).entry(&value) {
                 servers.insert(server, entry);
             }
@@ -203,8 +234,14 @@ impl Serialize for Configuration {
 
 impl<'de> Deserialize<'de> for Configuration {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let entries = de::DeserializeSeed::deserialize(Raw, deserializer)?;
-        Ok(Self::read(entries.into_iter().map(|entry| (Host::Own, entry))))
+        let place: Arc<str> = "mcp_servers".into();
+        let entries = de::DeserializeSeed::deserialize(Raw, deserializer)?.into_iter();
+        Ok(Self::read(entries.map(|(server, value)| Listed {
+            host: Host::Own,
+            place: Arc::clone(&place),
+            server,
+            value,
+        })))
     }
 }
 
@@ -214,8 +251,8 @@ impl<'de> Deserialize<'de> for Document {
     }
 }
 
-/// Similar keys that people and other programs write for `mcpServers`.
-const FOREIGN: [&str; 6] = ["servers", "mcpServer", "mcp_server", "mcp-servers", "mcpservers", "context_servers"];
+/// Similar keys that people write for `mcpServers`.
+const MISSPELLED: [&str; 4] = ["mcpServer", "mcp_server", "mcp-servers", "mcpservers"];
 
 struct DocumentVisitor;
 
@@ -236,25 +273,26 @@ impl<'de> Visitor<'de> for DocumentVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Configuration, A::Error> {
-        let (mut shared, mut own, mut foreign) = (Vec::new(), Vec::new(), None);
+        let (mut file, mut misspelled) = (File::default(), None);
         while let Some(Key(key)) = map.next_key()? {
-            match &*key {
-                "mcpServers" => shared.push(map.next_value_seed(Raw)?),
-                "mcp_servers" => own.push(map.next_value_seed(Raw)?),
-                _ => {
-                    foreign = FOREIGN.into_iter().find(|foreign| *foreign == &*key).or(foreign);
-                    map.next_value::<IgnoredAny>()?;
-                }
+            if let Some((root, host)) = File::host_of(&key) {
+                file.add_root(root, host, map.next_value()?).map_err(de::Error::custom)?;
+                continue;
+            }
+            misspelled = MISSPELLED.into_iter().find(|known| *known == &*key).or(misspelled);
+            if file.may_be_entries() {
+                file.add_other(key, map.next_value()?);
+            } else {
+                map.next_value::<IgnoredAny>()?;
             }
         }
+        let entries = file.entries().map_err(de::Error::custom)?;
         // A file with such a key and no servers is a mistake.
-        if let (Some(foreign), true, true) = (foreign, shared.is_empty(), own.is_empty()) {
-            let why = format!("there is `{foreign}`, which is not looked at; write `mcpServers` or `mcp_servers`");
+        if let (Some(misspelled), true) = (misspelled, entries.is_empty()) {
+            let why = format!("there is `{misspelled}`, which is not looked at; write `mcpServers` or `mcp_servers`");
             return Err(de::Error::custom(why));
         }
-        let shared = shared.into_iter().flatten().map(|entry| (Host::Shared, entry));
-        let own = own.into_iter().flatten().map(|entry| (Host::Own, entry));
-        Ok(Configuration::read(shared.chain(own)))
+        Ok(Configuration::read(entries.into_iter()))
     }
 
     // The message omits the value, since the wrong file may contain secrets.
@@ -444,7 +482,8 @@ impl Entry {
     ///
     /// `${NAME}` is the variable's value. `${NAME:-text}` is `text` if the variable is unset or empty. `$${` is a
     /// literal `${`. A name is everything before the closing brace or `:-`, so that a lookup can support more than the
-    /// environment: `${env:NAME}`, `${workspaceFolder}`. Values are not expanded again.
+    /// environment: `${env:NAME}`, `${workspaceFolder}`, and `${input:NAME}` of VS Code, which is what a user answers for the
+    /// input. Values are not expanded again.
     ///
     /// ```
     /// use mcp_proto::host::config::{Endpoint, Entry};
@@ -459,7 +498,7 @@ impl Entry {
     /// ```
     ///
     /// # Errors
-    /// [`Problem::NoVariable`] for each variable without a value; [`Problem::VariablesTooLong`] for the first one with which
+    /// [`Problem::NoVariable`] and [`Problem::NoInput`] for each variable without a value; [`Problem::VariablesTooLong`] for the first one with which
     /// they bring more than 64 KiB into a value, or 1 MiB into the entry; [`Problem::NoEnvFile`] for a file without a text.
     pub fn expand<'a>(
         &self,
@@ -524,6 +563,9 @@ impl Entry {
     }
 }
 
+/// What a lookup is asked for before the name of an input that a user answers.
+const INPUT: &str = "input:";
+
 /// What a lookup is asked for before the path of a file with variables.
 const ENV_FILE: &str = "envFile:";
 
@@ -571,10 +613,13 @@ impl<'a, L: FnMut(&str) -> Option<Cow<'a, str>>> Expansion<'_, L> {
             }
             expanded.push_str(&found);
         }
-        self.errors.extend(missing.into_iter().map(|variable| Error {
+        self.errors.extend(missing.into_iter().map(|name| Error {
             server: Arc::clone(&self.server),
             key: Some(key.into()),
-            problem: Problem::NoVariable { variable: excerpt(variable) },
+            problem: match name.strip_prefix(INPUT) {
+                Some(_) => Problem::NoInput { input: excerpt(name) },
+                None => Problem::NoVariable { variable: excerpt(name) },
+            },
         }));
         expanded.push_str(&rest.replace("$${", "${"));
         *value = expanded.into();
@@ -732,6 +777,26 @@ pub enum Problem {
     NoVariable {
         /// The variable's name.
         variable: Box<str>,
+    },
+    /// The value refers to an input of VS Code that has no answer.
+    #[error("there is no answer for `{input}`; write its value here, or give it to this program under that name")]
+    NoInput {
+        /// What the lookup was asked for: `input:NAME`.
+        input: Box<str>,
+    },
+    /// Different entries of this name are in two places of the file, and either may be meant.
+    #[error("it is in `{first}` and in `{second}`; keep one of them, or name them differently")]
+    TwoPlaces {
+        /// A path in the file.
+        first: Box<str>,
+        /// Another one.
+        second: Box<str>,
+    },
+    /// An extension that is part of another host, and no server.
+    #[error("`{word}` is a part of another program; remove it")]
+    BuiltIn {
+        /// The kind of extension.
+        word: Box<str>,
     },
     /// The values of variables are too long together.
     #[error("with `{variable}` the variables of this {whole} have more than {max_bytes} bytes; use less of them")]

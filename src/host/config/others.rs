@@ -1,14 +1,203 @@
 //! What other hosts write in an entry: their keys, and what each is read as.
 
+use alloc::boxed::Box;
+use alloc::format;
 use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use super::read::{Value, excerpt};
 
 /// Where an entry stands.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Host {
-    /// Under `mcp_servers`, or in the map alone.
+    /// Under `mcp_servers`, in the map alone. Codex has the same key.
     Own,
-    /// Under `mcpServers`, which many hosts share.
+    /// Under `mcpServers`, which many hosts share, or in a map without a key.
     Shared,
+    /// Under `projects`, in the `mcpServers` of each: Claude Code.
+    Projects,
+    /// Under `servers`: VS Code.
+    VsCode,
+    /// Under `context_servers`: Zed.
+    Zed,
+    /// Under `mcp`: opencode. VS Code has `servers` in it.
+    Mcp,
+    /// Under `extensions`: goose.
+    Goose,
+}
+
+/// The key of each host's map of entries.
+const ROOTS: [(&str, Host); 7] = [
+    ("mcp_servers", Host::Own),
+    ("mcpServers", Host::Shared),
+    ("projects", Host::Projects),
+    ("servers", Host::VsCode),
+    ("context_servers", Host::Zed),
+    ("mcp", Host::Mcp),
+    ("extensions", Host::Goose),
+];
+
+/// What goose calls extensions that are part of it.
+pub(super) const BUILT_IN: [&str; 4] = ["builtin", "platform", "frontend", "inline_python"];
+
+/// An entry of a file.
+pub(super) struct Listed {
+    pub(super) host: Host,
+    /// The path of its map, for a message.
+    pub(super) place: Arc<str>,
+    pub(super) server: Box<str>,
+    pub(super) value: Value,
+}
+
+type Map = Vec<(Box<str>, Value)>;
+
+/// A file as it is read: the maps under the keys of hosts, and what else may be entries.
+#[derive(Default)]
+pub(super) struct File {
+    roots: Vec<(&'static str, Host, Map)>,
+    /// The maps under other keys.
+    maps: Map,
+    /// There is something other than maps, so that the file is no map of entries.
+    has_other: bool,
+}
+
+impl File {
+    /// Whether this key is one of a host.
+    pub(super) fn host_of(key: &str) -> Option<(&'static str, Host)> {
+        ROOTS.into_iter().find(|(root, _)| *root == key)
+    }
+
+    /// Whether what is under another key may be an entry.
+    pub(super) fn may_be_entries(&self) -> bool {
+        self.roots.is_empty() && !self.has_other
+    }
+
+    pub(super) fn add_other(&mut self, key: Box<str>, value: Value) {
+        match value {
+            value @ Value::Map(_) => self.maps.push((key, value)),
+            Value::Null | Value::Bool(_) | Value::Number { .. } | Value::Text(_) | Value::List(_) => {
+                self.has_other |= !key.starts_with('$');
+            }
+        }
+    }
+
+    /// # Errors
+    /// The value is no map, as this host requires.
+    pub(super) fn add_root(&mut self, key: &'static str, host: Host, value: Value) -> Result<(), String> {
+        let is_of_mcp = matches!(host, Host::Own | Host::Shared | Host::Zed);
+        match value {
+            // A server of that name, in a map without a key.
+            Value::Map(map) if !is_of_mcp && is_entry(host, &map) && has_own_endpoint(&map) => {
+                self.maps.push((key.into(), Value::Map(map)));
+            }
+            Value::Map(map) => self.roots.push((key, host, map)),
+            Value::Null => self.roots.push((key, host, Map::new())),
+            other @ (Value::Bool(_) | Value::Number { .. } | Value::Text(_) | Value::List(_)) if is_of_mcp => {
+                return Err(format!("the servers are {}, not a map by their names", other.kind()));
+            }
+            // Other programs have such a key, too.
+            Value::Bool(_) | Value::Number { .. } | Value::Text(_) | Value::List(_) => self.has_other = true,
+        }
+        Ok(())
+    }
+
+    /// The entries, in the file's order, but those under `mcp_servers` after those under `mcpServers`.
+    ///
+    /// # Errors
+    /// Two keys of different hosts have servers.
+    pub(super) fn entries(self) -> Result<Vec<Listed>, String> {
+        let Self { mut roots, maps, has_other } = self;
+        let maps = if roots.is_empty() && !has_other { maps } else { Map::new() };
+        let is_alone = roots.iter().filter(|(.., map)| !map.is_empty()).count() == 1;
+        // Own entries come last, since the last one of a name counts.
+        roots.sort_by_key(|(_, host, _)| (*host == Host::Own, *host == Host::Projects));
+        let (mut listed, mut first): (Vec<Listed>, Option<(&str, bool)>) = (Vec::new(), None);
+        for (key, host, map) in roots {
+            let entries = expanded(key, host, map);
+            let is_shared = matches!(host, Host::Own | Host::Shared | Host::Projects);
+            let is_meant = match host {
+                Host::Own | Host::Shared | Host::Projects => true,
+                Host::VsCode | Host::Zed => is_alone,
+                Host::Mcp | Host::Goose => false,
+            };
+            if entries.is_empty() || !(is_meant || entries.iter().any(Listed::is_entry)) {
+                continue;
+            }
+            match first {
+                Some((first, was_shared)) if !(was_shared && is_shared) => {
+                    return Err(format!("there are servers under `{first}` and under `{key}`; keep one of the two"));
+                }
+                Some(_) | None => first = Some((key, is_shared)),
+            }
+            listed.extend(entries);
+        }
+        let without_key = expanded("", Host::Shared, maps);
+        if without_key.iter().any(Listed::is_entry) {
+            listed.extend(without_key);
+        }
+        Ok(listed)
+    }
+}
+
+impl Listed {
+    fn is_entry(&self) -> bool {
+        matches!(&self.value, Value::Map(map) if is_entry(self.host, map))
+    }
+}
+
+/// The entries under a key of a host.
+fn expanded(key: &str, host: Host, map: Map) -> Vec<Listed> {
+    let list = |host, place: &str, map: Map| {
+        let place: Arc<str> = place.into();
+        let entry = move |(server, value)| Listed { host, place: Arc::clone(&place), server, value };
+        map.into_iter().map(entry)
+    };
+    match host {
+        Host::Own | Host::Shared | Host::VsCode | Host::Zed | Host::Goose => list(host, key, map).collect(),
+        Host::Mcp => {
+            let within = |(name, value): &(Box<str>, Value)| {
+                **name == *"servers" && matches!(value, Value::Map(map) if !is_entry(host, map))
+            };
+            let Some(at) = map.iter().position(within) else { return list(host, key, map).collect() };
+            match map.into_iter().nth(at) {
+                Some((_, Value::Map(servers))) => list(Host::VsCode, "mcp.servers", servers).collect(),
+                Some(_) | None => Vec::new(),
+            }
+        }
+        Host::Projects => {
+            let mut entries = Vec::new();
+            for (project, value) in map {
+                let Value::Map(keys) = value else { continue };
+                let servers = keys.into_iter().filter(|(key, _)| **key == *"mcpServers");
+                let place = format!("{key}.{}.mcpServers", excerpt(&project));
+                for (_, servers) in servers {
+                    let Value::Map(servers) = servers else { continue };
+                    entries.extend(list(host, &place, servers));
+                }
+            }
+            entries
+        }
+    }
+}
+
+/// Whether a map is an entry, and no map of other things.
+fn is_entry(host: Host, map: &Map) -> bool {
+    map.iter().any(|(key, value)| {
+        let is_type = host == Host::Goose && is_same(key, "type");
+        *value != Value::Null && (is_type || is_endpoint(key) || is_same(key, "transport"))
+    })
+}
+
+/// Whether a map under the key of a host has an endpoint itself, and not a server of that name.
+fn has_own_endpoint(map: &Map) -> bool {
+    map.iter().any(|(key, value)| is_endpoint(key) && matches!(value, Value::Text(_) | Value::List(_)))
+}
+
+fn is_endpoint(key: &str) -> bool {
+    const KEYS: [&str; 2] = ["command", "url"];
+    let is_own = KEYS.iter().any(|known| is_same(known, key));
+    is_own || matches!(reading(key), Some(Reading::As(known)) if KEYS.contains(&known))
 }
 
 /// What a key of another host is read as.
@@ -18,10 +207,14 @@ pub(super) enum Reading {
     As(&'static str),
     /// As `tools.include`.
     Include,
+    /// As `tools.include`, unless the list is empty.
+    IncludeSome,
     /// As `tools.exclude`.
     Exclude,
     /// Not at all, with a warning: an embedder approves calls.
     Approval,
+    /// Not at all: it describes the server.
+    Nothing,
 }
 
 /// The keys that other hosts write in an entry, of which some spellings differ in case and separators only.
@@ -46,6 +239,17 @@ pub(super) const OTHERS: &[(&str, Reading)] = &[
     ("alwaysAllow", Reading::Approval),
     // opencode
     ("environment", Reading::As("env")),
+    // goose
+    ("cmd", Reading::As("command")),
+    ("envs", Reading::As("env")),
+    ("uri", Reading::As("url")),
+    ("available_tools", Reading::IncludeSome),
+    ("bundled", Reading::Nothing),
+    ("name", Reading::Nothing),
+    ("display_name", Reading::Nothing),
+    ("description", Reading::Nothing),
+    // Zed
+    ("source", Reading::Nothing),
     // LibreChat
     ("initTimeout", Reading::As("connect_timeout")),
 ];
@@ -134,9 +338,9 @@ impl Reading {
     pub(super) const fn own(self) -> Option<&'static str> {
         match self {
             Self::As(key) => Some(key),
-            Self::Include => Some(INCLUDE),
+            Self::Include | Self::IncludeSome => Some(INCLUDE),
             Self::Exclude => Some(EXCLUDE),
-            Self::Approval => None,
+            Self::Approval | Self::Nothing => None,
         }
     }
 }

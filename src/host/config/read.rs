@@ -31,6 +31,7 @@ const ENTRY: &[&str] = &[
     "env_http_headers",
     "bearer_token_env_var",
     "get_stream",
+    "env_keys",
     "enabled",
     "disabled",
     "timeout",
@@ -71,9 +72,10 @@ const OAUTH: &[&str] = &[
 ];
 
 /// The keys that have no effect on a server with a URL.
-const PROGRAM: [&str; 9] = [
+const PROGRAM: [&str; 10] = [
     "args",
     "env",
+    "env_keys",
     "env_file",
     "cwd",
     "idle_timeout",
@@ -103,7 +105,13 @@ impl Reader<'_> {
         };
         let mut members = self.members(members, "", ENTRY);
         self.add_transport(&mut members);
-        if let (Host::Shared, Some((key, _))) = (self.host, members.get("trust")) {
+        if self.host == Host::Goose
+            && let Some((key, Value::Text(word))) = members.get("type")
+            && others::BUILT_IN.contains(&&**word)
+        {
+            return self.report_problem(Some(&key), Problem::BuiltIn { word: word.clone() });
+        }
+        if let (true, Some((key, _))) = (self.host != Host::Own, members.get("trust")) {
             self.warn(Some(key), Oddity::Trust);
         }
         let endpoint = self.endpoint(&members);
@@ -153,7 +161,7 @@ impl Reader<'_> {
         let (has_command, has_url) = (members.get("command").is_some(), members.get("url").is_some());
         let command = self.command(members);
         let url = self.text(members, "url", "the server's address");
-        let (more_args, env) = (self.list(members, "args"), self.texts(members, "env"));
+        let (more_args, env) = (self.list(members, "args"), self.env(members));
         let (env_file, cwd) = (self.text(members, "env_file", "a file"), self.text(members, "cwd", "a folder"));
         let (headers, auth) = (self.headers(members), self.text(members, "auth", "`oauth`"));
         let auth = auth.map(|word| if &*word == "oauth" { Auth::OAuth } else { Auth::Other(word) });
@@ -199,6 +207,17 @@ impl Reader<'_> {
         }
     }
 
+    /// The environment, of which some has its values where the host keeps secrets.
+    fn env(&mut self, members: &Members<'_>) -> Texts {
+        let mut env = self.texts(members, "env");
+        for name in self.list(members, "env_keys") {
+            if let Some(reference) = self.reference("env_keys", &name) {
+                env.entry(name).or_insert(reference.into());
+            }
+        }
+        env
+    }
+
     /// The headers, of which some have their values in variables.
     fn headers(&mut self, members: &Members<'_>) -> Texts {
         let mut headers = self.texts(members, "headers");
@@ -221,11 +240,17 @@ impl Reader<'_> {
             let other = path("headers", &excerpt(other)).into();
             return self.report_problem(Some(key), Problem::SameMeaning { other }).unwrap_or_default();
         }
-        // Anything else would be read as something else within `${…}`.
-        if !variable.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
-            return self.report_problem(Some(key), Problem::NotAVariable).unwrap_or_default();
+        if let Some(reference) = self.reference(key, variable) {
+            headers.insert(name, format!("{before}{reference}").into());
         }
-        headers.insert(name, format!("{before}${{{variable}}}").into());
+    }
+
+    /// `${NAME}` for the name of a variable. Anything else would be read as something else within the braces.
+    fn reference(&mut self, key: &str, variable: &str) -> Option<String> {
+        if variable.is_empty() || !variable.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
+            return self.report_problem(Some(key), Problem::NotAVariable);
+        }
+        Some(format!("${{{variable}}}"))
     }
 
     /// The transport that a key names. `command` or `url` already determines which ones it may be.
@@ -456,7 +481,9 @@ impl Reader<'_> {
             };
             let key = match reading {
                 Some(Reading::As(key)) => key,
-                Some(Reading::Include) => {
+                Some(Reading::Nothing) => continue,
+                Some(Reading::IncludeSome) if matches!(value, Value::List(list) if list.is_empty()) => continue,
+                Some(Reading::Include | Reading::IncludeSome) => {
                     members.filters.push(Filter { includes: true, at, value });
                     continue;
                 }
