@@ -56,7 +56,11 @@ pub(crate) fn load(path: &Path, chosen: &[String], headers: &HeaderMap) -> Resul
     configuration.errors.retain(|error| is_chosen(&error.server));
     configuration.warnings.retain(|warning| is_chosen(&warning.server));
 
-    let mut configuration = configuration.expand(|name| variable(name, &names));
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let mut configuration = configuration.expand(|name| match name.strip_prefix("envFile:") {
+        Some(file) => std::fs::read_to_string(folder.join(file)).ok().map(Cow::Owned),
+        None => variable(name, &names),
+    });
     let mut plan = Plan {
         sites: BTreeMap::new(),
         errors: configuration.errors.drain(..).map(|it| Trouble::new(&it.server, it.key.clone(), &it)).collect(),

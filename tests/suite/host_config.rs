@@ -327,24 +327,24 @@ fn invalid_times_are_errors() {
 
 #[test]
 fn a_time_in_milliseconds_is_a_warning() {
+    let said = "server `s`, `timeout`: are milliseconds meant? it is read in seconds, not in milliseconds";
     let read = entry("command: x\ntimeout: 600000");
-    assert_eq!(
-        warnings(&read),
-        ["server `s`, `timeout`: it is more than a day; it is in seconds, not in milliseconds"]
-    );
+    assert_eq!(warnings(&read), [said]);
     assert_eq!(read.servers["s"].timeout, Duration::from_secs(600_000));
-    assert_eq!(sound(entry("command: x\ntimeout: 86400.5")).timeout, Duration::from_millis(86_400_500));
+    assert_eq!(sound(entry("command: x\ntimeout: 3599.5")).timeout, Duration::from_millis(3_599_500));
+    let read = entry("command: x\ntimeout: 86400");
+    assert_eq!((&*warnings(&read), read.servers["s"].timeout), (&[said.into()][..], Duration::from_secs(86_400)));
     let read = entry("command: x\ntimeout: 932187471.893627286");
     assert_eq!(read.servers["s"].timeout, Duration::from_secs(932_187_471), "a fraction would not be read again");
 }
 
 #[test]
 fn values_of_a_wrong_kind_are_errors() {
-    let read = entry("command: [npx, -y]\nargs: -y foo\nenv: [A=1]\ntools: none\nsampling: [1]");
+    let read = entry("command: {npx: -y}\nargs: -y foo\nenv: [A=1]\ntools: none\nsampling: [1]");
     assert_eq!(
         errors(&read),
         [
-            "server `s`, `command`: it is a list; write the program to start",
+            "server `s`, `command`: it is a map; write the program to start",
             "server `s`, `args`: it is text; write a list of texts",
             "server `s`, `env`: it is a list; write a map of texts by name",
             "server `s`, `tools`: it is text; write a map of keys",
@@ -399,16 +399,14 @@ fn secrets_are_in_no_message() {
 fn an_unknown_key_is_a_warning_that_names_it() {
     let read = yaml(concat!(
         "mcp_servers:\n",
-        "  a: {command: x, connectTimeout: 5, autoApprove: [b]}\n",
-        "  b: {command: x, tools: {includes: [c], prompt: no}, sampling: {max_rpn: 1}}\n",
+        "  a: {command: x, conectTimeout: 5, watchPaths: [b]}\n",
+        "  b: {command: x, sampling: {max_rpn: 1}}\n",
     ));
     assert_eq!(
         warnings(&read),
         [
-            "server `a`, `connectTimeout`: nobody knows this key; was `connect_timeout` meant?",
-            "server `a`, `autoApprove`: nobody knows this key",
-            "server `b`, `tools.includes`: nobody knows this key; was `include` meant?",
-            "server `b`, `tools.prompt`: nobody knows this key; was `prompts` meant?",
+            "server `a`, `conectTimeout`: nobody knows this key; was `connect_timeout` meant?",
+            "server `a`, `watchPaths`: nobody knows this key",
             "server `b`, `sampling.max_rpn`: nobody knows this key; was `max_rpm` meant?",
         ]
     );
@@ -647,8 +645,11 @@ fn every_key_that_differs_is_named() {
         ("command: x\nargs: [b, a]", "command: x\nargs: [a, b]", "args"),
         (program, "command: z", "command"),
         (program, "command: x\nenv: {A: b}", "env"),
+        (program, "command: x\nenv_file: .env", "env_file"),
         (program, "command: x\ncwd: /", "cwd"),
         (address, "url: \"http://z\"", "url"),
+        (address, "url: \"http://x\"\ntransport: sse", "transport"),
+        (address, "url: \"http://x\"\nget_stream: no", "get_stream"),
         (address, "url: \"http://x\"\nheaders: {A: b}", "headers"),
         (address, "url: \"http://x\"\nauth: oauth", "auth"),
         (program, "command: x\nenabled: no", "enabled"),
@@ -749,8 +750,14 @@ fn any_entry() -> impl Strategy<Value = Entry> {
         let mut entry = if program { Entry::stdio(text) } else { Entry::http(text) };
         let map = map.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
         match &mut entry.endpoint {
-            Endpoint::Stdio(stdio) => (stdio.args, stdio.env) = (list, map),
-            Endpoint::Http(http) => (http.headers, http.auth) = (map, list.first().map(|_| Auth::OAuth)),
+            Endpoint::Stdio(stdio) => {
+                stdio.env_file = list.first().filter(|text| !text.trim().is_empty()).cloned();
+                (stdio.args, stdio.env) = (list, map);
+            }
+            Endpoint::Http(http) => {
+                (http.sse, http.get_stream) = (list.len() == 1, list.len() < 2);
+                (http.headers, http.auth) = (map, list.first().map(|_| Auth::OAuth));
+            }
             other => panic!("{other:?}"),
         }
         let tools = &mut entry.tools;
@@ -814,14 +821,18 @@ proptest! {
         let warned = configuration.servers.values().filter(is_warned).count();
         let is_below = |entry: &&Entry| matches!(entry.tools.max_result_bytes, Some(1..1024));
         let below = configuration.servers.values().filter(is_below).count();
+        let is_long = |entry: &&Entry| entry.connect_timeout > Duration::from_secs(3600);
+        let long = configuration.servers.values().filter(is_long).count();
         let document = format!(r#"{{"mcp_servers":{text}}}"#);
         // JSON is YAML.
         for mut read in [serde_json::from_str::<Configuration>(&text).unwrap(), yaml(&document)] {
             let warnings = std::mem::take(&mut read.warnings);
             let (low, others): (Vec<_>, Vec<_>) =
                 warnings.iter().partition(|warning| warning.oddity == Oddity::BelowLeast { least: 1024 });
+            let (slow, others): (Vec<_>, Vec<_>) =
+                others.into_iter().partition(|warning| warning.oddity == Oddity::LongTime);
             prop_assert!(others.iter().all(|warning| warning.oddity == Oddity::NoTools));
-            prop_assert_eq!((others.len(), low.len()), (warned, below));
+            prop_assert_eq!((others.len(), low.len(), slow.len()), (warned, below, long));
             prop_assert_eq!(&read, &configuration);
         }
     }
@@ -922,10 +933,10 @@ fn messages_do_not_quote_the_file_or_auth() {
     }
 }
 
-/// VS Code writes `servers`, Zed `context_servers`: a program that reads such a file has no servers, and no reason why.
+/// A program that reads such a file has no servers, and no reason why.
 #[test]
-fn a_file_with_the_key_of_another_program_is_an_error_that_names_it() {
-    for key in ["servers", "context_servers"] {
+fn a_file_with_a_misspelled_key_is_an_error_that_names_it() {
+    for key in ["mcpServer", "mcp-servers"] {
         let read =
             |text: &str| serde_json::from_str::<Document>(text).map(|it| it.0).map_err(|error| error.to_string());
         let error = read(&format!(r#"{{"{key}": {{"a": {{"command": "x"}}}}}}"#)).unwrap_err();

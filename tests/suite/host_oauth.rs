@@ -81,7 +81,7 @@ fn mistakes_under_oauth_are_reported() {
             "`oauth.client_secret`: it has no effect on a server without `oauth.client_id`",
         ),
         (json!({"scope": "a"}), "`oauth.scope`: nobody knows this key; was `scopes` meant?"),
-        (json!({"clientId": "a"}), "`oauth.clientId`: nobody knows this key; was `client_id` meant?"),
+        (json!({"clientIds": "a"}), "`oauth.clientIds`: nobody knows this key; was `client_id` meant?"),
         (json!({"grant": "password"}), "`oauth.grant`: nobody knows `password`"),
     ] {
         assert_eq!(warnings(&read(oauth)), [format!("server `s`, {warning}")]);

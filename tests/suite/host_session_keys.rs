@@ -130,7 +130,7 @@ fn idle_timeout_and_max_lifetime_limit_how_long_a_program_runs() {
         ["server `s`, `lifecycle.idle_timeout_seconds`: it is there more than once; the last one counts"]
     );
     assert!(problem("lifecycle", json!({"idle": 3})).contains("lifecycle.idle"));
-    assert!(problem("idleTimeout", json!(3)).contains("`idle_timeout`"));
+    assert!(problem("idleTimeouts", json!(3)).contains("`idle_timeout`"));
 }
 
 #[test]

@@ -49,6 +49,7 @@ mod fuzz_bodies;
 #[cfg(all(feature = "http", feature = "journal"))]
 mod hidden;
 mod host_config;
+mod host_config_others;
 #[cfg(feature = "http")]
 mod host_inspection;
 mod host_names;

@@ -173,6 +173,14 @@ impl Http {
         parse(url).map(Self::at)
     }
 
+    /// Whether the server is first tried with the older HTTP+SSE, as one that had it before. If it has no such stream, the
+    /// next attempt is made with Streamable HTTP. Otherwise the other way around, within one attempt.
+    #[must_use]
+    pub fn trying_sse(mut self, first: bool) -> Self {
+        self.server.has_sse = first;
+        self
+    }
+
     /// A server that may require OAuth: the client authorizes itself. Its requests present the token, a request that is
     /// refused waits for a token and is sent again, and [`HttpAction::OAuth`](super::HttpAction::OAuth) is what the
     /// embedder has to do, whose results [`handle_oauth`](crate::Client::<Http>::handle_oauth) takes. The authorization
@@ -1095,6 +1103,7 @@ impl Operate for Http {
 
     fn attach(&mut self, engine: &mut Engine) {
         engine.locate(&self.url.shown());
+        self.publish(engine);
     }
 
     fn follow_up(&mut self, engine: &mut Engine) {

@@ -114,8 +114,8 @@ impl Persist for Http {
         State { url, server, connection, exchanges, queue, timers }
     }
 
-    fn restore(mut self, engine: &mut Engine, state: State) -> Result<Self, SnapshotError> {
-        self.attach(engine);
+    fn restore(self, engine: &mut Engine, state: State) -> Result<Self, SnapshotError> {
+        engine.locate(&self.url.shown());
         let State { url, server, connection, mut exchanges, queue, timers } = state;
         let limits = &engine.options().limits;
         exchanges.check(limits.message.bytes.saturating_add(MessageLimits::SLACK).saturating_add(1))?;

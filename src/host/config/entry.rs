@@ -88,6 +88,10 @@ pub struct Stdio {
     pub args: Vec<Box<str>>,
     /// Environment variables.
     pub env: Texts,
+    /// A file with more of them, a line each: `NAME=value`. [`Entry::expand`] asks its lookup for the text of this file, as
+    /// `envFile:` and what is here, and puts its variables into `env`, where those of the entry win. A relative path is
+    /// relative to the folder of the configuration file.
+    pub env_file: Option<Box<str>>,
     /// Working directory, as in the `mcpServers` files of other clients. `None` is the host's.
     pub cwd: Option<Box<str>>,
 }
@@ -99,6 +103,12 @@ pub struct Stdio {
 pub struct Http {
     /// The URL.
     pub url: Box<str>,
+    /// Whether the server is first tried with the older HTTP+SSE, and with Streamable HTTP after that; otherwise the other
+    /// way around. Default: `false`.
+    pub sse: bool,
+    /// Whether the server is asked for a stream of what it sends on its own ([`Options::listen`]). Default: `true`. It never
+    /// asks where the host does not.
+    pub get_stream: bool,
     /// Headers of every request.
     pub headers: Texts,
     /// How the user authenticates, in addition to `headers`.
@@ -145,12 +155,13 @@ impl Entry {
     /// An entry for a program, with the defaults.
     pub fn stdio(command: impl Into<Box<str>>) -> Self {
         let command = command.into();
-        Self::new(Endpoint::Stdio(Stdio { command, args: Vec::new(), env: Texts::new(), cwd: None }))
+        Self::new(Endpoint::Stdio(Stdio { command, args: Vec::new(), env: Texts::new(), env_file: None, cwd: None }))
     }
 
     /// An entry for a URL, with the defaults.
     pub fn http(url: impl Into<Box<str>>) -> Self {
-        Self::new(Endpoint::Http(Http { url: url.into(), headers: Texts::new(), auth: None, oauth: None }))
+        let (url, headers) = (url.into(), Texts::new());
+        Self::new(Endpoint::Http(Http { url, sse: false, get_stream: true, headers, auth: None, oauth: None }))
     }
 
     pub(super) fn new(endpoint: Endpoint) -> Self {
@@ -200,6 +211,9 @@ impl Entry {
             let keepalive = Keepalive { interval, ..options.keepalive.unwrap_or_default() };
             options.keepalive = (!interval.is_zero()).then_some(keepalive);
         }
+        if let Endpoint::Http(http) = &self.endpoint {
+            options.listen &= http.get_stream;
+        }
         options.capabilities.elicitation &= self.elicitation;
         options.capabilities.elicitation_url &= self.elicitation;
         let timeouts = &mut options.timeouts;
@@ -220,10 +234,13 @@ impl Entry {
     /// A canonical text: equal exactly for entries whose sessions behave the same, apart from the server they connect
     /// to.
     pub(in crate::host) fn behaviour(&self) -> Box<str> {
-        let blank = match self.endpoint {
+        let mut blank = match self.endpoint {
             Endpoint::Stdio(_) => Self::stdio(""),
             Endpoint::Http(_) => Self::http(""),
         };
+        if let (Endpoint::Http(blank), Endpoint::Http(own)) = (&mut blank.endpoint, &self.endpoint) {
+            blank.get_stream = own.get_stream;
+        }
         let Self { timeout, max_timeout, connect_timeout, supports_parallel_tool_calls, trust, .. } = *self;
         let Self { protocol, keepalive_interval, elicitation, .. } = *self;
         let sampling = self.sampling.clone();
@@ -368,12 +385,13 @@ impl Stdio {
 
 impl fmt::Debug for Stdio {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { command, args, env, cwd } = self;
+        let Self { command, args, env, env_file, cwd } = self;
         let env: Vec<_> = env.keys().collect();
         f.debug_struct("Stdio")
             .field("command", command)
             .field("args", &args.len())
             .field("env", &env)
+            .field("env_file", env_file)
             .field("cwd", cwd)
             .finish()
     }
@@ -381,10 +399,12 @@ impl fmt::Debug for Stdio {
 
 impl fmt::Debug for Http {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { url, headers, auth, oauth } = self;
+        let Self { url, sse, get_stream, headers, auth, oauth } = self;
         let headers: Vec<_> = headers.keys().collect();
         f.debug_struct("Http")
             .field("url", &shown(url))
+            .field("sse", sse)
+            .field("get_stream", get_stream)
             .field("headers", &headers)
             .field("auth", auth)
             .field("oauth", oauth)
@@ -397,14 +417,17 @@ impl Serialize for Entry {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = Written(serializer.serialize_map(None)?);
         match &self.endpoint {
-            Endpoint::Stdio(Stdio { command, args, env, cwd }) => {
+            Endpoint::Stdio(Stdio { command, args, env, env_file, cwd }) => {
                 map.always("command", command)?;
                 map.unless(args.is_empty(), "args", args)?;
                 map.unless(env.is_empty(), "env", env)?;
+                map.unless(env_file.is_none(), "env_file", env_file)?;
                 map.unless(cwd.is_none(), "cwd", cwd)?;
             }
-            Endpoint::Http(Http { url, headers, auth, oauth }) => {
+            Endpoint::Http(Http { url, sse, get_stream, headers, auth, oauth }) => {
                 map.always("url", url)?;
+                map.unless(!sse, "transport", &"sse")?;
+                map.unless(*get_stream, "get_stream", get_stream)?;
                 map.unless(headers.is_empty(), "headers", headers)?;
                 map.unless(auth.is_none(), "auth", &auth.as_ref().map(Auth::as_str))?;
                 map.unless(oauth.is_none(), "oauth", oauth)?;

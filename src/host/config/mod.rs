@@ -30,8 +30,13 @@
 //!
 //! | key | server | meaning | default |
 //! | --- | --- | --- | --- |
-//! | `command`, `args`, `env` | program | what to start | |
+//! | `command`, `args`, `env` | program | what to start; `command` may be a list with the arguments | |
+//! | `env_file` | program | a file with more variables ([`Stdio::env_file`]) | |
+//! | `cwd` | program | the working directory | the host's |
 //! | `url`, `headers` | URL | where to send requests, and additional headers | |
+//! | `env_http_headers`, `bearer_token_env_var` | URL | variables with the values of headers, and with a token | |
+//! | `type` or `transport` | both | `stdio`, `http`, or `sse` for a server that is first tried with the older transport | that of `command` or `url` |
+//! | `get_stream` | URL | whether the server is asked for a stream of what it sends on its own | the host's |
 //! | `enabled` | both | whether the server is used | true |
 //! | `timeout` | both | timeout of a tool call, in seconds; progress restarts it | 120 |
 //! | `max_timeout` | both | maximum time of a tool call, in seconds, whatever progress is reported | 600 |
@@ -57,11 +62,34 @@
 //! | `sampling` | both | limits on the server's sampling requests | |
 //!
 //! Exactly one of `command` and `url` is required. Booleans are `true` and `false`, or `yes`, `no`, `on`, `off`, `1`,
-//! `0`, in any case, quoted or not. A key without a value counts as absent. The keys `type` (or `transport`),
-//! `disabled` and `cwd` of other clients are accepted in both formats, and so are `idle_timeout_seconds` and
-//! `max_lifetime_seconds`, which may also be in a map under `lifecycle`; any other key is a [`Warning`].
+//! `0`, in any case, quoted or not. A key without a value counts as absent. Keys are compared without regard to case, `_`
+//! and `-`.
+//!
+//! # Keys of other hosts
+//!
+//! `disabled: true` is `enabled: false`. `httpUrl` and `serverUrl` are `url`, `environment` is `env`, `http_headers` is
+//! `headers`, `tool_timeout_sec` is `timeout`, `startup_timeout_sec` and `initTimeout` are `connect_timeout`. Of goose, `cmd`
+//! is `command`, `envs` is `env`, `uri` is `url`, and `env_keys` lists variables that the program gets. Two keys with one
+//! meaning are an error that names both. `idle_timeout_seconds` and `max_lifetime_seconds` may also be in a map under
+//! `lifecycle`, and all keys of an entry in a map under `transport`. The transport is also named `local`, `remote`,
+//! `streamable-http` and `streamableHttp`. Any other key is a [`Warning`].
+//!
+//! Above 3,600, a timeout has a warning, since other hosts write milliseconds.
+//!
+//! # Filters of other hosts
+//!
+//! A filter that is not understood lets no tool through:
+//!
+//! - `includeTools`, `enabled_tools`, `allowedTools`, and `available_tools` unless it is empty, are read as
+//!   `tools.include`, `excludeTools` and `disabled_tools` as `tools.exclude`. Those that exclude add up, and win over what includes. Two that include are an error.
+//! - A list under `tools` is what is included; `"*"` in it is all, and an empty one none.
+//! - A key that nobody knows is an error of its entry if it is under `tools`, or has `tool`, `allow`, `deny`, `include` or
+//!   `exclude` in its name.
+//! - `autoApprove` and `alwaysAllow` are a [`Warning`]: a host approves calls. So is `trust` under `mcpServers`, where
+//!   other hosts mean by it that calls need no approval.
 
 mod entry;
+mod others;
 mod read;
 
 pub(super) use self::entry::Filter;
@@ -81,6 +109,7 @@ use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde::{Serialize, Serializer, de};
 
 use self::entry::path;
+use self::others::{File, Host, Listed};
 use self::read::{Key, Reader, Value, excerpt};
 
 /// A host's servers: the map under `mcp_servers` or `mcpServers`. [`Document`] reads a whole file.
@@ -110,10 +139,14 @@ pub struct Configuration {
     pub warnings: Vec<Warning>,
 }
 
-/// A whole configuration file: a map with `mcp_servers` or `mcpServers`, and any other keys. A file with neither has no
-/// servers; but if it has a similar key, such as `servers`, deserializing fails.
+/// A whole configuration file: a map with `mcp_servers` or `mcpServers`, and any other keys. The maps of other hosts are read,
+/// too: `servers` (VS Code, also under `mcp`), `context_servers` (Zed), `mcp` (opencode), `extensions` (goose), the
+/// `mcpServers` of each of the `projects` (Claude Code), and a map of entries without such a key. A file with none of
+/// them has no servers; but if it has a similar key, such as `mcpServer`, deserializing fails.
 ///
-/// If a file has both maps, an entry in `mcp_servers` takes precedence.
+/// If a file has `mcp_servers` and `mcpServers`, an entry in `mcp_servers` takes precedence. Servers under the keys of two other
+/// hosts fail, with both keys named. Of one name, different entries of projects, or of one and `mcpServers`, are an error of
+/// that server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Document(pub Configuration);
 
@@ -143,23 +176,48 @@ impl Configuration {
         expanded
     }
 
-    /// Reads the entries in the file's order. If a server is repeated, the last entry counts.
-    fn read(entries: Vec<(Box<str>, Value)>) -> Self {
-        let mut last = BTreeMap::new();
-        for (index, (server, value)) in entries.into_iter().enumerate() {
-            let twice = last.contains_key(&server);
-            last.insert(server, (index, twice, value));
+    /// Reads the entries in the file's order. If a server is repeated, the last entry counts, except in a file of projects,
+    /// where nobody knows which one is meant.
+    fn read(entries: impl Iterator<Item = Listed>) -> Self {
+        struct Last {
+            index: usize,
+            is_repeated: bool,
+            /// The place of another entry, none of which is the one that is meant.
+            other: Option<Arc<str>>,
+            listed: Listed,
+        }
+        let mut last: BTreeMap<Box<str>, Last> = BTreeMap::new();
+        for (index, listed) in entries.enumerate() {
+            let server = listed.server.clone();
+            let Some(before) = last.get_mut(&server) else {
+                last.insert(server, Last { index, is_repeated: false, other: None, listed });
+                continue;
+            };
+            let is_of_project = [before.listed.host, listed.host].contains(&Host::Projects);
+            if is_of_project && before.listed.place != listed.place {
+                if before.listed.value != listed.value {
+                    before.other = Some(listed.place);
+                }
+            } else {
+                *before = Last { index, is_repeated: true, other: before.other.take(), listed };
+            }
         }
         let mut entries: Vec<_> = last.into_iter().collect();
-        entries.sort_unstable_by_key(|(_, (index, ..))| *index);
+        entries.sort_unstable_by_key(|(_, last)| last.index);
         let mut configuration = Self::default();
-        for (server, (_, twice, value)) in entries {
+        for (server, Last { is_repeated, other, listed, .. }) in entries {
             let Self { servers, errors, warnings } = &mut configuration;
             let name = Arc::from(&*server);
-            if twice {
+            if is_repeated {
                 warnings.push(Warning { server: Arc::clone(&name), key: None, oddity: Oddity::Twice });
             }
-            if let Some(entry) = (Reader { server: &name, errors, warnings }).entry(&value) {
+            if let Some(second) = other {
+                let problem = Problem::TwoPlaces { first: (&*listed.place).into(), second: (&*second).into() };
+                errors.push(Error { server: name, key: None, problem });
+                continue;
+            }
+            let Listed { host, value, .. } = listed;
+            if let Some(entry) = (Reader { server: &name, host, errors, warnings }).entry(&value) {
                 servers.insert(server, entry);
             }
         }
@@ -176,7 +234,14 @@ impl Serialize for Configuration {
 
 impl<'de> Deserialize<'de> for Configuration {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        de::DeserializeSeed::deserialize(Raw, deserializer).map(Self::read)
+        let place: Arc<str> = "mcp_servers".into();
+        let entries = de::DeserializeSeed::deserialize(Raw, deserializer)?.into_iter();
+        Ok(Self::read(entries.map(|(server, value)| Listed {
+            host: Host::Own,
+            place: Arc::clone(&place),
+            server,
+            value,
+        })))
     }
 }
 
@@ -186,8 +251,8 @@ impl<'de> Deserialize<'de> for Document {
     }
 }
 
-/// Similar keys that people and other programs write for `mcpServers`.
-const FOREIGN: [&str; 6] = ["servers", "mcpServer", "mcp_server", "mcp-servers", "mcpservers", "context_servers"];
+/// Similar keys that people write for `mcpServers`.
+const MISSPELLED: [&str; 4] = ["mcpServer", "mcp_server", "mcp-servers", "mcpservers"];
 
 struct DocumentVisitor;
 
@@ -208,23 +273,26 @@ impl<'de> Visitor<'de> for DocumentVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Configuration, A::Error> {
-        let (mut shared, mut own, mut foreign) = (Vec::new(), Vec::new(), None);
+        let (mut file, mut misspelled) = (File::default(), None);
         while let Some(Key(key)) = map.next_key()? {
-            match &*key {
-                "mcpServers" => shared.push(map.next_value_seed(Raw)?),
-                "mcp_servers" => own.push(map.next_value_seed(Raw)?),
-                _ => {
-                    foreign = FOREIGN.into_iter().find(|foreign| *foreign == &*key).or(foreign);
-                    map.next_value::<IgnoredAny>()?;
-                }
+            if let Some((root, host)) = File::host_of(&key) {
+                file.add_root(root, host, map.next_value()?).map_err(de::Error::custom)?;
+                continue;
+            }
+            misspelled = MISSPELLED.into_iter().find(|known| *known == &*key).or(misspelled);
+            if file.may_be_entries() {
+                file.add_other(key, map.next_value()?);
+            } else {
+                map.next_value::<IgnoredAny>()?;
             }
         }
+        let entries = file.entries().map_err(de::Error::custom)?;
         // A file with such a key and no servers is a mistake.
-        if let (Some(foreign), true, true) = (foreign, shared.is_empty(), own.is_empty()) {
-            let why = format!("there is `{foreign}`, which is not looked at; write `mcpServers` or `mcp_servers`");
+        if let (Some(misspelled), true) = (misspelled, entries.is_empty()) {
+            let why = format!("there is `{misspelled}`, which is not looked at; write `mcpServers` or `mcp_servers`");
             return Err(de::Error::custom(why));
         }
-        Ok(Configuration::read(shared.into_iter().chain(own).flatten().collect()))
+        Ok(Configuration::read(entries.into_iter()))
     }
 
     // The message omits the value, since the wrong file may contain secrets.
@@ -365,10 +433,13 @@ fn differing(old: &Entry, new: &Entry) -> Vec<&'static str> {
             compare("command", old.command != new.command);
             compare("args", old.args != new.args);
             compare("env", old.env != new.env);
+            compare("env_file", old.env_file != new.env_file);
             compare("cwd", old.cwd != new.cwd);
         }
         (Endpoint::Http(old), Endpoint::Http(new)) => {
             compare("url", old.url != new.url);
+            compare("transport", old.sse != new.sse);
+            compare("get_stream", old.get_stream != new.get_stream);
             compare("headers", old.headers != new.headers);
             compare("auth", old.auth != new.auth);
             compare("oauth", old.oauth != new.oauth);
@@ -405,12 +476,14 @@ const MAX_VALUE_EXPANDED: usize = 64 * 1024;
 const MAX_EXPANDED: usize = 1024 * 1024;
 
 impl Entry {
-    /// Replaces the variables in `command`, `args`, `env`, `cwd`, `url`, the values of `headers` and those under `oauth` by
-    /// what `lookup` returns for their names.
+    /// Replaces the variables in `command`, `args`, `env`, `env_file`, `cwd`, `url`, the values of `headers` and those under
+    /// `oauth` by what `lookup` returns for their names. For a file in `env_file` it is asked for `envFile:` and the path, and
+    /// returns its text, whose variables are added to `env`. No variable has such a name.
     ///
     /// `${NAME}` is the variable's value. `${NAME:-text}` is `text` if the variable is unset or empty. `$${` is a
     /// literal `${`. A name is everything before the closing brace or `:-`, so that a lookup can support more than the
-    /// environment: `${env:NAME}`, `${workspaceFolder}`. Values are not expanded again.
+    /// environment: `${env:NAME}`, `${workspaceFolder}`, and `${input:NAME}` of VS Code, which is what a user answers for the
+    /// input. Values are not expanded again.
     ///
     /// ```
     /// use mcp_proto::host::config::{Endpoint, Entry};
@@ -425,8 +498,8 @@ impl Entry {
     /// ```
     ///
     /// # Errors
-    /// [`Problem::NoVariable`] for each variable without a value; [`Problem::VariablesTooLong`] for the first one with which
-    /// they bring more than 64 KiB into a value, or 1 MiB into the entry.
+    /// [`Problem::NoVariable`] and [`Problem::NoInput`] for each variable without a value; [`Problem::VariablesTooLong`] for the first one with which
+    /// they bring more than 64 KiB into a value, or 1 MiB into the entry; [`Problem::NoEnvFile`] for a file without a text.
     pub fn expand<'a>(
         &self,
         server: &str,
@@ -445,19 +518,23 @@ impl Entry {
         let mut expansion = Expansion { server: server.into(), lookup, room, is_full: false, errors: Vec::new() };
         let mut entry = self.clone();
         match &mut entry.endpoint {
-            Endpoint::Stdio(Stdio { command, args, env, cwd }) => {
+            Endpoint::Stdio(Stdio { command, args, env, env_file, cwd }) => {
                 expansion.replace("command", command);
                 for arg in args {
                     expansion.replace("args", arg);
                 }
-                for (name, value) in env {
+                for (name, value) in &mut *env {
                     expansion.replace(&path("env", &excerpt(name)), value);
                 }
                 if let Some(cwd) = cwd {
                     expansion.replace("cwd", cwd);
                 }
+                if let Some(mut file) = env_file.take() {
+                    expansion.replace("env_file", &mut file);
+                    expansion.add_file(&file, env);
+                }
             }
-            Endpoint::Http(Http { url, headers, auth: _, oauth }) => {
+            Endpoint::Http(Http { url, headers, oauth, .. }) => {
                 expansion.replace("url", url);
                 for (name, value) in headers {
                     expansion.replace(&path("headers", &excerpt(name)), value);
@@ -485,6 +562,12 @@ impl Entry {
         if expansion.errors.is_empty() { Ok(entry) } else { Err(expansion.errors) }
     }
 }
+
+/// What a lookup is asked for before the name of an input that a user answers.
+const INPUT: &str = "input:";
+
+/// What a lookup is asked for before the path of a file with variables.
+const ENV_FILE: &str = "envFile:";
 
 struct Expansion<'a, L> {
     server: Arc<str>,
@@ -518,33 +601,82 @@ impl<'a, L: FnMut(&str) -> Option<Cow<'a, str>>> Expansion<'_, L> {
                 Some((name, default)) => (name, Some(default)),
                 None => (reference, None),
             };
-            let found = (self.lookup)(name).filter(|found| default.is_none() || !found.is_empty());
+            // An entry names its file in `env_file`, and sends no other one to its server.
+            let found = if name.starts_with(ENV_FILE) { None } else { (self.lookup)(name) };
+            let found = found.filter(|found| default.is_none() || !found.is_empty());
             let Some(found) = found.or(default.map(Cow::Borrowed)) else {
                 missing.insert(name);
                 continue;
             };
-            let (of_value, of_file) = (value_room.checked_sub(found.len()), self.room.checked_sub(found.len()));
-            let (Some(of_value), Some(of_file)) = (of_value, of_file) else {
-                let (whole, max_bytes) = match of_value {
-                    None => ("value", MAX_VALUE_EXPANDED),
-                    Some(_) => ("file", MAX_EXPANDED),
-                };
-                let problem = Problem::VariablesTooLong { variable: excerpt(name), whole, max_bytes };
-                self.errors.push(Error { server: Arc::clone(&self.server), key: Some(key.into()), problem });
-                self.is_full = true;
+            if !self.take(key, name, found.len(), &mut value_room) {
                 return;
-            };
-            (value_room, *self.room) = (of_value, of_file);
+            }
             expanded.push_str(&found);
         }
-        self.errors.extend(missing.into_iter().map(|variable| Error {
+        self.errors.extend(missing.into_iter().map(|name| Error {
             server: Arc::clone(&self.server),
             key: Some(key.into()),
-            problem: Problem::NoVariable { variable: excerpt(variable) },
+            problem: match name.strip_prefix(INPUT) {
+                Some(_) => Problem::NoInput { input: excerpt(name) },
+                None => Problem::NoVariable { variable: excerpt(name) },
+            },
         }));
         expanded.push_str(&rest.replace("$${", "${"));
         *value = expanded.into();
     }
+
+    /// Adds the variables of a file to those that are there.
+    fn add_file(&mut self, file: &str, env: &mut Texts) {
+        const KEY: &str = "env_file";
+        if self.is_full || !self.errors.is_empty() {
+            return;
+        }
+        let name = format!("{ENV_FILE}{file}");
+        let Some(text) = (self.lookup)(&name) else {
+            let problem = Problem::NoEnvFile { file: excerpt(file) };
+            self.errors.push(Error { server: Arc::clone(&self.server), key: Some(KEY.into()), problem });
+            return;
+        };
+        if !self.take(KEY, &name, text.len(), &mut { MAX_VALUE_EXPANDED }) {
+            return;
+        }
+        for (name, value) in text.lines().filter_map(variable) {
+            env.entry(name.into()).or_insert(value);
+        }
+    }
+
+    /// Whether there is room for so many bytes; it is smaller after that.
+    fn take(&mut self, key: &str, name: &str, bytes: usize, value_room: &mut usize) -> bool {
+        let (of_value, of_file) = (value_room.checked_sub(bytes), self.room.checked_sub(bytes));
+        if let (Some(of_value), Some(of_file)) = (of_value, of_file) {
+            (*value_room, *self.room) = (of_value, of_file);
+            return true;
+        }
+        let (whole, max_bytes) = match of_value {
+            None => ("value", MAX_VALUE_EXPANDED),
+            Some(_) => ("file", MAX_EXPANDED),
+        };
+        let problem = Problem::VariablesTooLong { variable: excerpt(name), whole, max_bytes };
+        self.errors.push(Error { server: Arc::clone(&self.server), key: Some(key.into()), problem });
+        self.is_full = true;
+        false
+    }
+}
+
+/// The variable in a line of a file: `NAME=value`, perhaps after `export`, perhaps in quotes, of which `"` has `\n` for a
+/// line break. A comment begins with `#`.
+fn variable(line: &str) -> Option<(&str, Box<str>)> {
+    let line = line.trim();
+    let line = line.strip_prefix("export ").unwrap_or(line);
+    let (name, value) = line.split_once('=').filter(|_| !line.starts_with('#'))?;
+    let (name, value) = (name.trim(), value.trim());
+    let quoted = |quote: char| value.strip_prefix(quote)?.split_once(quote).map(|(text, _)| text);
+    let value = match (quoted('"'), quoted('\'')) {
+        (Some(text), _) => text.replace("\\n", "\n").into(),
+        (None, Some(text)) => text.into(),
+        (None, None) => value.split_once(" #").map_or(value, |(text, _)| text.trim_end()).into(),
+    };
+    (!name.is_empty()).then_some((name, value))
 }
 
 /// Why a server's entry is invalid. Other servers are not affected.
@@ -605,6 +737,21 @@ pub enum Problem {
         /// The value.
         found: Box<str>,
     },
+    /// Another key with the same meaning is there, too.
+    #[error("it means the same as `{other}`; remove one of them")]
+    SameMeaning {
+        /// The other key.
+        other: Box<str>,
+    },
+    /// An unknown key that may concern which tools are used.
+    #[error("nobody knows this key, which may concern what tools are used; write `{write}`, or remove it")]
+    MayFilter {
+        /// The known key that is similar, or filters tools.
+        write: Box<str>,
+    },
+    /// Patterns of tools to include beside tools to exclude, with a key of another host.
+    #[error("it has patterns, and tools are excluded, too; write the names of tools in it")]
+    MixedFilters,
     /// An empty text where one is required.
     #[error("it is empty; write {expected}, or remove the key")]
     Empty {
@@ -614,11 +761,42 @@ pub enum Problem {
     /// A client with a secret, or without a user, whose authorization server is not named.
     #[error("the client belongs to one authorization server; name it in `oauth.issuer`")]
     NoIssuer,
+    /// Where the name of a variable is required, something else.
+    #[error(
+        "it is not the name of a variable; write one of letters, digits and `_`, and the value into the environment"
+    )]
+    NotAVariable,
+    /// The lookup has no text of the file in `env_file`.
+    #[error("the file `{file}` cannot be read here; write its variables in `env`, or make it readable")]
+    NoEnvFile {
+        /// The file's path, as in the entry.
+        file: Box<str>,
+    },
     /// The value refers to a variable that is not set.
     #[error("there is no `{variable}`; give it a value, or write `${{{variable}:-…}}` with one to fall back on")]
     NoVariable {
         /// The variable's name.
         variable: Box<str>,
+    },
+    /// The value refers to an input of VS Code that has no answer.
+    #[error("there is no answer for `{input}`; write its value here, or give it to this program under that name")]
+    NoInput {
+        /// What the lookup was asked for: `input:NAME`.
+        input: Box<str>,
+    },
+    /// Different entries of this name are in two places of the file, and either may be meant.
+    #[error("it is in `{first}` and in `{second}`; keep one of them, or name them differently")]
+    TwoPlaces {
+        /// A path in the file.
+        first: Box<str>,
+        /// Another one.
+        second: Box<str>,
+    },
+    /// An extension that is part of another host, and no server.
+    #[error("`{word}` is a part of another program; remove it")]
+    BuiltIn {
+        /// The kind of extension.
+        word: Box<str>,
     },
     /// The values of variables are too long together.
     #[error("with `{variable}` the variables of this {whole} have more than {max_bytes} bytes; use less of them")]
@@ -659,6 +837,10 @@ pub enum Oddity {
         /// The known key with the most similar name.
         nearest: Option<&'static str>,
     },
+    /// The key concerns the approval of calls, which is up to the embedder. It has no effect.
+    Approval,
+    /// The key is read, but not as the approval of calls that it is in other hosts.
+    Trust,
     /// The key or the server is repeated; the last one counts.
     Twice,
     /// The key has no effect on servers of this kind.
@@ -669,7 +851,8 @@ pub enum Oddity {
     /// A value that is not a string, used as one. It may differ from what was written: `1.10` is the number `1.1`, and
     /// `yes` may become `true`.
     TakenAsText,
-    /// A timeout of more than a day: probably meant as milliseconds.
+    /// A timeout of more than an hour, or another time of more than a day: probably meant as milliseconds. It is read as
+    /// seconds.
     LongTime,
     /// An unknown value. It is kept if its field allows any value.
     UnknownWord {
@@ -696,12 +879,16 @@ impl fmt::Display for Oddity {
                 write!(f, "nobody knows this key; was `{nearest}` meant?")
             }
             Self::UnknownKey { nearest: None } => f.write_str("nobody knows this key"),
+            Self::Approval => f.write_str("approvals are up to this host, which does not take them from here"),
+            Self::Trust => {
+                f.write_str("it approves no calls; it says whether the annotations of the tools are believed")
+            }
             Self::Twice => f.write_str("it is there more than once; the last one counts"),
             Self::NoEffect { needs } => write!(f, "it has no effect on a server without `{needs}`"),
             Self::TakenAsText => {
                 f.write_str("it is not a string, and may change (`1.10` becomes `1.1`); put it in quotes")
             }
-            Self::LongTime => f.write_str("it is more than a day; it is in seconds, not in milliseconds"),
+            Self::LongTime => f.write_str("are milliseconds meant? it is read in seconds, not in milliseconds"),
             Self::UnknownWord { word } => write!(f, "nobody knows `{word}`"),
             Self::UnknownAuth => {
                 f.write_str("nobody knows this way to authenticate; write `oauth`, or give a token in `headers`")

@@ -1,4 +1,4 @@
-//! Reads entries: the keys of every known form, and a warning for each that is not known.
+//! Reads entries: the keys of every known form, and a warning or an error for each that is not known.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -11,10 +11,12 @@ use core::time::Duration;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 
 use super::entry::path;
+use super::others::{self, Host, Reading, Transport};
 use super::{
     Auth, Endpoint, Entry, Error, Http, OAuth, OAuthGrant, Oddity, Problem, Protocol, Sampling, Stdio, Texts,
     ToolOverride, ToolPolicy, Warning,
 };
+use crate::host::glob;
 use crate::host::results::MIN_BYTES;
 use crate::text::cut;
 
@@ -22,9 +24,14 @@ const ENTRY: &[&str] = &[
     "command",
     "args",
     "env",
+    "env_file",
     "cwd",
     "url",
     "headers",
+    "env_http_headers",
+    "bearer_token_env_var",
+    "get_stream",
+    "env_keys",
     "enabled",
     "disabled",
     "timeout",
@@ -65,8 +72,24 @@ const OAUTH: &[&str] = &[
 ];
 
 /// The keys that have no effect on a server with a URL.
-const PROGRAM: [&str; 8] =
-    ["args", "env", "cwd", "idle_timeout", "idle_timeout_seconds", "max_lifetime", "max_lifetime_seconds", "lifecycle"];
+const PROGRAM: [&str; 10] = [
+    "args",
+    "env",
+    "env_keys",
+    "env_file",
+    "cwd",
+    "idle_timeout",
+    "idle_timeout_seconds",
+    "max_lifetime",
+    "max_lifetime_seconds",
+    "lifecycle",
+];
+
+/// The keys that have no effect on a program.
+const ADDRESS: [&str; 6] = ["headers", "env_http_headers", "bearer_token_env_var", "get_stream", "auth", "oauth"];
+
+/// Where the entry has keys, too, with a final dot.
+const TRANSPORT: &str = "transport.";
 
 impl Reader<'_> {
     /// The entry, if it has no errors.
@@ -80,7 +103,17 @@ impl Reader<'_> {
         let Value::Map(members) = value else {
             return self.report_problem(None, Problem::NotAMap { found: value.kind() });
         };
-        let members = self.members(members, "", ENTRY);
+        let mut members = self.members(members, "", ENTRY);
+        self.add_transport(&mut members);
+        if self.host == Host::Goose
+            && let Some((key, Value::Text(word))) = members.get("type")
+            && others::BUILT_IN.contains(&&**word)
+        {
+            return self.report_problem(Some(&key), Problem::BuiltIn { word: word.clone() });
+        }
+        if let (true, Some((key, _))) = (self.host != Host::Own, members.get("trust")) {
+            self.warn(Some(key), Oddity::Trust);
+        }
         let endpoint = self.endpoint(&members);
         let disabled = self.boolean(&members, "disabled", false);
         let lifecycle = self.map(&members, "lifecycle", LIFECYCLE);
@@ -106,27 +139,45 @@ impl Reader<'_> {
         Some(Entry { endpoint: endpoint?, ..entry })
     }
 
+    /// Adds the keys of the map that other hosts have under `transport`.
+    fn add_transport(&mut self, members: &mut Members<'_>) {
+        let is_map = |member: &Member<'_>| member.key == "transport" && matches!(member.value, Value::Map(_));
+        let Some(at) = members.values.iter().position(is_map) else { return };
+        let Value::Map(map) = members.values.swap_remove(at).value else { return };
+        let own = self.members(map, TRANSPORT, ENTRY);
+        members.filters.extend(own.filters);
+        for member in own.values.into_iter().filter(|member| *member.value != Value::Null) {
+            match members.get(member.key) {
+                Some((other, _)) => self.report_problem(Some(&member.at), Problem::SameMeaning { other: other.into() }),
+                None => {
+                    members.values.push(member);
+                    None::<()>
+                }
+            };
+        }
+    }
+
     fn endpoint(&mut self, members: &Members<'_>) -> Option<Endpoint> {
         let (has_command, has_url) = (members.get("command").is_some(), members.get("url").is_some());
-        let command = self.text(members, "command", "the program to start");
+        let command = self.command(members);
         let url = self.text(members, "url", "the server's address");
-        let (args, env) = (self.list(members, "args"), self.texts(members, "env"));
-        let cwd = self.text(members, "cwd", "a folder");
-        let (headers, auth) = (self.texts(members, "headers"), self.text(members, "auth", "`oauth`"));
+        let (more_args, env) = (self.list(members, "args"), self.env(members));
+        let (env_file, cwd) = (self.text(members, "env_file", "a file"), self.text(members, "cwd", "a folder"));
+        let (headers, auth) = (self.headers(members), self.text(members, "auth", "`oauth`"));
         let auth = auth.map(|word| if &*word == "oauth" { Auth::OAuth } else { Auth::Other(word) });
+        let get_stream = self.boolean(members, "get_stream", true);
         let oauth = self.oauth(members);
         let (foreign, needs): (&[&str], _) = match (has_command, has_url) {
             (false, false) => return self.report_problem(None, Problem::NoEndpoint),
             (true, true) => return self.report_problem(None, Problem::TwoEndpoints),
-            (true, false) => (&["headers", "auth", "oauth"], "url"),
+            (true, false) => (&ADDRESS, "url"),
             (false, true) => (&PROGRAM, "command"),
         };
         for (key, _) in foreign.iter().filter_map(|key| members.get(key)) {
             self.warn(Some(key), Oddity::NoEffect { needs });
         }
-        for key in ["type", "transport"] {
-            self.transport(members, key, has_url);
-        }
+        let transports = ["type", "transport"].map(|key| self.transport(members, key, has_url));
+        let sse = transports.contains(&Some(Transport::Sse));
         if let (true, Some(Auth::Other(_))) = (has_url, &auth) {
             self.warn(Some("auth".into()), Oddity::UnknownAuth);
         }
@@ -134,22 +185,86 @@ impl Reader<'_> {
             self.warn(Some("oauth".into()), Oddity::NoEffect { needs: "auth: oauth" });
         }
         Some(match (command, url) {
-            (Some(command), _) => Endpoint::Stdio(Stdio { command, args, env, cwd }),
-            (None, url) => Endpoint::Http(Http { url: url?, headers, auth, oauth: oauth.map(Box::new) }),
+            (Some((command, mut args)), _) => {
+                args.extend(more_args);
+                Endpoint::Stdio(Stdio { command, args, env, env_file, cwd })
+            }
+            (None, url) => {
+                Endpoint::Http(Http { url: url?, sse, get_stream, headers, auth, oauth: oauth.map(Box::new) })
+            }
         })
     }
 
-    /// Checks the name of the transport, which `command` or `url` already determines.
-    fn transport(&mut self, members: &Members<'_>, key: &str, http: bool) {
-        let Some(word) = self.text(members, key, "`stdio` or `http`") else { return };
-        let is_http = match &*word {
-            "stdio" => false,
-            "http" | "https" | "sse" | "streamable-http" | "streamable_http" | "streamableHttp" => true,
-            _ => return self.warn(Some(key.into()), Oddity::UnknownWord { word: excerpt(&word) }),
-        };
-        if is_http != http {
-            self.warn(Some(key.into()), Oddity::Contradiction);
+    /// The program to start, and the arguments that are in one list with it.
+    fn command(&mut self, members: &Members<'_>) -> Option<(Box<str>, Vec<Box<str>>)> {
+        const EXPECTED: &str = "the program to start";
+        let (key, value) = members.get("command")?;
+        let Value::List(_) = value else { return Some((self.text(members, "command", EXPECTED)?, Vec::new())) };
+        let mut parts = self.elements(&key, value, false).into_iter();
+        match parts.next().filter(|command| !command.trim().is_empty()) {
+            Some(command) => Some((command, parts.collect())),
+            None => self.report_problem(Some(&key), Problem::Empty { expected: EXPECTED }),
         }
+    }
+
+    /// The environment, of which some has its values where the host keeps secrets.
+    fn env(&mut self, members: &Members<'_>) -> Texts {
+        let mut env = self.texts(members, "env");
+        for name in self.list(members, "env_keys") {
+            if let Some(reference) = self.reference("env_keys", &name) {
+                env.entry(name).or_insert(reference.into());
+            }
+        }
+        env
+    }
+
+    /// The headers, of which some have their values in variables.
+    fn headers(&mut self, members: &Members<'_>) -> Texts {
+        let mut headers = self.texts(members, "headers");
+        if let Some((key, _)) = members.get("env_http_headers") {
+            for (name, variable) in self.texts(members, "env_http_headers") {
+                let at = path(&key, &excerpt(&name));
+                self.add_header(&mut headers, &at, name, "", &variable);
+            }
+        }
+        let bearer = self.text(members, "bearer_token_env_var", "the name of a variable");
+        if let (Some((key, _)), Some(variable)) = (members.get("bearer_token_env_var"), bearer) {
+            self.add_header(&mut headers, &key, "Authorization".into(), "Bearer ", &variable);
+        }
+        headers
+    }
+
+    /// Adds a header whose value is in a variable, after a word.
+    fn add_header(&mut self, headers: &mut Texts, key: &str, name: Box<str>, before: &str, variable: &str) {
+        if let Some(other) = headers.keys().find(|other| other.eq_ignore_ascii_case(&name)) {
+            let other = path("headers", &excerpt(other)).into();
+            return self.report_problem(Some(key), Problem::SameMeaning { other }).unwrap_or_default();
+        }
+        if let Some(reference) = self.reference(key, variable) {
+            headers.insert(name, format!("{before}{reference}").into());
+        }
+    }
+
+    /// `${NAME}` for the name of a variable. Anything else would be read as something else within the braces.
+    fn reference(&mut self, key: &str, variable: &str) -> Option<String> {
+        if variable.is_empty() || !variable.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
+            return self.report_problem(Some(key), Problem::NotAVariable);
+        }
+        Some(format!("${{{variable}}}"))
+    }
+
+    /// The transport that a key names. `command` or `url` already determines which ones it may be.
+    fn transport(&mut self, members: &Members<'_>, key: &str, has_url: bool) -> Option<Transport> {
+        let word = self.text(members, key, "`stdio` or `http`")?;
+        let (at, _) = members.get(key)?;
+        let Some(transport) = Transport::named(&word) else {
+            self.warn(Some(at), Oddity::UnknownWord { word: excerpt(&word) });
+            return None;
+        };
+        if (transport != Transport::Program) != has_url {
+            self.warn(Some(at), Oddity::Contradiction);
+        }
+        Some(transport)
     }
 
     fn oauth(&mut self, members: &Members<'_>) -> Option<OAuth> {
@@ -209,7 +324,7 @@ impl Reader<'_> {
             | Value::Number { .. }
             | Value::Text(_)
             | Value::List(_)
-            | Value::Map(_) => Some(self.seconds(members, key, Duration::ZERO)),
+            | Value::Map(_) => Some(self.seconds_up_to(DAY, members, key, Duration::ZERO)),
         }
     }
 
@@ -251,6 +366,52 @@ impl Reader<'_> {
     }
 
     fn tools(&mut self, members: &Members<'_>) -> ToolPolicy {
+        let mut policy = self.own_tools(members);
+        self.add_filters(members, &mut policy);
+        policy
+    }
+
+    /// Adds the filters in keys of other hosts. No tool that one of them excludes is used, whatever includes it.
+    fn add_filters(&mut self, members: &Members<'_>, policy: &mut ToolPolicy) {
+        let filters = members.filters.iter().filter(|filter| *filter.value != Value::Null);
+        let mut include_key: Option<&str> = policy.include.as_ref().map(|_| match members.get("tools") {
+            Some((_, Value::List(_))) => "tools",
+            Some(_) | None => "tools.include",
+        });
+        let mut has_any = false;
+        for Filter { includes, at, value } in filters {
+            has_any = true;
+            let patterns = self.elements(at, value, true);
+            match (includes, include_key) {
+                (false, _) => policy.exclude.extend(patterns),
+                (true, None) => {
+                    include_key = Some(at);
+                    policy.include = all_or(patterns);
+                }
+                (true, Some(other)) => {
+                    self.report_problem(Some(at), Problem::SameMeaning { other: other.into() }).unwrap_or_default()
+                }
+            }
+        }
+        if !has_any || policy.exclude.is_empty() {
+            return;
+        }
+        // A policy has either of them.
+        policy.include = policy.include.take().and_then(all_or);
+        let ToolPolicy { include: Some(include), exclude, .. } = policy else { return };
+        if include.iter().any(|pattern| glob::is_glob(pattern)) {
+            return self.report_problem(include_key, Problem::MixedFilters).unwrap_or_default();
+        }
+        include.retain(|tool| !exclude.iter().any(|pattern| glob::matches(pattern, tool)));
+        exclude.clear();
+    }
+
+    /// What the key `tools` says.
+    fn own_tools(&mut self, members: &Members<'_>) -> ToolPolicy {
+        // Copilot has a list here.
+        if let Some((key, value @ Value::List(_))) = members.get("tools") {
+            return ToolPolicy { include: all_or(self.elements(&key, value, false)), ..ToolPolicy::default() };
+        }
         let Some(members) = self.map(members, "tools", TOOLS) else { return ToolPolicy::default() };
         let empty =
             members.get("include").filter(|(_, include)| matches!(include, Value::List(list) if list.is_empty()));
@@ -310,23 +471,62 @@ impl Reader<'_> {
 
     /// The known members of a map.
     fn members<'v>(&mut self, map: &'v [(Box<str>, Value)], prefix: &str, known: &[&'static str]) -> Members<'v> {
-        let mut values: Vec<(&'static str, &Value)> = Vec::new();
+        let mut members = Members { values: Vec::new(), filters: Vec::new() };
         for (name, value) in map {
             let at = format!("{prefix}{}", excerpt(name));
-            let Some(key) = known.iter().find(|key| ***key == **name) else {
-                let nearest = nearest(name, known);
-                self.warn(Some(at), Oddity::UnknownKey { nearest });
-                continue;
+            let reading = match known.iter().find(|key| others::is_same(key, name)) {
+                Some(key) => Some(Reading::As(key)),
+                None if is_of_entry(prefix) => others::reading(name),
+                None => None,
             };
-            match values.iter_mut().find(|(seen, _)| seen == key) {
-                Some(slot) => {
-                    slot.1 = value;
+            let key = match reading {
+                Some(Reading::As(key)) => key,
+                Some(Reading::Nothing) => continue,
+                Some(Reading::IncludeSome) if matches!(value, Value::List(list) if list.is_empty()) => continue,
+                Some(Reading::Include | Reading::IncludeSome) => {
+                    members.filters.push(Filter { includes: true, at, value });
+                    continue;
+                }
+                Some(Reading::Exclude) => {
+                    members.filters.push(Filter { includes: false, at, value });
+                    continue;
+                }
+                Some(Reading::Approval) => {
+                    self.warn(Some(at), Oddity::Approval);
+                    continue;
+                }
+                None => {
+                    self.unknown(at, name, prefix, known);
+                    continue;
+                }
+            };
+            match members.values.iter_mut().find(|known| known.key == key) {
+                Some(first) if first.at == at => {
+                    first.value = value;
                     self.warn(Some(at), Oddity::Twice);
                 }
-                None => values.push((key, value)),
+                Some(first) if *first.value == Value::Null => *first = Member { key, at, value },
+                Some(first) if *value != Value::Null => {
+                    let other = first.at.as_str().into();
+                    self.report_problem::<()>(Some(&at), Problem::SameMeaning { other });
+                }
+                Some(_) => {}
+                None => members.values.push(Member { key, at, value }),
             }
         }
-        Members { prefix: prefix.into(), values }
+        members
+    }
+
+    /// A key that nobody knows: an error if it may be a filter, which would let tools through.
+    fn unknown(&mut self, at: String, name: &str, prefix: &str, known: &[&'static str]) {
+        let nearest = nearest(name, known);
+        if !others::may_filter(prefix, name) {
+            return self.warn(Some(at), Oddity::UnknownKey { nearest });
+        }
+        let of_others = || is_of_entry(prefix).then(|| nearest_other(name)).flatten();
+        let write = nearest.map(|nearest| format!("{prefix}{nearest}")).or_else(|| of_others().map(String::from));
+        let write = write.unwrap_or_else(|| others::filter(name).into()).into();
+        self.report_problem(Some(&at), Problem::MayFilter { write }).unwrap_or_default()
     }
 
     fn map<'v>(&mut self, members: &Members<'v>, key: &str, known: &[&'static str]) -> Option<Members<'v>> {
@@ -352,21 +552,26 @@ impl Reader<'_> {
         }
     }
 
+    /// How long something may take.
     fn seconds(&mut self, members: &Members<'_>, key: &str, default: Duration) -> Duration {
+        self.seconds_up_to(HOUR, members, key, default)
+    }
+
+    /// A time, with a warning if it is so long that other hosts may have meant milliseconds.
+    fn seconds_up_to(&mut self, longest: Duration, members: &Members<'_>, key: &str, default: Duration) -> Duration {
         let Some((key, value)) = members.get(key) else { return default };
         let (Value::Number { text, .. } | Value::Text(text)) = value else {
             return self.kind(&key, value, "a number of seconds").unwrap_or(default);
         };
         let seconds = text.trim().parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-        match seconds.filter(|seconds| !seconds.is_zero()) {
-            // Some formats change a number with many digits.
-            Some(seconds) if seconds.as_secs() > DAY => {
-                self.warn(Some(key), Oddity::LongTime);
-                Duration::from_secs(seconds.as_secs())
-            }
-            Some(seconds) => seconds,
-            None => self.report_problem(Some(&key), Problem::NotSeconds { found: excerpt(text) }).unwrap_or(default),
+        let Some(seconds) = seconds.filter(|seconds| !seconds.is_zero()) else {
+            return self.report_problem(Some(&key), Problem::NotSeconds { found: excerpt(text) }).unwrap_or(default);
+        };
+        if seconds > longest {
+            self.warn(Some(key), Oddity::LongTime);
         }
+        // Some formats change a number with many digits.
+        if seconds > DAY { Duration::from_secs(seconds.as_secs()) } else { seconds }
     }
 
     fn count<N: TryFrom<u64>>(&mut self, members: &Members<'_>, key: &str, default: N) -> N {
@@ -458,55 +663,85 @@ const TOOLS: &[&str] = &["include", "exclude", "resources", "prompts", "override
 
 const OVERRIDE: &[&str] = &["name", "title", "description"];
 
-/// A day, in seconds.
-const DAY: u64 = 24 * 60 * 60;
+const HOUR: Duration = Duration::from_secs(60 * 60);
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Reads one server's entry and collects all problems in it.
 pub(super) struct Reader<'a> {
     pub(super) server: &'a Arc<str>,
+    pub(super) host: Host,
     pub(super) errors: &'a mut Vec<Error>,
     pub(super) warnings: &'a mut Vec<Warning>,
 }
 
 /// The known members of a map, each once.
 struct Members<'v> {
-    /// The path of the map, with a final dot.
-    prefix: String,
-    values: Vec<(&'static str, &'v Value)>,
+    values: Vec<Member<'v>>,
+    /// The filters of tools under the keys of other hosts.
+    filters: Vec<Filter<'v>>,
+}
+
+struct Member<'v> {
+    key: &'static str,
+    /// Its path, as it is written in the file.
+    at: String,
+    value: &'v Value,
+}
+
+struct Filter<'v> {
+    includes: bool,
+    at: String,
+    value: &'v Value,
 }
 
 impl<'v> Members<'v> {
     /// The value of a key. A null value, as from `key:` in YAML, counts as absent.
     fn get(&self, key: &str) -> Option<(String, &'v Value)> {
-        let (_, value) = self.values.iter().find(|(name, _)| *name == key)?;
-        (**value != Value::Null).then(|| (format!("{}{key}", self.prefix), *value))
+        let member = self.values.iter().find(|member| member.key == key)?;
+        (*member.value != Value::Null).then(|| (member.at.clone(), member.value))
     }
 }
 
+/// Whether a map with this path has keys of an entry.
+fn is_of_entry(prefix: &str) -> bool {
+    prefix.is_empty() || prefix == TRANSPORT
+}
+
+/// Tools to include, of which `*` is all.
+fn all_or(patterns: Vec<Box<str>>) -> Option<Vec<Box<str>>> {
+    (!patterns.iter().any(|pattern| &**pattern == "*")).then_some(patterns)
+}
+
 /// What other programs call a key, in letters.
-const SYNONYMS: [(&[u8], &str); 7] = [
-    (b"cmd", "command"),
-    (b"program", "command"),
-    (b"arguments", "args"),
-    (b"environment", "env"),
-    (b"directory", "cwd"),
-    (b"endpoint", "url"),
-    (b"serverurl", "url"),
-];
+const SYNONYMS: [(&[u8], &str); 5] =
+    [(b"cmd", "command"), (b"program", "command"), (b"arguments", "args"), (b"directory", "cwd"), (b"endpoint", "url")];
 
 /// The known key that was probably meant: different case, one or two letters wrong, or another word for it.
 fn nearest(key: &str, known: &[&'static str]) -> Option<&'static str> {
-    let letters = |key: &str| -> Vec<u8> {
-        key.bytes().take(64).filter(u8::is_ascii_alphanumeric).map(|byte| byte.to_ascii_lowercase()).collect()
-    };
-    let key = letters(key);
-    let synonym = SYNONYMS.iter().find(|(other, _)| *other == &*key).map(|(_, known)| *known);
+    let letters = letters(key);
+    let synonym = SYNONYMS.iter().find(|(other, _)| *other == &*letters).map(|(_, known)| *known);
     if let Some(synonym) = synonym.filter(|synonym| known.contains(synonym)) {
         return Some(synonym);
     }
+    closest(&letters, known.iter().map(|known| (*known, *known)))
+}
+
+/// The key to write if a key of another host was probably meant.
+fn nearest_other(key: &str) -> Option<&'static str> {
+    let others = others::OTHERS.iter().filter_map(|(other, reading)| Some((*other, reading.own()?)));
+    closest(&letters(key), others)
+}
+
+/// The first letters and digits of a key.
+fn letters(key: &str) -> Vec<u8> {
+    key.bytes().take(64).filter(u8::is_ascii_alphanumeric).map(|byte| byte.to_ascii_lowercase()).collect()
+}
+
+/// What the most similar of the known keys means, if one or two letters are wrong.
+fn closest(key: &[u8], known: impl Iterator<Item = (&'static str, &'static str)>) -> Option<&'static str> {
     let allowed = if key.len() > 4 { 2 } else { 1 };
-    let distances = known.iter().map(|known| (distance(&key, &letters(known)), *known));
-    distances.min().filter(|(distance, _)| *distance <= allowed).map(|(_, known)| known)
+    let distances = known.map(|(known, means)| (distance(key, &letters(known)), means));
+    distances.min().filter(|(distance, _)| *distance <= allowed).map(|(_, means)| means)
 }
 
 /// The edit distance: how many letters to insert, remove or replace.
@@ -681,7 +916,7 @@ mod tests {
             ("connectTimeout", Some("connect_timeout")),
             ("comand", Some("command")),
             ("cmd", Some("command")),
-            ("serverUrl", Some("url")),
+            ("endpoint", Some("url")),
             ("header", Some("headers")),
             ("URL", Some("url")),
             ("arg", Some("args")),

@@ -42,13 +42,17 @@ macro_rules! any {
 pub(super) enum Place {
     Process,
     #[cfg(feature = "http")]
-    Address(http::Uri),
+    Address {
+        url: http::Uri,
+        /// Whether it is first tried with the older transport.
+        is_sse: bool,
+    },
 }
 
 impl Place {
     pub(super) fn of(server: &str, entry: &Entry) -> Result<Self, Failure> {
         let Endpoint::Http(endpoint) = &entry.endpoint else { return Ok(Self::Process) };
-        Self::address(&endpoint.url).map_err(|why| {
+        Self::address(&endpoint.url, endpoint.sse).map_err(|why| {
             // The address may contain a secret.
             let message = format!("{server} cannot be reached: {why}");
             Failure { kind: FailureKind::Connect, message: message.into() }
@@ -67,19 +71,21 @@ impl Place {
         match self {
             Self::Process => Connection::Lines(Box::new(Client::over(Lines::new(), engine(Wire::Pipe)))),
             #[cfg(feature = "http")]
-            Self::Address(url) => Connection::Http(Box::new(Client::over(Http::at(url), engine(Wire::Http)))),
+            Self::Address { url, is_sse } => {
+                Connection::Http(Box::new(Client::over(Http::at(url).trying_sse(is_sse), engine(Wire::Http))))
+            }
         }
     }
 
     #[cfg(feature = "http")]
-    fn address(url: &str) -> Result<Self, String> {
+    fn address(url: &str, is_sse: bool) -> Result<Self, String> {
         let url = crate::binding::http::parse(url);
-        url.map(Self::Address)
+        url.map(|url| Self::Address { url, is_sse })
             .map_err(|why| format!("its `url` is invalid: {why}. An example is `https://example.com/mcp`."))
     }
 
     #[cfg(not(feature = "http"))]
-    fn address(_: &str) -> Result<Self, String> {
+    fn address(_: &str, _: bool) -> Result<Self, String> {
         Err("it has a `url`, and this program is built without HTTP".into())
     }
 }
@@ -246,7 +252,7 @@ impl SavedConnection {
             #[cfg(feature = "http")]
             Self::Http(state) => {
                 let place = entry.map(|entry| Place::of(server, entry));
-                let url = if let Some(Ok(Place::Address(url))) = place { url } else { http::Uri::default() };
+                let url = if let Some(Ok(Place::Address { url, .. })) = place { url } else { http::Uri::default() };
                 Client::restored(Http::at(url), options, name, state, secrets, moved)
                     .map(|client| Connection::Http(Box::new(client)))
             }

@@ -1,0 +1,346 @@
+//! What other hosts write in an entry: their keys, and what each is read as.
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use super::read::{Value, excerpt};
+
+/// Where an entry stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Host {
+    /// Under `mcp_servers`, in the map alone. Codex has the same key.
+    Own,
+    /// Under `mcpServers`, which many hosts share, or in a map without a key.
+    Shared,
+    /// Under `projects`, in the `mcpServers` of each: Claude Code.
+    Projects,
+    /// Under `servers`: VS Code.
+    VsCode,
+    /// Under `context_servers`: Zed.
+    Zed,
+    /// Under `mcp`: opencode. VS Code has `servers` in it.
+    Mcp,
+    /// Under `extensions`: goose.
+    Goose,
+}
+
+/// The key of each host's map of entries.
+const ROOTS: [(&str, Host); 7] = [
+    ("mcp_servers", Host::Own),
+    ("mcpServers", Host::Shared),
+    ("projects", Host::Projects),
+    ("servers", Host::VsCode),
+    ("context_servers", Host::Zed),
+    ("mcp", Host::Mcp),
+    ("extensions", Host::Goose),
+];
+
+/// What goose calls extensions that are part of it.
+pub(super) const BUILT_IN: [&str; 4] = ["builtin", "platform", "frontend", "inline_python"];
+
+/// An entry of a file.
+pub(super) struct Listed {
+    pub(super) host: Host,
+    /// The path of its map, for a message.
+    pub(super) place: Arc<str>,
+    pub(super) server: Box<str>,
+    pub(super) value: Value,
+}
+
+type Map = Vec<(Box<str>, Value)>;
+
+/// A file as it is read: the maps under the keys of hosts, and what else may be entries.
+#[derive(Default)]
+pub(super) struct File {
+    roots: Vec<(&'static str, Host, Map)>,
+    /// The maps under other keys.
+    maps: Map,
+    /// There is something other than maps, so that the file is no map of entries.
+    has_other: bool,
+}
+
+impl File {
+    /// Whether this key is one of a host.
+    pub(super) fn host_of(key: &str) -> Option<(&'static str, Host)> {
+        ROOTS.into_iter().find(|(root, _)| *root == key)
+    }
+
+    /// Whether what is under another key may be an entry.
+    pub(super) fn may_be_entries(&self) -> bool {
+        self.roots.is_empty() && !self.has_other
+    }
+
+    pub(super) fn add_other(&mut self, key: Box<str>, value: Value) {
+        match value {
+            value @ Value::Map(_) => self.maps.push((key, value)),
+            Value::Null | Value::Bool(_) | Value::Number { .. } | Value::Text(_) | Value::List(_) => {
+                self.has_other |= !key.starts_with('$');
+            }
+        }
+    }
+
+    /// # Errors
+    /// The value is no map, as this host requires.
+    pub(super) fn add_root(&mut self, key: &'static str, host: Host, value: Value) -> Result<(), String> {
+        let is_of_mcp = matches!(host, Host::Own | Host::Shared | Host::Zed);
+        match value {
+            // A server of that name, in a map without a key.
+            Value::Map(map) if !is_of_mcp && is_entry(host, &map) && has_own_endpoint(&map) => {
+                self.maps.push((key.into(), Value::Map(map)));
+            }
+            Value::Map(map) => self.roots.push((key, host, map)),
+            Value::Null => self.roots.push((key, host, Map::new())),
+            other @ (Value::Bool(_) | Value::Number { .. } | Value::Text(_) | Value::List(_)) if is_of_mcp => {
+                return Err(format!("the servers are {}, not a map by their names", other.kind()));
+            }
+            // Other programs have such a key, too.
+            Value::Bool(_) | Value::Number { .. } | Value::Text(_) | Value::List(_) => self.has_other = true,
+        }
+        Ok(())
+    }
+
+    /// The entries, in the file's order, but those under `mcp_servers` after those under `mcpServers`.
+    ///
+    /// # Errors
+    /// Two keys of different hosts have servers.
+    pub(super) fn entries(self) -> Result<Vec<Listed>, String> {
+        let Self { mut roots, maps, has_other } = self;
+        let maps = if roots.is_empty() && !has_other { maps } else { Map::new() };
+        let is_alone = roots.iter().filter(|(.., map)| !map.is_empty()).count() == 1;
+        // Own entries come last, since the last one of a name counts.
+        roots.sort_by_key(|(_, host, _)| (*host == Host::Own, *host == Host::Projects));
+        let (mut listed, mut first): (Vec<Listed>, Option<(&str, bool)>) = (Vec::new(), None);
+        for (key, host, map) in roots {
+            let entries = expanded(key, host, map);
+            let is_shared = matches!(host, Host::Own | Host::Shared | Host::Projects);
+            let is_meant = match host {
+                Host::Own | Host::Shared | Host::Projects => true,
+                Host::VsCode | Host::Zed => is_alone,
+                Host::Mcp | Host::Goose => false,
+            };
+            if entries.is_empty() || !(is_meant || entries.iter().any(Listed::is_entry)) {
+                continue;
+            }
+            match first {
+                Some((first, was_shared)) if !(was_shared && is_shared) => {
+                    return Err(format!("there are servers under `{first}` and under `{key}`; keep one of the two"));
+                }
+                Some(_) | None => first = Some((key, is_shared)),
+            }
+            listed.extend(entries);
+        }
+        let without_key = expanded("", Host::Shared, maps);
+        if without_key.iter().any(Listed::is_entry) {
+            listed.extend(without_key);
+        }
+        Ok(listed)
+    }
+}
+
+impl Listed {
+    fn is_entry(&self) -> bool {
+        matches!(&self.value, Value::Map(map) if is_entry(self.host, map))
+    }
+}
+
+/// The entries under a key of a host.
+fn expanded(key: &str, host: Host, map: Map) -> Vec<Listed> {
+    let list = |host, place: &str, map: Map| {
+        let place: Arc<str> = place.into();
+        let entry = move |(server, value)| Listed { host, place: Arc::clone(&place), server, value };
+        map.into_iter().map(entry)
+    };
+    match host {
+        Host::Own | Host::Shared | Host::VsCode | Host::Zed | Host::Goose => list(host, key, map).collect(),
+        Host::Mcp => {
+            let within = |(name, value): &(Box<str>, Value)| {
+                **name == *"servers" && matches!(value, Value::Map(map) if !is_entry(host, map))
+            };
+            let Some(at) = map.iter().position(within) else { return list(host, key, map).collect() };
+            match map.into_iter().nth(at) {
+                Some((_, Value::Map(servers))) => list(Host::VsCode, "mcp.servers", servers).collect(),
+                Some(_) | None => Vec::new(),
+            }
+        }
+        Host::Projects => {
+            let mut entries = Vec::new();
+            for (project, value) in map {
+                let Value::Map(keys) = value else { continue };
+                let servers = keys.into_iter().filter(|(key, _)| **key == *"mcpServers");
+                let place = format!("{key}.{}.mcpServers", excerpt(&project));
+                for (_, servers) in servers {
+                    let Value::Map(servers) = servers else { continue };
+                    entries.extend(list(host, &place, servers));
+                }
+            }
+            entries
+        }
+    }
+}
+
+/// Whether a map is an entry, and no map of other things.
+fn is_entry(host: Host, map: &Map) -> bool {
+    map.iter().any(|(key, value)| {
+        let is_type = host == Host::Goose && is_same(key, "type");
+        *value != Value::Null && (is_type || is_endpoint(key) || is_same(key, "transport"))
+    })
+}
+
+/// Whether a map under the key of a host has an endpoint itself, and not a server of that name.
+fn has_own_endpoint(map: &Map) -> bool {
+    map.iter().any(|(key, value)| is_endpoint(key) && matches!(value, Value::Text(_) | Value::List(_)))
+}
+
+fn is_endpoint(key: &str) -> bool {
+    const KEYS: [&str; 2] = ["command", "url"];
+    let is_own = KEYS.iter().any(|known| is_same(known, key));
+    is_own || matches!(reading(key), Some(Reading::As(known)) if KEYS.contains(&known))
+}
+
+/// What a key of another host is read as.
+#[derive(Clone, Copy)]
+pub(super) enum Reading {
+    /// As this key, with the same value.
+    As(&'static str),
+    /// As `tools.include`.
+    Include,
+    /// As `tools.include`, unless the list is empty.
+    IncludeSome,
+    /// As `tools.exclude`.
+    Exclude,
+    /// Not at all, with a warning: an embedder approves calls.
+    Approval,
+    /// Not at all: it describes the server.
+    Nothing,
+}
+
+/// The keys that other hosts write in an entry, of which some spellings differ in case and separators only.
+pub(super) const OTHERS: &[(&str, Reading)] = &[
+    // Gemini, Qwen
+    ("includeTools", Reading::Include),
+    ("excludeTools", Reading::Exclude),
+    ("httpUrl", Reading::As("url")),
+    // Windsurf
+    ("serverUrl", Reading::As("url")),
+    // Codex
+    ("enabled_tools", Reading::Include),
+    ("disabled_tools", Reading::Exclude),
+    ("tool_timeout_sec", Reading::As("timeout")),
+    ("startup_timeout_sec", Reading::As("connect_timeout")),
+    ("default_tools_approval_mode", Reading::Approval),
+    ("http_headers", Reading::As("headers")),
+    // Claude Code
+    ("allowedTools", Reading::Include),
+    // Cline, Roo
+    ("autoApprove", Reading::Approval),
+    ("alwaysAllow", Reading::Approval),
+    // opencode
+    ("environment", Reading::As("env")),
+    // goose
+    ("cmd", Reading::As("command")),
+    ("envs", Reading::As("env")),
+    ("uri", Reading::As("url")),
+    ("available_tools", Reading::IncludeSome),
+    ("bundled", Reading::Nothing),
+    ("name", Reading::Nothing),
+    ("display_name", Reading::Nothing),
+    ("description", Reading::Nothing),
+    // Zed
+    ("source", Reading::Nothing),
+    // LibreChat
+    ("initTimeout", Reading::As("connect_timeout")),
+];
+
+/// What other hosts call a program in `type` and `transport`, in letters.
+const PROGRAMS: [&str; 2] = ["stdio", "local"];
+
+/// What they call an address.
+const ADDRESSES: [&str; 4] = ["http", "https", "streamablehttp", "remote"];
+
+/// What they call the older transport.
+const SSE: &str = "sse";
+
+/// The transport of an entry.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Transport {
+    Program,
+    Address,
+    /// An address whose server may have the older transport.
+    Sse,
+}
+
+impl Transport {
+    /// The transport that is meant by a word.
+    pub(super) fn named(word: &str) -> Option<Self> {
+        let has = |words: &[&str]| words.iter().any(|known| is_same(known, word));
+        if has(&[SSE]) {
+            Some(Self::Sse)
+        } else if has(&ADDRESSES) {
+            Some(Self::Address)
+        } else {
+            has(&PROGRAMS).then_some(Self::Program)
+        }
+    }
+}
+
+/// Words in the names of filters.
+const OF_FILTERS: [&str; 5] = ["tool", "allow", "deny", "include", "exclude"];
+
+/// Words of filters that exclude.
+const OF_EXCLUSIONS: [&str; 4] = ["deny", "exclude", "disable", "block"];
+
+const INCLUDE: &str = "tools.include";
+const EXCLUDE: &str = "tools.exclude";
+
+/// Where filters are, with a final dot.
+const TOOLS: &str = "tools.";
+
+/// Where a tool is described, and not filtered.
+const OVERRIDES: &str = "tools.overrides.";
+
+/// A key as it is compared: without regard to case, `_` and `-`.
+fn letters(key: &str) -> impl Iterator<Item = char> {
+    key.chars().filter(|char| !matches!(char, '_' | '-')).map(|char| char.to_ascii_lowercase())
+}
+
+/// Whether two spellings are one key.
+pub(super) fn is_same(one: &str, other: &str) -> bool {
+    letters(one).eq(letters(other))
+}
+
+/// What another host means by a key of an entry.
+pub(super) fn reading(key: &str) -> Option<Reading> {
+    OTHERS.iter().find(|(known, _)| is_same(known, key)).map(|(_, reading)| *reading)
+}
+
+/// Whether an unknown key may be a filter, which lets tools through if it is ignored. `prefix` is the path of its map.
+pub(super) fn may_filter(prefix: &str, key: &str) -> bool {
+    let key: String = letters(key).collect();
+    let has = |words: &[&str]| words.iter().any(|word| key.contains(word));
+    if prefix.starts_with(OVERRIDES) {
+        return has(&OF_FILTERS) || has(&["enable", "disable"]);
+    }
+    prefix == TOOLS || has(&OF_FILTERS)
+}
+
+/// The key to write for an unknown one that may be a filter, where none is similar.
+pub(super) fn filter(key: &str) -> &'static str {
+    let key: String = letters(key).collect();
+    let excludes = OF_EXCLUSIONS.iter().any(|word| key.contains(word));
+    if excludes { EXCLUDE } else { INCLUDE }
+}
+
+impl Reading {
+    /// The key to write in its place.
+    pub(super) const fn own(self) -> Option<&'static str> {
+        match self {
+            Self::As(key) => Some(key),
+            Self::Include | Self::IncludeSome => Some(INCLUDE),
+            Self::Exclude => Some(EXCLUDE),
+            Self::Approval | Self::Nothing => None,
+        }
+    }
+}
