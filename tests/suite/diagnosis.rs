@@ -6,6 +6,9 @@ use mcp_proto::{Client, Diagnosis, Failure, FailureCause, FailureKind, Lines, Op
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample;
+use serde_json::json;
+
+use crate::common::{legacy, reconnecting};
 
 fn lines(stderr: &str) -> StderrLines {
     let mut lines = StderrLines::default();
@@ -563,6 +566,28 @@ fn noisy(line: &str) -> Diagnosis {
 }
 
 #[test]
+fn silence_is_that_of_a_list_once_the_handshake_of_this_connection_is_over() {
+    let mut client = Client::new(Lines::new(), reconnecting(legacy()), 0);
+    client.open(Time::ZERO).unwrap();
+    let connection = client.connection();
+    let cause = |client: &Client<Lines>| {
+        Diagnosis::new(Failure::new(FailureKind::HandshakeTimeout, SILENT), client, &StderrLines::default()).cause
+    };
+    client.handle_transport(Time::ZERO, connection, Transport::Opened);
+    while client.poll().is_some() {}
+    assert_eq!(cause(&client), FailureCause::Silent);
+    let result = json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": "1"}});
+    let answer = json!({"jsonrpc": "2.0", "id": 1, "result": result});
+    client.handle_bytes(Time::ZERO, connection, format!("{answer}\n").as_bytes());
+    assert_eq!(cause(&client), FailureCause::ListSilent);
+    client.handle_transport(Time::ZERO, connection, Transport::Closed { why: "gone" });
+    while client.poll().is_some() {}
+    client.handle_timeout(client.deadline().unwrap());
+    assert_ne!(client.connection(), connection);
+    assert_eq!(cause(&client), FailureCause::Silent);
+}
+
+#[test]
 fn an_error_counts_more_than_what_was_waited_for_before() {
     let waits = |stderr: &str| diagnose(FailureKind::HandshakeTimeout, SILENT, stderr).cause.as_str();
     assert_eq!(waits("Downloading index\nError: DATABASE_URL is not set\n"), "setting-missing");
@@ -573,6 +598,8 @@ fn an_error_counts_more_than_what_was_waited_for_before() {
     assert_eq!(closed(signal, "Server started\n"), "killed");
     assert_eq!(closed(signal, "Error: it is broken\n"), "exited");
     assert_eq!(closed(EXITED, "MCP server running on http://localhost:3000\nbye\n"), "serves-http");
+    let tabs = diagnose(FailureKind::Closed, EXITED, "good\tbye\n");
+    assert_eq!(&*tabs.finding, "the server: good bye (exit status 1)");
     let forced = "the server closed the connection during the handshake: it closed input or output and did not exit, so it was \
                   ended: signal: 15 (SIGTERM) (before that: Broken pipe)";
     let found = diagnose(FailureKind::Closed, forced, "");
