@@ -182,7 +182,7 @@ impl Found {
         let cause = FailureCause::of(Source::Program, &lower);
         if let Some(awaited) = cause.filter(|cause| cause.is_awaited()) {
             self.awaited = Some((awaited, cut(text)));
-        } else if let Some(error) = error_in(text, &lower, cause) {
+        } else if let Some(error) = error_in(text, &lower, cause).filter(|_| !self.is_advice(&lower, cause)) {
             self.then = if error.ends_with(':') { Then::More } else { Then::Any };
             (self.error, self.awaited) = (Some(cut(text)), None);
         } else {
@@ -190,7 +190,21 @@ impl Found {
             self.awaited.take_if(|(cause, _)| *cause == FailureCause::Downloading);
         }
     }
+
+    /// npm follows what is wrong by what might be done, as lines of the same error.
+    fn is_advice(&self, lower: &str, cause: Option<FailureCause>) -> bool {
+        let is_npm = |line: &str| NPM.iter().any(|npm| line.starts_with(npm));
+        cause.is_none()
+            && is_npm(lower)
+            && self.error.as_ref().is_some_and(|error| {
+                let error = error.to_ascii_lowercase();
+                is_npm(&error) && FailureCause::of(Source::Program, &error).is_some()
+            })
+    }
 }
+
+/// What npm begins the lines of an error with.
+const NPM: [&str; 2] = ["npm error ", "npm err! "];
 
 /// A text on one line, without control characters and the sequences of terminals.
 pub(super) fn plain(line: &str) -> String {
@@ -259,10 +273,11 @@ fn is_noise(text: &str) -> bool {
 /// What a line says, if it is an error, or names a cause.
 fn error_in<'a>(text: &'a str, lower: &str, cause: Option<FailureCause>) -> Option<&'a str> {
     // `npm error 404 …`, without the lines that have only a code.
-    for npm in ["npm error ", "npm err! "] {
+    for npm in NPM {
         if lower.starts_with(npm) {
             let rest = text.get(npm.len()..).unwrap_or_default().trim();
-            let rest = rest.strip_prefix("404").unwrap_or(rest).trim();
+            let tag = ["404", "notarget", "notsup", "engine", "enoent"].iter().find_map(|tag| rest.strip_prefix(tag));
+            let rest = tag.unwrap_or(rest).trim();
             let is_code = ["code ", "errno ", "syscall ", "path "].iter().any(|code| rest.starts_with(code));
             return (!rest.is_empty() && !is_code).then_some(rest);
         }
