@@ -191,15 +191,11 @@ impl Found {
         }
     }
 
-    /// npm follows what is wrong by what might be done, as lines of the same error.
+    /// npm follows what is wrong, its own error or that of a script that it runs, by what might be done.
     fn is_advice(&self, lower: &str, cause: Option<FailureCause>) -> bool {
-        let is_npm = |line: &str| NPM.iter().any(|npm| line.starts_with(npm));
-        cause.is_none()
-            && is_npm(lower)
-            && self.error.as_ref().is_some_and(|error| {
-                let error = error.to_ascii_lowercase();
-                is_npm(&error) && FailureCause::of(Source::Program, &error).is_some()
-            })
+        let names_cause = |error: &str| FailureCause::of(Source::Program, &error.to_ascii_lowercase()).is_some();
+        let is_npm = NPM.iter().any(|npm| lower.starts_with(npm));
+        is_npm && cause.is_none() && self.error.as_deref().is_some_and(names_cause)
     }
 }
 

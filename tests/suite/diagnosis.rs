@@ -24,7 +24,7 @@ const EXITED: &str = "the server closed the connection during the handshake: exi
 const SILENT: &str = "the server did not answer `initialize` within 60s";
 
 /// What programs say on standard error before they exit, and what is told of it.
-const LAST_WORDS: [(&str, &str, &str); 49] = [
+const LAST_WORDS: [(&str, &str, &str); 51] = [
     (
         "/app/index.js:2\n  throw new Error('GITHUB_TOKEN is not set');\n  ^\n\nError: GITHUB_TOKEN is not set\n    at Object.<anonymous> \
          (/app/index.js:2:9)\n    at Function.executeUserEntryPoint [as runMain] (node:internal/modules/run_main:171:5)\n\nNode.js \
@@ -93,6 +93,12 @@ const LAST_WORDS: [(&str, &str, &str); 49] = [
         "SyntaxError: Unexpected token ':'",
     ),
     ("/x.js:1\na ??= 1\n  ^^^\n\nSyntaxError: Unexpected token '??='\n", "runtime-version", "Unexpected token '??='"),
+    (
+        "Error: GITHUB_TOKEN is not set\nnpm error Lifecycle script `start` failed with error:\nnpm error code 1\n",
+        "setting-missing",
+        "the server: GITHUB_TOKEN is not set",
+    ),
+    ("starting\nnpm error Lifecycle script `start` failed\n", "exited", "the server: Lifecycle script `start` failed"),
     ("Error: Invalid API key\n", "credential-refused", "Invalid API key"),
     ("Error: 401 Unauthorized: invalid access token\n", "credential-refused", "invalid access token"),
     ("fatal: the server's API key has expired\n", "credential-refused", "has expired"),
