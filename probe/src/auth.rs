@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 
 use http::header::WWW_AUTHENTICATE;
 use http::{HeaderMap, Method, Request, StatusCode};
-use mcp_proto::Event;
 use mcp_proto::binding::http::ExchangeId;
 use mcp_proto::binding::oauth::{
     Flow, OAuthAction, OAuthError, OAuthEvent, OAuthExchangeId, OAuthInput, OAuthOptions, OAuthRequest, Stage,
 };
+use mcp_proto::{Cause, Diagnosis, Event, StderrLines};
 use mcp_proto_tokio::{
     Host, HttpClient, HttpPiece, HttpTransport, Input, OAuth, Output, Passed, Passing, Purpose, Remote, Session,
     StartError, TakePiece,
@@ -79,7 +79,7 @@ struct InFlight {
 /// How a discovery ended.
 enum End {
     /// The session ended before.
-    Closed,
+    Closed(Cause),
     /// What remains needs a registration, a user, or a secret.
     Passed,
     Failed(OAuthError),
@@ -277,7 +277,7 @@ impl Inspector {
                 self.is_ready = true;
                 self.news.notify_one();
             }
-            Output::Event(Event::Closed { .. }) => self.ends(End::Closed),
+            Output::Event(Event::Closed { cause }) => self.ends(End::Closed(cause.clone())),
             _ => {}
         }
     }
@@ -379,10 +379,10 @@ impl Inspector {
         let ways = report.registration.join(", ");
         report.verdict = match (end, report.issuer.clone()) {
             (None, _) => format!("not done after {:.1?}", start.elapsed()),
-            (Some(End::Closed), _) if report.steps.iter().all(|step| step.stage == CHALLENGE) => {
-                "the server cannot be reached, or is not an MCP server".into()
+            (Some(End::Closed(Cause::Failed(failure))), _) => {
+                Diagnosis::of_server(failure, "the server", &StderrLines::default()).to_string()
             }
-            (Some(End::Closed), _) => "the server ended the session".into(),
+            (Some(End::Closed(_)), _) => "the server ended the session".into(),
             (Some(End::Passed), None) => {
                 "the server has no metadata. Servers of 2025-03-26 may have `/authorize`, `/token` and `/register` all \
                  the same; otherwise its operator has to add protected-resource metadata"

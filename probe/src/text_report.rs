@@ -306,6 +306,7 @@ fn outcome(call: &CallRecord) -> &'static str {
         "result" => "result",
         "tool-error" => "the tool failed",
         "error" => "the server refused it",
+        "not-advertised" if call.error.is_some() => "not sent: no server has a tool of this name",
         "not-advertised" => match call.method {
             "resources/read" => "not sent: the server has no resources",
             "prompts/get" => "not sent: the server has no prompts",

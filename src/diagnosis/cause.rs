@@ -48,6 +48,8 @@ pub(super) enum Source {
     Start,
     /// A line of a program, or what a server over stdio says.
     Program,
+    /// The same, where no sign of `Program` is in it.
+    ProgramHint,
     /// Why no connection came about, or why it ended.
     Network,
     /// A failure of the handshake, of discovery or of an authorization.
@@ -108,7 +110,7 @@ causes! {
     /// `npx` asks whether it may install the package, and nobody answers.
     ConsentAwaited = "consent-awaited", Spawn, "npx asks whether it may install the package, and nobody can answer",
         "Add `-y` before the name of the package: `npx -y PACKAGE`.",
-        Program: ["ok to proceed?", "need to install the following packages"];
+        Program: ["ok to proceed?", "need to install the following packages", "no yes option"];
     /// The user has to log in first.
     LoginAwaited = "login-awaited", Spawn, "", "Log in as its own words say, and start it again.",
         Program: ["to authenticate, visit", "please log in", "please login", "open this url to authorize", "open the following url",
@@ -164,6 +166,10 @@ causes! {
     /// Another program uses the port.
     PortInUse = "port-in-use", Spawn, "", "End what uses the port, often the same server, or give it another one.",
         Program: ["eaddrinuse", "address already in use", "port is already allocated", "only one usage of each socket address"];
+    /// The script that an interpreter is to run does not exist.
+    ScriptMissing = "script-missing", Spawn, "",
+        "Is the path of the script right, and is it built? Relative paths begin at the folder that the program is started in.",
+        Program: ["cannot find module '/", "cannot find module '*:\\", "can't open file", "unable to access jarfile"];
     /// A module or library is missing.
     ModuleMissing = "module-missing", Spawn, "", "Install what it depends on: `npm install`, `pip install`, in its own environment.",
         Program: ["cannot find module", "cannot find package", "err_module_not_found", "no module named", "modulenotfounderror",
@@ -171,7 +177,7 @@ causes! {
     /// The runtime is of a version that the program does not support.
     RuntimeVersion = "runtime-version", Spawn, "", "Use the version of Node.js, Python or Java that it asks for.",
         Program: ["unsupported engine", "not compatible with your version", "ebadengine", "requires node", "requires python", "requires a different python",
-            "unsupportedclassversionerror", "syntaxerror: unexpected token", "unknown file extension", "err_unknown_file_extension",
+            "unsupportedclassversionerror", "syntaxerror: unexpected token '?", "unknown file extension", "err_unknown_file_extension",
             "node.js version", "err_require_esm"];
     /// An argument is missing or wrong.
     ArgumentInvalid = "argument-invalid", Spawn, "", "Add to its arguments what it asks for; `--help` lists them.",
@@ -181,13 +187,15 @@ causes! {
     /// A variable of the environment, a key or another setting is missing.
     SettingMissing = "setting-missing", Spawn, "",
         "Set it in the environment that the program gets: in the `env` of its entry, or in this shell.",
-        Program: ["is not set", "not set in", "must be set", "is required", "are required", "environment variable", "is missing",
-            "missing required", "is undefined", "not provided", "not configured", "api key", "api_key", "apikey", "access token",
-            "keyerror: '", "field required", "no token", "missing env"];
+        Program: ["is not set", "not set in", "must be set", "environment variable", "missing required", "keyerror: '",
+            "missing env", "no api key", "missing api key"],
+        ProgramHint: ["is required", "are required", "is missing", "is undefined", "not provided", "not configured",
+            "field required", "api key", "api_key", "apikey", "access token", "no token"];
     /// Its credentials are refused.
     CredentialRefused = "credential-refused", Spawn, "", "Is the key or the token in its environment still valid, and for this service?",
-        Program: ["401 unauthorized", "bad credentials", "invalid api key", "invalid token", "invalid_auth", "authentication failed",
-            "unauthenticated", "password authentication failed"];
+        Program: ["401 unauthorized", "bad credentials", "invalid api key", "incorrect api key", "invalid token",
+            "invalid access token", "invalid_auth", "authentication failed", "unauthenticated", "key has expired", "key expired",
+            "token has expired", "token expired", "expired token"];
     /// Memory ran out.
     OutOfMemory = "out-of-memory", Spawn, "", "Give it more memory, or less to do.",
         Program: ["heap out of memory", "out of memory", "memoryerror", "memory allocation of"];
@@ -197,8 +205,7 @@ causes! {
             "connectionrefusederror", "connecterror"];
     /// A file or folder is missing.
     FileMissing = "file-missing", Spawn, "", "Is the path right? Relative ones begin at the folder that the program is started in.",
-        Program: ["enoent", "no such file or directory", "filenotfounderror", "can't open file", "cannot find the path",
-            "unable to access jarfile", "does not exist", "not a directory"];
+        Program: ["enoent", "no such file or directory", "filenotfounderror", "cannot find the path", "does not exist", "not a directory"];
     /// The program may not do something.
     PermissionDenied = "permission-denied", Spawn, "", "Give the user who starts it the right to that file or port.",
         Program: ["eacces", " eperm", "permission denied", "permissionerror", "access is denied", "operation not permitted"];
@@ -289,6 +296,9 @@ causes! {
         Answer: ["http 502", "http 503", "http 504"];
     /// The server failed.
     ServerFault = "server-fault", Http, "", "The fault is in the server: its log says more.", Answer: ["http 5"];
+    /// Standard output repeats standard input.
+    Echo = "echo", Handshake, "it repeats what it is sent", "Is this command an MCP server? `cat` and terminals do this.",
+        Answer: ["the client does not offer initialize", "the client does not offer server/discover"];
     /// The server supports only versions that this client does not have, or excludes.
     VersionUnsupported = "version-unsupported", Handshake, "", "Try a newer or an older version of the server; an option may exclude the era that it speaks.",
         Answer: ["only an era", "no version in common", "unsupported protocol version"];
@@ -321,6 +331,11 @@ causes! {
 impl FailureCause {
     /// The first cause that these words, in lower case, give away.
     pub(super) fn of(source: Source, words: &str) -> Option<Self> {
+        let hint = || Self::by_signs(Source::ProgramHint, words).filter(|_| source == Source::Program);
+        Self::by_signs(source, words).or_else(hint)
+    }
+
+    fn by_signs(source: Source, words: &str) -> Option<Self> {
         let is_sign = |sign: &&str| match sign.strip_prefix('\n') {
             Some(beginning) => words.starts_with(beginning),
             None => match sign.split_once('*') {

@@ -85,11 +85,14 @@ impl Diagnosis {
         // `exit status 1`, `signal 9, SIGKILL`.
         let short = |status: &str| status.replacen(": ", " ", 1).replace(" (", ", ").replace(')', "");
         let status = exit_status(&message).filter(|_| failure.kind == FailureKind::Closed);
+        // `python3: /usr/bin/python3: can't open file …`.
+        let own = said.split_once(": ").filter(|(program, _)| program.rsplit(['/', '\\']).next() == Some(server));
+        let own = own.map_or(&*said, |(_, rest)| rest);
         let what = match cause.finding() {
-            "" => said.clone(),
+            "" => own.into(),
             // The program is there: it names another one.
             _ if status.is_some() && matches!(cause, FailureCause::CommandNotFound | FailureCause::CommandFormat) => {
-                said.clone()
+                own.into()
             }
             finding => {
                 let url = address(&said).map(|url| format!(" at {}", shown(url))).unwrap_or_default();
@@ -242,7 +245,7 @@ fn exit_status(message: &str) -> Option<&str> {
 
 /// The reason in a message of a failure: what follows the server and what failed.
 fn why(message: &str) -> &str {
-    message.split_once(": ").map_or(message, |(_, why)| why)
+    message.split_once(": ").map_or(message, |(_, why)| why).trim_start()
 }
 
 /// The first address in a line.

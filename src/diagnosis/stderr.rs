@@ -182,7 +182,7 @@ impl Found {
         let cause = FailureCause::of(Source::Program, &lower);
         if let Some(awaited) = cause.filter(|cause| cause.is_awaited()) {
             self.awaited = Some((awaited, cut(text)));
-        } else if let Some(error) = error_in(text, &lower, cause) {
+        } else if let Some(error) = error_in(text, &lower, cause).filter(|_| !self.is_advice(&lower, cause)) {
             self.then = if error.ends_with(':') { Then::More } else { Then::Any };
             (self.error, self.awaited) = (Some(cut(text)), None);
         } else {
@@ -190,7 +190,17 @@ impl Found {
             self.awaited.take_if(|(cause, _)| *cause == FailureCause::Downloading);
         }
     }
+
+    /// npm follows what is wrong, its own error or that of a script that it runs, by what might be done.
+    fn is_advice(&self, lower: &str, cause: Option<FailureCause>) -> bool {
+        let names_cause = |error: &str| FailureCause::of(Source::Program, &error.to_ascii_lowercase()).is_some();
+        let is_npm = NPM.iter().any(|npm| lower.starts_with(npm));
+        is_npm && cause.is_none() && self.error.as_deref().is_some_and(names_cause)
+    }
 }
+
+/// What npm begins the lines of an error with.
+const NPM: [&str; 2] = ["npm error ", "npm err! "];
 
 /// A text on one line, without control characters and the sequences of terminals.
 pub(super) fn plain(line: &str) -> String {
@@ -259,10 +269,11 @@ fn is_noise(text: &str) -> bool {
 /// What a line says, if it is an error, or names a cause.
 fn error_in<'a>(text: &'a str, lower: &str, cause: Option<FailureCause>) -> Option<&'a str> {
     // `npm error 404 …`, without the lines that have only a code.
-    for npm in ["npm error ", "npm err! "] {
+    for npm in NPM {
         if lower.starts_with(npm) {
             let rest = text.get(npm.len()..).unwrap_or_default().trim();
-            let rest = rest.strip_prefix("404").unwrap_or(rest).trim();
+            let tag = ["404", "notarget", "notsup", "engine", "enoent"].iter().find_map(|tag| rest.strip_prefix(tag));
+            let rest = tag.unwrap_or(rest).trim();
             let is_code = ["code ", "errno ", "syscall ", "path "].iter().any(|code| rest.starts_with(code));
             return (!rest.is_empty() && !is_code).then_some(rest);
         }

@@ -216,6 +216,13 @@ def the_checks_of_a_sign_in(probe):
     return passed("auth: the checks of a sign-in", right, *shown)
 
 
+def a_server_that_is_not_there(probe):
+    """What is wrong is told as a connection tells it."""
+    run = subprocess.run([probe, "--json", "auth", "http://127.0.0.1:1/mcp"], capture_output=True, text=True, timeout=60, check=False)
+    words = "the server: nobody listens. Is the server running, and are host and port right?"
+    return passed("auth: a server that is not there", json.loads(run.stdout)["verdict"] == words and run.returncode == 1, run.stdout)
+
+
 def what_is_taken_of_a_response_without_end(probe):
     right, shown = True, []
     for how in ({"resource": ENDLESS}, {"server": ENDLESS}):
@@ -474,7 +481,7 @@ def a_step_up_that_is_refused_at_first(probe):
 def main(probe):
     right = [inspect(probe, name) for name in KINDS]
     right += [case(probe) for case in (
-        the_checks_of_a_sign_in, what_is_taken_of_a_response_without_end, a_pasted_redirect,
+        the_checks_of_a_sign_in, a_server_that_is_not_there, what_is_taken_of_a_response_without_end, a_pasted_redirect,
         a_redirect_beside_silent_connections, a_connection_ends_in_time, a_token_endpoint_that_hangs,
         a_registration_stays_stored, a_file_of_something_else, a_secret_of_the_environment, entries_of_a_file,
         a_step_up_that_is_refused_during_a_call, a_step_up_that_is_refused_at_first)]

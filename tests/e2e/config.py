@@ -198,6 +198,8 @@ def for_people():
         within("report", words, out)
     for words in ("  one  ready, 7 tools\n", "  two  ready, 7 tools\n"):
         within("standard error", words, err)
+    _, out, _ = probe(["--call", "nosuch", "config", yaml])
+    within("report", "not sent: no server has a tool of this name", out)
     servers = {"a": {"cmd": "x"}, "bad": {"url": "htp://x"}, "gone": {"command": "/nonexistent/server"}, "one": demo()}
     status, out, err = probe(["config", write("failed.json", servers)])
     expect("exit status", status, 1)

@@ -24,7 +24,7 @@ const EXITED: &str = "the server closed the connection during the handshake: exi
 const SILENT: &str = "the server did not answer `initialize` within 60s";
 
 /// What programs say on standard error before they exit, and what is told of it.
-const LAST_WORDS: [(&str, &str, &str); 36] = [
+const LAST_WORDS: [(&str, &str, &str); 51] = [
     (
         "/app/index.js:2\n  throw new Error('GITHUB_TOKEN is not set');\n  ^\n\nError: GITHUB_TOKEN is not set\n    at Object.<anonymous> \
          (/app/index.js:2:9)\n    at Function.executeUserEntryPoint [as runMain] (node:internal/modules/run_main:171:5)\n\nNode.js \
@@ -54,6 +54,64 @@ const LAST_WORDS: [(&str, &str, &str); 36] = [
       404  '@ada/nosuch@*' is not in this registry.\nnpm error A complete log of this run can be found in: /root/.npm/_logs/x.log\n",
         "package-not-found",
         "'@ada/nosuch@*' is not in this registry.",
+    ),
+    (
+        "npm error code E404\nnpm error 404 Not Found - GET https://registry.npmjs.org/nosuch-mcp\nnpm error 404\nnpm error 404  The \
+         requested resource 'nosuch-mcp@*' could not be found or you do not have permission to access it.\nnpm error 404\nnpm error \
+         404 Note that you can also install from a\nnpm error 404 tarball, folder, http url, or git url.\nnpm error A complete log of \
+         this run can be found in: /root/.npm/_logs/x.log\n",
+        "package-not-found",
+        "the server: The requested resource 'nosuch-mcp@*' could not be found",
+    ),
+    (
+        "npm error code ETARGET\nnpm error notarget No matching version found for is-odd@99.9.9.\nnpm error notarget In most cases you \
+         or one of your dependencies are requesting\nnpm error notarget a package version that doesn't exist.\nnpm error A complete \
+         log of this run can be found in: /root/.npm/_logs/x.log\n",
+        "package-not-found",
+        "the server: No matching version found for is-odd@99.9.9.",
+    ),
+    (
+        "npm error npx canceled due to missing packages and no YES option: [\"cowsay@1.6.0\"]\nnpm error A complete log of this run \
+         can be found in: /root/.npm/_logs/x.log\n",
+        "consent-awaited",
+        "npx asks whether it may install the package",
+    ),
+    (
+        "node:internal/modules/cjs/loader:1210\n  throw err;\n  ^\n\nError: Cannot find module './config'\nRequire stack:\n- /x.js\n",
+        "module-missing",
+        "Cannot find module './config'",
+    ),
+    (
+        "node:internal/modules/cjs/loader:1210\n  throw err;\n  ^\n\nError: Cannot find module 'C:\\app\\nosuch.js'\n    at \
+         Module._resolveFilename (node:internal/modules/cjs/loader:1207:15) {\n  code: 'MODULE_NOT_FOUND',\n  requireStack: []\n}\n",
+        "script-missing",
+        "Cannot find module 'C:\\app\\nosuch.js'",
+    ),
+    (
+        "[stdin]:1\n{\"jsonrpc\":\"2.0\"}\n          ^\n\nSyntaxError: Unexpected token ':'\n    at runScript (node:internal/x:1:1)\n",
+        "exited",
+        "SyntaxError: Unexpected token ':'",
+    ),
+    ("/x.js:1\na ??= 1\n  ^^^\n\nSyntaxError: Unexpected token '??='\n", "runtime-version", "Unexpected token '??='"),
+    (
+        "Error: GITHUB_TOKEN is not set\nnpm error Lifecycle script `start` failed with error:\nnpm error code 1\n",
+        "setting-missing",
+        "the server: GITHUB_TOKEN is not set",
+    ),
+    ("starting\nnpm error Lifecycle script `start` failed\n", "exited", "the server: Lifecycle script `start` failed"),
+    ("Error: Invalid API key\n", "credential-refused", "Invalid API key"),
+    ("Error: 401 Unauthorized: invalid access token\n", "credential-refused", "invalid access token"),
+    ("fatal: the server's API key has expired\n", "credential-refused", "has expired"),
+    ("Error: Authentication failed: GITHUB_TOKEN is not set\n", "setting-missing", "GITHUB_TOKEN is not set"),
+    (
+        "Error: EACCES: permission denied, open '/x/api_key.txt'\n",
+        "permission-denied",
+        "EACCES: permission denied, open '/x/api_key.txt'",
+    ),
+    (
+        "Error: request to https://a.example/?api_key=x failed, reason: connect ECONNREFUSED 127.0.0.1:443\n",
+        "backend-unreachable",
+        "ECONNREFUSED",
     ),
     (
         "  × No solution found when resolving tool dependencies:\n  ╰─▶ Because nosuch was not found in the package registry and you require \
@@ -92,7 +150,7 @@ const LAST_WORDS: [(&str, &str, &str); 36] = [
     ),
     (
         "node:internal/modules/cjs/loader:1228\n  throw err;\n  ^\n\nError: Cannot find module '/app/nosuch.js'\nRequire stack:\n- /x\n",
-        "module-missing",
+        "script-missing",
         "Cannot find module '/app/nosuch.js'",
     ),
     (
@@ -108,7 +166,7 @@ const LAST_WORDS: [(&str, &str, &str); 36] = [
     (
         "npm error code EBADENGINE\nnpm error engine Unsupported engine\nnpm error engine Not compatible with your version of node/npm: x@1\n",
         "runtime-version",
-        "Not compatible with your version",
+        "the server: Not compatible with your version",
     ),
     (
         "Exception in thread \"main\" java.lang.UnsupportedClassVersionError: Server has been compiled by a more recent version of the Java \
@@ -160,10 +218,10 @@ const LAST_WORDS: [(&str, &str, &str); 36] = [
     ),
     (
         "python3: can't open file '/nosuch.py': [Errno 2] No such file or directory\n",
-        "file-missing",
+        "script-missing",
         "can't open file '/nosuch.py'",
     ),
-    ("Error: Unable to access jarfile server.jar\n", "file-missing", "Unable to access jarfile server.jar"),
+    ("Error: Unable to access jarfile server.jar\n", "script-missing", "Unable to access jarfile server.jar"),
     (
         "PermissionError: [Errno 13] Permission denied: '/var/lib/x'\n",
         "permission-denied",
@@ -199,15 +257,15 @@ fn the_failure_quotes_the_line_that_names_the_cause() {
             stderr.replace('\n', "\r\n").as_bytes().chunks(size).for_each(|piece| pieces.take(piece));
             assert_eq!(pieces.line(), lines(stderr).line(), "{size}");
         }
-        // A recording has the stderr_lines in the message.
-        let message = format!("{EXITED}; its last stderr_lines on standard error: {}", lines(stderr).line());
+        // A recording has the line in the message.
+        let message = format!("{EXITED}; its last words on standard error: {}", lines(stderr).line());
         assert_eq!(diagnose(FailureKind::Closed, &message, "").finding, diagnosis.finding);
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
 /// Other failures: the kind, the message, standard error, and what is told.
-const OTHERS: [(FailureKind, &str, &str, &str, &str); 53] = [
+const OTHERS: [(FailureKind, &str, &str, &str, &str); 54] = [
     (FailureKind::HandshakeTimeout, SILENT, "", "silent", "it runs, and does not answer"),
     (FailureKind::HandshakeTimeout, SILENT, "starting\n", "silent", "it runs, and does not answer"),
     (FailureKind::HandshakeTimeout, SILENT, "Error: API_KEY is not set\n", "setting-missing", "API_KEY is not set"),
@@ -483,6 +541,13 @@ const OTHERS: [(FailureKind, &str, &str, &str, &str); 53] = [
     ),
     (
         FailureKind::HandshakeRejected,
+        "the server refused `initialize` (offered 2025-11-25): the client does not offer initialize (-32601)",
+        "",
+        "echo",
+        "it repeats what it is sent",
+    ),
+    (
+        FailureKind::HandshakeRejected,
         "the server speaks only an era that the options exclude (`initialize` offered 2025-11-25): no",
         "",
         "version-unsupported",
@@ -598,6 +663,11 @@ fn an_error_counts_more_than_what_was_waited_for_before() {
     assert_eq!(closed(signal, "Server started\n"), "killed");
     assert_eq!(closed(signal, "Error: it is broken\n"), "exited");
     assert_eq!(closed(EXITED, "MCP server running on http://localhost:3000\nbye\n"), "serves-http");
+    for own in ["python3", "/usr/bin/python3", "C:\\bin\\python3"] {
+        let said = lines(&format!("{own}: can't open file 'x'\n"));
+        let found = Diagnosis::of_server(Failure::new(FailureKind::Closed, EXITED), "python3", &said);
+        assert_eq!(&*found.finding, "python3: can't open file 'x' (exit status 1)");
+    }
     let tabs = diagnose(FailureKind::Closed, EXITED, "good\tbye\n");
     assert_eq!(&*tabs.finding, "the server: good bye (exit status 1)");
     let forced = "the server closed the connection during the handshake: it closed input or output and did not exit, so it was \

@@ -285,7 +285,9 @@ impl HttpClient {
             Ok(response) => response,
             Err(error) => {
                 let broken = if error.is_connect() { Broken::Unreachable } else { Broken::Midway };
-                return take(HttpPiece::Failure(broken, why(&error))).await;
+                // The pool's own words name only its step: `client error (Connect)`.
+                let why = error.source().map_or_else(|| why(&error), why);
+                return take(HttpPiece::Failure(broken, why)).await;
             }
         };
         take(HttpPiece::Head(response.status(), std::mem::take(response.headers_mut()))).await;
