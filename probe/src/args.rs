@@ -35,7 +35,9 @@ const USAGE: [(&str, &str); 6] = [
     (
         "config",
         "config FILE [SERVER ...]        servers from a configuration file, side by side:\n\
-         \u{20}                                                        all of them, or these",
+         \u{20}                                                        all of them, or these\n  \
+         mcp-probe [OPTION ...] config --find                   the configuration files of hosts on this machine, and\n\
+         \u{20}                                                        what they would start; nothing is started",
     ),
     ("help", "help [SUBCOMMAND]               print this, or what is about one of these"),
 ];
@@ -93,10 +95,11 @@ sign-in:
 
 const CONFIG_HELP: &str = "
 config:
-  FILE is JSON or YAML, with servers under `mcp_servers` or `mcpServers`; `${NAME}` in an entry is replaced by the
-  environment's variable. No output has the values of `headers` in it, nor those of variables whose names end with KEY,
-  TOKEN, SECRET, PASSWORD, PASSWD, PASSPHRASE, PASS, PWD, CREDENTIAL, CREDENTIALS, AUTH, JWT, COOKIE, _PAT or _PEM, nor
-  a line of these, if they have 8 bytes or more. A variable's value that is a common word (postgres), or in the name of
+  FILE is JSON, with comments too, YAML or TOML, with servers under `mcp_servers` or `mcpServers`, or as VS Code,
+  Codex, Zed, opencode, goose and Claude Code have them; `${NAME}` in an entry is replaced by the environment's
+  variable. No output has the values of `headers` in it, nor those of variables whose names end with KEY, TOKEN,
+  SECRET, PASSWORD, PASSWD, PASSPHRASE, PASS, PWD, CREDENTIAL, CREDENTIALS, AUTH, JWT, COOKIE, _PAT or _PEM, nor a
+  line of these, if they have 8 bytes or more. A variable's value that is a common word (postgres), or in the name of
   a server, is no secret. Beside the servers it is reported what a model would get of them all. --call takes a tool's
   exposed name; --read, --prompt, --watch and --diagram are for one server. The JSON report has
     servers        by name, for each the report that it would have alone; `disabled` is the outcome of one that is
@@ -154,6 +157,8 @@ pub(crate) enum Task {
     Auth(String),
     /// The named servers of a file; all if none is named.
     RunAll(PathBuf, Vec<String>),
+    /// Report the files of hosts on this machine.
+    Find,
 }
 
 pub(crate) struct Settings {
@@ -263,6 +268,8 @@ const URL_ALONE: &str = "a URL comes after a subcommand: `http URL`";
 
 /// The flag of `config` for the environment of programs.
 const INHERIT_ENV: &str = "inherit-env";
+/// The flag of `config` that looks for files.
+const FIND: &str = "find";
 
 /// The options with a value, except for steps and their options, which run in the order given.
 const WITH_VALUE: [&str; 6] = ["era", "timeout", "watch", "header", "journal", "replay"];
@@ -284,7 +291,7 @@ fn grammar() -> Command {
         .args(WITH_VALUE.into_iter().chain(STEPS).chain(OPTIONS).map(|name| value(name).action(ArgAction::Append)))
         .subcommand(sub("stdio").arg(words("early")).arg(words("command").last(true)))
         .subcommands(["http", "auth"].map(|name| sub(name).arg(words("url").num_args(1))))
-        .subcommand(sub("config").arg(words("file")))
+        .subcommand(sub("config").arg(words("file")).arg(flag(FIND)))
         .subcommand(
             sub("help").subcommands(USAGE.iter().filter(|(name, _)| !name.is_empty()).map(|(name, _)| sub(name))),
         )
@@ -358,6 +365,12 @@ pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Invocation, 
             for_auth(&matches)?;
             let Target::Http { url, .. } = url(&words(given, "url"))? else { return Err(URL.into()) };
             return Ok(Invocation::Do(Box::new(settings), Task::Auth(url)));
+        }
+        Some(("config", given)) if given.get_flag(FIND) => {
+            if words(given, "file").is_empty() {
+                return Ok(Invocation::Do(Box::new(settings), Task::Find));
+            }
+            return Err("`config --find` takes no file".into());
         }
         Some(("config", given)) => {
             let (file, servers) = config(words(given, "file"))?;
@@ -571,7 +584,8 @@ fn url(words: &[OsString]) -> Result<Target, String> {
 
 fn config(words: Vec<OsString>) -> Result<(PathBuf, Vec<String>), String> {
     let mut words = words.into_iter();
-    let file = words.next().filter(|file| !file.is_empty()).ok_or("usage: config FILE [SERVER ...]")?;
+    let file =
+        words.next().filter(|file| !file.is_empty()).ok_or("usage: config FILE [SERVER ...], or config --find")?;
     let server = |server: OsString| server.into_string().map_err(|server| format!("{} is not UTF-8", shown(&server)));
     Ok((file.into(), words.map(server).collect::<Result<_, _>>()?))
 }
@@ -975,6 +989,7 @@ mod tests {
         let columns = |text: &str| all.lines().find_map(|line| line.find(text));
         assert_eq!(columns("without a browser or a registration"), columns("what a sign-in at"));
         assert_eq!(columns("all of them, or these"), columns("servers from a configuration file"));
+        assert_eq!(columns("what they would start"), columns("the configuration files of hosts"));
         assert_eq!((help(&["--help"]), help(&["-h"])), (all.clone(), all));
         let http = help(&["help", "http"]);
         assert!(http.contains("http URL") && !http.contains("stdio --") && !http.contains("\nconfig:"), "{http}");

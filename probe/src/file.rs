@@ -5,6 +5,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use http::HeaderMap;
+use jsonc_parser::ParseOptions;
+use jsonc_parser::ParseStringErrorKind::UnterminatedStringLiteral as Unended;
+use jsonc_parser::errors::ParseErrorKind;
 use mcp_proto::host::config::{Auth, Configuration, Document, Endpoint, Entry};
 use serde::Serialize;
 
@@ -35,9 +38,18 @@ pub(crate) struct Trouble {
 
 /// Reads a file and selects these servers; all if none is named. `headers` are added to every request to HTTP servers.
 pub(crate) fn load(path: &Path, chosen: &[String], headers: &HeaderMap) -> Result<Plan, String> {
+    let configuration = read(path).map_err(|wrong| format!("{}: {wrong}", path.display()))?;
+    plan(path, configuration, chosen, headers)
+}
+
+/// What a run does with a file that was read.
+pub(crate) fn plan(
+    path: &Path,
+    mut configuration: Configuration,
+    chosen: &[String],
+    headers: &HeaderMap,
+) -> Result<Plan, String> {
     let shown = path.display();
-    let text = std::fs::read_to_string(path).map_err(|error| format!("{shown}: {error}"))?;
-    let Document(mut configuration) = parse(path, &text).map_err(|wrong| format!("{shown}: {wrong}"))?;
     let names: Vec<Box<str>> = {
         let bad = configuration.errors.iter().map(|error| Box::from(&*error.server));
         let mut names: Vec<_> = configuration.servers.keys().cloned().chain(bad).collect();
@@ -46,7 +58,9 @@ pub(crate) fn load(path: &Path, chosen: &[String], headers: &HeaderMap) -> Resul
         names
     };
     if names.is_empty() {
-        return Err(format!("{shown}: there are no servers in it; they stand under `mcp_servers` or `mcpServers`"));
+        return Err(format!(
+            "{shown}: there are no servers in it; they stand under `mcpServers`, or as another host has them"
+        ));
     }
     if let Some(unknown) = chosen.iter().find(|name| !names.iter().any(|known| **known == ***name)) {
         return Err(format!("{shown}: there is no server {unknown:?}; there are {}", names.join(", ")));
@@ -94,6 +108,7 @@ impl Plan {
                 Endpoint::Stdio(stdio) => {
                     let texts = stdio.args.iter().chain(stdio.env.values()).map(|text| &**text);
                     secrets::given(&HeaderMap::new(), texts);
+                    self.keep_arguments(&stdio.args);
                     stdio.env.iter().for_each(|(name, value)| secrets::keep_named(name, value, &self.names));
                 }
                 Endpoint::Http(http) => {
@@ -104,6 +119,20 @@ impl Plan {
                     }
                 }
                 _ => {}
+            }
+        }
+    }
+}
+
+impl Plan {
+    /// `--api-key VALUE`, `--api-key=VALUE`, and `API_KEY=VALUE` as containers take it.
+    fn keep_arguments(&self, args: &[Box<str>]) {
+        let keep = |name: &str, value: &str| secrets::keep_named(name.trim_start_matches('-'), value, &self.names);
+        for (at, arg) in args.iter().enumerate() {
+            match (arg.split_once('='), args.get(at.saturating_add(1))) {
+                (Some((name, value)), _) => keep(name, value),
+                (None, Some(value)) if arg.starts_with('-') => keep(arg, value),
+                (None, _) => {}
             }
         }
     }
@@ -120,21 +149,74 @@ impl Trouble {
     }
 }
 
-/// Parses by the file's extension, or by content if the extension is unknown.
-fn parse(path: &Path, text: &str) -> Result<Document, String> {
-    let text = text.trim_start_matches('\u{feff}');
+/// The servers of a file, without variables.
+pub(crate) fn read(path: &Path) -> Result<Configuration, String> {
+    let bytes = std::fs::read(path).map_err(|error| error.to_string())?;
     let ending = path.extension().map(|ending| ending.to_string_lossy().to_ascii_lowercase());
-    let json = match ending.as_deref() {
-        Some("json") => true,
-        Some("yaml" | "yml") => false,
-        Some(_) | None => text.trim_start().starts_with('{'),
+    let Document(configuration) = parse(ending.as_deref(), &decode(&bytes)?)?;
+    Ok(configuration)
+}
+
+/// The text of a file in UTF-8, or in UTF-16 with a byte order mark.
+fn decode(bytes: &[u8]) -> Result<Cow<'_, str>, String> {
+    let units = |two: fn([u8; 2]) -> u16, bytes: &[u8]| {
+        let (pairs, rest) = bytes.as_chunks::<2>();
+        let text = char::decode_utf16(pairs.iter().map(|pair| two(*pair))).collect::<Result<String, _>>();
+        text.ok().filter(|_| rest.is_empty()).ok_or("it begins as UTF-16, and is not; save it as UTF-8")
     };
-    if json {
-        serde_json::from_str(text).map_err(|error| format!("as JSON: {error}"))
-    } else {
-        // The lines around an error may contain secrets.
-        serde_saphyr::from_str(text).map_err(|error| format!("as YAML: {}", error.without_snippet()))
+    match bytes {
+        [0xff, 0xfe, rest @ ..] => Ok(units(u16::from_le_bytes, rest)?.into()),
+        [0xfe, 0xff, rest @ ..] => Ok(units(u16::from_be_bytes, rest)?.into()),
+        [0xef, 0xbb, 0xbf, rest @ ..] | rest => str::from_utf8(rest).map(Cow::Borrowed).map_err(|wrong| {
+            let at = wrong.valid_up_to().saturating_add(1);
+            format!("it is neither UTF-8 (at byte {at}) nor UTF-16 with a byte order mark; save it as UTF-8")
+        }),
     }
+}
+
+/// Parses by the file's extension, or by content if the extension is unknown. No error quotes the text: it may contain
+/// secrets.
+fn parse(ending: Option<&str>, text: &str) -> Result<Document, String> {
+    let first = text.lines().map(str::trim_start).find(|line| !line.is_empty() && !line.starts_with('#'));
+    match (ending, first.unwrap_or_default()) {
+        (Some("json" | "jsonc" | "json5"), _) => json(text),
+        (Some("toml"), _) => toml(text),
+        (Some("yaml" | "yml"), _) => yaml(text),
+        (_, first) if first.starts_with(['{', '/']) => json(text),
+        (_, first) if first.starts_with('[') => toml(text),
+        _ => yaml(text),
+    }
+}
+
+fn json(text: &str) -> Result<Document, String> {
+    let options = ParseOptions {
+        allow_comments: true,
+        allow_trailing_commas: true,
+        allow_loose_object_property_names: false,
+        allow_missing_commas: false,
+        allow_single_quoted_strings: false,
+        allow_hexadecimal_numbers: false,
+        allow_unary_plus_numbers: false,
+        allow_bare_decimal_point_numbers: false,
+        allow_non_finite_numbers: false,
+        allow_extended_string_escapes: false,
+    };
+    jsonc_parser::parse_to_serde_value(text, &options).map_err(|wrong| {
+        let is_escape = matches!(wrong.kind(), ParseErrorKind::String(it) if !matches!(it, Unended));
+        let advice = if is_escape { "; a backslash in a string is written twice: `C:\\\\Users`" } else { "" };
+        format!("as JSON: {wrong}{advice}")
+    })
+}
+
+fn toml(text: &str) -> Result<Document, String> {
+    toml::from_str(text).map_err(|wrong| {
+        let before = wrong.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+        format!("as TOML: {} on line {}", wrong.message(), before.split('\n').count())
+    })
+}
+
+fn yaml(text: &str) -> Result<Document, String> {
+    serde_saphyr::from_str(text).map_err(|wrong| format!("as YAML: {}", wrong.without_snippet()))
 }
 
 /// `${NAME}`, and `${env:NAME}` as in editors.
@@ -170,6 +252,64 @@ fn site(server: &str, entry: &Entry, headers: &HeaderMap) -> Result<Option<Site>
         _ => {
             let message = format!("server `{server}`: this version of probe does not know how to reach it");
             Err(Trouble { server: server.into(), key: None, message })
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+
+    /// The text in UTF-16, with a byte order mark.
+    fn utf16(text: &str, two: fn(u16) -> [u8; 2]) -> Vec<u8> {
+        ['\u{feff}'].into_iter().collect::<String>().encode_utf16().chain(text.encode_utf16()).flat_map(two).collect()
+    }
+
+    #[test]
+    fn comments_trailing_commas_toml_utf16_and_byte_order_marks_are_read() {
+        let jsonc = "// mine\n{\"mcpServers\": {\"ä\": {\"command\": \"x\", \"args\": [\"a\",], /* no */},},}";
+        let toml = "# mine\n[mcp_servers.\"ä\"]\ncommand = \"x\"\nargs = [\"a\"]\n";
+        let yaml = "mcp_servers:\n  ä: {command: x, args: [a]}\n";
+        for (text, endings) in [
+            (jsonc, [Some("json"), Some("jsonc"), None]),
+            (toml, [Some("toml"), Some("conf"), None]),
+            (yaml, [Some("yaml"), Some("yml"), None]),
+        ] {
+            let with_mark = format!("\u{feff}{text}").into_bytes();
+            for bytes in [text.into(), with_mark, utf16(text, u16::to_le_bytes), utf16(text, u16::to_be_bytes)] {
+                for ending in endings {
+                    let Document(read) = parse(ending, &decode(&bytes).unwrap()).unwrap();
+                    let Endpoint::Stdio(stdio) = &read.servers["ä"].endpoint else { panic!("{read:?}") };
+                    assert_eq!((&*stdio.command, &*stdio.args[0]), ("x", "a"));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_used_names_its_format_the_place_and_what_to_write_instead() {
+        let told = |ending, bytes: &[u8]| decode(bytes).and_then(|text| parse(ending, &text).map(drop)).unwrap_err();
+        for (ending, bytes, words) in [
+            (Some("json"), &b"{\n \"a\": 1,, }"[..], "as JSON: Unexpected token in object on line 2 column 9"),
+            (Some("json"), br#"{"a": "C:\Users"}"#, "a backslash in a string is written twice: `C:\\\\Users`"),
+            (Some("json"), b"{\"a\": \"x", "as JSON: Unterminated string literal on line 1 column 7"),
+            (Some("toml"), b"a = 1\n[mcp_servers.a\n", "as TOML: unclosed table, expected `]` on line 2"),
+            (Some("yaml"), b"a: [\nb: {", "as YAML: "),
+            (
+                None,
+                b"{\"a\": \xff}",
+                "it is neither UTF-8 (at byte 7) nor UTF-16 with a byte order mark; save it as UTF-8",
+            ),
+            (None, b"\xff\xfe{", "it begins as UTF-16, and is not; save it as UTF-8"),
+            (None, b"\xff\xfe\x00\xd8", "it begins as UTF-16, and is not; save it as UTF-8"),
+        ] {
+            assert!(told(ending, bytes).contains(words), "{}", told(ending, bytes));
+        }
+        let secret = told(Some("json"), br#"{"key": "hush-hush" x}"#);
+        assert!(!secret.contains("hush"), "{secret}");
+        for (ending, deep) in [("json", "[".repeat(1 << 20)), ("toml", format!("a={}", "[".repeat(1 << 20)))] {
+            told(Some(ending), deep.as_bytes());
         }
     }
 }

@@ -6,6 +6,7 @@ mod args;
 mod auth;
 mod demo;
 mod file;
+mod find;
 mod interrupt;
 mod journal;
 mod json;
@@ -48,6 +49,7 @@ fn act(settings: &Arc<Settings>, task: Task) -> ExitCode {
     match task {
         Task::Run(target) => probe(settings, &target),
         Task::RunAll(file, servers) => probe_all(settings, &file, &servers),
+        Task::Find => find::found().print(settings),
         Task::Replay(file) => replayed(settings, &file),
         Task::Auth(url) => {
             settings.given([&*url]);

@@ -200,7 +200,7 @@ def for_people():
         within("standard error", words, err)
     _, out, _ = probe(["--call", "nosuch", "config", yaml])
     within("report", "not sent: no server has a tool of this name", out)
-    servers = {"a": {"cmd": "x"}, "bad": {"url": "htp://x"}, "gone": {"command": "/nonexistent/server"}, "one": demo()}
+    servers = {"a": {"comand": "x"}, "bad": {"url": "htp://x"}, "gone": {"command": "/nonexistent/server"}, "one": demo()}
     status, out, err = probe(["config", write("failed.json", servers)])
     expect("exit status", status, 1)
     within("standard error", "was `command` meant?", err)
@@ -210,6 +210,41 @@ def for_people():
     expect("order", (places == sorted(places), min(places) > 0), (True, True))
     within("report", "its `url` is invalid", out)
     expect("advice of an invalid URL", "Is the server running" in out, False)
+
+
+def find():
+    """What hosts have on this machine, of which nothing is started."""
+    home = path("home")
+    for file, text in {
+        ".cursor/mcp.json": '{"mcpServers": {"a": {"command": "touch", "args": ["started", "--token", "hush-hush-hush"]}}}',
+        ".claude.json": '{"projects": {"/x": {"mcpServers": {"p": {"command": "touch", "args": ["started"]}}}}}',
+        ".codex/config.toml": '[mcp_servers.b]\nurl = "https://b.example/mcp"\n',
+        ".config/zed/settings.json": '// mine\n{"theme": "x", "context_servers": {"c": {"command": "touch", "args": ["started"]}},}',
+        ".config/opencode/opencode.jsonc": '{"mcp": {"d": {"type": "local", "command": ["touch", "started"]}}}',
+        ".config/goose/config.yaml": "extensions: {e: {type: stdio, cmd: touch, args: [started], enabled: false}}",
+        "project/.vscode/mcp.json": '{"servers": {"f": {"command": "touch", "args": ["started"]}}}',
+        "project/.gemini/settings.json": '{"mcpServers": {"g": {"httpUrl": "https://g.example/mcp"}}}',
+        ".config/Claude/claude_desktop_config.json": '{"mcpServers": {"h": {"command": "C:\\Users"}}}',
+    }.items():
+        os.makedirs(os.path.dirname(os.path.join(home, file)), exist_ok=True)
+        with open(os.path.join(home, file), "w") as out:
+            out.write(text)
+    project = os.path.join(home, "project")
+    for args in ([], ["--json"]):
+        done = subprocess.run([PROBE, *args, "config", "--find"], capture_output=True, text=True, cwd=project, check=False,
+                              env={"HOME": home, "PATH": os.environ["PATH"]})
+        expect("secrets", "hush" in done.stdout + done.stderr, False)
+        # A file cannot be used.
+        expect("exit status", done.returncode, 1)
+    files = {file["host"]: file for file in json.loads(done.stdout)["files"]}
+    names = {host: [server["name"] for server in file["servers"]] for host, file in files.items()}
+    expect("servers", names, {
+        "Claude Desktop": [], "Claude Code": ["p"], "Cursor": ["a"], "VS Code": ["f"], "Codex": ["b"], "Zed": ["c"],
+        "Gemini CLI": ["g"], "opencode": ["d"], "goose": ["e"],
+    })
+    within("error", "a backslash in a string is written twice", files["Claude Desktop"]["error"])
+    expect("enabled", files["goose"]["servers"][0]["enabled"], False)
+    expect("started", [name for name in os.listdir(project) if not name.startswith(".")], [])
 
 
 def time_is_up():
@@ -355,7 +390,7 @@ def real():
     print("     ready or failed after %d ms; one after the other: %d ms" % (max(ends), sum(took)))
 
 
-jobs = [usage, command, environment, side_by_side, for_people, time_is_up, rests, bounds, times]
+jobs = [usage, command, environment, side_by_side, for_people, find, time_is_up, rests, bounds, times]
 if os.path.exists(SERVERS + "/servers.json"):
     jobs.append(real)
 else:
