@@ -287,6 +287,46 @@ mod tests {
         }
     }
 
+    /// What is read of a file of `tests/configurations`. The lookup knows the files with variables alone.
+    fn row(path: &Path) -> String {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        let lines = std::fs::read_to_string(path).unwrap();
+        let text = lines.lines().map(str::trim_end).collect::<Vec<_>>().join(" ⏎ ");
+        let gives = match read(path) {
+            Err(wrong) => vec![format!("refused: {wrong}")],
+            Ok(read) => {
+                let read = read.expand(|name| name.starts_with("envFile:").then_some("DB=sqlite".into()));
+                let server = |(name, entry): (&Box<str>, &Entry)| {
+                    format!("`{name}`: `{}`", serde_json::to_string(entry).unwrap())
+                };
+                let servers = read.servers.iter().map(server);
+                let errors = read.errors.iter().map(|error| format!("error: {error}"));
+                servers.chain(errors).chain(read.warnings.iter().map(|it| format!("warning: {it}"))).collect()
+            }
+        };
+        format!("| `{name}` | `{text}` | {} |\n", gives.join("<br>")).replace("\\|", "|")
+    }
+
+    /// With `MCP_WRITE` in the environment, the table is written.
+    #[test]
+    fn forty_files_as_people_post_them_give_what_the_guide_says() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let files = std::fs::read_dir(folder.join("tests/configurations")).unwrap();
+        let mut files: Vec<_> = files.map(|file| file.unwrap().path()).collect();
+        files.sort();
+        assert_eq!(files.len(), 40);
+        let rows: String = files.iter().map(|file| row(file)).collect();
+        let guide = folder.join("../docs/configurations.md");
+        let text = std::fs::read_to_string(&guide).unwrap();
+        let (head, _) = text.split_once("| --- | --- | --- |\n").unwrap();
+        let expected = format!("{head}| --- | --- | --- |\n{rows}");
+        if std::env::var_os("MCP_WRITE").is_some() {
+            std::fs::write(guide, expected).unwrap();
+        } else {
+            assert_eq!(text, expected);
+        }
+    }
+
     #[test]
     fn a_file_that_cannot_be_used_names_its_format_the_place_and_what_to_write_instead() {
         let told = |ending, bytes: &[u8]| decode(bytes).and_then(|text| parse(ending, &text).map(drop)).unwrap_err();

@@ -4,7 +4,7 @@
 //! 2. [`calls`]: requests, results, errors, progress. [`validation`] of results and forms; serialized [`values`].
 //! 3. [`server_requests`]: what a server asks the user or the model.
 //! 4. [`http`]: servers at a URL, and [`oauth`]: the ones that demand tokens.
-//! 5. [`hosts`]: many servers, and the functions for a model.
+//! 5. [`hosts`]: many servers, and the functions for a model; what [`configurations`] of other hosts give.
 //! 6. [`duties`]: security, and what else a host owes its user. Read it before you ship.
 //! 7. [`testing`] (feature `testkit`): a host against fake servers in virtual time. [`recording`] a session, and its replay.
 //! 8. [`moving`]: a session in another process, and on more than one machine.
@@ -37,6 +37,9 @@ pub mod oauth {}
 
 #[doc = include_str!("hosts.md")]
 pub mod hosts {}
+
+#[doc = include_str!("../../docs/configurations.md")]
+pub mod configurations {}
 
 #[doc = include_str!("duties.md")]
 pub mod duties {}
