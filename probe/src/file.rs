@@ -296,10 +296,10 @@ mod tests {
             Err(wrong) => vec![format!("refused: {wrong}")],
             Ok(read) => {
                 let read = read.expand(|name| name.starts_with("envFile:").then_some("DB=sqlite".into()));
-                let server = |(name, entry): (&Box<str>, &Entry)| {
-                    format!("`{name}`: `{}`", serde_json::to_string(entry).unwrap())
-                };
-                let servers = read.servers.iter().map(server);
+                let servers = read
+                    .servers
+                    .iter()
+                    .map(|(name, entry)| format!("`{name}`: `{}`", serde_json::to_string(entry).unwrap()));
                 let errors = read.errors.iter().map(|error| format!("error: {error}"));
                 servers.chain(errors).chain(read.warnings.iter().map(|it| format!("warning: {it}"))).collect()
             }
