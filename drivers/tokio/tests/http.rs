@@ -34,17 +34,18 @@ struct Server {
 
 impl Server {
     async fn start() -> Self {
-        Self::start_with(&["http"]).await
+        Self::start_with("http", None).await
     }
 
-    async fn start_with(arguments: &[&str]) -> Self {
+    /// With TLS, if there is a certificate.
+    async fn start_with(scheme: &str, certificate: Option<&str>) -> Self {
         let (sender, output) = mpsc::channel(16);
-        let process = Process::start(&Program::new("python3").arg(SCRIPT).args(arguments), move |piece| {
+        let process = Process::start(&Program::new("python3").args([SCRIPT, scheme]).args(certificate), move |piece| {
             let sender = sender.clone();
             async move { drop(sender.send(piece).await) }
         });
         let mut server = Self { process: process.unwrap(), output, url: String::new() };
-        server.url = format!("{}://127.0.0.1:{}/mcp", arguments[0], server.line().await);
+        server.url = format!("{scheme}://127.0.0.1:{}/mcp", server.line().await);
         server
     }
 
@@ -255,18 +256,18 @@ async fn failure(endpoint: impl Into<Endpoint>, options: Options) -> (FailureCau
     let mut host = Host::new(options);
     let mut events = host.events();
     let found = timeout(PATIENCE, Session::connect(endpoint, host)).await.unwrap().unwrap_err();
-    let mut attempts = 0;
+    let mut failed = Vec::new();
     while let Some(event) = events.next().await {
-        attempts += usize::from(matches!(event, Event::Down { .. }));
+        failed.extend(matches!(event, Event::Down { .. }).then_some(event));
     }
-    (found.cause, attempts)
+    (found.cause, failed.len())
 }
 
 #[tokio::test]
 async fn what_cannot_work_fails_at_the_first_attempt() {
     // Of an authority that no system knows.
     let certificate = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/e2e/certificates/good.pem");
-    let server = Server::start_with(&["https", certificate]).await;
+    let server = Server::start_with("https", Some(certificate)).await;
     let remote = |url: &str| Endpoint::from(Remote::new(url).unwrap());
     for (endpoint, cause) in [
         (remote(&server.url), FailureCause::CertificateIssuer),
