@@ -1,11 +1,14 @@
 """A server for the tests of the drivers (2025-11-25), over stdio. Its only argument, if any, is what it does instead:
-`exit`, `deaf` (reads nothing), `stubborn` (ignores the end of its input and SIGTERM), `http` (prints its port, and serves
-requests with the header `x-key: hush`)."""
-import http.server, json, os, signal, subprocess, sys, threading, time
+`exit`, `deaf` (reads nothing), `mute` (reads nothing after it listed its tools), `stubborn` (ignores the end of its input and
+SIGTERM), `http` (prints its port, and serves requests with the header `x-key: hush`), `https` (the same, with the certificate
+that follows)."""
+import http.server, json, os, signal, ssl, subprocess, sys, threading, time
 
 MODE = sys.argv[1] if len(sys.argv) > 1 else ""
 LOCK = threading.Lock()
 CANCELLED = []
+# Calls of `wait` over stdio: how many came, those that are open, and the most that were open at a time.
+WAITS = {"all": 0, "open": set(), "most": 0}
 ANSWERS = {}
 STREAM = threading.local()
 
@@ -56,6 +59,8 @@ def call(ident, name, arguments, meta):
         return text(json.dumps(ask("roots/list", {})))
     if name == "cancelled":
         return text(json.dumps(CANCELLED))
+    if name == "waits":
+        return text("", structuredContent={**WAITS, "open": len(WAITS["open"])})
     if name == "helper":
         # It keeps the output open.
         return text(str(subprocess.Popen(["sleep", "1000"], stdin=subprocess.DEVNULL).pid))
@@ -78,8 +83,9 @@ def call(ident, name, arguments, meta):
     return None
 
 
-TOOLS = ["echo", "fail", "count", "ask", "sample", "roots", "wait", "cancelled", "helper", "log", "errors", "die", "add-tool"]
-CAPABILITIES = {"tools": {"listChanged": True}, "resources": {"subscribe": True}, "prompts": {}, "logging": {}}
+TOOLS = ["echo", "fail", "count", "ask", "sample", "roots", "wait", "waits", "cancelled", "helper", "log", "errors", "die", "add-tool"]
+CAPABILITIES = {"tools": {}} if MODE == "mute" else {
+    "tools": {"listChanged": True}, "resources": {"subscribe": True}, "prompts": {}, "logging": {}}
 
 
 def result(method, ident, params):
@@ -120,6 +126,7 @@ def receive(message):
     """Takes what needs no response."""
     if message.get("method") == "notifications/cancelled":
         CANCELLED.append(message["params"]["requestId"])
+        WAITS["open"].discard(CANCELLED[-1])
     elif message.get("id") in ANSWERS:
         came = ANSWERS[message["id"]]
         came[1] = message.get("result", message.get("error"))
@@ -178,13 +185,23 @@ if MODE == "deaf":
     time.sleep(1000)
 if MODE == "stubborn":
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-if MODE == "http":
+if MODE in ("http", "https"):
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    if MODE == "https":
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(sys.argv[2])
+        server.socket = context.wrap_socket(server.socket, server_side=True)
     print(server.server_port, flush=True)
     server.serve_forever()
 for line in sys.stdin:
     message = json.loads(line)
-    if "method" in message and "id" in message:
+    if message.get("method") == "tools/call" and message["params"]["name"] == "wait":
+        WAITS["open"].add(message["id"])
+        WAITS.update(all=WAITS["all"] + 1, most=max(WAITS["most"], len(WAITS["open"])))
+    elif MODE == "mute" and message.get("method") == "tools/list":
+        respond(message)
+        time.sleep(1000)
+    elif "method" in message and "id" in message:
         threading.Thread(target=respond, args=[message], daemon=True).start()
     else:
         receive(message)

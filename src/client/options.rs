@@ -353,6 +353,9 @@ pub struct Limits {
     pub in_flight: usize,
     /// Requests in the queue; 1,024.
     pub queued: usize,
+    /// Bytes of the parameters of the embedder's requests, in the queue and in flight. A request is accepted while those
+    /// before it have fewer, however long it is itself. 64 MiB.
+    pub request_bytes: usize,
     /// Open server requests; 64.
     pub server_requests: usize,
     /// Subscriptions to resources; 1,024.
@@ -392,6 +395,7 @@ impl Default for Limits {
             list_bytes: 64 << 20,
             in_flight: 64,
             queued: 1024,
+            request_bytes: 64 << 20,
             server_requests: 64,
             subscriptions: 1024,
             input_bytes: 64 << 20,

@@ -225,11 +225,11 @@ pub enum CommandError {
     /// Another request follows the task already.
     #[error("another request follows the task already")]
     TaskFollowed,
-    /// The limit of queued requests or of undelivered output is reached.
-    #[error("the limit of {limit} waiting requests or messages is reached")]
+    /// The limit of open requests, of their bytes, or of undelivered output is reached.
+    #[error("the limit of {limit} waiting requests, bytes of them, or messages is reached")]
     TooManyRequests {
-        /// The limit that was reached: [`Limits::queued`](crate::Limits::queued) or
-        /// [`Limits::output`](crate::Limits::output).
+        /// The limit that was reached: [`Limits::queued`](crate::Limits::queued),
+        /// [`Limits::request_bytes`](crate::Limits::request_bytes) or [`Limits::output`](crate::Limits::output).
         limit: usize,
     },
     /// The limit of subscriptions is reached.

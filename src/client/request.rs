@@ -64,6 +64,11 @@ fn object(members: impl FnOnce(&mut Object<'_>)) -> Option<Box<RawValue>> {
 }
 
 impl Request {
+    /// Bytes of its parameters.
+    pub(super) fn bytes(&self) -> usize {
+        self.params.as_ref().map_or(0, |params| params.get().len())
+    }
+
     /// `tools/call` with the server's name of the tool and its arguments, a JSON object:
     /// `RawValue::from_string(r#"{"text": "hi"}"#.into())`, or `serde_json::value::to_raw_value` of a type that
     /// serializes to an object.

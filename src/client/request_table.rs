@@ -37,6 +37,8 @@ pub(super) struct RequestTable {
     deadlines: Deadlines,
     queues: Queues,
     flight: Flight,
+    /// Bytes of the parameters of the embedder's requests.
+    request_bytes: usize,
     /// Bytes that are stored for the rounds of input.
     input_bytes: usize,
     /// The ids on the wire of requests that have another id for the embedder.
@@ -105,6 +107,7 @@ impl RequestTable {
         if let Purpose::Call(call) = &open.purpose {
             let kept = call.input.as_ref().map_or(0, |input| input.bytes);
             self.input_bytes = self.input_bytes.saturating_add(kept);
+            self.request_bytes = self.request_bytes.saturating_add(call.request.bytes());
             Tasks::add(&mut self.tasks, id, call);
         }
         self.open.insert(id, open);
@@ -209,6 +212,11 @@ impl RequestTable {
     /// The ids of the tasks that calls run as.
     pub(super) fn tasks(&self) -> impl Iterator<Item = &str> {
         self.tasks.iter().flat_map(|tasks| tasks.ids.keys().map(|id| &**id))
+    }
+
+    /// Bytes of the parameters of the embedder's requests.
+    pub(super) const fn request_bytes(&self) -> usize {
+        self.request_bytes
     }
 
     /// Bytes that are stored for the rounds of input.
@@ -324,6 +332,7 @@ impl RequestTable {
         if let Purpose::Call(call) = &open.purpose {
             let kept = call.input.as_ref().map_or(0, |input| input.bytes);
             self.input_bytes = self.input_bytes.saturating_sub(kept);
+            self.request_bytes = self.request_bytes.saturating_sub(call.request.bytes());
             self.renamed.remove(&call.handle);
             Tasks::remove(&mut self.tasks, id, call);
         } else {
@@ -594,8 +603,9 @@ impl RequestTable {
         for (id, open) in self.open.iter() {
             expected.add(id, open.clone());
         }
-        let same = (&self.deadlines, &self.queues, &self.flight, self.input_bytes, &self.tasks)
-            == (&expected.deadlines, &expected.queues, &expected.flight, expected.input_bytes, &expected.tasks);
+        let same = (&self.deadlines, &self.queues, &self.flight, &self.tasks)
+            == (&expected.deadlines, &expected.queues, &expected.flight, &expected.tasks)
+            && (self.input_bytes, self.request_bytes) == (expected.input_bytes, expected.request_bytes);
         let renamed = self.renamed.iter().all(|(handle, id)| self.call(*id).is_none_or(|call| call.handle == *handle));
         let known = self.open.iter().next_back().is_none_or(|(id, _)| id <= self.ids.last()) && self.ids.is_bounded();
         if !(same && renamed && known) {

@@ -922,8 +922,11 @@ fn a_refused_call_changes_nothing() {
     rig.call("mcp_a_list_resources");
     rig.serve();
     for (name, refusal) in [
-        ("mcp_a_x", "the server `a`: the limit of 1 waiting requests or messages is reached"),
-        ("mcp_a_list_resources", "the server `a`: the limit of 1 waiting requests or messages is reached"),
+        ("mcp_a_x", "the server `a`: the limit of 1 waiting requests, bytes of them, or messages is reached"),
+        (
+            "mcp_a_list_resources",
+            "the server `a`: the limit of 1 waiting requests, bytes of them, or messages is reached",
+        ),
         ("mcp_a_y", "there is no tool `mcp_a_y`"),
     ] {
         let (before, deadline) = (format!("{:?}", rig.hub), rig.hub.deadline());
@@ -945,7 +948,7 @@ fn a_refused_call_creates_no_session() {
     let before = format!("{:?}", rig.hub);
     assert_eq!(
         rig.hub.call(rig.now, "mcp_a_x", None).unwrap_err().to_string(),
-        "the server `a`: the limit of 0 waiting requests or messages is reached"
+        "the server `a`: the limit of 0 waiting requests, bytes of them, or messages is reached"
     );
     assert_eq!((rig.hub.deadline(), rig.hub.servers().next().unwrap().session.is_none()), (None, true));
     assert!(before == format!("{:?}", rig.hub));

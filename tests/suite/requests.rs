@@ -422,8 +422,34 @@ fn waiting_requests_are_limited() {
     assert_eq!(refused(&mut host), Err(CommandError::TooManyRequests { limit: 2 }));
     assert_eq!(
         CommandError::TooManyRequests { limit: 2 }.to_string(),
-        "the limit of 2 waiting requests or messages is reached"
+        "the limit of 2 waiting requests, bytes of them, or messages is reached"
     );
+}
+
+#[test]
+fn bytes_of_requests_that_wait_or_are_in_flight_are_limited() {
+    let mut options = legacy();
+    (options.limits.in_flight, options.limits.request_bytes) = (1, 100);
+    let mut host = Host::open(options);
+    let request = |host: &mut Host| {
+        let request = Request::new("tools/call").with_params(&json!({"name": "a".repeat(80)})).unwrap();
+        host.session.request(host.now, request)
+    };
+    let given_up = request(&mut host).unwrap();
+    // It is accepted while those before it are within the limit.
+    request(&mut host).unwrap();
+    assert_eq!(request(&mut host), Err(CommandError::TooManyRequests { limit: 100 }));
+    assert_eq!(
+        host.session.request(host.now, Request::new("tools/call")),
+        Err(CommandError::TooManyRequests { limit: 100 })
+    );
+    host.session.cancel(host.now, given_up).unwrap();
+    request(&mut host).unwrap();
+    host.serve(&mut server().on("tools/call", |_| Ok(json!({}))));
+    for _ in 0..2 {
+        request(&mut host).unwrap();
+    }
+    assert!(request(&mut host).is_err());
 }
 
 #[test]

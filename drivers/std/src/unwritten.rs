@@ -11,7 +11,7 @@ const BURST: usize = 64 << 10;
 const PATIENCE: Duration = Duration::from_secs(300);
 const PATIENCE_WITH_ANSWERS: Duration = Duration::from_secs(10);
 const ANSWERS: usize = 1 << 20;
-/// Responses that wait, at most, in bytes. Requests are bounded by the client, which has only some in flight.
+/// Responses that wait, at most, in bytes. The client bounds its requests, in number and in bytes.
 const MOST_ANSWERS: usize = 16 << 20;
 
 /// Messages that wait to be written to a program's input, in order. A request that is cancelled while it waits is not

@@ -4,20 +4,22 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use mcp_proto::{Event, FailureKind, Options, Outcome, Outgoing, RawValue, Request, ShutdownStep};
+use mcp_proto::{Event, FailureCause, FailureKind, Options, Outcome, Outgoing, RawValue, Request, ShutdownStep};
 use mcp_proto_std::{CallErrorKind, Piece, Process, Program, Session};
 use serde_json::{Value, json};
 
 /// Long enough for a machine that is busy.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/server.py");
+
 fn server() -> Program {
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/server.py");
-    Program::new("python3").arg(script)
+    Program::new("python3").arg(SCRIPT)
 }
 
 fn connect() -> Session {
@@ -93,6 +95,37 @@ fn a_failure_has_the_last_words_of_the_server() {
     assert!(error.failure.message.contains("/nonexistent/server"), "{error}");
     let error = Session::connect(server().current_dir("/nonexistent"), options).unwrap_err();
     assert!(error.failure.message.contains("there is no folder `/nonexistent`"), "{error}");
+}
+
+/// The cause of a failure to connect, and how often the program was started.
+fn failure(program: Program) -> (FailureCause, u32) {
+    let mut options = Options::new("test", "1.0");
+    options.timeouts.connect = Some(Duration::from_millis(50));
+    let starts = Arc::new(AtomicU32::new(0));
+    let counted = Arc::clone(&starts);
+    let program = program.prepare(move |_| {
+        counted.fetch_add(1, Ordering::Relaxed);
+    });
+    let failed = Session::connect(program, options).unwrap_err();
+    (failed.cause, starts.load(Ordering::Relaxed))
+}
+
+#[test]
+fn a_program_that_cannot_be_started_or_says_nothing_fails_once() {
+    assert_eq!(failure(Program::new("/nonexistent/server")), (FailureCause::CommandNotFound, 1));
+    assert_eq!(failure(Program::new("sleep").arg("1000")), (FailureCause::Silent, 1));
+}
+
+#[test]
+fn a_program_is_started_again_for_who_is_patient() {
+    let mut options = Options::new("test", "1.0");
+    options.reconnect.as_mut().unwrap().initial_backoff = Duration::from_millis(1);
+    let starts = AtomicU32::new(0);
+    let program = Program::new("sh").args(["-c", "exec python3 $0 $MODE"]).arg(SCRIPT).prepare(move |command| {
+        let mode = if starts.fetch_add(1, Ordering::Relaxed) < 2 { "exit" } else { "" };
+        command.env("MODE", mode);
+    });
+    Session::connect_patiently(program, options).unwrap().end();
 }
 
 #[test]
@@ -195,6 +228,38 @@ fn a_stubborn_process_is_killed() {
     let pid = session.call_tool("echo", &json!({})).unwrap().to::<Value>().unwrap()["pid"].as_u64().unwrap();
     session.end();
     assert!(!is_alive(u32::try_from(pid).unwrap()));
+}
+
+#[test]
+fn thousands_of_calls_that_are_cancelled_while_others_are_written_cost_no_call() {
+    const STORM: usize = 10_000;
+    let mut options = Options::new("test", "1.0");
+    options.limits.queued = STORM;
+    let mut session = Session::connect(server(), options).unwrap();
+    let in_flight = session.options().limits.in_flight as u64;
+    for _ in 0..20 {
+        let calls: Vec<_> = (0..STORM).map(|_| session.request(Request::call_tool("wait", None)).unwrap()).collect();
+        let mut finished = 0;
+        let read = |session: &mut Session| {
+            let event = session.next_event(Some(Instant::now()));
+            assert!(!matches!(event, Some(Event::Down { .. })), "{event:?}");
+            usize::from(matches!(event, Some(Event::Finished { outcome: Outcome::Cancelled, .. })))
+        };
+        for call in calls {
+            // What is in flight goes to the thread that writes.
+            finished += read(&mut session);
+            let now = session.now();
+            session.client().cancel(now, call).unwrap();
+        }
+        until("a call has no end", || {
+            finished += read(&mut session);
+            finished == STORM
+        });
+        assert_eq!(session.call_tool("echo", &json!({"message": "hi"})).unwrap().text(), "hi");
+    }
+    let waits = session.call_tool("waits", &json!({})).unwrap().to::<Value>().unwrap();
+    assert!(waits["open"] == 0 && waits["most"].as_u64().unwrap() <= in_flight, "{waits}");
+    session.end();
 }
 
 fn message(text: &str) -> Outgoing {

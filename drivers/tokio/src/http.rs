@@ -191,9 +191,10 @@ pub(crate) async fn to_its_end(
         has_ended.fetch_or(matches!(piece, HttpPiece::End | HttpPiece::Failure(..)), Ordering::Relaxed);
         take(piece);
     };
-    let mut run = client.run(request, purpose, Box::new(taken));
-    poll_fn(|context| catch_unwind(AssertUnwindSafe(|| run.as_mut().poll(context))).unwrap_or(Poll::Ready(()))).await;
-    drop(run);
+    if let Ok(mut run) = catch_unwind(AssertUnwindSafe(|| client.run(request, purpose, Box::new(taken)))) {
+        poll_fn(|context| catch_unwind(AssertUnwindSafe(|| run.as_mut().poll(context))).unwrap_or(Poll::Ready(())))
+            .await;
+    }
     if !has_ended.into_inner() {
         take(HttpPiece::Failure(Broken::Midway, "the HTTP client did not end the response".into()));
     }

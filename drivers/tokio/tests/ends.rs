@@ -127,7 +127,12 @@ fn an_http_client_that_panics_or_leaves_out_the_end_is_a_failure() {
 
     use mcp_proto_tokio::{HttpTransport, Purpose, Remote, TakePiece};
 
-    struct Faulty(bool);
+    #[derive(Clone, Copy)]
+    enum Faulty {
+        PanicsAtOnce,
+        Panics,
+        LeavesOutTheEnd,
+    }
 
     impl HttpTransport for Faulty {
         fn run<'a>(
@@ -136,13 +141,14 @@ fn an_http_client_that_panics_or_leaves_out_the_end_is_a_failure() {
             _: Purpose,
             _: TakePiece<'a>,
         ) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
-            Box::pin(async { assert!(!self.0, "on purpose") })
+            assert!(!matches!(self, Self::PanicsAtOnce), "on purpose");
+            Box::pin(async { assert!(!matches!(self, Self::Panics), "on purpose") })
         }
     }
 
-    for panics in [false, true] {
+    for client in [Faulty::PanicsAtOnce, Faulty::Panics, Faulty::LeavesOutTheEnd] {
         runtime().block_on(async {
-            let host = Host::new(Options::new("test", "1.0")).http(Faulty(panics));
+            let host = Host::new(Options::new("test", "1.0")).http(client);
             let connecting = Session::connect(Remote::new("http://127.0.0.1:9/mcp").unwrap(), host);
             let error = timeout(PATIENCE, connecting).await.unwrap().unwrap_err();
             assert!(error.failure.message.contains("did not end the response"), "{error}");

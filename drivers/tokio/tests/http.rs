@@ -9,15 +9,15 @@ use std::time::Duration;
 
 use mcp_proto::binding::http::Broken;
 use mcp_proto::host::config::Document;
-use mcp_proto::host::hub::HubOptions;
-use mcp_proto::{Event, Options, Request};
+use mcp_proto::host::hub::{HubEvent, HubOptions};
+use mcp_proto::{Event, FailureCause, Options, Request, UrlError};
 use mcp_proto_tokio::{
-    CallErrorKind, Elicited, Host, HttpClient, HttpPiece, HttpTransport, Hub, Piece, Process, Program, Purpose, Remote,
-    Session, TakePiece,
+    CallErrorKind, Elicited, Endpoint, Host, HttpClient, HttpPiece, HttpTransport, Hub, Piece, Process, Program,
+    Purpose, Remote, Reports, Session, TakePiece,
 };
 use serde_json::json;
-use tokio::io::AsyncReadExt;
-use tokio::net::TcpListener;
+use tokio::io::{AsyncReadExt, copy_bidirectional};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
 
@@ -34,13 +34,18 @@ struct Server {
 
 impl Server {
     async fn start() -> Self {
+        Self::start_with("http", None).await
+    }
+
+    /// With TLS, if there is a certificate.
+    async fn start_with(scheme: &str, certificate: Option<&str>) -> Self {
         let (sender, output) = mpsc::channel(16);
-        let process = Process::start(&Program::new("python3").args([SCRIPT, "http"]), move |piece| {
+        let process = Process::start(&Program::new("python3").args([SCRIPT, scheme]).args(certificate), move |piece| {
             let sender = sender.clone();
             async move { drop(sender.send(piece).await) }
         });
         let mut server = Self { process: process.unwrap(), output, url: String::new() };
-        server.url = format!("http://127.0.0.1:{}/mcp", server.line().await);
+        server.url = format!("{scheme}://127.0.0.1:{}/mcp", server.line().await);
         server
     }
 
@@ -244,6 +249,117 @@ async fn a_server_that_is_not_there_fails_at_once_unless_the_host_is_patient() {
         }
         assert_eq!(count.load(Ordering::Relaxed) > 4, is_patient);
     }
+}
+
+/// The cause of a failure to connect, and how many attempts were made.
+async fn failure(endpoint: impl Into<Endpoint>, options: Options) -> (FailureCause, usize) {
+    let mut host = Host::new(options);
+    let mut events = host.events();
+    let found = timeout(PATIENCE, Session::connect(endpoint, host)).await.unwrap().unwrap_err();
+    let mut failed = Vec::new();
+    while let Some(event) = events.next().await {
+        failed.extend(matches!(event, Event::Down { .. }).then_some(event));
+    }
+    (found.cause, failed.len())
+}
+
+#[tokio::test]
+async fn what_cannot_work_fails_at_the_first_attempt() {
+    // Of an authority that no system knows.
+    let certificate = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/e2e/certificates/good.pem");
+    let server = Server::start_with("https", Some(certificate)).await;
+    let remote = |url: &str| Endpoint::from(Remote::new(url).unwrap());
+    for (endpoint, cause) in [
+        (remote(&server.url), FailureCause::CertificateIssuer),
+        (remote("http://nosuch.invalid/mcp"), FailureCause::HostUnknown),
+        (remote("http://127.0.0.1:1/mcp"), FailureCause::NobodyListens),
+        (Program::new("/nonexistent/server").into(), FailureCause::CommandNotFound),
+    ] {
+        assert_eq!(failure(endpoint, options()).await, (cause, 1));
+    }
+    // It is no address at all.
+    assert_eq!(Remote::new("ftp://127.0.0.1/mcp").unwrap_err(), UrlError::Scheme);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_says_nothing_fails_once_at_the_connect_timeout() {
+    // The system accepts its connections.
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let remote = Remote::new(&format!("http://{}/mcp", listener.local_addr().unwrap())).unwrap();
+    let mut options = options();
+    options.timeouts.connect = Some(Duration::from_secs(7));
+    for (endpoint, cause) in [
+        (Program::new("sleep").arg("1000").into(), FailureCause::Silent),
+        (Endpoint::from(remote), FailureCause::NoAnswer),
+    ] {
+        let start = Instant::now();
+        let host = Host::new(options.clone());
+        let found = Session::connect(endpoint.clone(), host).await.unwrap_err();
+        assert_eq!((found.cause, start.elapsed().as_secs()), (cause, 7));
+        assert_eq!(failure(endpoint, options.clone()).await, (cause, 1));
+    }
+}
+
+/// A server that listens only when it is told to: the port is taken, and refuses connections.
+fn late() -> (TcpSocket, String) {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let url = format!("http://{}/mcp", socket.local_addr().unwrap());
+    (socket, url)
+}
+
+/// Listens, and passes all on to the server at a URL.
+fn listen(socket: TcpSocket, url: &str) {
+    let (listener, to) = (socket.listen(16).unwrap(), url.split('/').nth(2).unwrap().to_owned());
+    tokio::spawn(async move {
+        while let Ok((mut client, _)) = listener.accept().await {
+            let to = to.clone();
+            tokio::spawn(async move {
+                let mut server = TcpStream::connect(to).await.unwrap();
+                copy_bidirectional(&mut client, &mut server).await
+            });
+        }
+    });
+}
+
+/// Waits for some attempts that fail.
+async fn attempts<E>(events: &mut Reports<E>, is_down: impl Fn(&E) -> bool) {
+    for _ in 0..5 {
+        let down = async { while !is_down(&events.next().await.unwrap()) {} };
+        timeout(PATIENCE, down).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn who_is_patient_waits_for_a_server_that_is_not_there_yet() {
+    let (server, (socket, url)) = (Server::start().await, late());
+    let mut options = options();
+    options.reconnect.as_mut().unwrap().initial_backoff = Duration::from_millis(1);
+    let mut host = Host::new(options).patient();
+    let mut events = host.events();
+    let remote = Remote::new(&url).unwrap().header("x-key", "hush").unwrap();
+    let connecting = tokio::spawn(Session::connect(remote, host));
+    attempts(&mut events, |event| matches!(event, Event::Down { .. })).await;
+    listen(socket, &server.url);
+    timeout(PATIENCE, connecting).await.unwrap().unwrap().unwrap().close().await;
+}
+
+#[tokio::test]
+async fn a_hub_waits_for_a_server_that_is_not_there_yet() {
+    let (server, (socket, url)) = (Server::start().await, late());
+    let entry = json!({"mcpServers": {"late": {"url": url, "headers": {"x-key": "hush"}}}});
+    let Document(configuration) = serde_json::from_value(entry).unwrap();
+    let mut options = options();
+    options.reconnect.as_mut().unwrap().initial_backoff = Duration::from_millis(1);
+    let mut host = Host::new(HubOptions::new(options));
+    let mut events = host.events();
+    let hub = Hub::start(configuration, host).unwrap();
+    attempts(&mut events, |event| matches!(event, HubEvent::Session { event: Event::Down { .. }, .. })).await;
+    listen(socket, &server.url);
+    let is_up = |event: HubEvent| matches!(event, HubEvent::Session { event: Event::Ready, .. });
+    let up = async { while !is_up(events.next().await.unwrap()) {} };
+    timeout(PATIENCE, up).await.unwrap();
+    hub.close().await;
 }
 
 #[tokio::test]

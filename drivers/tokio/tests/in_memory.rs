@@ -1,10 +1,11 @@
 //! Sessions over an HTTP client that answers in memory, with paused time: nothing waits for a machine.
 #![cfg(feature = "http")]
-#![allow(missing_docs, clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+#![allow(missing_docs, clippy::panic, clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use std::future::pending;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
@@ -17,7 +18,7 @@ use mcp_proto_tokio::{
 };
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 /// More than anything here takes.
 const PATIENCE: Duration = Duration::from_secs(3600);
@@ -25,7 +26,8 @@ const URL: &str = "http://server.example/mcp";
 const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 const OWN: HeaderName = HeaderName::from_static("x-own");
 
-/// A server, which keeps the headers of requests by their methods. A call of `ask` asks the user; no call has a result.
+/// A server, which keeps the headers of requests by their methods. A call of `ask` asks the user, and
+/// one of `count` has two reports of progress; no call has a result.
 #[derive(Clone, Default)]
 struct Server(Arc<Mutex<Vec<(String, HeaderMap)>>>);
 
@@ -70,9 +72,17 @@ impl HttpTransport for Server {
                 }),
                 "tools/list" => json!({"tools": [
                     {"name": "ask", "inputSchema": {"type": "object"}}, {"name": "wait", "inputSchema": {"type": "object"}},
+                    {"name": "count", "inputSchema": {"type": "object"}},
                 ]}),
                 "tools/call" => {
                     take(head(StatusCode::OK, "text/event-stream"));
+                    for step in [1, 2].into_iter().filter(|_| message["params"]["name"] == "count") {
+                        sleep(Duration::from_secs(1)).await;
+                        let token = &message["params"]["_meta"]["progressToken"];
+                        let params = json!({"progressToken": token, "progress": step});
+                        let report = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params});
+                        take(HttpPiece::Body(format!("data: {report}\n\n").into()));
+                    }
                     if message["params"]["name"] == "ask" {
                         let params =
                             json!({"message": "who?", "requestedSchema": {"type": "object", "properties": {}}});
@@ -124,6 +134,62 @@ async fn a_deadline_is_kept_when_nothing_else_or_something_later_is_waited_for()
         is_about(alone, sooner) && is_about(short, sooner) && is_about(long, later),
         "{alone:?} {short:?} {long:?}"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_reader_of_the_progress_of_a_call_is_woken_by_reports_and_by_the_end() {
+    let session = Server::default().connect().await;
+    let call = session.start_tool("count", &json!({})).unwrap();
+    // All wait before the first report comes, and each takes one at most.
+    let readers = [0; 2].map(|_| {
+        let mut progress = call.progress();
+        tokio::spawn(async move { (progress.next().await.and_then(|step| step.progress()), progress) })
+    });
+    let mut steps = Vec::new();
+    for reader in readers {
+        steps.push(timeout(PATIENCE, reader).await.unwrap().unwrap());
+    }
+    let waiting = steps
+        .into_iter()
+        .map(|(step, mut progress)| (step, tokio::spawn(async move { progress.next().await.is_none() })));
+    let (mut steps, waiting): (Vec<_>, Vec<_>) = waiting.unzip();
+    steps.sort_by(|one, other| one.partial_cmp(other).unwrap());
+    assert_eq!(steps, [Some(1.0), Some(2.0)]);
+    tokio::task::yield_now().await;
+    drop(call);
+    for reader in waiting {
+        assert!(timeout(PATIENCE, reader).await.unwrap().unwrap());
+    }
+}
+
+/// Wakes nobody, and panics.
+struct Faulty;
+
+impl Wake for Faulty {
+    fn wake(self: Arc<Self>) {
+        panic!("on purpose");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_of_the_task_of_deadlines_ends_calls_and_the_close_with_that_reason() {
+    let session = Server::default().connect().await;
+    let open = session.start_tool("wait", &json!({})).unwrap();
+    let (mut events, mut progress) = (session.events(), open.progress());
+    let late = mcp_proto::Request::call_tool("wait", None).timeout(Duration::from_secs(6));
+    let mut late = session.start_request(late).unwrap();
+    // The task of deadlines wakes whoever waits for this call, when its time is over.
+    let waker = Waker::from(Arc::new(Faulty));
+    assert!(Pin::new(&mut late).poll(&mut Context::from_waker(&waker)).is_pending());
+    let error = timeout(PATIENCE, open).await.unwrap().unwrap_err();
+    assert!(matches!(error.kind, CallErrorKind::Ended(Outcome::Unknown)), "{error}");
+    assert!(progress.next().await.is_none());
+    while events.next().await.is_some() {}
+    let error = session.call_tool("wait", &json!({})).await.unwrap_err();
+    assert!(matches!(&error.kind, CallErrorKind::Down(_)) && error.to_string().contains("panicked"), "{error}");
+    timeout(PATIENCE, session.close()).await.unwrap();
+    let why = session.closed().await.unwrap();
+    assert!(why.failure.message.contains("a task panicked"), "{why}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -9,7 +9,7 @@ use std::time::Duration;
 use mcp_proto::jsonrpc::ErrorObject;
 use mcp_proto::validation::{ValidationError, Validator};
 use mcp_proto::{Event, FailureKind, Options, Outcome, Outgoing, RawValue, Request, ServerMethod, ShutdownStep};
-use mcp_proto_tokio::{CallErrorKind, Elicited, Host, Piece, Process, Program, Session, Status};
+use mcp_proto_tokio::{Call, CallErrorKind, Elicited, Host, Piece, Process, Program, Session, Status};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::sync::mpsc;
@@ -364,78 +364,73 @@ fn message(text: &str) -> Outgoing {
     Outgoing::new(&RawValue::from_string(json!(text).to_string()).unwrap(), None, None)
 }
 
+/// What the server had of calls of `wait`.
+#[derive(Debug, Deserialize, PartialEq, Eq)]
+struct Waits {
+    all: usize,
+    open: usize,
+    /// At a time.
+    most: usize,
+}
+
+async fn waits(session: &Session) -> Waits {
+    let counted = timeout(PATIENCE, session.call_tool("waits", &json!({}))).await.unwrap();
+    counted.unwrap().to().unwrap()
+}
+
+/// A session that takes this many calls at once, and them.
+const STORM: usize = 10_000;
+
+async fn stormy() -> Session {
+    let mut options = options();
+    options.limits.queued = STORM;
+    Session::connect(server(), options).await.unwrap()
+}
+
+fn start_waits(session: &Session, count: usize) -> Vec<Call> {
+    (0..count).map(|_| session.start_tool("wait", &json!({})).unwrap()).collect()
+}
+
 #[tokio::test]
-async fn thousands_of_calls_that_are_dropped_at_once_cost_the_server_nothing() {
-    let received = Arc::new(Mutex::new(0));
-    let counted = Arc::clone(&received);
-    // Passes all on, and tells of each call that comes.
-    let script = r#"
-import subprocess, sys
-server = subprocess.Popen(["python3", sys.argv[1]], stdin=subprocess.PIPE)
-for line in sys.stdin.buffer:
-    if b"tools/call" in line:
-        sys.stderr.write("c")
-        sys.stderr.flush()
-    server.stdin.write(line)
-    server.stdin.flush()
-"#;
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/server.py");
-    let program = Program::new("python3").args(["-c", script, path]).stderr(move |piece| {
-        *counted.lock().unwrap() += piece.iter().filter(|byte| **byte == b'c').count();
-    });
-    let session = Session::connect(program, options()).await.unwrap();
+async fn thousands_of_calls_that_are_dropped_at_once_do_not_reach_the_server() {
+    let session = stormy().await;
+    let pid = pid(&session).await;
     let kept = session.start_tool("echo", &json!({"message": "kept"})).unwrap();
     for _ in 0..20 {
-        let calls: Vec<_> = (0..500).map(|_| session.start_tool("wait", &json!({})).unwrap()).collect();
-        drop(calls);
+        drop(start_waits(&session, STORM));
     }
     assert_eq!(timeout(PATIENCE, kept).await.unwrap().unwrap().text(), "kept");
-    assert_eq!(session.call_tool("echo", &json!({"message": "hi"})).await.unwrap().text(), "hi");
-    // The two that were not dropped, and none of 10,000.
-    assert_eq!(*received.lock().unwrap(), 2);
-    assert_eq!(session.status(), Status::Ready);
+    assert_eq!(waits(&session).await, Waits { all: 0, open: 0, most: 0 });
+    assert_eq!(self::pid(&session).await, pid);
     session.close().await;
 }
 
-#[cfg(target_os = "linux")]
-#[tokio::test]
-async fn large_calls_that_are_cancelled_while_a_server_does_not_read_take_no_memory() {
-    // It answers what the client needs to be ready, and then reads no more.
-    let script = r#"
-import json, sys, time
-for line in sys.stdin:
-    message = json.loads(line)
-    if "id" not in message: continue
-    if message["method"] == "initialize":
-        result = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "t", "version": "1"}}
-    elif message["method"] == "tools/list":
-        result = {"tools": [{"name": "take", "inputSchema": {"type": "object"}}]}
-    else:
-        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32601, "message": "no"}}), flush=True)
-        continue
-    print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
-    if message["method"] == "tools/list":
-        time.sleep(1000)
-"#;
-    let session = Session::connect(Program::new("python3").args(["-c", script]), options()).await.unwrap();
-    let (text, before) = ("x".repeat(4 << 20), resident());
-    for _ in 0..16 {
-        let call = session.start_tool("take", &json!({"text": text})).unwrap();
-        // The task that writes has its turn.
-        tokio::task::yield_now().await;
-        drop(call);
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn thousands_of_calls_that_are_dropped_while_others_are_written_cost_no_call() {
+    let session = stormy().await;
+    let in_flight = session.inspect(|engine| engine.options().limits.in_flight);
+    let (mut events, pid) = (session.events(), pid(&session).await);
+    for _ in 0..20 {
+        let (first, last) = (start_waits(&session, STORM / 2), start_waits(&session, STORM / 2));
+        let kept = session.start_tool("echo", &json!({"message": "kept"})).unwrap();
+        // From both ends, by two threads.
+        let drops = [
+            tokio::spawn(async move { drop(first) }),
+            tokio::spawn(async move { last.into_iter().rev().for_each(drop) }),
+        ];
+        assert_eq!(timeout(PATIENCE, kept).await.unwrap().unwrap().text(), "kept");
+        for dropped in drops {
+            dropped.await.unwrap();
+        }
     }
-    let grown = resident().saturating_sub(before);
-    assert!(grown < 32 << 20, "{grown} bytes after 16 calls of 4 MiB");
-    timeout(PATIENCE, session.close()).await.unwrap();
-}
-
-/// Bytes of memory of this process.
-#[cfg(target_os = "linux")]
-fn resident() -> usize {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-    line.trim().strip_suffix(" kB").unwrap().trim().parse::<usize>().unwrap() << 10
+    let Waits { all, open, most } = waits(&session).await;
+    println!("{all} of {} calls reached the server, {most} at a time", 20 * STORM);
+    assert!(open == 0 && most <= in_flight, "{open} calls are open, and {most} were at a time");
+    assert_eq!(self::pid(&session).await, pid);
+    session.close().await;
+    while let Some(event) = events.next().await {
+        assert!(!matches!(event, Event::Down { .. }), "{event:?}");
+    }
 }
 
 #[tokio::test]

@@ -66,6 +66,9 @@ pub(super) fn request(core: &mut Core, now: Time, request: Request) -> Result<Re
     if open || core.requests.queued_calls() >= limits.queued {
         return Err(CommandError::TooManyRequests { limit: limits.queued });
     }
+    if core.requests.request_bytes() >= limits.request_bytes {
+        return Err(CommandError::TooManyRequests { limit: limits.request_bytes });
+    }
     if core.is_outbox_full() {
         return Err(CommandError::TooManyRequests { limit: limits.output });
     }
