@@ -3,6 +3,9 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
+#[cfg(feature = "http")]
+use std::sync::OnceLock;
+
 use serde::{Deserialize, Serialize};
 
 use super::LogLevel;
@@ -68,7 +71,46 @@ pub struct Options {
     /// How a lost connection is reopened; `None` turns it off, except for the one new handshake after a request was
     /// refused for its era or version; while a client obtains authorization, it waits as by default. Default: [`Reconnect::default`].
     pub reconnect: Option<Reconnect>,
+    /// What every request over HTTP has.
+    #[cfg(feature = "http")]
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub(crate) shared: SharedHeaders,
 }
+
+/// Headers of requests: of those that name no version of the protocol, then of those that name each version.
+#[cfg(feature = "http")]
+pub(crate) type Headers = [OnceLock<http::HeaderMap>; ProtocolVersion::ALL.len() + 1];
+
+/// Headers that the clients with the same options share: made once, since each request has them. A copy of the options,
+/// which may be changed, begins without.
+#[cfg(feature = "http")]
+#[derive(Default)]
+pub(crate) struct SharedHeaders(OnceLock<Arc<Headers>>);
+
+#[cfg(feature = "http")]
+impl SharedHeaders {
+    pub(crate) fn get_or_make(&self, make: impl FnOnce() -> Arc<Headers>) -> &Arc<Headers> {
+        self.0.get_or_init(make)
+    }
+}
+
+#[cfg(feature = "http")]
+impl Clone for SharedHeaders {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+/// They follow from the options.
+#[cfg(feature = "http")]
+impl PartialEq for SharedHeaders {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+#[cfg(feature = "http")]
+impl Eq for SharedHeaders {}
 
 /// Stands for the options of a client that is being restored.
 #[cfg(feature = "snapshot")]
@@ -106,6 +148,8 @@ impl fmt::Debug for Options {
             form_defaults,
             keepalive,
             reconnect,
+            #[cfg(feature = "http")]
+                shared: _,
         } = self;
         f.debug_struct("Options")
             .field("server", &without_secrets(server).as_deref().unwrap_or(server))
@@ -150,6 +194,8 @@ impl Options {
             form_defaults: true,
             keepalive: Some(Keepalive::default()),
             reconnect: Some(Reconnect::default()),
+            #[cfg(feature = "http")]
+            shared: SharedHeaders::default(),
         }
     }
 }

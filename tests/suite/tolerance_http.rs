@@ -4,8 +4,8 @@ use crate::common::{Server, Steps, legacy, millis, options, reconnecting, second
 use crate::web::{Exchange, LAST_ID, Reply, SESSION, Site, URL, VERSION, Web, modern_site, site, tool, was_answered};
 use mcp_proto::binding::http::Broken;
 use mcp_proto::{
-    Cause, Era, Eras, Event, FailureKind, Family, FamilyStatus, ListErrors, Options, Outcome, ProtocolVersion,
-    QuirkKind, Reconnect, Recovery, Request, RequestError, RequestId,
+    Cause, Era, Eras, Event, FailureKind, Family, FamilyStatus, Implementation, ListErrors, Options, Outcome,
+    ProtocolVersion, QuirkKind, Reconnect, Recovery, Request, RequestError, RequestId,
 };
 use serde_json::{Value, json};
 
@@ -2862,4 +2862,40 @@ fn methods_that_are_answered_with_404_renew_the_session_once_each() {
         assert_eq!(renewed(&mut web, number), 1, "{number}");
     }
     assert_eq!((renewed(&mut web, 16), renewed(&mut web, 1), renewed(&mut web, 0)), (0, 0, 1));
+}
+
+/// codex #12859
+#[test]
+fn a_firewall_that_refuses_requests_without_a_user_agent_lets_each_request_pass() {
+    let guard = |exchange: &Exchange| exchange.header("user-agent").is_none().then(|| Reply::status(403));
+    for (mut options, site) in [(legacy(), site()), (modern_only(), modern_site())] {
+        let mut site = site.rule(guard);
+        options.client = Implementation::new("my-host", "1.2.3");
+        let mut web = Web::connect(options, &mut site);
+        assert!(web.is_ready(), "{:?}", web.failure());
+        let (call, exchange) = web.call("a");
+        let reply = site.reply(&exchange);
+        web.reply(&exchange, reply);
+        assert!(was_answered(&web, call));
+        web.close();
+        web.serve(&mut site);
+        assert!(web.log.iter().all(|it| it.header("user-agent") == Some("my-host/1.2.3")), "{:?}", web.log);
+    }
+}
+
+#[test]
+fn user_agent_any_name_and_version_make_a_header() {
+    let long = "a".repeat(300);
+    for (name, version, sent) in [
+        ("my host (beta)", "1.0 \r\nx: y", "my-host--beta-/1.0---x--y".into()),
+        ("höst", "1.0+build", "h-st/1.0+build".into()),
+        ("", "", "mcp-client".into()),
+        ("a/b", "", "a-b".into()),
+        (&*long, &*long, format!("{0}/{0}", "a".repeat(128))),
+    ] {
+        let mut options = legacy();
+        options.client = Implementation::new(name, version);
+        let web = Web::connect(options, &mut site());
+        assert_eq!(web.last("tools/list").header("user-agent"), Some(&*sent), "{name:?} {version:?}");
+    }
 }

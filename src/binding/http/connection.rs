@@ -10,7 +10,7 @@ use http::{HeaderMap, HeaderValue, StatusCode, Uri};
 
 use super::exchange::{Carrier, Due, Exchange, ExchangeKind, Exchanges, Past, Paused, Queue, Reply, Timer, Timers};
 use super::refusal::{Waiting, error_in};
-use super::request::{self, Common, SESSION_ID};
+use super::request::{self, Common, Identity, SESSION_ID};
 use super::response::is_modern;
 use super::tokens::Tokens;
 use super::{Broken, HttpAction, HttpRequest};
@@ -37,6 +37,7 @@ use crate::text::shown_in;
 pub struct Http {
     /// Where the server is.
     pub(super) url: Address,
+    pub(super) identity: Identity,
     pub(super) server: KnownServer,
     pub(super) connection: Connection,
     pub(super) exchanges: Exchanges,
@@ -156,6 +157,7 @@ impl Http {
     pub(crate) fn at(url: Uri) -> Self {
         Self {
             url: Address(url),
+            identity: Identity::default(),
             server: KnownServer::default(),
             connection: Connection::new(ConnectionId::default()),
             exchanges: Exchanges::default(),
@@ -438,7 +440,7 @@ pub(super) struct Refused {
 #[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Sse {
     state: sse::State,
-    endpoint: Option<Address>,
+    endpoint: Option<Box<Address>>,
     /// The stream named the endpoint. A redirect may lead to another one.
     is_named: bool,
     refused: Option<Box<Refused>>,
@@ -464,17 +466,17 @@ impl Sse {
     }
 
     /// Where messages are posted, if not to the server's address.
-    pub(super) const fn endpoint(&self) -> Option<&Address> {
-        self.endpoint.as_ref()
+    pub(super) fn endpoint(&self) -> Option<&Address> {
+        self.endpoint.as_deref()
     }
 
     pub(super) fn set_endpoint(&mut self, endpoint: Address, is_named: bool) {
-        (self.endpoint, self.is_named) = (Some(endpoint), is_named);
+        (self.endpoint, self.is_named) = (Some(Box::new(endpoint)), is_named);
     }
 
     /// Whether the stream named this endpoint: who did that has what requests to it present.
     fn names(&self, url: &Address) -> bool {
-        self.is_named && self.endpoint.as_ref() == Some(url)
+        self.is_named && self.endpoint.as_deref() == Some(url)
     }
 
     pub(super) fn refuse(&mut self, refused: Option<Refused>) {
@@ -809,11 +811,12 @@ impl Http {
         }
         let session = self.server.session.id();
         let version = || engine.server().map(|server| server.version);
-        let agreed = || Common { session, version: version().filter(|_| engine.stage().is_established()) };
+        let identity = &self.identity;
+        let agreed = || Common { identity, session, version: version().filter(|_| engine.stage().is_established()) };
         let (of, mut request) = match &mut it.purpose {
             ExchangeKind::Message(message) => {
                 let session = session.filter(|_| !message.is_modern() && !opening);
-                let common = Common { session, version: message.version().filter(|_| !opening) };
+                let common = Common { identity, session, version: message.version().filter(|_| !opening) };
                 let about = message.id().map(|id| engine.request_info(id)).unwrap_or_default();
                 let request = request::post(&it.url, message, common, about, engine.catalog());
                 if message.id().is_none() {
@@ -837,7 +840,7 @@ impl Http {
             ExchangeKind::Stream => (None, request::get(&it.url, agreed(), self.connection.get_stream.last_id())),
             ExchangeKind::Sse => (None, request::get(&it.url, agreed(), None)),
             ExchangeKind::DeleteFormer(_, session) | ExchangeKind::Delete(session) => {
-                (None, request::delete(&it.url, Common { session: Some(session), version: version() }))
+                (None, request::delete(&it.url, Common { identity, session: Some(session), version: version() }))
             }
         };
         self.tokens.present(number, request.headers_mut(), &mut it.sent);
@@ -1103,6 +1106,7 @@ impl Operate for Http {
 
     fn attach(&mut self, engine: &mut Engine) {
         engine.locate(&self.url.shown());
+        self.identity = Identity::of(engine.options());
         self.publish(engine);
     }
 
@@ -1138,12 +1142,12 @@ impl Operate for Http {
     fn poll(&mut self, engine: &mut Engine) -> Option<HttpAction> {
         // The end of an attempt precedes `Closed`.
         if engine.stage() == Stage::Closed
-            && let Some(action) = self.tokens.poll()
+            && let Some(action) = self.tokens.poll(&self.identity)
         {
             return Some(action);
         }
         loop {
-            let Some(output) = engine.next_output() else { return self.tokens.poll() };
+            let Some(output) = engine.next_output() else { return self.tokens.poll(&self.identity) };
             let start = match output {
                 Output::Event(event) => return Some(HttpAction::Event(event)),
                 Output::Drop(exchange) => return Some(HttpAction::Drop(exchange)),

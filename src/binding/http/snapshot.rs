@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::Broken;
 use super::connection::{Connection, Http, KnownServer};
 use super::exchange::{Exchange, ExchangeKind, Exchanges, Past, Queue, Reply, Timers};
+use super::request::Identity;
 use crate::binding::address::Address;
 use crate::client::{Again, Engine, Operate, Output, Persist, StartId};
 use crate::jsonrpc::MessageLimits;
@@ -106,7 +107,7 @@ impl Persist for Http {
     }
 
     fn state(&self, secrets: Secrets) -> impl Serialize {
-        let Self { url, server, connection, mut exchanges, queue, timers, tokens: _ } = self.clone();
+        let Self { url, identity: _, server, connection, mut exchanges, queue, timers, tokens: _ } = self.clone();
         let url = Some(url).filter(|_| secrets == Secrets::Included);
         if url.is_none() {
             exchanges.set_address(&Address::default());
@@ -139,7 +140,8 @@ impl Persist for Http {
             engine.queue(Output::Start(number));
         }
         let url = url.unwrap_or(self.url);
-        let mut it = Self { url, server, connection, exchanges, queue, timers, tokens: self.tokens };
+        let identity = Identity::of(engine.options());
+        let mut it = Self { url, identity, server, connection, exchanges, queue, timers, tokens: self.tokens };
         // What waited for a token demands another one.
         let carried: BTreeSet<u64> = it.exchanges.carried().collect();
         for id in engine.held().into_iter().filter(|id| !carried.contains(id)) {
