@@ -48,6 +48,14 @@ pub struct Options {
     /// if it declares that it can, and of resources with a subscription. Over HTTP, whether a legacy server is asked for a
     /// GET stream: turn it off for one that answers nothing while the stream is open. `true`.
     pub listen: bool,
+    /// Whether the embedder's HTTP client keeps cookies itself, as a browser does: the client then neither keeps those that a
+    /// server sets nor sends any. `false`.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub keeps_cookies: bool,
+    /// Whether the embedder's HTTP client decodes compressed bodies: the client then leaves `Accept-Encoding` to it, and does not
+    /// look at `Content-Encoding`. Otherwise it asks for `identity`, and a body in another coding is an error. `false`.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub decodes_bodies: bool,
     /// Whether several tool calls may be in flight; otherwise one at a time. `true`.
     pub parallel_tool_calls: bool,
     /// Whether the server's annotations of its tools are believed: a call of a tool that says that it is read-only or
@@ -141,6 +149,8 @@ impl fmt::Debug for Options {
             timeouts,
             limits,
             listen,
+            keeps_cookies,
+            decodes_bodies,
             parallel_tool_calls,
             trust,
             sampling,
@@ -162,6 +172,8 @@ impl fmt::Debug for Options {
             .field("timeouts", timeouts)
             .field("limits", limits)
             .field("listen", listen)
+            .field("keeps_cookies", keeps_cookies)
+            .field("decodes_bodies", decodes_bodies)
             .field("parallel_tool_calls", parallel_tool_calls)
             .field("trust", trust)
             .field("sampling", sampling)
@@ -187,6 +199,8 @@ impl Options {
             timeouts: Timeouts::default(),
             limits: Limits::default(),
             listen: true,
+            keeps_cookies: false,
+            decodes_bodies: false,
             parallel_tool_calls: true,
             trust: false,
             sampling: SamplingPolicy::default(),

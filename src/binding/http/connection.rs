@@ -3,11 +3,16 @@
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::header::{AUTHORIZATION, COOKIE, SET_COOKIE};
 use http::{HeaderMap, HeaderValue, StatusCode, Uri};
 
+use super::cookies::Cookies;
 use super::exchange::{Carrier, Due, Exchange, ExchangeKind, Exchanges, Past, Paused, Queue, Reply, Timer, Timers};
 use super::refusal::{Waiting, error_in};
 use super::request::{self, Common, Identity, SESSION_ID};
@@ -15,7 +20,7 @@ use super::response::is_modern;
 use super::tokens::Tokens;
 use super::{Broken, HttpAction, HttpRequest};
 use crate::Time;
-use crate::binding::address::{Address, UrlError, parse};
+use crate::binding::address::{Address, UrlError, parse, without_user};
 use crate::client::{
     Again, Binding, BindingState, Client, ConnectionId, Engine, ExchangeId, OpenFailure, Operate, Outgoing, Output,
     Report, ShutdownStep, Stage, StartId, Transport, Wire,
@@ -37,6 +42,8 @@ use crate::text::shown_in;
 pub struct Http {
     /// Where the server is.
     pub(super) url: Address,
+    /// The value of `Authorization` for the name and password of the URL.
+    pub(super) basic: Option<Box<HeaderValue>>,
     pub(super) identity: Identity,
     pub(super) server: KnownServer,
     pub(super) connection: Connection,
@@ -150,13 +157,17 @@ impl Http {
     /// The server's address, without its secrets.
     #[cfg(feature = "journal")]
     pub(crate) fn redacted_url(&self) -> alloc::string::String {
-        super::serialize::address(&self.url)
+        let url = super::serialize::address(&self.url);
+        // A replay presents them, too.
+        if self.basic.is_some() { url.replacen("://", "://redacted@", 1) } else { url }
     }
 
     /// A server at this URL, which was checked.
     pub(crate) fn at(url: Uri) -> Self {
+        let (url, user) = without_user(url);
         Self {
             url: Address(url),
+            basic: user.filter(|user| !user.is_empty()).and_then(|user| basic(&user)).map(Box::new),
             identity: Identity::default(),
             server: KnownServer::default(),
             connection: Connection::new(ConnectionId::default()),
@@ -167,7 +178,8 @@ impl Http {
         }
     }
 
-    /// A server at this URL. User information and the query are kept, and never shown.
+    /// A server at this URL. A name and a password in it are sent as `Authorization: Basic` (RFC 7617), and not in the URL.
+    /// They and the query are never shown.
     ///
     /// # Errors
     /// What is wrong with the URL: it has to be absolute, with the scheme `http` or `https`.
@@ -212,6 +224,31 @@ impl Http {
     pub(crate) fn show_browser(&mut self, now: crate::Time) {
         self.tokens.change(|authorization| authorization.show(now));
     }
+}
+
+/// The value of `Authorization` for user information of a URL, which may be percent-encoded.
+fn basic(user: &str) -> Option<HeaderValue> {
+    let (name, password) = user.split_once(':').unwrap_or((user, ""));
+    let mut plain = percent_decoded(name);
+    plain.push(b':');
+    plain.extend(percent_decoded(password));
+    let mut value = String::from("Basic ");
+    STANDARD.encode_string(plain, &mut value);
+    let mut value = HeaderValue::try_from(value).ok()?;
+    value.set_sensitive(true);
+    Some(value)
+}
+
+fn percent_decoded(text: &str) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        let hex = after.get(..2).filter(|hex| *first == b'%' && hex.iter().all(u8::is_ascii_hexdigit));
+        let decoded = hex.and_then(|hex| u8::from_str_radix(core::str::from_utf8(hex).ok()?, 16).ok());
+        out.push(decoded.unwrap_or(*first));
+        rest = if decoded.is_some() { after.get(2..).unwrap_or_default() } else { after };
+    }
+    out
 }
 
 /// The wait of tool calls for the GET stream.
@@ -263,6 +300,8 @@ pub(super) struct Session {
     former: Option<HeaderValue>,
     /// The methods that the server answered with 404 in the previous session, and not otherwise since.
     not_found: VecDeque<Box<str>>,
+    /// What the server's load balancers know the session by, from the first response on.
+    cookies: Cookies,
 }
 
 impl Session {
@@ -278,17 +317,30 @@ impl Session {
         self.former.take()
     }
 
+    pub(super) const fn cookies(&self) -> &Cookies {
+        &self.cookies
+    }
+
+    /// Takes the cookies that the response to a request of this URL sets.
+    pub(super) fn take_cookies(&mut self, now: Time, headers: &HeaderMap, url: &Uri) {
+        if headers.contains_key(SET_COOKIE) {
+            self.cookies.take(now, headers, url);
+        }
+    }
+
     /// A new connection: the session becomes the previous one.
     pub(super) fn renew(&mut self) {
         self.is_agreed = false;
+        self.cookies.clear();
         if let Some(former) = self.id.take() {
             self.former = Some(former);
         }
     }
 
-    /// Drops the ids, which are secrets.
+    /// Drops the ids and the cookies, which are secrets.
     #[cfg(feature = "snapshot")]
     pub(super) fn forget(&mut self) {
+        self.cookies.clear();
         (self.id, self.former) = (None, None);
     }
 
@@ -843,7 +895,14 @@ impl Http {
                 (None, request::delete(&it.url, Common { identity, session: Some(session), version: version() }))
             }
         };
-        self.tokens.present(number, request.headers_mut(), &mut it.sent);
+        let headers = request.headers_mut();
+        if let Some(basic) = &self.basic {
+            headers.insert(AUTHORIZATION, HeaderValue::clone(basic));
+        }
+        if let Some(cookies) = self.server.session.cookies().header(engine.now(), &it.url) {
+            headers.insert(COOKIE, cookies);
+        }
+        self.tokens.present(number, headers, &mut it.sent);
         engine.handed_over(it.purpose.message());
         Some(HttpRequest { exchange, of, request })
     }

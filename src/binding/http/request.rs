@@ -6,13 +6,13 @@ use core::fmt;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
+use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, USER_AGENT};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 
 use crate::catalog::{Catalog, mirrored};
 use crate::client::{Headers, Options, Outgoing, RequestInfo};
 use crate::jsonrpc::{Decimal, Json};
-use crate::protocol::{Era, Family, Implementation, ProtocolVersion, method};
+use crate::protocol::{Era, Family, ProtocolVersion, method};
 
 pub(super) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
@@ -39,11 +39,13 @@ impl fmt::Debug for Identity {
 
 impl Identity {
     pub(super) fn of(options: &Options) -> Self {
-        let make = || Arc::new(headers_of(&options.client));
+        let make = || Arc::new(headers_of(options));
         let shared = options.shared.get_or_make(make);
         // The options may have been changed since another client had them.
-        let agent = first(shared).and_then(|headers| headers.get(USER_AGENT));
-        let is_current = agent.is_some_and(|it| options.client.is_user_agent(it.as_bytes()));
+        let is_current = first(shared).is_some_and(|headers| {
+            headers.get(USER_AGENT).is_some_and(|it| options.client.is_user_agent(it.as_bytes()))
+                && headers.contains_key(ACCEPT_ENCODING) != options.decodes_bodies
+        });
         Self(Some(if is_current { Arc::clone(shared) } else { make() }))
     }
 
@@ -60,9 +62,11 @@ impl Identity {
 
     /// Adds what requests of every method have.
     pub(super) fn write(&self, headers: &mut HeaderMap) {
-        let all = self.0.as_deref().and_then(first);
-        if let Some(agent) = all.and_then(|all| all.get(USER_AGENT)) {
-            headers.insert(USER_AGENT, agent.clone());
+        let Some(all) = self.0.as_deref().and_then(first) else { return };
+        for name in [USER_AGENT, ACCEPT_ENCODING] {
+            if let Some(value) = all.get(&name) {
+                headers.insert(name, value.clone());
+            }
         }
     }
 }
@@ -71,12 +75,15 @@ fn first(all: &Headers) -> Option<&HeaderMap> {
     all.first()?.get()
 }
 
-fn headers_of(client: &Implementation) -> Headers {
+fn headers_of(options: &Options) -> Headers {
     let mut headers = HeaderMap::with_capacity(HEADERS);
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
     // A token is always a header's value.
-    headers.extend(HeaderValue::try_from(client.user_agent()).ok().map(|agent| (USER_AGENT, agent)));
+    headers.extend(HeaderValue::try_from(options.client.user_agent()).ok().map(|agent| (USER_AGENT, agent)));
+    if !options.decodes_bodies {
+        headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    }
     let mut all = Headers::default();
     if let Some(first) = all.first_mut() {
         *first = headers.into();
