@@ -9,7 +9,7 @@ use core::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use http::header::{AUTHORIZATION, COOKIE, SET_COOKIE};
+use http::header::{AUTHORIZATION, COOKIE};
 use http::{HeaderMap, HeaderValue, StatusCode, Uri};
 
 use super::cookies::Cookies;
@@ -323,9 +323,7 @@ impl Session {
 
     /// Takes the cookies that the response to a request of this URL sets.
     pub(super) fn take_cookies(&mut self, now: Time, headers: &HeaderMap, url: &Uri) {
-        if headers.contains_key(SET_COOKIE) {
-            self.cookies.take(now, headers, url);
-        }
+        self.cookies.take(now, headers, url);
     }
 
     /// A new connection: the session becomes the previous one.

@@ -7,8 +7,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use http::header::{CONTENT_ENCODING, CONTENT_TYPE, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};
-use http::{HeaderMap, StatusCode};
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE, LOCATION, RETRY_AFTER, SET_COOKIE, WWW_AUTHENTICATE};
+use http::{HeaderMap, HeaderName, StatusCode};
 
 use super::Broken;
 use super::connection::{
@@ -132,7 +132,10 @@ impl Http {
         let it = self.exchanges.get(id).filter(|it| it.status == 0)?;
         self.connection.note_reached(engine, &mut self.timers);
         self.tokens.on_head(engine.now(), it.sent, status, headers);
-        if !engine.options().keeps_cookies {
+        // Most responses have neither.
+        let has = |name: HeaderName| headers.keys().any(|it| *it == name);
+        let (sets_cookies, is_encoded) = (has(SET_COOKIE), has(CONTENT_ENCODING));
+        if sets_cookies && !engine.options().keeps_cookies {
             self.server.session.take_cookies(engine.now(), headers, &it.url);
         }
         let purpose = self.purpose(engine, &it.purpose);
@@ -146,7 +149,7 @@ impl Http {
         }
         let has = |name| !status.is_success() && headers.contains_key(name);
         let class = status_class(status, has(RETRY_AFTER), has(WWW_AUTHENTICATE));
-        let coding = if engine.options().decodes_bodies { None } else { coding_of(headers) };
+        let coding = if is_encoded && !engine.options().decodes_bodies { coding_of(headers) } else { None };
         let labelled = Kind::labelled(headers);
         let refusal = || Refusal { coding: coding.clone(), ..Refusal::new(status, headers, &it.url) };
         match http_response::head(purpose, self.connection.sse.is_ready(), class) {
