@@ -177,6 +177,12 @@ fn origin(url: &str) -> Option<(String, String, u16)> {
     Some((scheme.into(), host.into(), port))
 }
 
+/// Whether two issuers are the same, or one origin with and without its final slash.
+fn is_but_for_slash(one: &str, other: &str) -> bool {
+    let bare = |it: &str| it.strip_suffix('/').filter(|it| it.matches('/').count() == 2).unwrap_or(it).to_owned();
+    one == other || bare(one) == bare(other)
+}
+
 /// The places of the metadata of an authorization server (RFC 8414, OpenID Connect Discovery).
 fn places(issuer: &str) -> [String; 3] {
     let (origin, path) = split(issuer);
@@ -462,7 +468,7 @@ impl OAuthModel {
             let is_trusted =
                 |said: &str| tolerance.trusted_issuers.iter().any(|(from, to)| **from == **asked && **to == *said);
             let said = said.or(Some(&**asked).filter(|_| tolerance.missing_issuer));
-            said.filter(|said| asked == said || is_trusted(said)).map(String::from)
+            said.filter(|said| is_but_for_slash(asked, said) || is_trusted(said)).map(String::from)
         });
         let methods = body["code_challenge_methods_supported"].as_array();
         let is_safe = self.options.flow != Flow::User || methods.is_some_and(|it| it.contains(&"S256".into()));

@@ -4,6 +4,7 @@ use alloc::borrow::ToOwned;
 use alloc::string::{String, ToString};
 use core::fmt;
 use core::fmt::Write;
+use core::net::IpAddr;
 use core::ops::Deref;
 
 use http::Uri;
@@ -25,6 +26,14 @@ pub(super) struct Origin {
 }
 
 impl Origin {
+    /// Whether it is on this machine, as far as the name of its host shows.
+    pub(super) fn is_loopback(&self) -> bool {
+        let host = self.host.trim_end_matches('.');
+        let literal = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+        let is_address = literal.parse().is_ok_and(|address: IpAddr| address.to_canonical().is_loopback());
+        host == "localhost" || host.ends_with(".localhost") || is_address
+    }
+
     /// The origin of a URL; `None` for one without a host or a port that can be connected to.
     pub(super) fn of(url: &Uri) -> Option<Self> {
         let (is_https, default) = match url.scheme_str()? {
@@ -106,8 +115,8 @@ pub enum UrlError {
     Path,
 }
 
-/// Reads the URL of a server. A fragment is dropped. Characters of the path and the query that are not ASCII are
-/// percent-encoded (RFC 3987, section 3.1).
+/// Reads the URL of a server. A fragment is dropped. Characters that are not ASCII are percent-encoded (RFC 3987,
+/// section 3.1), but in the name of a host, which has another encoding.
 pub(crate) fn parse(url: &str) -> Result<Uri, UrlError> {
     let (scheme, rest) = url.split_once("://").ok_or(UrlError::Scheme)?;
     if !scheme.eq_ignore_ascii_case("http") && !scheme.eq_ignore_ascii_case("https") {
@@ -117,8 +126,7 @@ pub(crate) fn parse(url: &str) -> Result<Uri, UrlError> {
     if authority.is_empty() {
         return Err(UrlError::NoHost);
     }
-    // Names of hosts have another encoding.
-    if !authority.is_ascii() {
+    if !authority.rsplit('@').next().unwrap_or_default().is_ascii() {
         return Err(UrlError::Authority);
     }
     let parsed = if url.is_ascii() { url.parse::<Uri>() } else { ascii(url.as_bytes()).parse() };
@@ -126,8 +134,19 @@ pub(crate) fn parse(url: &str) -> Result<Uri, UrlError> {
         check(url.authority().ok_or(UrlError::NoHost)?)?;
         return Ok(url);
     }
-    check(&authority.parse().map_err(|_| UrlError::Authority)?)?;
+    check(&ascii(authority.as_bytes()).parse().map_err(|_| UrlError::Authority)?)?;
     Err(UrlError::Path)
+}
+
+/// A URL without user information, and that.
+pub(super) fn without_user(url: Uri) -> (Uri, Option<String>) {
+    let Some((user, place)) = url.authority().and_then(|authority| authority.as_str().rsplit_once('@')) else {
+        return (url, None);
+    };
+    let (user, place) = (user.to_owned(), place.parse().ok());
+    let mut parts = url.into_parts();
+    parts.authority = place;
+    (Uri::from_parts(parts).unwrap_or_default(), Some(user))
 }
 
 fn check(authority: &Authority) -> Result<(), UrlError> {
@@ -172,7 +191,8 @@ fn is_too_long(reference: &[u8]) -> bool {
 /// As [`resolve`], within the origin; otherwise what may be shown of where the reference leads.
 pub(super) fn same_origin(base: &Uri, reference: &[u8]) -> Result<Address, String> {
     match resolve(base, reference) {
-        Some(target) if is_same_origin(base, &target) => Ok(target),
+        // A server sets no user information.
+        Some(target) if is_same_origin(base, &target) => Ok(Address(without_user(target.0).0)),
         Some(target) => Err(target.to_string()),
         // A part of a long one shows what the whole would not.
         None if is_too_long(reference.trim_ascii()) => Err(shown("")),

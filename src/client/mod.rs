@@ -56,3 +56,5 @@ pub(crate) use binding::{Operate, poll_pipe};
 pub(crate) use core::{BindingState, Stage};
 #[cfg(feature = "http")]
 pub(crate) use exchanges::{Again, Report, RequestInfo, Unauthorized};
+#[cfg(feature = "http")]
+pub(crate) use options::Headers;

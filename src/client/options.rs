@@ -3,6 +3,9 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
+#[cfg(feature = "http")]
+use std::sync::OnceLock;
+
 use serde::{Deserialize, Serialize};
 
 use super::LogLevel;
@@ -45,6 +48,14 @@ pub struct Options {
     /// if it declares that it can, and of resources with a subscription. Over HTTP, whether a legacy server is asked for a
     /// GET stream: turn it off for one that answers nothing while the stream is open. `true`.
     pub listen: bool,
+    /// Whether the embedder's HTTP client keeps cookies itself, as a browser does: the client then neither keeps those that a
+    /// server sets nor sends any. `false`.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub keeps_cookies: bool,
+    /// Whether the embedder's HTTP client decodes compressed bodies: the client then leaves `Accept-Encoding` to it, and does not
+    /// look at `Content-Encoding`. Otherwise it asks for `identity`, and a body in another coding is an error. `false`.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub decodes_bodies: bool,
     /// Whether several tool calls may be in flight; otherwise one at a time. `true`.
     pub parallel_tool_calls: bool,
     /// Whether the server's annotations of its tools are believed: a call of a tool that says that it is read-only or
@@ -68,7 +79,46 @@ pub struct Options {
     /// How a lost connection is reopened; `None` turns it off, except for the one new handshake after a request was
     /// refused for its era or version; while a client obtains authorization, it waits as by default. Default: [`Reconnect::default`].
     pub reconnect: Option<Reconnect>,
+    /// What every request over HTTP has.
+    #[cfg(feature = "http")]
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub(crate) shared: SharedHeaders,
 }
+
+/// Headers of requests: of those that name no version of the protocol, then of those that name each version.
+#[cfg(feature = "http")]
+pub(crate) type Headers = [OnceLock<http::HeaderMap>; ProtocolVersion::ALL.len() + 1];
+
+/// Headers that the clients with the same options share: made once, since each request has them. A copy of the options,
+/// which may be changed, begins without.
+#[cfg(feature = "http")]
+#[derive(Default)]
+pub(crate) struct SharedHeaders(OnceLock<Arc<Headers>>);
+
+#[cfg(feature = "http")]
+impl SharedHeaders {
+    pub(crate) fn get_or_make(&self, make: impl FnOnce() -> Arc<Headers>) -> &Arc<Headers> {
+        self.0.get_or_init(make)
+    }
+}
+
+#[cfg(feature = "http")]
+impl Clone for SharedHeaders {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+/// They follow from the options.
+#[cfg(feature = "http")]
+impl PartialEq for SharedHeaders {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+#[cfg(feature = "http")]
+impl Eq for SharedHeaders {}
 
 /// Stands for the options of a client that is being restored.
 #[cfg(feature = "snapshot")]
@@ -99,6 +149,8 @@ impl fmt::Debug for Options {
             timeouts,
             limits,
             listen,
+            keeps_cookies,
+            decodes_bodies,
             parallel_tool_calls,
             trust,
             sampling,
@@ -106,6 +158,8 @@ impl fmt::Debug for Options {
             form_defaults,
             keepalive,
             reconnect,
+            #[cfg(feature = "http")]
+                shared: _,
         } = self;
         f.debug_struct("Options")
             .field("server", &without_secrets(server).as_deref().unwrap_or(server))
@@ -118,6 +172,8 @@ impl fmt::Debug for Options {
             .field("timeouts", timeouts)
             .field("limits", limits)
             .field("listen", listen)
+            .field("keeps_cookies", keeps_cookies)
+            .field("decodes_bodies", decodes_bodies)
             .field("parallel_tool_calls", parallel_tool_calls)
             .field("trust", trust)
             .field("sampling", sampling)
@@ -143,6 +199,8 @@ impl Options {
             timeouts: Timeouts::default(),
             limits: Limits::default(),
             listen: true,
+            keeps_cookies: false,
+            decodes_bodies: false,
             parallel_tool_calls: true,
             trust: false,
             sampling: SamplingPolicy::default(),
@@ -150,6 +208,8 @@ impl Options {
             form_defaults: true,
             keepalive: Some(Keepalive::default()),
             reconnect: Some(Reconnect::default()),
+            #[cfg(feature = "http")]
+            shared: SharedHeaders::default(),
         }
     }
 }

@@ -115,7 +115,7 @@ values! {
         Broke,
         /// The server was not reached.
         Unreached,
-        /// The limits do not allow more of the response to be kept.
+        /// The limits do not allow more of the response to be kept, or its body is in a coding that nobody decodes.
         Overflow,
     }
 

@@ -48,6 +48,25 @@ impl Implementation {
         }
     }
 
+    /// The value of `User-Agent` for requests over HTTP: `NAME/VERSION`, each 128 bytes at most, with `-` in place of each
+    /// character that no product name may have (RFC 9110, section 10.1.5). A client over HTTP sends it by itself.
+    pub fn user_agent(&self) -> String {
+        self.agent().collect()
+    }
+
+    /// Whether this is the [`user_agent`](Self::user_agent).
+    #[cfg(feature = "http")]
+    pub(crate) fn is_user_agent(&self, agent: &[u8]) -> bool {
+        self.agent().map(|it| it as u8).eq(agent.iter().copied())
+    }
+
+    /// The characters of the user agent, all of ASCII.
+    fn agent(&self) -> impl Iterator<Item = char> {
+        let name = if self.name.is_empty() { "mcp-client" } else { &self.name };
+        let slash = (!self.version.is_empty()).then_some('/');
+        token(name).chain(slash).chain(token(&self.version))
+    }
+
     pub(crate) fn write(&self, object: &mut Object<'_>) {
         string(object.plain("name"), &self.name);
         if let Some(title) = &self.title {
@@ -71,6 +90,15 @@ impl Implementation {
             list.push(b']');
         }
     }
+}
+
+/// The longest part of a product name.
+const LONGEST_TOKEN: usize = 128;
+
+/// A text as a token (RFC 9110, section 5.6.2).
+fn token(text: &str) -> impl Iterator<Item = char> {
+    let is_token = |it: char| it.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(it);
+    text.chars().take(LONGEST_TOKEN).map(move |it| if is_token(it) { it } else { '-' })
 }
 
 /// The capabilities that the client declares (`ClientCapabilities` in the schemas). Empty by default.

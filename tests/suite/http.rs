@@ -146,7 +146,7 @@ fn every_request_has_accept_and_after_initialize_the_session_and_version_headers
         assert_eq!(resumed, ["7", "9"]);
         // Headers of the modern era, and all others, are absent.
         for name in web.log.iter().flat_map(|exchange| exchange.headers().keys()) {
-            let known = ["accept", "content-type", SESSION, VERSION, LAST_ID];
+            let known = ["accept", "accept-encoding", "content-type", "user-agent", SESSION, VERSION, LAST_ID];
             assert!(known.contains(&name.as_str()), "{name}");
         }
     }

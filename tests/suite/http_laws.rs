@@ -49,6 +49,12 @@ enum Flavour {
     ErrorWithoutId(u16),
     Expired,
     Html,
+    /// As JSON, and sets a cookie.
+    Cookie(&'static str),
+    /// In a coding that nobody decodes.
+    Encoded,
+    /// Redirected to another origin, with a cookie.
+    Elsewhere,
     Empty,
 }
 
@@ -61,6 +67,13 @@ fn response_form() -> impl Strategy<Value = Flavour> {
         Just((404, "{\"jsonrpc\": \"2.0\", \"id\": null, \"error\": {\"code\": -32601, \"message\": \"what?\"}}")),
         Just((500, "\u{e9}\u{1f642}")),
     ];
+    let cookie = prop::sample::select(vec![
+        "node=hush",
+        "node=hush; Path=/; Max-Age=1",
+        "other=hush; Path=/messages; Expires=Thu, 01 Jan 1970 00:00:00 GMT",
+        "other=hush; Domain=elsewhere.example",
+        "; =;;Path",
+    ]);
     prop_oneof![
         8 => Just(Flavour::Json),
         2 => before.prop_map(Flavour::JsonAfter),
@@ -74,6 +87,9 @@ fn response_form() -> impl Strategy<Value = Flavour> {
         1 => prop_oneof![Just(200), Just(400)].prop_map(Flavour::ErrorWithoutId),
         1 => Just(Flavour::Expired),
         1 => Just(Flavour::Html),
+        4 => cookie.prop_map(Flavour::Cookie),
+        1 => Just(Flavour::Encoded),
+        1 => Just(Flavour::Elsewhere),
         1 => Just(Flavour::Empty),
     ]
 }
@@ -113,6 +129,11 @@ fn in_form(response_form: Flavour, exchange: &Exchange, reply: Reply) -> (Reply,
         Flavour::Refused(status, text) => Reply::text(status, text),
         Flavour::ErrorWithoutId(status) => Reply::json(status, &message),
         Flavour::Expired => Reply::json(404, &message),
+        Flavour::Cookie(cookie) => reply.with("set-cookie", cookie),
+        Flavour::Encoded => reply.with("content-encoding", "br"),
+        Flavour::Elsewhere => Reply::status(307)
+            .with("location", "https://elsewhere.example/mcp")
+            .with("set-cookie", "node=hush; Domain=example"),
         Flavour::Html => reply.body("text/html", "<!doctype html>\n<html></html>"),
         Flavour::Empty => reply.body("text/event-stream", ""),
     };
@@ -210,7 +231,15 @@ impl Play {
         play.web.wait(Duration::from_secs(60));
         let web = &play.web;
         assert!(web.session.is_closed() && web.open.is_empty());
+        // No cookie leaves its origin, and none is shown.
+        for exchange in web.log.iter().filter(|it| it.header("cookie").is_some()) {
+            assert!(exchange.url().starts_with("https://example.com/"), "{}", exchange.url());
+        }
+        assert!(!format!("{:?} {:?}", web.session, web.events).contains("hush"));
         let sent = |it: &Exchange| {
+            // Which response came before it depends on when it was polled.
+            let mut it = it.clone();
+            it.request.headers_mut().remove("cookie");
             let text = String::from_utf8_lossy(it.body());
             format!("{:?} {} {} {:?} {text} at {:?}", it.of, it.verb(), it.url(), it.headers(), it.at)
         };

@@ -2,10 +2,11 @@
 
 use crate::common::{Server, Steps, legacy, millis, options, reconnecting, seconds, tools};
 use crate::web::{Exchange, LAST_ID, Reply, SESSION, Site, URL, VERSION, Web, modern_site, site, tool, was_answered};
-use mcp_proto::binding::http::Broken;
+use http::HeaderMap;
+use mcp_proto::binding::http::{Broken, HttpRequest};
 use mcp_proto::{
-    Cause, Era, Eras, Event, FailureKind, Family, FamilyStatus, ListErrors, Options, Outcome, ProtocolVersion,
-    QuirkKind, Reconnect, Recovery, Request, RequestError, RequestId,
+    Cause, Era, Eras, Event, FailureKind, Family, FamilyStatus, Implementation, ListErrors, Options, Outcome,
+    ProtocolVersion, QuirkKind, Reconnect, Recovery, Request, RequestError, RequestId,
 };
 use serde_json::{Value, json};
 
@@ -2862,4 +2863,349 @@ fn methods_that_are_answered_with_404_renew_the_session_once_each() {
         assert_eq!(renewed(&mut web, number), 1, "{number}");
     }
     assert_eq!((renewed(&mut web, 16), renewed(&mut web, 1), renewed(&mut web, 0)), (0, 0, 1));
+}
+
+/// codex #12859
+#[test]
+fn a_firewall_that_refuses_requests_without_a_user_agent_lets_each_request_pass() {
+    let guard = |exchange: &Exchange| exchange.header("user-agent").is_none().then(|| Reply::status(403));
+    for (mut options, site) in [(legacy(), site()), (modern_only(), modern_site())] {
+        let mut site = site.rule(guard);
+        options.client = Implementation::new("my-host", "1.2.3");
+        let mut web = Web::connect(options, &mut site);
+        assert!(web.is_ready(), "{:?}", web.failure());
+        let (call, exchange) = web.call("a");
+        let reply = site.reply(&exchange);
+        web.reply(&exchange, reply);
+        assert!(was_answered(&web, call));
+        web.close();
+        web.serve(&mut site);
+        assert!(web.log.iter().all(|it| it.header("user-agent") == Some("my-host/1.2.3")), "{:?}", web.log);
+    }
+}
+
+#[test]
+fn user_agent_any_name_and_version_make_a_header() {
+    let long = "a".repeat(300);
+    for (name, version, sent) in [
+        ("my host (beta)", "1.0 \r\nx: y", "my-host--beta-/1.0---x--y".into()),
+        ("höst", "1.0+build", "h-st/1.0+build".into()),
+        ("", "", "mcp-client".into()),
+        ("a/b", "", "a-b".into()),
+        (&*long, &*long, format!("{0}/{0}", "a".repeat(128))),
+    ] {
+        let mut options = legacy();
+        options.client = Implementation::new(name, version);
+        let web = Web::connect(options, &mut site());
+        assert_eq!(web.last("tools/list").header("user-agent"), Some(&*sent), "{name:?} {version:?}");
+    }
+}
+
+/// codex #37228
+#[test]
+fn a_compressed_body_that_nobody_asked_for_ends_the_exchange_with_an_error_that_names_the_coding() {
+    let compressed = [0x8b, 0x00, 0xff, b'{', b'<', 0x03];
+    for status in [200, 500] {
+        for (method, modern) in [("tools/list", false), ("tools/call", false), ("tools/call", true)] {
+            let (options, site) = if modern { (modern_only(), modern_site()) } else { (legacy(), site()) };
+            let reply = Reply::status(status).body("application/json", compressed).with("content-encoding", "Br");
+            let mut site = site.on(method, move |_| reply.clone());
+            let mut web = Web::connect(options, &mut site);
+            assert!(web.log.iter().all(|it| it.header("accept-encoding") == Some("identity")), "{:?}", web.log);
+            let said = if method == "tools/list" {
+                assert_failed(&web, FailureKind::ListFailed, &["tools/list"]);
+                web.failure().unwrap().message.to_string()
+            } else {
+                let request = web.request(tool("a"));
+                web.serve(&mut site);
+                format!("{:?}", web.ended(request))
+            };
+            assert!(said.contains("the body is encoded as `Br`") && !said.contains('\u{fffd}'), "{said}");
+        }
+    }
+}
+
+#[test]
+fn a_coding_that_changes_nothing_or_a_body_that_is_not_read_ends_no_exchange() {
+    let mut site = site().map_replies(|exchange, reply| {
+        reply.with("content-encoding", if exchange.is(INITIALIZED) { "gzip" } else { " identity, Identity" })
+    });
+    let mut web = ready(&mut site);
+    let request = web.request(tool("a"));
+    web.serve(&mut site);
+    assert!(was_answered(&web, request) && web.quirks().is_empty());
+}
+
+#[test]
+fn a_compressed_stream_is_none() {
+    let mut streams = site().on("GET", |_| Reply::stream("\u{1}\u{2}").with("content-encoding", "gzip"));
+    let mut web = ready(&mut streams);
+    web.wait_and_serve(seconds(60), &mut streams);
+    assert!(web.is_ready());
+    assert_eq!((web.count("GET"), web.quirk_methods(QuirkKind::GetRefused).len()), (1, 1));
+    let mut sse = site()
+        .on("initialize", |_| Reply::status(405))
+        .on("GET", |_| Reply::stream("\u{1}\u{2}").with("content-encoding", "gzip"));
+    let web = Web::connect(legacy(), &mut sse);
+    assert!(!web.is_ready() && web.open.is_empty(), "{:?}", web.open);
+}
+
+/// spring-ai #2888
+#[test]
+fn a_name_and_a_password_in_the_url_become_basic_and_are_shown_nowhere() {
+    for (user, header) in [
+        ("ada:pass", "Basic YWRhOnBhc3M="),
+        ("ada:p%40ss%3aword", "Basic YWRhOnBAc3M6d29yZA=="),
+        ("ada:p:ss", "Basic YWRhOnA6c3M="),
+        ("ad\u{e4}:p%E4ss", "Basic YWTDpDpw5HNz"),
+        ("ada", "Basic YWRhOg=="),
+        (":pass", "Basic OnBhc3M="),
+        ("a%da:%", "Basic Ydo6JQ=="),
+    ] {
+        let mut site = site().on("DELETE", |_| Reply::status(500));
+        let mut web = Web::at(legacy(), &format!("https://{user}@example.com/mcp"));
+        web.reopen();
+        web.serve(&mut site);
+        let (_, exchange) = web.call("a");
+        web.reply(&exchange, Reply::status(307).with("location", "https://eve:else@example.com/moved"));
+        web.serve(&mut site);
+        assert_eq!(web.last("tools/call").url(), "https://example.com/moved");
+        for exchange in &web.log {
+            assert_eq!(exchange.header("authorization"), Some(header), "{user}");
+            assert!(!exchange.url().contains('@') && exchange.headers()["authorization"].is_sensitive());
+        }
+        let shown = format!("{:?} {:?} {:?}", web.session, web.events, web.log[0].headers());
+        for secret in
+            [header, "p%40ss", "p:ss", "pass", "eve:else"].iter().chain(user.split(':').collect::<Vec<_>>().get(1))
+        {
+            assert!(secret.len() < 2 || !shown.contains(secret), "{secret} in {shown}");
+        }
+    }
+    let mut web = Web::at(legacy(), "https://@example.com/mcp");
+    web.reopen();
+    assert_eq!((web.log[0].header("authorization"), &*web.log[0].url()), (None, "https://example.com/mcp"));
+}
+
+/// Two nodes behind a load balancer, each with sessions of its own.
+fn nodes(kept: &'static str) -> Site {
+    let mut nodes = [site(), site()];
+    let mut asked = 0;
+    site().rule(move |exchange| {
+        let named = exchange.header("cookie").and_then(|it| it.strip_prefix("AWSALB=")?.parse::<usize>().ok());
+        let node = named.unwrap_or(asked % 2);
+        asked += 1;
+        // Each names its sessions alike, so that the other must not be asked.
+        let session = exchange.header(SESSION).map(|id| id.rsplit_once('-').unwrap().1.parse::<usize>().unwrap());
+        if session.is_some_and(|of| of != node) {
+            return Some(Reply::status(404));
+        }
+        let mut inner = exchange.clone();
+        if let Some(known) = nodes[node].session.clone().filter(|_| session.is_some()) {
+            inner.request.headers_mut().insert(SESSION, known.parse().unwrap());
+        }
+        let mut reply = nodes[node].reply(&inner);
+        if exchange.is("initialize") {
+            reply = reply.with(SESSION, &format!("node-{node}"));
+        }
+        Some(reply.with("set-cookie", &format!("AWSALB={node}{kept}")))
+    })
+}
+
+/// mcp-remote #168
+#[test]
+fn cookies_keep_a_session_on_its_node() {
+    for kept in ["", "; Expires=Thu, 01 Dec 2044 15:57:15 GMT; Path=/", "; Path=/; Secure; HttpOnly; SameSite=None"] {
+        let mut site = nodes(kept);
+        let mut web = ready(&mut site);
+        for _ in 0..5 {
+            let request = web.request(tool("a"));
+            web.serve(&mut site);
+            assert!(was_answered(&web, request));
+        }
+        web.close();
+        web.serve(&mut site);
+        assert_eq!((web.count("initialize"), web.cause()), (1, Some(&Cause::Requested)), "{kept}");
+        let sent = web.log[1..].iter().map(|it| it.header("cookie"));
+        assert!(sent.clone().all(|cookie| cookie == Some("AWSALB=0")), "{:?}", sent.collect::<Vec<_>>());
+        assert!(web.log[1].headers()["cookie"].is_sensitive());
+    }
+}
+
+#[test]
+fn cookies_are_sent_from_the_first_answer_on_and_dropped_with_the_session() {
+    let mut refusal = true;
+    let mut site = site().rule(move |exchange| {
+        let first = exchange.is("server/discover") && std::mem::take(&mut refusal);
+        first.then(|| Reply::status(404).with("set-cookie", "node=1"))
+    });
+    let mut web = Web::connect(options(), &mut site);
+    assert!(web.is_ready());
+    assert!(web.log[1..].iter().all(|it| it.header("cookie") == Some("node=1")));
+    let before = web.log.len();
+    site.forget_session();
+    let request = web.request(tool("a"));
+    web.serve(&mut site);
+    assert!(was_answered(&web, request));
+    let after: Vec<_> = web.log[before + 1..].iter().map(|it| it.header("cookie")).collect();
+    assert!(web.log[before + 1].is("initialize") && after.iter().all(Option::is_none), "{after:?}");
+}
+
+#[test]
+fn cookies_follow_the_rules_of_rfc_6265() {
+    const DATE: &str = "Tue, 29 Sep 2026 10:00:00 GMT";
+    let https = "https://example.com/a/mcp";
+    for (url, cookies, sent) in [
+        (https, &["a=1", "b=2"][..], Some("a=1; b=2")),
+        (https, &[" a = 1 ; Path=/", "a=2; Path=/", "b"], Some("a=2")),
+        (https, &["=1", "", ";", "a=", "b=x=y"], Some("a=; b=x=y")),
+        // Longer paths first.
+        (https, &["a=1; Path=/", "a=2; Path=/a/mcp", "c=3; path=/a"], Some("a=2; c=3; a=1")),
+        (https, &["a=1; Path=/b", "b=2; Path=/a/m", "c=3; Path=/a/mcp/x"], None),
+        (https, &["a=1; Path=x", "b=2; Path=", "c=3; Path=/b; Path=/"], Some("a=1; b=2; c=3")),
+        (https, &["a=1; Domain=example.com", "b=2; Domain=.EXAMPLE.com", "c=3; Domain="], Some("a=1; b=2; c=3")),
+        (https, &["a=1; Domain=com", "b=2; Domain=other.example", "c=3; Domain=x.example.com"], Some("a=1")),
+        (https, &["a=1; Max-Age=60", "b=2; Max-Age=0", "c=3; Max-Age=-1", "d=4; Max-Age=x"], Some("a=1; d=4")),
+        (https, &["a=1", "a=; Max-Age=0", "b=2", "b=; Expires=Thu, 01-Jan-1970 00:00:10 GMT"], None),
+        (
+            https,
+            &["a=1; Expires=Tue, 29 Sep 2026 10:00:01 GMT", "b=2; Expires=Tuesday, 29-Sep-26 09:59:59 GMT"],
+            Some("a=1"),
+        ),
+        (
+            https,
+            &["a=1; Expires=Sep 29 10:30:00 2026", "b=2; Expires=31 Feb 2030 1:2:3", "c=3; Expires=never"],
+            Some("a=1; b=2; c=3"),
+        ),
+        (https, &["a=1; Max-Age=9; Expires=Thu, 01 Jan 1970 00:00:00 GMT"], Some("a=1")),
+        (https, &["a=1; Max-Age=99999999999999999999999"], Some("a=1")),
+        (https, &["a=1; Secure", "b=2; HttpOnly; SameSite=Strict; Unknown"], Some("a=1; b=2")),
+        ("http://example.com/a/mcp", &["a=1; Secure", "b=2"], Some("b=2")),
+        ("http://localhost:8080/a/mcp", &["a=1; Secure"], Some("a=1")),
+        ("http://127.0.0.1/a/mcp", &["a=1; Secure"], Some("a=1")),
+        ("http://[::1]/a/mcp", &["a=1; Secure"], Some("a=1")),
+        ("http://127.0.0.1.example/a/mcp", &["a=1; Secure"], None),
+    ] {
+        assert_eq!(cookies_after(url, DATE, cookies, 0).as_deref(), sent, "{url} {cookies:?}");
+    }
+}
+
+/// The cookies that a call has this many seconds after the answer to `initialize` set these.
+fn cookies_after(url: &str, date: &str, cookies: &[&str], later: u64) -> Option<String> {
+    let mut site = site();
+    let mut web = Web::at(legacy(), url);
+    web.reopen();
+    let exchange = web.take_named("initialize");
+    let reply = site.reply(&exchange);
+    let mut headers = reply.header_map();
+    if !date.is_empty() {
+        headers.insert("date", date.parse().unwrap());
+    }
+    headers.extend(cookies.iter().map(|it| (http::header::SET_COOKIE, it.parse().unwrap())));
+    web.session.handle_head(web.now, exchange.id, http::StatusCode::OK, &headers);
+    web.session.handle_body(web.now, exchange.id, &reply.body);
+    web.session.handle_end(web.now, exchange.id);
+    web.collect();
+    web.serve(&mut site);
+    assert!(web.is_ready());
+    web.wait_and_serve(seconds(later), &mut site);
+    let (_, exchange) = web.call("a");
+    exchange.header("cookie").map(Into::into)
+}
+
+#[test]
+fn cookies_expire_in_the_embedders_time() {
+    let date = "Tue, 29 Sep 2026 10:00:00 GMT";
+    let cookies = ["a=1; Max-Age=30", "b=2; Expires=Tue, 29 Sep 2026 10:00:30 GMT", "c=3"];
+    assert_eq!(cookies_after(URL, date, &cookies, 29).as_deref(), Some("a=1; b=2; c=3"));
+    assert_eq!(cookies_after(URL, date, &cookies, 31).as_deref(), Some("c=3"));
+    // Without the server's time only what is past for every server of this protocol is past.
+    let cookies = ["a=1; Expires=Mon, 04 Nov 2024 23:59:59 GMT", "b=2; Expires=Tue, 05 Nov 2024 00:00:00 GMT"];
+    assert_eq!(cookies_after(URL, "", &cookies, 31).as_deref(), Some("b=2"));
+}
+
+#[test]
+fn cookies_are_fifty_of_4_kib_each_at_most() {
+    let all: Vec<_> = (0..60).map(|number| format!("c{number}={number}")).collect();
+    let all: Vec<&str> = all.iter().map(|it| &**it).collect();
+    let sent = cookies_after(URL, "", &all, 0).unwrap();
+    assert_eq!((sent.split("; ").count(), sent.split("; ").next()), (50, Some("c10=10")));
+    let longest = format!("a={}", "x".repeat(4094));
+    let longer = format!("b={}", "x".repeat(4095));
+    assert_eq!(cookies_after(URL, "", &[&longer, &longest], 0).as_deref(), Some(&*longest));
+}
+
+/// A browser keeps cookies and decodes bodies itself.
+#[test]
+fn what_the_embedders_http_client_does_the_client_leaves_to_it() {
+    let mut site = site().map_replies(|_, reply| reply.with("set-cookie", "a=1").with("content-encoding", "gzip"));
+    let mut options = legacy();
+    (options.keeps_cookies, options.decodes_bodies) = (true, true);
+    let web = Web::connect(options, &mut site);
+    assert!(web.is_ready());
+    for exchange in &web.log {
+        assert_eq!((exchange.header("cookie"), exchange.header("accept-encoding")), (None, None));
+    }
+}
+
+#[test]
+fn headers_of_the_embedder_stand_where_the_protocol_has_none_of_its_own() {
+    let mut web = Web::at(legacy(), "https://ada:pass@example.com/mcp");
+    web.reopen();
+    let mut own = HeaderMap::new();
+    for (name, value) in [
+        ("user-agent", "mine/1"),
+        ("accept-encoding", "gzip"),
+        ("authorization", "Bearer mine"),
+        ("cookie", "b=own; c=own"),
+        ("content-type", "text/plain"),
+        ("x-key", "1"),
+    ] {
+        own.insert(name, value.parse().unwrap());
+    }
+    own.append("x-key", "2".parse().unwrap());
+    let mut headers = web.log[0].headers().clone();
+    headers.insert("cookie", "a=1; b=2".parse().unwrap());
+    let mut request = http::Request::new(vec![]);
+    *request.headers_mut() = headers;
+    let mut request = HttpRequest::new(web.log[0].id, None, request);
+    request.add_headers(&own);
+    let sent = request.request.headers();
+    for (name, value) in [
+        ("user-agent", "mine/1"),
+        ("accept-encoding", "gzip"),
+        ("authorization", "Bearer mine"),
+        ("cookie", "b=own; c=own; a=1"),
+        ("content-type", "application/json"),
+    ] {
+        assert_eq!(sent.get_all(name).iter().collect::<Vec<_>>(), [value], "{name}");
+    }
+    assert_eq!(sent.get_all("x-key").iter().collect::<Vec<_>>(), ["1", "2"]);
+    // A token of the client's own is not replaced.
+    request.request.headers_mut().insert("authorization", "Bearer granted".parse().unwrap());
+    request.add_headers(&own);
+    assert_eq!(request.request.headers()["authorization"], "Bearer granted");
+}
+
+#[cfg(feature = "snapshot")]
+#[test]
+fn cookies_and_the_password_are_secrets_in_a_snapshot() {
+    use mcp_proto::{Client, Http, Moved, Secrets};
+
+    let http = || Http::new("https://ada:pass@example.com/mcp").unwrap();
+    let mut site = site().map_replies(|_, reply| reply.with("set-cookie", "a=hush"));
+    let mut web = Web::over(legacy(), http());
+    web.reopen();
+    web.serve(&mut site);
+    let saved = |secrets| serde_json::to_string(&web.session.snapshot(secrets)).unwrap();
+    for secret in ["hush", "YWRhOnBhc3M="] {
+        assert!(saved(Secrets::Included).contains(secret) && !saved(Secrets::Excluded).contains(secret), "{secret}");
+    }
+    let snapshot = web.session.snapshot(Secrets::Included);
+    let mut moved = Web::over(legacy(), http());
+    moved.session = Client::from_snapshot(http(), legacy(), &snapshot, Moved::WithTransport).unwrap();
+    moved.now = web.now;
+    moved.collect();
+    let (_, exchange) = moved.call("a");
+    let credentials = (exchange.header("authorization"), exchange.header("cookie"));
+    assert_eq!(credentials, (Some("Basic YWRhOnBhc3M="), Some("a=hush")));
 }

@@ -635,12 +635,10 @@ impl<M: Machine> Shared<M> {
         mut request: mcp_proto::binding::http::HttpRequest,
     ) {
         let (shared, exchange) = (Arc::clone(self), request.exchange);
-        // The protocol's headers take precedence.
         let mut own = core.machine.headers(session);
         self.wiring.headers.keys().for_each(|name| drop(own.remove(name)));
         own.extend(self.wiring.headers.clone());
-        let headers = std::mem::replace(request.request.headers_mut(), own);
-        request.request.headers_mut().extend(headers);
+        request.add_headers(&own);
         let task = self.runtime.spawn(async move {
             let owner = Arc::clone(&shared);
             let take = move |piece| owner.take_http(session, exchange, &piece);

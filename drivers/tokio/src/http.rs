@@ -70,7 +70,8 @@ impl Remote {
         })
     }
 
-    /// Adds a header to each request. Headers of the protocol take precedence.
+    /// Adds a header to each request. Headers of the protocol take precedence, but for those that
+    /// [`HttpRequest::add_headers`](mcp_proto::binding::http::HttpRequest::add_headers) names: a `User-Agent` given here stands.
     ///
     /// # Errors
     /// The name or the value is not possible in a header.
@@ -167,7 +168,9 @@ pub type TakePiece<'a> = Box<dyn FnMut(HttpPiece) + Send + 'a>;
 /// Runs the HTTP exchanges of a client: [`HttpClient`], or one of the host's own ([`Host::http`](crate::Host::http)), which
 /// may run them with `HttpClient` and answer some of them itself.
 ///
-/// It follows no redirect and keeps no cookie: the protocol decides.
+/// It follows no redirect, keeps no cookie and decodes no body: the protocol decides. One that does the latter is named in the
+/// options of the client ([`keeps_cookies`](mcp_proto::Options::keeps_cookies),
+/// [`decodes_bodies`](mcp_proto::Options::decodes_bodies)).
 pub trait HttpTransport: Send + Sync + 'static {
     /// Runs a request, and passes its response on: [`HttpPiece::End`] or [`HttpPiece::Failure`] is the last piece. Dropping
     /// the future ends the exchange.

@@ -37,6 +37,8 @@ extern "C" fn open(now: u64, seed: u64) -> bool {
     STATE.with_borrow_mut(|state| {
         let http = std::str::from_utf8(&state.input).ok().and_then(|url| Http::new(url).ok());
         let mut options = Options::new("embed-wasm", "1.0");
+        // The browser does both.
+        (options.keeps_cookies, options.decodes_bodies) = (true, true);
         options.reconnect = None;
         state.client = http.map(|http| Client::new(http, options, seed));
         state.client.as_mut().is_some_and(|client| client.open(Time::from_millis(now)).is_ok())
@@ -52,7 +54,8 @@ extern "C" fn poll(now: u64) -> usize {
         let action = match action {
             HttpAction::Request(it) => {
                 let (head, body) = it.request.into_parts();
-                let headers = head.headers.iter();
+                // The browser has its own, and some ask whether another origin allows this one.
+                let headers = head.headers.iter().filter(|(name, _)| **name != http::header::USER_AGENT);
                 let headers: Vec<_> =
                     headers.map(|(name, it)| [name.as_str(), it.to_str().unwrap_or_default()]).collect();
                 let (url, body) = (head.uri.to_string(), String::from_utf8_lossy(&body));

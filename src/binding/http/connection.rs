@@ -3,19 +3,24 @@
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::header::{AUTHORIZATION, COOKIE};
 use http::{HeaderMap, HeaderValue, StatusCode, Uri};
 
+use super::cookies::Cookies;
 use super::exchange::{Carrier, Due, Exchange, ExchangeKind, Exchanges, Past, Paused, Queue, Reply, Timer, Timers};
 use super::refusal::{Waiting, error_in};
-use super::request::{self, Common, SESSION_ID};
+use super::request::{self, Common, Identity, SESSION_ID};
 use super::response::is_modern;
 use super::tokens::Tokens;
 use super::{Broken, HttpAction, HttpRequest};
 use crate::Time;
-use crate::binding::address::{Address, UrlError, parse};
+use crate::binding::address::{Address, UrlError, parse, without_user};
 use crate::client::{
     Again, Binding, BindingState, Client, ConnectionId, Engine, ExchangeId, OpenFailure, Operate, Outgoing, Output,
     Report, ShutdownStep, Stage, StartId, Transport, Wire,
@@ -37,6 +42,9 @@ use crate::text::shown_in;
 pub struct Http {
     /// Where the server is.
     pub(super) url: Address,
+    /// The value of `Authorization` for the name and password of the URL.
+    pub(super) basic: Option<Box<HeaderValue>>,
+    pub(super) identity: Identity,
     pub(super) server: KnownServer,
     pub(super) connection: Connection,
     pub(super) exchanges: Exchanges,
@@ -149,13 +157,18 @@ impl Http {
     /// The server's address, without its secrets.
     #[cfg(feature = "journal")]
     pub(crate) fn redacted_url(&self) -> alloc::string::String {
-        super::serialize::address(&self.url)
+        let url = super::serialize::address(&self.url);
+        // A replay presents them, too.
+        if self.basic.is_some() { url.replacen("://", "://redacted@", 1) } else { url }
     }
 
     /// A server at this URL, which was checked.
     pub(crate) fn at(url: Uri) -> Self {
+        let (url, user) = without_user(url);
         Self {
             url: Address(url),
+            basic: user.filter(|user| !user.is_empty()).and_then(|user| basic(&user)).map(Box::new),
+            identity: Identity::default(),
             server: KnownServer::default(),
             connection: Connection::new(ConnectionId::default()),
             exchanges: Exchanges::default(),
@@ -165,7 +178,8 @@ impl Http {
         }
     }
 
-    /// A server at this URL. User information and the query are kept, and never shown.
+    /// A server at this URL. A name and a password in it are sent as `Authorization: Basic` (RFC 7617), and not in the URL.
+    /// They and the query are never shown.
     ///
     /// # Errors
     /// What is wrong with the URL: it has to be absolute, with the scheme `http` or `https`.
@@ -210,6 +224,31 @@ impl Http {
     pub(crate) fn show_browser(&mut self, now: crate::Time) {
         self.tokens.change(|authorization| authorization.show(now));
     }
+}
+
+/// The value of `Authorization` for user information of a URL, which may be percent-encoded.
+fn basic(user: &str) -> Option<HeaderValue> {
+    let (name, password) = user.split_once(':').unwrap_or((user, ""));
+    let mut plain = percent_decoded(name);
+    plain.push(b':');
+    plain.extend(percent_decoded(password));
+    let mut value = String::from("Basic ");
+    STANDARD.encode_string(plain, &mut value);
+    let mut value = HeaderValue::try_from(value).ok()?;
+    value.set_sensitive(true);
+    Some(value)
+}
+
+fn percent_decoded(text: &str) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        let hex = after.get(..2).filter(|hex| *first == b'%' && hex.iter().all(u8::is_ascii_hexdigit));
+        let decoded = hex.and_then(|hex| u8::from_str_radix(core::str::from_utf8(hex).ok()?, 16).ok());
+        out.push(decoded.unwrap_or(*first));
+        rest = if decoded.is_some() { after.get(2..).unwrap_or_default() } else { after };
+    }
+    out
 }
 
 /// The wait of tool calls for the GET stream.
@@ -261,6 +300,8 @@ pub(super) struct Session {
     former: Option<HeaderValue>,
     /// The methods that the server answered with 404 in the previous session, and not otherwise since.
     not_found: VecDeque<Box<str>>,
+    /// What the server's load balancers know the session by, from the first response on.
+    cookies: Cookies,
 }
 
 impl Session {
@@ -276,17 +317,28 @@ impl Session {
         self.former.take()
     }
 
+    pub(super) const fn cookies(&self) -> &Cookies {
+        &self.cookies
+    }
+
+    /// Takes the cookies that the response to a request of this URL sets.
+    pub(super) fn take_cookies(&mut self, now: Time, headers: &HeaderMap, url: &Uri) {
+        self.cookies.take(now, headers, url);
+    }
+
     /// A new connection: the session becomes the previous one.
     pub(super) fn renew(&mut self) {
         self.is_agreed = false;
+        self.cookies.clear();
         if let Some(former) = self.id.take() {
             self.former = Some(former);
         }
     }
 
-    /// Drops the ids, which are secrets.
+    /// Drops the ids and the cookies, which are secrets.
     #[cfg(feature = "snapshot")]
     pub(super) fn forget(&mut self) {
+        self.cookies.clear();
         (self.id, self.former) = (None, None);
     }
 
@@ -438,7 +490,7 @@ pub(super) struct Refused {
 #[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Sse {
     state: sse::State,
-    endpoint: Option<Address>,
+    endpoint: Option<Box<Address>>,
     /// The stream named the endpoint. A redirect may lead to another one.
     is_named: bool,
     refused: Option<Box<Refused>>,
@@ -464,17 +516,17 @@ impl Sse {
     }
 
     /// Where messages are posted, if not to the server's address.
-    pub(super) const fn endpoint(&self) -> Option<&Address> {
-        self.endpoint.as_ref()
+    pub(super) fn endpoint(&self) -> Option<&Address> {
+        self.endpoint.as_deref()
     }
 
     pub(super) fn set_endpoint(&mut self, endpoint: Address, is_named: bool) {
-        (self.endpoint, self.is_named) = (Some(endpoint), is_named);
+        (self.endpoint, self.is_named) = (Some(Box::new(endpoint)), is_named);
     }
 
     /// Whether the stream named this endpoint: who did that has what requests to it present.
     fn names(&self, url: &Address) -> bool {
-        self.is_named && self.endpoint.as_ref() == Some(url)
+        self.is_named && self.endpoint.as_deref() == Some(url)
     }
 
     pub(super) fn refuse(&mut self, refused: Option<Refused>) {
@@ -809,11 +861,12 @@ impl Http {
         }
         let session = self.server.session.id();
         let version = || engine.server().map(|server| server.version);
-        let agreed = || Common { session, version: version().filter(|_| engine.stage().is_established()) };
+        let identity = &self.identity;
+        let agreed = || Common { identity, session, version: version().filter(|_| engine.stage().is_established()) };
         let (of, mut request) = match &mut it.purpose {
             ExchangeKind::Message(message) => {
                 let session = session.filter(|_| !message.is_modern() && !opening);
-                let common = Common { session, version: message.version().filter(|_| !opening) };
+                let common = Common { identity, session, version: message.version().filter(|_| !opening) };
                 let about = message.id().map(|id| engine.request_info(id)).unwrap_or_default();
                 let request = request::post(&it.url, message, common, about, engine.catalog());
                 if message.id().is_none() {
@@ -837,10 +890,17 @@ impl Http {
             ExchangeKind::Stream => (None, request::get(&it.url, agreed(), self.connection.get_stream.last_id())),
             ExchangeKind::Sse => (None, request::get(&it.url, agreed(), None)),
             ExchangeKind::DeleteFormer(_, session) | ExchangeKind::Delete(session) => {
-                (None, request::delete(&it.url, Common { session: Some(session), version: version() }))
+                (None, request::delete(&it.url, Common { identity, session: Some(session), version: version() }))
             }
         };
-        self.tokens.present(number, request.headers_mut(), &mut it.sent);
+        let headers = request.headers_mut();
+        if let Some(basic) = &self.basic {
+            headers.insert(AUTHORIZATION, HeaderValue::clone(basic));
+        }
+        if let Some(cookies) = self.server.session.cookies().header(engine.now(), &it.url) {
+            headers.insert(COOKIE, cookies);
+        }
+        self.tokens.present(number, headers, &mut it.sent);
         engine.handed_over(it.purpose.message());
         Some(HttpRequest { exchange, of, request })
     }
@@ -1103,6 +1163,7 @@ impl Operate for Http {
 
     fn attach(&mut self, engine: &mut Engine) {
         engine.locate(&self.url.shown());
+        self.identity = Identity::of(engine.options());
         self.publish(engine);
     }
 
@@ -1138,12 +1199,12 @@ impl Operate for Http {
     fn poll(&mut self, engine: &mut Engine) -> Option<HttpAction> {
         // The end of an attempt precedes `Closed`.
         if engine.stage() == Stage::Closed
-            && let Some(action) = self.tokens.poll()
+            && let Some(action) = self.tokens.poll(&self.identity)
         {
             return Some(action);
         }
         loop {
-            let Some(output) = engine.next_output() else { return self.tokens.poll() };
+            let Some(output) = engine.next_output() else { return self.tokens.poll(&self.identity) };
             let start = match output {
                 Output::Event(event) => return Some(HttpAction::Event(event)),
                 Output::Drop(exchange) => return Some(HttpAction::Drop(exchange)),

@@ -4,6 +4,7 @@
 
 mod challenge;
 mod connection;
+mod cookies;
 mod exchange;
 mod refusal;
 mod request;
@@ -26,6 +27,9 @@ pub(crate) use serialize::{masked_address, response_value};
 
 use alloc::vec::Vec;
 use core::fmt;
+
+use http::header::{ACCEPT_ENCODING, AUTHORIZATION, COOKIE, USER_AGENT};
+use http::{HeaderMap, HeaderName};
 
 use crate::binding::address::Address;
 use crate::client::{Event, RequestId};
@@ -73,6 +77,33 @@ impl HttpRequest {
     /// A request with this exchange, for an embedder's test.
     pub const fn new(exchange: ExchangeId, of: Option<RequestId>, request: http::Request<Vec<u8>>) -> Self {
         Self { exchange, of, request }
+    }
+
+    /// Adds headers of the embedder's. Those that the client has already stay as they are, with these exceptions:
+    /// `User-Agent`, `Accept-Encoding` and the `Authorization` that comes from a URL with a name and a password are replaced,
+    /// and cookies are joined, of which the embedder's stay where a name is in both.
+    pub fn add_headers(&mut self, own: &HeaderMap) {
+        let headers = self.request.headers_mut();
+        let is_of_url = headers.get(AUTHORIZATION).is_some_and(|it| it.as_bytes().starts_with(b"Basic "));
+        let yields =
+            |name: &HeaderName| [USER_AGENT, ACCEPT_ENCODING].contains(name) || *name == AUTHORIZATION && is_of_url;
+        for name in own.keys() {
+            if *name == COOKIE {
+                if let Some(joined) = cookies::joined(own.get_all(COOKIE), headers.get(COOKIE)) {
+                    headers.insert(COOKIE, joined);
+                }
+                continue;
+            }
+            if yields(name) {
+                headers.remove(name);
+            } else if headers.contains_key(name) {
+                continue;
+            }
+            for value in own.get_all(name) {
+                // Beyond what a map can have, nothing is added.
+                let _ = headers.try_append(name, value.clone());
+            }
+        }
     }
 }
 

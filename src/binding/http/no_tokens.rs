@@ -8,6 +8,7 @@ use http::{StatusCode, Uri};
 
 use super::HttpAction;
 use super::refusal::{Refusal, Waiting};
+use super::request::Identity;
 use crate::Time;
 use crate::client::{Engine, StartId};
 use crate::machine::http_response::refusal::Authority;
@@ -50,7 +51,7 @@ impl Tokens {
         false
     }
 
-    pub(super) const fn poll(&mut self) -> Option<HttpAction> {
+    pub(super) const fn poll(&mut self, _: &Identity) -> Option<HttpAction> {
         None
     }
 

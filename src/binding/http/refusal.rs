@@ -12,7 +12,7 @@ use http::{HeaderMap, StatusCode};
 
 use super::challenge::{challenges_in, split};
 use super::connection::{LONGEST_RETRY_AFTER, REFUSAL_BYTES, RETRY};
-use super::response::Kind;
+use super::response::{Kind, encoded_detail};
 use crate::binding::address::{Address, resolve};
 use crate::client::{Challenge, Outgoing};
 use crate::jsonrpc::{self, Decoded, Deviations, ErrorObject, Message, Noise, ResponseId};
@@ -36,6 +36,8 @@ pub(super) struct Refusal {
     pub(super) length: Option<usize>,
     #[cfg_attr(feature = "snapshot", serde(with = "crate::form::bytes"))]
     pub(super) body: Vec<u8>,
+    /// The coding of the body, if nobody decodes it. The body is not kept then.
+    pub(super) coding: Option<Box<str>>,
     /// More of the body came than is kept, or it broke off.
     pub(super) goes_on: bool,
 }
@@ -76,11 +78,14 @@ impl Refusal {
         let challenges = challenges_in(headers);
         let location = headers.get(LOCATION).and_then(|location| resolve(url, location.as_bytes()));
         let length = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.trim().parse().ok());
-        Self { status, retry_after, challenges, location, length, body: Vec::new(), goes_on: false }
+        Self { status, retry_after, challenges, location, length, body: Vec::new(), coding: None, goes_on: false }
     }
 
     /// The body as a text. Where it goes on, a secret that is cut there is recognized by the ellipsis.
     pub(super) fn text(&self) -> Cow<'_, str> {
+        if let Some(coding) = &self.coding {
+            return encoded_detail(coding).into();
+        }
         let text = String::from_utf8_lossy(&self.body);
         if self.goes_on { format!("{}…", text.trim_end_matches('\u{fffd}')).into() } else { text }
     }

@@ -1,16 +1,18 @@
 use alloc::borrow::Cow;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::fmt;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use http::header::{ACCEPT, CONTENT_TYPE};
+use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, USER_AGENT};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 
 use crate::catalog::{Catalog, mirrored};
-use crate::client::{Outgoing, RequestInfo};
+use crate::client::{Headers, Options, Outgoing, RequestInfo};
 use crate::jsonrpc::{Decimal, Json};
-use crate::protocol::{Family, ProtocolVersion, method};
+use crate::protocol::{Era, Family, ProtocolVersion, method};
 
 pub(super) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
@@ -18,12 +20,101 @@ const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
 
+/// Headers that a POST has places for: those of the protocol, a token, cookies, and some that repeat arguments.
+const HEADERS: usize = 12;
+
 /// Maximum arguments that are examined for headers.
 const PARAMS: usize = 256;
+
+/// The headers of requests that follow from the client's options, shared by the clients with the same ones.
+#[derive(Clone, Default)]
+pub(super) struct Identity(Option<Arc<Headers>>);
+
+/// What is made when it is first needed makes no difference.
+impl fmt::Debug for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Identity").field(&self.0.as_deref().and_then(first)).finish()
+    }
+}
+
+impl Identity {
+    pub(super) fn of(options: &Options) -> Self {
+        let make = || Arc::new(headers_of(options));
+        let shared = options.shared.get_or_make(make);
+        // The options may have been changed since another client had them.
+        let is_current = first(shared).is_some_and(|headers| {
+            headers.get(USER_AGENT).is_some_and(|it| options.client.is_user_agent(it.as_bytes()))
+                && headers.contains_key(ACCEPT_ENCODING) != options.decodes_bodies
+        });
+        Self(Some(if is_current { Arc::clone(shared) } else { make() }))
+    }
+
+    /// The headers of a POST, with places for those that its version has.
+    fn post(&self, version: Option<ProtocolVersion>) -> HeaderMap {
+        let Some(all) = &self.0 else { return HeaderMap::new() };
+        let base = first(all);
+        let of_version = version.and_then(|version| {
+            let at = ProtocolVersion::ALL.iter().position(|it| *it == version)?;
+            Some(all.get(at.saturating_add(1))?.get_or_init(|| headers_with(base, version)))
+        });
+        of_version.or(base).cloned().unwrap_or_default()
+    }
+
+    /// Adds what requests of every method have.
+    pub(super) fn write(&self, headers: &mut HeaderMap) {
+        let Some(all) = self.0.as_deref().and_then(first) else { return };
+        for name in [USER_AGENT, ACCEPT_ENCODING] {
+            if let Some(value) = all.get(&name) {
+                headers.insert(name, value.clone());
+            }
+        }
+    }
+}
+
+fn first(all: &Headers) -> Option<&HeaderMap> {
+    all.first()?.get()
+}
+
+fn headers_of(options: &Options) -> Headers {
+    let mut headers = HeaderMap::with_capacity(HEADERS);
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+    // A token is always a header's value.
+    headers.extend(HeaderValue::try_from(options.client.user_agent()).ok().map(|agent| (USER_AGENT, agent)));
+    if !options.decodes_bodies {
+        headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    }
+    let mut all = Headers::default();
+    if let Some(first) = all.first_mut() {
+        *first = headers.into();
+    }
+    all
+}
+
+/// A copy of a map has room for no other header, so it has places for those that differ from request to request.
+fn headers_with(base: Option<&HeaderMap>, version: ProtocolVersion) -> HeaderMap {
+    let mut headers = base.cloned().unwrap_or_default();
+    headers.insert(VERSION, HeaderValue::from_static(version.as_str()));
+    let places: &[HeaderName] = match version.era() {
+        Era::Legacy => &[SESSION_ID],
+        Era::Modern => &[METHOD, NAME],
+    };
+    headers.extend(places.iter().map(|name| (name.clone(), HeaderValue::from_static(""))));
+    headers
+}
+
+/// Sets the header that a place is for, or removes the place.
+fn set(headers: &mut HeaderMap, name: HeaderName, value: Option<HeaderValue>) {
+    match value {
+        Some(value) => headers.insert(name, value),
+        None => headers.remove(name),
+    };
+}
 
 /// The common headers of a session's requests.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Common<'a> {
+    pub(super) identity: &'a Identity,
     pub(super) session: Option<&'a HeaderValue>,
     pub(super) version: Option<ProtocolVersion>,
 }
@@ -54,12 +145,12 @@ pub(super) fn post(
     let mut request = http::Request::new(body);
     *request.method_mut() = Method::POST;
     *request.uri_mut() = url.clone();
+    *request.headers_mut() = common.identity.post(common.version);
     let headers = request.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
-    common.write(headers);
-    if let Some(method) = message.method().filter(|_| message.is_modern()) {
-        mirror(headers, method, about, catalog);
+    if common.version.is_some_and(|version| version.era() == Era::Modern) {
+        mirror(headers, message.method(), about, catalog);
+    } else if common.version.is_some() || common.session.is_some() {
+        set(headers, SESSION_ID, common.session.cloned());
     }
     request
 }
@@ -70,6 +161,7 @@ pub(super) fn get(url: &Uri, common: Common<'_>, last_id: Option<&[u8]>) -> http
     *request.uri_mut() = url.clone();
     let headers = request.headers_mut();
     headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+    common.identity.write(headers);
     common.write(headers);
     if let Some(id) = last_id.and_then(|id| HeaderValue::from_bytes(id).ok()) {
         headers.insert(LAST_EVENT_ID, id);
@@ -82,7 +174,9 @@ pub(super) fn delete(url: &Uri, common: Common<'_>) -> http::Request<Vec<u8>> {
     let mut request = http::Request::new(Vec::new());
     *request.method_mut() = Method::DELETE;
     *request.uri_mut() = url.clone();
-    common.write(request.headers_mut());
+    let headers = request.headers_mut();
+    common.identity.write(headers);
+    common.write(headers);
     request
 }
 
@@ -93,23 +187,26 @@ fn task_of(message: &Outgoing) -> Option<String> {
 }
 
 /// Repeats parts of the body (specification 2026-07-28, "Streamable HTTP", Request Metadata).
-fn mirror(headers: &mut HeaderMap, method: &str, about: RequestInfo<'_>, catalog: &Catalog) {
-    let value = if method == method::TOOLS_CALL {
-        Ok(HeaderValue::from_static(method::TOOLS_CALL))
-    } else {
-        HeaderValue::from_str(method)
+fn mirror(headers: &mut HeaderMap, method: Option<&str>, about: RequestInfo<'_>, catalog: &Catalog) {
+    let value = match method {
+        Some(method::TOOLS_CALL) => Some(HeaderValue::from_static(method::TOOLS_CALL)),
+        method => method.and_then(|method| HeaderValue::from_str(method).ok()),
     };
-    headers.extend(value.ok().map(|value| (METHOD, value)));
+    set(headers, METHOD, value);
     let member = match method {
-        method::TOOLS_CALL | method::PROMPTS_GET => "name",
-        method::RESOURCES_READ => "uri",
-        method::TASKS_GET | method::TASKS_UPDATE | method::TASKS_CANCEL if about.task.is_none() => "taskId",
-        _ => return headers.extend(about.task.map(|task| (NAME, encode(task)))),
+        Some(method::TOOLS_CALL | method::PROMPTS_GET) => Some("name"),
+        Some(method::RESOURCES_READ) => Some("uri"),
+        Some(method::TASKS_GET | method::TASKS_UPDATE | method::TASKS_CANCEL) if about.task.is_none() => Some("taskId"),
+        _ => None,
     };
-    let Some(params) = about.params.map(Json::from) else { return };
-    let Some(name) = params.member(member).and_then(Json::as_string) else { return };
-    headers.insert(NAME, encode(&name));
-    if method != method::TOOLS_CALL || !catalog.list(Family::Tools).is_mirrored(&name) {
+    let params = about.params.map(Json::from);
+    let name = match member {
+        Some(member) => params.and_then(|params| params.member(member)).and_then(Json::as_string),
+        None => about.task.filter(|_| method.is_some()).map(Cow::Borrowed),
+    };
+    set(headers, NAME, name.as_deref().map(encode));
+    let (Some(method::TOOLS_CALL), Some(params), Some(name)) = (method, params, name) else { return };
+    if !catalog.list(Family::Tools).is_mirrored(&name) {
         return;
     }
     let (Some(tool), Some(arguments)) = (catalog.tool(&name), params.member("arguments")) else { return };

@@ -7,8 +7,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use http::header::{CONTENT_TYPE, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};
-use http::{HeaderMap, StatusCode};
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE, LOCATION, RETRY_AFTER, SET_COOKIE, WWW_AUTHENTICATE};
+use http::{HeaderMap, HeaderName, StatusCode};
 
 use super::Broken;
 use super::connection::{
@@ -81,6 +81,20 @@ impl Kind {
     }
 }
 
+/// The codings of a body that are not `identity`, as the server names them (RFC 9110, section 8.4).
+fn coding_of(headers: &HeaderMap) -> Option<Box<str>> {
+    let first = headers.get(CONTENT_ENCODING)?;
+    let is_plain = |coding: &[u8]| coding.is_empty() || coding.eq_ignore_ascii_case(b"identity");
+    let mut codings = headers.get_all(CONTENT_ENCODING).iter().flat_map(|it| it.as_bytes().split(|byte| *byte == b','));
+    let is_encoded = codings.any(|coding| !is_plain(coding.trim_ascii()));
+    is_encoded.then(|| excerpt_of(first.as_bytes()).into())
+}
+
+/// What a body is that is in this coding.
+pub(super) fn encoded_detail(coding: &str) -> String {
+    format!("the body is encoded as `{coding}`, which the client did not ask for and does not decode")
+}
+
 /// Reports what came of a request. Of a message without a response there is nothing to report.
 fn report(engine: &mut Engine, report: Option<Report<'_>>) {
     if let Some(report) = report {
@@ -118,6 +132,12 @@ impl Http {
         let it = self.exchanges.get(id).filter(|it| it.status == 0)?;
         self.connection.note_reached(engine, &mut self.timers);
         self.tokens.on_head(engine.now(), it.sent, status, headers);
+        // Most responses have neither.
+        let has = |name: HeaderName| headers.keys().any(|it| *it == name);
+        let (sets_cookies, is_encoded) = (has(SET_COOKIE), has(CONTENT_ENCODING));
+        if sets_cookies && !engine.options().keeps_cookies {
+            self.server.session.take_cookies(engine.now(), headers, &it.url);
+        }
         let purpose = self.purpose(engine, &it.purpose);
         let method = it.purpose.message().and_then(Outgoing::method);
         if status.is_success() && !self.server.session.on_success(method, headers) {
@@ -129,9 +149,14 @@ impl Http {
         }
         let has = |name| !status.is_success() && headers.contains_key(name);
         let class = status_class(status, has(RETRY_AFTER), has(WWW_AUTHENTICATE));
+        let coding = if is_encoded && !engine.options().decodes_bodies { coding_of(headers) } else { None };
         let labelled = Kind::labelled(headers);
-        let refusal = || Refusal::new(status, headers, &it.url);
+        let refusal = || Refusal { coding: coding.clone(), ..Refusal::new(status, headers, &it.url) };
         match http_response::head(purpose, self.connection.sse.is_ready(), class) {
+            Reading::Any | Reading::Events if coding.is_some() => {
+                self.encoded(engine, id, status, &coding.unwrap_or_default());
+                None
+            }
             Reading::Any => Some(Reply::Begun(labelled)),
             Reading::Events => Some(Reply::Begun(Some(Kind::Events))),
             Reading::Delivered => {
@@ -151,6 +176,9 @@ impl Http {
                 let input = if status == StatusCode::UNAUTHORIZED {
                     let (sent, refusal) = (it.sent, refusal());
                     self.stream_refused(engine, sent, &refusal)
+                } else if coding.is_some() {
+                    // No stream that can be read.
+                    stream_input(class, Some(Kind::Json))
                 } else {
                     stream_input(class, labelled)
                 };
@@ -159,6 +187,13 @@ impl Http {
                 None
             }
         }
+    }
+
+    /// The body of a response is in a coding that nobody decodes.
+    fn encoded(&mut self, engine: &mut Engine, id: ExchangeId, status: StatusCode, coding: &str) {
+        let Some(mut it) = self.drop_exchange(engine, id) else { return };
+        it.status = status.as_u16();
+        self.end(engine, it, End::Overflow, Some(&encoded_detail(coding)));
     }
 
     fn purpose(&self, engine: &Engine, purpose: &ExchangeKind) -> Purpose {
@@ -233,7 +268,8 @@ impl Http {
                 Reply::Json(kept)
             }
             Reply::Refusal(mut refusal) => {
-                refusal.goes_on |= !keep(&mut refusal.body, chunk, limit.min(REFUSAL_BYTES).min(room));
+                refusal.goes_on |=
+                    refusal.coding.is_none() && !keep(&mut refusal.body, chunk, limit.min(REFUSAL_BYTES).min(room));
                 Reply::Refusal(refusal)
             }
             Reply::Events(events) => return self.events(engine, id, events, chunk, room),

@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 #[cfg(feature = "journal")]
 use http::header::{
     ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, DATE, LOCATION, RETRY_AFTER,
-    SERVER, TRANSFER_ENCODING, VARY, WWW_AUTHENTICATE,
+    SERVER, SET_COOKIE, TRANSFER_ENCODING, VARY, WWW_AUTHENTICATE,
 };
 use http::header::{AUTHORIZATION, COOKIE, PROXY_AUTHORIZATION};
 use http::{HeaderName, HeaderValue, Method, Uri};
@@ -67,6 +67,11 @@ pub(crate) fn response_value<'a>(name: &HeaderName, value: &'a HeaderValue) -> C
     // An invalid session id stays invalid.
     if *name == SESSION_ID && !super::connection::is_visible(bytes) {
         return bytes.into();
+    }
+    if *name == SET_COOKIE
+        && let Some(masked) = super::cookies::masked(bytes, REDACTED)
+    {
+        return masked.into();
     }
     match core::str::from_utf8(bytes) {
         Ok(location) if *name == LOCATION => reference(location).into_owned().into_bytes().into(),

@@ -1,13 +1,17 @@
 //! Saves the binding, and restores it (feature `snapshot`).
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
+use http::HeaderValue;
 use serde::{Deserialize, Serialize};
 
 use super::Broken;
 use super::connection::{Connection, Http, KnownServer};
+use super::cookies::COOKIES;
 use super::exchange::{Exchange, ExchangeKind, Exchanges, Past, Queue, Reply, Timers};
+use super::request::Identity;
 use crate::binding::address::Address;
 use crate::client::{Again, Engine, Operate, Output, Persist, StartId};
 use crate::jsonrpc::MessageLimits;
@@ -87,6 +91,8 @@ impl<'de> Deserialize<'de> for Address {
 #[derive(Debug, Serialize, Deserialize)]
 pub struct State {
     url: Option<Address>,
+    #[serde(with = "optional_header")]
+    basic: Option<HeaderValue>,
     server: KnownServer,
     connection: Connection,
     exchanges: Exchanges,
@@ -106,20 +112,23 @@ impl Persist for Http {
     }
 
     fn state(&self, secrets: Secrets) -> impl Serialize {
-        let Self { url, server, connection, mut exchanges, queue, timers, tokens: _ } = self.clone();
+        let Self { url, basic, identity: _, server, connection, mut exchanges, queue, timers, tokens: _ } =
+            self.clone();
         let url = Some(url).filter(|_| secrets == Secrets::Included);
+        let basic = basic.filter(|_| secrets == Secrets::Included).map(|basic| *basic);
         if url.is_none() {
             exchanges.set_address(&Address::default());
         }
-        State { url, server, connection, exchanges, queue, timers }
+        State { url, basic, server, connection, exchanges, queue, timers }
     }
 
     fn restore(self, engine: &mut Engine, state: State) -> Result<Self, SnapshotError> {
         engine.locate(&self.url.shown());
-        let State { url, server, connection, mut exchanges, queue, timers } = state;
+        let State { url, basic, server, connection, mut exchanges, queue, timers } = state;
         let limits = &engine.options().limits;
         exchanges.check(limits.message.bytes.saturating_add(MessageLimits::SLACK).saturating_add(1))?;
         within("buffered", exchanges.buffered(), limits.buffered)?;
+        within("cookies", server.session.cookies().len(), COOKIES)?;
         let has_no_head = |it: &Exchange| matches!((&it.purpose, &it.reply), (ExchangeKind::Sse, Reply::Nothing));
         if exchanges.carried().any(|id| engine.is_queued(id))
             || connection.sse.is_ready() && exchanges.iter().any(|(_, it)| has_no_head(it))
@@ -138,8 +147,12 @@ impl Persist for Http {
         for (number, _) in exchanges.starts().filter(|(number, _)| !queued.contains(number)) {
             engine.queue(Output::Start(number));
         }
-        let url = url.unwrap_or(self.url);
-        let mut it = Self { url, server, connection, exchanges, queue, timers, tokens: self.tokens };
+        let (url, basic) = match url {
+            Some(url) => (url, basic.map(Box::new)),
+            None => (self.url, self.basic),
+        };
+        let identity = Identity::of(engine.options());
+        let mut it = Self { url, basic, identity, server, connection, exchanges, queue, timers, tokens: self.tokens };
         // What waited for a token demands another one.
         let carried: BTreeSet<u64> = it.exchanges.carried().collect();
         for id in engine.held().into_iter().filter(|id| !carried.contains(id)) {

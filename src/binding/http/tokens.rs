@@ -13,8 +13,9 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use super::HttpAction;
 use super::refusal::{Refusal, Waiting};
+use super::request::Identity;
 use crate::Time;
-use crate::binding::oauth::{Authorization, Credential, Denied, OAuthInput, Presented, Proved, SignId};
+use crate::binding::oauth::{Authorization, Credential, Denied, OAuthAction, OAuthInput, Presented, Proved, SignId};
 use crate::client::{Cause, Engine, Event, Outcome, RefreshOutcome, RequestError, StartId, TaskError};
 use crate::machine::http_response::refusal::Authority;
 use crate::machine::http_response::refusal::challenge::Step;
@@ -107,8 +108,12 @@ impl Tokens {
         self.joined.as_ref().is_some_and(|joined| joined.authorization.has_actions())
     }
 
-    pub(super) fn poll(&mut self) -> Option<HttpAction> {
-        self.joined.as_mut()?.authorization.poll().map(HttpAction::OAuth)
+    pub(super) fn poll(&mut self, identity: &Identity) -> Option<HttpAction> {
+        let mut action = self.joined.as_mut()?.authorization.poll()?;
+        if let OAuthAction::Request(request) = &mut action {
+            identity.write(request.request.headers_mut());
+        }
+        Some(HttpAction::OAuth(action))
     }
 
     /// Prepares what an exchange presents. Returns whether it can be sent: not before the record of the store is loaded,

@@ -12,6 +12,7 @@ use super::action::{OAuthAction, OAuthError, OAuthEvent, OAuthExchangeId, SignId
 use super::core::{Core, Exchange};
 use super::credentials::{ClientRecord, Need, Record};
 use super::metadata::{Metadata, Resource, Server, Unfit, checked};
+use super::options::is_same_issuer;
 use super::place::Place;
 use super::requests::{Issued, Obtaining, Step};
 use super::secret::Hider;
@@ -498,7 +499,7 @@ impl Run {
     /// Begins the search at the authorization server that is known.
     fn find_known(&mut self, core: &Core) -> Option<Next> {
         let issuer: Box<str> = self.known_issuer(core)?.into();
-        let former = self.task.former.as_ref().filter(|former| former.asked == issuer);
+        let former = self.task.former.as_ref().filter(|former| is_same_issuer(&former.asked, &issuer));
         let resource = former.map_or_else(|| core.server.text().into(), |former| former.resource.clone());
         self.search(core, Resource::assumed(resource), [issuer], false)
     }
@@ -530,7 +531,7 @@ impl Run {
     fn is_own(&self, core: &Core, issuer: &str) -> bool {
         let is_issuer = |own: &str| core.options.tolerance.is_issuer(issuer, own);
         let mut clients = core.options.registered.iter().filter_map(|client| client.issuer.as_deref());
-        self.task.former.as_ref().is_some_and(|former| *former.asked == *issuer) || clients.any(is_issuer)
+        self.task.former.as_ref().is_some_and(|former| is_same_issuer(&former.asked, issuer)) || clients.any(is_issuer)
     }
 
     /// The authorization server where the MCP server names none: the configured one, or the one that issued the
@@ -668,7 +669,7 @@ impl Run {
     fn may_be_outdated(&self, resource: &Resource) -> bool {
         let is_unknown = matches!(&self.phase, Phase::Resource(walk) if walk.outage.is_some());
         let former = self.task.former.as_ref().filter(|_| is_unknown);
-        former.is_some_and(|former| !resource.issuers.contains(&former.asked))
+        former.is_some_and(|former| !resource.issuers.iter().any(|issuer| is_same_issuer(issuer, &former.asked)))
     }
 
     /// Decides what follows when the metadata is known, with what came last.

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use super::action::excerpt;
 use super::credentials::{LONGEST_SCOPES, parse, strings, text};
-use super::options::{Flow, OAuthOptions};
+use super::options::{Flow, OAuthOptions, is_same_issuer};
 use super::place::{Place, Zone};
 use super::proof;
 use super::requests::names_in;
@@ -86,8 +86,8 @@ impl Resource {
         };
         let chosen = match &options.tolerance.issuer {
             None => named,
-            Some(issuer) => match named.iter().find(|named| *named == issuer) {
-                Some(_) => alloc::vec![issuer.clone()],
+            Some(issuer) => match named.iter().find(|named| is_same_issuer(named, issuer)) {
+                Some(named) => alloc::vec![named.clone()],
                 None => {
                     let (all, issuer) = (excerpt(&named.join("`, `")), excerpt(issuer));
                     let why = format!("it names the authorization servers `{all}`, and `{issuer}` is configured");
@@ -206,7 +206,8 @@ fn is_true(json: Json<'_>, name: &str) -> bool {
     json.member(name).is_some_and(|value| value.text() == "true")
 }
 
-/// The issuer that metadata names, which is the one that it was requested for, byte for byte.
+/// The issuer that metadata names, which is the one that it was requested for, byte for byte but for the final slash of an
+/// origin.
 fn issuer(json: Json<'_>, asked: &Place, options: &OAuthOptions) -> Result<Box<str>, Box<str>> {
     let tolerance = &options.tolerance;
     match text(json, "issuer") {

@@ -392,13 +392,22 @@ pub struct OAuthTolerance {
 impl OAuthTolerance {
     /// Whether metadata that was asked for at this issuer may say this one.
     pub(super) fn is_issuer(&self, asked: &str, said: &str) -> bool {
-        asked == said || self.trusted_issuers.iter().any(|(from, to)| **from == *asked && **to == *said)
+        is_same_issuer(asked, said) || self.trusted_issuers.iter().any(|(from, to)| **from == *asked && **to == *said)
     }
 
     /// Whether a configured issuer is the authorization server that was asked, or the one that its metadata may say.
     pub(super) fn is_configured(&self, own: &str, asked: &str, said: &str) -> bool {
-        own == asked || own == said && self.is_issuer(asked, said)
+        is_same_issuer(own, asked) || is_same_issuer(own, said) && self.is_issuer(asked, said)
     }
+}
+
+/// Whether two issuers are the same, but for the final slash of one without a path: they are one origin, so that nothing can be
+/// mixed up.
+pub(super) fn is_same_issuer(one: &str, other: &str) -> bool {
+    let is_with_slash = |bare: &str, slashed: &str| {
+        slashed.strip_suffix('/') == Some(bare) && Place::parse(bare).is_some_and(|place| place.origin() == bare)
+    };
+    one == other || is_with_slash(one, other) || is_with_slash(other, one)
 }
 
 /// The scopes that a refresh requests.

@@ -21,7 +21,7 @@ use super::credentials::{
 #[cfg(feature = "journal")]
 use super::masked::DRAWN;
 use super::metadata::{Metadata, Server};
-use super::options::{ClientAuth, Flow, RefreshScopes, RegisteredClient};
+use super::options::{ClientAuth, Flow, RefreshScopes, RegisteredClient, is_same_issuer};
 use super::place::{LONGEST, Place, Zone, is_native, with_port_of};
 use super::proof::{self, proof_input, signed, signing_input};
 #[cfg(feature = "journal")]
@@ -222,7 +222,8 @@ impl Obtaining {
     pub(super) fn plan(&self, core: &mut Core, task: &Task) -> Next {
         let server = &self.metadata.server;
         let configured = self.configured(core);
-        let held = self.held.as_ref().filter(|(asked, _)| *asked == server.asked).map(|(_, client)| client);
+        let held =
+            self.held.as_ref().filter(|(asked, _)| is_same_issuer(asked, &server.asked)).map(|(_, client)| client);
         let offer = offer(core, server);
         // A client that was registered for another redirect is registered again, where that is possible.
         let is_redirected = |client: &ClientRecord| {
@@ -291,7 +292,7 @@ impl Obtaining {
         };
         let is_free = |client: &&RegisteredClient| {
             options.issuer_of(client).is_none()
-                && self.first_issuer(core, client).is_none_or(|own| *own == *server.asked)
+                && self.first_issuer(core, client).is_none_or(|own| is_same_issuer(own, &server.asked))
         };
         let mut registered = options.registered.iter();
         registered.clone().find(fits).or_else(|| registered.find(is_free))
@@ -601,7 +602,8 @@ impl Obtaining {
         let base = own.or(named).or(supported).unwrap_or_default();
         // Another authorization server may not have the scopes of the one before.
         let server = &self.metadata.server;
-        let before = task.former.as_ref().filter(|former| former.asked == server.asked).map(|_| &*task.scopes);
+        let before =
+            task.former.as_ref().filter(|former| is_same_issuer(&former.asked, &server.asked)).map(|_| &*task.scopes);
         let all = union(&[before.unwrap_or_default(), base, further]);
         let all = match &client.scopes {
             Some(allowed) => narrowed(&all, allowed),

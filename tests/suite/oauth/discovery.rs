@@ -681,7 +681,9 @@ fn an_issuer_has_its_well_known_places_in_order() {
 
 #[test]
 fn another_issuer_than_the_one_asked_for_is_final() {
-    for issuer in [json!("https://as.example/"), json!("https://evil.example"), Value::Null] {
+    for issuer in
+        [json!("https://as.example//"), json!("https://as.example/t"), json!("https://evil.example"), Value::Null]
+    {
         let rig = discover(&[], |site| {
             let servers = [ISSUER, "https://other.example"];
             site.json(RESOURCE, json!({"resource": SERVER, "authorization_servers": servers}));
@@ -690,6 +692,41 @@ fn another_issuer_than_the_one_asked_for_is_final() {
         rig.assert_failed(Stage::ServerMetadata, "issuer");
         assert_eq!(rig.log.len(), 2);
     }
+}
+
+/// opencode #50036, hermes #95508
+#[test]
+fn an_issuer_without_a_path_may_differ_by_its_final_slash() {
+    const SLASHED: &str = "https://as.example/";
+    for (asked, said) in [(ISSUER, SLASHED), (SLASHED, ISSUER)] {
+        for configured in [None, Some(ISSUER), Some(SLASHED)] {
+            let mut rig = Rig::with(|options| {
+                options.tolerance.issuer = configured.map(Into::into);
+                let mut client = RegisteredClient::new("app");
+                client.issuer = configured.map(Into::into);
+                options.registered.push(client);
+            });
+            rig.site.json(RESOURCE, json!({"resource": SERVER, "authorization_servers": [asked]}));
+            rig.site.json(METADATA, metadata_with(json!({"issuer": said})));
+            rig.refuse(&[]).unwrap();
+            rig.run();
+            rig.consent();
+            rig.run();
+            rig.assert_authorized();
+            let granted = rig.events.iter().find_map(|event| match event {
+                OAuthEvent::Authorized(grant) => Some(&*grant.issuer),
+                _ => None,
+            });
+            assert_eq!(granted, Some(said), "{asked} {configured:?}");
+        }
+    }
+    // With a path, the slash may be another tenant's.
+    let rig = discover(&[], |site| {
+        site.json(RESOURCE, json!({"resource": SERVER, "authorization_servers": ["https://as.example/t"]}));
+        let metadata = metadata_with(json!({"issuer": "https://as.example/t/"}));
+        site.json("https://as.example/.well-known/oauth-authorization-server/t", metadata);
+    });
+    rig.assert_failed(Stage::ServerMetadata, "issuer");
 }
 
 #[test]

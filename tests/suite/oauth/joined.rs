@@ -6,7 +6,7 @@ use std::rc::Rc;
 use mcp_proto::binding::http::{Broken, HttpAction};
 use mcp_proto::binding::oauth::{OAuthInput, StoreId};
 use mcp_proto::testkit::{Endpoint, FakeAuthorizationServer, On, Reply as Scripted};
-use mcp_proto::{Event, Family, Http, Options, Outcome, RefreshOutcome, Request, RequestId};
+use mcp_proto::{Event, Family, Http, Implementation, Options, Outcome, RefreshOutcome, Request, RequestId};
 
 use crate::web::{Exchange, Reply, Site as McpSite, Web, modern_site, site as legacy_site};
 
@@ -933,4 +933,34 @@ fn a_search_by_the_conventions_ends_when_a_handshake_finds_a_modern_server() {
         other => panic!("{other:?}"),
     }
     it.assert_refused(call, 401, "the conventions of 2025-03-26 do not apply");
+}
+
+/// python-sdk #3531
+#[test]
+fn a_firewall_that_refuses_requests_without_a_user_agent_lets_those_of_oauth_pass() {
+    let guarded = legacy_site().rule(|exchange| exchange.header("user-agent").is_none().then(|| Reply::status(403)));
+    let issuer = Rc::new(RefCell::new(FakeAuthorizationServer::new(AS).protects(MCP)));
+    let mut it = Joined::build(
+        guarded,
+        issuer,
+        |oauth| oauth.registered.clear(),
+        |options| options.client = Implementation::new("my-host", "1.2.3"),
+    );
+    let mut endpoints = Vec::new();
+    while !it.web.is_ready() {
+        it.web.serve(&mut it.site);
+        it.take();
+        match it.sent.front() {
+            Some(sent) => {
+                endpoints.push(sent.url.rsplit('/').next().unwrap_or_default().to_owned());
+                let passes = sent.headers.get("user-agent").is_some_and(|agent| agent == "my-host/1.2.3");
+                if passes { it.issue() } else { it.answer(403, "") }
+            }
+            None if it.browse.is_some() => it.consent(),
+            None => assert!(it.web.is_ready(), "{:?} {:?}", it.events, it.log),
+        }
+    }
+    for endpoint in ["oauth-authorization-server", "register", "token"] {
+        assert!(endpoints.iter().any(|asked| asked == endpoint), "{endpoint} {endpoints:?}");
+    }
 }

@@ -35,6 +35,8 @@ pub fn cases() -> Vec<Case> {
         Case::new("http-headers", 200, http_headers),
         Case::new("http-content-type-length", 5_000, http_content_type_length),
         Case::new("http-session-id-length", 5_000, http_session_id_length),
+        Case::new("http-cookies", 200, http_cookies),
+        Case::new("http-cookie-length", 5_000, http_cookie_length),
         // A challenge stores its scheme and each parameter's name and value.
         Case::new("http-challenges", 100, http_challenges).each(256),
         Case::new("http-challenge-params", 200, http_challenge_params),
@@ -380,6 +382,15 @@ fn http_session_id_length(n: usize) -> Cost {
         web.drain();
         web
     })
+}
+
+fn http_cookies(n: usize) -> Cost {
+    let cookies = (0..n).map(|at| (http::header::SET_COOKIE, format!("cookie{at}={at}; Path=/").parse().unwrap()));
+    headed(500, &cookies.collect())
+}
+
+fn http_cookie_length(n: usize) -> Cost {
+    headed(500, &with(&[("set-cookie", &format!("a={}; Path=/{}", "x".repeat(n), "; ".repeat(n)))]))
 }
 
 fn http_challenges(n: usize) -> Cost {
