@@ -56,7 +56,7 @@ use super::names::{Names, Renamed, Target};
 use super::{Utility, glob, instructions, schema};
 use crate::catalog::{Catalog, Tool, ToolHints};
 use crate::client::{Engine, FamilyStatus};
-use crate::jsonrpc::readable;
+use crate::jsonrpc::{Json, readable};
 use crate::protocol::{Capability, Family};
 
 /// What [`choose`] needs to know of a server's offer.
@@ -67,6 +67,7 @@ pub struct OfferView<'a> {
     catalog: &'a Catalog,
     resources: bool,
     prompts: bool,
+    app_tools: bool,
 }
 
 impl<'a> OfferView<'a> {
@@ -75,7 +76,13 @@ impl<'a> OfferView<'a> {
     pub fn new(catalog: &'a Catalog, status: impl Fn(Family) -> FamilyStatus) -> Self {
         let has = |family| matches!(status(family), FamilyStatus::Listed | FamilyStatus::Partial);
         let resources = has(Family::Resources) || has(Family::ResourceTemplates);
-        Self { catalog, resources, prompts: has(Family::Prompts) }
+        Self { catalog, resources, prompts: has(Family::Prompts), app_tools: false }
+    }
+
+    /// With `app_tools`, tools that are for apps alone ([`Visibility`]) are not left out.
+    #[must_use]
+    pub fn with_app_tools(self, app_tools: bool) -> Self {
+        Self { app_tools, ..self }
     }
 
     /// Whether the server has resources or prompts.
@@ -87,6 +94,59 @@ impl<'a> OfferView<'a> {
 impl<'a> From<&'a Engine> for OfferView<'a> {
     fn from(session: &'a Engine) -> Self {
         Self::new(session.catalog(), |family| session.family(family).status)
+    }
+}
+
+/// Who may see and call a tool: `_meta.ui.visibility` of the extension MCP Apps (specification 2026-01-26, "Resource
+/// Discovery").
+///
+/// A host must not list a tool for its model that is not for it, and must refuse an app's call of a tool that is not for
+/// apps, or of another server's. [`choose`] does the first, and the hub with it. A host makes a call for an app with
+/// [`Hub::request`](super::hub::Hub::request), which needs no name for the model, and whose result is whole.
+///
+/// ```
+/// use mcp_proto::RawValue;
+/// use mcp_proto::host::toolset::Visibility;
+///
+/// let meta = RawValue::from_string(r#"{"ui": {"resourceUri": "ui://board", "visibility": ["app"]}}"#.into()).unwrap();
+/// let visibility = Visibility::of(Some(&meta));
+/// assert!(visibility.app && !visibility.model);
+/// assert_eq!(Visibility::of(None), Visibility::default(), "both");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Visibility {
+    /// The model may see and call it.
+    pub model: bool,
+    /// The apps of its server may call it.
+    pub app: bool,
+}
+
+/// For the model and for apps, as a tool is that does not say.
+impl Default for Visibility {
+    fn default() -> Self {
+        Self { model: true, app: true }
+    }
+}
+
+impl Visibility {
+    /// Reads a tool's `_meta` ([`Tool::meta`]). Without a list, or with a value of another type, it is the default; a
+    /// string counts as a list of one.
+    pub fn of(meta: Option<&RawValue>) -> Self {
+        let listed = meta.and_then(|meta| Json::from(meta).member("ui")?.member("visibility"));
+        let names = |value: Json<'_>, name: &str| value.as_string().as_deref() == Some(name);
+        match listed.map(|listed| (listed, listed.first())) {
+            Some((listed, b'"')) => Self { model: names(listed, "model"), app: names(listed, "app") },
+            Some((listed, b'[')) => {
+                let mut found = Self { model: false, app: false };
+                listed.each_element(|name| {
+                    found.model |= names(name, "model");
+                    found.app |= names(name, "app");
+                });
+                found
+            }
+            Some(_) | None => Self::default(),
+        }
     }
 }
 
@@ -165,6 +225,8 @@ pub enum Why {
     NotIncluded,
     /// `exclude` matches the tool.
     Excluded,
+    /// It is for apps alone ([`Visibility`]).
+    NotForModel,
     /// The tool's text tries to instruct the model.
     Instructs(Sign),
     /// `resources` or `prompts` is off in the entry.
@@ -180,6 +242,7 @@ impl fmt::Display for Why {
         match self {
             Self::NotIncluded => f.write_str("`include` does not name it"),
             Self::Excluded => f.write_str("`exclude` names it"),
+            Self::NotForModel => f.write_str("its `_meta.ui.visibility` does not name `model`"),
             Self::Instructs(sign) => write!(f, "it tries to instruct the model ({sign})"),
             Self::TurnedOff => f.write_str("the configuration turns it off"),
             Self::NotOffered => f.write_str("the server has nothing for it"),
@@ -226,7 +289,7 @@ fn write_readable<S: Serializer>(raw: &&RawValue, serializer: S) -> Result<S::Ok
     readable(raw).serialize(serializer)
 }
 
-/// Selects what a model may call of a server.
+/// Selects what a model may call of a server: the tools that pass the filters and are for models ([`Visibility`]).
 pub fn choose<'a>(
     server: &'a str,
     policy: &'a ToolPolicy,
@@ -244,6 +307,10 @@ pub fn choose<'a>(
             continue;
         }
         let mut tool = Tool::read(name, raw);
+        if !offer.app_tools && !Visibility::of(tool.meta).model {
+            leave_out(Why::NotForModel);
+            continue;
+        }
         let own = policy.overrides.get(name);
         let before = suspicious.len();
         if suspicion != Suspicion::Ignore {

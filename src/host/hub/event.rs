@@ -33,6 +33,10 @@ pub struct HubOptions {
     pub breaker: Option<Breaker>,
     /// What happens to tools whose texts try to instruct the model. [`Hub::choice`](super::Hub::choice) reports them.
     pub suspicion: Suspicion,
+    /// Whether the model gets tools that are for apps alone ([`Visibility`](crate::host::toolset::Visibility)), which the
+    /// extension MCP Apps forbids. Default: `false`.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub app_tools: bool,
     /// The user for whom the servers are used, identified by any text, if the host has several users with hubs of their
     /// own. Saved lists that are private are restored for this user only ([`Saved`](crate::host::Saved)). `None` by
     /// default: the host has one user.
@@ -51,6 +55,7 @@ impl HubOptions {
             required: BTreeSet::new(),
             breaker: Some(Breaker::default()),
             suspicion: Suspicion::default(),
+            app_tools: false,
             user: None,
             names: Names::default(),
         }
