@@ -45,6 +45,7 @@
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 use serde::{Serialize, Serializer};
@@ -53,10 +54,11 @@ use serde_json::value::RawValue;
 use super::config::{Filter, ToolOverride, ToolPolicy};
 use super::instructions::{Finding, Sign};
 use super::names::{Names, Renamed, Target};
+use super::schema::Profile;
 use super::{Utility, glob, instructions, schema};
 use crate::catalog::{Catalog, Tool, ToolHints};
 use crate::client::{Engine, FamilyStatus};
-use crate::jsonrpc::{Json, readable};
+use crate::jsonrpc::{Json, Object, readable};
 use crate::protocol::{Capability, Family};
 
 /// What [`choose`] needs to know of a server's offer.
@@ -282,6 +284,97 @@ pub struct Function<'a> {
     /// Why the exposed name differs from the tool's own.
     #[serde(skip)]
     pub renamed: Option<Renamed>,
+}
+
+/// The interface of a provider for which a function is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
+#[non_exhaustive]
+pub enum Api {
+    /// An element of `tools` of OpenAI's chat completions
+    /// (<https://platform.openai.com/docs/api-reference/chat/create>).
+    #[cfg_attr(feature = "serde", serde(rename = "openai-chat"))]
+    OpenAiChat,
+    /// An element of `tools` of OpenAI's responses, whose default is `strict`
+    /// (<https://platform.openai.com/docs/api-reference/responses/create>).
+    #[cfg_attr(feature = "serde", serde(rename = "openai-responses"))]
+    OpenAiResponses,
+    /// An element of `tools` of Anthropic's messages (<https://docs.anthropic.com/en/api/messages>).
+    Anthropic,
+    /// An element of `functionDeclarations` of Gemini (<https://ai.google.dev/api/caching#FunctionDeclaration>).
+    Gemini,
+}
+
+impl Api {
+    /// Every interface.
+    pub const ALL: &'static [Self] = &[Self::OpenAiChat, Self::OpenAiResponses, Self::Anthropic, Self::Gemini];
+
+    /// What it takes as a schema, without `strict`.
+    pub const fn profile(self) -> Profile {
+        match self {
+            Self::OpenAiChat | Self::OpenAiResponses => Profile::OpenAi,
+            Self::Anthropic => Profile::Anthropic,
+            Self::Gemini => Profile::Gemini,
+        }
+    }
+}
+
+impl Function<'_> {
+    /// The function as JSON for a provider, with the schema as the profile has it: [`Api::profile`], or
+    /// [`Profile::OpenAiStrict`], which also sets `strict`. All of these providers take names with hyphens
+    /// ([`Style::with_hyphens`](super::names::Style::with_hyphens)).
+    ///
+    /// To adapt a schema takes longer than to write it: keep the text as long as the functions do not change.
+    ///
+    /// ```
+    /// # use mcp_proto::host::names::{Names, Target};
+    /// # use mcp_proto::host::toolset::{Api, Toolset};
+    /// # use mcp_proto::host::Utility;
+    /// # use mcp_proto::host::toolset::{OfferView, Suspicion, choose};
+    /// # use mcp_proto::{FamilyStatus, catalog::Catalog, host::config::ToolPolicy};
+    /// # let (catalog, policy) = (Catalog::default(), ToolPolicy::default());
+    /// # let toolset = choose("s", &policy, OfferView::new(&catalog, |_| FamilyStatus::Listed), Suspicion::Warn).toolset.unwrap();
+    /// # let mut names = Names::default();
+    /// # names.update([("s", toolset.targets())]);
+    /// let function = toolset.into_functions(&names).next().unwrap();
+    /// let json = function.json(Api::Anthropic, Api::Anthropic.profile());
+    /// assert!(json.get().starts_with(r#"{"name":"mcp_s_list_resources","description":"List"#));
+    /// assert!(json.get().ends_with(r#""input_schema":{"type":"object","properties":{}}}"#));
+    /// ```
+    pub fn json(&self, api: Api, profile: Profile) -> Box<RawValue> {
+        let adapted = schema::adapt(self.input_schema, profile.passes()).schema;
+        let mut out = Vec::new();
+        // The members around those that all have, the name of the schema, and whether `strict` is written.
+        let (before, after, parameters, is_strict) = match api {
+            Api::OpenAiChat => {
+                (r#"{"type":"function","function":"#, "}", "parameters", profile == Profile::OpenAiStrict)
+            }
+            Api::OpenAiResponses => ("", "", "parameters", true),
+            Api::Anthropic => ("", "", "input_schema", false),
+            Api::Gemini => ("", "", "parameters", false),
+        };
+        out.extend_from_slice(before.as_bytes());
+        let mut function = Object::begin(&mut out);
+        if api == Api::OpenAiResponses {
+            function.string("type", "function");
+        }
+        function.string("name", &self.name);
+        if let Some(description) = &self.description {
+            function.string("description", description);
+        }
+        // Gemini takes no object without properties: a function without arguments has no schema.
+        let has_properties = || Json::from(&*adapted).member("properties").is_some_and(|it| it.text() != "{}");
+        if api != Api::Gemini || has_properties() {
+            function.value(parameters).extend_from_slice(adapted.get().as_bytes());
+        }
+        if is_strict {
+            let strict: &[u8] = if profile == Profile::OpenAiStrict { b"true" } else { b"false" };
+            function.value("strict").extend_from_slice(strict);
+        }
+        function.end();
+        out.extend_from_slice(after.as_bytes());
+        Json::trusted(&String::from_utf8(out).unwrap_or_default()).to_raw()
+    }
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
