@@ -294,7 +294,7 @@ impl<'a> Inlining<'_, 'a> {
                 [branch @ Node::Object(_)] => branch.clone(),
                 _ => return None,
             },
-            reference => self.definition(reference, depth)?,
+            reference @ (Node::Leaf(_) | Node::Object(_)) => self.definition(reference, depth)?,
         };
         let names: BTreeSet<String> = schema.members().iter().map(|member| member.name.clone().into_owned()).collect();
         // What the schema says of itself stands before what its definition says.
