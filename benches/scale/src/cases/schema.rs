@@ -132,7 +132,9 @@ fn profile_references(n: usize) -> Cost {
 
 /// Branches at the root with properties of their own and in common.
 fn profile_root_branches(n: usize) -> Cost {
-    let branch = |at| format!(r#"{{"properties":{{"p{at}":{{"const":{at}}},"same":{{"const":{at}}}}},"required":["p{at}","same"]}}"#);
+    let branch = |at| {
+        format!(r#"{{"properties":{{"p{at}":{{"const":{at}}},"same":{{"const":{at}}}}},"required":["p{at}","same"]}}"#)
+    };
     let branches = (0..n).map(branch).collect::<Vec<_>>().join(",");
     profiled(&format!(r#"{{"anyOf":[{branches}],"allOf":[{branches}]}}"#))
 }
