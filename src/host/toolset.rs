@@ -45,6 +45,7 @@
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 use serde::{Serialize, Serializer};
@@ -53,10 +54,11 @@ use serde_json::value::RawValue;
 use super::config::{Filter, ToolOverride, ToolPolicy};
 use super::instructions::{Finding, Sign};
 use super::names::{Names, Renamed, Target};
+use super::schema::Profile;
 use super::{Utility, glob, instructions, schema};
 use crate::catalog::{Catalog, Tool, ToolHints};
 use crate::client::{Engine, FamilyStatus};
-use crate::jsonrpc::readable;
+use crate::jsonrpc::{Json, Object, readable};
 use crate::protocol::{Capability, Family};
 
 /// What [`choose`] needs to know of a server's offer.
@@ -67,6 +69,7 @@ pub struct OfferView<'a> {
     catalog: &'a Catalog,
     resources: bool,
     prompts: bool,
+    app_tools: bool,
 }
 
 impl<'a> OfferView<'a> {
@@ -75,7 +78,13 @@ impl<'a> OfferView<'a> {
     pub fn new(catalog: &'a Catalog, status: impl Fn(Family) -> FamilyStatus) -> Self {
         let has = |family| matches!(status(family), FamilyStatus::Listed | FamilyStatus::Partial);
         let resources = has(Family::Resources) || has(Family::ResourceTemplates);
-        Self { catalog, resources, prompts: has(Family::Prompts) }
+        Self { catalog, resources, prompts: has(Family::Prompts), app_tools: false }
+    }
+
+    /// With `app_tools`, tools that are for apps alone ([`Visibility`]) are not left out.
+    #[must_use]
+    pub fn with_app_tools(self, app_tools: bool) -> Self {
+        Self { app_tools, ..self }
     }
 
     /// Whether the server has resources or prompts.
@@ -87,6 +96,59 @@ impl<'a> OfferView<'a> {
 impl<'a> From<&'a Engine> for OfferView<'a> {
     fn from(session: &'a Engine) -> Self {
         Self::new(session.catalog(), |family| session.family(family).status)
+    }
+}
+
+/// Who may see and call a tool: `_meta.ui.visibility` of the extension MCP Apps (specification 2026-01-26, "Resource
+/// Discovery").
+///
+/// A host must not list a tool for its model that is not for it, and must refuse an app's call of a tool that is not for
+/// apps, or of another server's. [`choose`] does the first, and the hub with it. A host makes a call for an app with
+/// [`Hub::request`](super::hub::Hub::request), which needs no name for the model, and whose result is whole.
+///
+/// ```
+/// use mcp_proto::RawValue;
+/// use mcp_proto::host::toolset::Visibility;
+///
+/// let meta = RawValue::from_string(r#"{"ui": {"resourceUri": "ui://board", "visibility": ["app"]}}"#.into()).unwrap();
+/// let visibility = Visibility::of(Some(&meta));
+/// assert!(visibility.app && !visibility.model);
+/// assert_eq!(Visibility::of(None), Visibility::default(), "both");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Visibility {
+    /// The model may see and call it.
+    pub model: bool,
+    /// The apps of its server may call it.
+    pub app: bool,
+}
+
+/// For the model and for apps, as a tool is that does not say.
+impl Default for Visibility {
+    fn default() -> Self {
+        Self { model: true, app: true }
+    }
+}
+
+impl Visibility {
+    /// Reads a tool's `_meta` ([`Tool::meta`]). Without a list, or with a value of another type, it is the default; a
+    /// string counts as a list of one.
+    pub fn of(meta: Option<&RawValue>) -> Self {
+        let listed = meta.and_then(|meta| Json::from(meta).member("ui")?.member("visibility"));
+        let names = |value: Json<'_>, name: &str| value.as_string().as_deref() == Some(name);
+        match listed.map(|listed| (listed, listed.first())) {
+            Some((listed, b'"')) => Self { model: names(listed, "model"), app: names(listed, "app") },
+            Some((listed, b'[')) => {
+                let mut found = Self { model: false, app: false };
+                listed.each_element(|name| {
+                    found.model |= names(name, "model");
+                    found.app |= names(name, "app");
+                });
+                found
+            }
+            Some(_) | None => Self::default(),
+        }
     }
 }
 
@@ -165,6 +227,8 @@ pub enum Why {
     NotIncluded,
     /// `exclude` matches the tool.
     Excluded,
+    /// It is for apps alone ([`Visibility`]).
+    NotForModel,
     /// The tool's text tries to instruct the model.
     Instructs(Sign),
     /// `resources` or `prompts` is off in the entry.
@@ -180,6 +244,7 @@ impl fmt::Display for Why {
         match self {
             Self::NotIncluded => f.write_str("`include` does not name it"),
             Self::Excluded => f.write_str("`exclude` names it"),
+            Self::NotForModel => f.write_str("its `_meta.ui.visibility` does not name `model`"),
             Self::Instructs(sign) => write!(f, "it tries to instruct the model ({sign})"),
             Self::TurnedOff => f.write_str("the configuration turns it off"),
             Self::NotOffered => f.write_str("the server has nothing for it"),
@@ -221,12 +286,103 @@ pub struct Function<'a> {
     pub renamed: Option<Renamed>,
 }
 
+/// The interface of a provider for which a function is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
+#[non_exhaustive]
+pub enum Api {
+    /// An element of `tools` of OpenAI's chat completions
+    /// (<https://platform.openai.com/docs/api-reference/chat/create>).
+    #[cfg_attr(feature = "serde", serde(rename = "openai-chat"))]
+    OpenAiChat,
+    /// An element of `tools` of OpenAI's responses, whose default is `strict`
+    /// (<https://platform.openai.com/docs/api-reference/responses/create>).
+    #[cfg_attr(feature = "serde", serde(rename = "openai-responses"))]
+    OpenAiResponses,
+    /// An element of `tools` of Anthropic's messages (<https://docs.anthropic.com/en/api/messages>).
+    Anthropic,
+    /// An element of `functionDeclarations` of Gemini (<https://ai.google.dev/api/caching#FunctionDeclaration>).
+    Gemini,
+}
+
+impl Api {
+    /// Every interface.
+    pub const ALL: &'static [Self] = &[Self::OpenAiChat, Self::OpenAiResponses, Self::Anthropic, Self::Gemini];
+
+    /// What it takes as a schema, without `strict`.
+    pub const fn profile(self) -> Profile {
+        match self {
+            Self::OpenAiChat | Self::OpenAiResponses => Profile::OpenAi,
+            Self::Anthropic => Profile::Anthropic,
+            Self::Gemini => Profile::Gemini,
+        }
+    }
+}
+
+impl Function<'_> {
+    /// The function as JSON for a provider, with the schema as the profile has it: [`Api::profile`], or
+    /// [`Profile::OpenAiStrict`], which also sets `strict`. All of these providers take names with hyphens
+    /// ([`Style::with_hyphens`](super::names::Style::with_hyphens)).
+    ///
+    /// To adapt a schema takes longer than to write it: keep the text as long as the functions do not change.
+    ///
+    /// ```
+    /// # use mcp_proto::host::names::{Names, Target};
+    /// # use mcp_proto::host::toolset::{Api, Toolset};
+    /// # use mcp_proto::host::Utility;
+    /// # use mcp_proto::host::toolset::{OfferView, Suspicion, choose};
+    /// # use mcp_proto::{FamilyStatus, catalog::Catalog, host::config::ToolPolicy};
+    /// # let (catalog, policy) = (Catalog::default(), ToolPolicy::default());
+    /// # let toolset = choose("s", &policy, OfferView::new(&catalog, |_| FamilyStatus::Listed), Suspicion::Warn).toolset.unwrap();
+    /// # let mut names = Names::default();
+    /// # names.update([("s", toolset.targets())]);
+    /// let function = toolset.into_functions(&names).next().unwrap();
+    /// let json = function.json(Api::Anthropic, Api::Anthropic.profile());
+    /// assert!(json.get().starts_with(r#"{"name":"mcp_s_list_resources","description":"List"#));
+    /// assert!(json.get().ends_with(r#""input_schema":{"type":"object","properties":{}}}"#));
+    /// ```
+    pub fn json(&self, api: Api, profile: Profile) -> Box<RawValue> {
+        let adapted = schema::adapt(self.input_schema, profile.passes()).schema;
+        let mut out = Vec::new();
+        // The members around those that all have, the name of the schema, and whether `strict` is written.
+        let (before, after, parameters, is_strict) = match api {
+            Api::OpenAiChat => {
+                (r#"{"type":"function","function":"#, "}", "parameters", profile == Profile::OpenAiStrict)
+            }
+            Api::OpenAiResponses => ("", "", "parameters", true),
+            Api::Anthropic => ("", "", "input_schema", false),
+            Api::Gemini => ("", "", "parameters", false),
+        };
+        out.extend_from_slice(before.as_bytes());
+        let mut function = Object::begin(&mut out);
+        if api == Api::OpenAiResponses {
+            function.string("type", "function");
+        }
+        function.string("name", &self.name);
+        if let Some(description) = &self.description {
+            function.string("description", description);
+        }
+        // Gemini takes no object without properties: a function without arguments has no schema.
+        let has_properties = || Json::from(&*adapted).member("properties").is_some_and(|it| it.text() != "{}");
+        if api != Api::Gemini || has_properties() {
+            function.value(parameters).extend_from_slice(adapted.get().as_bytes());
+        }
+        if is_strict {
+            let strict: &[u8] = if profile == Profile::OpenAiStrict { b"true" } else { b"false" };
+            function.value("strict").extend_from_slice(strict);
+        }
+        function.end();
+        out.extend_from_slice(after.as_bytes());
+        Json::trusted(&String::from_utf8(out).unwrap_or_default()).to_raw()
+    }
+}
+
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn write_readable<S: Serializer>(raw: &&RawValue, serializer: S) -> Result<S::Ok, S::Error> {
     readable(raw).serialize(serializer)
 }
 
-/// Selects what a model may call of a server.
+/// Selects what a model may call of a server: the tools that pass the filters and are for models ([`Visibility`]).
 pub fn choose<'a>(
     server: &'a str,
     policy: &'a ToolPolicy,
@@ -244,6 +400,10 @@ pub fn choose<'a>(
             continue;
         }
         let mut tool = Tool::read(name, raw);
+        if !offer.app_tools && !Visibility::of(tool.meta).model {
+            leave_out(Why::NotForModel);
+            continue;
+        }
         let own = policy.overrides.get(name);
         let before = suspicious.len();
         if suspicion != Suspicion::Ignore {

@@ -1,13 +1,15 @@
 //! The toolset of a server: every statement of hermes-agent's reference of filters and utility tools.
 
 use crate::common::{Host, Server, legacy};
+use crate::rig::Rig;
 use mcp_proto::host::Utility;
 use mcp_proto::host::config::{Document, Entry, ToolPolicy};
+use mcp_proto::host::hub::{HubEvent, HubOptions};
 use mcp_proto::host::instructions::Sign;
 use mcp_proto::host::names::{Names, Renamed, Style, Target};
 use mcp_proto::host::schema::{Pass, adapt};
-use mcp_proto::host::toolset::{Choice, OfferView, Suspicion, Why, choose};
-use mcp_proto::{Family, FamilyStatus};
+use mcp_proto::host::toolset::{Choice, OfferView, Suspicion, Visibility, Why, choose};
+use mcp_proto::{Event, Family, FamilyStatus, Outcome, Request};
 use serde_json::{Value, json};
 
 /// A session with a server that has these tools, and resources and prompts as well.
@@ -444,5 +446,74 @@ fn changed_filters_alone_need_no_new_session() {
         let toolset = choose("s", tools, &*host.session, Suspicion::Warn).toolset.unwrap();
         names.update([("s", toolset.targets())]);
         assert_eq!(names.iter().map(|(name, _)| name).collect::<Vec<_>>(), expected);
+    }
+}
+
+/// The result of `tools/list` with tools of these `_meta`.
+fn with_meta(metas: &[(&str, Value)]) -> Value {
+    let tool = |(name, meta): &(&str, Value)| json!({"name": name, "inputSchema": {"type": "object"}, "_meta": meta});
+    json!({"tools": metas.iter().map(tool).collect::<Vec<_>>()})
+}
+
+/// MCP Apps 2026-01-26, "Resource Discovery": a host must not list a tool for the model that is not for it.
+#[test]
+fn a_tool_whose_visibility_lacks_the_model_is_left_out() {
+    let visibility = |listed: Value| json!({"ui": {"resourceUri": "ui://board", "visibility": listed}});
+    let tools = with_meta(&[
+        ("both", visibility(json!(["model", "app"]))),
+        ("model", visibility(json!(["model"]))),
+        ("app", visibility(json!(["app"]))),
+        ("nobody", visibility(json!([]))),
+        ("later", visibility(json!(["app", "something new"]))),
+        ("text", visibility(json!("app"))),
+        ("default", json!({"ui": {"resourceUri": "ui://board"}})),
+        ("null", visibility(Value::Null)),
+        ("odd", visibility(json!({"app": true}))),
+        ("elsewhere", json!({"visibility": ["app"], "ui": ["app"]})),
+    ]);
+    let host = connect(json!({"tools": {}}), tools);
+    let policy = ToolPolicy::default();
+    let choice = choose("s", &policy, &*host.session, Suspicion::Warn);
+    assert_eq!(offered(&choice), ["both", "model", "default", "null", "odd", "elsewhere"]);
+    let hidden: Vec<_> = why(&choice).into_iter().filter(|(_, why)| *why == Why::NotForModel).collect();
+    assert_eq!(hidden, ["app", "nobody", "later", "text"].map(|name| (name.into(), Why::NotForModel)));
+    assert!(Why::NotForModel.to_string().contains("`_meta.ui.visibility`"));
+
+    let view = OfferView::from(&*host.session).with_app_tools(true);
+    assert_eq!(offered(&choose("s", &policy, view, Suspicion::Warn)).len(), 10, "the duty is turned off");
+    let apps = |name: &str| Visibility::of(host.session.catalog().tool(name).unwrap().meta).app;
+    assert_eq!(["both", "model", "app", "nobody", "text", "default"].map(apps), [true, false, true, false, true, true]);
+}
+
+#[test]
+fn a_filter_comes_before_the_visibility() {
+    let tools = with_meta(&[("a", json!({"ui": {"visibility": ["app"]}}))]);
+    let host = connect(json!({"tools": {}}), tools);
+    let policy = policy("{exclude: a}");
+    assert_eq!(why(&choose("s", &policy, &*host.session, Suspicion::Warn))[0], ("a".into(), Why::Excluded));
+}
+
+/// A hub does so, too, and makes the calls of an app.
+#[test]
+fn a_hub_hides_the_tools_of_apps_and_calls_them_for_their_apps() {
+    let tools = with_meta(&[("show", json!({})), ("refresh", json!({"ui": {"visibility": ["app"]}}))]);
+    for (app_tools, functions) in [(false, &["mcp_a_show"][..]), (true, &["mcp_a_show", "mcp_a_refresh"])] {
+        let mut options = HubOptions::new(legacy());
+        options.app_tools = app_tools;
+        let server = crate::rig::with_tools(&[]).result("tools/list", tools.clone());
+        let mut rig = Rig::new(options).peer("a", server).up(&["a"]);
+        assert_eq!(rig.hub.functions().map(|(_, function)| function.name).collect::<Vec<_>>(), functions);
+        assert_eq!(rig.try_call("mcp_a_refresh", json!({})).is_ok(), app_tools);
+        assert_eq!(rig.hub.choice("a").unwrap().left_out[0].why == Why::NotForModel, !app_tools);
+
+        let (now, session) = (rig.now, rig.hub.handle("a").unwrap());
+        let request = rig.hub.request(now, session, Request::call_tool("refresh", None)).unwrap();
+        rig.collect();
+        rig.serve();
+        let called = rig.events.iter().any(|event| {
+            matches!(event, HubEvent::Session { event: Event::Finished { request: ended, outcome: Outcome::Result(_), .. }, .. }
+                if *ended == request)
+        });
+        assert!(called, "{:#?}", rig.log);
     }
 }

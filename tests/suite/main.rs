@@ -57,8 +57,9 @@ mod host_oauth;
 #[cfg(feature = "http")]
 mod host_overrides;
 #[cfg(feature = "http")]
-mod host_reserved;
+mod host_profiles;
 #[cfg(feature = "http")]
+mod host_reserved;
 mod host_results;
 mod host_session_keys;
 mod host_toolset;

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use mcp_proto::host::schema::{Adapted, Pass, SchemaChange, SchemaChangeKind, adapt};
+use mcp_proto::host::schema::{Adapted, Pass, Profile, SchemaChange, SchemaChangeKind, adapt, without_nulls};
 use mcp_proto::jsonrpc::without_lone_surrogates;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -13,6 +13,7 @@ use super::super::input::raw;
 pub(super) fn check(json: &[u8]) -> String {
     let Ok(schema) = serde_json::from_slice::<&RawValue>(json) else { return String::new() };
     check_passes(schema);
+    check_profiles(schema);
     if let Ok(value) = serde_json::from_slice::<Value>(json) {
         check_places(&value);
     }
@@ -34,6 +35,18 @@ pub(super) fn check_passes(schema: &RawValue) {
         assert!(new.get().len() <= schema.get().len() + 32 * changes.len(), "{new}");
         let again = adapt(&new, passes);
         assert!(again.changes.is_empty(), "{new} is not all that there is to do: {:?}", again.changes);
+    }
+}
+
+/// What a profile gives out is JSON of a bounded size, whatever came in.
+fn check_profiles(schema: &RawValue) {
+    for profile in Profile::ALL {
+        let new = adapt(schema, profile.passes()).schema;
+        assert!(serde_json::from_str::<&RawValue>(new.get()).is_ok(), "{profile:?}: {new}");
+        // Definitions, types and descriptions are added.
+        assert!(new.get().len() <= 64 * schema.get().len() + (512 << 10), "{profile:?}: {} bytes", new.get().len());
+        let pruned = without_nulls(schema, schema);
+        assert!(pruned.get().len() <= schema.get().len() && serde_json::from_str::<&RawValue>(pruned.get()).is_ok());
     }
 }
 

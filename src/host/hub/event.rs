@@ -33,6 +33,16 @@ pub struct HubOptions {
     pub breaker: Option<Breaker>,
     /// What happens to tools whose texts try to instruct the model. [`Hub::choice`](super::Hub::choice) reports them.
     pub suspicion: Suspicion,
+    /// Whether the model gets tools that are for apps alone ([`Visibility`](crate::host::toolset::Visibility)), which the
+    /// extension MCP Apps forbids. Default: `false`.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub app_tools: bool,
+    /// Whether a result of a tool keeps both its forms, `content` and `structuredContent`. By default a model gets one of
+    /// them, in `content` ([`one_form`](crate::host::results::one_form)); the feature `validate` brings the check of output
+    /// schemas, without which structured content counts as not checked. An embedder that shows results to apps or reads them
+    /// itself sets this, and calls `one_form` for its model. Default: `false`.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub both_forms: bool,
     /// The user for whom the servers are used, identified by any text, if the host has several users with hubs of their
     /// own. Saved lists that are private are restored for this user only ([`Saved`](crate::host::Saved)). `None` by
     /// default: the host has one user.
@@ -51,6 +61,8 @@ impl HubOptions {
             required: BTreeSet::new(),
             breaker: Some(Breaker::default()),
             suspicion: Suspicion::default(),
+            app_tools: false,
+            both_forms: false,
             user: None,
             names: Names::default(),
         }
@@ -264,7 +276,9 @@ pub enum HubEvent {
         call: CallId,
         /// The server.
         server: Arc<str>,
-        /// The result of the call; [`CallId::utility`] determines its shape. It is within the bound of the server's entry ([`ToolPolicy::max_result_bytes`](crate::host::config::ToolPolicy::max_result_bytes)).
+        /// The result of the call; [`CallId::utility`] determines its shape. Of a tool it has one form, unless
+        /// [`HubOptions::both_forms`] is set. It is within the bound of the server's entry
+        /// ([`ToolPolicy::max_result_bytes`](crate::host::config::ToolPolicy::max_result_bytes)).
         outcome: Outcome,
         /// What was left out of the result, if it was longer.
         left_out: Option<Box<Omission>>,

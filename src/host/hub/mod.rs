@@ -833,7 +833,7 @@ impl Hub {
         let Server { name, offer, .. } = self.current_server(server)?;
         let Self { configuration, names, options, .. } = self;
         let policy = &configuration.servers.get(&**name)?.tools;
-        Some(toolset::choose(name, policy, offer.as_ref()?.content.view(), options.suspicion).named(names))
+        Some(toolset::choose(name, policy, offer.as_ref()?.content.view(options), options.suspicion).named(names))
     }
 
     /// The texts of a server besides its tools that try to instruct the model or have invisible characters: its

@@ -22,13 +22,15 @@ use crate::client::{Cause, Event, Failure, FailureKind, Options, Outcome, Recove
 use crate::collections::{ByName, LeastMap, hash};
 use crate::host::config::{Configuration, Entry, ToolPolicy};
 use crate::host::names::Target;
-use crate::host::results::{Bounded, MIN_BYTES, Omission};
+use crate::host::results::{Bounded, MIN_BYTES, Omission, one_form};
 use crate::host::{Saved, Utility};
 use crate::machine::hub::breaker::Input as BreakerInput;
 use crate::machine::hub::server::{self, Effect, Input, Phase, State};
 use crate::machine::hub::whole;
 use crate::machine::table::refuses;
 use crate::protocol::{Family, PerFamily};
+#[cfg(feature = "validate")]
+use crate::validation::{JsonSchema, Validator};
 
 impl Hub {
     /// The current session of a configured server.
@@ -189,7 +191,7 @@ impl Hub {
         let no_policy = ToolPolicy::default();
         let policy = self.configuration.servers.get(&*name).map_or(&no_policy, |entry| &entry.tools);
         let offer = content.map(|content| {
-            let tools = (content.catalog.held(Family::Tools), content.view());
+            let tools = (content.catalog.held(Family::Tools), content.view(&self.options));
             let chosen = self.sharing.choose(&name, policy, self.options.suspicion, tools);
             Offer { content, chosen }
         });
@@ -721,14 +723,21 @@ impl Hub {
 
     /// Takes the next output of a session in its turn, which ends as soon as nothing of it is left.
     fn take_output(&mut self, handle: SessionHandle, is_through_event: bool) -> Option<HubAction> {
-        let Self { servers, queue, configuration, .. } = self;
+        let Self { servers, queue, configuration, options, .. } = self;
         let (mut action, mut is_last) = (None, true);
         let server = servers.at_mut(handle);
         let connection = server.connection.as_mut();
         if let Some(connection) = connection.filter(|it| is_through_event || !it.is_event_next()) {
-            let Server { name, calls, former_entry, .. } = server;
+            let Server { name, calls, former_entry, offer, .. } = server;
             let entry = || former_entry.as_deref().or_else(|| configuration.servers.get(&**name));
-            action = connection.poll(handle, |event| report(handle, name, calls, entry, event));
+            let adapt = |result: &mut Box<RawValue>, target: &Target| {
+                if let (Target::Tool(tool), false) = (target, options.both_forms) {
+                    let schema = || offer.as_ref()?.content.catalog.tool(tool)?.output_schema;
+                    keep_one_form(result, schema);
+                }
+                bound(result, target.utility(), entry)
+            };
+            action = connection.poll(handle, |event| report(handle, name, calls, adapt, event));
             // A session that is closed is known until the next poll, for the embedder to look up what its last action needs.
             is_last = match &action {
                 None => true,
@@ -772,12 +781,32 @@ fn bound<'a>(
     left_out.map(Box::new)
 }
 
+/// Whether structured content satisfies an output schema.
+#[cfg(feature = "validate")]
+fn satisfies(schema: &RawValue, structured: &RawValue) -> bool {
+    JsonSchema::default().validate(schema, structured).is_ok()
+}
+
+/// Without a validator that is not known.
+#[cfg(not(feature = "validate"))]
+const fn satisfies(_schema: &RawValue, _structured: &RawValue) -> bool {
+    false
+}
+
+/// Leaves a result of a tool one of its forms. `schema` is the output schema of the tool.
+fn keep_one_form<'a>(result: &mut Box<RawValue>, schema: impl FnOnce() -> Option<&'a RawValue>) {
+    let is_valid = |structured: &RawValue| schema().is_some_and(|schema| satisfies(schema, structured));
+    if let Cow::Owned(kept) = one_form(result, is_valid) {
+        *result = kept;
+    }
+}
+
 /// What the embedder gets of an event of a session.
-fn report<'a>(
+fn report(
     session: SessionHandle,
     name: &Arc<str>,
     calls: &mut LeastMap<RequestId, Target>,
-    entry: impl FnOnce() -> Option<&'a Entry>,
+    adapt: impl FnOnce(&mut Box<RawValue>, &Target) -> Option<Box<Omission>>,
     event: Event,
 ) -> HubEvent {
     let server = Arc::clone(name);
@@ -787,11 +816,11 @@ fn report<'a>(
     let Some(target) = calls.remove(&request) else {
         return HubEvent::Session { session, server, event: Event::Finished { request, outcome, attempts } };
     };
-    let (utility, mut left_out) = (target.utility(), None);
+    let mut left_out = None;
     if let Outcome::Result(result) = &mut outcome {
-        left_out = bound(result, utility, entry);
+        left_out = adapt(result, &target);
     }
-    let call = CallId { session, kind: CallKind::Request(request, utility) };
+    let call = CallId { session, kind: CallKind::Request(request, target.utility()) };
     HubEvent::Finished { call, server, outcome, left_out, attempts }
 }
 

@@ -9,7 +9,7 @@ use core::time::Duration;
 use serde_json::value::RawValue;
 
 use super::connection::Connection;
-use super::event::{Breaker, CallError, SessionHandle};
+use super::event::{Breaker, CallError, HubOptions, SessionHandle};
 use super::queue::Pending;
 use super::sharing::Chosen;
 use crate::Time;
@@ -289,8 +289,8 @@ impl Content {
         Family::EACH.into_iter().all(is_held)
     }
 
-    pub(super) fn view(&self) -> toolset::OfferView<'_> {
-        toolset::OfferView::new(&self.catalog, |family| *self.families.get(family))
+    pub(super) fn view(&self, options: &HubOptions) -> toolset::OfferView<'_> {
+        toolset::OfferView::new(&self.catalog, |family| *self.families.get(family)).with_app_tools(options.app_tools)
     }
 }
 

@@ -282,7 +282,7 @@ impl Hub {
                 let content = Content { catalog, families, instructions, saved };
                 let no_policy = ToolPolicy::default();
                 let policy = self.configuration.servers.get(&*name).map_or(&no_policy, |entry| &entry.tools);
-                let tools = (content.catalog.held(Family::Tools), content.view());
+                let tools = (content.catalog.held(Family::Tools), content.view(&self.options));
                 let chosen = self.sharing.choose(&name, policy, self.options.suspicion, tools);
                 Some(Offer { content, chosen })
             }

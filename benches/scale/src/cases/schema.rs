@@ -1,7 +1,7 @@
 //! Schemas for the passes that adapt them.
 
 use mcp_proto::RawValue;
-use mcp_proto::host::schema::{Pass, adapt};
+use mcp_proto::host::schema::{Pass, Profile, adapt};
 
 use super::Case;
 use crate::meter::{Cost, measure};
@@ -24,6 +24,9 @@ pub fn cases() -> Vec<Case> {
         Case::new("pass-enumeration", 1_000, pass_enumeration).each(32),
         Case::new("pass-keywords", 500, pass_keywords).each(640),
         Case::new("pass-data", 500, pass_data).each(560),
+        Case::new("profile-references", 250, profile_references).each(4_000),
+        Case::new("profile-root-branches", 250, profile_root_branches).each(4_000),
+        Case::new("profile-keywords", 500, profile_keywords).each(2_000),
     ]
 }
 
@@ -109,4 +112,35 @@ fn pass_keywords(n: usize) -> Cost {
 fn pass_data(n: usize) -> Cost {
     let data = format!(r#"{{"properties":[{}]}}"#, r#"{"anyOf":[1,null]},"#.repeat(n) + "1");
     adapted(&format!(r#"{{"default":{data},"examples":[{data}],"const":{data}}}"#))
+}
+
+/// Applies the passes of each profile.
+fn profiled(json: &str) -> Cost {
+    let schema = RawValue::from_string(json.into()).unwrap();
+    measure(json.len(), || Profile::ALL.iter().map(|profile| adapt(&schema, profile.passes())).collect::<Vec<_>>())
+}
+
+/// References to definitions of their own, and to one that refers to itself.
+fn profile_references(n: usize) -> Cost {
+    let property = |at| format!(r##""p{at}":{{"$ref":"#/$defs/d{at}"}},"q{at}":{{"$ref":"#/$defs/loop"}}"##);
+    let definition = |at| format!(r##""d{at}":{{"items":{{"$ref":"#/$defs/loop"}}}}"##);
+    let properties = (0..n).map(property).collect::<Vec<_>>().join(",");
+    let definitions = (0..n).map(definition).collect::<Vec<_>>().join(",");
+    let cycle = r##""loop":{"items":{"$ref":"#/$defs/loop"}}"##;
+    profiled(&format!(r#"{{"properties":{{{properties}}},"$defs":{{{definitions},{cycle}}}}}"#))
+}
+
+/// Branches at the root with properties of their own and in common.
+fn profile_root_branches(n: usize) -> Cost {
+    let branch = |at| {
+        format!(r#"{{"properties":{{"p{at}":{{"const":{at}}},"same":{{"const":{at}}}}},"required":["p{at}","same"]}}"#)
+    };
+    let branches = (0..n).map(branch).collect::<Vec<_>>().join(",");
+    profiled(&format!(r#"{{"anyOf":[{branches}],"allOf":[{branches}]}}"#))
+}
+
+/// Keywords that are refused, in one schema.
+fn profile_keywords(n: usize) -> Cost {
+    let keywords = (0..n).map(|at| format!(r#""x-{at}":{{"a":[{at}]}}"#)).collect::<Vec<_>>().join(",");
+    profiled(&format!(r#"{{"properties":{{"a":{{{keywords}}}}},{keywords}}}"#))
 }

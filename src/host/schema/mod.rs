@@ -1,10 +1,14 @@
 //! Adapts schemas for providers that support a subset of JSON Schema.
 //!
-//! By default a server's schema reaches the model byte for byte. The embedder can apply these passes; each reports its
-//! changes. Values that are valid for the new schema are valid for the old one, so the model's arguments stay valid for
-//! the server. For this reason nothing changes under `not`, `if` and `contains`, where a stricter schema would allow
+//! By default a server's schema reaches the model byte for byte. The embedder can apply these passes, or those of a
+//! provider's [`Profile`]; each reports its changes. Values that are valid for the new schema are valid for the old one, so the
+//! model's arguments stay valid for the server, unless a change says that it [`widens`](SchemaChangeKind::widens) the schema:
+//! where a provider refuses a rule, the rule goes into the description of its place, for the model to keep it, and the
+//! server checks it. For this reason nothing becomes stricter under `not`, `if` and `contains`, where that would allow
 //! more. There are two exceptions: overlapping branches of a `oneOf`, and definitions that are referenced from under a
 //! `not`.
+//!
+//! The work of each pass is linear in the schema. Schemas that nest deeper than 64 values are not changed.
 //!
 //! ```
 //! use mcp_proto::host::schema::{Pass, adapt};
@@ -17,6 +21,10 @@
 //! let changes: Vec<_> = adapted.changes.iter().map(ToString::to_string).collect();
 //! assert_eq!(changes, ["/properties/limit: null is not accepted any more", "(root): `type` is object now"]);
 //! ```
+
+mod profile;
+
+pub use self::profile::Profile;
 
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
@@ -45,6 +53,28 @@ pub enum Pass {
     /// Adds `type` to a schema without it, if its other keywords imply exactly one type. The root becomes an object, as
     /// MCP requires.
     MissingTypes,
+    /// Makes the root one object: `allOf`, `anyOf` and `oneOf` there become all properties of their branches, and `required` is
+    /// what every branch requires. The branches' rules go into the description, as those of `enum` and `not` there do. **This
+    /// widens the schema**, and says so. The root gets `type` and `properties` if it has none.
+    RootUnions,
+    /// Gives each array without `items` the `items` that accept anything; a list of schemas (before 2020-12) becomes one for
+    /// any of them, which widens the schema.
+    ArrayItems,
+    /// Replaces a reference within the schema by its definition, where that does not refer to itself, 64 KiB at most
+    /// altogether, and an `allOf` of one branch by that. Nothing changes where rules are beside it. Definitions to which
+    /// nothing refers any more are removed. The meaning stays the same.
+    References,
+    /// Writes `const` as an `enum` of one value. The meaning stays the same.
+    ConstAsEnum,
+    /// Removes the keywords that a provider refuses, and what it refuses of others: formats, values, names in `required`
+    /// that are no properties. Rules go into the description. `oneOf` becomes `anyOf`. What validates widens the schema when it
+    /// goes, and the change says so.
+    Keywords(Profile),
+    /// Names the types of a schema that accepts any: a text, a number, or true and false.
+    AnyTypes,
+    /// Closes each object, and requires all its properties: those that were optional may be null, which widens the
+    /// schema. [`without_nulls`] removes such nulls from arguments.
+    ClosedObjects,
 }
 
 /// The result of a pass.
@@ -85,6 +115,71 @@ pub enum SchemaChangeKind {
     NullDropped,
     /// This type was added.
     TypeAdded(&'static str),
+    /// The branches of this keyword became a part of the object.
+    UnionMerged(&'static str),
+    /// `properties` was added.
+    PropertiesAdded,
+    /// `items` was added, or became one schema.
+    ItemsAdded {
+        /// Whether elements are accepted that were not before.
+        widens: bool,
+    },
+    /// A definition is in the place of the reference to it.
+    Inlined,
+    /// The only branch of an `allOf` is in its place.
+    BranchMerged,
+    /// `const` became `enum`.
+    ConstMoved,
+    /// A keyword was removed that the provider refuses, or a part of its value.
+    KeywordDropped {
+        /// Whether it was a rule.
+        widens: bool,
+    },
+    /// A schema in it that was no object, or nests too deep, accepts anything now.
+    SchemaReplaced {
+        /// Whether it was a rule.
+        widens: bool,
+    },
+    /// `oneOf` became `anyOf`: a value may match several branches.
+    UnionLoosened,
+    /// A list of types became `anyOf`.
+    TypesSplit,
+    /// The types of a schema for anything are named.
+    TypesNamed {
+        /// Whether rules were removed.
+        widens: bool,
+    },
+    /// Other properties are not accepted any more.
+    Closed,
+    /// All properties are required.
+    AllRequired {
+        /// Whether some of them were not, and accept null now, or one was required that is no property.
+        widens: bool,
+    },
+}
+
+impl SchemaChangeKind {
+    /// Whether values may be valid now that were not before the pass.
+    pub const fn widens(self) -> bool {
+        match self {
+            Self::UnionMerged(_) | Self::UnionLoosened => true,
+            Self::ItemsAdded { widens }
+            | Self::KeywordDropped { widens }
+            | Self::SchemaReplaced { widens }
+            | Self::TypesNamed { widens }
+            | Self::AllRequired { widens } => widens,
+            Self::DefinitionsMoved
+            | Self::Reference
+            | Self::NullDropped
+            | Self::TypeAdded(_)
+            | Self::PropertiesAdded
+            | Self::Inlined
+            | Self::BranchMerged
+            | Self::ConstMoved
+            | Self::TypesSplit
+            | Self::Closed => false,
+        }
+    }
 }
 
 impl fmt::Display for SchemaChange {
@@ -95,6 +190,20 @@ impl fmt::Display for SchemaChange {
             SchemaChangeKind::Reference => write!(f, "{at}: the reference leads to `$defs` now"),
             SchemaChangeKind::NullDropped => write!(f, "{at}: null is not accepted any more"),
             SchemaChangeKind::TypeAdded(name) => write!(f, "{at}: `type` is {name} now"),
+            SchemaChangeKind::UnionMerged(keyword) => write!(f, "{at}: `{keyword}` is a part of the object now"),
+            SchemaChangeKind::PropertiesAdded => write!(f, "{at}: `properties` is there now"),
+            SchemaChangeKind::ItemsAdded { .. } => write!(f, "{at}: `items` is one schema now"),
+            SchemaChangeKind::Inlined => write!(f, "{at}: the definition is in the place of the reference now"),
+            SchemaChangeKind::BranchMerged => write!(f, "{at}: the branch is in the place of `allOf` now"),
+            SchemaChangeKind::ConstMoved => write!(f, "{at}: `const` is `enum` now"),
+            SchemaChangeKind::KeywordDropped { widens: true } => write!(f, "{at}: a rule is in the description now"),
+            SchemaChangeKind::KeywordDropped { widens: false } => write!(f, "{at}: a keyword is left out now"),
+            SchemaChangeKind::SchemaReplaced { .. } => write!(f, "{at}: a schema in it accepts anything now"),
+            SchemaChangeKind::UnionLoosened => write!(f, "{at}: `oneOf` is `anyOf` now"),
+            SchemaChangeKind::TypesSplit => write!(f, "{at}: `type` is `anyOf` now"),
+            SchemaChangeKind::TypesNamed { .. } => write!(f, "{at}: the types are named now"),
+            SchemaChangeKind::Closed => write!(f, "{at}: other properties are not accepted any more"),
+            SchemaChangeKind::AllRequired { .. } => write!(f, "{at}: all properties are required now"),
         }
     }
 }
@@ -114,8 +223,29 @@ pub fn adapt<'a>(schema: &'a RawValue, passes: &[Pass]) -> Adapted<'a> {
     adapted
 }
 
+/// The arguments of a function without the members that are null and that its schema, the one before
+/// [`Pass::ClosedObjects`], does not require: a model writes null for what it leaves out. Unchanged, byte for byte, if there are
+/// none. The work is in proportion to the arguments' values, each times the properties that it may have.
+///
+/// ```
+/// use mcp_proto::RawValue;
+/// use mcp_proto::host::schema::without_nulls;
+///
+/// let schema = r#"{"properties":{"a":{},"b":{"type":["string","null"]}},"required":["b"]}"#;
+/// let [schema, arguments] =
+///     [schema, r#"{"a":null,"b":null}"#].map(|text| RawValue::from_string(text.into()).unwrap());
+/// assert_eq!(without_nulls(&schema, &arguments).get(), r#"{"b":null}"#);
+/// ```
+pub fn without_nulls<'a>(schema: &RawValue, arguments: &'a RawValue) -> Cow<'a, RawValue> {
+    let schema = Node::read(Json::from(schema));
+    match profile::without_optional_nulls(&schema, Json::from(arguments)) {
+        Some(pruned) => Cow::Owned(Json::trusted(&pruned).to_raw()),
+        None => Cow::Borrowed(arguments),
+    }
+}
+
 impl Pass {
-    /// Every pass.
+    /// The passes that no [`Profile`] needs to be whole: each widens nothing, and leaves every rule in its place.
     pub const ALL: &'static [Self] = &[Self::Definitions, Self::NullUnions, Self::MissingTypes];
 
     /// Applies this pass to a schema.
@@ -167,6 +297,31 @@ impl Pass {
                 {
                     members.insert(0, Member::new("type", quoted(name)));
                     change(place, SchemaChangeKind::TypeAdded(name));
+                }
+            }),
+            Self::RootUnions => {
+                if let Node::Object(_) = root {
+                    profile::merge_root(&mut root, |kind| change(Place::ROOT, kind));
+                }
+            }
+            Self::References => root = profile::inline(&root, change),
+            Self::ArrayItems => schemas(&mut root, |schema, place| {
+                profile::add_items(schema).into_iter().for_each(|kind| change(place, kind));
+            }),
+            Self::ConstAsEnum => schemas(&mut root, |schema, place| {
+                profile::const_as_enum(schema).into_iter().for_each(|kind| change(place, kind));
+            }),
+            Self::Keywords(of) => {
+                schemas(&mut root, |schema, place| profile::keep_taken(schema, of, &mut |kind| change(place, kind)));
+            }
+            Self::AnyTypes => schemas(&mut root, |schema, place| {
+                if place.positive {
+                    profile::name_types(schema).into_iter().for_each(|kind| change(place, kind));
+                }
+            }),
+            Self::ClosedObjects => schemas(&mut root, |schema, place| {
+                if place.positive {
+                    profile::close(schema, |kind| change(place, kind));
                 }
             }),
         }
@@ -418,24 +573,31 @@ struct Place<'a> {
     pointer: &'a str,
     /// Whether a stricter schema here makes the root stricter: false under `not`, `if` or `contains`.
     positive: bool,
+    /// The number of values that it is in.
+    depth: usize,
+}
+
+impl Place<'_> {
+    const ROOT: Self = Self { pointer: "", positive: true, depth: 0 };
 }
 
 /// Calls `each` with every schema that is an object, inner schemas first.
 fn schemas<'a>(root: &mut Node<'a>, mut each: impl FnMut(&mut Node<'a>, Place<'_>)) {
-    visit(root, &mut String::new(), true, &mut each);
+    visit(root, &mut String::new(), (true, 0), &mut each);
 }
 
 fn visit<'a>(
     schema: &mut Node<'a>,
     pointer: &mut String,
-    positive: bool,
+    (positive, depth): (bool, usize),
     each: &mut impl FnMut(&mut Node<'a>, Place<'_>),
 ) {
+    let below = depth.saturating_add(1);
     match schema {
         Node::Leaf(_) => return,
         Node::Array(elements) => {
             for (index, element) in elements.iter_mut().enumerate() {
-                within(pointer, &index.to_string(), |pointer| visit(element, pointer, positive, each));
+                within(pointer, &index.to_string(), |pointer| visit(element, pointer, (positive, below), each));
             }
             return;
         }
@@ -444,11 +606,12 @@ fn visit<'a>(
                 let positive = positive && !matches!(&*member.name, "not" | "if" | "contains");
                 let under = KeywordKind::of(&member.name);
                 within(pointer, &member.name, |pointer| match (under, &mut member.value) {
-                    (KeywordKind::Schemas, value) => visit(value, pointer, positive, each),
+                    (KeywordKind::Schemas, value) => visit(value, pointer, (positive, below), each),
                     (KeywordKind::Named, Node::Object(named)) => {
+                        let below = below.saturating_add(1);
                         for member in named {
                             within(pointer, &member.name, |pointer| {
-                                visit(&mut member.value, pointer, positive, each);
+                                visit(&mut member.value, pointer, (positive, below), each);
                             });
                         }
                     }
@@ -457,7 +620,7 @@ fn visit<'a>(
             }
         }
     }
-    each(schema, Place { pointer, positive });
+    each(schema, Place { pointer, positive, depth });
 }
 
 /// Maximum length of a pointer: thousands of schemas may share one long name in their pointers.
@@ -617,6 +780,21 @@ impl<'a> Node<'a> {
         self.members().iter().map(|member| &*member.name).collect()
     }
 
+    /// About how long it is as JSON, in bytes, and how many values are around its deepest one.
+    fn extent(&self) -> (usize, usize) {
+        let around = |(bytes, depth): (usize, usize), inner: (usize, usize)| {
+            (bytes.saturating_add(inner.0).saturating_add(2), depth.max(inner.1.saturating_add(1)))
+        };
+        match self {
+            Self::Leaf(text) => (text.len(), 0),
+            Self::Array(elements) => elements.iter().fold((2, 0), |all, element| around(all, element.extent())),
+            Self::Object(members) => members.iter().fold((2, 0), |all, member| {
+                let (bytes, depth) = member.value.extent();
+                around(all, (bytes.saturating_add(member.raw.len()), depth))
+            }),
+        }
+    }
+
     /// Whether it contains a value that was too deep to be parsed.
     fn is_cut(&self) -> bool {
         match self {
@@ -631,6 +809,13 @@ impl<'a> Node<'a> {
     }
 
     fn elements(&self) -> Option<&[Self]> {
+        match self {
+            Self::Array(elements) => Some(elements),
+            Self::Leaf(_) | Self::Object(_) => None,
+        }
+    }
+
+    fn elements_mut(&mut self) -> Option<&mut Vec<Self>> {
         match self {
             Self::Array(elements) => Some(elements),
             Self::Leaf(_) | Self::Object(_) => None,
