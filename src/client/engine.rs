@@ -352,13 +352,12 @@ impl Engine {
 
 impl Engine {
     /// Takes a message or a batch of the server.
-    pub(crate) fn handle_message(&mut self, now: Time, bytes: &[u8]) {
+    pub(crate) fn handle_message(&mut self, now: Time, source: &Incoming<'_>) {
         self.core.advance(now);
         // A line that ended the connection also ended what came with it.
         if self.link.takes_messages() {
-            let source = Incoming::new(bytes);
-            let decoded = self.decode(&source);
-            self.on_decoded(decoded, &source, None);
+            let decoded = self.decode(source);
+            self.on_decoded(decoded, source, None);
         }
         self.write_requests();
     }
@@ -626,7 +625,7 @@ impl Engine {
             }
             Err(noise) => record_noise(&mut self.core, &noise, source.bytes()),
         }
-        for broken in source.repaired().into_iter().flat_map(|repaired| &repaired.broken) {
+        for broken in source.broken() {
             self.on_broken_response(broken, source.bytes());
         }
         self.core.spans = Spans::default();

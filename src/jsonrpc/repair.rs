@@ -307,12 +307,19 @@ impl<'a> Reader<'a> {
 #[derive(Debug)]
 pub(crate) struct Incoming<'a> {
     bytes: &'a [u8],
+    /// The connection ended before the line did.
+    is_unfinished: bool,
     repaired: OnceCell<Box<Repaired<'a>>>,
 }
 
 impl<'a> Incoming<'a> {
     pub(crate) const fn new(bytes: &'a [u8]) -> Self {
-        Self { bytes, repaired: OnceCell::new() }
+        Self { bytes, is_unfinished: false, repaired: OnceCell::new() }
+    }
+
+    /// A line that the end of the connection cut off. A response in it that breaks is lost with the connection.
+    pub(crate) const fn unfinished(bytes: &'a [u8]) -> Self {
+        Self { bytes, is_unfinished: true, repaired: OnceCell::new() }
     }
 
     pub(crate) const fn bytes(&self) -> &'a [u8] {
@@ -322,6 +329,11 @@ impl<'a> Incoming<'a> {
     /// What was read once more, if the bytes are not JSON.
     pub(crate) fn repaired(&self) -> Option<&Repaired<'a>> {
         self.repaired.get().map(|repaired| &**repaired)
+    }
+
+    /// The responses that break.
+    pub(crate) fn broken(&self) -> &[Broken] {
+        self.repaired().filter(|_| !self.is_unfinished).map_or(&[], |repaired| &repaired.broken)
     }
 
     /// Decodes the bytes, or what they are repaired. Several messages are a batch then.

@@ -1368,7 +1368,7 @@ fn an_invalid_entry_leaves_the_server_unchanged() {
     let handle = rig.hub.handle("a");
     rig.take_log();
     let slip: Configuration =
-        serde_json::from_value(json!({"a": {"command": "a", "url": URL}, "b": {"tool": 1}})).unwrap();
+        serde_json::from_value(json!({"a": {"command": "a", "url": URL}, "b": {"key": 1}})).unwrap();
     assert_eq!(slip.errors.len(), 2);
     let changes = rig.hub.configure(rig.now, slip).unwrap();
     assert_eq!(changes.invalid, ["a".into()]);

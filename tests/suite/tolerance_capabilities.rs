@@ -776,7 +776,7 @@ fn invalid_item_whose_name_is_not_a_string_is_left_out_and_reported() {
     host.receive_text(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"tools":{items}}}}}"#));
     assert!(host.is_ready());
     assert_eq!(host.keys(Family::Tools), ["t"]);
-    assert_eq!(host.quirks(), [QuirkKind::InvalidItem]);
+    assert_eq!(host.quirks(), [QuirkKind::LoneSurrogate, QuirkKind::InvalidItem]);
 }
 
 /// claude-code #88049
