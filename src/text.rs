@@ -12,7 +12,7 @@ pub(crate) fn excerpt(text: &str) -> Cow<'_, str> {
     cut(text, EXCERPT)
 }
 
-/// The beginning of bytes that are shown as text, without white space around it, as of [`excerpt`].
+/// The beginning of bytes that are shown as text, without white space around it, as [`excerpt`] cuts it.
 pub(crate) fn excerpt_of(bytes: &[u8]) -> String {
     let bytes = bytes.trim_ascii();
     // Each character has four bytes at most: a text that is cut here is longer than an excerpt, and ends as one does.
@@ -20,13 +20,13 @@ pub(crate) fn excerpt_of(bytes: &[u8]) -> String {
     excerpt(&String::from_utf8_lossy(bytes.get(..longest).unwrap_or(bytes))).into_owned()
 }
 
-/// The part of a text around a place, as of [`excerpt`]. It begins where a string or a word begins, so that a secret can be
-/// recognized, and with the text where the place is far from both.
+/// The part of a text around a place, as [`excerpt`] cuts it. It begins where a string begins or ends, so that a secret can be
+/// recognized, and with the text where the place is far from any.
 pub(crate) fn excerpt_at(bytes: &[u8], at: usize) -> String {
     const BEFORE: usize = 80;
     let from = at.saturating_sub(BEFORE);
     let near = bytes.get(from..at).unwrap_or_default();
-    let begins = near.iter().position(|byte| *byte == b'"' || byte.is_ascii_whitespace()).filter(|_| from > 0);
+    let begins = near.iter().position(|byte| *byte == b'"').filter(|_| from > 0);
     match begins.and_then(|begins| bytes.get(from.saturating_add(begins)..)) {
         Some(rest) => format!("…{}", excerpt_of(rest)),
         None => excerpt_of(bytes),

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::io::Read as _;
 use std::path::Path;
 
 use http::HeaderMap;
@@ -72,7 +73,7 @@ pub(crate) fn plan(
 
     let folder = path.parent().unwrap_or(Path::new(""));
     let mut configuration = configuration.expand(|name| match name.strip_prefix("envFile:") {
-        Some(file) => std::fs::read_to_string(folder.join(file)).ok().map(Cow::Owned),
+        Some(file) => variables(&folder.join(file)).map(Cow::Owned),
         None => variable(name, &names),
     });
     let mut plan = Plan {
@@ -98,20 +99,19 @@ pub(crate) fn plan(
 }
 
 impl Plan {
-    /// Has no output the secrets of the entries from now on.
+    /// Has no output the secrets of the entries from now on, those of servers that are turned off too.
     pub(crate) fn keep_secrets(&self) {
-        for site in self.sites.values().flatten() {
-            secrets::given(&site.headers, [&*site.url]);
-        }
         for entry in self.configuration.servers.values() {
             match &entry.endpoint {
                 Endpoint::Stdio(stdio) => {
-                    let texts = stdio.args.iter().chain(stdio.env.values()).map(|text| &**text);
-                    secrets::given(&HeaderMap::new(), texts);
-                    self.keep_arguments(&stdio.args);
+                    let texts = [&stdio.command].into_iter().chain(&stdio.args).chain(stdio.env.values());
+                    secrets::given(&HeaderMap::new(), texts.map(|text| &**text));
+                    self.keep_words(stdio.command.split_whitespace().chain(stdio.args.iter().map(|arg| &**arg)));
                     stdio.env.iter().for_each(|(name, value)| secrets::keep_named(name, value, &self.names));
                 }
                 Endpoint::Http(http) => {
+                    let headers = http.headers.iter().filter_map(|(name, value)| field(name, value).ok()).collect();
+                    secrets::given(&headers, [&*http.url]);
                     let secret = http.oauth.as_ref().and_then(|oauth| oauth.client_secret.as_deref());
                     secret.into_iter().for_each(secrets::keep);
                     if let Some(Auth::Other(word)) = &http.auth {
@@ -122,18 +122,23 @@ impl Plan {
             }
         }
     }
-}
 
-impl Plan {
-    /// `--api-key VALUE`, `--api-key=VALUE`, and `API_KEY=VALUE` as containers take it.
-    fn keep_arguments(&self, args: &[Box<str>]) {
+    /// The secrets in the words of a command: `--api-key VALUE`, `--api-key=VALUE`, `API_KEY=VALUE` as containers take it, and
+    /// `Name: value`, a header.
+    fn keep_words<'a>(&self, words: impl Iterator<Item = &'a str>) {
         let keep = |name: &str, value: &str| secrets::keep_named(name.trim_start_matches('-'), value, &self.names);
-        for (at, arg) in args.iter().enumerate() {
-            match (arg.split_once('='), args.get(at.saturating_add(1))) {
-                (Some((name, value)), _) => keep(name, value),
-                (None, Some(value)) if arg.starts_with('-') => keep(arg, value),
-                (None, _) => {}
+        let mut option = "";
+        for word in words {
+            if let Some((name, value)) = word.split_once('=') {
+                keep(name, value);
             }
+            keep(option, word);
+            let header = word.rsplit('=').next().and_then(|header| header.split_once(':'));
+            let is_header = word.contains(": ") || matches!(option, "-H" | "--header" | "--headers");
+            if let Some((name, value)) = header.filter(|_| is_header) {
+                secrets::given(&field(name, value).ok().into_iter().collect(), []);
+            }
+            option = if word.starts_with('-') { word } else { "" };
         }
     }
 }
@@ -217,6 +222,15 @@ fn toml(text: &str) -> Result<Document, String> {
 
 fn yaml(text: &str) -> Result<Document, String> {
     serde_saphyr::from_str(text).map_err(|wrong| format!("as YAML: {}", wrong.without_snippet()))
+}
+
+/// The text of a file of variables. A longer one is refused by its length.
+fn variables(path: &Path) -> Option<String> {
+    const LONGEST: u64 = 1 << 20;
+    let file = std::fs::File::open(path).ok().filter(|_| path.is_file())?;
+    let mut text = String::new();
+    file.take(LONGEST).read_to_string(&mut text).ok()?;
+    Some(text)
 }
 
 /// `${NAME}`, and `${env:NAME}` as in editors.

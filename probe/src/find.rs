@@ -1,7 +1,7 @@
 //! `config --find`: the configuration files of hosts on this machine, and what they would start. Nothing is started.
 
 use std::env;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use http::HeaderMap;
@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use crate::args::Settings;
 use crate::file::{self, Trouble};
+use crate::secrets::hidden;
 use crate::text::{colours, one_line, pad, print, print_json, status, width};
 use crate::text_report::{Page, Style};
 
@@ -87,7 +88,9 @@ pub(crate) fn found() -> Found {
     let mut files: Vec<FoundFile> = Vec::new();
     for (host, base, path) in FILES {
         let Some(path) = base.folder().map(|base| base.join(path)).filter(|path| path.is_file()) else { continue };
-        if !files.iter().any(|file| file.path == path) {
+        // The project may be the home folder.
+        let place = |path: &Path| path.canonicalize().ok();
+        if !files.iter().any(|file| place(&file.path) == place(&path)) {
             files.push(FoundFile::new(host, path));
         }
     }
@@ -148,9 +151,10 @@ impl FoundServer {
 
     /// What is started or asked.
     fn target(&self) -> String {
+        // A secret is not recognized any more where it is quoted.
         let words =
             self.command.iter().flatten().map(|word| match word.contains(char::is_whitespace) || word.is_empty() {
-                true => format!("{word:?}"),
+                true => format!("{:?}", hidden(word)),
                 false => word.to_string(),
             });
         self.url.as_deref().map_or_else(|| words.collect::<Vec<_>>().join(" "), str::to_owned)
@@ -178,8 +182,11 @@ impl Found {
             let width = file.servers.iter().map(|server| width(&server.name)).max().unwrap_or_default().min(NAMES);
             for server in &file.servers {
                 let off = if server.enabled { "" } else { " (disabled)" };
-                let env =
-                    if server.env.is_empty() { String::new() } else { format!("  with {}", server.env.join(", ")) };
+                let env = if server.env.is_empty() {
+                    String::new()
+                } else {
+                    format!("  with {}", one_line(&server.env.join(", ")))
+                };
                 let line =
                     format!("  {}  {}{env}{off}", pad(&one_line(&server.name), width), one_line(&server.target()));
                 page.line(&line);

@@ -7,7 +7,7 @@ use crate::client::{Action, Binding, Client, ConnectionId, Engine, Transport};
 use crate::client::{Operate, Wire, poll_pipe};
 #[cfg(feature = "snapshot")]
 use crate::form::Bytes;
-use crate::jsonrpc::{Incoming, MessageLimits};
+use crate::jsonrpc::MessageLimits;
 #[cfg(feature = "snapshot")]
 use crate::snapshot::{Secrets, SnapshotError, within};
 
@@ -149,7 +149,7 @@ impl Client<Lines> {
         let Self { engine, binding } = self;
         if binding.follow(engine) == Some(connection) {
             binding.decoder.feed(chunk, |line| match line {
-                Line::Complete(line) | Line::TooLong(line) => engine.handle_message(now, &Incoming::new(line)),
+                Line::Complete(line) | Line::TooLong(line) => engine.handle_message(now, line),
             });
         }
     }
@@ -163,7 +163,7 @@ impl Client<Lines> {
         }
         if let (Transport::Closed { .. }, Some(_)) = (event, binding.follow(engine)) {
             binding.decoder.finish(|line| match line {
-                Line::Complete(line) | Line::TooLong(line) => engine.handle_message(now, &Incoming::unfinished(line)),
+                Line::Complete(line) | Line::TooLong(line) => engine.handle_unfinished(now, line),
             });
         }
         engine.handle_transport(now, event);

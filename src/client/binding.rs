@@ -16,7 +16,7 @@ use super::{
     Transport, Wire,
 };
 use crate::Time;
-use crate::jsonrpc::{ErrorObject, Incoming};
+use crate::jsonrpc::ErrorObject;
 use crate::protocol::{Family, Root};
 #[cfg(feature = "snapshot")]
 use crate::snapshot::{Moved, Secrets, Snapshot, SnapshotError};
@@ -498,7 +498,7 @@ impl Client<Messages> {
     pub fn handle_message(&mut self, now: Time, connection: ConnectionId, bytes: &[u8]) {
         self.begin_input(now);
         if self.engine.live_connection() == Some(connection) {
-            self.engine.handle_message(now, &Incoming::new(bytes));
+            self.engine.handle_message(now, bytes);
         }
     }
 

@@ -352,12 +352,27 @@ impl Engine {
 
 impl Engine {
     /// Takes a message or a batch of the server.
-    pub(crate) fn handle_message(&mut self, now: Time, source: &Incoming<'_>) {
+    pub(crate) fn handle_message(&mut self, now: Time, bytes: &[u8]) {
+        self.handle_bytes(now, bytes, Incoming::new);
+    }
+
+    /// Takes a line that the end of the connection cut off.
+    pub(crate) fn handle_unfinished(&mut self, now: Time, bytes: &[u8]) {
+        self.handle_bytes(now, bytes, Incoming::unfinished);
+    }
+
+    fn handle_bytes<'a>(&mut self, now: Time, bytes: &'a [u8], source: fn(&'a [u8]) -> Incoming<'a>) {
         self.core.advance(now);
         // A line that ended the connection also ended what came with it.
         if self.link.takes_messages() {
-            let decoded = self.decode(source);
-            self.on_decoded(decoded, source, None);
+            match jsonrpc::decode_with_spans(bytes, self.core.options.limits.message, &mut self.core.spans) {
+                Err(Noise::NotJson) => {
+                    let source = source(bytes);
+                    let decoded = self.decode(&source);
+                    self.on_incoming(decoded, &source, None);
+                }
+                decoded => self.on_decoded(decoded, bytes, None),
+            }
         }
         self.write_requests();
     }
@@ -595,40 +610,59 @@ impl Engine {
     }
 
     /// Takes what was read. `exchange` is the request in whose HTTP exchange it came.
-    pub(super) fn on_decoded(
+    pub(super) fn on_incoming(
         &mut self,
         decoded: Result<Decoded<'_>, Noise>,
         source: &Incoming<'_>,
         exchange: Option<u64>,
     ) {
+        match source.repaired() {
+            None => self.on_decoded(decoded, source.bytes(), exchange),
+            Some(_) => self.on_repaired(decoded, source, exchange),
+        }
+    }
+
+    fn on_decoded(&mut self, decoded: Result<Decoded<'_>, Noise>, bytes: &[u8], exchange: Option<u64>) {
         self.connection.keepalive.on_message(&self.core);
-        let is_repaired = source.repaired().is_some_and(|repaired| !repaired.messages.is_empty());
-        if is_repaired {
+        if let Ok(Decoded::Batch(messages)) = &decoded
+            && self.core.version() != Some(ProtocolVersion::V2025_03_26)
+        {
+            let detail = format!("{} messages in one array, which only 2025-03-26 allows", messages.len());
+            self.core.quirk(QuirkKind::Batch, None, None, detail);
+        }
+        self.on_each(decoded, bytes, exchange);
+        self.core.spans = Spans::default();
+    }
+
+    /// Takes what was not JSON.
+    #[cold]
+    fn on_repaired(&mut self, decoded: Result<Decoded<'_>, Noise>, source: &Incoming<'_>, exchange: Option<u64>) {
+        self.connection.keepalive.on_message(&self.core);
+        if source.repaired().is_some_and(|repaired| !repaired.messages.is_empty()) {
             let detail = format!("not JSON, and read repaired: {}", excerpt_of(source.bytes()));
             self.core.quirk(QuirkKind::Repaired, None, None, detail);
         }
-        match decoded {
-            Ok(Decoded::Blank) => {}
-            Ok(Decoded::One(message)) => self.on_message(message, exchange),
-            Ok(Decoded::Batch(messages)) => {
-                let batches = self.core.version() == Some(ProtocolVersion::V2025_03_26);
-                if !batches && !is_repaired {
-                    let detail = format!("{} messages in one array, which only 2025-03-26 allows", messages.len());
-                    self.core.quirk(QuirkKind::Batch, None, None, detail);
-                }
-                for message in messages {
-                    match message {
-                        Ok(message) => self.on_message(message, exchange),
-                        Err(noise) => record_noise(&mut self.core, &noise, source.bytes()),
-                    }
-                }
-            }
-            Err(noise) => record_noise(&mut self.core, &noise, source.bytes()),
-        }
+        self.on_each(decoded, source.bytes(), exchange);
         for broken in source.broken() {
             self.on_broken_response(broken, source.bytes());
         }
         self.core.spans = Spans::default();
+    }
+
+    fn on_each(&mut self, decoded: Result<Decoded<'_>, Noise>, bytes: &[u8], exchange: Option<u64>) {
+        match decoded {
+            Ok(Decoded::Blank) => {}
+            Ok(Decoded::One(message)) => self.on_message(message, exchange),
+            Ok(Decoded::Batch(messages)) => {
+                for message in messages {
+                    match message {
+                        Ok(message) => self.on_message(message, exchange),
+                        Err(noise) => record_noise(&mut self.core, &noise, bytes),
+                    }
+                }
+            }
+            Err(noise) => record_noise(&mut self.core, &noise, bytes),
+        }
     }
 
     fn on_message(&mut self, message: Message<'_>, exchange: Option<u64>) {

@@ -326,7 +326,7 @@ impl Engine {
         decoded: Result<Decoded<'_>, Noise>,
         source: &Incoming<'_>,
     ) {
-        self.on_decoded(decoded, source, id);
+        self.on_incoming(decoded, source, id);
         self.write_requests();
     }
 

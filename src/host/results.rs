@@ -159,10 +159,11 @@ pub fn one_form<'a>(result: &'a RawValue, is_valid: impl FnOnce(&RawValue) -> bo
     let Some(structured) = json.member(STRUCTURED) else { return Cow::Borrowed(result) };
     let content = json.member("content");
     let (mut is_empty, mut is_same) = (true, false);
+    let mut same = SameJson::of(structured);
     if let Some(content) = content {
         content.each_element(|block| {
             is_empty = false;
-            is_same = is_same || Kind::Block.text(block).is_some_and(|text| is_same_json(&text, structured));
+            is_same = is_same || Kind::Block.text(block).is_some_and(|text| same.is(&text));
         });
     }
     let is_error = || json.member("isError").is_some_and(|value| value.text() == "true");
@@ -203,18 +204,33 @@ pub fn one_form<'a>(result: &'a RawValue, is_valid: impl FnOnce(&RawValue) -> bo
     Cow::Owned(Json::trusted(&out).to_raw())
 }
 
-/// Whether a text is the same JSON as a value, but for white space and the order of members.
-fn is_same_json(text: &str, value: Json<'_>) -> bool {
-    let text = text.trim();
-    if text == value.text() {
-        return true;
+/// Whether texts are the same JSON as a value, but for white space and the order of members.
+struct SameJson<'a> {
+    value: Json<'a>,
+    read: Option<Value>,
+    /// Bytes of texts that may still be read.
+    room: usize,
+}
+
+impl<'a> SameJson<'a> {
+    const fn of(value: Json<'a>) -> Self {
+        Self { value, read: None, room: COMPARED }
     }
-    let is_short = text.len().max(value.text().len()) <= COMPARED;
-    let read = |text: &str| serde_json::from_str::<Value>(text).ok();
-    // A text that is no JSON is found to be none at its beginning.
-    is_short
-        && text.as_bytes().first() == Some(&value.first())
-        && read(text).is_some_and(|it| Some(it) == read(value.text()))
+
+    fn is(&mut self, text: &str) -> bool {
+        let (text, value) = (text.trim(), self.value);
+        if text == value.text() {
+            return true;
+        }
+        // A text that is no JSON is found to be none at its beginning.
+        let is_like = value.text().len() <= COMPARED && text.as_bytes().first() == Some(&value.first());
+        let Some(room) = self.room.checked_sub(text.len()).filter(|_| is_like) else { return false };
+        self.room = room;
+        let read = |text: &str| serde_json::from_str::<Value>(text).unwrap_or_default();
+        let value = self.read.get_or_insert_with(|| read(value.text()));
+        // What cannot be read is the same as nothing.
+        !value.is_null() && read(text) == *value
+    }
 }
 
 /// A result within a bound.

@@ -9,6 +9,7 @@ mod json;
 mod repair;
 
 pub(crate) use decode::ERROR_SHAPE;
+pub(crate) use decode::decode_with_spans;
 #[cfg(feature = "snapshot")]
 pub(crate) use decode::peer_id;
 pub use decode::{Body, Decoded, Deviations, ErrorObject, Message, MessageLimits, Noise, PeerId, ResponseId, decode};

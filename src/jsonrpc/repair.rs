@@ -10,7 +10,7 @@ use core::ops::Range;
 use super::decode::{Decoded, MessageLimits, Noise, ResponseId, after_escape, after_number, decode, decode_with_spans};
 use super::json::{Json, Spans, after_plain};
 
-/// What bytes hold that are not JSON.
+/// What was found in bytes that are not JSON.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Repaired<'a> {
@@ -27,17 +27,19 @@ pub struct Repaired<'a> {
 pub struct Broken {
     /// The id.
     pub id: ResponseId,
-    /// The offset of the byte at which it is no JSON any more.
+    /// The offset at which it stops being JSON.
     pub at: usize,
-    /// Why it is none.
+    /// Why.
     pub why: &'static str,
 }
 
 /// Reads once more what [`decode`] rejects as [`Noise::NotJson`]; nothing is read of other bytes.
 ///
 /// What stands around a message is left out: log text, escape sequences, NUL, another message, which counts, too. Each `{`
-/// outside of an object begins an attempt. An object within another is never a message, whether that other is a message, is
-/// another value, or breaks. It takes time in proportion to the bytes, and reads as many messages as a batch may have.
+/// outside of an object begins an attempt. A message has to name its `jsonrpc` version, unless nothing but white space is
+/// around the objects; what only looks like one is a line of a log. An object within another is no message, whether that other
+/// is a message, is another value, or breaks. It takes time in proportion to the bytes, and reads as many messages as a batch
+/// may have.
 pub fn repair(bytes: &[u8], limits: MessageLimits) -> Repaired<'_> {
     match decode(bytes, limits) {
         Err(Noise::NotJson) => repair_rejected(bytes, limits),
@@ -52,16 +54,25 @@ fn repair_rejected(bytes: &[u8], limits: MessageLimits) -> Repaired<'_> {
     let Ok(text) = core::str::from_utf8(bytes) else { return found };
     // A line of a message over several lines.
     let mut is_within = text.trim_start().starts_with(['"', ',', ']', '}']);
+    let is_indented = text.starts_with([' ', '\t']);
+    // Nothing but white space is around the objects.
+    let mut is_bare = true;
     let mut at = 0;
     while found.messages.len().saturating_add(found.broken.len()) < limits.batch {
         let Some(start) = text.get(at..).and_then(|rest| rest.find('{')).map(|before| at.saturating_add(before)) else {
             break;
         };
-        let is_part = is_within && text.get(..start).unwrap_or_default().trim_end().ends_with([':', ',', '[']);
+        is_bare &= text.get(at..start).is_some_and(|gap| gap.trim().is_empty());
+        let before = text.get(..start).unwrap_or_default().trim_end();
+        // The value of a member, which a name is before, or an element.
+        let is_value = |before: &str| before.strip_suffix(':').is_some_and(|name| name.trim_end().ends_with('"'));
+        let is_part = is_within && (is_value(before) || before.ends_with([',', '[']));
         let mut reader = Reader::new(text, start);
         match reader.object(limits.depth) {
             Ok(()) => {
                 at = reader.place();
+                // A line of a message over several lines.
+                let is_part = is_part || is_indented && reader.first().is_some_and(|next| b",]}".contains(&next));
                 let message = Some(start..at).filter(|_| !is_part).and_then(|place| reader.whole(place));
                 found.messages.extend(message.filter(|text| is_message(text, limits)));
             }
@@ -74,11 +85,19 @@ fn repair_rejected(bytes: &[u8], limits: MessageLimits) -> Repaired<'_> {
             }
         }
     }
+    is_bare &= text.get(at..).is_some_and(|rest| rest.trim().is_empty());
+    if !is_bare {
+        found.messages.retain(|text| names_version(text, limits));
+    }
     found
 }
 
 fn is_message(text: &str, limits: MessageLimits) -> bool {
     matches!(decode(text.as_bytes(), limits), Ok(Decoded::One(_)))
+}
+
+fn names_version(text: &str, limits: MessageLimits) -> bool {
+    matches!(decode(text.as_bytes(), limits), Ok(Decoded::One(message)) if !message.deviations.version)
 }
 
 const ENDS: &str = "it ends before its last bracket";
@@ -112,6 +131,8 @@ struct Reader<'a> {
     id: Option<Json<'a>>,
     /// It has a method, and is no response.
     has_method: bool,
+    /// It has a member that responses alone have.
+    is_response: bool,
     has_members: bool,
 }
 
@@ -128,6 +149,7 @@ impl<'a> Reader<'a> {
             value: start,
             id: None,
             has_method: false,
+            is_response: false,
             has_members: false,
         }
     }
@@ -137,7 +159,7 @@ impl<'a> Reader<'a> {
     }
 
     fn response_id(&self) -> Option<ResponseId> {
-        self.id.filter(|_| !self.has_method).map(|id| ResponseId::read(Some(id)))
+        self.id.filter(|_| self.is_response && !self.has_method).map(|id| ResponseId::read(Some(id)))
     }
 
     /// Reads the object.
@@ -225,6 +247,7 @@ impl<'a> Reader<'a> {
             self.name = name.unwrap_or(Json::EMPTY_OBJECT);
             self.value = self.place();
             self.has_method |= self.is_named("method");
+            self.is_response |= ["jsonrpc", "result", "error"].iter().any(|name| self.is_named(name));
         }
         Ok(())
     }
@@ -303,7 +326,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Bytes that are read as a message, and as what they are read once more if they are not JSON.
+/// Received bytes, and the result of their repair if they are not JSON.
 #[derive(Debug)]
 pub(crate) struct Incoming<'a> {
     bytes: &'a [u8],
@@ -336,7 +359,7 @@ impl<'a> Incoming<'a> {
         self.repaired().filter(|_| !self.is_unfinished).map_or(&[], |repaired| &repaired.broken)
     }
 
-    /// Decodes the bytes, or what they are repaired. Several messages are a batch then.
+    /// Decodes the bytes, or the messages that repair found. Several messages are a batch then.
     pub(crate) fn decode(&self, limits: MessageLimits, spans: &mut Spans) -> Result<Decoded<'_>, Noise> {
         match decode_with_spans(self.bytes, limits, spans) {
             Err(Noise::NotJson) => self.decode_repaired(limits, spans),

@@ -190,7 +190,8 @@ pub(crate) mod sse {
         (Connecting) (EndpointElsewhere) => (Streamable) [ReportViolation];
         // The server has another transport now.
         (Connecting) (Message)           => (Streamable) [Forget Drop ReportClosed];
-        (Connecting) (Refused)           => (Streamable) [Forget ReportClosed];
+        // `initialize` follows there.
+        (Connecting) (Refused)           => (Streamable) [Forget ReportOpened];
         (Connecting) (Ended|Broke)       => (Streamable) [ReportClosed];
         (Connecting) (Unreached)         => (Streamable) [ReportUnreached];
         (Ready)      (RefusedAsSse)      => stay [Refuse];

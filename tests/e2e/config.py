@@ -217,6 +217,13 @@ def find():
     home = path("home")
     for file, text in {
         ".cursor/mcp.json": '{"mcpServers": {"a": {"command": "touch", "args": ["started", "--token", "hush-hush-hush"]}}}',
+        ".mcp.json": json.dumps({"mcpServers": {
+            "off": {"url": "https://a.example/mcp?exaApiKey=hush-hush-hush", "disabled": True},
+            "header": {"command": "npx", "args": ["mcp-remote", "https://h.example", "--header", "Authorization: Bearer hush-hush-hush"]},
+            "words": {"command": "uvx srv --api-key hush-hush-hush"},
+            "quoted": {"command": "x", "args": ["--token", 'hush-hush "hush"']},
+            "endless": {"command": "x", "envFile": "/dev/zero", "env": {"\x1b]0;x\x07A": "1"}},
+        }}),
         ".claude.json": '{"projects": {"/x": {"mcpServers": {"p": {"command": "touch", "args": ["started"]}}}}}',
         ".codex/config.toml": '[mcp_servers.b]\nurl = "https://b.example/mcp"\n',
         ".config/zed/settings.json": '// mine\n{"theme": "x", "context_servers": {"c": {"command": "touch", "args": ["started"]}},}',
@@ -238,6 +245,13 @@ def find():
         expect("exit status", done.returncode, 1)
     files = {file["host"]: file for file in json.loads(done.stdout)["files"]}
     names = {host: [server["name"] for server in file["servers"]] for host, file in files.items()}
+    expect("home", "mcp-remote" in done.stdout, False)
+    done = subprocess.run([PROBE, "config", "--find"], capture_output=True, text=True, cwd=home, check=False,
+                          env={"HOME": home, "PATH": os.environ["PATH"]})
+    expect("secrets", "hush" in done.stdout + done.stderr, False)
+    expect("control characters", "\x1b" in done.stdout, False)
+    within("report", "mcp-remote", done.stdout)
+    expect("once", done.stdout.count(".cursor/mcp.json"), 1)
     expect("servers", names, {
         "Claude Desktop": [], "Claude Code": ["p"], "Cursor": ["a"], "VS Code": ["f"], "Codex": ["b"], "Zed": ["c"],
         "Gemini CLI": ["g"], "opencode": ["d"], "goose": ["e"],

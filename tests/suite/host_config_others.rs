@@ -155,6 +155,12 @@ fn an_unknown_key_that_may_be_a_filter_refuses_the_entry() {
         [format!("server `s`, `sampling.allowed_model`: {said} `sampling.allowed_models`, or remove it")]
     );
     assert_eq!(sound(json!({"tool_timeout_sec": 45})).timeout, Duration::from_secs(45));
+    // However its map is spelled, and wherever it is.
+    for keys in [json!({"Tools": {"only": ["read"]}}), json!({"TOOLS": {"overrides": {"a": {"disabled": true}}}})] {
+        assert!(program(keys.clone()).servers.is_empty(), "{keys}");
+    }
+    let nested = file(json!({"s": {"transport": {"command": "x", "tools": {"only": ["read"]}}}}));
+    assert!(nested.servers.is_empty(), "{nested:?}");
 }
 
 #[test]
@@ -346,7 +352,10 @@ fn an_entry_with_sse_begins_with_the_older_transport_and_falls_back() {
     use mcp_proto::Time;
     use mcp_proto::host::hub::{Hub, HubAction, HubOptions};
 
-    let mut hub = Hub::new(HubOptions::new(Options::new("host", "1.0")), 0);
+    // Within the first attempt, for a host that makes one.
+    let mut options = Options::new("host", "1.0");
+    options.reconnect = None;
+    let mut hub = Hub::new(HubOptions::new(options), 0);
     hub.configure(Time::ZERO, file(json!({"s": {"type": "sse", "url": "http://x/sse"}}))).unwrap();
     hub.open(Time::ZERO).unwrap();
     let mut sent = Vec::new();
@@ -449,6 +458,35 @@ fn where_two_maps_could_be_meant_both_are_named() {
         file.as_object_mut().unwrap().extend(other.as_object().unwrap().clone());
         assert_eq!(servers(file).len(), 1, "{other}");
         assert_eq!(servers(other.clone()), [], "{other}");
+    }
+}
+
+#[test]
+fn what_a_host_says_of_all_servers_beside_them_is_read_or_refused() {
+    let entry = json!({"command": "x", "enabled": true});
+    let both = json!({"good": entry, "bad": entry});
+    for of_mcp in [
+        json!({"allowed": ["good"]}),
+        json!({"excluded": ["bad"]}),
+        json!({"allowed": ["bad", "good"], "excluded": ["bad"]}),
+    ] {
+        let read = servers(json!({"mcp": of_mcp, "mcpServers": both}));
+        let enabled: Vec<_> = read.iter().map(|(name, entry)| (&**name, entry.enabled)).collect();
+        assert_eq!(enabled, [("bad", false), ("good", true)], "{of_mcp}");
+    }
+    let opencode = |filter: Value| {
+        let mut file = json!({"mcp": {"s": {"type": "local", "command": ["x"]}}});
+        file.as_object_mut().unwrap().extend(filter.as_object().unwrap().clone());
+        document(file)
+    };
+    for filter in
+        [json!({"tools": {"s_delete*": false}}), json!({"tools": {"*": false}}), json!({"permission": {"s_*": "deny"}})]
+    {
+        let error = opencode(filter.clone()).unwrap_err();
+        assert!(error.contains("excludes tools of `s`") && error.contains("write `tools.exclude`"), "{error}");
+    }
+    for filter in [json!({"tools": {"bash": false, "s_read": true}}), json!({"permission": {"edit": "ask"}})] {
+        assert_eq!(opencode(filter.clone()).unwrap().servers.len(), 1, "{filter}");
     }
 }
 

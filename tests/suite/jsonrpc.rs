@@ -617,8 +617,12 @@ fn text_that_breaks_everywhere_is_repaired_in_one_pass() {
 
 #[test]
 fn what_is_repaired_is_the_text_as_written_but_for_values_of_null() {
-    let text = "log {\"method\" : \"a\",\"params\":[NaN , -Infinity,\"NaN\"]}\0{\"id\":7,\"result\":{\"b\":1.50}} end";
-    let expected = [r#"{"method" : "a","params":[null , null,"NaN"]}"#, r#"{"id":7,"result":{"b":1.50}}"#];
+    let text = "log {\"jsonrpc\":\"2.0\",\"method\" : \"a\",\"params\":[NaN , -Infinity,\"NaN\"]}\0\
+                {\"jsonrpc\":\"2.0\",\"id\":7,\"result\":{\"b\":1.50}} end";
+    let expected = [
+        r#"{"jsonrpc":"2.0","method" : "a","params":[null , null,"NaN"]}"#,
+        r#"{"jsonrpc":"2.0","id":7,"result":{"b":1.50}}"#,
+    ];
     assert_eq!(repair(text.as_bytes(), limits()).messages, expected);
 }
 
@@ -633,7 +637,7 @@ fn what_breaks_behind_an_id_says_where_and_why() {
         (r#"{"id":7,"result":{a:1}}"#, 18, "no name"),
         (r#"{"id":7,"result":{"a" 1}}"#, 22, "no colon"),
         (r#"log {"id":7,"result":[1 2]}"#, 24, "neither a comma"),
-        (r#"{"\u0069d":7,"#, 13, "ends before"),
+        (r#"{"\u0069d":7,"jsonrpc":"2.0""#, 28, "ends before"),
     ] {
         let repaired = repair(text.as_bytes(), limits());
         let [broken] = &*repaired.broken else { panic!("{text}: {repaired:?}") };
@@ -648,7 +652,34 @@ fn what_breaks_behind_an_id_says_where_and_why() {
         r#"{"id":7,"method":"x","params":{"#,
         r#"{"result":{"id":7,"#,
         r#"{"result":[undefined,{"id":7,"#,
+        r#"{"level":30,"pid":1,"id":7,"msg":"cut"#,
     ] {
         assert_eq!(repair(text.as_bytes(), limits()).broken, [], "{text}");
     }
+}
+
+#[test]
+fn an_object_of_a_log_that_looks_like_a_message_is_none() {
+    for text in [
+        r#"[api] upstream failed: {"error":"ETIMEDOUT"}"#,
+        r#"WARN 429 {"error":{"message":"rate limited","code":429}}, retrying"#,
+        r#"req {"id":"abc","method":"GET","url":"/x"}"#,
+        r#"job done {"id":7,"result":"ok"}"#,
+        r#"<script>var cfg = {"method":"POST"};"#,
+        // Lines of a value over several lines.
+        r#"    {"id":3,"result":"row"},"#,
+        r#"    {"jsonrpc":"2.0","id":3,"result":{}},"#,
+        "\t{\"jsonrpc\":\"2.0\",\"id\":3,\"result\":{}}]",
+        // A text within a string, whose quotes are not escaped.
+        r#"{"jsonrpc":"2.0","id":99,"result":{"text":"use {"method":"notifications/tools/list_changed"} here"}}"#,
+    ] {
+        assert_eq!(repair(text.as_bytes(), limits()).messages, [""; 0], "{text}");
+    }
+    // Nothing else is there, so that the version may be left out, as in any message.
+    for (text, count) in [(r#"{"id":7,"result":{"a":NaN}}"#, 1), (r#"{"id":1,"result":{}} {"id":2,"result":{}}"#, 2)] {
+        assert_eq!(repair(text.as_bytes(), limits()).messages.len(), count, "{text}");
+    }
+    // A log behind a broken object is no member.
+    let text = r#"{"pid":12 oops} INFO: {"jsonrpc":"2.0","id":7,"result":{}}"#;
+    assert_eq!(repair(text.as_bytes(), limits()).messages, [r#"{"jsonrpc":"2.0","id":7,"result":{}}"#]);
 }

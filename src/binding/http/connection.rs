@@ -187,8 +187,8 @@ impl Http {
         parse(url).map(Self::at)
     }
 
-    /// Whether the server is first tried with the older HTTP+SSE, as one that had it before. If it has no such stream, the
-    /// next attempt is made with Streamable HTTP. Otherwise the other way around, within one attempt.
+    /// Whether HTTP+SSE is tried before Streamable HTTP, or after it. A server that refuses the first is asked for the other
+    /// within the same attempt.
     #[must_use]
     pub fn trying_sse(mut self, first: bool) -> Self {
         self.server.has_sse = first;

@@ -81,13 +81,13 @@ impl Kind {
     }
 }
 
-/// The codings of a body that are not `identity`, as the server names them (RFC 9110, section 8.4).
-fn coding_of(headers: &HeaderMap) -> Option<Box<str>> {
-    let first = headers.get(CONTENT_ENCODING)?;
-    let is_plain = |coding: &[u8]| coding.is_empty() || coding.eq_ignore_ascii_case(b"identity");
-    let mut codings = headers.get_all(CONTENT_ENCODING).iter().flat_map(|it| it.as_bytes().split(|byte| *byte == b','));
-    let is_encoded = codings.any(|coding| !is_plain(coding.trim_ascii()));
-    is_encoded.then(|| excerpt_of(first.as_bytes()).into())
+/// The coding of a body that has to be decoded, as the server names it (RFC 9110, section 8.4). Some servers write `none` or a
+/// character set there, which changes nothing.
+pub(in crate::binding) fn coding_of(headers: &HeaderMap) -> Option<&str> {
+    const CODINGS: [&str; 7] = ["gzip", "x-gzip", "deflate", "compress", "x-compress", "br", "zstd"];
+    let values = headers.get_all(CONTENT_ENCODING).iter().filter_map(|value| value.to_str().ok());
+    let mut codings = values.flat_map(|value| value.split(',')).map(str::trim);
+    codings.find(|coding| CODINGS.iter().any(|known| known.eq_ignore_ascii_case(coding)))
 }
 
 /// What a body is that is in this coding.
@@ -150,6 +150,7 @@ impl Http {
         let has = |name| !status.is_success() && headers.contains_key(name);
         let class = status_class(status, has(RETRY_AFTER), has(WWW_AUTHENTICATE));
         let coding = if is_encoded && !engine.options().decodes_bodies { coding_of(headers) } else { None };
+        let coding: Option<Box<str>> = coding.map(Into::into);
         let labelled = Kind::labelled(headers);
         let refusal = || Refusal { coding: coding.clone(), ..Refusal::new(status, headers, &it.url) };
         match http_response::head(purpose, self.connection.sse.is_ready(), class) {

@@ -280,7 +280,7 @@ impl<'de> Visitor<'de> for DocumentVisitor {
                 continue;
             }
             misspelled = MISSPELLED.into_iter().find(|known| *known == &*key).or(misspelled);
-            if file.may_be_entries() {
+            if file.may_be_entries() || others::FILTERS.contains(&&*key) {
                 file.add_other(key, map.next_value()?);
             } else {
                 map.next_value::<IgnoredAny>()?;

@@ -38,6 +38,9 @@ const ROOTS: [(&str, Host); 7] = [
     ("extensions", Host::Goose),
 ];
 
+/// Where opencode says at the top of a file which tools are used, those of servers and its own.
+pub(super) const FILTERS: [&str; 2] = ["tools", "permission"];
+
 /// What goose calls extensions that are part of it.
 pub(super) const BUILT_IN: [&str; 4] = ["builtin", "platform", "frontend", "inline_python"];
 
@@ -105,9 +108,12 @@ impl File {
     /// The entries, in the file's order, but those under `mcp_servers` after those under `mcpServers`.
     ///
     /// # Errors
-    /// Two keys of different hosts have servers.
+    /// Two keys of different hosts have servers, or a filter of all servers is not read.
     pub(super) fn entries(self) -> Result<Vec<Listed>, String> {
         let Self { mut roots, maps, has_other } = self;
+        let choice = Choice::in_roots(&mut roots);
+        let filters = maps.iter().filter(|(key, _)| FILTERS.contains(&&**key)).cloned();
+        let filters: Vec<_> = filters.collect();
         let maps = if roots.is_empty() && !has_other { maps } else { Map::new() };
         let is_alone = roots.iter().filter(|(.., map)| !map.is_empty()).count() == 1;
         // Own entries come last, since the last one of a name counts.
@@ -130,8 +136,12 @@ impl File {
                 }
                 Some(_) | None => first = Some((key, is_shared)),
             }
+            if let Some(filter) = entries.iter().find_map(|entry| entry.filter_in(&filters)) {
+                return Err(filter);
+            }
             listed.extend(entries);
         }
+        listed.iter_mut().for_each(|entry| choice.apply(entry));
         let without_key = expanded("", Host::Shared, maps);
         if without_key.iter().any(Listed::is_entry) {
             listed.extend(without_key);
@@ -140,7 +150,64 @@ impl File {
     }
 }
 
+/// What Gemini has under `mcp` beside its servers: which of them are used.
+#[derive(Default)]
+struct Choice {
+    allowed: Option<Vec<Box<str>>>,
+    excluded: Vec<Box<str>>,
+}
+
+impl Choice {
+    fn in_roots(roots: &mut [(&'static str, Host, Map)]) -> Self {
+        let mut choice = Self::default();
+        for (.., map) in roots.iter_mut().filter(|(_, host, _)| *host == Host::Mcp) {
+            map.retain(|(key, value)| {
+                let Value::List(list) = value else { return true };
+                let names =
+                    list.iter().filter_map(|name| if let Value::Text(name) = name { Some(name.clone()) } else { None });
+                match &**key {
+                    "allowed" => choice.allowed = Some(names.collect()),
+                    "excluded" => choice.excluded = names.collect(),
+                    _ => return true,
+                }
+                false
+            });
+        }
+        choice
+    }
+
+    /// Turns off an entry that is not chosen.
+    fn apply(&self, entry: &mut Listed) {
+        let is_allowed = self.allowed.as_ref().is_none_or(|allowed| allowed.contains(&entry.server));
+        if let (true, Value::Map(map)) = (!is_allowed || self.excluded.contains(&entry.server), &mut entry.value) {
+            map.retain(|(key, _)| !is_same(key, "enabled") && !is_same(key, "disabled"));
+            map.push(("enabled".into(), Value::Bool(false)));
+        }
+    }
+}
+
 impl Listed {
+    /// What to write in place of a filter of opencode at the top of the file, which excludes tools of this server.
+    fn filter_in(&self, filters: &[(Box<str>, Value)]) -> Option<String> {
+        let is_filtered = |pattern: &str| {
+            let of_server = pattern.strip_prefix(&*self.server).is_some_and(|rest| rest.starts_with(['_', '*']));
+            of_server || pattern.starts_with('*')
+        };
+        let excludes = |value: &Value| match value {
+            Value::Bool(is_used) => !is_used,
+            Value::Text(word) => **word == *"deny",
+            Value::Null | Value::Number { .. } | Value::List(_) | Value::Map(_) => false,
+        };
+        let (key, _) = filters.iter().filter(|_| self.host == Host::Mcp).find(|(_, filter)| {
+            let Value::Map(filter) = filter else { return false };
+            filter.iter().any(|(pattern, value)| is_filtered(pattern) && excludes(value))
+        })?;
+        let server = excerpt(&self.server);
+        Some(format!(
+            "`{key}` excludes tools of `{server}`, which is not read; write `tools.exclude` in its entry instead"
+        ))
+    }
+
     fn is_entry(&self) -> bool {
         matches!(&self.value, Value::Map(map) if is_entry(self.host, map))
     }
@@ -295,12 +362,6 @@ const OF_EXCLUSIONS: [&str; 4] = ["deny", "exclude", "disable", "block"];
 const INCLUDE: &str = "tools.include";
 const EXCLUDE: &str = "tools.exclude";
 
-/// Where filters are, with a final dot.
-const TOOLS: &str = "tools.";
-
-/// Where a tool is described, and not filtered.
-const OVERRIDES: &str = "tools.overrides.";
-
 /// A key as it is compared: without regard to case, `_` and `-`.
 fn letters(key: &str) -> impl Iterator<Item = char> {
     key.chars().filter(|char| !matches!(char, '_' | '-')).map(|char| char.to_ascii_lowercase())
@@ -320,10 +381,15 @@ pub(super) fn reading(key: &str) -> Option<Reading> {
 pub(super) fn may_filter(prefix: &str, key: &str) -> bool {
     let key: String = letters(key).collect();
     let has = |words: &[&str]| words.iter().any(|word| key.contains(word));
-    if prefix.starts_with(OVERRIDES) {
-        return has(&OF_FILTERS) || has(&["enable", "disable"]);
+    // As the file spells them.
+    let mut places = prefix.split_terminator('.').skip_while(|place| is_same(place, "transport"));
+    let is_in_tools = places.next().is_some_and(|place| is_same(place, "tools"));
+    match places.next() {
+        // Where a tool is described, and not filtered.
+        Some(place) if is_in_tools && is_same(place, "overrides") => has(&OF_FILTERS) || has(&["enable", "disable"]),
+        None if is_in_tools => true,
+        _ => has(&OF_FILTERS),
     }
-    prefix == TOOLS || has(&OF_FILTERS)
 }
 
 /// The key to write for an unknown one that may be a filter, where none is similar.

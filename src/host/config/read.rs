@@ -704,7 +704,7 @@ impl<'v> Members<'v> {
 
 /// Whether a map with this path has keys of an entry.
 fn is_of_entry(prefix: &str) -> bool {
-    prefix.is_empty() || prefix == TRANSPORT
+    prefix.is_empty() || others::is_same(prefix, TRANSPORT)
 }
 
 /// Tools to include, of which `*` is all.
