@@ -492,6 +492,15 @@ impl Rig {
         if with & 32 != 0 {
             add("retry-after", b"18446744073709551615");
         }
+        if with & 64 != 0 {
+            add("date", b"Wed, 21 Oct 2026 07:27:30 GMT");
+            add("set-cookie", b"node=1; Path=/; Secure; HttpOnly; SameSite=Lax; Max-Age=60");
+            add("set-cookie", b"part=\"2\"; expires=Wed, 21 Oct 2026 07:28:00 GMT; path=/mcp; Domain=a.example");
+            add("set-cookie", b"gone=; max-age=0");
+        }
+        if with & 128 != 0 {
+            add("content-encoding", b"identity, gzip");
+        }
         self.sessions.insert(HeaderValue::from_static("given"));
         self.host.model.hears_unclear(it.id);
         self.head(&it, status, &headers);
@@ -500,7 +509,16 @@ impl Rig {
     fn raw_head(&mut self, input: &mut Input<'_>) {
         let it = self.pick(input);
         let status = STATUSES[input.pick(STATUSES.len())];
-        let names = ["content-type", "location", "mcp-session-id", "retry-after", "www-authenticate"];
+        let names = [
+            "content-type",
+            "location",
+            "mcp-session-id",
+            "retry-after",
+            "www-authenticate",
+            "set-cookie",
+            "content-encoding",
+            "date",
+        ];
         let name = names[input.pick(names.len())];
         let len = usize::from(input.byte());
         let Ok(value) = HeaderValue::from_bytes(input.take(len)) else { return };
