@@ -648,6 +648,11 @@ fn gemini_takes_objects_with_properties_and_keywords_of_their_type() {
     );
     assert!(SchemaChangeKind::ObjectAsText.widens() && changes.contains(&SchemaChangeKind::ObjectAsText));
     assert_eq!(changes.iter().filter(|it| **it == SchemaChangeKind::KeywordDropped { widens: false }).count(), 3);
+    // A union is not lost for a type that its branches have, too.
+    let either = json!([{"type": "object", "properties": {"a": {"type": "string"}}}, {"type": "object", "properties": {"b": {"type": "string"}}}]);
+    let (new, changes) = adapted(Profile::Gemini, &json!({"properties": {"a": {"type": "object", "anyOf": either}}}));
+    assert_eq!(new["properties"]["a"], json!({"anyOf": either}));
+    assert!(!changes.iter().any(|it| it.widens()));
     // A rule that is described keeps its objects.
     let (new, _) = adapted(Profile::Gemini, &json!({"properties": {"a": {"not": {"type": "object"}}}}));
     assert!(new.to_string().contains(r#"not: {\"type\":\"object\"}"#), "{new}");

@@ -764,6 +764,10 @@ pub(super) fn keep_taken(schema: &mut Node<'_>, profile: Profile, change: &mut d
             keep_taken(branch, profile, change);
         }
     }
+    if profile == Profile::Gemini && repeats_type(schema) {
+        schema.remove("type");
+        change(SchemaChangeKind::KeywordDropped { widens: false });
+    }
     let is_text = schema.get("type").is_some_and(|name| name.is_string("string"));
     let has_union = profile == Profile::Gemini && matches!(schema.get("anyOf"), Some(Node::Array(_)));
     let is_alone = schema
@@ -805,6 +809,14 @@ pub(super) fn keep_taken(schema: &mut Node<'_>, profile: Profile, change: &mut d
         drop_foreign(schema, change);
     }
     require_known(schema, change);
+}
+
+/// Whether each branch of `anyOf` has the type that is beside it.
+fn repeats_type(schema: &Node<'_>) -> bool {
+    let (Some(name), Some(Node::Array(branches))) = (schema.get("type").and_then(text), schema.get("anyOf")) else {
+        return false;
+    };
+    !branches.is_empty() && branches.iter().all(|it| it.get("type").is_some_and(|own| own.is_string(&name)))
 }
 
 /// Removes the keywords that concern other types than the one of a schema: they have no meaning there.
