@@ -71,6 +71,12 @@ fn broken(profile: Profile, schema: &Value) -> Vec<String> {
             broken.push(format!("{rule}: {it}"));
         }
     };
+    let leads = |reference: &Value| {
+        let fragment = reference.as_str().and_then(|it| it.strip_prefix('#'));
+        let target = fragment.and_then(|fragment| schema.pointer(fragment));
+        let is_map = fragment.is_some_and(|it| it.ends_with("/properties") || it.ends_with("/$defs"));
+        target.is_some_and(|it| it.is_object() && it != &json!({"$ref": reference}) && !is_map)
+    };
     walk(schema, true, &mut |it, is_root| {
         let has = |keyword: &str| it.get(keyword).is_some();
         let only = |taken: &[&str]| it.as_object().is_some_and(|all| all.keys().all(|key| taken.contains(&&**key)));
@@ -92,6 +98,20 @@ fn broken(profile: Profile, schema: &Value) -> Vec<String> {
             // https://platform.openai.com/docs/guides/structured-outputs#supported-schemas: the keywords that are supported;
             // "All fields must be required", "additionalProperties: false must always be set in objects", "Root objects must
             // not be anyOf".
+            // "input_schema.properties: Property keys should match pattern '^[a-zA-Z0-9_.-]{1,64}$'", which concerns the root
+            // alone, and "It must match JSON Schema draft 2020-12" (the errors of the interface).
+            Profile::Anthropic => {
+                let is_plain = |key: &String| {
+                    let is_taken = |char: char| char.is_ascii_alphanumeric() || "_.-".contains(char);
+                    (1..=64).contains(&key.len()) && key.chars().all(is_taken)
+                };
+                let mut keys = it["properties"].as_object().into_iter().flat_map(|all| all.keys());
+                check(it, !is_root || keys.all(is_plain), "names of properties");
+                check(it, !it["items"].is_array(), "items is one schema");
+                let are_numbers =
+                    ["exclusiveMinimum", "exclusiveMaximum"].iter().all(|bound| !has(bound) || it[bound].is_number());
+                check(it, are_numbers, "exclusive bounds are numbers");
+            }
             Profile::OpenAiStrict if it.is_boolean() => check(it, it == false, "closed"),
             Profile::OpenAiStrict => {
                 let taken = [
@@ -118,6 +138,9 @@ fn broken(profile: Profile, schema: &Value) -> Vec<String> {
                     "maxItems",
                 ];
                 check(it, only(&taken), "a keyword that is supported");
+                // "$ref cannot have keywords {'description'}" (the error of the interface).
+                check(it, !has("$ref") || only(&["$ref"]), "a reference is alone");
+                check(it, !has("$ref") || leads(&it["$ref"]), "a reference leads to a schema");
                 check(it, ["type", "anyOf", "enum", "const", "$ref"].iter().any(|keyword| has(keyword)), "a type");
                 check(it, !is_array || it["items"].is_object(), "an array has items");
                 if it["type"] == "object" {
@@ -158,6 +181,18 @@ fn broken(profile: Profile, schema: &Value) -> Vec<String> {
                 let types = ["string", "number", "integer", "boolean", "array", "object", "null"];
                 check(it, has("anyOf") || it["type"].as_str().is_some_and(|name| types.contains(&name)), "one type");
                 check(it, !has("anyOf") || only(&["anyOf", "description"]), "anyOf is alone");
+                // "properties: should be non-empty for OBJECT type", "properties: only allowed for OBJECT type", "required:
+                // only allowed for OBJECT type" (the errors of the interface). A function without arguments has no schema.
+                let is_full = it["properties"].as_object().is_some_and(|all| !all.is_empty());
+                check(it, is_root || it["type"] != "object" || is_full, "an object has properties");
+                for (name, keywords) in [
+                    ("object", &["properties", "required", "minProperties", "maxProperties"][..]),
+                    ("array", &["items", "minItems", "maxItems"]),
+                    ("string", &["pattern", "minLength", "maxLength"]),
+                ] {
+                    let is_own = it["type"] == name || !keywords.iter().any(|keyword| has(keyword));
+                    check(it, is_own, "the keywords of the type");
+                }
                 let is_text = |values: &Value| values.as_array().is_some_and(|all| all.iter().all(Value::is_string));
                 check(it, !has("enum") || it["type"] == "string" && is_text(&it["enum"]), "enum is of strings");
                 check(it, !is_array || it["items"].is_object(), "an array has items");
@@ -415,10 +450,9 @@ fn a_function_is_written_for_each_provider() {
         written(0, Api::OpenAiResponses, Profile::OpenAi),
         json!({"type": "function", "name": name, "description": description, "parameters": parameters, "strict": false})
     );
-    let anthropic = json!({"type": "object", "properties": {"a": {"type": "array"}}});
     assert_eq!(
         written(0, Api::Anthropic, Profile::Anthropic),
-        json!({"name": name, "description": description, "input_schema": anthropic})
+        json!({"name": name, "description": description, "input_schema": parameters})
     );
     let gemini = written(0, Api::Gemini, Profile::Gemini);
     assert_eq!(gemini["parameters"]["properties"]["a"]["items"]["anyOf"][0], json!({"type": "string"}));
@@ -432,6 +466,291 @@ fn a_function_is_written_for_each_provider() {
         );
     }
     assert_eq!(Api::ALL.iter().map(|api| api.profile()).filter(|it| Profile::ALL.contains(it)).count(), 4);
+}
+
+/// A discriminator of 100 constants, and one of 3 in turns.
+#[test]
+fn every_alternative_of_a_property_is_kept_once() {
+    let branches: Vec<Value> = (0..100)
+        .map(|at| json!({"properties": {"action": {"const": format!("a_{at}")}, "n": {"const": at % 3}}, "required": ["action"]}))
+        .collect();
+    let schema = json!({"type": "object", "oneOf": branches});
+    for &profile in Profile::ALL {
+        let (new, changes) = adapted(profile, &schema);
+        let action = new["properties"]["action"].to_string();
+        assert!((0..100).all(|at| action.contains(&format!("\"a_{at}\""))), "{profile:?}: {action}");
+        assert!(!changes.contains(&SchemaChangeKind::UnionCut), "{profile:?}");
+        assert!(changes.contains(&SchemaChangeKind::UnionMerged("oneOf")), "{profile:?}");
+    }
+    let (new, _) = applied(Pass::RootUnions, &schema);
+    assert_eq!(new["properties"]["n"], json!({"anyOf": [{"const": 0}, {"const": 1}, {"const": 2}]}));
+}
+
+#[test]
+fn what_is_left_out_of_a_union_is_a_change() {
+    let large = json!({"properties": {"a": {"enum": vec!["x".repeat(100); 400]}}});
+    let twice =
+        json!({"type": "object", "anyOf": [{"$ref": "#/$defs/A"}, {"$ref": "#/$defs/A"}], "$defs": {"A": large}});
+    let changes_of = |schema: &Value| {
+        let schema = raw(schema);
+        let changes = Pass::RootUnions.apply(&schema).changes;
+        changes.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let left_out = "(root): a part of a union is left out now".to_owned();
+    assert!(changes_of(&twice).contains(&left_out));
+    assert!(changes_of(&json!({"anyOf": [{"$ref": "#/$defs/none"}]})).contains(&left_out));
+    assert!(!changes_of(&json!({"anyOf": [{"$ref": "#/$defs/A"}], "$defs": {"A": large}})).contains(&left_out));
+}
+
+#[test]
+fn a_long_union_is_described_by_what_each_branch_requires_and_its_constants() {
+    let branch = |at: usize| {
+        let text = "It is long. ".repeat(20);
+        json!({
+            "properties": {"action": {"const": format!("a_{at}")}, format!("p{at}"): {"type": "string", "description": text}},
+            "required": ["action", format!("p{at}")],
+        })
+    };
+    let described = |count: usize| {
+        let schema = json!({"anyOf": (0..count).map(branch).collect::<Vec<_>>()});
+        applied(Pass::RootUnions, &schema).0["description"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(
+        described(3),
+        "At least one of these applies: {\"action\":\"a_0\"} required: [\"action\",\"p0\"]; \
+         {\"action\":\"a_1\"} required: [\"action\",\"p1\"]; {\"action\":\"a_2\"} required: [\"action\",\"p2\"]"
+    );
+    let long = described(1_000);
+    assert!(long.ends_with('…') && (3_500..4_300).contains(&long.len()), "{} bytes", long.len());
+    // References lead to their definitions; what has neither is cut.
+    let wide = json!({"properties": {"a": {"description": "d".repeat(600)}}});
+    let schema = json!({"anyOf": [{"$ref": "#/$defs/A"}, wide], "$defs": {"A": branch(7)}});
+    let told = applied(Pass::RootUnions, &schema).0["description"].as_str().unwrap().to_owned();
+    assert!(told.contains(r#"{"action":"a_7"} required: ["action","p7"]; {"properties":{"a""#), "{told}");
+    assert!(told.ends_with('…') && told.len() < 500, "{told}");
+    // A union of a property, and another rule.
+    let schema = json!({"type": "object", "properties": {
+        "a": {"type": "object", "properties": {"k": {"type": "string"}}, "allOf": (0..3).map(branch).collect::<Vec<_>>()},
+        "b": {"type": "string", "not": {"enum": vec!["x".repeat(50); 20]}},
+    }});
+    let new = adapted(Profile::Gemini, &schema).0;
+    assert!(new["properties"]["a"].to_string().contains("All of these apply: {"), "{new}");
+    let not = new["properties"]["b"]["description"].as_str().unwrap();
+    assert!(not.starts_with("not: {") && not.ends_with('…') && not.len() < 600, "{not}");
+}
+
+#[test]
+fn a_repeated_member_is_written_once() {
+    for schema in [
+        r#"{"properties":{"a":{},"a":{"const":1}},"anyOf":[{"properties":{"b":{}}}]}"#,
+        r#"{"properties":{"x":{}},"anyOf":[{"properties":{"b":{}}}],"properties":{"a":{"const":1}}}"#,
+    ] {
+        let schema = RawValue::from_string(schema.into()).unwrap();
+        let new = Pass::RootUnions.apply(&schema).schema.get().to_owned();
+        assert_eq!(new.matches(r#"properties":{"a":{"const":1},"b":{}}"#).count(), 1, "{new}");
+        assert!(!new.contains(r#""x""#) && !new.contains(r#""a":{},"#), "{new}");
+    }
+}
+
+#[test]
+fn a_format_stays_with_the_type_that_it_suits() {
+    let split = |format: &str, types: Value| {
+        let schema = json!({"type": "object", "properties": {"a": {"type": types, "format": format}}});
+        let (new, changes) = adapted(Profile::Gemini, &schema);
+        (new["properties"]["a"].clone(), changes.contains(&SchemaChangeKind::KeywordDropped { widens: true }), changes)
+    };
+    let (new, is_told, _) = split("date", json!(["string", "integer"]));
+    let branches = json!([{"type": "string", "description": "format: \"date\""}, {"type": "integer"}]);
+    assert_eq!((&new["anyOf"], is_told), (&branches, true));
+    let (new, is_told, _) = split("int32", json!(["string", "integer"]));
+    assert_eq!((&new["anyOf"][1], is_told), (&json!({"type": "integer", "format": "int32"}), false));
+    let (new, is_told, _) = split("date-time", json!(["string"]));
+    assert_eq!((new, is_told), (json!({"type": "string", "format": "date-time"}), false));
+    let (_, _, changes) = split("date", json!(["boolean", "integer"]));
+    assert!(changes.contains(&SchemaChangeKind::KeywordDropped { widens: false }), "{changes:?}");
+}
+
+/// A union at the root of 40 branches, and one in a property, in an array, with a name of its own in each branch.
+#[test]
+fn the_nulls_of_all_branches_are_removed() {
+    let branch =
+        |at: usize| json!({"properties": {format!("p{at}"): {"type": "string"}, "all": {}}, "required": ["all"]});
+    let branches: Vec<_> = (0..40).map(branch).collect();
+    let inner = json!({"type": "array", "items": {"anyOf": branches}});
+    for schema in [
+        json!({"type": "object", "anyOf": branches}),
+        json!({"type": "object", "properties": {"in": inner}}),
+        json!({"type": "object", "anyOf": [{"$ref": "#/$defs/all"}], "$defs": {"all": {"properties": {"in": inner}}}}),
+    ] {
+        let nulls: serde_json::Map<_, _> = (0..40).map(|at| (format!("p{at}"), json!(null))).collect();
+        let mut arguments = Value::Object(nulls);
+        arguments["all"] = json!(null);
+        let is_inner = schema.get("anyOf").is_none_or(|all| all.as_array().unwrap().len() == 1);
+        let (arguments, pruned) = match is_inner {
+            true => (json!({"in": [arguments, arguments]}), r#"{"in":[{"all":null},{"all":null}]}"#),
+            false => (arguments, r#"{"all":null}"#),
+        };
+        assert_eq!(without_nulls(&raw(&schema), &raw(&arguments)).get(), pruned, "{schema}");
+    }
+    // What one branch of the root requires, others do not: the merged object accepts null for it.
+    let either =
+        json!({"anyOf": [{"properties": {"a": {}}, "required": ["a"]}, {"properties": {"b": {}}, "required": ["b"]}]});
+    let arguments = raw(&json!({"a": 1, "b": null}));
+    assert_eq!(without_nulls(&raw(&either), &arguments).get(), r#"{"a":1}"#);
+}
+
+/// Branches that overlap give each value other schemas than the one before.
+#[test]
+fn the_search_for_nulls_is_bounded() {
+    let branch = |at: usize| {
+        let own: serde_json::Map<_, _> = (0..12)
+            .filter(|it| it != &at)
+            .map(|it| (format!("p{it}"), json!({"$ref": format!("#/$defs/d{at}")})))
+            .collect();
+        (
+            format!("d{at}"),
+            json!({"properties": own, "anyOf": (0..12).map(|it| json!({"$ref": format!("#/$defs/d{it}")})).collect::<Vec<_>>()}),
+        )
+    };
+    let definitions: serde_json::Map<_, _> = (0..12).map(branch).collect();
+    let schema = json!({"anyOf": [{"$ref": "#/$defs/d0"}, {"$ref": "#/$defs/d1"}], "$defs": definitions});
+    let mut arguments = json!({"p2": null});
+    for at in 0..4_000 {
+        let next = json!({format!("p{}", at % 12): null});
+        arguments[format!("p{}", at % 11)] = json!({"p3": next, "p4": [next, {"p5": arguments["p2"]}]});
+    }
+    without_nulls(&raw(&schema), &raw(&arguments));
+    let many = json!({"type": "array", "items": {"anyOf": (0..5_000).map(|at| json!({"properties": {format!("p{at}"): {}}})).collect::<Vec<_>>()}});
+    let schema = json!({"properties": {"a": many}});
+    let arguments = raw(&json!({"a": vec![json!({"p4999": null}); 20_000]}));
+    let pruned = without_nulls(&raw(&schema), &arguments);
+    assert!(!pruned.get().contains("null"));
+}
+
+#[test]
+fn gemini_takes_objects_with_properties_and_keywords_of_their_type() {
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "query": {"type": "object", "additionalProperties": true, "description": "A query."},
+            "words": {"type": "string", "properties": {"a": {"type": "string"}}, "required": ["a"]},
+            "plain": {"type": "object", "properties": {"a": {"type": "string"}}, "minLength": 1},
+        },
+    });
+    let (new, changes) = adapted(Profile::Gemini, &schema);
+    assert_eq!(
+        new["properties"],
+        json!({
+            "query": {"type": "string", "description": "A query.\nadditionalProperties: true\nAn object, written as JSON"},
+            "words": {"type": "string"},
+            "plain": {"type": "object", "properties": {"a": {"type": "string"}}},
+        })
+    );
+    assert!(SchemaChangeKind::ObjectAsText.widens() && changes.contains(&SchemaChangeKind::ObjectAsText));
+    assert_eq!(changes.iter().filter(|it| **it == SchemaChangeKind::KeywordDropped { widens: false }).count(), 3);
+    // A union is not lost for a type that its branches have, too.
+    let either = json!([{"type": "object", "properties": {"a": {"type": "string"}}}, {"type": "object", "properties": {"b": {"type": "string"}}}]);
+    let (new, changes) = adapted(Profile::Gemini, &json!({"properties": {"a": {"type": "object", "anyOf": either}}}));
+    assert_eq!(new["properties"]["a"], json!({"anyOf": either}));
+    assert!(!changes.iter().any(|it| it.widens()));
+    // A rule that is described keeps its objects.
+    let (new, _) = adapted(Profile::Gemini, &json!({"properties": {"a": {"not": {"type": "object"}}}}));
+    assert!(new.to_string().contains(r#"not: {\"type\":\"object\"}"#), "{new}");
+}
+
+#[test]
+fn a_strict_reference_is_alone_and_leads_to_a_schema() {
+    let tree = json!({"type": "object", "properties": {"next": {"$ref": "#/$defs/Tree", "description": "d", "title": "t"}}, "required": ["next"]});
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "told": {"$ref": "#/$defs/Tree", "description": "d"},
+            "titled": {"$ref": "#/$defs/Tree", "title": "t"},
+            "bounded": {"$ref": "#/$defs/Tree", "minProperties": 1},
+            "elsewhere": {"$ref": "https://x/y"},
+            "nowhere": {"$ref": "#/$defs/none", "type": "string"},
+            "one": {"oneOf": [tree, {"type": "string"}]},
+            "moved": {"$ref": "#/properties/one/oneOf/0"},
+            "cycle": {"$ref": "#/$defs/a"},
+        },
+        "required": ["told", "titled", "bounded", "elsewhere", "nowhere", "one", "moved", "cycle"],
+        "$defs": {"Tree": tree, "a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}},
+    });
+    let (new, changes) = adapted(Profile::OpenAiStrict, &schema);
+    assert_eq!(broken(Profile::OpenAiStrict, &new), [""; 0]);
+    let properties = &new["properties"];
+    let alone = json!([{"$ref": "#/$defs/Tree"}]);
+    assert_eq!(properties["told"], json!({"anyOf": alone, "description": "d"}));
+    assert_eq!(properties["titled"], json!({"anyOf": alone, "title": "t"}));
+    assert_eq!(properties["bounded"], json!({"anyOf": alone, "description": "minProperties: 1"}));
+    assert_eq!(new["$defs"]["Tree"]["properties"]["next"], json!({"anyOf": alone, "description": "d", "title": "t"}));
+    assert_eq!(properties["nowhere"], json!({"type": "string", "description": "$ref: \"#/$defs/none\""}));
+    let any = json!([{"type": "string"}, {"type": "number"}, {"type": "boolean"}]);
+    for (name, told) in [
+        ("elsewhere", "$ref: \"https://x/y\""),
+        ("moved", "$ref: \"#/properties/one/oneOf/0\""),
+        ("cycle", "$ref: \"#/$defs/a\""),
+    ] {
+        assert_eq!(properties[name], json!({"anyOf": any, "description": told}), "{name}");
+    }
+    assert!(changes.contains(&SchemaChangeKind::ReferenceParted));
+    assert!(changes.contains(&SchemaChangeKind::KeywordDropped { widens: true }));
+    // What holds schemas by name is none.
+    let (new, widens) = applied(Pass::LoneReferences, &json!({"properties": {"map": {"$ref": "#/properties"}}}));
+    assert_eq!((&new["properties"]["map"]["anyOf"], widens), (&any, true));
+    // An optional one accepts null beside its reference.
+    let schema = json!({"properties": {"a": {"$ref": "#/$defs/Tree", "description": "d"}}, "$defs": {"Tree": tree}});
+    let (new, _) = adapted(Profile::OpenAiStrict, &schema);
+    let either = json!([{"$ref": "#/$defs/Tree"}, {"type": "null"}]);
+    assert_eq!(new["properties"]["a"], json!({"anyOf": either, "description": "d"}));
+}
+
+#[test]
+fn anthropic_takes_plain_names_and_2020_12() {
+    let inner = json!({"type": "object", "properties": {"$top": {"type": "integer"}}});
+    let long = "x".repeat(65);
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "filter[id]": {"type": "string"},
+            "$top": {"type": "integer"},
+            (long.as_str()): {},
+            "a": inner,
+            "pair": {"type": "array", "items": [{"type": "string"}, {"type": "integer"}]},
+            "above": {"type": "integer", "minimum": 3, "exclusiveMinimum": true},
+            "below": {"type": "integer", "maximum": 3, "exclusiveMaximum": false},
+        },
+        "required": ["a", "$top"],
+    });
+    let old = raw(&schema);
+    let Adapted { schema: new, changes, .. } = adapt(&old, Profile::Anthropic.passes());
+    let new: Value = serde_json::from_str(new.get()).unwrap();
+    assert_eq!(
+        new,
+        json!({
+            "type": "object",
+            "properties": {
+                "a": inner,
+                "pair": {"type": "array", "items": {"anyOf": [{"type": "string"}, {"type": "integer"}]}},
+                "above": {"type": "integer", "exclusiveMinimum": 3},
+                "below": {"type": "integer", "maximum": 3},
+            },
+            "required": ["a"],
+            "description": "The property \"$top\" is required, too: {\"type\":\"integer\"}",
+        })
+    );
+    let changes: Vec<_> = changes.iter().map(|it| (it.to_string(), it.kind.widens())).collect();
+    for name in ["filter[id]", "$top", &long] {
+        let change = (format!("/properties/{name}: the property is left out now"), true);
+        assert!(changes.contains(&change), "{change:?} of {changes:?}");
+    }
+    assert!(changes.contains(&("/properties/above: an exclusive bound is a number now".to_owned(), false)));
+    // Nothing else is accepted instead of an optional one.
+    let closed = json!({"properties": {"$a": {}}, "additionalProperties": false});
+    assert_eq!(
+        applied(Pass::PropertyNames, &closed),
+        (json!({"properties": {}, "additionalProperties": false}), false)
+    );
 }
 
 fn value() -> impl Strategy<Value = Value> {
@@ -465,12 +784,19 @@ fn schema() -> impl Strategy<Value = Value> {
         json!({"enum": ["a", "b"]}),
         json!({"type": "object"}),
         json!({"minLength": 1, "minItems": 1}),
+        json!({"$ref": "https://x/y", "title": "t", "minLength": 1}),
+        json!({"$ref": "#/properties/a/oneOf/0", "type": "object"}),
+        json!({"$ref": "#/$defs/a", "title": "t", "properties": {"a": {"type": "string"}}}),
+        json!({"type": "string", "properties": {"a": {"type": "string"}}, "required": ["a"], "minimum": 1}),
+        json!({"type": "object", "additionalProperties": true, "properties": {}}),
+        json!({"type": ["string", "integer"], "format": "date"}),
+        json!({"type": "integer", "minimum": 1, "exclusiveMinimum": true, "exclusiveMaximum": false}),
     ]),];
     let inner = leaf.prop_recursive(4, 24, 3, |inner| {
         let several = || prop::collection::vec(inner.clone(), 1..3);
-        let named = prop::collection::btree_map("[abc]", inner.clone(), 0..3);
+        let named = prop::collection::btree_map("[abc]|b\\[x\\]|\\$c", inner.clone(), 0..3);
         prop_oneof![
-            (named.clone(), prop::collection::vec("[abc]", 0..3), prop::option::of(inner.clone())).prop_map(
+            (named.clone(), prop::collection::vec("[abc]|b\\[x\\]", 0..3), prop::option::of(inner.clone())).prop_map(
                 |(properties, required, more)| {
                     let mut schema = json!({"type": "object", "properties": properties, "required": required});
                     if let Some(more) = more {

@@ -17,12 +17,12 @@ pub(super) fn check(json: &[u8]) -> String {
     if let Ok(value) = serde_json::from_slice::<Value>(json) {
         check_places(&value);
     }
-    format!("{:?}", adapt(schema, Pass::ALL))
+    format!("{:?}", adapt(schema, Pass::BASIC))
 }
 
 /// Invariants for every JSON value, including invalid schemas.
 pub(super) fn check_passes(schema: &RawValue) {
-    for passes in [Pass::ALL, &Pass::ALL[..1], &Pass::ALL[1..2], &Pass::ALL[2..], &[]] {
+    for passes in [Pass::BASIC, &Pass::BASIC[..1], &Pass::BASIC[1..2], &Pass::BASIC[2..], &[]] {
         let Adapted { schema: new, changes, .. } = adapt(schema, passes);
         let same = matches!(new, Cow::Borrowed(same) if std::ptr::eq(same, schema));
         // Half of a surrogate pair is replaced without a change that is reported.
@@ -60,7 +60,7 @@ fn check_places(value: &Value) {
     let schema = raw(&value.to_string());
     // A large number may be read as another one than was written.
     let value: &Value = &serde_json::from_str(schema.get()).expect("what is written can be read");
-    for &pass in Pass::ALL {
+    for &pass in Pass::BASIC {
         let adapted = pass.apply(&schema);
         let new: Value = serde_json::from_str(adapted.schema.get()).expect("what can be read before can be after");
         assert_eq!(new == *value, adapted.changes.is_empty(), "{:?}", adapted.changes);

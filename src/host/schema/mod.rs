@@ -8,7 +8,9 @@
 //! more. There are two exceptions: overlapping branches of a `oneOf`, and definitions that are referenced from under a
 //! `not`.
 //!
-//! The work of each pass is linear in the schema. Schemas that nest deeper than 64 values are not changed.
+//! The work of each pass is linear in the schema. What nests deeper than 64 values is not read: it stays as it is, except that
+//! [`Pass::Keywords`] replaces a schema at that depth by one that accepts anything
+//! ([`SchemaReplaced`](SchemaChangeKind::SchemaReplaced)).
 //!
 //! ```
 //! use mcp_proto::host::schema::{Pass, adapt};
@@ -54,9 +56,24 @@ pub enum Pass {
     /// MCP requires.
     MissingTypes,
     /// Makes the root one object: `allOf`, `anyOf` and `oneOf` there become all properties of their branches, and `required` is
-    /// what every branch requires. The branches' rules go into the description, as those of `enum` and `not` there do. **This
-    /// widens the schema**, and says so. The root gets `type` and `properties` if it has none.
+    /// what every branch requires. A property with different schemas in branches accepts what any of them does. The
+    /// branches' rules go into the description, as those of `enum` and `not` there do; of a union of more than 512 bytes,
+    /// each branch's `required` and constants, within 256 characters each and 4 KiB altogether, then `…`. **This widens the schema**,
+    /// and says so. The root gets `type` and `properties` if it has none. 64 KiB of definitions at most are merged; what
+    /// is left out is a change ([`UnionCut`](SchemaChangeKind::UnionCut)).
     RootUnions,
+    /// Leaves out the properties of the root whose names are not 1 to 64 letters, digits, `_`, `.` and `-`, each with a change
+    /// ([`PropertyLeftOut`](SchemaChangeKind::PropertyLeftOut)). The model is told in the description of those that are
+    /// required, the first 16.
+    PropertyNames,
+    /// Writes the `exclusiveMinimum` and `exclusiveMaximum` of draft 4, true or false beside `minimum` and `maximum`, as the
+    /// numbers of later drafts. The meaning stays the same.
+    ExclusiveBounds,
+    /// Leaves each `$ref` alone in its schema: what describes it goes into an `anyOf` around it, and rules beside it into the
+    /// description. One that leads to no schema of this document, or to more than 64 references in a row, goes into the
+    /// description, too; where no rule is left, the types are named as by [`AnyTypes`](Self::AnyTypes). Where a rule goes, this
+    /// widens the schema.
+    LoneReferences,
     /// Gives each array without `items` the `items` that accept anything; a list of schemas (before 2020-12) becomes one for
     /// any of them, which widens the schema.
     ArrayItems,
@@ -67,8 +84,13 @@ pub enum Pass {
     /// Writes `const` as an `enum` of one value. The meaning stays the same.
     ConstAsEnum,
     /// Removes the keywords that a provider refuses, and what it refuses of others: formats, values, names in `required`
-    /// that are no properties. Rules go into the description. `oneOf` becomes `anyOf`. What validates widens the schema when it
-    /// goes, and the change says so.
+    /// that are no properties. Rules go into the description, the first 16 of a schema, each cut after 512 characters with `…`, a
+    /// union as by [`RootUnions`](Self::RootUnions). `oneOf` becomes `anyOf`. What validates widens the schema when it goes,
+    /// and the change says so.
+    ///
+    /// For [`Profile::Gemini`], keywords of other types than a schema's own go, which have no meaning there, and an object
+    /// without properties that is not the root becomes a text with JSON
+    /// ([`ObjectAsText`](SchemaChangeKind::ObjectAsText)): the server refuses the text, unless the host parses it.
     Keywords(Profile),
     /// Names the types of a schema that accepts any: a text, a number, or true and false.
     AnyTypes,
@@ -117,6 +139,20 @@ pub enum SchemaChangeKind {
     TypeAdded(&'static str),
     /// The branches of this keyword became a part of the object.
     UnionMerged(&'static str),
+    /// A part of a union at the root is not in the object: for want of room, too deep, or behind a reference that leads
+    /// nowhere.
+    UnionCut,
+    /// The property at this place was left out: the provider refuses its name.
+    PropertyLeftOut {
+        /// Whether it was required, or is not checked any more.
+        widens: bool,
+    },
+    /// A bound of draft 4 is a number now, or was left out if it had no effect.
+    BoundsMoved,
+    /// What described a reference is around it now.
+    ReferenceParted,
+    /// An object without properties is a text with JSON now.
+    ObjectAsText,
     /// `properties` was added.
     PropertiesAdded,
     /// `items` was added, or became one schema.
@@ -162,8 +198,9 @@ impl SchemaChangeKind {
     /// Whether values may be valid now that were not before the pass.
     pub const fn widens(self) -> bool {
         match self {
-            Self::UnionMerged(_) | Self::UnionLoosened => true,
+            Self::UnionMerged(_) | Self::UnionCut | Self::UnionLoosened | Self::ObjectAsText => true,
             Self::ItemsAdded { widens }
+            | Self::PropertyLeftOut { widens }
             | Self::KeywordDropped { widens }
             | Self::SchemaReplaced { widens }
             | Self::TypesNamed { widens }
@@ -173,6 +210,8 @@ impl SchemaChangeKind {
             | Self::NullDropped
             | Self::TypeAdded(_)
             | Self::PropertiesAdded
+            | Self::BoundsMoved
+            | Self::ReferenceParted
             | Self::Inlined
             | Self::BranchMerged
             | Self::ConstMoved
@@ -191,6 +230,11 @@ impl fmt::Display for SchemaChange {
             SchemaChangeKind::NullDropped => write!(f, "{at}: null is not accepted any more"),
             SchemaChangeKind::TypeAdded(name) => write!(f, "{at}: `type` is {name} now"),
             SchemaChangeKind::UnionMerged(keyword) => write!(f, "{at}: `{keyword}` is a part of the object now"),
+            SchemaChangeKind::UnionCut => write!(f, "{at}: a part of a union is left out now"),
+            SchemaChangeKind::PropertyLeftOut { .. } => write!(f, "{at}: the property is left out now"),
+            SchemaChangeKind::BoundsMoved => write!(f, "{at}: an exclusive bound is a number now"),
+            SchemaChangeKind::ReferenceParted => write!(f, "{at}: what describes the reference is around it now"),
+            SchemaChangeKind::ObjectAsText => write!(f, "{at}: the object is a text with JSON now"),
             SchemaChangeKind::PropertiesAdded => write!(f, "{at}: `properties` is there now"),
             SchemaChangeKind::ItemsAdded { .. } => write!(f, "{at}: `items` is one schema now"),
             SchemaChangeKind::Inlined => write!(f, "{at}: the definition is in the place of the reference now"),
@@ -225,7 +269,11 @@ pub fn adapt<'a>(schema: &'a RawValue, passes: &[Pass]) -> Adapted<'a> {
 
 /// The arguments of a function without the members that are null and that its schema, the one before
 /// [`Pass::ClosedObjects`], does not require: a model writes null for what it leaves out. Unchanged, byte for byte, if there are
-/// none. The work is in proportion to the arguments' values, each times the properties that it may have.
+/// none.
+///
+/// A member counts as required if the root with its unions as [`Pass::RootUnions`] merges them requires it, or, further inside, if
+/// a branch of a union does. The work is in proportion to the arguments and the schema: 1,048,576 schemas and properties at
+/// most are looked at for the inner values; those for which there is no more room stay as they are.
 ///
 /// ```
 /// use mcp_proto::RawValue;
@@ -245,8 +293,8 @@ pub fn without_nulls<'a>(schema: &RawValue, arguments: &'a RawValue) -> Cow<'a, 
 }
 
 impl Pass {
-    /// The passes that no [`Profile`] needs to be whole: each widens nothing, and leaves every rule in its place.
-    pub const ALL: &'static [Self] = &[Self::Definitions, Self::NullUnions, Self::MissingTypes];
+    /// The basic passes, for a provider without a [`Profile`]: none of them widens a schema, and rules stay where they are.
+    pub const BASIC: &'static [Self] = &[Self::Definitions, Self::NullUnions, Self::MissingTypes];
 
     /// Applies this pass to a schema.
     pub fn apply(self, schema: &RawValue) -> Adapted<'_> {
@@ -305,6 +353,15 @@ impl Pass {
                 }
             }
             Self::References => root = profile::inline(&root, change),
+            Self::PropertyNames => profile::leave_out_names(&mut root, |name, kind| {
+                within(&mut String::from("/properties"), name, |pointer| {
+                    change(Place { pointer, ..Place::ROOT }, kind)
+                });
+            }),
+            Self::ExclusiveBounds => schemas(&mut root, |schema, place| {
+                profile::bounds_as_numbers(schema).into_iter().for_each(|kind| change(place, kind));
+            }),
+            Self::LoneReferences => profile::part_references(&mut root, change),
             Self::ArrayItems => schemas(&mut root, |schema, place| {
                 profile::add_items(schema).into_iter().for_each(|kind| change(place, kind));
             }),
@@ -313,6 +370,13 @@ impl Pass {
             }),
             Self::Keywords(of) => {
                 schemas(&mut root, |schema, place| profile::keep_taken(schema, of, &mut |kind| change(place, kind)));
+                if of == Profile::Gemini {
+                    // Only now: what was removed went into descriptions with its objects.
+                    schemas(&mut root, |schema, place| {
+                        let text = if place.pointer.is_empty() { None } else { profile::object_as_text(schema) };
+                        text.into_iter().for_each(|kind| change(place, kind));
+                    });
+                }
             }
             Self::AnyTypes => schemas(&mut root, |schema, place| {
                 if place.positive {
@@ -820,6 +884,29 @@ impl<'a> Node<'a> {
             Self::Array(elements) => Some(elements),
             Self::Leaf(_) | Self::Object(_) => None,
         }
+    }
+
+    fn written(&self) -> String {
+        let mut out = String::new();
+        self.write(&mut out);
+        out
+    }
+
+    /// Sets the value of the member of this name, where the last of them is, or at the end.
+    fn put(&mut self, name: &'static str, value: Self) {
+        let Some(members) = self.members_mut() else { return };
+        let mut value = Some(value);
+        let last = members.iter().rposition(|member| member.name == name);
+        let mut at = 0_usize;
+        members.retain_mut(|member| {
+            let is_last = last == Some(at);
+            at = at.saturating_add(1);
+            if let Some(value) = value.take_if(|_| is_last) {
+                member.value = value;
+            }
+            member.name != name || is_last
+        });
+        members.extend(value.map(|value| Member::new(name, value)));
     }
 
     fn remove(&mut self, name: &str) {

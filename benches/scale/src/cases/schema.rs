@@ -1,7 +1,7 @@
 //! Schemas for the passes that adapt them.
 
 use mcp_proto::RawValue;
-use mcp_proto::host::schema::{Pass, Profile, adapt};
+use mcp_proto::host::schema::{Pass, Profile, adapt, without_nulls};
 
 use super::Case;
 use crate::meter::{Cost, measure};
@@ -27,13 +27,15 @@ pub fn cases() -> Vec<Case> {
         Case::new("profile-references", 250, profile_references).each(4_000),
         Case::new("profile-root-branches", 250, profile_root_branches).each(4_000),
         Case::new("profile-keywords", 500, profile_keywords).each(2_000),
+        Case::new("profile-names", 250, profile_names).each(4_000),
+        Case::new("nulls-of-branches", 250, nulls_of_branches).each(4_000),
     ]
 }
 
 /// Applies all passes.
 fn adapted(json: &str) -> Cost {
     let schema = RawValue::from_string(json.into()).unwrap();
-    measure(json.len(), || adapt(&schema, Pass::ALL))
+    measure(json.len(), || adapt(&schema, Pass::BASIC))
 }
 
 fn nested(open: &str, inner: &str, close: &str, n: usize) -> String {
@@ -143,4 +145,27 @@ fn profile_root_branches(n: usize) -> Cost {
 fn profile_keywords(n: usize) -> Cost {
     let keywords = (0..n).map(|at| format!(r#""x-{at}":{{"a":[{at}]}}"#)).collect::<Vec<_>>().join(",");
     profiled(&format!(r#"{{"properties":{{"a":{{{keywords}}}}},{keywords}}}"#))
+}
+
+/// Properties whose names a provider refuses, with references beside descriptions, and some that lead nowhere.
+fn profile_names(n: usize) -> Cost {
+    let property = |at| {
+        format!(
+            r##""${at}":{{}},"p{at}":{{"$ref":"#/$defs/a","description":"d"}},"q{at}":{{"$ref":"#/$defs/{at}","title":"t"}}"##
+        )
+    };
+    let properties = (0..n).map(property).collect::<Vec<_>>().join(",");
+    let definition = r##""a":{"items":{"$ref":"#/$defs/a","title":"t"}}"##;
+    profiled(&format!(r#"{{"properties":{{{properties}}},"required":["$1"],"$defs":{{{definition}}}}}"#))
+}
+
+/// The nulls of arguments for branches at the root, and for those of the elements of an array.
+fn nulls_of_branches(n: usize) -> Cost {
+    let branches = (0..n).map(|at| format!(r#"{{"properties":{{"p{at}":{{}}}}}}"#)).collect::<Vec<_>>().join(",");
+    let schema = format!(r#"{{"properties":{{"all":{{"items":{{"anyOf":[{branches}]}}}}}},"anyOf":[{branches}]}}"#);
+    let nulls = (0..n).map(|at| format!(r#""p{at}":null"#)).collect::<Vec<_>>().join(",");
+    let elements = (0..n).map(|at| format!(r#"{{"p{at}":null}}"#)).collect::<Vec<_>>().join(",");
+    let [schema, arguments] =
+        [schema, format!(r#"{{"all":[{elements}],{nulls}}}"#)].map(|text| RawValue::from_string(text).unwrap());
+    measure(schema.get().len() + arguments.get().len(), || without_nulls(&schema, &arguments).into_owned())
 }
