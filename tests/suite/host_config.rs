@@ -399,13 +399,13 @@ fn secrets_are_in_no_message() {
 fn an_unknown_key_is_a_warning_that_names_it() {
     let read = yaml(concat!(
         "mcp_servers:\n",
-        "  a: {command: x, conectTimeout: 5, watchPaths: [b]}\n",
+        "  a: {command: x, connectTimeouts: 5, watchPaths: [b]}\n",
         "  b: {command: x, sampling: {max_rpn: 1}}\n",
     ));
     assert_eq!(
         warnings(&read),
         [
-            "server `a`, `conectTimeout`: nobody knows this key; was `connect_timeout` meant?",
+            "server `a`, `connectTimeouts`: nobody knows this key; was `connect_timeout` meant?",
             "server `a`, `watchPaths`: nobody knows this key",
             "server `b`, `sampling.max_rpn`: nobody knows this key; was `max_rpm` meant?",
         ]
