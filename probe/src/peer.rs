@@ -96,6 +96,7 @@ impl Peer {
     fn transport(&mut self, process: Option<u32>, event: Transport<'_>) {
         match event {
             Transport::Opened => {
+                self.record.starts = self.record.starts.saturating_add(u32::from(process.is_some()));
                 let process = process.map(|id| format!(" {id}")).unwrap_or_default();
                 self.trace.note(format!("process{process} started"));
                 self.opened();

@@ -21,6 +21,8 @@ pub(crate) struct Record {
     pub(crate) diagnosis: Option<Diagnosis>,
     pub(crate) calls: Vec<CallRecord>,
     pub(crate) connects: u32,
+    /// How often its program was started.
+    pub(crate) starts: u32,
     /// `None` where no authorization was required.
     pub(crate) authorization: Option<AuthorizationReport>,
     /// When the transport first opened, when the handshake completed, and when the session became ready.

@@ -172,6 +172,11 @@ impl Page {
         for text in evidence.filter(|text| !failure.message.contains(&***text) && !found.contains(&***text)) {
             self.block(2, &one_line(text), usize::MAX, Some(Style::Dim));
         }
+        let starts = remedy.map_or(0, |remedy| remedy.peer.record.starts);
+        if starts > 1 {
+            let starts = format!("It was started {starts} times, since an older server may exit on the first request.");
+            self.block(2, &starts, usize::MAX, Some(Style::Dim));
+        }
     }
 
     fn families(&mut self, report: &Report<'_>, session: &Engine) {

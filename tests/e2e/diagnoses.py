@@ -240,6 +240,8 @@ def main():
             file.write(b"\x7fELF of no machine")
         os.chmod(binary, 0o755)
         check("command-format", ["stdio", "--", binary])
+    done = subprocess.run([probe, *says("goodbye")], capture_output=True, text=True, timeout=120, env=EMPTY, check=False)
+    found["started twice"] = {"cause": "started twice", "is told": "It was started 2 times" in done.stdout}
     if "--write" in sys.argv:
         with open(expected_file, "w", encoding="utf-8") as file:
             file.write(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
