@@ -37,6 +37,33 @@ fn real() -> Vec<(String, Value)> {
     all.as_object().unwrap().iter().flat_map(of_server).collect()
 }
 
+/// The schemas that a profile changes, and those of them that it widens.
+fn changed<'a>(schemas: impl Iterator<Item = &'a Value>, profile: Profile) -> String {
+    let (mut count, mut widened) = (0, 0);
+    for schema in schemas {
+        let schema = raw(schema);
+        let changes = adapt(&schema, profile.passes()).changes;
+        count += usize::from(!changes.is_empty());
+        widened += usize::from(changes.iter().any(|change| change.kind.widens()));
+    }
+    if count == 0 { "0".into() } else { format!("{count} ({widened})") }
+}
+
+#[test]
+fn the_guide_says_how_many_schemas_of_real_servers_a_profile_changes() {
+    let guide = include_str!("../../src/guide/hosts.md");
+    let all: Value = serde_json::from_str(include_str!("schemas_of_servers.json")).unwrap();
+    for (server, tools) in all.as_object().unwrap().iter().filter(|(server, _)| !server.starts_with("own-")) {
+        // `fetch-mcp1.12`
+        let server = server.split("-mcp").next().unwrap();
+        let tools = tools.as_object().unwrap();
+        let of = |profile| changed(tools.values(), profile);
+        assert_eq!((of(Profile::OpenAi), of(Profile::Anthropic)), ("0".into(), "0".into()), "{server}");
+        let row = format!("| {server} | {} | {} | {} |", tools.len(), of(Profile::OpenAiStrict), of(Profile::Gemini));
+        assert!(guide.contains(&row), "{row}");
+    }
+}
+
 /// Calls `each` with every schema that validates, and with whether it is the root.
 fn walk(schema: &Value, is_root: bool, each: &mut impl FnMut(&Value, bool)) {
     each(schema, is_root);
