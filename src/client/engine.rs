@@ -368,7 +368,7 @@ impl Engine {
             match jsonrpc::decode_with_spans(bytes, self.core.options.limits.message, &mut self.core.spans) {
                 Err(Noise::NotJson) => {
                     let source = source(bytes);
-                    let decoded = self.decode(&source);
+                    let decoded = source.decode_repaired(self.core.options.limits.message, &mut self.core.spans);
                     self.on_incoming(decoded, &source, None);
                 }
                 decoded => self.on_decoded(decoded, bytes, None),

@@ -38,8 +38,9 @@ pub struct Broken {
 /// What stands around a message is left out: log text, escape sequences, NUL, another message, which counts, too. Each `{`
 /// outside of an object begins an attempt. A message has to name its `jsonrpc` version, unless nothing but white space is
 /// around the objects; what only looks like one is a line of a log. An object within another is no message, whether that other
-/// is a message, is another value, or breaks. It takes time in proportion to the bytes, and reads as many messages as a batch
-/// may have.
+/// is a message, is another value, or breaks: what follows an object that breaks counts only if nothing but white space is behind
+/// the last object, since a text whose quotes are not escaped may hold whole messages. It takes time in proportion to the bytes,
+/// and reads as many messages as a batch may have.
 pub fn repair(bytes: &[u8], limits: MessageLimits) -> Repaired<'_> {
     match decode(bytes, limits) {
         Err(Noise::NotJson) => repair_rejected(bytes, limits),
@@ -57,7 +58,11 @@ fn repair_rejected(bytes: &[u8], limits: MessageLimits) -> Repaired<'_> {
     let is_indented = text.starts_with([' ', '\t']);
     // Nothing but white space is around the objects.
     let mut is_bare = true;
+    // How much was found up to the first object that breaks.
+    let mut certain = None;
     let mut at = 0;
+    // The end of the last whole object.
+    let mut whole = 0;
     while found.messages.len().saturating_add(found.broken.len()) < limits.batch {
         let Some(start) = text.get(at..).and_then(|rest| rest.find('{')).map(|before| at.saturating_add(before)) else {
             break;
@@ -71,6 +76,7 @@ fn repair_rejected(bytes: &[u8], limits: MessageLimits) -> Repaired<'_> {
         match reader.object(limits.depth) {
             Ok(()) => {
                 at = reader.place();
+                whole = at;
                 // A line of a message over several lines.
                 let is_part = is_part || is_indented && reader.first().is_some_and(|next| b",]}".contains(&next));
                 let message = Some(start..at).filter(|_| !is_part).and_then(|place| reader.whole(place));
@@ -81,12 +87,19 @@ fn repair_rejected(bytes: &[u8], limits: MessageLimits) -> Repaired<'_> {
                 let id = reader.response_id().filter(|_| !is_part);
                 found.broken.extend(id.map(|id| Broken { id, at: place, why }));
                 is_within |= reader.has_members;
+                if reader.has_members {
+                    certain.get_or_insert((found.messages.len(), found.broken.len()));
+                }
                 at = reader.torn_at().unwrap_or(place).max(start.saturating_add(1));
             }
         }
     }
-    is_bare &= text.get(at..).is_some_and(|rest| rest.trim().is_empty());
-    if !is_bare {
+    let is_blank_from = |place| text.get(place..).is_some_and(|rest| rest.trim().is_empty());
+    if let Some((messages, broken)) = certain.filter(|_| !is_blank_from(whole)) {
+        found.messages.truncate(messages);
+        found.broken.truncate(broken);
+    }
+    if !(is_bare && is_blank_from(at)) {
         found.messages.retain(|text| names_version(text, limits));
     }
     found
@@ -368,7 +381,7 @@ impl<'a> Incoming<'a> {
     }
 
     #[cold]
-    fn decode_repaired(&self, limits: MessageLimits, spans: &mut Spans) -> Result<Decoded<'_>, Noise> {
+    pub(crate) fn decode_repaired(&self, limits: MessageLimits, spans: &mut Spans) -> Result<Decoded<'_>, Noise> {
         let repaired = self.repaired.get_or_init(|| Box::new(repair_rejected(self.bytes, limits)));
         match &*repaired.messages {
             [] => Err(Noise::NotJson),

@@ -672,9 +672,15 @@ fn an_object_of_a_log_that_looks_like_a_message_is_none() {
         "\t{\"jsonrpc\":\"2.0\",\"id\":3,\"result\":{}}]",
         // A text within a string, whose quotes are not escaped.
         r#"{"jsonrpc":"2.0","id":99,"result":{"text":"use {"method":"notifications/tools/list_changed"} here"}}"#,
+        r#"{"jsonrpc":"2.0","id":99,"result":{"text":"it said {"jsonrpc":"2.0","id":7,"result":{"a":1}} ok"}}"#,
+        r#"{"jsonrpc":"2.0","id":99,"result":{"text":"it said" {"jsonrpc":"2.0","id":7,"result":{"a":1}}{ "}}"#,
     ] {
         assert_eq!(repair(text.as_bytes(), limits()).messages, [""; 0], "{text}");
     }
+    // Nor does it end another request.
+    let text = r#"{"jsonrpc":"2.0","id":99,"result":{"text":"it said {"jsonrpc":"2.0","id":7,"result":[1 2]} ok"}}"#;
+    let ids: Vec<_> = repair(text.as_bytes(), limits()).broken.iter().map(|broken| broken.id).collect();
+    assert_eq!(ids, [ResponseId::Exact(99)]);
     // Nothing else is there, so that the version may be left out, as in any message.
     for (text, count) in [(r#"{"id":7,"result":{"a":NaN}}"#, 1), (r#"{"id":1,"result":{}} {"id":2,"result":{}}"#, 2)] {
         assert_eq!(repair(text.as_bytes(), limits()).messages.len(), count, "{text}");

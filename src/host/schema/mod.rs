@@ -139,7 +139,7 @@ pub enum SchemaChangeKind {
     TypeAdded(&'static str),
     /// The branches of this keyword became a part of the object.
     UnionMerged(&'static str),
-    /// A part of a union at the root is not in the object: for want of room, too deep, or behind a reference that leads
+    /// A part of a union at the root is not in the object: there is no room for it, it nests too deep, or its reference leads
     /// nowhere.
     UnionCut,
     /// The property at this place was left out: the provider refuses its name.

@@ -426,7 +426,7 @@ struct Merging<'t, 'a> {
     targets: Targets<'t, 'a>,
     /// The bytes of definitions that may still be merged: many branches may use one.
     room: usize,
-    /// Whether a part is left out: for want of room, too deep, or a reference that leads nowhere.
+    /// Whether a part is left out: there is no room for it, it nests too deep, or its reference leads nowhere.
     is_cut: bool,
     properties: Vec<Merged<'t, 'a>>,
     /// The places in `properties`, by name.
