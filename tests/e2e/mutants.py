@@ -53,6 +53,10 @@ def copy(folder):
         if source.is_file() and not (target.is_file() and target.stat().st_mtime == source.stat().st_mtime):
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source, target)
+    # Cargo takes packages at the same place in two workspaces for one: in a shared target folder, later builds of the repository
+    # would run what is built here.
+    manifest = folder / "Cargo.toml"
+    manifest.write_text(re.sub(r'^version = "([^"+]*)"', r'version = "\1+mutated"', manifest.read_text(), count=1, flags=re.M))
     return digest.hexdigest()[:16]
 
 
