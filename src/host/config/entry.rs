@@ -8,10 +8,9 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
-use serde::ser::SerializeMap;
-use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
+use super::keys::{Entry, Http, Sampling, Scope, Stdio, ToolOverride, ToolPolicy, Written};
 use crate::ProtocolVersion;
 #[cfg(feature = "oauth")]
 use crate::binding::oauth::{Flow, OAuthOptions, RegisteredClient, Secret, port_of, with_port};
@@ -19,53 +18,9 @@ use crate::catalog::{Fingerprint, FingerprintKey, Tool};
 use crate::client::{Eras, Keepalive, Options, SamplingPolicy};
 use crate::host::results::Bounded;
 use crate::host::{Utility, glob, results};
-use crate::text::shown;
 
 /// Strings by name: environment variables or headers.
 pub type Texts = BTreeMap<Box<str>, Box<str>>;
-
-/// A server's configuration.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Entry {
-    /// How the server is reached: `command` or `url`.
-    pub endpoint: Endpoint,
-    /// Whether the server is used. Default: `true`.
-    pub enabled: bool,
-    /// Timeout of a tool call, which progress restarts. Default: 120 s.
-    pub timeout: Duration,
-    /// Maximum time of a tool call, whatever progress is reported. Default: that of the host
-    /// ([`Timeouts::request_max`](crate::Timeouts::request_max), 10 min), and at least `timeout`.
-    pub max_timeout: Option<Duration>,
-    /// Timeout of the first connection. Default: 60 s.
-    pub connect_timeout: Duration,
-    /// Whether tool calls to this server may run in parallel. Default: `false`.
-    pub supports_parallel_tool_calls: bool,
-    /// Whether the annotations of its tools are believed, see [`Options::trust`]. `None` leaves the host's own choice.
-    pub trust: Option<bool>,
-    /// Which eras of the protocol are tried. `None` leaves the host's own choice.
-    pub protocol: Option<Protocol>,
-    /// How long the server may be silent until it is sent a keepalive request ([`Keepalive::interval`]); zero turns
-    /// keepalive off. `None` leaves the host's own choice.
-    pub keepalive_interval: Option<Duration>,
-    /// How long nothing may use the server until its connection is closed, which stops its program. The server is started
-    /// again when it is used. `None` or zero: however long. It has no effect on a server with a URL.
-    ///
-    /// A server is used by calls, and by other commands for its session. It is not closed while a request is in flight, a
-    /// task runs, a server request waits for a response, or a resource has a subscription. See
-    /// [`HubEvent::IdleShutdown`](crate::host::hub::HubEvent::IdleShutdown).
-    pub idle_timeout: Option<Duration>,
-    /// How old the connection may be until it is closed, under the same conditions as by `idle_timeout`. `None` or zero:
-    /// however old. It has no effect on a server with a URL.
-    pub max_lifetime: Option<Duration>,
-    /// Whether the server may ask the user for input, by a form or a URL. Default: `true`. It never adds a capability that
-    /// the host does not declare.
-    pub elicitation: bool,
-    /// Which of its tools and utility tools a model sees.
-    pub tools: ToolPolicy,
-    /// Limits on the server's sampling requests. `None` leaves the host's own policy.
-    pub sampling: Option<Box<Sampling>>,
-}
 
 /// How a server is reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,46 +30,6 @@ pub enum Endpoint {
     Stdio(Stdio),
     /// A URL.
     Http(Http),
-}
-
-/// A server started as a program. Its `Debug` shows the names in `env` without their values, and the number of
-/// arguments.
-#[derive(Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Stdio {
-    /// The program.
-    pub command: Box<str>,
-    /// Its arguments.
-    pub args: Vec<Box<str>>,
-    /// Environment variables.
-    pub env: Texts,
-    /// A file with more of them, a line each: `NAME=value`. [`Entry::expand`] asks its lookup for the text of this file, as
-    /// `envFile:` and what is here, and puts its variables into `env`, where those of the entry win. A relative path is
-    /// relative to the folder of the configuration file.
-    pub env_file: Option<Box<str>>,
-    /// Working directory, as in the `mcpServers` files of other clients. `None` is the host's.
-    pub cwd: Option<Box<str>>,
-}
-
-/// A server reached by URL. Its `Debug` shows the names in `headers` without their values, and the URL without user
-/// information and query.
-#[derive(Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Http {
-    /// The URL.
-    pub url: Box<str>,
-    /// Whether the server is first tried with the older HTTP+SSE, and with Streamable HTTP after that; otherwise the other
-    /// way around. Default: `false`.
-    pub sse: bool,
-    /// Whether the server is asked for a stream of what it sends on its own ([`Options::listen`]). Default: `true`. It never
-    /// asks where the host does not.
-    pub get_stream: bool,
-    /// Headers of every request.
-    pub headers: Texts,
-    /// How the user authenticates, in addition to `headers`.
-    pub auth: Option<Auth>,
-    /// How a token is obtained, with `auth: oauth`.
-    pub oauth: Option<Box<OAuth>>,
 }
 
 /// How the user authenticates to a server. Its `Debug` hides unknown values, which may be secrets.
@@ -154,33 +69,12 @@ impl Entry {
 
     /// An entry for a program, with the defaults.
     pub fn stdio(command: impl Into<Box<str>>) -> Self {
-        let command = command.into();
-        Self::new(Endpoint::Stdio(Stdio { command, args: Vec::new(), env: Texts::new(), env_file: None, cwd: None }))
+        Self::new(Endpoint::Stdio(Stdio { command: command.into(), ..Stdio::new() }))
     }
 
     /// An entry for a URL, with the defaults.
     pub fn http(url: impl Into<Box<str>>) -> Self {
-        let (url, headers) = (url.into(), Texts::new());
-        Self::new(Endpoint::Http(Http { url, sse: false, get_stream: true, headers, auth: None, oauth: None }))
-    }
-
-    pub(super) fn new(endpoint: Endpoint) -> Self {
-        Self {
-            endpoint,
-            enabled: true,
-            timeout: Self::TIMEOUT,
-            max_timeout: None,
-            connect_timeout: Self::CONNECT_TIMEOUT,
-            supports_parallel_tool_calls: false,
-            trust: None,
-            protocol: None,
-            keepalive_interval: None,
-            idle_timeout: None,
-            max_lifetime: None,
-            elicitation: true,
-            tools: ToolPolicy::default(),
-            sampling: None,
-        }
+        Self::new(Endpoint::Http(Http { url: url.into(), ..Http::new() }))
     }
 
     /// The options of a session with this server: `options`, which describe the client, with this entry's settings
@@ -234,28 +128,14 @@ impl Entry {
     /// A canonical text: equal exactly for entries whose sessions behave the same, apart from the server they connect
     /// to.
     pub(in crate::host) fn behaviour(&self) -> Box<str> {
-        let mut blank = match self.endpoint {
-            Endpoint::Stdio(_) => Self::stdio(""),
-            Endpoint::Http(_) => Self::http(""),
-        };
-        if let (Endpoint::Http(blank), Endpoint::Http(own)) = (&mut blank.endpoint, &self.endpoint) {
-            blank.get_stream = own.get_stream;
-        }
-        let Self { timeout, max_timeout, connect_timeout, supports_parallel_tool_calls, trust, .. } = *self;
-        let Self { protocol, keepalive_interval, elicitation, .. } = *self;
-        let sampling = self.sampling.clone();
-        let session = Self { protocol, keepalive_interval, elicitation, sampling, ..blank };
-        Self { timeout, max_timeout, connect_timeout, supports_parallel_tool_calls, trust, ..session }.text()
+        let scopes = &[Scope::Session, Scope::Live];
+        serde_json::to_string(&Written { entry: self, scopes }).unwrap_or_default().into()
     }
 
     /// The fingerprint of the entry's meaning: equal for equal entries, however they are written. Saved data of a
     /// server is valid as long as its entry has the same fingerprint.
     pub fn fingerprint(&self, key: FingerprintKey) -> Fingerprint {
-        Fingerprint::of(key, self.text().as_bytes())
-    }
-
-    fn text(&self) -> Box<str> {
-        serde_json::to_string(self).unwrap_or_default().into()
+        Fingerprint::of(key, serde_json::to_string(self).unwrap_or_default().as_bytes())
     }
 }
 
@@ -383,78 +263,6 @@ impl Stdio {
     }
 }
 
-impl fmt::Debug for Stdio {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { command, args, env, env_file, cwd } = self;
-        let env: Vec<_> = env.keys().collect();
-        f.debug_struct("Stdio")
-            .field("command", command)
-            .field("args", &args.len())
-            .field("env", &env)
-            .field("env_file", env_file)
-            .field("cwd", cwd)
-            .finish()
-    }
-}
-
-impl fmt::Debug for Http {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { url, sse, get_stream, headers, auth, oauth } = self;
-        let headers: Vec<_> = headers.keys().collect();
-        f.debug_struct("Http")
-            .field("url", &shown(url))
-            .field("sse", sse)
-            .field("get_stream", get_stream)
-            .field("headers", &headers)
-            .field("auth", auth)
-            .field("oauth", oauth)
-            .finish()
-    }
-}
-
-/// As in the `mcp_servers` map, without default values.
-impl Serialize for Entry {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = Written(serializer.serialize_map(None)?);
-        match &self.endpoint {
-            Endpoint::Stdio(Stdio { command, args, env, env_file, cwd }) => {
-                map.always("command", command)?;
-                map.unless(args.is_empty(), "args", args)?;
-                map.unless(env.is_empty(), "env", env)?;
-                map.unless(env_file.is_none(), "env_file", env_file)?;
-                map.unless(cwd.is_none(), "cwd", cwd)?;
-            }
-            Endpoint::Http(Http { url, sse, get_stream, headers, auth, oauth }) => {
-                map.always("url", url)?;
-                map.unless(!sse, "transport", &"sse")?;
-                map.unless(*get_stream, "get_stream", get_stream)?;
-                map.unless(headers.is_empty(), "headers", headers)?;
-                map.unless(auth.is_none(), "auth", &auth.as_ref().map(Auth::as_str))?;
-                map.unless(oauth.is_none(), "oauth", oauth)?;
-            }
-        }
-        map.unless(self.enabled, "enabled", &self.enabled)?;
-        map.unless(self.timeout == Self::TIMEOUT, "timeout", &Seconds(self.timeout))?;
-        let max_timeout = self.max_timeout.map(Seconds);
-        map.unless(max_timeout.is_none(), "max_timeout", &max_timeout)?;
-        let connect = self.connect_timeout;
-        map.unless(connect == Self::CONNECT_TIMEOUT, "connect_timeout", &Seconds(connect))?;
-        let parallel = self.supports_parallel_tool_calls;
-        map.unless(!parallel, "supports_parallel_tool_calls", &parallel)?;
-        map.unless(self.trust.is_none(), "trust", &self.trust)?;
-        map.unless(self.protocol.is_none(), "protocol", &self.protocol.map(Protocol::as_str))?;
-        let interval = self.keepalive_interval.map(Seconds);
-        map.unless(interval.is_none(), "keepalive_interval", &interval)?;
-        let (idle, lifetime) = (self.idle_timeout.map(Seconds), self.max_lifetime.map(Seconds));
-        map.unless(idle.is_none(), "idle_timeout", &idle)?;
-        map.unless(lifetime.is_none(), "max_lifetime", &lifetime)?;
-        map.unless(self.elicitation, "elicitation", &self.elicitation)?;
-        map.unless(self.tools == ToolPolicy::default(), "tools", &self.tools)?;
-        map.unless(self.sampling.is_none(), "sampling", &self.sampling)?;
-        map.0.end()
-    }
-}
-
 /// The path of a key: `tools.include`.
 pub(super) fn path(of: &str, key: &str) -> String {
     format!("{of}.{key}")
@@ -494,30 +302,6 @@ impl Protocol {
     }
 }
 
-/// How a token for a server is obtained: the keys under `oauth`. Each overrides an option of the host. Its `Debug` does
-/// not show the secret.
-#[derive(Clone, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct OAuth {
-    /// The ID of a client that was registered in advance.
-    pub client_id: Option<Box<str>>,
-    /// Its secret.
-    pub client_secret: Option<Box<str>>,
-    /// The URL of the client ID metadata document.
-    pub client_metadata_url: Option<Box<str>>,
-    /// The authorization server to use, of those that the server names. It knows the client in `client_id`; one with a
-    /// secret, or without a user, requires it.
-    pub issuer: Option<Box<str>>,
-    /// The scopes to request, instead of those that the server names.
-    pub scopes: Option<Vec<Box<str>>>,
-    /// Where the user's browser is redirected; `{port}` stands for the port of the host's redirect URI.
-    pub redirect_uri: Option<Box<str>>,
-    /// The port of the host's redirect URI.
-    pub redirect_port: Option<u16>,
-    /// How the token is obtained.
-    pub grant: OAuthGrant,
-}
-
 /// How a token is obtained.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -530,80 +314,13 @@ pub enum OAuthGrant {
 }
 
 impl OAuthGrant {
+    pub(super) const ALL: [Self; 2] = [Self::AuthorizationCode, Self::ClientCredentials];
+
     /// The value in the configuration.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::AuthorizationCode => "authorization_code",
             Self::ClientCredentials => "client_credentials",
-        }
-    }
-}
-
-impl fmt::Debug for OAuth {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { client_id, client_metadata_url, issuer, scopes, redirect_uri, redirect_port, grant, .. } = self;
-        f.debug_struct("OAuth")
-            .field("client_id", client_id)
-            .field("client_metadata_url", client_metadata_url)
-            .field("issuer", issuer)
-            .field("scopes", scopes)
-            .field("redirect_uri", redirect_uri)
-            .field("redirect_port", redirect_port)
-            .field("grant", grant)
-            .finish_non_exhaustive()
-    }
-}
-
-/// Without default values.
-impl Serialize for OAuth {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self { client_id, client_secret, client_metadata_url, issuer, .. } = self;
-        let mut map = Written(serializer.serialize_map(None)?);
-        map.unless(client_id.is_none(), "client_id", client_id)?;
-        map.unless(client_secret.is_none(), "client_secret", client_secret)?;
-        map.unless(client_metadata_url.is_none(), "client_metadata_url", client_metadata_url)?;
-        map.unless(issuer.is_none(), "issuer", issuer)?;
-        map.unless(self.scopes.is_none(), "scopes", &self.scopes)?;
-        map.unless(self.redirect_uri.is_none(), "redirect_uri", &self.redirect_uri)?;
-        map.unless(self.redirect_port.is_none(), "redirect_port", &self.redirect_port)?;
-        map.unless(self.grant == OAuthGrant::default(), "grant", &self.grant.as_str())?;
-        map.0.end()
-    }
-}
-
-/// Limits on a server's sampling requests (`sampling/createMessage`).
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Sampling {
-    /// Whether the server may send them. Default: `true`.
-    pub enabled: bool,
-    /// The model to use, regardless of the server's preference.
-    pub model: Option<Box<str>>,
-    /// Maximum tokens of one response. Default: 4,096.
-    pub max_tokens_cap: u64,
-    /// Timeout of one response. Default: 30 s.
-    pub timeout: Duration,
-    /// Maximum requests per minute. Default: 10.
-    pub max_rpm: u32,
-    /// The models that the server may request; empty allows any.
-    pub allowed_models: Vec<Box<str>>,
-    /// Maximum consecutive rounds with tools; 0 allows none. Default: 5.
-    pub max_tool_rounds: u32,
-    /// Log level; the embedder interprets it.
-    pub log_level: Option<Box<str>>,
-}
-
-impl Default for Sampling {
-    fn default() -> Self {
-        Self {
-            enabled: true,
-            model: None,
-            max_tokens_cap: 4096,
-            timeout: Duration::from_secs(30),
-            max_rpm: 10,
-            allowed_models: Vec::new(),
-            max_tool_rounds: 5,
-            log_level: None,
         }
     }
 }
@@ -618,74 +335,6 @@ impl Sampling {
             models: self.allowed_models.clone(),
             tool_rounds: Some(self.max_tool_rounds),
             timeout: Some(self.timeout),
-        }
-    }
-}
-
-/// As under `sampling`, without default values.
-impl Serialize for Sampling {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let default = Self::default();
-        let mut map = Written(serializer.serialize_map(None)?);
-        map.unless(self.enabled, "enabled", &self.enabled)?;
-        map.unless(self.model.is_none(), "model", &self.model)?;
-        map.unless(self.max_tokens_cap == default.max_tokens_cap, "max_tokens_cap", &self.max_tokens_cap)?;
-        map.unless(self.timeout == default.timeout, "timeout", &Seconds(self.timeout))?;
-        map.unless(self.max_rpm == default.max_rpm, "max_rpm", &self.max_rpm)?;
-        map.unless(self.allowed_models.is_empty(), "allowed_models", &self.allowed_models)?;
-        map.unless(self.max_tool_rounds == default.max_tool_rounds, "max_tool_rounds", &self.max_tool_rounds)?;
-        map.unless(self.log_level.is_none(), "log_level", &self.log_level)?;
-        map.0.end()
-    }
-}
-
-/// Which of a server's tools and utility tools a model sees.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct ToolPolicy {
-    /// The tools to use, by the server's own names; `*` stands for any text, `?` for any
-    /// character, `[a-z]` for one of these, `[!a-z]` for another. `None` includes all tools, an empty list
-    /// none.
-    pub include: Option<Vec<Box<str>>>,
-    /// The tools not to use. Has no effect if `include` is set.
-    pub exclude: Vec<Box<str>>,
-    /// Whether to add `list_resources` and `read_resource`. Default: `true`.
-    pub resources: bool,
-    /// Whether to add `list_prompts` and `get_prompt`. Default: `true`.
-    pub prompts: bool,
-    /// What a model sees of a tool in place of the server's own, by the server's names.
-    pub overrides: BTreeMap<Box<str>, ToolOverride>,
-    /// The most bytes of JSON that a result of a tool or a utility tool may have for a model ([`bound`](Self::bound),
-    /// [`bound_utility`](Self::bound_utility)), at least [`results::MIN_BYTES`]. `None` sets no bound.
-    pub max_result_bytes: Option<usize>,
-}
-
-/// What a model sees of a tool in place of what the server says. The tool is called by the server's own name, which
-/// the filters have, too.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
-pub struct ToolOverride {
-    /// The name from which the exposed name is formed ([`names`](crate::host::names)): `issue` is exposed as
-    /// `mcp_github_issue`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub name: Option<Box<str>>,
-    /// Display name.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub title: Option<Box<str>>,
-    /// Description for the model.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub description: Option<Box<str>>,
-}
-
-impl Default for ToolPolicy {
-    fn default() -> Self {
-        Self {
-            include: None,
-            exclude: Vec::new(),
-            resources: true,
-            prompts: true,
-            overrides: BTreeMap::new(),
-            max_result_bytes: None,
         }
     }
 }
@@ -762,46 +411,6 @@ impl ToolOverride {
         }
         if let Some(description) = &self.description {
             tool.description = Some(Cow::Borrowed(description));
-        }
-    }
-}
-
-/// As under `tools`, without default values.
-impl Serialize for ToolPolicy {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self { include, exclude, resources, prompts, overrides, max_result_bytes } = self;
-        let mut map = Written(serializer.serialize_map(None)?);
-        map.unless(include.is_none(), "include", include)?;
-        map.unless(exclude.is_empty(), "exclude", exclude)?;
-        map.unless(*resources, "resources", resources)?;
-        map.unless(*prompts, "prompts", prompts)?;
-        map.unless(overrides.is_empty(), "overrides", overrides)?;
-        map.unless(max_result_bytes.is_none(), "max_result_bytes", max_result_bytes)?;
-        map.0.end()
-    }
-}
-
-/// A map that is being serialized.
-pub(super) struct Written<M>(pub(super) M);
-
-impl<M: SerializeMap> Written<M> {
-    pub(super) fn always(&mut self, key: &'static str, value: &impl Serialize) -> Result<(), M::Error> {
-        self.0.serialize_entry(key, value)
-    }
-
-    pub(super) fn unless(&mut self, default: bool, key: &'static str, value: &impl Serialize) -> Result<(), M::Error> {
-        if default { Ok(()) } else { self.always(key, value) }
-    }
-}
-
-/// Seconds, as an integer if they are whole.
-pub(super) struct Seconds(pub(super) Duration);
-
-impl Serialize for Seconds {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self.0.subsec_nanos() {
-            0 => serializer.serialize_u64(self.0.as_secs()),
-            _ => serializer.serialize_f64(self.0.as_secs_f64()),
         }
     }
 }

@@ -28,38 +28,9 @@
 //! );
 //! ```
 //!
-//! | key | server | meaning | default |
-//! | --- | --- | --- | --- |
-//! | `command`, `args`, `env` | program | what to start; `command` may be a list with the arguments | |
-//! | `env_file` | program | a file with more variables ([`Stdio::env_file`]) | |
-//! | `cwd` | program | the working directory | the host's |
-//! | `url`, `headers` | URL | where to send requests, and additional headers | |
-//! | `env_http_headers`, `bearer_token_env_var` | URL | variables with the values of headers, and with a token | |
-//! | `type` or `transport` | both | `stdio`, `http`, or `sse` for a server that is first tried with the older transport | that of `command` or `url` |
-//! | `get_stream` | URL | whether the server is asked for a stream of what it sends on its own | the host's |
-//! | `enabled` | both | whether the server is used | true |
-//! | `timeout` | both | timeout of a tool call, in seconds; progress restarts it | 120 |
-//! | `max_timeout` | both | maximum time of a tool call, in seconds, whatever progress is reported | 600 |
-//! | `connect_timeout` | both | timeout of the first connection, in seconds | 60 |
-//! | `supports_parallel_tool_calls` | both | whether tool calls may run in parallel | false |
-//! | `tools.include`, `tools.exclude` | both | which tools are used: a string or a list; `include` wins | all |
-//! | `tools.resources`, `tools.prompts` | both | whether to add the utility tools for them | true |
-//! | `tools.overrides` | both | by tool, what a model sees of it: `name`, `title`, `description` | the server's own |
-//! | `tools.max_result_bytes` | both | the most bytes of a result for the model, of utility tools too ([`results`](super::results)); at least 1024; 0 for no bound | none |
-//! | `auth` | URL | how the user authenticates: `oauth` | |
-//! | `oauth.client_id`, `oauth.client_secret` | URL | a client that was registered in advance | |
-//! | `oauth.client_metadata_url` | URL | the URL of the client ID metadata document | |
-//! | `oauth.issuer` | URL | the authorization server to use, of those that the server names, and the one that knows `oauth.client_id`; required with a secret, and without a user | the first |
-//! | `oauth.scopes` | URL | the scopes to request: a string or a list | those that the server names |
-//! | `oauth.redirect_uri`, `oauth.redirect_port` | URL | where the user's browser is redirected | the host's |
-//! | `oauth.grant` | URL | `authorization_code`, or `client_credentials` without a user | `authorization_code` |
-//! | `protocol` | both | the eras of the protocol: `auto`, `modern` or `legacy` | the host's |
-//! | `keepalive_interval` | both | silence until a keepalive request, in seconds; 0 or `false` turns keepalive off | the host's |
-//! | `idle_timeout` | program | time without use until its program is stopped, in seconds; it is started again when it is used; 0 or `false` for no limit | none |
-//! | `max_lifetime` | program | age of its program until it is stopped, as soon as it is not in use; likewise | none |
-//! | `elicitation` | both | whether the server may ask the user for input | true |
-//! | `trust` | both | whether the annotations of its tools are believed | the host's |
-//! | `sampling` | both | limits on the server's sampling requests | |
+//! # Keys
+//!
+//! The [`reference`] lists the keys; [`Entry`] has those of every server, [`Stdio`] those of a program, [`Http`] those of a URL.
 //!
 //! Exactly one of `command` and `url` is required. Booleans are `true` and `false`, or `yes`, `no`, `on`, `off`, `1`,
 //! `0`, in any case, quoted or not. A key without a value counts as absent. Keys are compared without regard to case, `_`
@@ -89,28 +60,30 @@
 //!   other hosts mean by it that calls need no approval.
 
 mod entry;
+mod expand;
+mod keys;
+mod kind;
 mod others;
 mod read;
 
 pub(super) use self::entry::Filter;
-pub use self::entry::{
-    Auth, Endpoint, Entry, Http, OAuth, OAuthGrant, Protocol, Sampling, Stdio, Texts, ToolOverride, ToolPolicy,
-};
+pub use self::entry::{Auth, Endpoint, OAuthGrant, Protocol, Texts};
+pub use self::keys::{Entry, Http, OAuth, Sampling, Stdio, ToolOverride, ToolPolicy, reference};
 
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
-use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde::{Serialize, Serializer, de};
 
-use self::entry::path;
+use self::expand::MAX_EXPANDED;
+use self::keys::{Keys as _, Scope};
 use self::others::{File, Host, Listed};
-use self::read::{Key, Reader, Value, excerpt};
+use self::read::{Name, Reader, Value, excerpt};
 
 /// A host's servers: the map under `mcp_servers` or `mcpServers`. [`Document`] reads a whole file.
 ///
@@ -217,7 +190,9 @@ impl Configuration {
                 continue;
             }
             let Listed { host, value, .. } = listed;
-            if let Some(entry) = (Reader { server: &name, host, errors, warnings }).entry(&value) {
+            if let Some(entry) =
+                (Reader { server: &name, host, is_program: false, is_url: false, errors, warnings }).entry(&value)
+            {
                 servers.insert(server, entry);
             }
         }
@@ -274,7 +249,7 @@ impl<'de> Visitor<'de> for DocumentVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Configuration, A::Error> {
         let (mut file, mut misspelled) = (File::default(), None);
-        while let Some(Key(key)) = map.next_key()? {
+        while let Some(Name(key)) = map.next_key()? {
             if let Some((root, host)) = File::host_of(&key) {
                 file.add_root(root, host, map.next_value()?).map_err(de::Error::custom)?;
                 continue;
@@ -386,8 +361,11 @@ pub struct Change {
 impl Change {
     /// Whether the change needs a new session. If not, the session continues with the new timeouts, trust and tools.
     pub fn needs_session(&self) -> bool {
-        const LIVE: [&str; 5] = ["timeout", "max_timeout", "connect_timeout", "supports_parallel_tool_calls", "trust"];
-        self.keys.iter().any(|key| !key.starts_with("tools.") && !LIVE.contains(key))
+        let known = [keys::of_entry(), ToolPolicy::keys()].concat();
+        let is_of_session = |path: &&str| {
+            known.iter().any(|key| key.path == *path && matches!(key.scope, Scope::Server | Scope::Session))
+        };
+        self.keys.iter().any(is_of_session)
     }
 }
 
@@ -423,260 +401,15 @@ impl Changes {
 
 fn differing(old: &Entry, new: &Entry) -> Vec<&'static str> {
     let mut keys = Vec::new();
-    let mut compare = |key, differs: bool| {
-        if differs {
-            keys.push(key);
-        }
-    };
     match (&old.endpoint, &new.endpoint) {
-        (Endpoint::Stdio(old), Endpoint::Stdio(new)) => {
-            compare("command", old.command != new.command);
-            compare("args", old.args != new.args);
-            compare("env", old.env != new.env);
-            compare("env_file", old.env_file != new.env_file);
-            compare("cwd", old.cwd != new.cwd);
-        }
-        (Endpoint::Http(old), Endpoint::Http(new)) => {
-            compare("url", old.url != new.url);
-            compare("transport", old.sse != new.sse);
-            compare("get_stream", old.get_stream != new.get_stream);
-            compare("headers", old.headers != new.headers);
-            compare("auth", old.auth != new.auth);
-            compare("oauth", old.oauth != new.oauth);
-        }
+        (Endpoint::Stdio(old), Endpoint::Stdio(new)) => old.compare(new, &mut keys),
+        (Endpoint::Http(old), Endpoint::Http(new)) => old.compare(new, &mut keys),
         (Endpoint::Stdio(_), Endpoint::Http(_)) | (Endpoint::Http(_), Endpoint::Stdio(_)) => {
-            compare("command", true);
-            compare("url", true);
+            keys.extend(["command", "url"]);
         }
     }
-    compare("enabled", old.enabled != new.enabled);
-    compare("timeout", old.timeout != new.timeout);
-    compare("max_timeout", old.max_timeout != new.max_timeout);
-    compare("connect_timeout", old.connect_timeout != new.connect_timeout);
-    compare("supports_parallel_tool_calls", old.supports_parallel_tool_calls != new.supports_parallel_tool_calls);
-    compare("trust", old.trust != new.trust);
-    compare("protocol", old.protocol != new.protocol);
-    compare("keepalive_interval", old.keepalive_interval != new.keepalive_interval);
-    compare("idle_timeout", old.idle_timeout != new.idle_timeout);
-    compare("max_lifetime", old.max_lifetime != new.max_lifetime);
-    compare("elicitation", old.elicitation != new.elicitation);
-    compare("sampling", old.sampling != new.sampling);
-    compare("tools.include", old.tools.include != new.tools.include);
-    compare("tools.exclude", old.tools.exclude != new.tools.exclude);
-    compare("tools.resources", old.tools.resources != new.tools.resources);
-    compare("tools.prompts", old.tools.prompts != new.tools.prompts);
-    compare("tools.overrides", old.tools.overrides != new.tools.overrides);
-    compare("tools.max_result_bytes", old.tools.max_result_bytes != new.tools.max_result_bytes);
+    old.compare(new, &mut keys);
     keys
-}
-
-/// The most bytes that variables bring into one value.
-const MAX_VALUE_EXPANDED: usize = 64 * 1024;
-/// The most bytes that variables bring into all values of a file.
-const MAX_EXPANDED: usize = 1024 * 1024;
-
-impl Entry {
-    /// Replaces the variables in `command`, `args`, `env`, `env_file`, `cwd`, `url`, the values of `headers` and those under
-    /// `oauth` by what `lookup` returns for their names. For a file in `env_file` it is asked for `envFile:` and the path, and
-    /// returns its text, whose variables are added to `env`. No variable has such a name.
-    ///
-    /// `${NAME}` is the variable's value. `${NAME:-text}` is `text` if the variable is unset or empty. `$${` is a
-    /// literal `${`. A name is everything before the closing brace or `:-`, so that a lookup can support more than the
-    /// environment: `${env:NAME}`, `${workspaceFolder}`, and `${input:NAME}` of VS Code, which is what a user answers for the
-    /// input. Values are not expanded again.
-    ///
-    /// ```
-    /// use mcp_proto::host::config::{Endpoint, Entry};
-    ///
-    /// let entry = Entry::stdio("${HOME}/bin/server");
-    /// let found = entry.expand("mine", |name| (name == "HOME").then(|| "/home/ada".into())).unwrap();
-    /// let Endpoint::Stdio(stdio) = found.endpoint else { panic!("a program") };
-    /// assert_eq!(&*stdio.command, "/home/ada/bin/server");
-    ///
-    /// let errors = entry.expand("mine", |_| None).unwrap_err();
-    /// assert!(errors[0].to_string().starts_with("server `mine`, `command`: there is no `HOME`"));
-    /// ```
-    ///
-    /// # Errors
-    /// [`Problem::NoVariable`] and [`Problem::NoInput`] for each variable without a value; [`Problem::VariablesTooLong`] for the first one with which
-    /// they bring more than 64 KiB into a value, or 1 MiB into the entry; [`Problem::NoEnvFile`] for a file without a text.
-    pub fn expand<'a>(
-        &self,
-        server: &str,
-        lookup: impl FnMut(&str) -> Option<Cow<'a, str>>,
-    ) -> Result<Self, Vec<Error>> {
-        self.expand_within(server, lookup, &mut { MAX_EXPANDED })
-    }
-
-    /// As [`expand`](Self::expand); `room` is what variables may still bring into the file.
-    fn expand_within<'a>(
-        &self,
-        server: &str,
-        lookup: impl FnMut(&str) -> Option<Cow<'a, str>>,
-        room: &mut usize,
-    ) -> Result<Self, Vec<Error>> {
-        let mut expansion = Expansion { server: server.into(), lookup, room, is_full: false, errors: Vec::new() };
-        let mut entry = self.clone();
-        match &mut entry.endpoint {
-            Endpoint::Stdio(Stdio { command, args, env, env_file, cwd }) => {
-                expansion.replace("command", command);
-                for arg in args {
-                    expansion.replace("args", arg);
-                }
-                for (name, value) in &mut *env {
-                    expansion.replace(&path("env", &excerpt(name)), value);
-                }
-                if let Some(cwd) = cwd {
-                    expansion.replace("cwd", cwd);
-                }
-                if let Some(mut file) = env_file.take() {
-                    expansion.replace("env_file", &mut file);
-                    expansion.add_file(&file, env);
-                }
-            }
-            Endpoint::Http(Http { url, headers, oauth, .. }) => {
-                expansion.replace("url", url);
-                for (name, value) in headers {
-                    expansion.replace(&path("headers", &excerpt(name)), value);
-                }
-                if let Some(oauth) = oauth {
-                    let OAuth { client_id, client_secret, client_metadata_url, issuer, redirect_uri, .. } =
-                        &mut **oauth;
-                    for (key, value) in [
-                        ("oauth.client_id", client_id),
-                        ("oauth.client_secret", client_secret),
-                        ("oauth.client_metadata_url", client_metadata_url),
-                        ("oauth.issuer", issuer),
-                        ("oauth.redirect_uri", redirect_uri),
-                    ] {
-                        if let Some(value) = value {
-                            expansion.replace(key, value);
-                        }
-                    }
-                    for scope in oauth.scopes.iter_mut().flatten() {
-                        expansion.replace("oauth.scopes", scope);
-                    }
-                }
-            }
-        }
-        if expansion.errors.is_empty() { Ok(entry) } else { Err(expansion.errors) }
-    }
-}
-
-/// What a lookup is asked for before the name of an input that a user answers.
-const INPUT: &str = "input:";
-
-/// What a lookup is asked for before the path of a file with variables.
-const ENV_FILE: &str = "envFile:";
-
-struct Expansion<'a, L> {
-    server: Arc<str>,
-    lookup: L,
-    /// What variables may still bring into the file.
-    room: &'a mut usize,
-    /// Whether they brought too much, so that the entry is invalid.
-    is_full: bool,
-    errors: Vec<Error>,
-}
-
-impl<'a, L: FnMut(&str) -> Option<Cow<'a, str>>> Expansion<'_, L> {
-    fn replace(&mut self, key: &str, value: &mut Box<str>) {
-        if self.is_full || !value.contains("${") {
-            return;
-        }
-        let mut expanded = String::with_capacity(value.len());
-        let (mut rest, mut missing) = (&**value, BTreeSet::new());
-        let mut value_room = MAX_VALUE_EXPANDED;
-        while let Some((before, after)) = rest.split_once("${") {
-            if let Some(before) = before.strip_suffix('$') {
-                expanded.push_str(before);
-                expanded.push_str("${");
-                rest = after;
-                continue;
-            }
-            let Some((reference, after)) = after.split_once('}') else { break };
-            expanded.push_str(before);
-            rest = after;
-            let (name, default) = match reference.split_once(":-") {
-                Some((name, default)) => (name, Some(default)),
-                None => (reference, None),
-            };
-            // An entry names its file in `env_file`, and sends no other one to its server.
-            let found = if name.starts_with(ENV_FILE) { None } else { (self.lookup)(name) };
-            let found = found.filter(|found| default.is_none() || !found.is_empty());
-            let Some(found) = found.or(default.map(Cow::Borrowed)) else {
-                missing.insert(name);
-                continue;
-            };
-            if !self.take(key, name, found.len(), &mut value_room) {
-                return;
-            }
-            expanded.push_str(&found);
-        }
-        self.errors.extend(missing.into_iter().map(|name| Error {
-            server: Arc::clone(&self.server),
-            key: Some(key.into()),
-            problem: match name.strip_prefix(INPUT) {
-                Some(_) => Problem::NoInput { input: excerpt(name) },
-                None => Problem::NoVariable { variable: excerpt(name) },
-            },
-        }));
-        expanded.push_str(&rest.replace("$${", "${"));
-        *value = expanded.into();
-    }
-
-    /// Adds the variables of a file to those that are there.
-    fn add_file(&mut self, file: &str, env: &mut Texts) {
-        const KEY: &str = "env_file";
-        if self.is_full || !self.errors.is_empty() {
-            return;
-        }
-        let name = format!("{ENV_FILE}{file}");
-        let Some(text) = (self.lookup)(&name) else {
-            let problem = Problem::NoEnvFile { file: excerpt(file) };
-            self.errors.push(Error { server: Arc::clone(&self.server), key: Some(KEY.into()), problem });
-            return;
-        };
-        if !self.take(KEY, &name, text.len(), &mut { MAX_VALUE_EXPANDED }) {
-            return;
-        }
-        for (name, value) in text.lines().filter_map(variable) {
-            env.entry(name.into()).or_insert(value);
-        }
-    }
-
-    /// Whether there is room for so many bytes; it is smaller after that.
-    fn take(&mut self, key: &str, name: &str, bytes: usize, value_room: &mut usize) -> bool {
-        let (of_value, of_file) = (value_room.checked_sub(bytes), self.room.checked_sub(bytes));
-        if let (Some(of_value), Some(of_file)) = (of_value, of_file) {
-            (*value_room, *self.room) = (of_value, of_file);
-            return true;
-        }
-        let (whole, max_bytes) = match of_value {
-            None => ("value", MAX_VALUE_EXPANDED),
-            Some(_) => ("file", MAX_EXPANDED),
-        };
-        let problem = Problem::VariablesTooLong { variable: excerpt(name), whole, max_bytes };
-        self.errors.push(Error { server: Arc::clone(&self.server), key: Some(key.into()), problem });
-        self.is_full = true;
-        false
-    }
-}
-
-/// The variable in a line of a file: `NAME=value`, perhaps after `export`, perhaps in quotes, of which `"` has `\n` for a
-/// line break. A comment begins with `#`.
-fn variable(line: &str) -> Option<(&str, Box<str>)> {
-    let line = line.trim();
-    let line = line.strip_prefix("export ").unwrap_or(line);
-    let (name, value) = line.split_once('=').filter(|_| !line.starts_with('#'))?;
-    let (name, value) = (name.trim(), value.trim());
-    let quoted = |quote: char| value.strip_prefix(quote)?.split_once(quote).map(|(text, _)| text);
-    let value = match (quoted('"'), quoted('\'')) {
-        (Some(text), _) => text.replace("\\n", "\n").into(),
-        (None, Some(text)) => text.into(),
-        (None, None) => value.split_once(" #").map_or(value, |(text, _)| text.trim_end()).into(),
-    };
-    (!name.is_empty()).then_some((name, value))
 }
 
 /// Why a server's entry is invalid. Other servers are not affected.

@@ -304,6 +304,9 @@ pub(super) const OTHERS: &[(&str, Reading)] = &[
     // Cline, Roo
     ("autoApprove", Reading::Approval),
     ("alwaysAllow", Reading::Approval),
+    // Hermes
+    ("idle_timeout_seconds", Reading::As("idle_timeout")),
+    ("max_lifetime_seconds", Reading::As("max_lifetime")),
     // opencode
     ("environment", Reading::As("env")),
     // goose
@@ -400,6 +403,14 @@ pub(super) fn filter(key: &str) -> &'static str {
 }
 
 impl Reading {
+    /// The key that a map has to have for this one to be read in it.
+    pub(super) const fn place(self) -> &'static str {
+        match self {
+            Self::As(key) => key,
+            Self::Include | Self::IncludeSome | Self::Exclude | Self::Approval | Self::Nothing => "tools",
+        }
+    }
+
     /// The key to write in its place.
     pub(super) const fn own(self) -> Option<&'static str> {
         match self {

@@ -1,7 +1,6 @@
 //! Reads entries: the keys of every known form, and a warning or an error for each that is not known.
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
@@ -10,86 +9,17 @@ use core::fmt;
 use core::time::Duration;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 
-use super::entry::path;
-use super::others::{self, Host, Reading, Transport};
-use super::{
-    Auth, Endpoint, Entry, Error, Http, OAuth, OAuthGrant, Oddity, Problem, Protocol, Sampling, Stdio, Texts,
-    ToolOverride, ToolPolicy, Warning,
-};
-use crate::host::glob;
-use crate::host::results::MIN_BYTES;
+use super::entry::{Endpoint, Texts, path};
+use super::keys::{self, Entry, Http, Key, Servers, Stdio};
+use super::others::{self, Host, Reading};
+use super::{Error, Oddity, Problem, Warning};
 use crate::text::cut;
 
-const ENTRY: &[&str] = &[
-    "command",
-    "args",
-    "env",
-    "env_file",
-    "cwd",
-    "url",
-    "headers",
-    "env_http_headers",
-    "bearer_token_env_var",
-    "get_stream",
-    "env_keys",
-    "enabled",
-    "disabled",
-    "timeout",
-    "max_timeout",
-    "connect_timeout",
-    "supports_parallel_tool_calls",
-    "auth",
-    "oauth",
-    "trust",
-    "protocol",
-    "keepalive_interval",
-    "idle_timeout",
-    "idle_timeout_seconds",
-    "max_lifetime",
-    "max_lifetime_seconds",
-    "lifecycle",
-    "elicitation",
-    "sampling",
-    "tools",
-    "type",
-    "transport",
-];
+/// Where other hosts have all keys of an entry.
+const TRANSPORT: &str = "transport";
 
-const LIFECYCLE: &[&str] = &["idle_timeout", "idle_timeout_seconds", "max_lifetime", "max_lifetime_seconds"];
-
-const SAMPLING: &[&str] =
-    &["enabled", "model", "max_tokens_cap", "timeout", "max_rpm", "allowed_models", "max_tool_rounds", "log_level"];
-
-const OAUTH: &[&str] = &[
-    "client_id",
-    "client_secret",
-    "client_metadata_url",
-    "issuer",
-    "scopes",
-    "redirect_uri",
-    "redirect_port",
-    "grant",
-];
-
-/// The keys that have no effect on a server with a URL.
-const PROGRAM: [&str; 10] = [
-    "args",
-    "env",
-    "env_keys",
-    "env_file",
-    "cwd",
-    "idle_timeout",
-    "idle_timeout_seconds",
-    "max_lifetime",
-    "max_lifetime_seconds",
-    "lifecycle",
-];
-
-/// The keys that have no effect on a program.
-const ADDRESS: [&str; 6] = ["headers", "env_http_headers", "bearer_token_env_var", "get_stream", "auth", "oauth"];
-
-/// Where the entry has keys, too, with a final dot.
-const TRANSPORT: &str = "transport.";
+/// Where they have the keys about the life of a program.
+const LIFECYCLE: &str = "lifecycle";
 
 impl Reader<'_> {
     /// The entry, if it has no errors.
@@ -100,11 +30,14 @@ impl Reader<'_> {
     }
 
     fn any_entry(&mut self, value: &Value) -> Option<Entry> {
-        let Value::Map(members) = value else {
+        let Value::Map(map) = value else {
             return self.report_problem(None, Problem::NotAMap { found: value.kind() });
         };
-        let mut members = self.members(members, "", ENTRY);
-        self.add_transport(&mut members);
+        let keys = keys::of_entry();
+        let names = [keys::names(&keys), [LIFECYCLE].into()].concat();
+        let mut members = self.members(map, "", &names);
+        self.add_map(&mut members, TRANSPORT, &names);
+        self.add_map(&mut members, LIFECYCLE, &["idle_timeout", "max_lifetime"]);
         if self.host == Host::Goose
             && let Some((key, Value::Text(word))) = members.get("type")
             && others::BUILT_IN.contains(&&**word)
@@ -114,370 +47,81 @@ impl Reader<'_> {
         if let (true, Some((key, _))) = (self.host != Host::Own, members.get("trust")) {
             self.warn(Some(key), Oddity::Trust);
         }
-        let endpoint = self.endpoint(&members);
-        let disabled = self.boolean(&members, "disabled", false);
-        let lifecycle = self.map(&members, "lifecycle", LIFECYCLE);
-        let is_program = members.get("command").is_some();
-        let places = [is_program.then_some(&members), lifecycle.as_ref().filter(|_| is_program)];
+        (self.is_program, self.is_url) = (members.get("command").is_some(), members.get("url").is_some());
         // Reads everything before returning, so that every problem is reported at once.
-        let entry = Entry {
-            enabled: self.boolean(&members, "enabled", true) && !disabled,
-            timeout: self.seconds(&members, "timeout", Entry::TIMEOUT),
-            max_timeout: members.get("max_timeout").map(|_| self.seconds(&members, "max_timeout", Entry::TIMEOUT)),
-            connect_timeout: self.seconds(&members, "connect_timeout", Entry::CONNECT_TIMEOUT),
-            supports_parallel_tool_calls: self.boolean(&members, "supports_parallel_tool_calls", false),
-            trust: members.get("trust").and_then(|(key, value)| self.boolean_value(&key, value)),
-            protocol: self.protocol(&members),
-            keepalive_interval: self.interval(&members, "keepalive_interval"),
-            idle_timeout: self.lifetime(places, ["idle_timeout", "idle_timeout_seconds"]),
-            max_lifetime: self.lifetime(places, ["max_lifetime", "max_lifetime_seconds"]),
-            elicitation: self.boolean(&members, "elicitation", true),
-            tools: self.tools(&members),
-            sampling: self.sampling(&members).map(Box::new),
-            ..Entry::stdio("")
-        };
-        Some(Entry { endpoint: endpoint?, ..entry })
+        let (stdio, http) = (Stdio::read(self, &members), Http::read(self, &members));
+        match (self.is_program, self.is_url) {
+            (false, false) => self.report_problem(None, Problem::NoEndpoint).unwrap_or_default(),
+            (true, true) => self.report_problem(None, Problem::TwoEndpoints).unwrap_or_default(),
+            (true, false) => self.warn_of_others(&members, &keys, Servers::Url, "url"),
+            (false, true) => self.warn_of_others(&members, &keys, Servers::Program, "command"),
+        }
+        let endpoint = if self.is_program { Endpoint::Stdio(stdio) } else { Endpoint::Http(http) };
+        Some(Entry::read(self, &members, endpoint))
     }
 
-    /// Adds the keys of the map that other hosts have under `transport`.
-    fn add_transport(&mut self, members: &mut Members<'_>) {
-        let is_map = |member: &Member<'_>| member.key == "transport" && matches!(member.value, Value::Map(_));
+    /// Warns of the keys that are for the other servers.
+    fn warn_of_others(&mut self, members: &Members<'_>, keys: &[Key], servers: Servers, needs: &'static str) {
+        let of_others: Vec<_> = keys.iter().filter(|key| key.servers == servers).copied().collect();
+        for (at, _) in keys::names(&of_others).into_iter().filter_map(|name| members.get(name)) {
+            self.warn(Some(at), Oddity::NoEffect { needs });
+        }
+    }
+
+    /// Adds the keys in a map that other hosts have.
+    fn add_map(&mut self, members: &mut Members<'_>, key: &'static str, names: &[&'static str]) {
+        let is_map = |member: &Member<'_>| member.key == key && matches!(member.value, Value::Map(_));
         let Some(at) = members.values.iter().position(is_map) else { return };
-        let Value::Map(map) = members.values.swap_remove(at).value else { return };
-        let own = self.members(map, TRANSPORT, ENTRY);
+        let Member { at, value, .. } = members.values.swap_remove(at);
+        let Value::Map(map) = value else { return };
+        let own = self.members(map, &format!("{at}."), names);
         members.filters.extend(own.filters);
         for member in own.values.into_iter().filter(|member| *member.value != Value::Null) {
-            match members.get(member.key) {
-                Some((other, _)) => self.report_problem(Some(&member.at), Problem::SameMeaning { other: other.into() }),
-                None => {
-                    members.values.push(member);
-                    None::<()>
+            let is_same = |known: &&mut Member<'_>| known.key == member.key && *known.value != Value::Null;
+            match members.values.iter_mut().find(is_same) {
+                Some(known) if key == LIFECYCLE => {
+                    self.warn(Some(member.at.clone()), Oddity::Twice);
+                    *known = member;
                 }
-            };
-        }
-    }
-
-    fn endpoint(&mut self, members: &Members<'_>) -> Option<Endpoint> {
-        let (has_command, has_url) = (members.get("command").is_some(), members.get("url").is_some());
-        let command = self.command(members);
-        let url = self.text(members, "url", "the server's address");
-        let (more_args, env) = (self.list(members, "args"), self.env(members));
-        let (env_file, cwd) = (self.text(members, "env_file", "a file"), self.text(members, "cwd", "a folder"));
-        let (headers, auth) = (self.headers(members), self.text(members, "auth", "`oauth`"));
-        let auth = auth.map(|word| if &*word == "oauth" { Auth::OAuth } else { Auth::Other(word) });
-        let get_stream = self.boolean(members, "get_stream", true);
-        let oauth = self.oauth(members);
-        let (foreign, needs): (&[&str], _) = match (has_command, has_url) {
-            (false, false) => return self.report_problem(None, Problem::NoEndpoint),
-            (true, true) => return self.report_problem(None, Problem::TwoEndpoints),
-            (true, false) => (&ADDRESS, "url"),
-            (false, true) => (&PROGRAM, "command"),
-        };
-        for (key, _) in foreign.iter().filter_map(|key| members.get(key)) {
-            self.warn(Some(key), Oddity::NoEffect { needs });
-        }
-        let transports = ["type", "transport"].map(|key| self.transport(members, key, has_url));
-        let sse = transports.contains(&Some(Transport::Sse));
-        if let (true, Some(Auth::Other(_))) = (has_url, &auth) {
-            self.warn(Some("auth".into()), Oddity::UnknownAuth);
-        }
-        if has_url && oauth.is_some() && auth != Some(Auth::OAuth) {
-            self.warn(Some("oauth".into()), Oddity::NoEffect { needs: "auth: oauth" });
-        }
-        Some(match (command, url) {
-            (Some((command, mut args)), _) => {
-                args.extend(more_args);
-                Endpoint::Stdio(Stdio { command, args, env, env_file, cwd })
-            }
-            (None, url) => {
-                Endpoint::Http(Http { url: url?, sse, get_stream, headers, auth, oauth: oauth.map(Box::new) })
-            }
-        })
-    }
-
-    /// The program to start, and the arguments that are in one list with it.
-    fn command(&mut self, members: &Members<'_>) -> Option<(Box<str>, Vec<Box<str>>)> {
-        const EXPECTED: &str = "the program to start";
-        let (key, value) = members.get("command")?;
-        let Value::List(_) = value else { return Some((self.text(members, "command", EXPECTED)?, Vec::new())) };
-        let mut parts = self.elements(&key, value, false).into_iter();
-        match parts.next().filter(|command| !command.trim().is_empty()) {
-            Some(command) => Some((command, parts.collect())),
-            None => self.report_problem(Some(&key), Problem::Empty { expected: EXPECTED }),
-        }
-    }
-
-    /// The environment, of which some has its values where the host keeps secrets.
-    fn env(&mut self, members: &Members<'_>) -> Texts {
-        let mut env = self.texts(members, "env");
-        for name in self.list(members, "env_keys") {
-            if let Some(reference) = self.reference("env_keys", &name) {
-                env.entry(name).or_insert(reference.into());
+                Some(known) => {
+                    let other = known.at.as_str().into();
+                    self.report_problem::<()>(Some(&member.at), Problem::SameMeaning { other });
+                }
+                None => members.values.push(member),
             }
         }
-        env
     }
 
-    /// The headers, of which some have their values in variables.
-    fn headers(&mut self, members: &Members<'_>) -> Texts {
-        let mut headers = self.texts(members, "headers");
-        if let Some((key, _)) = members.get("env_http_headers") {
-            for (name, variable) in self.texts(members, "env_http_headers") {
-                let at = path(&key, &excerpt(&name));
-                self.add_header(&mut headers, &at, name, "", &variable);
-            }
-        }
-        let bearer = self.text(members, "bearer_token_env_var", "the name of a variable");
-        if let (Some((key, _)), Some(variable)) = (members.get("bearer_token_env_var"), bearer) {
-            self.add_header(&mut headers, &key, "Authorization".into(), "Bearer ", &variable);
-        }
-        headers
-    }
-
-    /// Adds a header whose value is in a variable, after a word.
-    fn add_header(&mut self, headers: &mut Texts, key: &str, name: Box<str>, before: &str, variable: &str) {
-        if let Some(other) = headers.keys().find(|other| other.eq_ignore_ascii_case(&name)) {
-            let other = path("headers", &excerpt(other)).into();
-            return self.report_problem(Some(key), Problem::SameMeaning { other }).unwrap_or_default();
-        }
-        if let Some(reference) = self.reference(key, variable) {
-            headers.insert(name, format!("{before}{reference}").into());
+    /// Whether a key has an effect on the server of this entry.
+    pub(super) fn is_for(&self, servers: Servers) -> bool {
+        match servers {
+            Servers::Both => true,
+            Servers::Program => self.is_program,
+            Servers::Url => self.is_url,
         }
     }
 
     /// `${NAME}` for the name of a variable. Anything else would be read as something else within the braces.
-    fn reference(&mut self, key: &str, variable: &str) -> Option<String> {
+    pub(super) fn reference(&mut self, key: &str, variable: &str) -> Option<String> {
         if variable.is_empty() || !variable.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
             return self.report_problem(Some(key), Problem::NotAVariable);
         }
         Some(format!("${{{variable}}}"))
     }
 
-    /// The transport that a key names. `command` or `url` already determines which ones it may be.
-    fn transport(&mut self, members: &Members<'_>, key: &str, has_url: bool) -> Option<Transport> {
-        let word = self.text(members, key, "`stdio` or `http`")?;
-        let (at, _) = members.get(key)?;
-        let Some(transport) = Transport::named(&word) else {
-            self.warn(Some(at), Oddity::UnknownWord { word: excerpt(&word) });
-            return None;
-        };
-        if (transport != Transport::Program) != has_url {
-            self.warn(Some(at), Oddity::Contradiction);
-        }
-        Some(transport)
-    }
-
-    fn oauth(&mut self, members: &Members<'_>) -> Option<OAuth> {
-        let members = self.map(members, "oauth", OAUTH)?;
-        let oauth = OAuth {
-            client_id: self.text(&members, "client_id", "the ID of a registered client"),
-            client_secret: self.text(&members, "client_secret", "the secret of a registered client"),
-            client_metadata_url: self.text(&members, "client_metadata_url", "the URL of a document"),
-            issuer: self.text(&members, "issuer", "the URL of an authorization server"),
-            scopes: members.get("scopes").map(|(key, value)| self.elements(&key, value, true)),
-            redirect_uri: self.text(&members, "redirect_uri", "a URL"),
-            redirect_port: members.get("redirect_port").map(|_| self.count(&members, "redirect_port", 0)),
-            grant: self.grant(&members),
-        };
-        if oauth.client_secret.is_some() && oauth.client_id.is_none() {
-            self.warn(Some("oauth.client_secret".into()), Oddity::NoEffect { needs: "oauth.client_id" });
-        }
-        if oauth.client_id.is_some() && oauth.issuer.is_none() {
-            if oauth.client_secret.is_some() {
-                return self.report_problem(Some("oauth.client_secret"), Problem::NoIssuer);
-            }
-            if oauth.grant == OAuthGrant::ClientCredentials {
-                return self.report_problem(Some("oauth.grant"), Problem::NoIssuer);
-            }
-        }
-        Some(oauth)
-    }
-
-    fn grant(&mut self, members: &Members<'_>) -> OAuthGrant {
-        let Some(word) = self.text(members, "grant", "`authorization_code` or `client_credentials`") else {
-            return OAuthGrant::default();
-        };
-        let known = [OAuthGrant::AuthorizationCode, OAuthGrant::ClientCredentials];
-        let found = known.into_iter().find(|grant| grant.as_str() == &*word);
-        if found.is_none() {
-            self.warn(Some("oauth.grant".into()), Oddity::UnknownWord { word: excerpt(&word) });
-        }
-        found.unwrap_or_default()
-    }
-
-    fn protocol(&mut self, members: &Members<'_>) -> Option<Protocol> {
-        let word = self.text(members, "protocol", "`auto`, `modern` or `legacy`")?;
-        let found = Protocol::ALL.into_iter().find(|protocol| protocol.as_str() == &*word);
-        if found.is_none() {
-            self.warn(Some("protocol".into()), Oddity::UnknownWord { word: excerpt(&word) });
-        }
-        found
-    }
-
-    /// A number of seconds, where 0 and `false` stand for zero.
-    fn interval(&mut self, members: &Members<'_>, key: &str) -> Option<Duration> {
-        match members.get(key)?.1 {
-            Value::Bool(false) => Some(Duration::ZERO),
-            Value::Number { text, .. } | Value::Text(text) if text.trim().parse() == Ok(0.0) => Some(Duration::ZERO),
-            Value::Null
-            | Value::Bool(true)
-            | Value::Number { .. }
-            | Value::Text(_)
-            | Value::List(_)
-            | Value::Map(_) => Some(self.seconds_up_to(DAY, members, key, Duration::ZERO)),
-        }
-    }
-
-    /// A number of seconds, where 0 and `false` stand for no limit. Other hosts write the unit into the key, and put the
-    /// key into a map.
-    fn lifetime(&mut self, places: [Option<&Members<'_>>; 2], keys: [&str; 2]) -> Option<Duration> {
-        let places = places.into_iter().flatten().flat_map(|place| keys.map(|key| (place, key)));
-        let mut found = places.filter_map(|(place, key)| Some((place, key, place.get(key)?.0)));
-        let mut last = found.next()?;
-        for next in found {
-            self.warn(Some(next.2.clone()), Oddity::Twice);
-            last = next;
-        }
-        self.interval(last.0, last.1).filter(|limit| !limit.is_zero())
-    }
-
-    fn sampling(&mut self, members: &Members<'_>) -> Option<Sampling> {
-        let (key, value) = members.get("sampling")?;
-        // `sampling: false` disables it.
-        if matches!(value, Value::Bool(_) | Value::Text(_) | Value::Number { .. }) {
-            let enabled = self.boolean_value(&key, value).unwrap_or(true);
-            return Some(Sampling { enabled, ..Sampling::default() });
-        }
-        let members = self.map(members, "sampling", SAMPLING)?;
-        let default = Sampling::default();
-        Some(Sampling {
-            enabled: self.boolean(&members, "enabled", default.enabled),
-            model: self.text(&members, "model", "a model's name"),
-            max_tokens_cap: self.count(&members, "max_tokens_cap", default.max_tokens_cap),
-            timeout: self.seconds(&members, "timeout", default.timeout),
-            max_rpm: self.count(&members, "max_rpm", default.max_rpm),
-            allowed_models: members
-                .get("allowed_models")
-                .map(|(key, value)| self.elements(&key, value, true))
-                .unwrap_or_default(),
-            max_tool_rounds: self.count(&members, "max_tool_rounds", default.max_tool_rounds),
-            log_level: self.text(&members, "log_level", "`debug`, `info` or `warning`"),
-        })
-    }
-
-    fn tools(&mut self, members: &Members<'_>) -> ToolPolicy {
-        let mut policy = self.own_tools(members);
-        self.add_filters(members, &mut policy);
-        policy
-    }
-
-    /// Adds the filters in keys of other hosts. No tool that one of them excludes is used, whatever includes it.
-    fn add_filters(&mut self, members: &Members<'_>, policy: &mut ToolPolicy) {
-        let filters = members.filters.iter().filter(|filter| *filter.value != Value::Null);
-        let mut include_key: Option<&str> = policy.include.as_ref().map(|_| match members.get("tools") {
-            Some((_, Value::List(_))) => "tools",
-            Some(_) | None => "tools.include",
-        });
-        let mut has_any = false;
-        for Filter { includes, at, value } in filters {
-            has_any = true;
-            let patterns = self.elements(at, value, true);
-            match (includes, include_key) {
-                (false, _) => policy.exclude.extend(patterns),
-                (true, None) => {
-                    include_key = Some(at);
-                    policy.include = all_or(patterns);
-                }
-                (true, Some(other)) => {
-                    self.report_problem(Some(at), Problem::SameMeaning { other: other.into() }).unwrap_or_default()
-                }
-            }
-        }
-        if !has_any || policy.exclude.is_empty() {
-            return;
-        }
-        // A policy has either of them.
-        policy.include = policy.include.take().and_then(all_or);
-        let ToolPolicy { include: Some(include), exclude, .. } = policy else { return };
-        if include.iter().any(|pattern| glob::is_glob(pattern)) {
-            return self.report_problem(include_key, Problem::MixedFilters).unwrap_or_default();
-        }
-        include.retain(|tool| !exclude.iter().any(|pattern| glob::matches(pattern, tool)));
-        exclude.clear();
-    }
-
-    /// What the key `tools` says.
-    fn own_tools(&mut self, members: &Members<'_>) -> ToolPolicy {
-        // Copilot has a list here.
-        if let Some((key, value @ Value::List(_))) = members.get("tools") {
-            return ToolPolicy { include: all_or(self.elements(&key, value, false)), ..ToolPolicy::default() };
-        }
-        let Some(members) = self.map(members, "tools", TOOLS) else { return ToolPolicy::default() };
-        let empty =
-            members.get("include").filter(|(_, include)| matches!(include, Value::List(list) if list.is_empty()));
-        // A template of all keys, copied: who wants no tool has no use for `exclude`.
-        if let (Some((key, _)), Some(_)) = (empty, members.get("exclude")) {
-            self.warn(Some(key), Oddity::NoTools);
-        }
-        ToolPolicy {
-            include: members.get("include").map(|(key, value)| self.elements(&key, value, true)),
-            exclude: members.get("exclude").map(|(key, value)| self.elements(&key, value, true)).unwrap_or_default(),
-            resources: self.boolean(&members, "resources", true),
-            prompts: self.boolean(&members, "prompts", true),
-            overrides: self.overrides(&members),
-            max_result_bytes: self.max_result_bytes(&members),
-        }
-    }
-
-    fn max_result_bytes(&mut self, members: &Members<'_>) -> Option<usize> {
-        const KEY: &str = "max_result_bytes";
-        let max = Some(self.count(members, KEY, 0)).filter(|max| *max > 0)?;
-        if let (true, Some((key, _))) = (max < MIN_BYTES, members.get(KEY)) {
-            self.warn(Some(key), Oddity::BelowLeast { least: MIN_BYTES });
-        }
-        Some(max)
-    }
-
-    fn overrides(&mut self, members: &Members<'_>) -> BTreeMap<Box<str>, ToolOverride> {
-        let mut overrides = BTreeMap::new();
-        let Some((key, value)) = members.get("overrides") else { return overrides };
-        let Value::Map(map) = value else {
-            return self.kind(&key, value, "a map of tools by name").unwrap_or_default();
-        };
-        for (tool, value) in map {
-            let at = path(&key, &excerpt(tool));
-            let known = match value {
-                Value::Map(known) => known,
-                Value::Null => continue,
-                Value::Bool(_) | Value::Number { .. } | Value::Text(_) | Value::List(_) => {
-                    self.kind::<()>(&at, value, "a map of keys");
-                    continue;
-                }
-            };
-            let members = self.members(known, &format!("{at}."), OVERRIDE);
-            let own = ToolOverride {
-                name: self.text(&members, "name", "the name for the model"),
-                title: self.text(&members, "title", "the title to show"),
-                description: self.text(&members, "description", "the description for the model"),
-            };
-            if overrides.insert(tool.clone(), own).is_some() {
-                self.warn(Some(at), Oddity::Twice);
-            }
-        }
-        // One without a value replaces nothing.
-        overrides.retain(|_, own| *own != ToolOverride::default());
-        overrides
-    }
-
     /// The known members of a map.
-    fn members<'v>(&mut self, map: &'v [(Box<str>, Value)], prefix: &str, known: &[&'static str]) -> Members<'v> {
+    pub(super) fn members<'v>(
+        &mut self,
+        map: &'v [(Box<str>, Value)],
+        prefix: &str,
+        known: &[&'static str],
+    ) -> Members<'v> {
         let mut members = Members { values: Vec::new(), filters: Vec::new() };
         for (name, value) in map {
             let at = format!("{prefix}{}", excerpt(name));
             let reading = match known.iter().find(|key| others::is_same(key, name)) {
                 Some(key) => Some(Reading::As(key)),
-                None if is_of_entry(prefix) => others::reading(name),
-                None => None,
+                None => others::reading(name).filter(|reading| is_of_entry(prefix) && known.contains(&reading.place())),
             };
             let key = match reading {
                 Some(Reading::As(key)) => key,
@@ -529,17 +173,13 @@ impl Reader<'_> {
         self.report_problem(Some(&at), Problem::MayFilter { write }).unwrap_or_default()
     }
 
-    fn map<'v>(&mut self, members: &Members<'v>, key: &str, known: &[&'static str]) -> Option<Members<'v>> {
+    pub(super) fn map<'v>(&mut self, members: &Members<'v>, key: &str, keys: &[Key]) -> Option<Members<'v>> {
         let (key, value) = members.get(key)?;
         let Value::Map(map) = value else { return self.kind(&key, value, "a map of keys") };
-        Some(self.members(map, &format!("{key}."), known))
+        Some(self.members(map, &format!("{key}."), &keys::names(keys)))
     }
 
-    fn boolean(&mut self, members: &Members<'_>, key: &str, default: bool) -> bool {
-        members.get(key).and_then(|(key, value)| self.boolean_value(&key, value)).unwrap_or(default)
-    }
-
-    fn boolean_value(&mut self, key: &str, value: &Value) -> Option<bool> {
+    pub(super) fn boolean(&mut self, key: &str, value: &Value) -> Option<bool> {
         let word = match value {
             Value::Bool(value) => return Some(*value),
             Value::Number { text, .. } | Value::Text(text) => text.trim().to_ascii_lowercase(),
@@ -552,39 +192,34 @@ impl Reader<'_> {
         }
     }
 
-    /// How long something may take.
-    fn seconds(&mut self, members: &Members<'_>, key: &str, default: Duration) -> Duration {
-        self.seconds_up_to(HOUR, members, key, default)
-    }
-
     /// A time, with a warning if it is so long that other hosts may have meant milliseconds.
-    fn seconds_up_to(&mut self, longest: Duration, members: &Members<'_>, key: &str, default: Duration) -> Duration {
-        let Some((key, value)) = members.get(key) else { return default };
+    pub(super) fn seconds(&mut self, members: &Members<'_>, key: &str, longest: Duration) -> Option<Duration> {
+        let (key, value) = members.get(key)?;
         let (Value::Number { text, .. } | Value::Text(text)) = value else {
-            return self.kind(&key, value, "a number of seconds").unwrap_or(default);
+            return self.kind(&key, value, "a number of seconds");
         };
         let seconds = text.trim().parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
         let Some(seconds) = seconds.filter(|seconds| !seconds.is_zero()) else {
-            return self.report_problem(Some(&key), Problem::NotSeconds { found: excerpt(text) }).unwrap_or(default);
+            return self.report_problem(Some(&key), Problem::NotSeconds { found: excerpt(text) });
         };
         if seconds > longest {
             self.warn(Some(key), Oddity::LongTime);
         }
         // Some formats change a number with many digits.
-        if seconds > DAY { Duration::from_secs(seconds.as_secs()) } else { seconds }
+        Some(if seconds > DAY { Duration::from_secs(seconds.as_secs()) } else { seconds })
     }
 
-    fn count<N: TryFrom<u64>>(&mut self, members: &Members<'_>, key: &str, default: N) -> N {
-        let Some((key, value)) = members.get(key) else { return default };
+    pub(super) fn count<N: TryFrom<u64>>(&mut self, members: &Members<'_>, key: &str) -> Option<N> {
+        let (key, value) = members.get(key)?;
         let (Value::Number { text, .. } | Value::Text(text)) = value else {
-            return self.kind(&key, value, "a whole number").unwrap_or(default);
+            return self.kind(&key, value, "a whole number");
         };
         let count = text.trim().parse().ok().and_then(|count: u64| count.try_into().ok());
-        count.or_else(|| self.report_problem(Some(&key), Problem::NotCount { found: excerpt(text) })).unwrap_or(default)
+        count.or_else(|| self.report_problem(Some(&key), Problem::NotCount { found: excerpt(text) }))
     }
 
     /// A string that is not empty.
-    fn text(&mut self, members: &Members<'_>, key: &str, expected: &'static str) -> Option<Box<str>> {
+    pub(super) fn text(&mut self, members: &Members<'_>, key: &str, expected: &'static str) -> Option<Box<str>> {
         let (key, value) = members.get(key)?;
         match value {
             Value::Text(text) if text.trim().is_empty() => self.report_problem(Some(&key), Problem::Empty { expected }),
@@ -595,12 +230,8 @@ impl Reader<'_> {
         }
     }
 
-    fn list(&mut self, members: &Members<'_>, key: &str) -> Vec<Box<str>> {
-        members.get(key).map(|(key, value)| self.elements(&key, value, false)).unwrap_or_default()
-    }
-
     /// A list of strings; a single string is accepted if `single`.
-    fn elements(&mut self, key: &str, value: &Value, single: bool) -> Vec<Box<str>> {
+    pub(super) fn elements(&mut self, key: &str, value: &Value, single: bool) -> Vec<Box<str>> {
         const EXPECTED: &str = "a list of texts";
         match value {
             Value::List(list) => list.iter().filter_map(|value| self.scalar(key, value, EXPECTED)).collect(),
@@ -612,7 +243,7 @@ impl Reader<'_> {
         }
     }
 
-    fn texts(&mut self, members: &Members<'_>, key: &str) -> Texts {
+    pub(super) fn texts(&mut self, members: &Members<'_>, key: &str) -> Texts {
         let Some((key, value)) = members.get(key) else { return Texts::new() };
         let Value::Map(map) = value else {
             return self.kind(&key, value, "a map of texts by name").unwrap_or_default();
@@ -630,55 +261,49 @@ impl Reader<'_> {
 
     /// A string, or an unquoted scalar used as one.
     fn scalar(&mut self, key: &str, value: &Value, expected: &'static str) -> Option<Box<str>> {
+        let text = value.as_text();
         match value {
-            Value::Text(text) => Some(text.clone()),
-            Value::Number { text, exact: true } => Some(text.clone()),
-            Value::Number { text, exact: false } => {
-                self.warn(Some(key.into()), Oddity::TakenAsText);
-                Some(text.clone())
-            }
-            Value::Bool(value) => {
-                self.warn(Some(key.into()), Oddity::TakenAsText);
-                Some(value.to_string().into())
-            }
-            Value::Null | Value::List(_) | Value::Map(_) => self.kind(key, value, expected),
+            Value::Text(_) | Value::Number { exact: true, .. } => {}
+            Value::Number { exact: false, .. } | Value::Bool(_) => self.warn(Some(key.into()), Oddity::TakenAsText),
+            Value::Null | Value::List(_) | Value::Map(_) => return self.kind(key, value, expected),
         }
+        text
     }
 
-    fn kind<T>(&mut self, key: &str, value: &Value, expected: &'static str) -> Option<T> {
+    pub(super) fn kind<T>(&mut self, key: &str, value: &Value, expected: &'static str) -> Option<T> {
         self.report_problem(Some(key), Problem::Kind { found: value.kind(), expected })
     }
 
-    fn report_problem<T>(&mut self, key: Option<&str>, problem: Problem) -> Option<T> {
+    pub(super) fn report_problem<T>(&mut self, key: Option<&str>, problem: Problem) -> Option<T> {
         self.errors.push(Error { server: Arc::clone(self.server), key: key.map(Box::from), problem });
         None
     }
 
-    fn warn(&mut self, key: Option<String>, oddity: Oddity) {
+    pub(super) fn warn(&mut self, key: Option<String>, oddity: Oddity) {
         self.warnings.push(Warning { server: Arc::clone(self.server), key: key.map(Box::from), oddity });
     }
 }
 
-const TOOLS: &[&str] = &["include", "exclude", "resources", "prompts", "overrides", "max_result_bytes"];
-
-const OVERRIDE: &[&str] = &["name", "title", "description"];
-
-const HOUR: Duration = Duration::from_secs(60 * 60);
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+pub(super) const HOUR: Duration = Duration::from_secs(60 * 60);
+pub(super) const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Reads one server's entry and collects all problems in it.
 pub(super) struct Reader<'a> {
     pub(super) server: &'a Arc<str>,
     pub(super) host: Host,
+    /// Whether the entry has a `command`.
+    pub(super) is_program: bool,
+    /// Whether it has a `url`.
+    pub(super) is_url: bool,
     pub(super) errors: &'a mut Vec<Error>,
     pub(super) warnings: &'a mut Vec<Warning>,
 }
 
 /// The known members of a map, each once.
-struct Members<'v> {
+pub(super) struct Members<'v> {
     values: Vec<Member<'v>>,
     /// The filters of tools under the keys of other hosts.
-    filters: Vec<Filter<'v>>,
+    pub(super) filters: Vec<Filter<'v>>,
 }
 
 struct Member<'v> {
@@ -688,15 +313,16 @@ struct Member<'v> {
     value: &'v Value,
 }
 
-struct Filter<'v> {
-    includes: bool,
-    at: String,
-    value: &'v Value,
+/// A filter under a key of another host.
+pub(super) struct Filter<'v> {
+    pub(super) includes: bool,
+    pub(super) at: String,
+    pub(super) value: &'v Value,
 }
 
 impl<'v> Members<'v> {
     /// The value of a key. A null value, as from `key:` in YAML, counts as absent.
-    fn get(&self, key: &str) -> Option<(String, &'v Value)> {
+    pub(super) fn get(&self, key: &str) -> Option<(String, &'v Value)> {
         let member = self.values.iter().find(|member| member.key == key)?;
         (*member.value != Value::Null).then(|| (member.at.clone(), member.value))
     }
@@ -704,12 +330,8 @@ impl<'v> Members<'v> {
 
 /// Whether a map with this path has keys of an entry.
 fn is_of_entry(prefix: &str) -> bool {
-    prefix.is_empty() || others::is_same(prefix, TRANSPORT)
-}
-
-/// Tools to include, of which `*` is all.
-fn all_or(patterns: Vec<Box<str>>) -> Option<Vec<Box<str>>> {
-    (!patterns.iter().any(|pattern| &**pattern == "*")).then_some(patterns)
+    let place = prefix.trim_end_matches('.');
+    ["", TRANSPORT, LIFECYCLE].iter().any(|known| others::is_same(known, place))
 }
 
 /// What other programs call a key, in letters.
@@ -797,6 +419,15 @@ impl Value {
         }
     }
 
+    /// A string, or an unquoted scalar as one.
+    pub(super) fn as_text(&self) -> Option<Box<str>> {
+        match self {
+            Self::Text(text) | Self::Number { text, .. } => Some(text.clone()),
+            Self::Bool(value) => Some(value.to_string().into()),
+            Self::Null | Self::List(_) | Self::Map(_) => None,
+        }
+    }
+
     fn whole(number: impl fmt::Display) -> Self {
         Self::Number { text: number.to_string().into(), exact: true }
     }
@@ -873,7 +504,7 @@ impl<'de> Visitor<'de> for ValueVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
         let mut members: Vec<(Box<str>, Value)> = Vec::new();
-        while let Some((Key(key), value)) = map.next_entry()? {
+        while let Some((Name(key), value)) = map.next_entry()? {
             members.push((key, value));
         }
         members.shrink_to_fit();
@@ -888,9 +519,9 @@ impl<'de> Visitor<'de> for ValueVisitor {
 
 /// A member's name. YAML allows names that are not strings, such as `8080:` or `yes:`. They are requested as strings,
 /// because only the format knows how they were written.
-pub(super) struct Key(pub(super) Box<str>);
+pub(super) struct Name(pub(super) Box<str>);
 
-impl<'de> Deserialize<'de> for Key {
+impl<'de> Deserialize<'de> for Name {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Ok(Self(match deserializer.deserialize_str(ValueVisitor)? {
             Value::Null => "null".into(),
@@ -908,7 +539,8 @@ pub(super) fn excerpt(text: &str) -> Box<str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{ENTRY, distance, nearest};
+    use super::{distance, nearest};
+    use crate::host::config::keys;
 
     #[test]
     fn the_nearest_key_is_one_that_may_have_been_meant() {
@@ -926,7 +558,7 @@ mod tests {
             ("axgx", None),
             ("", None),
         ] {
-            assert_eq!(nearest(key, ENTRY), expected, "{key}");
+            assert_eq!(nearest(key, &keys::names(&keys::of_entry())), expected, "{key}");
         }
     }
 
