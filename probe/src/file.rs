@@ -323,12 +323,12 @@ mod tests {
 
     /// With `MCP_WRITE` in the environment, the table is written.
     #[test]
-    fn forty_files_as_people_post_them_give_what_the_guide_says() {
+    fn files_as_people_post_them_give_what_the_guide_says() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
         let files = std::fs::read_dir(folder.join("tests/configurations")).unwrap();
         let mut files: Vec<_> = files.map(|file| file.unwrap().path()).collect();
         files.sort();
-        assert_eq!(files.len(), 40);
+        assert!(files.len() >= 40);
         let rows: String = files.iter().map(|file| row(file)).collect();
         let guide = folder.join("../docs/configurations.md");
         let text = std::fs::read_to_string(&guide).unwrap();

@@ -55,7 +55,8 @@ fn repair_rejected(bytes: &[u8], limits: MessageLimits) -> Repaired<'_> {
     let Ok(text) = core::str::from_utf8(bytes) else { return found };
     // A line of a message over several lines.
     let mut is_within = text.trim_start().starts_with(['"', ',', ']', '}']);
-    let is_indented = text.starts_with([' ', '\t']);
+    // One of objects.
+    let is_indented = text.starts_with([' ', '\t']) && text.trim_start().starts_with('{');
     // Nothing but white space is around the objects.
     let mut is_bare = true;
     // How much was found up to the first object that breaks.

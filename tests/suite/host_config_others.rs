@@ -90,13 +90,13 @@ fn what_concerns_approvals_is_a_warning_that_names_it() {
         assert_eq!(messages(&read.warnings), [format!("server `s`, `{key}`: {advice}")]);
         assert_eq!(read.servers["s"], Entry::stdio("x"));
     }
-    let advice = "it approves no calls; it says whether the annotations of the tools are believed";
+    let advice = "approvals are up to this host; `trust` under `mcp_servers` says whether annotations are believed";
     let read = program(json!({"trust": true}));
     assert_eq!(messages(&read.warnings), [format!("server `s`, `trust`: {advice}")]);
-    assert_eq!(read.servers["s"].trust, Some(true));
+    assert_eq!(read.servers["s"].trust, None);
     // In the map of this crate, `trust` has the meaning that its reference states.
     let Document(own) = serde_json::from_value(json!({"mcp_servers": {"s": {"command": "x", "trust": true}}})).unwrap();
-    assert_eq!(messages(&own.warnings), [""; 0]);
+    assert_eq!((messages(&own.warnings), own.servers["s"].trust), (vec![], Some(true)));
 }
 
 #[test]
@@ -540,4 +540,83 @@ fn an_input_without_an_answer_refuses_the_entry_and_is_named() {
     let said =
         "there is no answer for `input:api-key`; write its value here, or give it to this program under that name";
     assert_eq!(messages(&refused.errors), [format!("server `s`, `env.KEY`: {said}")]);
+}
+
+#[test]
+fn variables_as_other_hosts_write_them_are_read_or_named() {
+    let opencode = |keys: Value| document(json!({"mcp": {"s": keys}})).unwrap();
+    let read = opencode(json!({
+        "type": "remote", "url": "http://{env:HOST}/mcp", "headers": {"Authorization": "Bearer {env:TOKEN}{env:X"},
+    }));
+    assert_eq!((messages(&read.errors), messages(&read.warnings)), (vec![], vec![]));
+    let entry = &read.servers["s"];
+    assert_eq!(&*http(entry).url, "http://${HOST}/mcp");
+    assert_eq!(&*http(entry).headers["Authorization"], "Bearer ${TOKEN}{env:X");
+    let read = opencode(json!({"type": "local", "command": ["x", "--key={env:KEY}"], "environment": {"A": "{env:B}"}}));
+    assert_eq!((&*stdio(&read.servers["s"]).args[0], &*stdio(&read.servers["s"]).env["A"]), ("--key=${KEY}", "${B}"));
+    // Where nobody writes it so, it is text.
+    assert_eq!(&*stdio(&sound(json!({"args": ["{env:A}"]}))).args[0], "{env:A}");
+
+    let read = opencode(json!({"type": "remote", "url": "http://x", "headers": {"A": "{file:~/.secret}"}}));
+    let said = "server `s`, `headers.A`: it has the text of a file in it, which is not read; write `${NAME}` for a variable with this text";
+    assert_eq!(messages(&read.errors), [said]);
+
+    let read = program(json!({"env": {"KEY": "$MY_KEY", "PRICE": "$5", "BOTH": "$A-$B"}}));
+    assert_eq!(&*stdio(&read.servers["s"]).env["KEY"], "$MY_KEY");
+    assert_eq!(
+        messages(&read.warnings),
+        ["server `s`, `env.KEY`: it is used as it stands; write `${NAME}` for a variable"]
+    );
+}
+
+#[test]
+fn the_authorization_of_opencode_is_read() {
+    let opencode = |oauth: Value| servers(json!({"mcp": {"s": {"type": "remote", "url": "http://x", "oauth": oauth}}}));
+    assert_eq!(opencode(json!(false)), [("s".to_owned(), Entry::http("http://x"))]);
+    let read = opencode(json!({"clientId": "ada", "scope": "read write"}));
+    let of_entry = http(&read[0].1);
+    assert_eq!(of_entry.auth.as_ref().map(|auth| auth.as_str()), Some("oauth"));
+    let oauth = of_entry.oauth.as_ref().unwrap();
+    assert_eq!((oauth.client_id.as_deref(), oauth.scopes.as_deref()), (Some("ada"), Some(&["read write".into()][..])));
+    survives(&read[0].1);
+    // Elsewhere such a key has the place that it has here.
+    let read = file(json!({"s": {"url": "http://x", "scope": "read", "oauth": {"scope": "a", "scopes": ["b"]}}}));
+    assert_eq!(
+        messages(&read.errors),
+        ["server `s`, `oauth.scopes`: it means the same as `oauth.scope`; remove one of them"]
+    );
+    assert!(messages(&read.warnings)[0].starts_with("server `s`, `scope`: nobody knows this key"));
+}
+
+#[test]
+fn the_variables_that_codex_passes_on_are_read() {
+    let entry = alone(json!({"command": "x", "env_vars": ["TOKEN"]}));
+    assert_eq!(&*stdio(&entry).env["TOKEN"], "${TOKEN}");
+}
+
+#[test]
+fn the_programs_of_an_older_zed_are_read_and_its_extensions_refused() {
+    let zed = |keys: Value| document(json!({"context_servers": {"s": keys}})).unwrap();
+    let read = zed(json!({"command": {"path": "x", "args": ["-y"], "env": {"A": "b"}}, "settings": {}}));
+    assert_eq!(messages(&read.errors), [""; 0]);
+    let program = stdio(&read.servers["s"]);
+    assert_eq!((&*program.command, &*program.args, &*program.env["A"]), ("x", &["-y".into()][..], "b"));
+    let read = zed(json!({"command": {"path": "x", "args": []}, "args": ["y"]}));
+    assert_eq!(messages(&read.errors), ["server `s`, `command.args`: it means the same as `args`; remove one of them"]);
+    assert!(zed(json!({"command": {}})).servers.is_empty());
+    let read = zed(json!({"source": "extension", "enabled": true, "settings": {}}));
+    assert_eq!(messages(&read.errors), ["server `s`, `source`: `extension` is a part of another program; remove it"]);
+    // `path` is a key of the map under `command` alone.
+    assert!(file(json!({"s": {"path": "x"}})).servers.is_empty());
+}
+
+#[test]
+fn a_list_of_servers_with_names_is_read() {
+    let entry = json!({"name": "s", "command": "x"});
+    assert_eq!(servers(json!({ "mcpServers": [entry] })), [("s".to_owned(), Entry::stdio("x"))]);
+    assert_eq!(servers(json!({"mcpServers": []})), []);
+    let error = document(json!({"mcpServers": [{"command": "x"}]})).unwrap_err();
+    assert!(error.contains("not each has a `name`; write a map by their names"), "{error}");
+    let read = document(json!({ "mcpServers": [entry, entry] })).unwrap();
+    assert_eq!(messages(&read.warnings), ["server `s`: it is there more than once; the last one counts"]);
 }

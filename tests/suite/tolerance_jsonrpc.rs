@@ -615,6 +615,7 @@ fn repaired_what_stands_around_a_message_is_left_out() {
         ("\0\0\0", "\0"),
         ("2026-01-01 [INFO] sending: ", ""),
         ("5 x", ""),
+        ("\tx", ","),
         ("\"quoted\" ", ""),
         ("it's 5\" wide: ", " \"done"),
         ("{svc} ready: ", ""),

@@ -11,7 +11,7 @@ use serde::{Serialize, Serializer};
 use super::entry::{Auth, Texts, path};
 use super::expand::Expansion;
 use super::keys::{Keys as _, OAuth, Sampling, ToolOverride, ToolPolicy, names};
-use super::others::Transport;
+use super::others::{Host, Transport};
 use super::read::{DAY, Filter, HOUR, Members, Reader, Value, excerpt};
 use super::{OAuthGrant, Oddity, Problem};
 use crate::host::glob;
@@ -365,7 +365,7 @@ impl Kind<Vec<Box<str>>> for Arguments {
     fn read(&self, reader: &mut Reader<'_>, members: &Members<'_>, key: &'static str) -> Option<Vec<Box<str>>> {
         let mut arguments = match members.get("command") {
             // Problems in it are those of `command`.
-            Some((_, Value::List(parts))) => parts.iter().skip(1).filter_map(Value::as_text).collect(),
+            Some((_, Value::List(parts))) => parts.iter().skip(1).filter_map(|part| reader.plain(part)).collect(),
             Some(_) | None => Vec::new(),
         };
         arguments.extend(members.get(key).map(|(at, value)| reader.elements(&at, value, false)).unwrap_or_default());
@@ -520,6 +520,9 @@ pub(super) struct Authentication;
 
 impl Kind<Auth> for Authentication {
     fn read(&self, reader: &mut Reader<'_>, members: &Members<'_>, key: &'static str) -> Option<Auth> {
+        if let (Host::Mcp, None, Some((_, Value::Map(_)))) = (reader.host, members.get(key), members.get("oauth")) {
+            return Some(Auth::OAuth);
+        }
         let word = reader.text(members, key, "`oauth`")?;
         if &*word == Auth::OAuth.as_str() {
             return Some(Auth::OAuth);
@@ -540,10 +543,15 @@ pub(super) struct Registration;
 
 impl Kind<Box<OAuth>> for Registration {
     fn read(&self, reader: &mut Reader<'_>, members: &Members<'_>, key: &'static str) -> Option<Box<OAuth>> {
+        // Opencode turns it off by `false`.
+        if let Some((_, Value::Bool(false))) = members.get(key) {
+            return None;
+        }
         let auth = members.get("auth").and_then(|(_, auth)| auth.as_text());
+        let is_off = auth.map_or(reader.host != Host::Mcp, |auth| &*auth != Auth::OAuth.as_str());
         let members = reader.map(members, key, &OAuth::keys())?;
         let oauth = OAuth::read(reader, &members);
-        if auth.as_deref() != Some(Auth::OAuth.as_str()) {
+        if is_off {
             reader.warn(Some(key.into()), Oddity::NoEffect { needs: "auth: oauth" });
         }
         if oauth.client_secret.is_some() && oauth.client_id.is_none() {

@@ -30,7 +30,7 @@
 //!
 //! # Keys
 //!
-//! The [`reference`] lists the keys; [`Entry`] has those of every server, [`Stdio`] those of a program, [`Http`] those of a URL.
+//! [`mod@reference`] lists the keys; [`Entry`] has those of every server, [`Stdio`] those of a program, [`Http`] those of a URL.
 //!
 //! Exactly one of `command` and `url` is required. Booleans are `true` and `false`, or `yes`, `no`, `on`, `off`, `1`,
 //! `0`, in any case, quoted or not. A key without a value counts as absent. Keys are compared without regard to case, `_`
@@ -39,11 +39,14 @@
 //! # Keys of other hosts
 //!
 //! `disabled: true` is `enabled: false`. `httpUrl` and `serverUrl` are `url`, `environment` is `env`, `http_headers` is
-//! `headers`, `tool_timeout_sec` is `timeout`, `startup_timeout_sec` and `initTimeout` are `connect_timeout`. Of goose, `cmd`
-//! is `command`, `envs` is `env`, `uri` is `url`, and `env_keys` lists variables that the program gets. Two keys with one
-//! meaning are an error that names both. `idle_timeout_seconds` and `max_lifetime_seconds` may also be in a map under
-//! `lifecycle`, and all keys of an entry in a map under `transport`. The transport is also named `local`, `remote`,
-//! `streamable-http` and `streamableHttp`. Any other key is a [`Warning`].
+//! `headers`, `tool_timeout_sec` is `timeout`, `startup_timeout_sec` and `initTimeout` are `connect_timeout`, `env_vars` is
+//! `env_keys`, `scope` is `oauth.scopes`. Of goose, `cmd` is `command`, `envs` is `env`, `uri` is `url`. Two keys with one
+//! meaning are an error that names both. `idle_timeout_seconds` and `max_lifetime_seconds` are also read, and may be in a map
+//! under `lifecycle`, all keys of an entry in a map under `transport`, and `path`, `args` and `env` under `command`. The transport
+//! is also named `local`, `remote`, `streamable-http` and `streamableHttp`. Any other key is a [`Warning`].
+//!
+//! `{env:NAME}` of opencode is `${NAME}`; its `{file:…}` refuses the entry. `$NAME` alone, in `env` or `headers`, is used as it stands, with a
+//! warning.
 //!
 //! Above 3,600, a timeout has a warning, since other hosts write milliseconds.
 //!
@@ -56,8 +59,8 @@
 //! - A list under `tools` is what is included; `"*"` in it is all, and an empty one none.
 //! - A key that nobody knows is an error of its entry if it is under `tools`, or has `tool`, `allow`, `deny`, `include` or
 //!   `exclude` in its name.
-//! - `autoApprove` and `alwaysAllow` are a [`Warning`]: a host approves calls. So is `trust` under `mcpServers`, where
-//!   other hosts mean by it that calls need no approval.
+//! - `autoApprove` and `alwaysAllow` are a [`Warning`]: a host approves calls. So is `trust`, but for the one under
+//!   `mcp_servers`: other hosts mean by it that calls need no approval.
 
 mod entry;
 mod expand;
@@ -505,6 +508,9 @@ pub enum Problem {
         /// The file's path, as in the entry.
         file: Box<str>,
     },
+    /// The value has the text of a file in it, as in opencode.
+    #[error("it has the text of a file in it, which is not read; write `${{NAME}}` for a variable with this text")]
+    FileReference,
     /// The value refers to a variable that is not set.
     #[error("there is no `{variable}`; give it a value, or write `${{{variable}:-…}}` with one to fall back on")]
     NoVariable {
@@ -572,8 +578,10 @@ pub enum Oddity {
     },
     /// The key concerns the approval of calls, which is up to the embedder. It has no effect.
     Approval,
-    /// The key is read, but not as the approval of calls that it is in other hosts.
+    /// The key concerns the approval of calls in other hosts, and something else in `mcp_servers`. It has no effect.
     Trust,
+    /// The value is `$NAME`, a variable in other hosts. It is used as it stands.
+    BareVariable,
     /// The key or the server is repeated; the last one counts.
     Twice,
     /// The key has no effect on servers of this kind.
@@ -613,9 +621,10 @@ impl fmt::Display for Oddity {
             }
             Self::UnknownKey { nearest: None } => f.write_str("nobody knows this key"),
             Self::Approval => f.write_str("approvals are up to this host, which does not take them from here"),
-            Self::Trust => {
-                f.write_str("it approves no calls; it says whether the annotations of the tools are believed")
-            }
+            Self::Trust => f.write_str(
+                "approvals are up to this host; `trust` under `mcp_servers` says whether annotations are believed",
+            ),
+            Self::BareVariable => f.write_str("it is used as it stands; write `${NAME}` for a variable"),
             Self::Twice => f.write_str("it is there more than once; the last one counts"),
             Self::NoEffect { needs } => write!(f, "it has no effect on a server without `{needs}`"),
             Self::TakenAsText => {

@@ -42,7 +42,7 @@ const ROOTS: [(&str, Host); 7] = [
 pub(super) const FILTERS: [&str; 2] = ["tools", "permission"];
 
 /// What goose calls extensions that are part of it.
-pub(super) const BUILT_IN: [&str; 4] = ["builtin", "platform", "frontend", "inline_python"];
+const BUILT_IN: [&str; 4] = ["builtin", "platform", "frontend", "inline_python"];
 
 /// An entry of a file.
 pub(super) struct Listed {
@@ -96,6 +96,7 @@ impl File {
             }
             Value::Map(map) => self.roots.push((key, host, map)),
             Value::Null => self.roots.push((key, host, Map::new())),
+            Value::List(list) if host == Host::Shared => self.roots.push((key, host, by_name(list)?)),
             other @ (Value::Bool(_) | Value::Number { .. } | Value::Text(_) | Value::List(_)) if is_of_mcp => {
                 return Err(format!("the servers are {}, not a map by their names", other.kind()));
             }
@@ -213,6 +214,17 @@ impl Listed {
     }
 }
 
+/// The entries in a list of Continue, each with its name.
+fn by_name(list: Vec<Value>) -> Result<Map, String> {
+    let named = |entry: Value| {
+        let Value::Map(keys) = &entry else { return None };
+        let name = keys.iter().find(|(key, _)| is_same(key, "name")).and_then(|(_, name)| name.as_text())?;
+        Some((name, entry))
+    };
+    let named: Option<Map> = list.into_iter().map(named).collect();
+    named.ok_or_else(|| "the servers are a list, and not each has a `name`; write a map by their names".into())
+}
+
 /// The entries under a key of a host.
 fn expanded(key: &str, host: Host, map: Map) -> Vec<Listed> {
     let list = |host, place: &str, map: Map| {
@@ -256,6 +268,11 @@ fn is_entry(host: Host, map: &Map) -> bool {
     })
 }
 
+/// Whether a map under `command` names the program.
+pub(super) fn has_path(map: &[(Box<str>, Value)]) -> bool {
+    map.iter().any(|(key, _)| is_same(key, "path"))
+}
+
 /// Whether a map under the key of a host has an endpoint itself, and not a server of that name.
 fn has_own_endpoint(map: &Map) -> bool {
     map.iter().any(|(key, value)| is_endpoint(key) && matches!(value, Value::Text(_) | Value::List(_)))
@@ -267,10 +284,52 @@ fn is_endpoint(key: &str) -> bool {
     is_own || matches!(reading(key), Some(Reading::As(known)) if KEYS.contains(&known))
 }
 
+/// The key and the word by which an entry is a part of another host, and no server.
+pub(super) fn built_in(host: Host, map: &[(Box<str>, Value)]) -> Option<(&str, &str)> {
+    let (key, words): (&str, &[&str]) = match host {
+        Host::Goose => ("type", &BUILT_IN),
+        Host::Zed => ("source", &["extension"]),
+        Host::Own | Host::Shared | Host::Projects | Host::VsCode | Host::Mcp => return None,
+    };
+    let has_endpoint = map.iter().any(|(key, value)| is_endpoint(key) && *value != Value::Null);
+    map.iter().filter(|_| !has_endpoint).find_map(|(name, value)| match value {
+        Value::Text(word) if is_same(name, key) && words.contains(&&**word) => Some((&**name, &**word)),
+        _ => None,
+    })
+}
+
+/// What opencode writes around the name of a variable.
+const VARIABLE: (&str, char) = ("{env:", '}');
+
+/// A string of a host, with its variables as `${NAME}`.
+pub(super) fn with_variables(host: Host, text: &str) -> String {
+    let (mut read, mut rest) = (String::new(), text);
+    while let Some((before, after)) = rest.split_once(VARIABLE.0).filter(|_| host == Host::Mcp) {
+        let Some((name, after)) = after.split_once(VARIABLE.1) else { break };
+        read.extend([before, "${", name, "}"]);
+        rest = after;
+    }
+    read + rest
+}
+
+/// Whether opencode puts the text of a file into this string.
+pub(super) fn has_file(host: Host, text: &str) -> bool {
+    host == Host::Mcp && text.contains("{file:")
+}
+
+/// Whether some hosts, and a shell, read this string as a variable: `$NAME`.
+pub(super) fn is_bare_variable(text: &str) -> bool {
+    let is_name = |name: &str| {
+        name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
+            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    };
+    text.strip_prefix('$').is_some_and(is_name)
+}
+
 /// What a key of another host is read as.
 #[derive(Clone, Copy)]
 pub(super) enum Reading {
-    /// As this key, with the same value.
+    /// As the key with this path, with the same value.
     As(&'static str),
     /// As `tools.include`.
     Include,
@@ -299,6 +358,7 @@ pub(super) const OTHERS: &[(&str, Reading)] = &[
     ("startup_timeout_sec", Reading::As("connect_timeout")),
     ("default_tools_approval_mode", Reading::Approval),
     ("http_headers", Reading::As("headers")),
+    ("env_vars", Reading::As("env_keys")),
     // Claude Code
     ("allowedTools", Reading::Include),
     // Cline, Roo
@@ -309,6 +369,7 @@ pub(super) const OTHERS: &[(&str, Reading)] = &[
     ("max_lifetime_seconds", Reading::As("max_lifetime")),
     // opencode
     ("environment", Reading::As("env")),
+    ("scope", Reading::As("oauth.scopes")),
     // goose
     ("cmd", Reading::As("command")),
     ("envs", Reading::As("env")),
@@ -320,6 +381,7 @@ pub(super) const OTHERS: &[(&str, Reading)] = &[
     ("description", Reading::Nothing),
     // Zed
     ("source", Reading::Nothing),
+    ("path", Reading::As("command.command")),
     // LibreChat
     ("initTimeout", Reading::As("connect_timeout")),
 ];
@@ -403,11 +465,11 @@ pub(super) fn filter(key: &str) -> &'static str {
 }
 
 impl Reading {
-    /// The key that a map has to have for this one to be read in it.
-    pub(super) const fn place(self) -> &'static str {
+    /// The map in which it is read, and the key that this one has.
+    pub(super) fn place(self) -> (&'static str, &'static str) {
         match self {
-            Self::As(key) => key,
-            Self::Include | Self::IncludeSome | Self::Exclude | Self::Approval | Self::Nothing => "tools",
+            Self::As(path) => path.rsplit_once('.').unwrap_or(("", path)),
+            Self::Include | Self::IncludeSome | Self::Exclude | Self::Approval | Self::Nothing => ("", "tools"),
         }
     }
 

@@ -21,6 +21,9 @@ const TRANSPORT: &str = "transport";
 /// Where they have the keys about the life of a program.
 const LIFECYCLE: &str = "lifecycle";
 
+/// Where an older Zed has a program, with its arguments and environment.
+const COMMAND: &str = "command";
+
 impl Reader<'_> {
     /// The entry, if it has no errors.
     pub(super) fn entry(&mut self, value: &Value) -> Option<Entry> {
@@ -38,14 +41,16 @@ impl Reader<'_> {
         let mut members = self.members(map, "", &names);
         self.add_map(&mut members, TRANSPORT, &names);
         self.add_map(&mut members, LIFECYCLE, &["idle_timeout", "max_lifetime"]);
-        if self.host == Host::Goose
-            && let Some((key, Value::Text(word))) = members.get("type")
-            && others::BUILT_IN.contains(&&**word)
-        {
-            return self.report_problem(Some(&key), Problem::BuiltIn { word: word.clone() });
+        if matches!(members.get(COMMAND), Some((_, Value::Map(program))) if others::has_path(program)) {
+            self.add_map(&mut members, COMMAND, &[COMMAND, "args", "env"]);
         }
-        if let (true, Some((key, _))) = (self.host != Host::Own, members.get("trust")) {
-            self.warn(Some(key), Oddity::Trust);
+        if let Some((key, word)) = others::built_in(self.host, map) {
+            return self.report_problem(Some(&excerpt(key)), Problem::BuiltIn { word: excerpt(word) });
+        }
+        if self.host != Host::Own
+            && let Some(member) = members.take("trust")
+        {
+            self.warn(Some(member.at), Oddity::Trust);
         }
         (self.is_program, self.is_url) = (members.get("command").is_some(), members.get("url").is_some());
         // Reads everything before returning, so that every problem is reported at once.
@@ -70,10 +75,8 @@ impl Reader<'_> {
 
     /// Adds the keys in a map that other hosts have.
     fn add_map(&mut self, members: &mut Members<'_>, key: &'static str, names: &[&'static str]) {
-        let is_map = |member: &Member<'_>| member.key == key && matches!(member.value, Value::Map(_));
-        let Some(at) = members.values.iter().position(is_map) else { return };
-        let Member { at, value, .. } = members.values.swap_remove(at);
-        let Value::Map(map) = value else { return };
+        let Some((_, Value::Map(map))) = members.get(key) else { return };
+        let Some(Member { at, .. }) = members.take(key) else { return };
         let own = self.members(map, &format!("{at}."), names);
         members.filters.extend(own.filters);
         for member in own.values.into_iter().filter(|member| *member.value != Value::Null) {
@@ -121,10 +124,13 @@ impl Reader<'_> {
             let at = format!("{prefix}{}", excerpt(name));
             let reading = match known.iter().find(|key| others::is_same(key, name)) {
                 Some(key) => Some(Reading::As(key)),
-                None => others::reading(name).filter(|reading| is_of_entry(prefix) && known.contains(&reading.place())),
+                None => others::reading(name).filter(|reading| {
+                    let (of, key) = reading.place();
+                    known.contains(&key) && others::is_same(of, if is_of_entry(prefix) { "" } else { place_of(prefix) })
+                }),
             };
             let key = match reading {
-                Some(Reading::As(key)) => key,
+                Some(reading @ Reading::As(_)) => reading.place().1,
                 Some(Reading::Nothing) => continue,
                 Some(Reading::IncludeSome) if matches!(value, Value::List(list) if list.is_empty()) => continue,
                 Some(Reading::Include | Reading::IncludeSome) => {
@@ -223,11 +229,24 @@ impl Reader<'_> {
         let (key, value) = members.get(key)?;
         match value {
             Value::Text(text) if text.trim().is_empty() => self.report_problem(Some(&key), Problem::Empty { expected }),
-            Value::Text(text) => Some(text.clone()),
+            Value::Text(text) => self.with_variables(&key, text),
             Value::Null | Value::Bool(_) | Value::Number { .. } | Value::List(_) | Value::Map(_) => {
                 self.kind(&key, value, expected)
             }
         }
+    }
+
+    /// A string, or a scalar as one, without a report of what is wrong with it.
+    pub(super) fn plain(&self, value: &Value) -> Option<Box<str>> {
+        Some(others::with_variables(self.host, &value.as_text()?).into())
+    }
+
+    /// A string whose variables are written as in this crate.
+    fn with_variables(&mut self, key: &str, text: &str) -> Option<Box<str>> {
+        if others::has_file(self.host, text) {
+            return self.report_problem(Some(key), Problem::FileReference);
+        }
+        Some(others::with_variables(self.host, text).into())
     }
 
     /// A list of strings; a single string is accepted if `single`.
@@ -235,7 +254,7 @@ impl Reader<'_> {
         const EXPECTED: &str = "a list of texts";
         match value {
             Value::List(list) => list.iter().filter_map(|value| self.scalar(key, value, EXPECTED)).collect(),
-            Value::Text(text) if single => [text.clone()].into(),
+            Value::Text(text) if single => self.with_variables(key, text).into_iter().collect(),
             Value::Null | Value::Bool(_) | Value::Number { .. } | Value::Text(_) | Value::Map(_) => {
                 let expected = if single { "text, or a list of texts" } else { EXPECTED };
                 self.kind(key, value, expected).unwrap_or_default()
@@ -252,6 +271,9 @@ impl Reader<'_> {
         for (name, value) in map {
             let at = path(&key, &excerpt(name));
             let text = self.scalar(&at, value, "text, `\"\"` for an empty one");
+            if text.as_deref().is_some_and(others::is_bare_variable) {
+                self.warn(Some(at.clone()), Oddity::BareVariable);
+            }
             if text.is_some_and(|text| texts.insert(name.clone(), text).is_some()) {
                 self.warn(Some(at), Oddity::Twice);
             }
@@ -261,13 +283,13 @@ impl Reader<'_> {
 
     /// A string, or an unquoted scalar used as one.
     fn scalar(&mut self, key: &str, value: &Value, expected: &'static str) -> Option<Box<str>> {
-        let text = value.as_text();
         match value {
-            Value::Text(_) | Value::Number { exact: true, .. } => {}
+            Value::Text(text) => return self.with_variables(key, text),
+            Value::Number { exact: true, .. } => {}
             Value::Number { exact: false, .. } | Value::Bool(_) => self.warn(Some(key.into()), Oddity::TakenAsText),
             Value::Null | Value::List(_) | Value::Map(_) => return self.kind(key, value, expected),
         }
-        text
+        value.as_text()
     }
 
     pub(super) fn kind<T>(&mut self, key: &str, value: &Value, expected: &'static str) -> Option<T> {
@@ -326,12 +348,21 @@ impl<'v> Members<'v> {
         let member = self.values.iter().find(|member| member.key == key)?;
         (*member.value != Value::Null).then(|| (member.at.clone(), member.value))
     }
+
+    fn take(&mut self, key: &str) -> Option<Member<'v>> {
+        let at = self.values.iter().position(|member| member.key == key)?;
+        Some(self.values.swap_remove(at))
+    }
 }
 
-/// Whether a map with this path has keys of an entry.
+/// The path of a map, of which `prefix` is that of its keys.
+fn place_of(prefix: &str) -> &str {
+    prefix.strip_suffix('.').unwrap_or(prefix)
+}
+
+/// Whether a map has keys of an entry.
 fn is_of_entry(prefix: &str) -> bool {
-    let place = prefix.trim_end_matches('.');
-    ["", TRANSPORT, LIFECYCLE].iter().any(|known| others::is_same(known, place))
+    ["", TRANSPORT, LIFECYCLE].iter().any(|known| others::is_same(known, place_of(prefix)))
 }
 
 /// What other programs call a key, in letters.
@@ -350,7 +381,8 @@ fn nearest(key: &str, known: &[&'static str]) -> Option<&'static str> {
 
 /// The key to write if a key of another host was probably meant.
 fn nearest_other(key: &str) -> Option<&'static str> {
-    let others = others::OTHERS.iter().filter_map(|(other, reading)| Some((*other, reading.own()?)));
+    let of_entry = others::OTHERS.iter().filter(|(_, reading)| reading.place().0.is_empty());
+    let others = of_entry.filter_map(|(other, reading)| Some((*other, reading.own()?)));
     closest(&letters(key), others)
 }
 
