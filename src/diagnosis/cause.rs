@@ -249,6 +249,10 @@ causes! {
     CertificateName = "certificate-name", Tls, "its certificate is for another name",
         "Use the host name that the certificate has.",
         Network: ["notvalidforname", "not valid for name", "hostname mismatch", "name mismatch"];
+    /// The server demands a certificate of the client.
+    ClientCertificateRequired = "client-certificate-required", Tls, "it demands a certificate of the client",
+        "Its operator gives one out, which the host that connects has to show.",
+        Network: ["certificaterequired", "certificate required"];
     /// Another failure of TLS.
     TlsFailed = "tls-failed", Tls, "", "The two ends agree on no secure connection: is a proxy in between, or is the server's TLS old?",
         Network: ["certificate", " tls", "handshake failure", "fatal alert"];

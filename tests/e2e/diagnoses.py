@@ -174,15 +174,19 @@ def forgets(connection):
     connection.close()
 
 
-def tls(name):
+def tls(name, clients=None):
+    """Demands a certificate of these clients, if any."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(os.path.join(HERE, "certificates", name))
+    if clients:
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.load_verify_locations(os.path.join(HERE, "certificates", clients))
     return context
 
 
 TRUSTED = {"SSL_CERT_FILE": os.path.join(HERE, "certificates/ca.pem")}
 OK = responds(b"200 OK")
-# The cause: the scheme, what is served, its TLS, the environment.
+# The cause: the scheme, what is served, the certificates of its TLS, the environment.
 SITES = {
     "path-not-found": ("http", responds(b"404 Not Found"), None, {}),
     "method-refused": ("http", responds(b"405 Method Not Allowed"), None, {}),
@@ -199,9 +203,10 @@ SITES = {
     "sessions-expire": ("http", forgets, None, {}),
     "tls-not-spoken": ("https", lambda connection: connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n"), None, {}),
     "tls-failed": ("https", alerts, None, {}),
-    "certificate-issuer": ("https", OK, "good.pem", {}),
-    "certificate-expired": ("https", OK, "expired.pem", TRUSTED),
-    "certificate-name": ("https", OK, "other.pem", TRUSTED),
+    "certificate-issuer": ("https", OK, ["good.pem"], {}),
+    "certificate-expired": ("https", OK, ["expired.pem"], TRUSTED),
+    "certificate-name": ("https", OK, ["other.pem"], TRUSTED),
+    "client-certificate-required": ("https", OK, ["good.pem", "client.pem"], TRUSTED),
 }
 
 
@@ -217,8 +222,8 @@ def main():
 
     for cause, args in PROGRAMS.items():
         check(cause, args)
-    for cause, (scheme, answer, certificate, env) in SITES.items():
-        port = serve(answer, tls(certificate) if certificate else None)
+    for cause, (scheme, answer, certificates, env) in SITES.items():
+        port = serve(answer, tls(*certificates) if certificates else None)
         before = ["--timeout", "3"] if cause == "no-answer" else []
         check(cause, [*before, "http", "%s://127.0.0.1:%d/x" % (scheme, port)], env)
     check("nobody-listens", ["http", "http://127.0.0.1:1/mcp"])

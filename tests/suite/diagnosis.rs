@@ -462,6 +462,13 @@ const OTHERS: [(FailureKind, &str, &str, &str, &str); 54] = [
     ),
     (
         FailureKind::Connect,
+        "the server cannot be reached: connection error: received fatal alert: CertificateRequired",
+        "",
+        "client-certificate-required",
+        "it demands a certificate of the client",
+    ),
+    (
+        FailureKind::Connect,
         "the server cannot be reached: received fatal alert: HandshakeFailure",
         "",
         "tls-failed",

@@ -6,9 +6,10 @@ use std::future::poll_fn;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -29,8 +30,12 @@ use mcp_proto::binding::http::Broken;
 use mcp_proto::binding::oauth::Reach;
 use mcp_proto::{Http, UrlError};
 use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
 use tokio::net::TcpStream;
+#[cfg(unix)]
+use tokio::net::UnixStream;
 use tokio::time::{Instant, timeout};
 use tower_service::Service;
 
@@ -206,7 +211,7 @@ pub(crate) async fn to_its_end(
 impl HttpTransport for HttpClient {
     fn run<'a>(
         &'a self,
-        request: Request<Vec<u8>>,
+        mut request: Request<Vec<u8>>,
         purpose: Purpose,
         mut take: TakePiece<'a>,
     ) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
@@ -216,6 +221,11 @@ impl HttpTransport for HttpClient {
             Purpose::Authorization(reach) => self.within(reach),
         };
         Box::pin(async move {
+            if purpose == Purpose::Server
+                && let Err(error) = client.add_headers(&mut request).await
+            {
+                return take(HttpPiece::Failure(Broken::Unreachable, format!("no headers for the request: {error}")));
+            }
             let take = move |piece| {
                 take(piece);
                 std::future::ready(())
@@ -233,12 +243,216 @@ type Connecting<T> = Pin<Box<dyn Future<Output = Result<T, AnyError>> + Send>>;
 #[derive(Clone)]
 pub struct HttpClient {
     pool: Pool<Connector, Full<Bytes>>,
-    #[cfg(feature = "oauth")]
-    tls: ClientConfig,
-    proxies: Proxies,
+    settings: Settings,
     /// The one that connects to public addresses alone.
     #[cfg(feature = "oauth")]
-    public: Arc<std::sync::OnceLock<Self>>,
+    public: Arc<OnceLock<Self>>,
+}
+
+/// What an HTTP client is made of.
+#[derive(Clone)]
+struct Settings {
+    tls: Arc<ClientConfig>,
+    proxies: Proxies,
+    connect_timeout: Duration,
+    #[cfg(unix)]
+    socket: Option<Arc<Path>>,
+    headers: Option<HeadersOf>,
+}
+
+/// Gets the headers of a request to a URL.
+type HeadersOf = Arc<dyn Fn(Uri) -> Pin<Box<dyn Future<Output = io::Result<HeaderMap>> + Send>> + Send + Sync>;
+
+/// Where the certificates come from that a server's has to lead to.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub enum Roots {
+    /// The system, or the file in the environment variable `SSL_CERT_FILE`. They are loaded once in a process.
+    #[default]
+    System,
+    /// Mozilla's, as they were when this program was built.
+    #[cfg(feature = "bundled-roots")]
+    Bundled,
+    /// A file in PEM format, in place of all others.
+    File(PathBuf),
+}
+
+/// Options of an [`HttpClient`].
+///
+/// ```no_run
+/// use std::time::Duration;
+///
+/// use http::{HeaderMap, HeaderValue, header::AUTHORIZATION};
+/// use mcp_proto::Options;
+/// use mcp_proto_tokio::{Host, HttpClient, Remote, Roots, Session};
+///
+/// # async fn token() -> std::io::Result<String> { Ok("t".into()) }
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let client = HttpClient::builder()
+///     .roots(Roots::File("company.pem".into()))
+///     .client_certificate("client.pem", "client.key")
+///     .proxy("http://proxy.example.com:3128")
+///     .connect_timeout(Duration::from_secs(10))
+///     // A token that lives for minutes: it is asked for at each request.
+///     .headers(|_url| async {
+///         let value = HeaderValue::try_from(format!("Bearer {}", token().await?)).map_err(std::io::Error::other)?;
+///         Ok(HeaderMap::from_iter([(AUTHORIZATION, value)]))
+///     })
+///     .build()?;
+/// let host = Host::new(Options::new("my-host", "1.0")).http(client);
+/// let session = Session::connect(Remote::new("https://mcp.example.com/mcp")?, host).await?;
+/// # Ok(()) }
+/// ```
+#[must_use]
+pub struct HttpClientBuilder {
+    roots: Roots,
+    /// The files of a certificate and of its key.
+    identity: Option<(PathBuf, PathBuf)>,
+    proxy: Option<Option<Box<str>>>,
+    connect_timeout: Duration,
+    #[cfg(unix)]
+    socket: Option<Arc<Path>>,
+    headers: Option<HeadersOf>,
+}
+
+impl HttpClientBuilder {
+    /// The certificates that are trusted. Default: the system's.
+    pub fn roots(mut self, roots: Roots) -> Self {
+        self.roots = roots;
+        self
+    }
+
+    /// The certificate that this client shows to servers that demand one, and its key: files in PEM format. The certificate
+    /// may be followed by those that lead to its root.
+    pub fn client_certificate(mut self, certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
+        self.identity = Some((certificate.into(), key.into()));
+        self
+    }
+
+    /// The proxy of all requests but those to this machine, in place of those of the environment: an `http` URL, with a name
+    /// and a password if it demands them.
+    pub fn proxy(mut self, url: &str) -> Self {
+        self.proxy = Some(Some(url.into()));
+        self
+    }
+
+    /// No proxy, whatever the environment says.
+    pub fn no_proxy(mut self) -> Self {
+        self.proxy = Some(None);
+        self
+    }
+
+    /// How long connecting may take, with TLS and the proxy. Default: 4 s. A client tells servers that cannot be reached from
+    /// silent ones if this is less than its wait for the first response.
+    pub const fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.connect_timeout = timeout;
+        self
+    }
+
+    /// Connects to this Unix socket, whatever the host of a URL is. Requests of an authorization that may go to public addresses
+    /// alone do not take it.
+    #[cfg(unix)]
+    pub fn unix_socket(mut self, path: impl Into<PathBuf>) -> Self {
+        self.socket = Some(path.into().into());
+        self
+    }
+
+    /// Adds headers to each request to an MCP server, by its URL: a function that is asked each time, such as for a token that
+    /// does not live long, or a trace. Headers of the request itself take precedence. An error fails the request, which was not
+    /// sent. Requests of an authorization do not get them.
+    pub fn headers<F>(mut self, headers: impl Fn(Uri) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = io::Result<HeaderMap>> + Send + 'static,
+    {
+        self.headers = Some(Arc::new(move |url| Box::pin(headers(url))));
+        self
+    }
+
+    /// The client.
+    ///
+    /// # Errors
+    /// A file cannot be read, or has no certificate or key; the URL of the proxy is none; TLS is not possible.
+    pub fn build(self) -> io::Result<HttpClient> {
+        let proxies = match self.proxy {
+            None => Proxies::from_env(),
+            Some(None) => Proxies(Arc::new(Matcher::builder().build())),
+            Some(Some(url)) => Proxies::all(&url)?,
+        };
+        Ok(HttpClient::with(
+            Settings {
+                tls: tls(&self.roots, self.identity.as_ref())?,
+                proxies,
+                connect_timeout: self.connect_timeout,
+                #[cfg(unix)]
+                socket: self.socket,
+                headers: self.headers,
+            },
+            |_| true,
+        ))
+    }
+}
+
+impl fmt::Debug for HttpClientBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { roots, connect_timeout, .. } = self;
+        let mut shown = f.debug_struct("HttpClientBuilder");
+        shown.field("roots", roots).field("connect_timeout", connect_timeout).finish_non_exhaustive()
+    }
+}
+
+/// The configuration of TLS with the roots of the system, which takes milliseconds to make.
+static OF_SYSTEM: OnceLock<Arc<ClientConfig>> = OnceLock::new();
+
+fn tls(roots: &Roots, identity: Option<&(PathBuf, PathBuf)>) -> io::Result<Arc<ClientConfig>> {
+    if let (Roots::System, None, Some(tls)) = (roots, identity, OF_SYSTEM.get()) {
+        return Ok(Arc::clone(tls));
+    }
+    let builder = || {
+        ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .map_err(io::Error::other)
+    };
+    let mut is_of_system = false;
+    let trusting = match roots {
+        Roots::System => match builder()?.with_native_roots() {
+            Ok(trusting) => {
+                is_of_system = true;
+                trusting
+            }
+            // Without root certificates plain HTTP still works.
+            Err(_) => builder()?.with_root_certificates(RootCertStore::empty()),
+        },
+        #[cfg(feature = "bundled-roots")]
+        Roots::Bundled => builder()?.with_webpki_roots(),
+        Roots::File(path) => {
+            let mut store = RootCertStore::empty();
+            for certificate in certificates(path)? {
+                store.add(certificate).map_err(|error| in_file(path, error))?;
+            }
+            builder()?.with_root_certificates(store)
+        }
+    };
+    let Some((certificate, key)) = identity else {
+        let tls = Arc::new(trusting.with_no_client_auth());
+        return Ok(if is_of_system { Arc::clone(OF_SYSTEM.get_or_init(|| tls)) } else { tls });
+    };
+    let chain = certificates(certificate)?;
+    let key = PrivateKeyDer::from_pem_file(key).map_err(|error| in_file(key, error))?;
+    Ok(Arc::new(trusting.with_client_auth_cert(chain, key).map_err(|error| in_file(certificate, error))?))
+}
+
+/// The certificates in a file, one at least.
+fn certificates(path: &Path) -> io::Result<Vec<CertificateDer<'static>>> {
+    let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    match read {
+        Ok(certificates) if certificates.is_empty() => Err(in_file(path, "it has no certificate in PEM format")),
+        read => read.map_err(|error| in_file(path, error)),
+    }
+}
+
+/// An error that names its file.
+fn in_file(path: &Path, error: impl fmt::Display) -> io::Error {
+    io::Error::other(format!("{}: {error}", path.display()))
 }
 
 impl HttpClient {
@@ -247,39 +461,63 @@ impl HttpClient {
     /// # Errors
     /// TLS is not possible.
     pub fn new() -> io::Result<Self> {
-        let tls = || {
-            ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-                .with_safe_default_protocol_versions()
-                .map_err(io::Error::other)
-        };
-        let tls = match tls()?.with_native_roots() {
-            Ok(trusting) => trusting,
-            // Without root certificates plain HTTP still works.
-            Err(_) => tls()?.with_root_certificates(RootCertStore::empty()),
-        };
-        Ok(Self::with(&tls.with_no_client_auth(), Proxies::from_env(), |_| true))
+        Self::builder().build()
+    }
+
+    /// Options of a client.
+    pub const fn builder() -> HttpClientBuilder {
+        HttpClientBuilder {
+            roots: Roots::System,
+            identity: None,
+            proxy: None,
+            connect_timeout: CONNECT,
+            #[cfg(unix)]
+            socket: None,
+            headers: None,
+        }
     }
 
     /// The client of the requests of an authorization that may reach these addresses: it connects to no other one. A proxy
     /// connects to any, and resolves names itself.
     #[cfg(feature = "oauth")]
     pub fn within(&self, reach: Reach) -> &Self {
-        let make = || Self::with(&self.tls, self.proxies.clone(), |address| Reach::Public.allows(address));
+        let make = || {
+            let settings = Settings {
+                #[cfg(unix)]
+                socket: None,
+                ..self.settings.clone()
+            };
+            Self::with(settings, |address| Reach::Public.allows(address))
+        };
         if reach == Reach::Public { self.public.get_or_init(make) } else { self }
     }
 
-    fn with(tls: &ClientConfig, proxies: Proxies, allows: fn(IpAddr) -> bool) -> Self {
-        let dialer = Dialer { tcp: tcp(allows), to_proxy: tcp(|_| true), proxies: proxies.clone() };
-        let connector = Connector(HttpsConnector::from((dialer, tls.clone())));
+    fn with(settings: Settings, allows: fn(IpAddr) -> bool) -> Self {
+        let dialer = Dialer {
+            tcp: tcp(allows),
+            to_proxy: tcp(|_| true),
+            proxies: settings.proxies.clone(),
+            #[cfg(unix)]
+            socket: settings.socket.clone(),
+        };
+        let https = HttpsConnector::from((dialer, Arc::clone(&settings.tls)));
+        let connector = Connector { https, timeout: settings.connect_timeout };
         let pool = Pool::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).build(connector);
         Self {
             pool,
-            #[cfg(feature = "oauth")]
-            tls: tls.clone(),
-            proxies,
+            settings,
             #[cfg(feature = "oauth")]
             public: Arc::default(),
         }
+    }
+
+    /// Adds the headers that the host has for this request.
+    async fn add_headers(&self, request: &mut Request<Vec<u8>>) -> io::Result<()> {
+        let Some(headers_of) = &self.settings.headers else { return Ok(()) };
+        let added = sensitive(headers_of(request.uri().clone()).await?);
+        let own = std::mem::replace(request.headers_mut(), added);
+        request.headers_mut().extend(own);
+        Ok(())
     }
 
     /// Runs a request of a client, and passes its response on to a function. While the future that this returns is pending,
@@ -307,7 +545,7 @@ impl HttpClient {
     }
 
     async fn send(&self, mut request: Request<Full<Bytes>>) -> Result<Response<Incoming>, legacy::Error> {
-        if let Some(credential) = self.proxies.credential(request.uri()) {
+        if let Some(credential) = self.settings.proxies.credential(request.uri()) {
             request.headers_mut().insert(PROXY_AUTHORIZATION, credential);
         }
         self.pool.request(request).await
@@ -367,7 +605,10 @@ impl Service<Name> for Names {
 
 /// A connector with a timeout.
 #[derive(Clone)]
-struct Connector(HttpsConnector<Dialer>);
+struct Connector {
+    https: HttpsConnector<Dialer>,
+    timeout: Duration,
+}
 
 impl Service<Uri> for Connector {
     type Response = MaybeHttpsStream<Stream>;
@@ -375,16 +616,16 @@ impl Service<Uri> for Connector {
     type Future = Connecting<Self::Response>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), AnyError>> {
-        self.0.poll_ready(context)
+        self.https.poll_ready(context)
     }
 
     fn call(&mut self, to: Uri) -> Self::Future {
-        let connecting = self.0.call(to);
+        let (connecting, bound) = (self.https.call(to), self.timeout);
         Box::pin(async move {
             let start = Instant::now();
             let late =
                 |_| io::Error::new(io::ErrorKind::TimedOut, format!("no connection after {:.1?}", start.elapsed()));
-            timeout(CONNECT, connecting).await.map_err(late)?
+            timeout(bound, connecting).await.map_err(late)?
         })
     }
 }
@@ -398,6 +639,13 @@ impl Proxies {
         let exempt = ["NO_PROXY", "no_proxy"].map(|name| std::env::var(name).unwrap_or_default());
         let is_none = exempt.iter().flat_map(|names| names.split(',')).any(|name| name.trim() == "*");
         Self(Arc::new(if is_none { Matcher::builder().build() } else { Matcher::from_env() }))
+    }
+
+    /// One for all.
+    fn all(url: &str) -> io::Result<Self> {
+        let is_http = url.parse::<Uri>().is_ok_and(|url| url.scheme_str() == Some("http") && url.host().is_some());
+        let error = || io::Error::new(io::ErrorKind::InvalidInput, "the proxy is no `http` URL with a host");
+        is_http.then(|| Self(Arc::new(Matcher::builder().all(url).build()))).ok_or_else(error)
     }
 
     /// The proxy for a server, if it is reached through one.
@@ -423,6 +671,8 @@ struct Dialer {
     tcp: HttpConnector<Names>,
     to_proxy: HttpConnector<Names>,
     proxies: Proxies,
+    #[cfg(unix)]
+    socket: Option<Arc<Path>>,
 }
 
 impl Service<Uri> for Dialer {
@@ -435,34 +685,62 @@ impl Service<Uri> for Dialer {
     }
 
     fn call(&mut self, to: Uri) -> Self::Future {
+        #[cfg(unix)]
+        if let Some(path) = self.socket.clone() {
+            return Box::pin(async move {
+                let io = UnixStream::connect(&*path).await.map_err(|error| in_file(&path, error))?;
+                Ok(Stream { io: Io::Unix(TokioIo::new(io)), absolute: false })
+            });
+        }
         let proxy = self.proxies.intercept(&to);
         let mut tcp = if proxy.is_some() { self.to_proxy.clone() } else { self.tcp.clone() };
         Box::pin(async move {
-            let Some(proxy) = proxy else { return Ok(Stream { io: tcp.call(to).await?, absolute: false }) };
+            let Some(proxy) = proxy else { return Ok(Stream { io: Io::Tcp(tcp.call(to).await?), absolute: false }) };
             if proxy.uri().scheme_str() != Some("http") {
                 return Err("only proxies with an http URL are supported".into());
             }
             if to.scheme_str() != Some("https") {
-                return Ok(Stream { io: tcp.call(proxy.uri().clone()).await?, absolute: true });
+                return Ok(Stream { io: Io::Tcp(tcp.call(proxy.uri().clone()).await?), absolute: true });
             }
             let mut tunnel = Tunnel::new(proxy.uri().clone(), tcp);
             if let Some(credential) = proxy.basic_auth() {
                 tunnel = tunnel.with_auth(credential.clone());
             }
-            Ok(Stream { io: tunnel.call(to).await?, absolute: false })
+            Ok(Stream { io: Io::Tcp(tunnel.call(to).await?), absolute: false })
         })
     }
 }
 
 struct Stream {
-    io: TokioIo<TcpStream>,
+    io: Io,
     /// Whether requests carry the absolute URL, as for a proxy.
     absolute: bool,
 }
 
+enum Io {
+    Tcp(TokioIo<TcpStream>),
+    #[cfg(unix)]
+    Unix(TokioIo<UnixStream>),
+}
+
+/// Runs this with the stream, whatever it is.
+macro_rules! with {
+    ($stream:expr, $io:ident => $body:expr) => {
+        match &mut $stream.io {
+            Io::Tcp($io) => $body,
+            #[cfg(unix)]
+            Io::Unix($io) => $body,
+        }
+    };
+}
+
 impl Connection for Stream {
     fn connected(&self) -> Connected {
-        self.io.inner().connected().proxy(self.absolute)
+        match &self.io {
+            Io::Tcp(io) => io.inner().connected().proxy(self.absolute),
+            #[cfg(unix)]
+            Io::Unix(_) => Connected::new(),
+        }
     }
 }
 
@@ -472,21 +750,21 @@ impl Read for Stream {
         context: &mut Context<'_>,
         buffer: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_read(context, buffer)
+        with!(self, io => Pin::new(io).poll_read(context, buffer))
     }
 }
 
 impl Write for Stream {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write(context, bytes)
+        with!(self, io => Pin::new(io).poll_write(context, bytes))
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_flush(context)
+        with!(self, io => Pin::new(io).poll_flush(context))
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_shutdown(context)
+        with!(self, io => Pin::new(io).poll_shutdown(context))
     }
 }
 

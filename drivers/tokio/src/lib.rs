@@ -27,7 +27,7 @@ pub use mcp_proto_std::{CallError, CallErrorKind, Piece, Program, Reply, ReplyEr
 pub use crate::call::Call;
 pub use crate::host::{Ask, Elicited, Host, HostOptions};
 #[cfg(feature = "http")]
-pub use crate::http::{HttpClient, HttpPiece, HttpTransport, Purpose, Remote, TakePiece};
+pub use crate::http::{HttpClient, HttpClientBuilder, HttpPiece, HttpTransport, Purpose, Remote, Roots, TakePiece};
 pub use crate::hub::Hub;
 pub use crate::machine::{Input, Output, Passed, Passing};
 #[cfg(feature = "oauth")]
