@@ -325,6 +325,17 @@ impl<'a> Json<'a> {
         self.scan().member(name)
     }
 
+    /// The members with these names, as [`member`](Self::member) finds each, in one pass.
+    pub(crate) fn pick<const N: usize>(self, names: [&str; N]) -> [Option<Self>; N] {
+        let mut found = [None; N];
+        self.members(|name, value| {
+            if let Some((_, slot)) = names.iter().zip(&mut found).find(|(known, _)| **known == name) {
+                *slot = Some(value);
+            }
+        });
+        found
+    }
+
     /// Calls `each` with every element of an array, in order; does nothing if this is not an array.
     pub(crate) fn each_element(self, mut each: impl FnMut(Json<'a>)) {
         self.scan().each_element(|scan| scan.value().map(&mut each).is_some());

@@ -23,7 +23,11 @@ fn string<'a>(json: Json<'a>, name: &str) -> Option<Cow<'a, str>> {
 
 /// A member that is an object.
 fn object<'a>(json: Json<'a>, name: &str) -> Option<&'a RawValue> {
-    json.member(name).filter(|value| value.is_object()).map(Json::raw)
+    if_object(json.member(name))
+}
+
+fn if_object(value: Option<Json<'_>>) -> Option<&RawValue> {
+    value.filter(|value| value.is_object()).map(Json::raw)
 }
 
 /// Maximum number of blocks, messages, contents and icons in a view.
@@ -45,8 +49,8 @@ impl Room {
     }
 
     /// The elements of a member that is an array.
-    fn elements<'a>(&mut self, json: Json<'a>, name: &str) -> Vec<Json<'a>> {
-        let Some(elements) = json.member(name).and_then(|array| array.elements(self.left)) else { return Vec::new() };
+    fn elements<'a>(&mut self, member: Option<Json<'a>>) -> Vec<Json<'a>> {
+        let Some(elements) = member.and_then(|array| array.elements(self.left)) else { return Vec::new() };
         self.left = self.left.saturating_sub(elements.kept.len());
         self.is_over |= elements.more;
         elements.kept
@@ -99,7 +103,7 @@ impl<'a> Icon<'a> {
 
     /// As [`all`](Self::all), as part of a view.
     fn within(json: Json<'a>, room: &mut Room) -> Vec<Self> {
-        room.elements(json, "icons").into_iter().filter_map(Self::read).collect()
+        room.elements(json.member("icons")).into_iter().filter_map(Self::read).collect()
     }
 
     fn read(json: Json<'a>) -> Option<Self> {
@@ -184,7 +188,11 @@ pub struct Annotations<'a> {
 impl<'a> Annotations<'a> {
     /// Reads the member `annotations` of an object.
     pub(crate) fn of(json: Json<'a>) -> Option<Self> {
-        let annotations = json.member("annotations").filter(|value| value.is_object())?;
+        Self::read(json.member("annotations"))
+    }
+
+    fn read(member: Option<Json<'a>>) -> Option<Self> {
+        let annotations = member.filter(|value| value.is_object())?;
         let audience = strings(annotations, "audience", WORDS);
         let priority = annotations.member("priority").and_then(|number| number.text().parse().ok());
         Some(Self {
@@ -361,8 +369,13 @@ impl<'a> Block<'a> {
 
     /// Reads a block; the output of a tool in the output of a tool only if `nested` is set, so that the depth is bounded.
     fn of(json: Json<'a>, room: &mut Room, nested: bool) -> Self {
-        let known = match string(json, "type").as_deref() {
-            Some("text") => Self::text(json),
+        // Texts are the most frequent by far: they are read in one pass.
+        let [kind, text, annotations, meta] = json.pick(["type", "text", "annotations", "_meta"]);
+        let known = match kind.and_then(Json::as_text).as_deref() {
+            Some("text") => text.and_then(Json::as_text).map(|text| {
+                let (annotations, meta) = (Annotations::read(annotations), if_object(meta));
+                Self::Text(Text { text, annotations, meta, raw: json.raw() })
+            }),
             Some("image") => Self::media(json).map(Self::Image),
             Some("audio") => Self::media(json).map(Self::Audio),
             Some("resource_link") => Self::link(json, room),
@@ -372,11 +385,6 @@ impl<'a> Block<'a> {
             Some(_) | None => None,
         };
         known.unwrap_or(Self::Other(json.raw()))
-    }
-
-    fn text(json: Json<'a>) -> Option<Self> {
-        let (text, annotations, meta) = (string(json, "text")?, Annotations::of(json), object(json, "_meta"));
-        Some(Self::Text(Text { text, annotations, meta, raw: json.raw() }))
     }
 
     fn media(json: Json<'a>) -> Option<Media<'a>> {
@@ -414,7 +422,11 @@ impl<'a> Block<'a> {
     fn tool_output(json: Json<'a>, room: &mut Room) -> Option<Self> {
         Some(Self::ToolOutput(ToolOutput {
             tool_use_id: string(json, "toolUseId")?,
-            content: room.elements(json, "content").into_iter().map(|block| Self::of(block, room, false)).collect(),
+            content: room
+                .elements(json.member("content"))
+                .into_iter()
+                .map(|block| Self::of(block, room, false))
+                .collect(),
             structured: json.member("structuredContent").map(Json::raw),
             is_error: json.member("isError").is_some_and(|value| value.text() == "true"),
             meta: object(json, "_meta"),
@@ -455,17 +467,31 @@ pub struct ToolResult<'a> {
 }
 
 impl<'a> ToolResult<'a> {
+    /// The texts of the content, a line each. Borrowed if there is one without escapes.
+    pub fn into_text(self) -> Cow<'a, str> {
+        let text = |block| if let Block::Text(text) = block { Some(text.text) } else { None };
+        let mut texts = self.content.into_iter().filter_map(text);
+        let mut all = texts.next().unwrap_or_default();
+        for text in texts {
+            let all = all.to_mut();
+            all.push('\n');
+            all.push_str(&text);
+        }
+        all
+    }
+
     /// Reads a result.
     pub fn read(raw: &'a RawValue) -> Self {
-        let (json, mut room) = (Json::from(raw), Room::new());
-        let content =
-            room.elements(json, "content").into_iter().map(|block| Block::of(block, &mut room, true)).collect();
+        let mut room = Room::new();
+        let [content, structured, is_error, meta] =
+            Json::from(raw).pick(["content", "structuredContent", "isError", "_meta"]);
+        let content = room.elements(content).into_iter().map(|block| Block::of(block, &mut room, true)).collect();
         Self {
             content,
             is_cut_off: room.is_over,
-            structured: json.member("structuredContent").map(Json::raw),
-            is_error: json.member("isError").is_some_and(|value| value.text() == "true"),
-            meta: object(json, "_meta"),
+            structured: structured.map(Json::raw),
+            is_error: is_error.is_some_and(|value| value.text() == "true"),
+            meta: if_object(meta),
             raw,
         }
     }
@@ -503,7 +529,7 @@ impl<'a> PromptResult<'a> {
     /// Reads a result.
     pub fn read(raw: &'a RawValue) -> Self {
         let (json, mut room) = (Json::from(raw), Room::new());
-        let messages = room.elements(json, "messages");
+        let messages = room.elements(json.member("messages"));
         let message = |message: Json<'a>| PromptMessage {
             role: string(message, "role").and_then(|role| Role::read(&role)),
             content: message.member("content").map(|content| Block::of(content, &mut room, true)),
@@ -538,7 +564,7 @@ impl<'a> ReadResult<'a> {
     /// Reads a result.
     pub fn read(raw: &'a RawValue) -> Self {
         let (json, mut room) = (Json::from(raw), Room::new());
-        let contents = room.elements(json, "contents").into_iter().filter_map(ResourceContents::read).collect();
+        let contents = room.elements(json.member("contents")).into_iter().filter_map(ResourceContents::read).collect();
         Self { contents, is_cut_off: room.is_over, meta: object(json, "_meta"), raw }
     }
 }
@@ -725,15 +751,15 @@ impl<'a> FieldValues<'a> {
 
     /// The choices of `enum`, with the names of `enumNames`, or those of `oneOf` or `anyOf`.
     fn choices(json: Json<'a>, titled: &str, room: &mut Room) -> Vec<(Cow<'a, str>, Cow<'a, str>)> {
-        let values = room.elements(json, "enum");
+        let values = room.elements(json.member("enum"));
         if values.is_empty() {
             let choice = |choice: Json<'a>| {
                 let value = string(choice, "const")?;
                 Some((value.clone(), string(choice, "title").unwrap_or(value)))
             };
-            return room.elements(json, titled).into_iter().filter_map(choice).collect();
+            return room.elements(json.member(titled)).into_iter().filter_map(choice).collect();
         }
-        let mut names = room.elements(json, "enumNames").into_iter();
+        let mut names = room.elements(json.member("enumNames")).into_iter();
         let choice = |value: Json<'a>| {
             let (value, name) = (value.as_string(), names.next().and_then(Json::as_text));
             value.map(|value| (value.clone(), name.unwrap_or(value)))
@@ -782,12 +808,12 @@ impl<'a> Sampling<'a> {
     /// Reads the parameters of a request.
     pub fn read(raw: &'a RawValue) -> Self {
         let (json, mut room) = (Json::from(raw), Room::new());
-        let messages = room.elements(json, "messages");
+        let messages = room.elements(json.member("messages"));
         let message = |message: Json<'a>| {
             let content = match message.member("content") {
                 Some(one) if one.is_object() => vec![Block::of(one, &mut room, true)],
                 Some(_) => {
-                    let blocks = room.elements(message, "content");
+                    let blocks = room.elements(message.member("content"));
                     blocks.into_iter().map(|block| Block::of(block, &mut room, true)).collect()
                 }
                 None => Vec::new(),
@@ -796,7 +822,7 @@ impl<'a> Sampling<'a> {
             SamplingMessage { role, content, raw: message.raw() }
         };
         let messages = messages.into_iter().map(message).collect();
-        let hints = json.member("modelPreferences").map(|preferences| room.elements(preferences, "hints"));
+        let hints = json.member("modelPreferences").map(|preferences| room.elements(preferences.member("hints")));
         let number = |name: &str| json.member(name).map(Json::text);
         Self {
             messages,
@@ -805,7 +831,7 @@ impl<'a> Sampling<'a> {
             temperature: number("temperature").and_then(|text| text.parse().ok()),
             stop_sequences: strings(json, "stopSequences", WORDS).collect(),
             hints: hints.into_iter().flatten().filter_map(|hint| string(hint, "name")).collect(),
-            tools: room.elements(json, "tools").into_iter().map(Json::raw).collect(),
+            tools: room.elements(json.member("tools")).into_iter().map(Json::raw).collect(),
             is_cut_off: room.is_over,
             raw,
         }

@@ -1,5 +1,6 @@
 //! How calls end.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use mcp_proto::protocol::content::{Block, ToolResult};
@@ -30,7 +31,7 @@ impl Reply {
         self.0
     }
 
-    /// The texts of a tool's result, a line each.
+    /// The texts of a tool's result, a line each. It is read each time; one text without escapes is not copied.
     ///
     /// ```
     /// # use mcp_proto::RawValue;
@@ -40,12 +41,18 @@ impl Reply {
     /// assert_eq!(reply.text(), "42");
     /// # Ok::<(), serde_json::Error>(())
     /// ```
-    pub fn text(&self) -> String {
-        let text = |block: &Block<'_>| match block {
-            Block::Text(text) => Some(text.text.to_string()),
-            _ => None,
-        };
-        ToolResult::read(&self.0).content.iter().filter_map(text).collect::<Vec<_>>().join("\n")
+    pub fn text(&self) -> Cow<'_, str> {
+        ToolResult::read(&self.0).into_text()
+    }
+
+    /// As [`text`](Self::text), of a reply that is not kept.
+    pub fn into_text(self) -> String {
+        self.text().into_owned()
+    }
+
+    /// The blocks of a tool's result: texts, images, resources.
+    pub fn blocks(&self) -> Vec<Block<'_>> {
+        ToolResult::read(&self.0).content
     }
 
     /// Whether it is the result of a tool that failed. Its text says how, for the model.

@@ -69,7 +69,7 @@ async fn arguments_and_results_have_types() {
     let session = connect().await;
     assert_eq!(session.catalog().tools().next().unwrap().name, "echo");
     let reply = session.call_tool("echo", &Message { message: "hi" }).await.unwrap();
-    assert_eq!((reply.text().as_str(), reply.to::<Echo>().unwrap().message.as_str()), ("hi", "hi"));
+    assert_eq!((&*reply.text(), reply.to::<Echo>().unwrap().message.as_str()), ("hi", "hi"));
     assert!(session.call_tool("fail", &json!({})).await.unwrap().is_error());
     let read = session.read_resource("test:a").await.unwrap();
     assert!(read.raw().get().contains("the content"));
@@ -198,9 +198,9 @@ async fn requests_of_the_server_are_answered_by_handlers() {
             Err(ErrorObject::new(-1, "there is no model"))
         });
     let session = Session::connect(server(), host).await.unwrap();
-    let answer = session.call_tool("ask", &json!({})).await.unwrap().text();
+    let answer = session.call_tool("ask", &json!({})).await.unwrap().into_text();
     assert_eq!(answer, r#"{"action": "accept", "content": {"name": "who? docs"}}"#);
-    let answer = session.call_tool("sample", &json!({})).await.unwrap().text();
+    let answer = session.call_tool("sample", &json!({})).await.unwrap().into_text();
     assert!(answer.contains("there is no model"), "{answer}");
 }
 
@@ -216,7 +216,7 @@ async fn a_handler_checks_a_form_before_it_answers() {
         }
     });
     let session = Session::connect(server(), host).await.unwrap();
-    let answer = session.call_tool("ask", &json!({})).await.unwrap().text();
+    let answer = session.call_tool("ask", &json!({})).await.unwrap().into_text();
     assert_eq!(answer, r#"{"action": "accept", "content": {"name": "`name` is required"}}"#);
 }
 
@@ -278,7 +278,7 @@ async fn a_suspended_session_starts_its_program_again() {
 async fn a_handler_that_panics_answers_with_an_error() {
     let host = Host::new(options()).elicitation(|_| async { panic!("a test") });
     let session = Session::connect(server(), host).await.unwrap();
-    let answer = session.call_tool("ask", &json!({})).await.unwrap().text();
+    let answer = session.call_tool("ask", &json!({})).await.unwrap().into_text();
     assert!(answer.contains("the client failed to answer"), "{answer}");
 }
 
