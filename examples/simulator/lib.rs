@@ -8,12 +8,14 @@ mod common;
 mod oauth;
 #[path = "../../tests/suite/simulated.rs"]
 mod simulated;
+#[path = "../../tests/common/simulation.rs"]
+mod simulation;
 
 use mcp_proto::binding::oauth::OAuthAction;
 use mcp_proto::testkit::{Arrival, Embedder, Port, Sim, Step};
 use mcp_proto::{Outcome, Time};
 use serde::Serialize;
-use simulated::{Observer, SERVERS, TURNS};
+use simulation::{Observer, SERVERS, TURNS};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 

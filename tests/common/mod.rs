@@ -4,6 +4,7 @@
 
 pub mod client_getters;
 
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use mcp_proto::catalog::FingerprintKey;
@@ -12,6 +13,40 @@ use mcp_proto::{Action, Client, Event, Family, Lines, Messages, Options, Reconne
 use serde_json::{Value, json};
 
 use self::client_getters::client_getters;
+
+/// A value that a server of the test kit shares with a test.
+#[derive(Default)]
+pub struct Shared<T>(Arc<Mutex<T>>);
+
+impl<T> Clone for Shared<T> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<T> Shared<T> {
+    pub fn new(value: T) -> Self {
+        Self(Arc::new(Mutex::new(value)))
+    }
+
+    pub fn borrow(&self) -> MutexGuard<'_, T> {
+        self.0.lock().unwrap()
+    }
+
+    pub fn borrow_mut(&self) -> MutexGuard<'_, T> {
+        self.0.lock().unwrap()
+    }
+
+    pub fn set(&self, value: T) {
+        *self.borrow_mut() = value;
+    }
+}
+
+impl<T: Copy> Shared<T> {
+    pub fn get(&self) -> T {
+        *self.borrow()
+    }
+}
 
 /// Bounds a loop that waits for something, so that the test fails instead of hanging.
 pub struct Steps {
@@ -260,7 +295,7 @@ impl Server {
     }
 
     /// Answers a method: `params` in, the result or the error object out.
-    pub fn on(self, method: &str, handler: impl FnMut(&Value) -> Result<Value, Value> + 'static) -> Self {
+    pub fn on(self, method: &str, handler: impl FnMut(&Value) -> Result<Value, Value> + Send + 'static) -> Self {
         Self(self.0.on(method, handler))
     }
 

@@ -83,6 +83,12 @@ def simulated(out):
     if int(seeds) < 100_000:
         sys.exit(f"simulate: {seeds} seeds are not 100,000")
     rows = "\n".join(f"| {name} | {count:,} |" for name, count in sorted(ast.literal_eval(counts).items()))
+    driver = re.findall(r"^(\d+) seeds of the driver on tokio: (\{.*?^\})", out, re.M | re.S)
+    driven = "".join(f"""
+
+**{int(seeds):,} seeds** of sessions of `mcp-proto-tokio`, over streams and HTTP, on paused time, with the same faults and
+restores: {ast.literal_eval(counts)["call"]:,} calls. What the client in a session took and wanted sent is what the link carried, byte for byte, the
+host was told what the client reported, and what was closed left no task.""" for seeds, counts in driver[-1:])
     return f"""**{int(seeds):,} seeds** of clients over messages, lines and HTTP, with and without a sign-in, and of hubs, with servers of both
 eras, the faults of this table, and restores from snapshots. `twice` is an answer that is sent twice, `torn` one that breaks off,
 `noise` a line that is no message; a server dies `before` a tool runs or `after` it. No call ran twice, each ended once, and
@@ -92,7 +98,7 @@ as a file.
 
 | What happened | How often |
 |---|--:|
-{rows}"""
+{rows}{driven}"""
 
 
 def covered(out):

@@ -1,16 +1,13 @@
 //! How long the result of `server/discover` of a modern server is fresh.
 
-use std::cell::RefCell;
-use std::rc::Rc;
-
-use crate::common::{Host, Server, options, reconnecting, seconds, tools};
+use crate::common::{Host, Server, Shared, options, reconnecting, seconds, tools};
 use mcp_proto::{CommandError, Family, Request, Time};
 use serde_json::{Value, json};
 
 /// A server whose description changes at run time.
 struct Described {
     server: Server,
-    result: Rc<RefCell<Result<Value, Value>>>,
+    result: Shared<Result<Value, Value>>,
 }
 
 fn description(capabilities: &Value, ttl: &Value, instructions: &str) -> Value {
@@ -26,8 +23,8 @@ fn description(capabilities: &Value, ttl: &Value, instructions: &str) -> Value {
 
 impl Described {
     fn new(ttl: &Value) -> Self {
-        let result = Rc::new(RefCell::new(Ok(description(&json!({"tools": {}}), ttl, "one"))));
-        let shared = Rc::clone(&result);
+        let result = Shared::new(Ok(description(&json!({"tools": {}}), ttl, "one")));
+        let shared = Shared::clone(&result);
         let server = Server::modern(json!({"tools": {}}))
             .on("server/discover", move |_| shared.borrow().clone())
             .result("tools/list", tools(&["a"]))

@@ -24,6 +24,9 @@ mod moved;
 #[cfg(feature = "http")]
 #[path = "../common/hub.rs"]
 mod rig;
+#[cfg(all(feature = "http", feature = "snapshot"))]
+#[path = "../common/simulation.rs"]
+mod simulation;
 #[cfg(feature = "http")]
 #[path = "../common/http.rs"]
 mod web;

@@ -1,23 +1,21 @@
 //! How lists are refreshed: after `list_changed`, by age, on demand.
 
-use std::cell::RefCell;
-use std::rc::Rc;
 use std::time::Duration;
 
-use crate::common::{Host, Server, legacy, options, tools};
+use crate::common::{Host, Server, Shared, legacy, options, tools};
 use mcp_proto::{CommandError, Event, Family, FamilyStatus, ListErrors, QuirkKind, Time};
 use serde_json::{Value, json};
 
 /// A server whose tools change at run time.
 struct Changing {
     server: Server,
-    tools: Rc<RefCell<Vec<&'static str>>>,
+    tools: Shared<Vec<&'static str>>,
 }
 
 impl Changing {
     fn new(names: &[&'static str]) -> Self {
-        let list = Rc::new(RefCell::new(names.to_vec()));
-        let shared = Rc::clone(&list);
+        let list = Shared::new(names.to_vec());
+        let shared = Shared::clone(&list);
         let server = Server::legacy(json!({"tools": {"listChanged": true}}))
             .on("tools/list", move |_| Ok(tools(&shared.borrow())));
         Self { server, tools: list }
@@ -134,8 +132,8 @@ fn list_changed_loop_is_refreshed_less_often_until_a_list_differs() {
 
 #[test]
 fn a_failed_refresh_keeps_the_list_and_is_repeated_with_backoff() {
-    let fails = Rc::new(RefCell::new(false));
-    let failing = Rc::clone(&fails);
+    let fails = Shared::new(false);
+    let failing = Shared::clone(&fails);
     let mut server = Server::legacy(json!({"tools": {"listChanged": true}})).on("tools/list", move |_| {
         if *failing.borrow() { Err(json!({"code": -32603, "message": "not now"})) } else { Ok(tools(&["a", "b"])) }
     });
@@ -258,8 +256,8 @@ fn a_page_that_came_earlier_expires_earlier() {
 /// The status is that of the last list, and not that of the first one on the connection.
 #[test]
 fn a_list_that_failed_at_first_is_listed_after_a_refresh_also_when_it_changes_again() {
-    let fails = Rc::new(RefCell::new(true));
-    let failing = Rc::clone(&fails);
+    let fails = Shared::new(true);
+    let failing = Shared::clone(&fails);
     let mut server = Server::legacy(json!({"tools": {"listChanged": true}})).on("tools/list", move |_| {
         if *failing.borrow() { Err(json!({"code": -32603, "message": "not now"})) } else { Ok(tools(&["a"])) }
     });

@@ -1,22 +1,19 @@
 //! The outcome of a refresh that the embedder requests.
 
-use std::cell::{Cell, RefCell};
-use std::rc::Rc;
-
-use crate::common::{Deliver, Host, Server, legacy, reconnecting, seconds, tools};
+use crate::common::{Deliver, Host, Server, Shared, legacy, reconnecting, seconds, tools};
 use mcp_proto::{Event, Family, Options, QuirkKind, RefreshOutcome, Transport};
 use serde_json::{Value, json};
 
-/// A server whose tools are in the cell; `null` is an error.
-fn server(list: &Rc<RefCell<Value>>) -> Server {
-    let list = Rc::clone(list);
+/// A server whose tools are in the shared value; `null` is an error.
+fn server(list: &Shared<Value>) -> Server {
+    let list = Shared::clone(list);
     Server::legacy(json!({"tools": {"listChanged": true}})).on("tools/list", move |_| match &*list.borrow() {
         Value::Null => Err(json!({"code": -32603, "message": "later"})),
         list => Ok(list.clone()),
     })
 }
 
-fn ready(options: Options, list: &Rc<RefCell<Value>>) -> (Host, Server) {
+fn ready(options: Options, list: &Shared<Value>) -> (Host, Server) {
     let mut server = server(list);
     let host = Host::connect(options, &mut server);
     assert!(host.is_ready());
@@ -42,7 +39,7 @@ fn list_changed(host: &mut Host) {
 
 #[test]
 fn a_requested_refresh_reports_whether_the_list_differs() {
-    let list = Rc::new(RefCell::new(tools(&["a"])));
+    let list = Shared::new(tools(&["a"]));
     let (mut host, mut server) = ready(legacy(), &list);
     refresh(&mut host);
     assert!(outcomes(&host).is_empty());
@@ -60,7 +57,7 @@ fn a_requested_refresh_reports_whether_the_list_differs() {
 
 #[test]
 fn a_requested_refresh_that_fails_is_reported_once() {
-    let list = Rc::new(RefCell::new(tools(&["a"])));
+    let list = Shared::new(tools(&["a"]));
     let (mut host, mut server) = ready(legacy(), &list);
     *list.borrow_mut() = Value::Null;
     refresh(&mut host);
@@ -75,7 +72,7 @@ fn a_requested_refresh_that_fails_is_reported_once() {
 
 #[test]
 fn a_requested_refresh_of_a_list_over_the_limit_is_partial() {
-    let list = Rc::new(RefCell::new(tools(&["a"])));
+    let list = Shared::new(tools(&["a"]));
     let mut options = legacy();
     options.limits.items = 2;
     let (mut host, mut server) = ready(options, &list);
@@ -88,7 +85,7 @@ fn a_requested_refresh_of_a_list_over_the_limit_is_partial() {
 
 #[test]
 fn an_outcome_of_the_same_kind_is_not_repeated_while_it_is_not_polled() {
-    let list = Rc::new(RefCell::new(tools(&["a"])));
+    let list = Shared::new(tools(&["a"]));
     let (mut host, _) = ready(legacy(), &list);
     host.take_sent();
     refresh(&mut host);
@@ -124,7 +121,7 @@ fn outcomes_that_differ_are_reported_while_they_are_not_polled() {
 
 #[test]
 fn a_requested_refresh_ends_with_its_connection() {
-    let list = Rc::new(RefCell::new(tools(&["a"])));
+    let list = Shared::new(tools(&["a"]));
     for commands in [1, 2] {
         let (mut host, _) = ready(reconnecting(legacy()), &list);
         (0..commands).for_each(|_| refresh(&mut host));
@@ -142,7 +139,7 @@ fn a_requested_refresh_ends_with_its_connection() {
 
 #[test]
 fn a_list_that_was_requested_before_the_command_is_not_its_outcome() {
-    let list = Rc::new(RefCell::new(tools(&["a"])));
+    let list = Shared::new(tools(&["a"]));
     for (found, expected) in
         [(tools(&["a"]), RefreshOutcome::Same), (tools(&["b"]), RefreshOutcome::Differs), (Value::Null, failed())]
     {
@@ -171,7 +168,7 @@ fn a_command_during_the_list_of_another_has_its_own_outcome() {
     for (first, expected) in
         [(same.clone(), RefreshOutcome::Same), (other, RefreshOutcome::Differs), (Value::Null, failed())]
     {
-        let list = Rc::new(RefCell::new(same.clone()));
+        let list = Shared::new(same.clone());
         let (mut host, mut server) = ready(legacy(), &list);
         refresh(&mut host);
         refresh(&mut host);
@@ -188,7 +185,7 @@ fn a_command_during_the_list_of_another_has_its_own_outcome() {
 
 #[test]
 fn a_partial_list_of_one_command_is_followed_by_that_of_the_next() {
-    let list = Rc::new(RefCell::new(tools(&["a"])));
+    let list = Shared::new(tools(&["a"]));
     let mut options = legacy();
     options.limits.items = 1;
     let (mut host, mut server) = ready(options, &list);
@@ -209,8 +206,8 @@ fn every_invalid_item_of_every_page_is_reported() {
         let tools: Vec<_> = names.iter().map(|name| bad(name)).collect();
         json!({"tools": tools, "nextCursor": next})
     };
-    let fail = Rc::new(Cell::new(false));
-    let fails = Rc::clone(&fail);
+    let fail = Shared::new(false);
+    let fails = Shared::clone(&fail);
     let mut server =
         Server::legacy(json!({"tools": {}})).on("tools/list", move |params| match params["cursor"].as_str() {
             None => Ok(page(&["one", "two"], Some("2"))),

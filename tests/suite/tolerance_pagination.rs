@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::common::{Host, Server, Steps, legacy, options, tools};
+use crate::common::{Host, Server, Shared, Steps, legacy, options, tools};
 use mcp_proto::{Era, FailureKind, Family, FamilyStatus, ListErrors, Options, QuirkKind};
 use serde_json::{Value, json};
 
@@ -58,7 +58,7 @@ fn refusal(code: i64, message: &str) -> Value {
 }
 
 /// A server whose pages of tools `answer` computes from the cursor.
-fn paging(era: Era, mut answer: impl FnMut(Option<&str>) -> Result<Value, Value> + 'static) -> Server {
+fn paging(era: Era, mut answer: impl FnMut(Option<&str>) -> Result<Value, Value> + Send + 'static) -> Server {
     server(era).on("tools/list", move |params| {
         let cursor = params.get("cursor").map(|cursor| cursor.as_str().unwrap());
         answer(cursor).map(|result| complete(era, result))
@@ -199,7 +199,7 @@ fn cursor_loop_with_new_items_is_followed() {
 #[test]
 fn cursor_loop_of_one_constant_cursor_for_pages_that_differ_is_followed() {
     both(|era| {
-        let pages = std::cell::Cell::new(0);
+        let pages = Shared::new(0);
         let mut server = paging(era, move |_| {
             pages.set(pages.get() + 1);
             Ok(page([&["a"], &["b"], &["c"], &["c"][..]][pages.get() - 1], Some("next")))

@@ -1,11 +1,9 @@
 //! The tolerances of the section "At run time", row by row, and the cases of hermes-agent behind them.
 
-use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::rc::Rc;
 use std::time::Duration;
 
-use crate::common::{Deliver, Host, Server, Steps, millis, reconnecting, tools};
+use crate::common::{Deliver, Host, Server, Shared, Steps, millis, reconnecting, tools};
 use mcp_proto::{
     Cause, Era, Event, FailureKind, Family, FamilyStatus, Keepalive, KeepaliveMethod, Options, Outcome, QuirkKind,
     Request, RequestId, ShutdownStep, Time, Transport,
@@ -147,11 +145,11 @@ fn secs(number: u64) -> Duration {
 }
 
 /// A list that the test changes while the server runs.
-type Names = Rc<RefCell<Vec<String>>>;
+type Names = Shared<Vec<String>>;
 
 fn changing(era: Era) -> (Server, Names) {
-    let names: Names = Rc::new(RefCell::new(vec!["a".into(), "b".into()]));
-    let shared = Rc::clone(&names);
+    let names: Names = Shared::new(vec!["a".into(), "b".into()]);
+    let shared = Shared::clone(&names);
     let server = with_list_changed(era)
         .result("ping", json!({}))
         .on("tools/list", move |_| Ok(tools(&shared.borrow().iter().map(String::as_str).collect::<Vec<_>>())));
@@ -210,8 +208,8 @@ fn ping_unsupported_moves_the_probe_to_the_cheapest_list_that_worked() {
 
 #[test]
 fn ping_unsupported_and_a_failing_list_is_passive() {
-    let gone = Rc::new(Cell::new(false));
-    let shared = Rc::clone(&gone);
+    let gone = Shared::new(false);
+    let shared = Shared::clone(&gone);
     let server = listing().error("ping", -32601, "Method not found").on("resources/list", move |_| {
         let list = json!({"resources": [{"uri": "r:1", "name": "r"}]});
         if shared.get() { Err(json!({"code": -32601, "message": "Method not found"})) } else { Ok(list) }
@@ -239,8 +237,8 @@ fn ping_unsupported_by_a_server_whose_lists_did_not_work_is_passive() {
 /// The modern era has no `ping`; its replacement is judged the same way.
 #[test]
 fn server_discover_answered_with_any_error_is_alive() {
-    let refuses = Rc::new(Cell::new(0));
-    let shared = Rc::clone(&refuses);
+    let refuses = Shared::new(0);
+    let shared = Shared::clone(&refuses);
     let server = Server::modern(json!({})).on("server/discover", move |_| match shared.get() {
         0 => Ok(json!({"resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {}})),
         code => Err(json!({"code": code, "message": "no"})),
@@ -522,8 +520,8 @@ fn list_changed_loop_doubles_the_interval_until_a_list_differs() {
 #[test]
 fn a_server_whose_lists_always_differ_is_in_no_loop() {
     both(|options, era| {
-        let asked = Rc::new(Cell::new(0));
-        let shared = Rc::clone(&asked);
+        let asked = Shared::new(0);
+        let shared = Shared::clone(&asked);
         let server = with_list_changed(era).on("tools/list", move |_| {
             shared.set(shared.get() + 1);
             Ok(tools(&[&format!("tool {}", shared.get())]))
@@ -569,9 +567,9 @@ fn failures() -> [Option<Result<Value, Value>>; 6] {
 fn a_failed_refresh_keeps_the_catalog_and_is_repeated_with_backoff() {
     both(|options, era| {
         for failure in failures() {
-            let failing: Rc<RefCell<Option<Result<Value, Value>>>> = Rc::default();
+            let failing: Shared<Option<Result<Value, Value>>> = Shared::default();
             let (server, names) = changing(era);
-            let (shared, listed) = (Rc::clone(&failing), Rc::clone(&names));
+            let (shared, listed) = (Shared::clone(&failing), Shared::clone(&names));
             let server = server.on("tools/list", move |_| {
                 let names = listed.borrow();
                 let list = || Ok(tools(&names.iter().map(String::as_str).collect::<Vec<_>>()));
@@ -583,7 +581,7 @@ fn a_failed_refresh_keeps_the_catalog_and_is_repeated_with_backoff() {
             if silent {
                 live.slow.insert("tools/list", None);
             }
-            failing.replace(failure.clone());
+            failing.set(failure.clone());
             *names.borrow_mut() = vec!["c".into()];
             live.tell("tools/list_changed");
             live.run(secs(900));
@@ -598,7 +596,7 @@ fn a_failed_refresh_keeps_the_catalog_and_is_repeated_with_backoff() {
             live.assert_ready_without_quirks();
 
             live.slow.clear();
-            failing.replace(None);
+            failing.set(None);
             live.run(secs(121));
             assert_eq!(live.host.keys(Family::Tools), ["c"]);
             assert!(!live.host.session.family(Family::Tools).stale);
@@ -606,7 +604,7 @@ fn a_failed_refresh_keeps_the_catalog_and_is_repeated_with_backoff() {
             live.run(HOUR);
             assert_eq!(live.times("tools/list").len(), walks, "a complete list is not requested again");
 
-            failing.replace(Some(Err(json!({"code": -32603, "message": "again"}))));
+            failing.set(Some(Err(json!({"code": -32603, "message": "again"}))));
             live.tell("tools/list_changed");
             live.run(secs(5));
             assert_eq!(live.gaps("tools/list")[walks..], [1000, 2000], "the backoff started again");
@@ -619,8 +617,8 @@ fn a_failed_refresh_keeps_the_catalog_and_is_repeated_with_backoff() {
 #[test]
 fn a_refresh_that_fails_after_the_first_page_keeps_the_catalog() {
     both(|options, era| {
-        let broken = Rc::new(Cell::new(false));
-        let shared = Rc::clone(&broken);
+        let broken = Shared::new(false);
+        let shared = Shared::clone(&broken);
         let server = with_list_changed(era).on("tools/list", move |params| {
             let (first, broken) = (params["cursor"].is_null(), shared.get());
             let name = if broken { "c" } else { "a" };
@@ -650,10 +648,10 @@ fn a_refresh_that_fails_after_the_first_page_keeps_the_catalog() {
 fn an_empty_list_that_fails_on_a_reconnect_is_requested_again() {
     both(|options, era| {
         for last_good in [vec![], vec!["a".to_owned()]] {
-            let failing = Rc::new(Cell::new(false));
+            let failing = Shared::new(false);
             let (server, names) = changing(era);
-            names.replace(last_good.clone());
-            let (shared, listed) = (Rc::clone(&failing), Rc::clone(&names));
+            names.set(last_good.clone());
+            let (shared, listed) = (Shared::clone(&failing), Shared::clone(&names));
             let server = server.on("tools/list", move |_| {
                 let names = listed.borrow();
                 let list = tools(&names.iter().map(String::as_str).collect::<Vec<_>>());
@@ -812,8 +810,8 @@ fn a_refresh_is_not_triggered_by_a_server_without_tools() {
 
 #[test]
 fn a_refresh_of_prompts_continues_after_list_changed_of_absent_tools() {
-    let name = Rc::new(Cell::new("p"));
-    let shared = Rc::clone(&name);
+    let name = Shared::new("p");
+    let shared = Shared::clone(&name);
     let server = Server::legacy(json!({"prompts": {"listChanged": true}}))
         .on("prompts/list", move |_| Ok(json!({"prompts": [{"name": shared.get()}]})));
     let mut live = Live::new(reconnecting(quiet()), server);

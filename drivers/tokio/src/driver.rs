@@ -24,16 +24,19 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::call::{Call, Cancel};
 use crate::host::{Ask, Watchers, Wiring};
-use crate::machine::{Input, Machine, Output, Passed, Passing, Sorted, Tap};
+use crate::machine::{Input, Machine, Output, Passed, Passing, Sorted, Tap, Target};
 use crate::process::{Process, SharedLines, copy_of};
 use crate::queue::{Queue, Subscribers};
 use crate::status::{StartError, Status};
+use crate::stream::{Connection, Opening, Stream};
 
-/// The connection of a session over stdio.
+/// The connection of a session to a program or over a stream.
 struct Slot {
     connection: ConnectionId,
-    /// `None` while it is being started.
-    process: Option<Process>,
+    /// `None` while it is being opened.
+    open: Option<Connection>,
+    /// Dropped, when it is not wanted any more.
+    _wanted: oneshot::Sender<()>,
 }
 
 /// An exchange with a server over HTTP.
@@ -360,13 +363,13 @@ impl<M: Machine> Shared<M> {
     /// Shows the embedder what passes.
     fn tap(&self, core: &mut Core<M>, session: Option<SessionHandle>, what: Passing<'_, M::Event>) {
         let Some(mut tap) = core.tap.take() else { return };
-        let process = session.and_then(|session| core.slots.get(&session)?.process.as_ref());
+        let process = session.and_then(|session| core.slots.get(&session)?.open.as_ref()?.process());
         let passed = Passed {
             now: core.now,
             session,
             server: &session.map(|session| core.machine.server(session)).unwrap_or_default(),
             engine: session.and_then(|session| core.machine.engine(session)),
-            process: process.map(Process::id),
+            process,
             what,
         };
         // One that panicked is not called again.
@@ -395,6 +398,8 @@ impl<M: Machine> Shared<M> {
             }
             let due = deadline.and_then(|due| self.start.checked_add(due.since(self.epoch)));
             tokio::select! {
+                // Tests have the same run again.
+                biased;
                 () = sleep_until(due.unwrap_or(self.start)), if due.is_some() => {
                     self.input(|machine, now| machine.handle_timeout(now));
                 }
@@ -422,8 +427,8 @@ impl<M: Machine> Shared<M> {
         let (closed, mut tasks) = {
             let mut core = self.lock();
             let slots = std::mem::take(&mut core.slots);
-            for process in slots.into_values().filter_map(|slot| slot.process) {
-                core.tasks.spawn_on(process.kill(), &self.runtime);
+            for connection in slots.into_values().filter_map(|slot| slot.open) {
+                core.tasks.spawn_on(connection.kill(), &self.runtime);
             }
             core.abort();
             (core.closed.take(), std::mem::take(&mut core.tasks))
@@ -452,9 +457,9 @@ impl<M: Machine> Shared<M> {
     fn kill(self: &Arc<Self>) {
         let mut core = self.lock();
         let why = "the host's time was up";
-        for (session, Slot { connection, process }) in std::mem::take(&mut core.slots) {
-            if let Some(process) = process {
-                core.tasks.spawn_on(process.kill(), &self.runtime);
+        for (session, Slot { connection, open, .. }) in std::mem::take(&mut core.slots) {
+            if let Some(open) = open {
+                core.tasks.spawn_on(open.kill(), &self.runtime);
             }
             self.give(&mut core, session, Input::Transport(connection, Transport::Closed { why }));
         }
@@ -477,8 +482,8 @@ impl<M: Machine> Shared<M> {
             match output {
                 Output::Open(session, connection) => self.open(core, session, connection),
                 Output::Send(session, message) => {
-                    if let Some(Slot { process: Some(process), .. }) = core.slots.get_mut(&session) {
-                        process.send(&message);
+                    if let Some(Slot { open: Some(open), .. }) = core.slots.get_mut(&session) {
+                        open.send(&message);
                     }
                 }
                 Output::Shutdown(session, step) => self.shut_down(core, session, step),
@@ -504,22 +509,61 @@ impl<M: Machine> Shared<M> {
         }
     }
 
-    /// Ends the process of a session, if there is one, and starts another one.
+    /// Ends the connection of a session, if there is one, and opens another one.
     fn open(self: &Arc<Self>, core: &mut Core<M>, session: SessionHandle, connection: ConnectionId) {
-        let old = core.slots.insert(session, Slot { connection, process: None });
+        let (wanted, mut unwanted) = oneshot::channel();
+        let old = core.slots.insert(session, Slot { connection, open: None, _wanted: wanted });
         core.stderr_lines.remove(&session);
-        let (program, shared) = (core.machine.program(session), Arc::clone(self));
+        let (target, shared) = (core.machine.target(session), Arc::clone(self));
         let server = core.machine.server(session);
         while core.tasks.try_join_next().is_some() {}
         let start = async move {
-            if let Some(process) = old.and_then(|old| old.process) {
-                process.kill().await;
+            if let Some(open) = old.and_then(|old| old.open) {
+                open.kill().await;
             }
-            if let Some(process) = shared.start_process(session, connection, program, server) {
-                process.kill().await;
+            let unneeded = match target {
+                Some(Target::Streams(streams)) => {
+                    tokio::select! {
+                        biased;
+                        _ = &mut unwanted => None,
+                        opened = streams.open() => shared.start_stream(session, connection, opened),
+                    }
+                }
+                Some(Target::Program(program)) => shared.start_process(session, connection, Some(program), server),
+                None => shared.start_process(session, connection, None, server),
+            };
+            if let Some(unneeded) = unneeded {
+                unneeded.kill().await;
             }
         };
         core.tasks.spawn_on(start, &self.runtime);
+    }
+
+    /// What takes what comes from a connection.
+    fn taker(
+        self: &Arc<Self>,
+        session: SessionHandle,
+        connection: ConnectionId,
+    ) -> impl Fn(Piece) -> std::future::Ready<()> + Clone + use<M> {
+        let shared = Arc::downgrade(self);
+        move |piece| {
+            if let Some(shared) = shared.upgrade() {
+                shared.take(session, connection, &piece);
+            }
+            ready(())
+        }
+    }
+
+    /// A stream was opened, or could not be. Returns one that is not wanted any more.
+    fn start_stream(
+        self: &Arc<Self>,
+        session: SessionHandle,
+        connection: ConnectionId,
+        opened: io::Result<Opening>,
+    ) -> Option<Connection> {
+        let mut core = self.lock();
+        let started = opened.map(|opening| Connection::Stream(Stream::start(opening, self.taker(session, connection))));
+        self.started(&mut core, (session, connection), OpenFailure::Connect, started)
     }
 
     /// Starts a process. Returns one that is not wanted any more. Under the lock, so that nothing is taken of it before it is
@@ -530,7 +574,7 @@ impl<M: Machine> Shared<M> {
         connection: ConnectionId,
         program: Option<Program>,
         server: Box<str>,
-    ) -> Option<Process> {
+    ) -> Option<Connection> {
         let mut core = self.lock();
         let started = match program {
             Some(mut program) => {
@@ -540,46 +584,40 @@ impl<M: Machine> Shared<M> {
                 if let Some(sink) = self.wiring.stderr.clone().filter(|_| program.sink().is_none()) {
                     program = program.stderr(move |piece| sink(&server, piece));
                 }
-                let shared = Arc::downgrade(self);
-                let take = move |piece: Piece| {
-                    if let Some(shared) = shared.upgrade() {
-                        shared.take(session, connection, &piece);
-                    }
-                    ready(())
-                };
+                let take = self.taker(session, connection);
                 let why = "a function of the host, or the runtime (`enable_all`), failed to start the program";
                 let start = AssertUnwindSafe(|| Process::start(&program, take));
                 catch_unwind(start).unwrap_or_else(|_| Err(io::Error::other(why)))
             }
             None => Err(io::Error::other("there is no program to start")),
         };
-        self.started(&mut core, session, connection, started)
+        self.started(&mut core, (session, connection), OpenFailure::Spawn, started.map(Connection::Process))
     }
 
-    /// A process was started, or could not be. Returns one that is not wanted any more.
+    /// A connection was opened, or could not be. Returns one that is not wanted any more.
     fn started(
         self: &Arc<Self>,
         core: &mut Core<M>,
-        session: SessionHandle,
-        connection: ConnectionId,
-        started: io::Result<Process>,
-    ) -> Option<Process> {
+        (session, connection): (SessionHandle, ConnectionId),
+        how: OpenFailure,
+        started: io::Result<Connection>,
+    ) -> Option<Connection> {
         let Some(slot) = core.slots.get_mut(&session).filter(|slot| slot.connection == connection) else {
             return started.ok();
         };
         match started {
-            Ok(process) => {
-                let stderr_lines = Arc::clone(process.stderr_lines());
-                slot.process = Some(process);
+            Ok(open) => {
+                let stderr_lines = open.stderr_lines().cloned();
+                slot.open = Some(open);
                 let Core { machine, stderr_lines: all, .. } = &mut *core;
                 all.retain(|session, _| !machine.server(*session).is_empty());
-                all.insert(session, stderr_lines);
+                all.extend(stderr_lines.map(|stderr_lines| (session, stderr_lines)));
                 self.give(core, session, Input::Transport(connection, Transport::Opened));
             }
             Err(error) => {
                 core.slots.remove(&session);
                 let why = &*error.to_string();
-                let failed = Transport::OpenFailed { how: OpenFailure::Spawn, why };
+                let failed = Transport::OpenFailed { how, why };
                 self.give(core, session, Input::Transport(connection, failed));
             }
         }
@@ -587,7 +625,7 @@ impl<M: Machine> Shared<M> {
         None
     }
 
-    /// Takes what came from a process.
+    /// Takes what came from a program or over a stream.
     fn take(self: &Arc<Self>, session: SessionHandle, connection: ConnectionId, piece: &Piece) {
         let mut core = self.lock();
         let input = match piece {
@@ -615,10 +653,10 @@ impl<M: Machine> Shared<M> {
 
     fn shut_down(&self, core: &mut Core<M>, session: SessionHandle, step: ShutdownStep) {
         let Some(slot) = core.slots.get_mut(&session) else { return };
-        match &mut slot.process {
-            Some(process) => process.shut_down(step),
+        match &mut slot.open {
+            Some(open) => open.shut_down(step),
             None => {
-                // It is being started, and is not wanted any more.
+                // It is being opened, and is not wanted any more.
                 let connection = slot.connection;
                 core.slots.remove(&session);
                 let closed = Transport::Closed { why: "it was not started yet" };
@@ -738,6 +776,8 @@ impl<M: Machine> Shared<M> {
             };
             let due = deadline.and_then(|due| self.start.checked_add(due.since(self.epoch)));
             tokio::select! {
+                // Tests have the same run again.
+                biased;
                 () = sleep_until(due.unwrap_or(self.start)), if due.is_some() => {
                     self.input(|machine, now| machine.handle_timeout(now));
                 }

@@ -1,6 +1,7 @@
 //! What an embedder gives: its options, its part in requests of servers, and where a server is.
 
 use std::fmt;
+use std::hash::{BuildHasher, RandomState};
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -54,6 +55,7 @@ pub(crate) struct Wiring {
     pub(crate) stderr: Option<NamedSink>,
     pub(crate) inherits_environment: bool,
     pub(crate) is_patient: bool,
+    pub(crate) seed: Option<u64>,
     /// Of each request to each server of a hub.
     #[cfg(feature = "http")]
     pub(crate) headers: http::HeaderMap,
@@ -168,6 +170,13 @@ impl<O: HostOptions> Host<O> {
         let queue = Queue::new();
         self.watchers.subscribers.add(&queue);
         Reports::of(queue)
+    }
+
+    /// Seeds the jitter of reconnects, which is random otherwise, so that a test has the same run again.
+    #[must_use]
+    pub const fn seed(mut self, seed: u64) -> Self {
+        self.wiring.seed = Some(seed);
+        self
     }
 
     /// Passes the standard error of programs on, piece by piece, with the name of the server, to a function that must not
@@ -316,6 +325,11 @@ fn internal(error: impl fmt::Display) -> ErrorObject {
 }
 
 impl Wiring {
+    /// A seed of the jitter of reconnects.
+    pub(crate) fn seed(&self) -> u64 {
+        self.seed.unwrap_or_else(|| RandomState::new().hash_one("jitter"))
+    }
+
     /// The HTTP client, or the failure of an exchange without one.
     #[cfg(feature = "http")]
     pub(crate) fn http(&self) -> Result<&dyn HttpTransport, HttpPiece> {

@@ -12,13 +12,13 @@ use mcp_proto::jsonrpc::ErrorObject;
 use mcp_proto::{
     CommandError, Diagnosis, Engine, Failure, RawValue, Request, RequestId, ServerRequestId, StderrLines, Time,
 };
-use mcp_proto_std::{CallError, CallErrorKind, Program, Reply, arguments};
+use mcp_proto_std::{CallError, CallErrorKind, Reply, arguments};
 use serde::Serialize;
 
 use crate::call::Call;
 use crate::driver::Handle;
 use crate::host::Host;
-use crate::machine::{Input, Machine, Output, Sorted};
+use crate::machine::{Input, Machine, Output, Sorted, Target};
 use crate::process::SharedLines;
 use crate::queue::Reports;
 use crate::session;
@@ -63,7 +63,7 @@ impl Hub {
     /// There is no runtime, or as of [`hub::Hub::configure`].
     pub fn start(configuration: Configuration, host: impl Into<Host<HubOptions>>) -> Result<Self, StartError> {
         let Host { options, wiring, watchers } = host.into();
-        let machine = hub::Hub::new(options, crate::seed());
+        let machine = hub::Hub::new(options, wiring.seed());
         #[cfg(feature = "oauth")]
         let (machine, loopback) = sign_in(machine, wiring.oauth.as_ref())?;
         let hub = Self(Handle::start(machine, wiring, watchers, Time::ZERO)?);
@@ -289,9 +289,9 @@ impl Machine for hub::Hub {
         Self::server(self, session).unwrap_or_default().into()
     }
 
-    fn program(&self, session: SessionHandle) -> Option<Program> {
+    fn target(&self, session: SessionHandle) -> Option<Target> {
         match self.entry(session).map(|entry| &entry.endpoint) {
-            Some(Endpoint::Stdio(stdio)) => Some(stdio.into()),
+            Some(Endpoint::Stdio(stdio)) => Some(Target::Program(stdio.into())),
             Some(_) | None => None,
         }
     }

@@ -16,11 +16,12 @@ mod process;
 mod queue;
 mod session;
 mod status;
+mod stream;
+#[cfg(feature = "testkit")]
+pub mod testkit;
 
 #[doc = include_str!("inside.md")]
 pub mod inside {}
-
-use std::hash::{BuildHasher, RandomState};
 
 pub use mcp_proto_std::{CallError, CallErrorKind, Piece, Program, Reply, ReplyError};
 
@@ -36,8 +37,4 @@ pub use crate::process::Process;
 pub use crate::queue::Reports;
 pub use crate::session::{Endpoint, Session};
 pub use crate::status::{StartError, Status};
-
-/// A seed of the jitter of reconnects.
-fn seed() -> u64 {
-    RandomState::new().hash_one("jitter")
-}
+pub use crate::stream::Streams;

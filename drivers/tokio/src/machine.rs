@@ -10,14 +10,16 @@ use mcp_proto_std::Program;
 
 use crate::process::SharedLines;
 use crate::status::Status;
+use crate::stream::Streams;
 
 /// An input of a session's transport, for [`Passed`].
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Input<'a> {
-    /// A program was started, could not be started, ended, or writes to its standard error.
+    /// A program was started, could not be started, ended, or writes to its standard error; a stream was opened, could not be
+    /// opened, or ended.
     Transport(ConnectionId, Transport<'a>),
-    /// Bytes of a program's standard output.
+    /// Bytes of a program's standard output, or of a stream.
     Bytes(ConnectionId, &'a [u8]),
     /// A piece of a response of the server.
     #[cfg(feature = "http")]
@@ -31,11 +33,11 @@ pub enum Input<'a> {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Output<E> {
-    /// A program is to be started.
+    /// A program is to be started, or a stream opened.
     Open(SessionHandle, ConnectionId),
-    /// A message goes to a program.
+    /// A message goes to a program, or to a stream.
     Send(SessionHandle, Outgoing),
-    /// A program is to end.
+    /// A program or a stream is to end.
     Shutdown(SessionHandle, ShutdownStep),
     /// A request to the server begins.
     #[cfg(feature = "http")]
@@ -80,6 +82,12 @@ pub enum Passing<'a, E> {
 /// What is called with all that passes.
 pub(crate) type Tap<E> = Box<dyn FnMut(Passed<'_, E>) + Send>;
 
+/// What a connection is opened to.
+pub(crate) enum Target {
+    Program(Program),
+    Streams(Streams),
+}
+
 /// A client or a hub: what the driver needs of it. The sessions of a client are one.
 pub(crate) trait Machine: Send + 'static {
     type Event: Clone + Send + 'static;
@@ -96,7 +104,8 @@ pub(crate) trait Machine: Send + 'static {
     fn engine(&self, session: SessionHandle) -> Option<&Engine>;
     /// The name of a session's server.
     fn server(&self, session: SessionHandle) -> Box<str>;
-    fn program(&self, session: SessionHandle) -> Option<Program>;
+    /// What a session is connected to, unless that is by HTTP.
+    fn target(&self, session: SessionHandle) -> Option<Target>;
     /// The embedder's headers of each request to a session's server.
     #[cfg(feature = "http")]
     fn headers(&self, session: SessionHandle) -> http::HeaderMap;

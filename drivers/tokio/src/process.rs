@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use mcp_proto::{Outgoing, ShutdownStep, StderrLines};
 use mcp_proto_std::{Exit, Piece, Program, Unwritten};
-use tokio::io::{AsyncRead, AsyncWriteExt, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::sync::{Notify, watch};
 use tokio::task::{JoinHandle, yield_now};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
@@ -21,7 +21,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use crate::group::{Group, Input, Pipes};
 
 /// Maximum time from the end of output to exit, or from exit to the end of output.
-const GRACE: Duration = Duration::from_secs(1);
+pub(crate) const GRACE: Duration = Duration::from_secs(1);
 /// After exit, output from descendants is read for this long.
 const DESCENDANT_OUTPUT: Duration = Duration::from_secs(5);
 /// Bytes that are read at once.
@@ -76,7 +76,7 @@ struct Orders {
 
 /// What waits for the task that writes.
 #[derive(Default)]
-struct Feed {
+pub(crate) struct Feed {
     state: Mutex<Feeding>,
     changed: Notify,
 }
@@ -88,10 +88,14 @@ struct Feeding {
 }
 
 /// The right to add messages. The input is closed when it is dropped, once what waits is written.
-struct Writing(Arc<Feed>);
+pub(crate) struct Writing(Arc<Feed>);
 
 impl Writing {
-    fn push(&self, message: &Outgoing) {
+    pub(crate) fn new(feed: &Arc<Feed>) -> Self {
+        Self(Arc::clone(feed))
+    }
+
+    pub(crate) fn push(&self, message: &Outgoing) {
         let mut state = self.0.state();
         if !state.is_closed {
             state.unwritten.push(now(), message);
@@ -113,7 +117,7 @@ impl Feed {
     }
 
     /// Nothing is written any more.
-    fn end(&self) {
+    pub(crate) fn end(&self) {
         let mut state = self.state();
         state.is_closed = true;
         state.unwritten.clear();
@@ -165,7 +169,7 @@ impl Process {
         let started = Group::start(program.command()).map_err(|error| program.not_started(&error));
         let (group, Pipes { input: stdin, output, errors }) = started?;
         let lines = Arc::new(Feed::default());
-        let input = Writing(Arc::clone(&lines));
+        let input = Writing::new(&lines);
         let (orders, given) = watch::channel(Orders::default());
         let (stderr_lines, last_output) = (SharedLines::default(), Arc::new(Mutex::new(Some(Instant::now()))));
         let id = group.id();
@@ -246,7 +250,18 @@ pub(crate) fn copy_of(stderr_lines: Option<&SharedLines>) -> StderrLines {
 }
 
 /// A task that is aborted when this is dropped.
-struct Aborted<T>(JoinHandle<T>);
+pub(crate) struct Aborted<T>(pub(crate) JoinHandle<T>);
+
+impl<T> Aborted<T> {
+    /// Ends the task, unless it has ended, and waits until what it had was dropped.
+    pub(crate) async fn end(&mut self) {
+        if !self.0.is_finished() {
+            self.0.abort();
+            // An error means that it was aborted.
+            let _ = (&mut self.0).await;
+        }
+    }
+}
 
 impl<T> Drop for Aborted<T> {
     fn drop(&mut self) {
@@ -258,7 +273,7 @@ impl<T> Drop for Aborted<T> {
 struct Dropped;
 
 /// When output was taken last; `None` while some is being taken.
-type LastOutput = Arc<Mutex<Option<Instant>>>;
+pub(crate) type LastOutput = Arc<Mutex<Option<Instant>>>;
 
 /// Looks after a process until it and its descendants have ended.
 struct Supervisor {
@@ -405,13 +420,14 @@ impl Supervisor {
     }
 }
 
-async fn write(stdin: Input, lines: Arc<Feed>) -> io::Result<()> {
-    let written = write_all(stdin, &lines).await;
+async fn write(mut stdin: Input, lines: Arc<Feed>) -> io::Result<()> {
+    let written = write_all(&mut stdin, &lines).await;
     lines.end();
     written
 }
 
-async fn write_all(mut stdin: Input, lines: &Feed) -> io::Result<()> {
+/// Writes what is added, until no more is.
+pub(crate) async fn write_all(stdin: &mut (impl AsyncWrite + Unpin), lines: &Feed) -> io::Result<()> {
     while let Some(burst) = lines.burst().await {
         let mut rest = burst.as_slice();
         while !rest.is_empty() {
@@ -440,7 +456,7 @@ async fn write_all(mut stdin: Input, lines: &Feed) -> io::Result<()> {
 }
 
 /// Waits for the end of the input.
-async fn written(writer: &mut Option<Aborted<io::Result<()>>>) -> io::Result<()> {
+pub(crate) async fn written(writer: &mut Option<Aborted<io::Result<()>>>) -> io::Result<()> {
     match writer {
         // It does not panic, and is not aborted while this waits.
         Some(writer) => (&mut writer.0).await.unwrap_or(Ok(())),
@@ -463,7 +479,8 @@ async fn next_part(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Vec<u8>> {
     .await
 }
 
-async fn read<F: Future<Output = ()>>(
+/// Passes a stream on, until its end.
+pub(crate) async fn read<F: Future<Output = ()>>(
     mut output: impl AsyncRead + Unpin,
     last: LastOutput,
     take: impl Fn(Piece) -> F,

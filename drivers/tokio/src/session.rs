@@ -18,17 +18,20 @@ use serde::Serialize;
 use crate::call::Call;
 use crate::driver::Handle;
 use crate::host::{Host, Wiring};
-use crate::machine::{Input, Machine, ONLY, Output, Sorted};
+use crate::machine::{Input, Machine, ONLY, Output, Sorted, Target};
 use crate::process::{SharedLines, copy_of};
 use crate::queue::Reports;
 use crate::status::{StartError, Status};
+use crate::stream::Streams;
 
-/// Where a server is: a [`Program`] to start, or a `Remote` one over HTTP (feature `http`).
+/// Where a server is: a [`Program`] to start, at the other end of [`Streams`], or a `Remote` one over HTTP (feature `http`).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Endpoint {
     /// A program.
     Program(Program),
+    /// Byte streams.
+    Streams(Streams),
     /// A URL.
     #[cfg(feature = "http")]
     Remote(Box<crate::Remote>),
@@ -37,6 +40,12 @@ pub enum Endpoint {
 impl From<Program> for Endpoint {
     fn from(program: Program) -> Self {
         Self::Program(program)
+    }
+}
+
+impl From<Streams> for Endpoint {
+    fn from(streams: Streams) -> Self {
+        Self::Streams(streams)
     }
 }
 
@@ -124,14 +133,14 @@ fn create<B: AnyBinding>(
 #[cfg(feature = "journal")]
 fn new<B: AnyBinding>(binding: B, options: Options, wiring: &Wiring) -> Driven<B> {
     match wiring.journal {
-        Some(limits) => Driven::new(binding, options, crate::seed(), limits),
-        None => Client::new(binding, options, crate::seed()).into(),
+        Some(limits) => Driven::new(binding, options, wiring.seed(), limits),
+        None => Client::new(binding, options, wiring.seed()).into(),
     }
 }
 
 #[cfg(not(feature = "journal"))]
-fn new<B: AnyBinding>(binding: B, options: Options, _: &Wiring) -> Driven<B> {
-    Client::new(binding, options, crate::seed())
+fn new<B: AnyBinding>(binding: B, options: Options, wiring: &Wiring) -> Driven<B> {
+    Client::new(binding, options, wiring.seed())
 }
 
 /// Runs this with the client, whatever its transport is.
@@ -180,7 +189,9 @@ impl Session {
         #[cfg(feature = "oauth")]
         let mut loopback = None;
         let client = match &endpoint {
-            Endpoint::Program(_) => Transported::Lines(create(Lines::new(), options, &wiring, saved)?),
+            Endpoint::Program(_) | Endpoint::Streams(_) => {
+                Transported::Lines(create(Lines::new(), options, &wiring, saved)?)
+            }
             #[cfg(feature = "http")]
             Endpoint::Remote(remote) => {
                 let http = remote.http.clone();
@@ -684,9 +695,10 @@ impl Machine for AnyClient {
         self.engine().server_name().into()
     }
 
-    fn program(&self, _: SessionHandle) -> Option<Program> {
+    fn target(&self, _: SessionHandle) -> Option<Target> {
         match &self.endpoint {
-            Endpoint::Program(program) => Some(program.clone()),
+            Endpoint::Program(program) => Some(Target::Program(program.clone())),
+            Endpoint::Streams(streams) => Some(Target::Streams(streams.clone())),
             #[cfg(feature = "http")]
             Endpoint::Remote(_) => None,
         }
@@ -696,7 +708,7 @@ impl Machine for AnyClient {
     fn headers(&self, _: SessionHandle) -> http::HeaderMap {
         match &self.endpoint {
             Endpoint::Remote(remote) => remote.headers.clone(),
-            Endpoint::Program(_) => http::HeaderMap::new(),
+            Endpoint::Program(_) | Endpoint::Streams(_) => http::HeaderMap::new(),
         }
     }
 
@@ -704,7 +716,7 @@ impl Machine for AnyClient {
     fn url(&self, _: SessionHandle) -> Box<str> {
         match &self.endpoint {
             Endpoint::Remote(remote) => remote.url.clone(),
-            Endpoint::Program(_) => Box::default(),
+            Endpoint::Program(_) | Endpoint::Streams(_) => Box::default(),
         }
     }
 

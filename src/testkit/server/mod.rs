@@ -25,7 +25,7 @@ const VIOLATIONS: usize = 256;
 const LINE: usize = 64 << 20;
 
 /// The parameters of a request in, its result or its error object out.
-type Handler = Box<dyn FnMut(&Value) -> Result<Value, Value>>;
+type Handler = Box<dyn FnMut(&Value) -> Result<Value, Value> + Send>;
 
 /// An MCP server that performs no I/O: requests of a client and the time in, responses out.
 ///
@@ -364,7 +364,7 @@ impl FakeServer {
     /// Answers a method with a function, in place of the content: the parameters in, the result or the error object
     /// out. A function that is added later comes first. Such a request runs unless the function returns an error.
     #[must_use]
-    pub fn on(mut self, method: &str, handler: impl FnMut(&Value) -> Result<Value, Value> + 'static) -> Self {
+    pub fn on(mut self, method: &str, handler: impl FnMut(&Value) -> Result<Value, Value> + Send + 'static) -> Self {
         self.handlers.insert(0, (method.into(), Box::new(handler)));
         self
     }

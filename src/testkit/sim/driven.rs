@@ -17,7 +17,8 @@ use crate::host::hub::{Hub, HubAction, HubEvent, SessionHandle};
 use crate::journal::{self, HubInput, JournalBinding};
 use crate::{Action, Client, ConnectionId, Event, Lines, Messages, ShutdownStep, Time, Transport};
 
-/// What a [`Sim`](super::Sim) drives: a [`Client`] over any binding, or a [`Hub`]. It is implemented in this crate.
+/// What a [`Sim`](super::Sim) drives: a [`Client`] over any binding, or a [`Hub`]. It is implemented in this crate; another
+/// crate implements it for what connects a client of its own driver.
 pub trait Driven {
     /// The events that it reports.
     type Event;

@@ -338,6 +338,12 @@ impl<E: Embedder> Sim<E> {
         &self.strays
     }
 
+    /// When something happens next, for one who lets time pass at the pace of another clock: now, if an embedder may act.
+    /// `None` for never.
+    pub fn deadline(&self) -> Option<Time> {
+        if self.dirty.is_empty() { self.next_time() } else { Some(self.now) }
+    }
+
     /// Marks a client whose actions are to be taken.
     fn mark_changed(&mut self, index: usize) {
         if let Some(node) = self.nodes.get_mut(index)

@@ -19,7 +19,7 @@ use mcp_proto::{Family, Moved, Request, Secrets, Snapshot};
 #[cfg(feature = "snapshot")]
 use crate::common::seconds;
 #[cfg(feature = "snapshot")]
-use crate::simulated::{self, Program, index, read_back};
+use crate::simulation::{self, Program, index, read_back};
 
 pub(super) const URL: &str = "https://mcp.example/mcp";
 pub(super) const ISSUER: &str = "https://as.example";
@@ -140,7 +140,7 @@ impl Program for Host {
 
     fn new(seed: u64) -> Self {
         let mut host = Self::new(stored(), &Store::default());
-        host.client = Client::new(http(Time::ZERO, stored()), simulated::options(), seed);
+        host.client = Client::new(http(Time::ZERO, stored()), simulation::options(), seed);
         host
     }
 
@@ -196,8 +196,8 @@ impl Program for Host {
         let _ = self.client.close(now);
     }
 
-    fn saved(&self, secrets: Secrets) -> Snapshot {
-        self.client.snapshot(secrets)
+    fn saved(&self, secrets: Secrets) -> Option<Snapshot> {
+        Some(self.client.snapshot(secrets))
     }
 
     fn restore(&mut self, now: Time) {
