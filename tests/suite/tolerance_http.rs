@@ -3053,6 +3053,36 @@ fn cookies_are_sent_from_the_first_answer_on_and_dropped_with_the_session() {
     assert!(web.log[before + 1].is("initialize") && after.iter().all(Option::is_none), "{after:?}");
 }
 
+/// The DELETE of the session before goes to the node that has it, and tells nothing to the session after it.
+#[test]
+fn the_cookies_of_a_former_session_go_with_its_delete_and_with_nothing_else() {
+    let mut sessions = 0;
+    let mut site = site().map_replies(move |exchange, reply| {
+        sessions += usize::from(exchange.is("initialize"));
+        if exchange.is("initialize") { reply.with("set-cookie", &format!("node={sessions}")) } else { reply }
+    });
+    let mut web = ready(&mut site);
+    let (request, call) = web.call("a");
+    web.reply(&call, Reply::status(404));
+    let initialize = web.take_named("initialize");
+    assert_eq!(initialize.header("cookie"), None);
+    let refusal = Reply::json(400, &initialize.error(-32600, "Server already initialized"));
+    web.reply(&initialize, refusal.with("set-cookie", "node=new"));
+    let delete = web.take_named("DELETE");
+    assert_eq!((delete.header(SESSION), delete.header("cookie")), (Some("session-1"), Some("node=1")));
+    assert!(delete.headers()["cookie"].is_sensitive());
+    let before = web.log.len();
+    web.reply(&delete, Reply::status(200).with("set-cookie", "node=1"));
+    assert_eq!(web.last("initialize").header("cookie"), Some("node=new"));
+    web.serve(&mut site);
+    assert!(web.is_ready() && was_answered(&web, request));
+    web.close();
+    web.serve(&mut site);
+    let after: Vec<_> = web.log[before + 1..].iter().map(|it| it.header("cookie")).collect();
+    assert!(after.len() > 3 && after.iter().all(|it| *it == Some("node=2")), "{after:?}");
+    assert_eq!((web.count("DELETE"), web.last("DELETE").header(SESSION)), (2, Some("session-2")));
+}
+
 #[test]
 fn cookies_follow_the_rules_of_rfc_6265() {
     const DATE: &str = "Tue, 29 Sep 2026 10:00:00 GMT";
@@ -3211,4 +3241,31 @@ fn cookies_and_the_password_are_secrets_in_a_snapshot() {
     let (_, exchange) = moved.call("a");
     let credentials = (exchange.header("authorization"), exchange.header("cookie"));
     assert_eq!(credentials, (Some("Basic YWRhOnBhc3M="), Some("a=hush")));
+}
+
+#[cfg(feature = "snapshot")]
+#[test]
+fn the_cookies_of_a_former_session_move_with_it_as_secrets() {
+    use mcp_proto::{Client, Http, Moved, Secrets};
+
+    let http = || Http::new(URL).unwrap();
+    let mut first = true;
+    let mut site = site().map_replies(move |exchange, reply| {
+        let sets = exchange.is("initialize") && std::mem::take(&mut first);
+        if sets { reply.with("set-cookie", "a=hush") } else { reply }
+    });
+    let mut web = ready(&mut site);
+    let (_, call) = web.call("a");
+    web.reply(&call, Reply::status(404));
+    let text = |secrets| serde_json::to_string(&web.session.snapshot(secrets)).unwrap();
+    assert!(text(Secrets::Included).contains("hush") && !text(Secrets::Excluded).contains("hush"));
+    let snapshot = web.session.snapshot(Secrets::Included);
+    let mut moved = Web::over(legacy(), http());
+    moved.session = Client::from_snapshot(http(), legacy(), &snapshot, Moved::WithTransport).unwrap();
+    moved.now = web.now;
+    moved.collect();
+    let initialize = web.take_named("initialize");
+    moved.open.clone_from(&web.open);
+    moved.reply(&initialize, Reply::json(400, &initialize.error(-32600, "Server already initialized")));
+    assert_eq!(moved.last("DELETE").header("cookie"), Some("a=hush"));
 }

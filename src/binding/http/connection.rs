@@ -296,11 +296,19 @@ pub(super) struct Session {
     /// The handshake in which the server gave the id is done, and the server is a legacy one.
     is_agreed: bool,
     /// The previous session, which the server may still know.
-    #[cfg_attr(feature = "snapshot", serde(with = "super::snapshot::optional_header"))]
-    former: Option<HeaderValue>,
+    former: Option<Box<Former>>,
     /// The methods that the server answered with 404 in the previous session, and not otherwise since.
     not_found: VecDeque<Box<str>>,
     /// What the server's load balancers know the session by, from the first response on.
+    cookies: Cookies,
+}
+
+/// A session that was replaced, for its DELETE: a load balancer finds the node that has it by its cookies.
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
+pub(super) struct Former {
+    #[cfg_attr(feature = "snapshot", serde(with = "super::snapshot::header"))]
+    id: HeaderValue,
     cookies: Cookies,
 }
 
@@ -313,12 +321,19 @@ impl Session {
         self.former.is_some()
     }
 
-    pub(super) fn take_former(&mut self) -> Option<HeaderValue> {
+    pub(super) fn take_former(&mut self) -> Option<Box<Former>> {
         self.former.take()
     }
 
-    pub(super) const fn cookies(&self) -> &Cookies {
-        &self.cookies
+    /// The number of the cookies of each session.
+    #[cfg(feature = "snapshot")]
+    pub(super) fn cookies(&self) -> [usize; 2] {
+        [self.cookies.len(), self.former.as_ref().map_or(0, |former| former.cookies.len())]
+    }
+
+    /// The cookies of the session that an exchange belongs to.
+    const fn cookies_of<'a>(&'a self, purpose: &'a ExchangeKind) -> &'a Cookies {
+        if let ExchangeKind::DeleteFormer(_, former) = purpose { &former.cookies } else { &self.cookies }
     }
 
     /// Takes the cookies that the response to a request of this URL sets.
@@ -329,16 +344,16 @@ impl Session {
     /// A new connection: the session becomes the previous one.
     pub(super) fn renew(&mut self) {
         self.is_agreed = false;
-        self.cookies.clear();
-        if let Some(former) = self.id.take() {
-            self.former = Some(former);
+        let cookies = core::mem::take(&mut self.cookies);
+        if let Some(id) = self.id.take() {
+            self.former = Some(Box::new(Former { id, cookies }));
         }
     }
 
     /// Drops the ids and the cookies, which are secrets.
     #[cfg(feature = "snapshot")]
     pub(super) fn forget(&mut self) {
-        self.cookies.clear();
+        self.cookies = Cookies::default();
         (self.id, self.former) = (None, None);
     }
 
@@ -863,6 +878,8 @@ impl Http {
         let version = || engine.server().map(|server| server.version);
         let identity = &self.identity;
         let agreed = || Common { identity, session, version: version().filter(|_| engine.stage().is_established()) };
+        let url = &it.url;
+        let delete = |session| request::delete(url, Common { identity, session: Some(session), version: version() });
         let (of, mut request) = match &mut it.purpose {
             ExchangeKind::Message(message) => {
                 let session = session.filter(|_| !message.is_modern() && !opening);
@@ -889,15 +906,14 @@ impl Http {
             }
             ExchangeKind::Stream => (None, request::get(&it.url, agreed(), self.connection.get_stream.last_id())),
             ExchangeKind::Sse => (None, request::get(&it.url, agreed(), None)),
-            ExchangeKind::DeleteFormer(_, session) | ExchangeKind::Delete(session) => {
-                (None, request::delete(&it.url, Common { identity, session: Some(session), version: version() }))
-            }
+            ExchangeKind::DeleteFormer(_, former) => (None, delete(&former.id)),
+            ExchangeKind::Delete(session) => (None, delete(session)),
         };
         let headers = request.headers_mut();
         if let Some(basic) = &self.basic {
             headers.insert(AUTHORIZATION, HeaderValue::clone(basic));
         }
-        if let Some(cookies) = self.server.session.cookies().header(engine.now(), &it.url) {
+        if let Some(cookies) = self.server.session.cookies_of(&it.purpose).header(engine.now(), &it.url) {
             headers.insert(COOKIE, cookies);
         }
         self.tokens.present(number, headers, &mut it.sent);

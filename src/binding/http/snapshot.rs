@@ -128,7 +128,7 @@ impl Persist for Http {
         let limits = &engine.options().limits;
         exchanges.check(limits.message.bytes.saturating_add(MessageLimits::SLACK).saturating_add(1))?;
         within("buffered", exchanges.buffered(), limits.buffered)?;
-        within("cookies", server.session.cookies().len(), COOKIES)?;
+        server.session.cookies().into_iter().try_for_each(|cookies| within("cookies", cookies, COOKIES))?;
         let has_no_head = |it: &Exchange| matches!((&it.purpose, &it.reply), (ExchangeKind::Sse, Reply::Nothing));
         if exchanges.carried().any(|id| engine.is_queued(id))
             || connection.sse.is_ready() && exchanges.iter().any(|(_, it)| has_no_head(it))
