@@ -3,6 +3,8 @@
 #[cfg(feature = "http")]
 mod address;
 #[cfg(feature = "http")]
+mod coding;
+#[cfg(feature = "http")]
 pub mod http;
 mod lines;
 #[cfg(feature = "oauth")]

@@ -22,6 +22,7 @@ use super::refusal::{
 };
 use super::tokens::Sent;
 use crate::binding::address::same_origin;
+use crate::binding::coding::{coding_of, encoded_detail};
 use crate::binding::sse::{Decoder, Sse as Item, keep};
 use crate::client::{
     AUTHORIZATIONS, Again, Engine, ExchangeId, OpenFailure, Outgoing, Report, Transport, Unauthorized,
@@ -79,20 +80,6 @@ impl Kind {
             None
         }
     }
-}
-
-/// The coding of a body that has to be decoded, as the server names it (RFC 9110, section 8.4). Some servers write `none` or a
-/// character set there, which changes nothing.
-pub(in crate::binding) fn coding_of(headers: &HeaderMap) -> Option<&str> {
-    const CODINGS: [&str; 7] = ["gzip", "x-gzip", "deflate", "compress", "x-compress", "br", "zstd"];
-    let values = headers.get_all(CONTENT_ENCODING).iter().filter_map(|value| value.to_str().ok());
-    let mut codings = values.flat_map(|value| value.split(',')).map(str::trim);
-    codings.find(|coding| CODINGS.iter().any(|known| known.eq_ignore_ascii_case(coding)))
-}
-
-/// What a body is that is in this coding.
-pub(super) fn encoded_detail(coding: &str) -> String {
-    format!("the body is encoded as `{coding}`, which the client did not ask for and does not decode")
 }
 
 /// Reports what came of a request. Of a message without a response there is nothing to report.

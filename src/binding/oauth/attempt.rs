@@ -644,7 +644,10 @@ impl Run {
                 self.unusable(core, is_modern, &why)
             }
             Ok(document) => (self.on_answer(core, Answer::Accepted, is_modern, "").0, document),
-            Err(Unfit::NoMetadata(why)) => self.unusable(core, is_modern, &format!("at `{place}`, {why}")),
+            Err(Unfit::NoMetadata(why)) => {
+                let why = exchange.encoded().map_or(why, Into::into);
+                self.unusable(core, is_modern, &format!("at `{place}`, {why}"))
+            }
             Err(Unfit::Refused(why)) => self.refused(core, &why),
         })
     }

@@ -180,7 +180,10 @@ impl Obtaining {
             Step::Registering => Some(self.registration_ended(core, stage, status, exchange)),
             Step::Exchanging => Some(match granted(status, &exchange.body, core.options.limits.bytes) {
                 Ok(grant) => (Input::Exchanged, Payload::Grant(grant)),
-                Err(failed) => self.token_failed(task.goal, stage, failed),
+                Err(NotIssued { failure, why }) => {
+                    let why = explained(why, exchange, core.options.limits.bytes);
+                    self.token_failed(task.goal, stage, NotIssued { failure, why })
+                }
             }),
             Step::Token(_) => Some(self.token_ended(core, task.goal, stage, status, exchange)),
             Step::Planning | Step::Queued(_) | Step::User { .. } | Step::Signing(_) | Step::Pausing(_) => None,
@@ -431,7 +434,7 @@ impl Obtaining {
         let asked = Asked { redirect_uri: &core.options.redirect_uri, auth: preferred(core, &self.metadata.server) };
         match registered(status, &exchange.body, core.options.limits.bytes, &asked) {
             Ok(client) => (Input::Registered, Payload::Client(Box::new(client))),
-            Err(why) => failure(stage, why),
+            Err(why) => failure(stage, explained(why, exchange, core.options.limits.bytes)),
         }
     }
 
@@ -546,6 +549,7 @@ impl Obtaining {
         match issued(status, &exchange.body, core.options.limits.bytes, kind) {
             Ok(issued) => (Input::Issued, Payload::Issued(issued)),
             Err(mut failed) => {
+                failed.why = explained(failed.why, exchange, core.options.limits.bytes);
                 if failed.failure == Failure::Nonce {
                     if self.is_nonce_renewed || exchange.nonce.is_none() {
                         failed.failure = Failure::Other;
@@ -928,6 +932,15 @@ fn query_of(redirect: &str) -> &str {
     let redirect = redirect.trim();
     let redirect = redirect.split('#').next().unwrap_or_default();
     redirect.split_once('?').map_or(redirect, |(_, query)| query)
+}
+
+/// Why a response is refused, with its coding if it cannot be read for that.
+fn explained(why: Box<str>, exchange: &Exchange, limit: usize) -> Box<str> {
+    let is_read = parse(&exchange.body, limit).is_some() || as_form(&exchange.body).is_some();
+    match exchange.encoded().filter(|_| !is_read) {
+        Some(detail) => format!("{why}: {detail}").into(),
+        None => why,
+    }
 }
 
 /// The grant that a token exchange was answered with.

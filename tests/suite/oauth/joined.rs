@@ -964,3 +964,19 @@ fn a_firewall_that_refuses_requests_without_a_user_agent_lets_those_of_oauth_pas
         assert!(endpoints.iter().any(|asked| asked == endpoint), "{endpoint} {endpoints:?}");
     }
 }
+
+/// A browser decodes bodies, and does not let anybody ask for a coding.
+#[test]
+fn an_embedder_that_decodes_bodies_asks_for_codings_itself() {
+    for (decodes, asked) in [(false, Some("identity")), (true, None)] {
+        let issuer = Rc::new(RefCell::new(issuer()));
+        let mut it = Joined::build(modern_site(), issuer, |_| {}, |options| options.decodes_bodies = decodes);
+        while it.sent.is_empty() {
+            let exchange = it.web.open.values().next().expect("a request").clone();
+            let reply = it.site.reply(&exchange);
+            it.web.reply(&exchange, reply);
+            it.take();
+        }
+        assert_eq!(it.sent[0].headers.get("accept-encoding").map(|it| it.to_str().unwrap()), asked);
+    }
+}
