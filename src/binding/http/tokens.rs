@@ -152,7 +152,10 @@ impl Tokens {
     /// Adds what was prepared to a request that is handed over.
     pub(super) fn present(&mut self, exchange: StartId, headers: &mut HeaderMap, sent: &mut Sent) {
         if let Some((presented, prepared)) = self.joined.as_mut().and_then(|joined| joined.ready.remove(&exchange)) {
-            headers.extend(prepared);
+            for (name, value) in prepared {
+                // A token takes the place of the name and the password in the URL.
+                headers.insert(name, value);
+            }
             sent.presented = Some(presented);
         }
     }
