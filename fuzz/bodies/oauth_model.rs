@@ -761,12 +761,22 @@ impl std::fmt::Debug for Watched {
     }
 }
 
+/// The URL of a server as a resource is named: without a name and a password, and in ASCII.
+fn resource_of(url: &str) -> String {
+    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let begin = rest[..end].rfind('@').map_or(0, |at| at + 1);
+    let encode = |byte: u8| if byte.is_ascii() { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+    format!("{scheme}://{}", rest[begin..].bytes().map(encode).collect::<String>())
+}
+
 impl Watched {
     pub(crate) fn new(server: &str, options: OAuthOptions, seed: [u8; 32], now: Time, unix: Duration) -> Self {
-        let mut model = OAuthModel::new(server, &options);
+        let plain = resource_of(server);
+        let mut model = OAuthModel::new(&plain, &options);
         model.passes(now);
         let inner = Authorization::new(server, options, seed, now, unix).expect("valid options");
-        Self { inner, model, server: server.parse().expect("a URL") }
+        Self { inner, model, server: plain.parse().expect("a URL") }
     }
 
     pub(crate) fn poll(&mut self) -> Option<OAuthAction> {

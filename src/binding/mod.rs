@@ -3,6 +3,10 @@
 #[cfg(feature = "http")]
 mod address;
 #[cfg(feature = "http")]
+mod coding;
+#[cfg(feature = "http")]
+mod hider;
+#[cfg(feature = "http")]
 pub mod http;
 mod lines;
 #[cfg(feature = "oauth")]

@@ -56,10 +56,6 @@ impl Cookies {
         self.0.as_ref().map_or(0, |all| all.len())
     }
 
-    pub(super) fn clear(&mut self) {
-        self.0 = None;
-    }
-
     /// Takes the cookies that the response to a request of this URL sets.
     pub(super) fn take(&mut self, now: Time, headers: &HeaderMap, url: &Uri) {
         let date = headers.get(DATE).and_then(|date| seconds_of(date.as_bytes()));

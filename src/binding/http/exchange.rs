@@ -7,6 +7,7 @@ use core::time::Duration;
 
 use http::HeaderValue;
 
+use super::connection::Former;
 use super::refusal::Refusal;
 use super::response::{Events, Kind};
 use super::tokens::Sent;
@@ -29,7 +30,7 @@ pub(super) enum ExchangeKind {
     /// The GET of the HTTP+SSE stream.
     Sse,
     /// The DELETE of the previous session; then this request is sent again.
-    DeleteFormer(u64, #[cfg_attr(feature = "snapshot", serde(with = "super::snapshot::header"))] HeaderValue),
+    DeleteFormer(u64, Box<Former>),
     /// The DELETE of the session.
     Delete(#[cfg_attr(feature = "snapshot", serde(with = "super::snapshot::header"))] HeaderValue),
 }

@@ -12,8 +12,9 @@ use http::{HeaderMap, StatusCode};
 
 use super::challenge::{challenges_in, split};
 use super::connection::{LONGEST_RETRY_AFTER, REFUSAL_BYTES, RETRY};
-use super::response::{Kind, encoded_detail};
+use super::response::Kind;
 use crate::binding::address::{Address, resolve};
+use crate::binding::coding::encoded_detail;
 use crate::client::{Challenge, Outgoing};
 use crate::jsonrpc::{self, Decoded, Deviations, ErrorObject, Message, Noise, ResponseId};
 use crate::machine::http_connection::get_stream;

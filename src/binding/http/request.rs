@@ -9,6 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, USER_AGENT};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 
+use crate::binding::coding::ACCEPTED;
 use crate::catalog::{Catalog, mirrored};
 use crate::client::{Headers, Options, Outgoing, RequestInfo};
 use crate::jsonrpc::{Decimal, Json};
@@ -60,13 +61,12 @@ impl Identity {
         of_version.or(base).cloned().unwrap_or_default()
     }
 
-    /// Adds what requests of every method have.
+    /// Adds what requests of every method have, and removes what they have not.
     pub(super) fn write(&self, headers: &mut HeaderMap) {
         let Some(all) = self.0.as_deref().and_then(first) else { return };
         for name in [USER_AGENT, ACCEPT_ENCODING] {
-            if let Some(value) = all.get(&name) {
-                headers.insert(name, value.clone());
-            }
+            let value = all.get(&name).cloned();
+            set(headers, name, value);
         }
     }
 }
@@ -82,7 +82,7 @@ fn headers_of(options: &Options) -> Headers {
     // A token is always a header's value.
     headers.extend(HeaderValue::try_from(options.client.user_agent()).ok().map(|agent| (USER_AGENT, agent)));
     if !options.decodes_bodies {
-        headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        headers.insert(ACCEPT_ENCODING, ACCEPTED);
     }
     let mut all = Headers::default();
     if let Some(first) = all.first_mut() {

@@ -22,6 +22,7 @@ use super::refusal::{
 };
 use super::tokens::Sent;
 use crate::binding::address::same_origin;
+use crate::binding::coding::{coding_of, encoded_detail};
 use crate::binding::sse::{Decoder, Sse as Item, keep};
 use crate::client::{
     AUTHORIZATIONS, Again, Engine, ExchangeId, OpenFailure, Outgoing, Report, Transport, Unauthorized,
@@ -81,20 +82,6 @@ impl Kind {
     }
 }
 
-/// The coding of a body that has to be decoded, as the server names it (RFC 9110, section 8.4). Some servers write `none` or a
-/// character set there, which changes nothing.
-pub(in crate::binding) fn coding_of(headers: &HeaderMap) -> Option<&str> {
-    const CODINGS: [&str; 7] = ["gzip", "x-gzip", "deflate", "compress", "x-compress", "br", "zstd"];
-    let values = headers.get_all(CONTENT_ENCODING).iter().filter_map(|value| value.to_str().ok());
-    let mut codings = values.flat_map(|value| value.split(',')).map(str::trim);
-    codings.find(|coding| CODINGS.iter().any(|known| known.eq_ignore_ascii_case(coding)))
-}
-
-/// What a body is that is in this coding.
-pub(super) fn encoded_detail(coding: &str) -> String {
-    format!("the body is encoded as `{coding}`, which the client did not ask for and does not decode")
-}
-
 /// Reports what came of a request. Of a message without a response there is nothing to report.
 fn report(engine: &mut Engine, report: Option<Report<'_>>) {
     if let Some(report) = report {
@@ -135,7 +122,9 @@ impl Http {
         // Most responses have neither.
         let has = |name: HeaderName| headers.keys().any(|it| *it == name);
         let (sets_cookies, is_encoded) = (has(SET_COOKIE), has(CONTENT_ENCODING));
-        if sets_cookies && !engine.options().keeps_cookies {
+        // Those of a former session are of no use any more.
+        let is_former = matches!(it.purpose, ExchangeKind::DeleteFormer(..));
+        if sets_cookies && !is_former && !engine.options().keeps_cookies {
             self.server.session.take_cookies(engine.now(), headers, &it.url);
         }
         let purpose = self.purpose(engine, &it.purpose);
@@ -561,7 +550,7 @@ impl Http {
             AtEnd::Expire => engine.handle_report(Report::Expired { id: None }),
             AtEnd::Authorize => {
                 if let Reply::Refusal(refusal) = &it.reply {
-                    let text = self.tokens.without_secrets(&refusal.text()).into_owned();
+                    let text = self.known().without_secrets(&refusal.text()).into_owned();
                     self.authorize(engine, None, None, it.sent, refusal, &text);
                 }
             }
@@ -818,7 +807,7 @@ impl Http {
         }
         let text = refusal.text();
         let said = error.as_ref().or(malformed.as_ref()).map_or(&*text, |error| &error.message);
-        let said = &*self.tokens.without_secrets(said);
+        let said = &*self.known().without_secrets(said);
         let session = self.session_of(engine, &message, status);
         // A truncated text may have continued with another subject.
         let names_session = session != Session::None && !cut && says_no_session(said);

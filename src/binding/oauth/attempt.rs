@@ -15,8 +15,8 @@ use super::metadata::{Metadata, Resource, Server, Unfit, checked};
 use super::options::is_same_issuer;
 use super::place::Place;
 use super::requests::{Issued, Obtaining, Step};
-use super::secret::Hider;
 use crate::Time;
+use crate::binding::hider::Hider;
 use crate::machine::oauth_attempt::{self, Absence, Answer, Effect, Fallback, Goal, Input, State};
 
 /// Token requests of one attempt, and how often all places of metadata are requested.
@@ -644,7 +644,10 @@ impl Run {
                 self.unusable(core, is_modern, &why)
             }
             Ok(document) => (self.on_answer(core, Answer::Accepted, is_modern, "").0, document),
-            Err(Unfit::NoMetadata(why)) => self.unusable(core, is_modern, &format!("at `{place}`, {why}")),
+            Err(Unfit::NoMetadata(why)) => {
+                let why = exchange.encoded().map_or(why, Into::into);
+                self.unusable(core, is_modern, &format!("at `{place}`, {why}"))
+            }
             Err(Unfit::Refused(why)) => self.refused(core, &why),
         })
     }
@@ -715,7 +718,7 @@ impl Run {
     fn hider(&self, core: &Core) -> Hider {
         let obtaining = if let Phase::Obtaining(it) = &self.phase { Some(it) } else { None };
         let secrets = core.options.secrets().chain(obtaining.into_iter().flat_map(|it| it.secrets()));
-        Hider::new(secrets.chain(self.task.secrets()))
+        Hider::new(secrets.chain(self.task.secrets()).map(Secret::expose))
     }
 }
 

@@ -103,7 +103,7 @@ impl fmt::Debug for Authorization {
 
 impl Authorization {
     /// The authorization at the MCP server with this URL, whose bytes are requested as `resource` unless the server
-    /// names another one. `entropy` has to come from a random number generator for secrets, and be different each time.
+    /// names another one: without a name and a password, and with what is not ASCII percent-encoded. `entropy` has to come from a random number generator for secrets, and be different each time.
     /// `unix` is the time since the Unix epoch at `now`.
     ///
     /// # Errors
@@ -438,7 +438,7 @@ impl Authorization {
     /// this authorization have proofs.
     pub fn header(&self, url: &Uri) -> Option<(TokenId, HeaderValue)> {
         let (token, record) = (self.credentials.access.token()?, self.credentials.record.as_ref()?);
-        let is_ours = Place::parse(&format!("{url}"))?.is_same_origin(&self.core.server);
+        let is_ours = Place::of_server(&format!("{url}"))?.is_same_origin(&self.core.server);
         let (_, header) = authorization("Bearer", &record.access_token)?;
         (is_ours && record.bound_to.is_none()).then_some((token, header))
     }
@@ -742,7 +742,7 @@ impl Authorization {
     }
 
     fn checked(server: &str, options: &OAuthOptions) -> Result<Place, OAuthConfigError> {
-        let server = Place::parse(server).ok_or(OAuthConfigError::ServerUrl)?;
+        let server = Place::of_server(server).ok_or(OAuthConfigError::ServerUrl)?;
         options.check(&server)?;
         Ok(server)
     }

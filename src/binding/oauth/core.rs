@@ -2,10 +2,11 @@
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use http::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue};
+use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{Method, StatusCode};
 use zeroize::Zeroizing;
 
@@ -18,6 +19,7 @@ use super::place::{Place, Zone};
 use super::proof::{Nonces, nonce_in};
 use super::secret::Entropy;
 use crate::Time;
+use crate::binding::coding::{ACCEPTED, coding_of, encoded_detail};
 
 #[derive(Clone, Debug)]
 pub(super) struct Core {
@@ -75,6 +77,8 @@ pub(super) struct Exchange {
     pub(super) location: Option<Vec<u8>>,
     /// The nonce for proofs of possession.
     pub(super) nonce: Option<Box<str>>,
+    /// The coding that the body is said to have.
+    coding: Option<Box<str>>,
     pub(super) body: Zeroizing<Vec<u8>>,
 }
 
@@ -212,12 +216,14 @@ impl Core {
         *request.method_mut() = method;
         *request.uri_mut() = place.uri().clone();
         request.headers_mut().insert(ACCEPT, HeaderValue::from_static("application/json"));
+        request.headers_mut().insert(ACCEPT_ENCODING, ACCEPTED);
         request.headers_mut().extend(headers);
         let id = OAuthExchangeId(self.next_id());
         let reach = place.reach(&self.server, self.zone);
         self.outbox.push_back(OAuthAction::Request(OAuthRequest { exchange: id, reach, request }));
         let deadline = self.now + self.options.timeouts.request;
-        Exchange { id, deadline, status: None, location: None, nonce: None, body: Zeroizing::default() }
+        let (coding, body) = (None, Zeroizing::default());
+        Exchange { id, deadline, status: None, location: None, nonce: None, coding, body }
     }
 
     /// Signs, or has the embedder sign.
@@ -283,7 +289,13 @@ impl Exchange {
     pub(super) fn head(&mut self, status: StatusCode, headers: &http::HeaderMap) {
         self.status = Some(status);
         self.nonce = nonce_in(headers);
+        self.coding = coding_of(headers).map(Into::into);
         self.location = headers.get(http::header::LOCATION).map(|location| location.as_bytes().to_vec());
+    }
+
+    /// Why a body cannot be read that has a coding. An HTTP client that decoded it may have left the header.
+    pub(super) fn encoded(&self) -> Option<String> {
+        self.coding.as_deref().map(encoded_detail)
     }
 
     pub(super) fn chunk(&mut self, chunk: &[u8], limit: usize) -> Read {

@@ -475,8 +475,8 @@ impl Default for OAuthLimits {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OAuthConfigError {
-    /// The server's URL is not an absolute `http` or `https` URL without user info.
-    #[error("the server's URL is not an absolute http or https URL without user info")]
+    /// The server's URL is not an absolute `http` or `https` URL, or longer than 8 KiB.
+    #[error("the server's URL is not an absolute http or https URL of at most 8 KiB, with a host in ASCII")]
     ServerUrl,
     /// The server's URL is `http`, its host is not a loopback address, and
     /// [`private_network`](OAuthOptions::private_network) is not set.

@@ -10,7 +10,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use iri_string::types::{UriReferenceStr, UriStr};
 
-use crate::binding::address::Origin;
+use crate::binding::address::{Origin, ascii};
 use crate::text::shown;
 
 /// Maximum length of a URL in bytes.
@@ -54,6 +54,15 @@ impl Place {
         let plain = text.find('?').unwrap_or(text.len());
         let origin = plain.checked_sub(uri.path_str().len())?;
         Some(Self { text: text.into(), uri: request, origin, plain, key })
+    }
+
+    /// The place of a server, whose URL may have user information, which is no part of it (RFC 9110, section 4.2.4), and
+    /// letters outside ASCII, which are encoded as the binding does it.
+    pub(super) fn of_server(url: &str) -> Option<Self> {
+        let (scheme, rest) = url.split_once("://")?;
+        let (authority, path) = rest.split_at_checked(rest.find(['/', '?', '#']).unwrap_or(rest.len()))?;
+        let host = authority.rsplit('@').next().filter(|host| host.is_ascii())?;
+        Self::parse(&format!("{scheme}://{host}{}", ascii(path.as_bytes())))
     }
 
     /// As it was written.

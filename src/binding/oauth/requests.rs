@@ -24,10 +24,11 @@ use super::metadata::{Metadata, Server};
 use super::options::{ClientAuth, Flow, RefreshScopes, RegisteredClient, is_same_issuer};
 use super::place::{LONGEST, Place, Zone, is_native, with_port_of};
 use super::proof::{self, proof_input, signed, signing_input};
-#[cfg(feature = "journal")]
-use super::secret::HIDDEN;
-use super::secret::{Hider, challenge_of};
+use super::secret::challenge_of;
 use crate::Time;
+#[cfg(feature = "journal")]
+use crate::binding::hider::HIDDEN;
+use crate::binding::hider::Hider;
 use crate::encodings::percent_encode;
 use crate::jsonrpc::{Json, Object, string};
 use crate::machine::oauth_attempt::{self, Client, Code, Failure, Goal, Input, State};
@@ -180,7 +181,10 @@ impl Obtaining {
             Step::Registering => Some(self.registration_ended(core, stage, status, exchange)),
             Step::Exchanging => Some(match granted(status, &exchange.body, core.options.limits.bytes) {
                 Ok(grant) => (Input::Exchanged, Payload::Grant(grant)),
-                Err(failed) => self.token_failed(task.goal, stage, failed),
+                Err(NotIssued { failure, why }) => {
+                    let why = explained(why, exchange, core.options.limits.bytes);
+                    self.token_failed(task.goal, stage, NotIssued { failure, why })
+                }
             }),
             Step::Token(_) => Some(self.token_ended(core, task.goal, stage, status, exchange)),
             Step::Planning | Step::Queued(_) | Step::User { .. } | Step::Signing(_) | Step::Pausing(_) => None,
@@ -384,7 +388,7 @@ impl Obtaining {
         let granted = former.map_or(&self.requested, |former| &former.granted);
         // The scopes are shown.
         let secrets = self.secrets().chain(task.secrets()).chain([&issued.access_token]).chain(&issued.refresh_token);
-        let hider = Hider::new(secrets);
+        let hider = Hider::new(secrets.map(Secret::expose));
         let scopes = issued.scopes.filter(|scopes| !hider.finds_in(scopes));
         Some(End::Issued(Box::new(Record {
             generation: 0,
@@ -431,7 +435,7 @@ impl Obtaining {
         let asked = Asked { redirect_uri: &core.options.redirect_uri, auth: preferred(core, &self.metadata.server) };
         match registered(status, &exchange.body, core.options.limits.bytes, &asked) {
             Ok(client) => (Input::Registered, Payload::Client(Box::new(client))),
-            Err(why) => failure(stage, why),
+            Err(why) => failure(stage, explained(why, exchange, core.options.limits.bytes)),
         }
     }
 
@@ -546,6 +550,7 @@ impl Obtaining {
         match issued(status, &exchange.body, core.options.limits.bytes, kind) {
             Ok(issued) => (Input::Issued, Payload::Issued(issued)),
             Err(mut failed) => {
+                failed.why = explained(failed.why, exchange, core.options.limits.bytes);
                 if failed.failure == Failure::Nonce {
                     if self.is_nonce_renewed || exchange.nonce.is_none() {
                         failed.failure = Failure::Other;
@@ -928,6 +933,15 @@ fn query_of(redirect: &str) -> &str {
     let redirect = redirect.trim();
     let redirect = redirect.split('#').next().unwrap_or_default();
     redirect.split_once('?').map_or(redirect, |(_, query)| query)
+}
+
+/// Why a response is refused, with its coding if it cannot be read for that.
+fn explained(why: Box<str>, exchange: &Exchange, limit: usize) -> Box<str> {
+    let is_read = parse(&exchange.body, limit).is_some() || as_form(&exchange.body).is_some();
+    match exchange.encoded().filter(|_| !is_read) {
+        Some(detail) => format!("{why}: {detail}").into(),
+        None => why,
+    }
 }
 
 /// The grant that a token exchange was answered with.

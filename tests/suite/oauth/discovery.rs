@@ -1213,3 +1213,31 @@ fn the_last_place_of_an_authorization_server_counts_as_any_other_whatever_came_o
         }
     }
 }
+
+/// A name and a password in the URL are for the server, and no part of what it is: RFC 9110, section 4.2.4, forbids to send
+/// them in a URL, and RFC 8707 names the resource by its URL.
+#[test]
+fn the_resource_is_the_servers_url_without_a_name_and_a_password() {
+    for url in ["https://ada:p%40ss@mcp.example/a/mcp", "https://ada@mcp.example/a/mcp", "https://@mcp.example/a/mcp"] {
+        let mut rig = Rig::at(url, |options| options.registered.push(RegisteredClient::new("app")));
+        rig.refuse(&[]).unwrap();
+        rig.run();
+        assert_eq!(rig.log, [RESOURCE, METADATA].map(|url| format!("GET {url}")));
+        assert_eq!(rig.shown("resource"), SERVER);
+        rig.consent();
+        rig.run_to("/token");
+        assert_eq!(rig.sent[0].form("resource").as_deref(), Some(SERVER));
+        rig.run();
+        rig.assert_authorized();
+        assert!(!format!("{:?} {:?} {:?}", rig.log, rig.events, rig.auth).contains("ada"));
+    }
+}
+
+/// What the binding requests is encoded as browsers encode it, and so is the resource.
+#[test]
+fn the_resource_of_a_url_with_letters_outside_ascii_is_encoded() {
+    let mut rig =
+        Rig::at("https://mcp.example/m\u{fc}ll/mcp", |options| options.registered.push(RegisteredClient::new("app")));
+    rig.refuse(&[]).unwrap();
+    assert_eq!(rig.log, ["GET https://mcp.example/.well-known/oauth-protected-resource/m%C3%BCll/mcp"]);
+}

@@ -242,3 +242,63 @@ fn requests_to_different_servers_are_unequal() {
     assert_eq!(first(SERVER), first(SERVER));
     assert_ne!(first(SERVER), first("https://mcp.example/b/mcp"));
 }
+
+/// Answers the oldest request in flight with a body in a coding that nobody asked for.
+fn answer_compressed(rig: &mut Rig) {
+    let sent = rig.sent.pop_front().expect("a request is in flight");
+    assert_eq!(sent.headers.get("accept-encoding").map(|it| it.to_str().unwrap()), Some("identity"), "{}", sent.url);
+    let mut headers = HeaderMap::new();
+    headers.insert("content-encoding", HeaderValue::from_static("gzip"));
+    rig.auth.handle_head(rig.now, sent.id, StatusCode::OK, &headers);
+    rig.auth.handle_body(rig.now, sent.id, &[0x1f, 0x8b, 0x08, 0x00, b'=', b'{', 0xff, 0x03]);
+    rig.auth.handle_end(rig.now, sent.id);
+    rig.pump();
+}
+
+/// codex #37228
+#[test]
+fn a_compressed_answer_that_nobody_asked_for_is_an_error_that_names_the_coding() {
+    const CODING: &str = "the body is encoded as `gzip`";
+    let mut rig = Rig::registered();
+    rig.auth.set_modern(true);
+    rig.refuse(&[]).unwrap();
+    while !rig.sent.is_empty() {
+        answer_compressed(&mut rig);
+    }
+    rig.assert_failed(Stage::ResourceMetadata, CODING);
+    for (stage, ending) in [
+        (Stage::ServerMetadata, "as.example/.well-known/"),
+        (Stage::Registration, "/register"),
+        (Stage::Token, "/token"),
+    ] {
+        let mut rig = Rig::new();
+        rig.refuse(&[]).unwrap();
+        rig.run_until(|sent| sent.url.contains(ending));
+        if stage == Stage::Token {
+            rig.consent();
+            rig.run_to(ending);
+        }
+        while !rig.sent.is_empty() {
+            answer_compressed(&mut rig);
+        }
+        rig.assert_failed(stage, CODING);
+    }
+}
+
+/// Some HTTP clients decode a body, and leave the header.
+#[test]
+fn an_answer_that_was_decoded_is_read_whatever_its_coding_was() {
+    let mut rig = Rig::new();
+    rig.refuse(&[]).unwrap();
+    for _ in 0..20 {
+        let Some(sent) = rig.sent.pop_front() else { break };
+        let page = rig.site.page(&sent);
+        let mut headers = HeaderMap::new();
+        headers.insert("content-encoding", HeaderValue::from_static("br"));
+        rig.auth.handle_head(rig.now, sent.id, StatusCode::from_u16(page.status).unwrap(), &headers);
+        rig.auth.handle_body(rig.now, sent.id, page.body.as_bytes());
+        rig.auth.handle_end(rig.now, sent.id);
+        rig.pump();
+    }
+    assert!(rig.browse.is_some(), "{:?} {:?}", rig.log, rig.events);
+}

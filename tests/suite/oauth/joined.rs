@@ -54,10 +54,20 @@ impl Joined {
         change: impl FnOnce(&mut OAuthOptions),
         client: impl FnOnce(&mut Options),
     ) -> Self {
+        Self::build_at(MCP, site, issuer, change, client)
+    }
+
+    fn build_at(
+        url: &str,
+        site: McpSite,
+        issuer: Rc<RefCell<FakeAuthorizationServer>>,
+        change: impl FnOnce(&mut OAuthOptions),
+        client: impl FnOnce(&mut Options),
+    ) -> Self {
         let mut oauth = OAuthOptions::new("suite", REDIRECT);
         oauth.registered.push(RegisteredClient::new("app"));
         change(&mut oauth);
-        let auth = Authorization::new(MCP, oauth, [1; 32], Time::ZERO, Duration::from_secs(EPOCH)).unwrap();
+        let auth = Authorization::new(url, oauth, [1; 32], Time::ZERO, Duration::from_secs(EPOCH)).unwrap();
         let known = Rc::clone(&issuer);
         let site = site.rule(move |exchange| {
             let refusal = known.borrow_mut().answer(exchange.at, &exchange.request)?;
@@ -70,7 +80,7 @@ impl Joined {
         options.keepalive = None;
         options.timeouts.request = Duration::from_secs(120);
         client(&mut options);
-        let mut web = Web::over(options, Http::new(MCP).unwrap().with_oauth(auth));
+        let mut web = Web::over(options, Http::new(url).unwrap().with_oauth(auth));
         web.reopen();
         Self {
             web,
@@ -962,5 +972,46 @@ fn a_firewall_that_refuses_requests_without_a_user_agent_lets_those_of_oauth_pas
     }
     for endpoint in ["oauth-authorization-server", "register", "token"] {
         assert!(endpoints.iter().any(|asked| asked == endpoint), "{endpoint} {endpoints:?}");
+    }
+}
+
+/// The name and the password are presented until there is a token, which then is the one credential.
+#[test]
+fn a_token_takes_the_place_of_the_name_and_the_password_in_the_url() {
+    let url = MCP.replace("://", "://ada:hush-pass@");
+    let issuer = Rc::new(RefCell::new(issuer()));
+    let mut it = Joined::build_at(&url, modern_site(), issuer, |_| {}, |_| {});
+    it.serve();
+    let first = it.web.log[0].headers().get_all("authorization").iter().collect::<Vec<_>>();
+    assert_eq!(first, ["Basic YWRhOmh1c2gtcGFzcw=="]);
+    assert!(it.log.iter().all(|line| !line.contains("ada")), "{:?}", it.log);
+    it.consent();
+    it.serve();
+    assert!(it.web.is_ready(), "{:?}", it.web.events);
+    let (call, exchange) = it.call();
+    let sent: Vec<_> = exchange.headers().get_all("authorization").iter().collect();
+    assert_eq!(sent, ["Bearer at1-hush"]);
+    let error = exchange.error(-32000, "no at1-hush, hush-pass, Basic YWRhOmh1c2gtcGFzcw==");
+    it.web.reply(&exchange, Reply::json(200, &error));
+    let shown = format!("{:?}", it.web.events);
+    for secret in ["at1-hush", "hush-pass", "h1c2gtcGFzcw"] {
+        assert!(!shown.contains(secret), "{secret} in {shown}");
+    }
+    assert_eq!(it.web.outcome(call), "Error");
+}
+
+/// A browser decodes bodies, and does not let anybody ask for a coding.
+#[test]
+fn an_embedder_that_decodes_bodies_asks_for_codings_itself() {
+    for (decodes, asked) in [(false, Some("identity")), (true, None)] {
+        let issuer = Rc::new(RefCell::new(issuer()));
+        let mut it = Joined::build(modern_site(), issuer, |_| {}, |options| options.decodes_bodies = decodes);
+        while it.sent.is_empty() {
+            let exchange = it.web.open.values().next().expect("a request").clone();
+            let reply = it.site.reply(&exchange);
+            it.web.reply(&exchange, reply);
+            it.take();
+        }
+        assert_eq!(it.sent[0].headers.get("accept-encoding").map(|it| it.to_str().unwrap()), asked);
     }
 }

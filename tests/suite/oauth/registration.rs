@@ -261,7 +261,7 @@ fn options_that_cannot_be_used_are_errors() {
         assert_eq!(made.err(), Some(OAuthConfigError::ClientMetadataUrl), "{url}");
     }
     assert_eq!(new("mcp.example", |_| {}), Err(OAuthConfigError::ServerUrl));
-    assert_eq!(new("https://u:p@mcp.example", |_| {}), Err(OAuthConfigError::ServerUrl));
+    assert_eq!(new("https://u:p@", |_| {}), Err(OAuthConfigError::ServerUrl));
     for set in [
         (|options| options.redirect_uri = "".into()) as fn(&mut OAuthOptions),
         |options| options.redirect_uri = "http://app.example/".into(),
