@@ -61,10 +61,13 @@ pub enum HubInput {
         #[serde(default = "reported")]
         progress: bool,
     },
-    /// [`Hub::cancel`].
+    /// [`Hub::cancel`], or [`Hub::cancel_with_reason`] if there is a reason.
     Cancel {
         /// The call.
         call: CallId,
+        /// The reason.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<Box<str>>,
     },
     /// [`Hub::handle_timeout`].
     Timeout,
@@ -157,7 +160,8 @@ impl Hub {
                 };
                 return Ok(HubAccepted::Call(self.call_with(now, &name, arguments.as_deref(), adapt)?));
             }
-            HubInput::Cancel { call } => self.cancel(now, call)?,
+            HubInput::Cancel { call, reason: None } => self.cancel(now, call)?,
+            HubInput::Cancel { call, reason: Some(reason) } => self.cancel_with_reason(now, call, &reason)?,
             HubInput::Timeout => self.handle_timeout(now),
             HubInput::Session { session, input } => return self.apply_to(now, session, input),
         }

@@ -4,17 +4,19 @@ use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use mcp_proto::host::hub::CallId;
-use mcp_proto::{Outcome, Progress};
+use mcp_proto::{Outcome, Progress, TimeBound};
 use mcp_proto_std::{CallError, Reply, reply};
 use tokio::sync::oneshot;
+use tokio::time::{Sleep, sleep};
 
 use crate::queue::{Queue, Reports};
 
 /// What cancels a call.
 pub(crate) trait Cancel: Send + Sync {
-    fn cancel(&self, call: CallId);
+    fn cancel(&self, call: CallId, reason: Option<&str>);
 }
 
 /// A call in flight: a future of its result. The call runs whether or not it is awaited. When it is dropped before, the
@@ -38,6 +40,8 @@ pub struct Call {
     /// `None` after the outcome.
     outcome: Option<oneshot::Receiver<Outcome>>,
     progress: Arc<Queue<Progress>>,
+    /// When it is given up.
+    deadline: Option<Pin<Box<Sleep>>>,
 }
 
 impl Call {
@@ -49,7 +53,15 @@ impl Call {
         outcome: oneshot::Receiver<Outcome>,
         progress: Arc<Queue<Progress>>,
     ) -> Self {
-        Self { session, id, server, name: (name.0.into(), name.1.into()), outcome: Some(outcome), progress }
+        Self {
+            session,
+            id,
+            server,
+            name: (name.0.into(), name.1.into()),
+            outcome: Some(outcome),
+            progress,
+            deadline: None,
+        }
     }
 
     /// The client's id of the call, or the hub's.
@@ -60,6 +72,30 @@ impl Call {
     /// The server's name.
     pub fn server(&self) -> &str {
         &self.server
+    }
+
+    /// Bounds the time until the result from now on, whatever progress is reported. It counts while the call is awaited. The
+    /// call is cancelled then, and ends as [`Outcome::TimedOut`]: it may have run. Without it, the timeouts of the client's
+    /// options apply; these apply in any case.
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # async fn example(session: mcp_proto_tokio::Session) -> Result<(), Box<dyn std::error::Error>> {
+    /// let reply = session.start_tool("export", &serde_json::json!({}))?.timeout(Duration::from_secs(5)).await?;
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn timeout(mut self, after: Duration) -> Self {
+        self.deadline = Some(Box::pin(sleep(after)));
+        self
+    }
+
+    /// Cancels the call, with a reason that the server is told, for its logs. It ends as [`Outcome::Cancelled`], unless it has
+    /// ended. Dropping the call cancels it, too.
+    pub fn cancel(&self, reason: &str) {
+        if self.outcome.is_some() {
+            self.session.cancel(self.id, Some(reason));
+        }
     }
 
     /// The progress that the server reports, until the call ends. Calls of tools ask for it, others if
@@ -75,8 +111,16 @@ impl Future for Call {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let Some(outcome) = &mut self.outcome else { return Poll::Pending };
-        // Each call ends; without an end the runtime does.
-        let outcome = ready!(Pin::new(outcome).poll(context)).unwrap_or(Outcome::Unknown);
+        let outcome = match (Pin::new(outcome).poll(context), &mut self.deadline) {
+            // Each call ends; without an end the runtime does.
+            (Poll::Ready(outcome), _) => outcome.unwrap_or(Outcome::Unknown),
+            (Poll::Pending, None) => return Poll::Pending,
+            (Poll::Pending, Some(deadline)) => {
+                ready!(deadline.as_mut().poll(context));
+                self.session.cancel(self.id, Some("timeout"));
+                Outcome::TimedOut(TimeBound::Total)
+            }
+        };
         self.outcome = None;
         let (method, target) = &self.name;
         Poll::Ready(reply(outcome).map_err(|kind| CallError::new(&self.server, method, target, kind)))
@@ -86,7 +130,7 @@ impl Future for Call {
 impl Drop for Call {
     fn drop(&mut self) {
         if self.outcome.is_some() {
-            self.session.cancel(self.id);
+            self.session.cancel(self.id, None);
         }
     }
 }

@@ -175,7 +175,7 @@ impl<M: Machine> Handle<M> {
     pub(crate) fn take(&self, mut closed: M) -> M {
         let mut core = self.0.lock();
         let (now, calls) = (self.0.stamp(&mut core), core.calls.keys().copied().collect::<Vec<_>>());
-        calls.into_iter().for_each(|call| core.machine.cancel(now, call));
+        calls.into_iter().for_each(|call| core.machine.cancel(now, call, None));
         self.0.act(&mut core);
         closed.close(now);
         let machine = std::mem::replace(&mut core.machine, closed);
@@ -215,7 +215,7 @@ impl<M: Machine> Handle<M> {
             // Nothing is polled before the close: a replay of the journal knows by it that the time was up.
             core.machine.handle_timeout(now);
         } else {
-            calls.into_iter().for_each(|call| core.machine.cancel(now, call));
+            calls.into_iter().for_each(|call| core.machine.cancel(now, call, None));
             self.0.act(&mut core);
         }
         core.machine.close(now);
@@ -316,8 +316,8 @@ impl<M: Machine> Handle<M> {
 }
 
 impl<M: Machine> Cancel for Handle<M> {
-    fn cancel(&self, call: CallId) {
-        self.0.input(|machine, now| machine.cancel(now, call));
+    fn cancel(&self, call: CallId, reason: Option<&str>) {
+        self.0.input(|machine, now| machine.cancel(now, call, reason));
     }
 }
 

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use mcp_proto::host::config::{Changes, Configuration, Endpoint};
 use mcp_proto::host::hub::{
-    self, CallError as HubCallError, CallId, HubAction, HubCommandError, HubEvent, HubOptions, SessionHandle,
+    self, CallError as HubCallError, CallId, HubAction, HubCommandError, HubEvent, HubOptions, ServerReport,
+    ServerState, SessionHandle,
 };
 use mcp_proto::jsonrpc::ErrorObject;
 use mcp_proto::{
@@ -76,12 +77,32 @@ impl Hub {
         Ok(hub)
     }
 
-    /// Waits until each server of the first configuration is up or failed; at once if the hub is closed.
+    /// Waits until no server is starting: each one of the configuration is up or failed. At once if the hub is closed.
     pub async fn settled(&self) {
-        self.0.until(|status| *status != Status::Connecting).await;
+        let is_starting = |server: ServerReport<'_>| {
+            server.state.is_some_and(|state| matches!(state, ServerState::Queued | ServerState::Starting))
+        };
+        let mut events = self.events();
+        while self.inspect(|hub| hub.servers().any(is_starting)) {
+            if events.next().await.is_none() {
+                return;
+            }
+        }
     }
 
-    /// Takes a new configuration, which affects only the servers that it changes.
+    /// Takes a new configuration, which affects only the servers that it changes. [`settled`](Self::settled) waits for those
+    /// that it starts:
+    ///
+    /// ```no_run
+    /// # async fn example(hub: mcp_proto_tokio::Hub, text: &str) -> Result<(), Box<dyn std::error::Error>> {
+    /// use mcp_proto::host::config::Document;
+    ///
+    /// let Document(configuration) = serde_json::from_str(text)?;
+    /// let changes = hub.configure(configuration)?;
+    /// hub.settled().await;
+    /// println!("{} servers are new, {} failed", changes.added.len(), hub.failures().len());
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// As of [`hub::Hub::configure`].
@@ -330,12 +351,17 @@ impl Machine for hub::Hub {
         Self::handle_clock(self, now, unix);
     }
 
-    fn cancel(&mut self, now: Time, call: CallId) {
+    fn cancel(&mut self, now: Time, call: CallId, reason: Option<&str>) {
+        let cancelled = match reason {
+            Some(reason) => self.cancel_with_reason(now, call, reason),
+            None => Self::cancel(self, now, call),
+        };
         // An error means that it has ended. A request of a session is no call of the hub.
-        if Self::cancel(self, now, call).is_err()
-            && let Some(request) = call.request()
-        {
-            let _ = self.cancel_request(now, call.session(), request);
+        if let (Err(_), Some(request)) = (cancelled, call.request()) {
+            let _ = match reason {
+                Some(reason) => self.cancel_request_with_reason(now, call.session(), request, reason),
+                None => self.cancel_request(now, call.session(), request),
+            };
         }
     }
 

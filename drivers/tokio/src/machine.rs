@@ -120,7 +120,8 @@ pub(crate) trait Machine: Send + 'static {
     fn unauthorized(&self, error: &mcp_proto::binding::oauth::OAuthError) -> Option<Status>;
     #[cfg(feature = "oauth")]
     fn handle_clock(&mut self, now: Time, unix: std::time::Duration);
-    fn cancel(&mut self, now: Time, call: CallId);
+    /// The server may be told a reason.
+    fn cancel(&mut self, now: Time, call: CallId, reason: Option<&str>);
     fn respond(&mut self, now: Time, ask: (SessionHandle, ServerRequestId), response: Result<&RawValue, ErrorObject>);
     fn provide(&mut self, now: Time, request: (SessionHandle, RequestId), responses: &[(Box<str>, Box<RawValue>)]);
     fn decline(&mut self, now: Time, request: (SessionHandle, RequestId));

@@ -736,10 +736,13 @@ impl Machine for AnyClient {
         self.input(now, ONLY, Input::OAuth(mcp_proto::binding::oauth::OAuthInput::Clock { unix }));
     }
 
-    fn cancel(&mut self, now: Time, call: CallId) {
+    fn cancel(&mut self, now: Time, call: CallId, reason: Option<&str>) {
         if let Some(request) = call.request() {
             // An error means that it has ended.
-            let _ = with!(self, client => client.cancel(now, request));
+            let _ = match reason {
+                Some(reason) => with!(self, client => client.cancel_with_reason(now, request, reason)),
+                None => with!(self, client => client.cancel(now, request)),
+            };
         }
     }
 

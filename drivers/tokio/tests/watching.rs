@@ -190,6 +190,27 @@ async fn each_start_of_a_program_is_prepared() {
 }
 
 #[tokio::test]
+async fn a_new_configuration_is_settled_when_the_servers_that_it_starts_are_up_or_failed() {
+    let entries = |servers: &[(&str, &str)]| {
+        let entries =
+            servers.iter().map(|(name, program)| ((*name).to_owned(), json!({"command": *program, "args": [SCRIPT]})));
+        let Document(configuration) =
+            serde_json::from_value(json!({"mcpServers": entries.collect::<serde_json::Map<_, _>>()})).unwrap();
+        configuration
+    };
+    let hub = Hub::start(entries(&[("one", "python3")]), HubOptions::new(Options::new("test", "1.0"))).unwrap();
+    timeout(PATIENCE, hub.settled()).await.unwrap();
+    let changes = hub.configure(entries(&[("one", "python3"), ("two", "python3"), ("bad", "/nonexistent")])).unwrap();
+    assert_eq!(changes.added, ["bad".into(), "two".into()]);
+    timeout(PATIENCE, hub.settled()).await.unwrap();
+    assert_eq!(hub.call("mcp_two_echo", &json!({"message": "hi"})).await.unwrap().text(), "hi");
+    let failed: Vec<_> = hub.failures().into_iter().map(|(server, _)| server).collect();
+    assert_eq!(failed, ["bad".into()]);
+    timeout(PATIENCE, hub.close()).await.unwrap();
+    timeout(PATIENCE, hub.settled()).await.unwrap();
+}
+
+#[tokio::test]
 async fn programs_of_a_hub_inherit_the_environment_only_where_the_host_says_so() {
     // `cargo test` sets it, and no entry names it.
     let name = "CARGO_MANIFEST_DIR";

@@ -530,13 +530,29 @@ impl Hub {
     /// # Errors
     /// [`HubCommandError::UnknownCall`] if no such call is open.
     pub fn cancel(&mut self, now: Time, call: CallId) -> Result<(), HubCommandError> {
+        self.cancel_call(now, call, None)
+    }
+
+    /// As [`cancel`](Self::cancel), with a reason that the server is told, for its logs (specification 2026-07-28,
+    /// "Cancellation").
+    ///
+    /// # Errors
+    /// As of [`cancel`](Self::cancel).
+    pub fn cancel_with_reason(&mut self, now: Time, call: CallId, reason: &str) -> Result<(), HubCommandError> {
+        self.cancel_call(now, call, Some(reason))
+    }
+
+    fn cancel_call(&mut self, now: Time, call: CallId, reason: Option<&str>) -> Result<(), HubCommandError> {
         let unknown = HubCommandError::UnknownCall;
         let now = self.handle_due(now);
         let server = self.servers.at_mut(call.session);
         match call.kind {
             CallKind::Request(request, _) => {
                 let session = server.connection.as_mut().filter(|_| server.calls.has(&request));
-                session.ok_or(unknown.clone())?.run(|engine| engine.cancel(now, request, None)).map_err(|_| unknown)?;
+                session
+                    .ok_or(unknown.clone())?
+                    .run(|engine| engine.cancel(now, request, reason))
+                    .map_err(|_| unknown)?;
                 self.touch(call.session);
             }
             CallKind::List(number, _) => {
