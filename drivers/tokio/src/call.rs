@@ -13,6 +13,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Sleep, sleep};
 
 use crate::queue::{Queue, Reports};
+use crate::trace::CallSpan;
 
 /// What cancels a call.
 pub(crate) trait Cancel: Send + Sync {
@@ -42,6 +43,7 @@ pub struct Call {
     progress: Arc<Queue<Progress>>,
     /// When it is given up.
     deadline: Option<Pin<Box<Sleep>>>,
+    span: CallSpan,
 }
 
 impl Call {
@@ -52,6 +54,7 @@ impl Call {
         name: (&str, &str),
         outcome: oneshot::Receiver<Outcome>,
         progress: Arc<Queue<Progress>>,
+        span: CallSpan,
     ) -> Self {
         Self {
             session,
@@ -61,6 +64,7 @@ impl Call {
             outcome: Some(outcome),
             progress,
             deadline: None,
+            span,
         }
     }
 
@@ -123,7 +127,9 @@ impl Future for Call {
         };
         self.outcome = None;
         let (method, target) = &self.name;
-        Poll::Ready(reply(outcome).map_err(|kind| CallError::new(&self.server, method, target, kind)))
+        let result = reply(outcome);
+        self.span.end(&self.server, result.as_ref());
+        Poll::Ready(result.map_err(|kind| CallError::new(&self.server, method, target, kind)))
     }
 }
 

@@ -13,9 +13,8 @@ use mcp_proto::host::hub::{CallId, SessionHandle};
 use mcp_proto::jsonrpc::ErrorObject;
 use mcp_proto::{
     ConnectionId, Diagnosis, Failure, FailureKind, InputRequest, OpenFailure, Outcome, Progress, RawValue, RequestId,
-    ServerRequestId, StderrLines,
+    ServerRequestId, ShutdownStep, StderrLines, Time, TraceContext, Transport,
 };
-use mcp_proto::{ShutdownStep, Time, Transport};
 use mcp_proto_std::{CallError, CallErrorKind, Piece, Program};
 use tokio::runtime::Handle as Runtime;
 use tokio::sync::{Notify, oneshot, watch};
@@ -29,6 +28,7 @@ use crate::process::{Process, SharedLines, copy_of};
 use crate::queue::{Queue, Subscribers};
 use crate::status::{StartError, Status};
 use crate::stream::{Connection, Opening, Stream};
+use crate::trace::CallSpan;
 
 /// The connection of a session to a program or over a stream.
 struct Slot {
@@ -237,15 +237,17 @@ impl<M: Machine> Handle<M> {
     pub(crate) fn call(
         self: &Arc<Self>,
         name: (&str, &str),
-        command: impl FnOnce(&mut M, Time) -> Result<CallId, (Box<str>, CallErrorKind)>,
+        command: impl FnOnce(&mut M, Time, Option<TraceContext>) -> Result<CallId, (Box<str>, CallErrorKind)>,
     ) -> Result<Call, CallError> {
+        let span = CallSpan::start(name);
+        let trace = self.0.wiring.trace.as_ref().and_then(|context| span.within(|| context()));
         let (outcome, receiver) = oneshot::channel();
         let progress = Queue::new();
         let mut core = self.0.lock();
         let now = self.0.stamp(&mut core);
         let started = match core.gone.clone() {
             Some(gone) => Err(("the driver".into(), CallErrorKind::Down(gone))),
-            None => command(&mut core.machine, now),
+            None => command(&mut core.machine, now, trace),
         };
         if let Ok(call) = &started {
             core.calls.insert(*call, Pending { outcome: Some(outcome), progress: Arc::clone(&progress) });
@@ -257,8 +259,14 @@ impl<M: Machine> Handle<M> {
         self.0.act(&mut core);
         drop(core);
         match started {
-            Ok(call) => Ok(Call::new(Arc::clone(self) as Arc<dyn Cancel>, call, server, name, receiver, progress)),
-            Err((server, kind)) => Err(CallError::new(&server, name.0, name.1, kind)),
+            Ok(call) => {
+                let session = Arc::clone(self) as Arc<dyn Cancel>;
+                Ok(Call::new(session, call, server, name, receiver, progress, span))
+            }
+            Err((server, kind)) => {
+                span.end(&server, Err(&kind));
+                Err(CallError::new(&server, name.0, name.1, kind))
+            }
         }
     }
 

@@ -8,13 +8,14 @@ use std::sync::Arc;
 use mcp_proto::host::hub::{HubEvent, HubOptions};
 use mcp_proto::jsonrpc::ErrorObject;
 use mcp_proto::protocol::content::{Elicitation, Sampling};
-use mcp_proto::{ClientCapabilities, Event, Options, RawValue, ServerMethod};
+use mcp_proto::{ClientCapabilities, Event, Options, RawValue, ServerMethod, TraceContext};
 use serde_json::Value;
 
 #[cfg(feature = "http")]
 use crate::http::{HttpClient, HttpPiece, HttpTransport};
 use crate::machine::{Passed, Tap};
 use crate::queue::{Queue, Reports, Subscribers};
+use crate::trace::ContextOf;
 
 /// Options, [`Options`] or [`HubOptions`], with what a client needs of its embedder besides. Options alone are a host that
 /// answers nothing.
@@ -56,6 +57,7 @@ pub(crate) struct Wiring {
     pub(crate) inherits_environment: bool,
     pub(crate) is_patient: bool,
     pub(crate) seed: Option<u64>,
+    pub(crate) trace: Option<ContextOf>,
     /// Of each request to each server of a hub.
     #[cfg(feature = "http")]
     pub(crate) headers: http::HeaderMap,
@@ -139,6 +141,27 @@ impl<O: HostOptions> Host<O> {
             wiring: Wiring::default(),
             watchers: Watchers { tap: None, subscribers: Subscribers::default() },
         }
+    }
+
+    /// Makes each call part of a trace: a function that is asked for its context when the call starts, in the task that starts
+    /// it. Servers get it with the request (specification 2026-07-28, "Trace Context"). With the feature `tracing` the function
+    /// runs within the span of the call, a child of the current one, so that the bridge of OpenTelemetry knows its id.
+    ///
+    /// ```
+    /// use mcp_proto::{Options, TraceContext};
+    /// use mcp_proto_tokio::Host;
+    ///
+    /// let host = Host::new(Options::new("my-host", "1.0")).trace(|| {
+    ///     let mut context = TraceContext::default();
+    ///     // Of the current span, as the propagator of OpenTelemetry writes it.
+    ///     context.traceparent = Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".into());
+    ///     Some(context)
+    /// });
+    /// ```
+    #[must_use]
+    pub fn trace(mut self, context: impl Fn() -> Option<TraceContext> + Send + Sync + 'static) -> Self {
+        self.wiring.trace = Some(Arc::new(context));
+        self
     }
 
     /// Has a function called with all that passes between the client and the driver, in order: each input when the client

@@ -24,6 +24,7 @@ use crate::process::SharedLines;
 use crate::queue::Reports;
 use crate::session;
 use crate::status::{StartError, Status};
+use crate::trace::traced;
 
 /// The servers of a configuration with one set of functions, which tasks of the runtime drive
 /// ([`mcp_proto::host::hub`]). Clones are the same hub; it closes when the last one is dropped.
@@ -132,7 +133,9 @@ impl Hub {
     /// # Errors
     /// It was refused, and nothing was sent.
     pub fn start_call_raw(&self, name: &str, arguments: Option<&RawValue>) -> Result<Call, CallError> {
-        self.0.call(("call", name), |hub, now| hub.call(now, name, arguments).map_err(refused))
+        self.0.call(("call", name), |hub, now, trace| {
+            hub.call_with(now, name, arguments, |request| traced(request, trace)).map_err(refused)
+        })
     }
 
     /// Makes any request of a server of this name.
@@ -141,10 +144,10 @@ impl Hub {
     /// Why there is no result.
     pub async fn request(&self, server: &str, request: Request) -> Result<Reply, CallError> {
         let method = request.method().to_owned();
-        let call = self.0.call((&method, ""), |hub, now| {
+        let call = self.0.call((&method, ""), |hub, now, trace| {
             let unknown = || HubCommandError::UnknownServer { server: server.into() };
             let requested = hub.handle(server).ok_or_else(unknown).and_then(|session| {
-                let request = hub.request(now, session, request)?;
+                let request = hub.request(now, session, traced(request, trace))?;
                 Ok(CallId::of_request(session, request, None))
             });
             requested.map_err(|error| (server.into(), CallErrorKind::Hub(error.into())))

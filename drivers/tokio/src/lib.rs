@@ -19,6 +19,7 @@ mod status;
 mod stream;
 #[cfg(feature = "testkit")]
 pub mod testkit;
+mod trace;
 
 #[doc = include_str!("inside.md")]
 pub mod inside {}

@@ -23,6 +23,7 @@ use crate::process::{SharedLines, copy_of};
 use crate::queue::Reports;
 use crate::status::{StartError, Status};
 use crate::stream::Streams;
+use crate::trace::traced;
 
 /// Where a server is: a [`Program`] to start, at the other end of [`Streams`], or a `Remote` one over HTTP (feature `http`).
 #[derive(Clone, Debug)]
@@ -317,8 +318,8 @@ impl Session {
             Status::Parked(failure) => Some(CallErrorKind::Down(failure)),
             Status::Connecting | Status::Ready | Status::Closed(_) => None,
         };
-        self.0.call(name, |client, now| {
-            let request = down.map_or(request, Err);
+        self.0.call(name, |client, now, trace| {
+            let request = down.map_or(request, Err).map(|request| traced(request, trace));
             let started = request.and_then(|request| Ok(with!(client, client => client.request(now, request))?));
             let call = started.map(|request| CallId::of_request(ONLY, request, None));
             call.map_err(|kind| (client.engine().server_name().into(), kind))

@@ -292,9 +292,9 @@ pub(super) fn built_in(host: Host, map: &[(Box<str>, Value)]) -> Option<(&str, &
         Host::Own | Host::Shared | Host::Projects | Host::VsCode | Host::Mcp => return None,
     };
     let has_endpoint = map.iter().any(|(key, value)| is_endpoint(key) && *value != Value::Null);
-    map.iter().filter(|_| !has_endpoint).find_map(|(name, value)| match value {
-        Value::Text(word) if is_same(name, key) && words.contains(&&**word) => Some((&**name, &**word)),
-        _ => None,
+    map.iter().filter(|_| !has_endpoint).find_map(|(name, value)| {
+        let Value::Text(word) = value else { return None };
+        (is_same(name, key) && words.contains(&&**word)).then_some((&**name, &**word))
     })
 }
 
@@ -309,7 +309,8 @@ pub(super) fn with_variables(host: Host, text: &str) -> String {
         read.extend([before, "${", name, "}"]);
         rest = after;
     }
-    read + rest
+    read.push_str(rest);
+    read
 }
 
 /// Whether opencode puts the text of a file into this string.
