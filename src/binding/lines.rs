@@ -16,7 +16,7 @@ use crate::snapshot::{Secrets, SnapshotError, within};
 pub enum Line<'a> {
     /// A complete line, without its line feed.
     Complete(&'a [u8]),
-    /// The beginning of a line that is longer than the limit; the rest was dropped.
+    /// The beginning of a line that is longer than the limit, as soon as it is; the rest is dropped.
     TooLong(&'a [u8]),
 }
 
@@ -46,10 +46,10 @@ impl LineDecoder {
                 each(Line::Complete(head));
                 continue;
             }
-            self.keep(head);
+            self.keep(head, &mut each);
             self.end_line(&mut each);
         }
-        self.keep(chunk);
+        self.keep(chunk, &mut each);
     }
 
     /// The stream ended: calls `each` with an unfinished line, if there is one.
@@ -59,9 +59,12 @@ impl LineDecoder {
         }
     }
 
-    fn keep(&mut self, bytes: &[u8]) {
+    fn keep(&mut self, bytes: &[u8], each: &mut impl FnMut(Line<'_>)) {
+        if self.skipping {
+            return;
+        }
         let room = self.limit.saturating_sub(self.partial.len());
-        self.skipping |= bytes.len() > room;
+        self.skipping = bytes.len() > room;
         let bytes = bytes.get(..bytes.len().min(room)).unwrap_or_default();
         let needed = self.partial.len().saturating_add(bytes.len());
         if needed > self.partial.capacity() {
@@ -70,11 +73,17 @@ impl LineDecoder {
             self.partial.reserve_exact(grown.saturating_sub(self.partial.len()));
         }
         self.partial.extend_from_slice(bytes);
+        if self.skipping {
+            each(Line::TooLong(&core::mem::take(&mut self.partial)));
+        }
     }
 
     fn end_line(&mut self, each: &mut impl FnMut(Line<'_>)) {
+        if core::mem::take(&mut self.skipping) {
+            return;
+        }
         let line = core::mem::take(&mut self.partial);
-        each(if core::mem::take(&mut self.skipping) { Line::TooLong(&line) } else { Line::Complete(&line) });
+        each(Line::Complete(&line));
         // The memory of a long line is released.
         if line.capacity() <= 64 << 10 {
             self.partial = line;

@@ -661,8 +661,28 @@ impl Engine {
                     }
                 }
             }
-            Err(noise) => record_noise(&mut self.core, &noise, bytes),
+            Err(noise) => {
+                record_noise(&mut self.core, &noise, bytes);
+                if let Noise::TooLong { .. } = noise {
+                    self.on_too_long(&noise, bytes);
+                }
+            }
         }
+    }
+
+    /// A message that is too long names an open request at its beginning, which ends without a wait for its timeout.
+    #[cold]
+    fn on_too_long(&mut self, noise: &Noise, bytes: &[u8]) {
+        let id = jsonrpc::id_of_beginning(bytes, self.core.options.limits.message);
+        if let Some(id) = id.and_then(|id| self.named_by(id)) {
+            self.on_unreadable_response(id, format!("the response has {noise}"));
+        }
+    }
+
+    /// The open request that a response names, which was not read.
+    fn named_by(&self, id: ResponseId) -> Option<u64> {
+        let (ResponseId::Exact(id) | ResponseId::Loose(id)) = id else { return None };
+        (self.link.takes_messages() && self.core.is_sent(id)).then_some(id)
     }
 
     fn on_message(&mut self, message: Message<'_>, exchange: Option<u64>) {
@@ -691,14 +711,15 @@ impl Engine {
     /// A response that is not JSON names an open request, which ends without a wait for another one.
     #[cold]
     fn on_broken_response(&mut self, broken: &Broken, bytes: &[u8]) {
-        let (ResponseId::Exact(id) | ResponseId::Loose(id)) = broken.id else { return };
-        if !self.link.takes_messages() || !self.core.is_sent(id) {
-            return;
-        }
+        let Some(id) = self.named_by(broken.id) else { return };
         let Broken { at, why, .. } = broken;
         let why = format!("the response is not JSON: {why}, at byte {at}: {}", excerpt_at(bytes, *at));
+        self.core.quirk(QuirkKind::Noise, None, None, &*why);
+        self.on_unreadable_response(id, why);
+    }
+
+    fn on_unreadable_response(&mut self, id: u64, why: String) {
         let core = &mut self.core;
-        core.quirk(QuirkKind::Noise, None, None, &*why);
         if matches!(core.requests.get(id).map(|open| &open.purpose), Some(Purpose::Initialize(_))) {
             core.end_request(id, request::Input::Answered, "");
             let signals = self.connection.handshake.on_unreadable(core, &why);

@@ -21,5 +21,5 @@ pub(crate) use json::form;
 pub(crate) use json::readable;
 pub use json::without_lone_surrogates;
 pub(crate) use json::{Decimal, Json, Scan, Spans, has_either, has_either_pair};
-pub(crate) use repair::Incoming;
 pub use repair::{Broken, Repaired, repair};
+pub(crate) use repair::{Incoming, id_of_beginning};

@@ -106,6 +106,17 @@ fn repair_rejected(bytes: &[u8], limits: MessageLimits) -> Repaired<'_> {
     found
 }
 
+/// The id of the response that these bytes begin with, if it is before the place at which they end or break: of a message that is
+/// too long to be read as a whole.
+#[cold]
+pub(crate) fn id_of_beginning(bytes: &[u8], limits: MessageLimits) -> Option<ResponseId> {
+    let text = bytes.utf8_chunks().next()?.valid();
+    let start = text.len().saturating_sub(text.trim_start().len());
+    let mut reader = Reader::new(text, start);
+    reader.object(limits.depth).err()?;
+    reader.response_id()
+}
+
 fn is_message(text: &str, limits: MessageLimits) -> bool {
     matches!(decode(text.as_bytes(), limits), Ok(Decoded::One(_)))
 }

@@ -265,7 +265,7 @@ fn the_failure_quotes_the_line_that_names_the_cause() {
 }
 
 /// Other failures: the kind, the message, standard error, and what is told.
-const OTHERS: [(FailureKind, &str, &str, &str, &str); 54] = [
+const OTHERS: [(FailureKind, &str, &str, &str, &str); 55] = [
     (FailureKind::HandshakeTimeout, SILENT, "", "silent", "it runs, and does not answer"),
     (FailureKind::HandshakeTimeout, SILENT, "starting\n", "silent", "it runs, and does not answer"),
     (FailureKind::HandshakeTimeout, SILENT, "Error: API_KEY is not set\n", "setting-missing", "API_KEY is not set"),

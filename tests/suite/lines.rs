@@ -121,7 +121,7 @@ fn a_line_of_100_mib_uses_limited_memory() {
     let empty = held(&decoder);
     for _ in 0..100 {
         decoder.feed(&chunk, |line| lines.push(owned_line(line)));
-        assert!(lines.is_empty() && held(&decoder) < 6 * limit);
+        assert!(lines.len() == 1 && held(&decoder) < empty + 64, "it is told at once, and not kept");
     }
     decoder.feed(b"y\nnext\n", |line| lines.push(owned_line(line)));
     assert_eq!(lines, [too_long(&chunk[..limit]), whole(b"next")]);
@@ -318,18 +318,38 @@ fn noise_a_line_over_the_limit_loses_that_line_alone() {
     let (kept, kept_id) = lines.ask();
     lines.feed(format!("{{\"jsonrpc\":\"2.0\",\"id\":{lost_id},\"result\":{{\"x\":\"").as_bytes());
     let chunk = vec![b'x'; MIB];
+    // Its request ends as soon as the line is too long, and not at its timeout.
+    let has_ended = |lines: &Lines| {
+        let too_long = |error: &mcp_proto::RequestError| error.to_string().contains("more than the 65536 allowed");
+        lines.events.iter().any(|event| {
+            matches!(event, Event::Finished { request, outcome: Outcome::Error(error), .. } if *request == lost && too_long(error))
+        })
+    };
+    assert!(!has_ended(&lines));
     for _ in 0..100 {
         lines.feed(&chunk);
-        assert!(held(&lines.session) < MIB);
+        assert!(has_ended(&lines) && held(&lines.session) < MIB);
     }
     lines.feed(format!("\"}}}}\n{}\n", result(&kept_id)).as_bytes());
     assert!(lines.is_answered(kept) && !lines.is_answered(lost));
     assert_eq!(lines.quirks(), [QuirkKind::Noise]);
     assert!(lines.session.quirks()[0].detail.contains(&format!("\"id\":{lost_id}")));
+}
+
+#[test]
+fn noise_a_line_over_the_limit_whose_id_is_behind_it_ends_at_the_timeout() {
+    let mut options = legacy();
+    options.limits.message.bytes = 1000;
+    let mut lines = Lines::ready(options);
+    let (lost, id) = lines.ask();
+    lines.feed(format!("{{\"result\":{{\"x\":\"{}\"}},\"id\":{id}}}\n", "x".repeat(2000)).as_bytes());
+    // A request of the server with this id ends nothing either.
+    lines.feed(format!("{{\"method\":\"m\",\"id\":{id},\"params\":{{\"x\":\"{}\"}}}}\n", "x".repeat(2000)).as_bytes());
+    assert_eq!(lines.quirks(), [QuirkKind::Noise]);
     lines.session.handle_timeout(START + Duration::from_secs(60));
     lines.collect();
     let timed_out = |event: &Event| matches!(event, Event::Finished { request, outcome: Outcome::TimedOut(mcp_proto::TimeBound::Timeout), .. } if *request == lost);
-    assert!(lines.events.iter().any(timed_out));
+    assert!(lines.events.iter().any(timed_out), "{:?}", lines.events);
 }
 
 /// The end of the line does not belong to the message.
