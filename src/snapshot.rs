@@ -13,7 +13,7 @@ use crate::Time;
 use crate::jsonrpc::Json;
 
 /// The format of [`Snapshot::state`]. It changes with every change of a type in it.
-const FORMAT: u32 = 11;
+const FORMAT: u32 = 12;
 
 /// The version of the crate.
 const VERSION: &str = env!("CARGO_PKG_VERSION");

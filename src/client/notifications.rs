@@ -149,7 +149,8 @@ fn id_of_string(core: &mut Core, token: Json<'_>) -> Option<u64> {
 #[inline]
 pub(super) fn on_progress(core: &mut Core, about: Option<(u64, &RawValue)>) {
     let interval = core.options.timeouts.progress_interval;
-    let due = about.and_then(|(id, params)| Some((core.requests.progress(id, core.now, interval)?, params)));
+    let due =
+        about.and_then(|(id, params)| Some((core.requests.progress(id, core.now, interval, params.get())?, params)));
     match due.filter(|_| !core.is_full()) {
         Some((request, params)) => core.event(Event::Progress { request, progress: Progress::new(params.to_owned()) }),
         None => core.leave_out(),

@@ -351,7 +351,8 @@ pub struct Timeouts {
     /// Maximum to which progress extends a request, for requests without one. The time described at
     /// [`server_request`](Self::server_request) is added. 10 min.
     pub request_max: Duration,
-    /// Minimum between two progress events of one request; the ones in between are dropped. 100 ms.
+    /// Minimum between two progress events of one request. Of the ones in between, the last is reported when the request ends.
+    /// 100 ms.
     pub progress_interval: Duration,
     /// For the embedder's response to a server request; then the engine cancels it. Also the time that a request waits
     /// for required input or for authorization. 10 min.

@@ -337,6 +337,8 @@ pub(super) struct Call {
     pub(super) paused_total: Duration,
     /// When progress was reported last.
     pub(super) progress_reported_at: Option<Time>,
+    /// The last progress, if it was not reported because another one was shortly before; else empty.
+    pub(super) progress_held: String,
     /// How often it was sent again although it may have run, apart from what only reads after 503.
     pub(super) lost: u8,
     /// An attempt before the last one may have run.
@@ -478,6 +480,7 @@ impl Call {
             latest,
             paused_total,
             progress_reported_at: None,
+            progress_held: String::new(),
             lost: 0,
             may_have_run: false,
             has_begun: false,

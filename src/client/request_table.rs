@@ -28,6 +28,9 @@ pub(super) struct OpenRequest {
     refused: bool,
 }
 
+/// Bytes of a progress that is kept until the request ends, for each request.
+const HELD_PROGRESS: usize = 4096;
+
 /// The open requests.
 #[derive(Clone, Debug, Default)]
 #[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
@@ -460,17 +463,21 @@ impl RequestTable {
         self.call(id).filter(|call| call.request.progress).map(|_| id)
     }
 
-    /// A request made progress: extends its deadline. Returns the request, if the progress is to be reported.
+    /// A request made progress: extends its deadline. Returns the request, if the progress is to be reported; else it is kept until
+    /// another one comes or the request ends.
     #[inline]
-    pub(super) fn progress(&mut self, id: u64, now: Time, interval: Duration) -> Option<RequestId> {
+    pub(super) fn progress(&mut self, id: u64, now: Time, interval: Duration, json: &str) -> Option<RequestId> {
         let call_time = self.call_time(now);
         let open = self.open.get_mut(id)?;
         let before = open.deadline;
         let call = open.purpose.call_mut()?;
         call.has_begun = true;
         let due = call.progress_reported_at.is_none_or(|at| now.since(at) >= interval);
+        call.progress_held.clear();
         if due {
             call.progress_reported_at = Some(now);
+        } else if json.len() <= HELD_PROGRESS {
+            call.progress_held.push_str(json);
         }
         let (handle, deadline) = (call.handle, (call_time + call.timeout).min(call.latest));
         // The deadline never moves to an earlier time.

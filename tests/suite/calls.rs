@@ -142,6 +142,34 @@ fn progress_is_reported_ten_times_a_second_at_most() {
     assert_eq!(host.session.stats().left_out, 990);
 }
 
+#[test]
+fn the_last_progress_is_reported_before_the_end_of_its_request() {
+    for modern in [false, true] {
+        let mut host = ready(options(), modern);
+        let (id, sent) = request(&mut host, Request::call_tool("a", None));
+        let token = sent["params"]["_meta"]["progressToken"].clone();
+        for done in 0..10 {
+            host.receive(progress(&token, done));
+        }
+        assert_eq!(reported_progress(&host), [0]);
+        host.receive(json!({"jsonrpc": "2.0", "id": sent["id"], "result": {"content": []}}));
+        assert!(matches!(host.result_of(id), Outcome::Result(_)));
+        assert_eq!(reported_progress(&host), [0, 9]);
+        let of_call = |event: &&Event| matches!(event, Event::Progress { .. } | Event::Finished { .. });
+        assert!(matches!(host.events.iter().rfind(of_call), Some(Event::Finished { .. })));
+
+        // One that was reported is not repeated, and a long one is not kept.
+        let (_, sent) = request(&mut host, Request::call_tool("a", None));
+        let token = sent["params"]["_meta"]["progressToken"].clone();
+        host.receive(progress(&token, 20));
+        let mut long = progress(&token, 21);
+        long["params"]["message"] = "x".repeat(5000).into();
+        host.receive(long);
+        host.receive(json!({"jsonrpc": "2.0", "id": sent["id"], "result": {"content": []}}));
+        assert_eq!(reported_progress(&host), [0, 9, 20]);
+    }
+}
+
 /// A token that the embedder gives is another string. It is reported as it came.
 #[test]
 fn progress_of_a_token_of_the_embedders_is_a_notification() {

@@ -17,8 +17,8 @@ use super::core::{Core, Signal, Signals};
 use super::inputs::{Asking, Reaction, fill_required, judge};
 use super::request::{AUTHORIZATIONS, Block, Blocked, Call, InputRounds, Purpose};
 use super::{
-    CommandError, Event, InputRequest, Outcome, Request, RequestError, RequestId, ResendReason, ServerMethod, Wire,
-    result_type,
+    CommandError, Event, InputRequest, Outcome, Progress, Request, RequestError, RequestId, ResendReason, ServerMethod,
+    Wire, result_type,
 };
 use crate::Time;
 use crate::jsonrpc::{ErrorObject, Json, Object};
@@ -742,6 +742,12 @@ fn step_to(core: &mut Core, mut id: u64, input: Input, mut outcome: Option<Outco
         };
         let ended = core.requests.remove(id);
         if let Some(Purpose::Call(call)) = ended.map(|open| open.purpose) {
+            if !call.progress_held.is_empty()
+                && !core.is_full()
+                && let Ok(last) = RawValue::from_string(call.progress_held)
+            {
+                core.event(Event::Progress { request: call.handle, progress: Progress::new(last) });
+            }
             core.event(Event::Finished { request: call.handle, outcome, attempts: call.attempts });
         }
     }
