@@ -49,7 +49,9 @@ impl LineDecoder {
             self.keep(head);
             self.end_line(&mut each);
         }
-        self.keep(chunk);
+        if !chunk.is_empty() {
+            self.keep(chunk);
+        }
     }
 
     /// The stream ended: calls `each` with an unfinished line, if there is one.
