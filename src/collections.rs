@@ -123,8 +123,13 @@ impl<T> Series<T> {
 
     #[inline]
     pub(crate) fn remove(&mut self, id: u64) -> Option<T> {
-        let place = self.place(id).ok()?;
-        let value = self.entries.get_mut(place)?.1.take()?;
+        let (last, _) = self.entries.back()?;
+        let value = if *last == id {
+            self.entries.pop_back()?.1?
+        } else {
+            let place = self.place(id).ok()?;
+            self.entries.get_mut(place)?.1.take()?
+        };
         self.len = self.len.saturating_sub(1);
         while let Some((_, None)) = self.entries.front() {
             self.entries.pop_front();

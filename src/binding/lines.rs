@@ -49,7 +49,9 @@ impl LineDecoder {
             self.keep(head, &mut each);
             self.end_line(&mut each);
         }
-        self.keep(chunk, &mut each);
+        if !chunk.is_empty() {
+            self.keep(chunk, &mut each);
+        }
     }
 
     /// The stream ended: calls `each` with an unfinished line, if there is one.

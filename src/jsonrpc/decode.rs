@@ -471,11 +471,11 @@ fn valid_object<'a>(
     }
     loop {
         let [b'"', quoted @ ..] = rest else { return Err(Fault::NotJson) };
-        let after = after_string(quoted, |rest| after_escape_of(rest, spans)).ok_or(Fault::NotJson)?;
+        let after = after_text::<false>(quoted, spans).ok_or(Fault::NotJson)?;
         let (name, _) = rest.split_at_checked(rest.len().wrapping_sub(after.len())).ok_or(Fault::NotJson)?;
         let value = skip_white(after_colon(after).ok_or(Fault::NotJson)?);
         let after = match value {
-            [b'"', quoted @ ..] => after_string(quoted, |rest| after_escape_of(rest, spans)).ok_or(Fault::NotJson)?,
+            [b'"', quoted @ ..] => after_text::<false>(quoted, spans).ok_or(Fault::NotJson)?,
             _ => after_value(value, limit, spans)?,
         };
         let value = text.get(place(value)..place(after)).map(Json::trusted);
@@ -529,32 +529,35 @@ const fn token(bytes: &[u8]) -> (u8, &[u8]) {
     }
 }
 
-/// The bytes after the value that `bytes` begins with.
-fn after_value<'a, M: Members>(bytes: &'a [u8], limit: usize, spans: &mut M) -> Result<&'a [u8], Fault> {
-    after_value_of::<false, M>(bytes, limit, spans)
+/// The bytes after the value that `bytes` begins with. Nearly every value is plain, and is validated faster as such.
+fn after_value<'a>(bytes: &'a [u8], limit: usize, spans: &mut impl Members) -> Result<&'a [u8], Fault> {
+    let recorded = spans.len();
+    after_value_of::<true>(bytes, limit, spans).or_else(|_| {
+        spans.truncate(recorded);
+        after_value_of::<false>(bytes, limit, spans)
+    })
 }
 
-/// Like `after_value`. Nearly every value nests less than 63 levels deep, and is validated faster without support for
-/// more.
-fn after_value_of<'a, const DEEP: bool, M: Members>(
+/// Like `after_value`. A plain value nests less than 63 levels deep, and no string in it has half of a surrogate pair.
+#[inline(never)]
+fn after_value_of<'a, const PLAIN: bool>(
     bytes: &'a [u8],
     limit: usize,
-    spans: &mut M,
+    spans: &mut impl Members,
 ) -> Result<&'a [u8], Fault> {
-    let (mut rest, mut room, recorded) = (bytes, limit, spans.len());
+    let (mut rest, mut room) = (bytes, limit);
     // One bit per open bracket, the innermost lowest: set if it is an object's. A marker bit is above them. Each full
     // set of 63 brackets is moved to `outer`.
     let (mut levels, mut outer) = (1_u64, Vec::new());
     loop {
         let (first, after) = token(rest);
         let value = match first {
-            b'"' => after_string(after, |rest| after_escape_of(rest, spans)),
+            b'"' => after_text::<PLAIN>(after, spans),
             b'{' | b'[' => {
                 room = room.checked_sub(1).ok_or(Fault::TooDeep)?;
                 if levels >> 63 == 1 {
-                    if !DEEP {
-                        spans.truncate(recorded);
-                        return after_value_of::<true, M>(bytes, limit, spans);
+                    if PLAIN {
+                        return Err(Fault::TooDeep);
                     }
                     outer.push(core::mem::replace(&mut levels, 1));
                 }
@@ -563,7 +566,7 @@ fn after_value_of<'a, const DEEP: bool, M: Members>(
                     // The code below takes the closing bracket.
                     (b'{', (b'}', _)) | (b'[', (b']', _)) => Some(after),
                     (b'{', (quote, name)) => {
-                        let after = after_name(quote, name, room, spans);
+                        let after = after_name::<PLAIN>(quote, name, room, spans);
                         rest = after.and_then(after_colon).ok_or(Fault::NotJson)?;
                         continue;
                     }
@@ -595,7 +598,7 @@ fn after_value_of<'a, const DEEP: bool, M: Members>(
             match byte {
                 b',' if in_object => {
                     let (quote, name) = token(rest);
-                    let after = after_name(quote, name, room, spans);
+                    let after = after_name::<PLAIN>(quote, name, room, spans);
                     rest = after.and_then(after_colon).ok_or(Fault::NotJson)?;
                     break;
                 }
@@ -612,7 +615,12 @@ fn after_value_of<'a, const DEEP: bool, M: Members>(
 
 /// The bytes after a member's name, whose first byte should be `quote`. A name without escapes is passed to `spans`.
 #[inline(always)]
-fn after_name<'a>(quote: u8, name: &'a [u8], room: usize, spans: &mut impl Members) -> Option<&'a [u8]> {
+fn after_name<'a, const PLAIN: bool>(
+    quote: u8,
+    name: &'a [u8],
+    room: usize,
+    spans: &mut impl Members,
+) -> Option<&'a [u8]> {
     if quote != b'"' {
         return None;
     }
@@ -621,7 +629,7 @@ fn after_name<'a>(quote: u8, name: &'a [u8], room: usize, spans: &mut impl Membe
             spans.name(name, after, room);
             Some(after)
         }
-        (b'\\', after) => after_string(after_escape_of(after, spans)?, |rest| after_escape_of(rest, spans)),
+        (b'\\', after) => after_text::<PLAIN>(after_escape_of::<PLAIN>(after, spans)?, spans),
         _ => None,
     }
 }
@@ -634,18 +642,25 @@ fn after_colon(rest: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// As [`after_escape`]. Half of a surrogate pair is passed to `members`.
+/// The bytes after a string whose opening quote was already taken.
 #[inline(always)]
-fn after_escape_of<'a>(rest: &'a [u8], members: &mut impl Members) -> Option<&'a [u8]> {
-    if let [b'u', b'd' | b'D', ..] = rest { after_surrogate(rest, members) } else { after_escape(rest) }
+fn after_text<'a, const PLAIN: bool>(bytes: &'a [u8], members: &mut impl Members) -> Option<&'a [u8]> {
+    after_string(bytes, |rest| after_escape_of::<PLAIN>(rest, members))
+}
+
+/// As [`after_escape`]. Half of a surrogate pair is passed to `members`; a plain value has none.
+#[inline(always)]
+fn after_escape_of<'a, const PLAIN: bool>(rest: &'a [u8], members: &mut impl Members) -> Option<&'a [u8]> {
+    if let [b'u', b'd' | b'D', ..] = rest { after_surrogate::<PLAIN>(rest, members) } else { after_escape(rest) }
 }
 
 /// Takes the second half of a pair together with the first one.
 #[inline(never)]
-fn after_surrogate<'a>(rest: &'a [u8], members: &mut impl Members) -> Option<&'a [u8]> {
+fn after_surrogate<'a, const PLAIN: bool>(rest: &'a [u8], members: &mut impl Members) -> Option<&'a [u8]> {
     let after = after_escape(rest)?;
     match surrogate(rest) {
         Some(Surrogate::Pair) => after_escape(after.get(1..)?),
+        Some(Surrogate::Lone) if PLAIN => None,
         Some(Surrogate::Lone) => {
             members.lone_surrogate();
             Some(after)
@@ -751,7 +766,8 @@ mod tests {
         );
         // Of items with short members, the first ones are recorded.
         let short = r#"{"a":1,"b":"","c":[],"d":{},"e":true,"f":0,"g":2,"h":3}"#;
-        for item in [&*item, short] {
+        let half = short.replace(r#""b":"""#, r#""b":"\ud83d""#);
+        for item in [&*item, short, &*half] {
             for count in [1, 5, 500] {
                 let items = alloc::vec![item; count].join(",");
                 let lists = format!(r#""first":[{items}],"second":[ {items}],"third":[[{{"a":[1]}},2]]"#);

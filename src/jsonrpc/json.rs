@@ -828,19 +828,47 @@ pub(super) fn after_string<'a>(
 /// These bytes end a run of plain characters in a JSON string, and must be escaped in one.
 #[inline(always)]
 pub(super) fn after_plain(mut bytes: &[u8]) -> Option<(u8, &[u8])> {
+    // Most strings are short.
+    for _ in 0..2 {
+        let Some((word, rest)) = bytes.split_first_chunk() else { break };
+        let hits = hits(*word);
+        if hits != 0 {
+            return first_hit(bytes, hits);
+        }
+        bytes = rest;
+    }
+    while let Some((block, rest)) = bytes.split_first_chunk() {
+        if has_special(block) {
+            break;
+        }
+        bytes = rest;
+    }
     while let Some((word, rest)) = bytes.split_first_chunk() {
         let hits = hits(*word);
         if hits != 0 {
-            let before = hits.trailing_zeros() as usize / 8;
-            return bytes.get(before..)?.split_first().map(|(byte, rest)| (*byte, rest));
+            return first_hit(bytes, hits);
         }
         bytes = rest;
     }
     after_plain_in_less(bytes)
 }
 
+/// The byte at the first hit in the first word, and the bytes after it.
+#[inline(always)]
+fn first_hit(bytes: &[u8], hits: u64) -> Option<(u8, &[u8])> {
+    let before = hits.trailing_zeros() as usize / 8;
+    bytes.get(before..)?.split_first().map(|(byte, rest)| (*byte, rest))
+}
+
+/// The loop has no exit, so that the compiler vectorizes it.
+#[inline(always)]
+fn has_special(block: &[u8; 16]) -> bool {
+    block.iter().fold(false, |found, byte| found | is_special(*byte))
+}
+
+/// Swaps the quote with the space, so that it follows the control characters.
 const fn is_special(byte: u8) -> bool {
-    matches!(byte, b'"' | b'\\' | ..b' ')
+    (byte ^ (b'"' ^ b' ') <= b' ') | (byte == b'\\')
 }
 
 #[inline(never)]
@@ -899,14 +927,21 @@ pub(crate) fn has_either_pair(mut bytes: &[u8], one: [u8; 2], other: [u8; 2]) ->
 
 /// Whether text contains one of two bytes.
 pub(crate) fn has_either(bytes: &[u8], one: u8, other: u8) -> bool {
-    let is_it = |byte: &u8| (*byte == one) | (*byte == other);
-    // The loop over a block has no exit, so that the compiler vectorizes it.
-    let in_block = |block: &[u8; 32]| block.iter().fold(0, |found, byte| found | u8::from(is_it(byte))) != 0;
     match bytes.last_chunk() {
         // The last block may overlap the one before it.
-        Some(last) => bytes.as_chunks().0.iter().any(in_block) || in_block(last),
-        None => bytes.iter().any(is_it),
+        Some(last) => {
+            bytes.as_chunks().0.iter().any(|block| block_has_either(block, one, other))
+                || block_has_either(last, one, other)
+        }
+        None => bytes.iter().any(|byte| *byte == one || *byte == other),
     }
+}
+
+/// A loop has no exit and one comparison, so that the compiler vectorizes it well.
+#[inline(always)]
+fn block_has_either(block: &[u8; 32], one: u8, other: u8) -> bool {
+    let has = |it| block.iter().fold(false, |found, byte| found | (*byte == it));
+    has(one) | has(other)
 }
 
 /// Sets the highest bit of each byte that is a quote, a backslash or a control character. Bytes after the first such
@@ -1156,6 +1191,9 @@ mod tests {
         for count in 1..80 {
             let bytes = b"sT".repeat(count);
             assert!(has_either_pair(&bytes, *b"sT", *b"\\u") && has_either(&bytes, b's', b'x'), "{count}");
+            assert!(has_either(&bytes, b's', b'T'), "{count}");
+            let special = [&[b'a'; 16], &*b"\"\\\n".repeat(count)].concat();
+            assert_eq!(after_plain(&special), Some((b'"', &special[17..])), "{count}");
             let bytes = b"\\u".repeat(count);
             assert!(has_either_pair(&bytes, *b"sT", *b"\\u") && has_either(&bytes, b'x', b'u'), "{count}");
             assert!(has_backslash(&bytes) && !is_plain(&bytes), "{count}");

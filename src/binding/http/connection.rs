@@ -1017,6 +1017,7 @@ impl Http {
     }
 
     /// Follows the engine to another connection, or through the shutdown. Returns whether there may be more to do.
+    #[cold]
     fn follow_connection(&mut self, engine: &mut Engine) -> bool {
         if self.connection.phase.is_connected() {
             self.lose(engine);
@@ -1033,6 +1034,7 @@ impl Http {
     }
 
     /// The handshake is done: in the legacy era, `notifications/initialized` is the first message that follows.
+    #[cold]
     fn establish(&mut self, engine: &mut Engine) {
         if engine.server().is_some_and(|server| server.era() == Era::Modern) {
             self.step(engine, phase::Input::Established);

@@ -103,12 +103,16 @@ fn headers_with(base: Option<&HeaderMap>, version: ProtocolVersion) -> HeaderMap
     headers
 }
 
-/// Sets the header that a place is for, or removes the place.
+/// Sets the header that a place is for, or removes the place. A look at the few headers takes less than a hash of the name.
 fn set(headers: &mut HeaderMap, name: HeaderName, value: Option<HeaderValue>) {
-    match value {
-        Some(value) => headers.insert(name, value),
-        None => headers.remove(name),
+    let Some(value) = value else {
+        headers.remove(name);
+        return;
     };
+    match headers.iter_mut().find(|(known, _)| **known == name) {
+        Some((_, place)) => *place = value,
+        None => _ = headers.insert(name, value),
+    }
 }
 
 /// The common headers of a session's requests.
