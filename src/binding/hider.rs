@@ -343,7 +343,7 @@ mod tests {
             assert_eq!(Hider::new(secrets.iter().copied()).hide(text), shown, "{text}");
         }
         let text = format!("{}ä", "é".repeat(40));
-        assert_eq!(Hider::new([&text]).hide(&format!("{}ö", "é".repeat(40))), "[hidden]ö");
+        assert_eq!(Hider::new([&*text]).hide(&format!("{}ö", "é".repeat(40))), "[hidden]ö");
     }
 
     #[test]

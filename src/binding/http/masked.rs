@@ -47,6 +47,7 @@ impl Http {
 
     /// The next action of the authorization.
     pub(super) fn next_authorization(&mut self) -> Option<HttpAction> {
+        #[cfg_attr(not(feature = "oauth"), expect(unused_mut, reason = "there are no events"))]
         let mut action = self.tokens.poll(&self.identity)?;
         #[cfg(feature = "oauth")]
         if let (Some(basic), HttpAction::OAuth(OAuthAction::Event(event))) = (&self.basic, &mut action) {
