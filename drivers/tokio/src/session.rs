@@ -509,7 +509,8 @@ impl Session {
     /// Ends the session here, so that [`restore`](Self::restore) goes on with it elsewhere, and returns it: this client is
     /// closed, and its processes end, but a session over HTTP stays open at its server. Before, wait for calls in flight and
     /// for what the server asks for: calls are cancelled, of which a server over HTTP may not be told, and what the server
-    /// asked for is not answered. Take the journal of a recorded session before, too.
+    /// asked for is not answered. Take the journal of a recorded session before, too. A future that is dropped once it was polled
+    /// leaves the session closed, and saved nowhere.
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {

@@ -347,6 +347,21 @@ impl Held {
     }
 }
 
+impl Held {
+    /// The bytes that came next, if bytes did.
+    fn next_bytes(&self) -> Option<Vec<u8>> {
+        let mut state = self.plug.state();
+        let inlet = state.inlets.get_mut(&self.port)?;
+        match inlet.came.pop_front()? {
+            Came::Bytes(bytes) => Some(bytes),
+            other => {
+                inlet.came.push_front(other);
+                None
+            }
+        }
+    }
+}
+
 impl Drop for Held {
     fn drop(&mut self) {
         let mut state = self.plug.state();
@@ -387,6 +402,12 @@ impl AsyncRead for Pipe {
                 Came::Failed(error) => return Poll::Ready(Err(error)),
                 _ => return Poll::Ready(Ok(())),
             }
+        }
+        // What came since is read with it, as from a pipe.
+        while self.rest.len() < buffer.remaining()
+            && let Some(bytes) = self.held.next_bytes()
+        {
+            self.rest.extend_from_slice(&bytes);
         }
         let len = self.rest.len().min(buffer.remaining());
         let rest = self.rest.split_off(len);

@@ -24,7 +24,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
 use fastrand::Rng;
@@ -67,6 +67,8 @@ struct Connected {
     /// The messages that it wanted sent, the request that each is or is about, and whether it cancels that.
     sent: Vec<(Vec<u8>, Option<RequestId>, bool)>,
     is_over: bool,
+    /// Why, as it was told.
+    why: Option<String>,
 }
 
 /// An exchange over HTTP: the request, and what came.
@@ -121,10 +123,11 @@ impl Inside {
             Passing::Input(Input::Transport(connection, Transport::Opened)) => {
                 self.connections.push(Connected { id: Some(*connection), ..Connected::default() });
             }
-            Passing::Input(Input::Transport(connection, Transport::Closed { .. })) => {
+            Passing::Input(Input::Transport(connection, Transport::Closed { why })) => {
                 // One that was not opened yet is not here.
                 if let Some(last) = self.connections.last_mut().filter(|last| last.id == Some(*connection)) {
                     last.is_over = true;
+                    last.why = Some((*why).into());
                 }
             }
             Passing::Input(Input::Bytes(connection, bytes)) => {
@@ -201,6 +204,7 @@ struct Linked {
     arrived: Vec<u8>,
     written: Vec<u8>,
     is_over: bool,
+    is_closed_by_server: bool,
 }
 
 /// The link of a client, which keeps what it carries.
@@ -243,11 +247,18 @@ impl Driven for Wire {
 
     fn time_out(&mut self, _: Time) {}
 
-    fn input(&mut self, now: Time, port: Port, input: Arrival<'_>) {
+    fn input(&mut self, now: Time, port: Port, mut input: Arrival<'_>) {
+        // Of a program that was killed the pipes end as those of one that exits.
+        if matches!(input, Arrival::Transport(Transport::Closed { .. })) && self.steps.is_multiple_of(2) {
+            input = Arrival::Transport(Transport::Closed { why: "exit status: 0" });
+        }
         if let Some((_, linked)) = self.connections.iter_mut().find(|(known, _)| *known == port) {
             match &input {
                 Arrival::Bytes(bytes) if !linked.is_over => linked.arrived.extend_from_slice(bytes),
                 Arrival::Transport(Transport::Opened) => {}
+                Arrival::Transport(Transport::Closed { why }) if !linked.is_over => {
+                    (linked.is_over, linked.is_closed_by_server) = (true, why.starts_with("exit"));
+                }
                 _ => linked.is_over = true,
             }
         }
@@ -273,8 +284,9 @@ impl Driven for Wire {
 /// What a host was told.
 #[derive(Default)]
 struct Told {
-    /// Of each call: how it ended, and how much progress it reported; whether the host dropped it before.
-    calls: Vec<(CallId, Outcome, usize, bool)>,
+    /// Of each call: how it ended, and how much progress it reported; whether the host dropped it before, and whether it had
+    /// ended then.
+    calls: Vec<(CallId, Outcome, usize, Option<bool>)>,
     events: usize,
     is_closed: bool,
 }
@@ -370,6 +382,11 @@ impl<const HTTP: bool> Real<HTTP> {
                 let taken = String::from_utf8_lossy(&connection.taken);
                 panic!("connection {at} took or sent what the link did not carry: {taken}\n{sent:#?}\n{links:#?}");
             };
+            let is_told_closed = connection.why.as_deref() == Some("the server closed its stream");
+            assert!(
+                !is_told_closed || connection.taken.is_empty() || linked.is_closed_by_server,
+                "a connection that broke counts as closed"
+            );
             if is_last(at) && !connection.is_over {
                 assert_eq!(connection.taken.len(), linked.arrived.len(), "it took less than arrived");
                 assert!(!linked.is_over, "it was not told of the end of its connection");
@@ -413,8 +430,9 @@ impl<const HTTP: bool> Real<HTTP> {
         for (call, outcome, progress, is_dropped) in &told.calls {
             let finished = inside.finished.get(call).map_or(&[][..], Vec::as_slice);
             let reported = call.request().and_then(|request| inside.progress.get(&request)).copied().unwrap_or(0);
-            if *is_dropped {
-                assert!(finished.len() == 1 && *progress <= reported, "{call:?} was dropped: {finished:?}");
+            if let Some(had_ended) = is_dropped {
+                let is_cancelled = matches!(finished, [Outcome::Cancelled]) || *had_ended && finished.len() == 1;
+                assert!(is_cancelled && *progress <= reported, "{call:?} was dropped: {finished:?}");
             } else {
                 assert_eq!((std::slice::from_ref(outcome), *progress), (finished, reported), "{call:?}");
             }
@@ -488,7 +506,7 @@ fn is_sent(connection: &Connected, written: &[u8]) -> Option<bool> {
 }
 
 /// Waits for a call in a task of its own, which is the host's.
-async fn wait(mut call: Call, told: Arc<Mutex<Told>>, cancelled: oneshot::Receiver<()>) {
+async fn wait(mut call: Call, inside: Arc<Mutex<Inside>>, told: Arc<Mutex<Told>>, cancelled: oneshot::Receiver<()>) {
     let (id, mut progress) = (call.id(), call.progress());
     let mut reports = 0;
     let mut cancelled = Some(cancelled);
@@ -508,12 +526,15 @@ async fn wait(mut call: Call, told: Arc<Mutex<Told>>, cancelled: oneshot::Receiv
         }
     };
     let outcome = match outcome {
-        Some(Ok(reply)) => (Outcome::Result(reply.into_raw()), false),
+        Some(Ok(reply)) => (Outcome::Result(reply.into_raw()), None),
         Some(Err(error)) => match error.kind {
-            CallErrorKind::Ended(outcome) => (outcome, false),
+            CallErrorKind::Ended(outcome) => (outcome, None),
             kind => panic!("{kind}"),
         },
-        None => (Outcome::Cancelled, true),
+        None => {
+            let had_ended = inside.lock().unwrap_or_else(PoisonError::into_inner).finished.contains_key(&id);
+            (Outcome::Cancelled, Some(had_ended))
+        }
     };
     drop(call);
     told.lock().unwrap_or_else(PoisonError::into_inner).calls.push((id, outcome.0, reports, outcome.1));
@@ -565,7 +586,7 @@ impl<const HTTP: bool> Program for Real<HTTP> {
         let call = self.session()?.start_tool(tool, &serde_json::json!({})).ok()?;
         let (id, (cancel, cancelled)) = (call.id(), oneshot::channel());
         self.cancels.insert(id, cancel);
-        tokio::spawn(wait(call, Arc::clone(&self.told), cancelled));
+        tokio::spawn(wait(call, Arc::clone(&self.inside), Arc::clone(&self.told), cancelled));
         Some(id)
     }
 
@@ -619,10 +640,26 @@ impl<const HTTP: bool> Program for Real<HTTP> {
 
 struct Sessions;
 
+/// More than a simulation takes, on a machine that is busy.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Ends the tests with a message if a seed does not end: one whose tasks never wait has no end in virtual time either.
+fn watch(seed: u64) -> mpsc::Sender<()> {
+    let (ended, is_ended) = mpsc::channel();
+    std::thread::spawn(move || {
+        if is_ended.recv_timeout(PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout) {
+            eprintln!("seed {seed} has not ended after {PATIENCE:?}");
+            std::process::exit(1);
+        }
+    });
+    ended
+}
+
 impl Scenario for Sessions {
     const OF: &str = " of the driver on tokio";
 
     fn run(seed: u64, turns: usize, observer: &impl Observer) {
+        let _watched = watch(seed);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         let entered = runtime.enter();
         let pace = Pace::new(Time::ZERO);
