@@ -1,4 +1,4 @@
-"""A server for the tests of the drivers (2025-11-25), over stdio. Its only argument, if any, is what it does instead:
+"""A server for the examples of examples/embed (2025-11-25), over stdio. Its only argument, if any, is what it does instead:
 `exit`, `deaf` (reads nothing), `mute` (reads nothing after it listed its tools), `stubborn` (ignores the end of its input and
 SIGTERM), `http` (prints its port, and serves requests with the header `x-key: hush`), `https` (the same, with the certificate
 that follows)."""

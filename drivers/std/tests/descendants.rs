@@ -43,7 +43,7 @@ fn check(descendant: &str) {
 
 #[test]
 fn a_descendant_in_a_session_of_its_own_keeps_no_thread() {
-    let server = concat!("sh ", env!("CARGO_MANIFEST_DIR"), "/../tests/server.sh");
+    let server = env!("CARGO_BIN_EXE_mcp-proto-std-test-server");
     let heard = Arc::new(Mutex::new(Vec::new()));
     let hears = Arc::clone(&heard);
     let program_of_session = program("2", server).stderr(move |piece| hears.lock().unwrap().extend_from_slice(piece));

@@ -1,5 +1,4 @@
 //! Memory of calls that a server does not read, in a process of its own.
-#![cfg(unix)]
 #![allow(missing_docs, clippy::unwrap_used, reason = "tests")]
 
 use std::time::Instant;
@@ -17,8 +16,7 @@ const CALLS: usize = 16;
 
 #[test]
 fn large_calls_to_a_server_that_does_not_read_take_no_memory() {
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/server.py");
-    let server = Program::new("python3").args([script, "mute"]);
+    let server = Program::new(env!("CARGO_BIN_EXE_mcp-proto-std-test-server")).arg("mute");
     let mut session = Session::connect(server, Options::new("test", "1.0")).unwrap();
     let arguments = serde_json::value::to_raw_value(&json!({"text": "x".repeat(8 << 20)})).unwrap();
     let request = Request::call_tool("wait", Some(&arguments));

@@ -1,9 +1,6 @@
-//! Sessions with real processes: `drivers/tests/server.py`.
-#![cfg(unix)]
+//! Sessions with real processes: `drivers/tests/server.rs`.
 #![allow(missing_docs, clippy::unwrap_used, clippy::wildcard_enum_match_arm, reason = "tests")]
 
-use std::path::Path;
-use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
@@ -16,24 +13,17 @@ use serde_json::{Value, json};
 /// Long enough for a machine that is busy.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/server.py");
+#[path = "../../tests/system.rs"]
+mod system;
+
+use system::is_alive;
 
 fn server() -> Program {
-    Program::new("python3").arg(SCRIPT)
+    Program::new(env!("CARGO_BIN_EXE_mcp-proto-std-test-server"))
 }
 
 fn connect() -> Session {
     Session::connect(server(), Options::new("test", "1.0")).unwrap()
-}
-
-fn is_alive(pid: u32) -> bool {
-    let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // A zombie waits for its parent, which is the system's first process for a descendant.
-    if Path::new("/proc/self/stat").exists() {
-        !state.is_empty() && !state.contains(") Z ")
-    } else {
-        Command::new("kill").args(["-0", &pid.to_string()]).status().unwrap().success()
-    }
 }
 
 fn until(what: &str, mut condition: impl FnMut() -> bool) {
@@ -113,7 +103,7 @@ fn failure(program: Program) -> (FailureCause, u32) {
 #[test]
 fn a_program_that_cannot_be_started_or_says_nothing_fails_once() {
     assert_eq!(failure(Program::new("/nonexistent/server")), (FailureCause::CommandNotFound, 1));
-    assert_eq!(failure(Program::new("sleep").arg("1000")), (FailureCause::Silent, 1));
+    assert_eq!(failure(server().arg("sleep")), (FailureCause::Silent, 1));
 }
 
 #[test]
@@ -121,9 +111,9 @@ fn a_program_is_started_again_for_who_is_patient() {
     let mut options = Options::new("test", "1.0");
     options.reconnect.as_mut().unwrap().initial_backoff = Duration::from_millis(1);
     let starts = AtomicU32::new(0);
-    let program = Program::new("sh").args(["-c", "exec python3 $0 $MODE"]).arg(SCRIPT).prepare(move |command| {
-        let mode = if starts.fetch_add(1, Ordering::Relaxed) < 2 { "exit" } else { "" };
-        command.env("MODE", mode);
+    let program = server().prepare(move |command| {
+        let mode = if starts.fetch_add(1, Ordering::Relaxed) < 2 { "exit" } else { "serve" };
+        command.arg(mode);
     });
     Session::connect_patiently(program, options).unwrap().end();
 }
@@ -139,24 +129,9 @@ fn what_the_server_asks_during_a_call_is_declined() {
 
 #[test]
 fn input_that_a_modern_server_requires_is_declined() {
-    let script = r#"
-import json, sys
-FORM = {"message": "who?", "requestedSchema": {"type": "object", "properties": {}}}
-RESULTS = {
-    "server/discover": {"resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}},
-    "tools/list": {"resultType": "complete", "tools": [{"name": "ask", "inputSchema": {"type": "object"}}]},
-    "tools/call": {
-        "resultType": "input_required", "inputRequests": {"who": {"method": "elicitation/create", "params": FORM}},
-    },
-}
-for line in sys.stdin:
-    message = json.loads(line)
-    if "id" in message:
-        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": RESULTS[message["method"]]}), flush=True)
-"#;
     let mut options = Options::new("test", "1.0");
     options.capabilities.elicitation = true;
-    let mut session = Session::connect(Program::new("python3").args(["-c", script]), options).unwrap();
+    let mut session = Session::connect(server().arg("modern"), options).unwrap();
     // A call that waits for input has no deadline.
     let (sender, called) = mpsc::channel();
     thread::spawn(move || drop(sender.send((session.call_tool("ask", &json!({})), session))));
@@ -291,17 +266,17 @@ fn standard_error_is_passed_on_and_never_blocks_the_server() {
 
 #[test]
 fn a_process_that_exits_while_a_helper_holds_its_output_is_closed() {
-    let program = Program::new("sh").args(["-c", "sleep 1000 & echo $!; exit 7"]);
-    let mut process = Process::start(&program).unwrap();
+    let mut process = Process::start(&server().arg("leaves")).unwrap();
     let output = process.read_until(Some(Instant::now() + PATIENCE));
     let Some(Piece::Output(bytes)) = output else { panic!("{output:?}") };
     let helper = String::from_utf8(bytes).unwrap().trim().parse().unwrap();
     let closed = process.read_until(Some(Instant::now() + PATIENCE));
     let Some(Piece::Closed { why }) = closed else { panic!("{closed:?}") };
-    assert_eq!(why, "exit status: 7");
+    assert_eq!(why, if cfg!(windows) { "exit code: 7" } else { "exit status: 7" });
     until("the helper is left", || !is_alive(helper));
 }
 
+#[cfg(unix)]
 #[test]
 fn a_process_that_closes_its_input_is_ended() {
     let program = Program::new("sh").args(["-c", "exec <&-; echo closed; exec sleep 1000"]);
@@ -317,7 +292,7 @@ fn a_process_that_closes_its_input_is_ended() {
 #[test]
 fn steps_of_a_shutdown_end_a_process() {
     for step in [ShutdownStep::CloseInput, ShutdownStep::Terminate, ShutdownStep::Kill] {
-        let mut process = Process::start(&Program::new("cat")).unwrap();
+        let mut process = Process::start(&server().arg("cat")).unwrap();
         process.send(&message("a"));
         assert!(matches!(process.read_until(None), Some(Piece::Output(bytes)) if bytes == b"\"a\"\n"));
         process.shut_down(step);

@@ -79,7 +79,9 @@ mod system {
 mod system {
     use std::fs::OpenOptions;
     use std::hash::{BuildHasher, RandomState};
+    use std::pin::pin;
     use std::process::Stdio;
+    use std::task::{Context, Poll, Waker};
 
     use process_wrap::tokio::{ChildWrapper, CommandWrap, JobObject};
     use tokio::net::windows::named_pipe::{NamedPipeServer, ServerOptions};
@@ -102,6 +104,12 @@ mod system {
         options.first_pipe_instance(true).max_instances(1).access_inbound(!is_input).access_outbound(is_input);
         let own = options.create(&name)?;
         let end = OpenOptions::new().read(is_input).write(!is_input).open(&name)?;
+        // It is connected, which its own end learns here, and at once. Without that it never reads.
+        let connected = pin!(own.connect()).poll(&mut Context::from_waker(Waker::noop()));
+        match connected {
+            Poll::Ready(connected) => connected?,
+            Poll::Pending => return Err(io::ErrorKind::NotConnected.into()),
+        }
         Ok((own, end.into()))
     }
 

@@ -1,5 +1,5 @@
 //! The cause of a failure, of programs and servers that fail in each way.
-#![cfg(all(unix, feature = "http"))]
+#![cfg(feature = "http")]
 #![allow(missing_docs, clippy::unwrap_used, reason = "tests")]
 
 use std::time::Duration;
@@ -22,10 +22,15 @@ fn options(server: &str) -> Options {
     options
 }
 
-/// A program that writes this to standard error, and then runs the rest of the script.
-fn shell(stderr: &str, then: &str) -> Program {
-    Program::new("sh").args(["-c", &format!("printf '%s\\n' \"$1\" >&2; {then}"), "sh", stderr])
+const SERVER: &str = env!("CARGO_BIN_EXE_mcp-proto-tokio-test-server");
+
+/// A program that writes this to standard error, and then sleeps, or ends with a status.
+fn says(stderr: &str, status: Option<&str>) -> Program {
+    Program::new(SERVER).args(["says", stderr]).args(status)
 }
+
+/// How a status is told.
+const STATUS: &str = if cfg!(windows) { "exit code" } else { "exit status" };
 
 async fn diagnosis(endpoint: impl Into<Endpoint>) -> Diagnosis {
     timeout(PATIENCE, Session::connect(endpoint, options("docs"))).await.unwrap().unwrap_err()
@@ -55,12 +60,17 @@ async fn a_program_that_ends_is_diagnosed_by_what_it_says() {
         ("goodbye", "exited"),
         ("", "exited-silently"),
     ] {
-        let found = diagnosis(shell(stderr, "exit 7")).await;
+        let found = diagnosis(says(stderr, Some("7"))).await;
         assert_eq!(found.cause.as_str(), cause, "{found:?}");
-        assert!(found.finding.starts_with("docs: ") && found.finding.ends_with("(exit status 7)"), "{found}");
+        assert!(found.finding.starts_with("docs: ") && found.finding.ends_with(&format!("({STATUS} 7)")), "{found}");
         assert_eq!(found.stage(), FailureStage::Spawn);
     }
-    let killed = diagnosis(shell("", "kill -9 $$")).await;
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_program_that_a_signal_ends_is_diagnosed_by_it() {
+    let killed = diagnosis(Program::new("sh").args(["-c", "kill -9 $$"])).await;
     assert_eq!(&*killed.finding, "docs: a signal ended it (signal 9, SIGKILL)");
     assert_eq!(killed.cause, FailureCause::Killed);
 }
@@ -69,24 +79,25 @@ async fn a_program_that_ends_is_diagnosed_by_what_it_says() {
 async fn a_program_that_does_not_start_is_diagnosed_by_the_system() {
     let folder = std::env::temp_dir().join(format!("mcp-proto-tokio-{}-diagnosis", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
-    let (plain, binary) = (folder.join("plain"), folder.join("binary"));
-    std::fs::write(&plain, "no program").unwrap();
+    let binary = folder.join("binary.exe");
     std::fs::write(&binary, "\u{7f}ELF of no machine").unwrap();
-    std::fs::set_permissions(&binary, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    let causes = [
-        diagnosis(Program::new("/nonexistent/server")).await.cause,
-        diagnosis(Program::new(&plain)).await.cause,
-        diagnosis(Program::new(&binary)).await.cause,
-        diagnosis(Program::new("sh").current_dir("/nonexistent")).await.cause,
-    ];
+    #[cfg(unix)]
+    {
+        let plain = folder.join("plain");
+        std::fs::write(&plain, "no program").unwrap();
+        assert_eq!(diagnosis(Program::new(&plain)).await.cause, FailureCause::CommandNotExecutable);
+        std::fs::set_permissions(&binary, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    }
+    for (program, cause) in [
+        (Program::new("/nonexistent/server"), FailureCause::CommandNotFound),
+        (Program::new("mcp-proto-nonexistent"), FailureCause::CommandNotFound),
+        (Program::new(&binary), FailureCause::CommandFormat),
+        (Program::new(SERVER).current_dir("/nonexistent"), FailureCause::FolderMissing),
+    ] {
+        let found = diagnosis(program).await;
+        assert_eq!(found.cause, cause, "{found:?}");
+    }
     std::fs::remove_dir_all(folder).unwrap();
-    let expected = [
-        FailureCause::CommandNotFound,
-        FailureCause::CommandNotExecutable,
-        FailureCause::CommandFormat,
-        FailureCause::FolderMissing,
-    ];
-    assert_eq!(causes, expected);
 }
 
 #[tokio::test]
@@ -100,7 +111,7 @@ async fn a_program_that_does_not_answer_is_diagnosed_by_what_it_waits_for() {
     ] {
         let (said, mut hears) = tokio::sync::mpsc::unbounded_channel();
         let host = Host::new(options("docs")).stderr(move |_, _| said.send(()).unwrap_or_default());
-        let session = Session::start(shell(stderr, "exec sleep 100"), host).unwrap();
+        let session = Session::start(says(stderr, None), host).unwrap();
         timeout(PATIENCE, hears.recv()).await.unwrap().unwrap();
         // From here on, time passes while nothing happens.
         tokio::time::pause();
@@ -174,7 +185,7 @@ async fn a_server_over_http_is_diagnosed_by_how_it_fails() {
 #[tokio::test]
 async fn a_hub_has_the_diagnosis_of_each_server_and_a_call_says_it() {
     let servers = json!({"mcpServers": {
-        "github": {"command": "sh", "args": ["-c", "echo 'Error: GITHUB_TOKEN is not set' >&2; exit 1"]},
+        "github": {"command": SERVER, "args": ["says", "Error: GITHUB_TOKEN is not set", "1"]},
         "gone": {"command": "/nonexistent/server"},
     }});
     let Document(configuration) = serde_json::from_value(servers).unwrap();
@@ -184,7 +195,7 @@ async fn a_hub_has_the_diagnosis_of_each_server_and_a_call_says_it() {
     timeout(PATIENCE, hub.settled()).await.unwrap();
     let failures: Vec<_> = hub.failures().into_iter().map(|(server, found)| (server, found.finding)).collect();
     let expected = [
-        ("github".into(), "github: GITHUB_TOKEN is not set (exit status 1)".into()),
+        ("github".into(), format!("github: GITHUB_TOKEN is not set ({STATUS} 1)").into()),
         ("gone".into(), "gone: there is no such command: `/nonexistent/server`".into()),
     ];
     assert_eq!(failures, expected);

@@ -1,5 +1,4 @@
 //! Every end is told: what a host sees when the runtime that drives a session is gone.
-#![cfg(unix)]
 #![allow(missing_docs, clippy::panic, clippy::unwrap_used, reason = "tests")]
 
 use std::time::Duration;
@@ -14,14 +13,14 @@ use tokio::time::timeout;
 
 /// Long enough for a machine that is busy.
 const PATIENCE: Duration = Duration::from_secs(60);
-const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/server.py");
+const SERVER: &str = env!("CARGO_BIN_EXE_mcp-proto-tokio-test-server");
 
 fn runtime() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
 }
 
 fn server() -> Program {
-    Program::new("python3").arg(SCRIPT)
+    Program::new(SERVER)
 }
 
 #[test]
@@ -55,8 +54,7 @@ fn a_runtime_that_is_gone_ends_calls_streams_and_the_close_of_a_session() {
 #[test]
 fn a_runtime_that_is_gone_ends_calls_and_the_close_of_a_hub() {
     let gone = runtime();
-    let path = std::env::var("PATH").unwrap();
-    let entry = json!({"command": "python3", "args": [SCRIPT], "env": {"PATH": path}});
+    let entry = json!({"command": SERVER});
     let Document(configuration) = serde_json::from_value(json!({"mcpServers": {"local": entry}})).unwrap();
     let (hub, call) = gone.block_on(async {
         let hub = Hub::start(configuration, HubOptions::new(Options::new("test", "1.0"))).unwrap();

@@ -1,5 +1,5 @@
-//! Sessions and hubs over HTTP: `drivers/tests/server.py`.
-#![cfg(all(unix, feature = "http"))]
+//! Sessions and hubs over HTTP: `drivers/tests/server.rs`.
+#![cfg(feature = "http")]
 #![allow(missing_docs, clippy::panic, clippy::unwrap_used, reason = "tests")]
 
 use std::pin::Pin;
@@ -23,7 +23,7 @@ use tokio::time::{Instant, timeout};
 
 /// Long enough for a machine that is busy.
 const PATIENCE: Duration = Duration::from_secs(60);
-const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/server.py");
+const SERVER: &str = env!("CARGO_BIN_EXE_mcp-proto-tokio-test-server");
 
 struct Server {
     #[cfg_attr(not(feature = "snapshot"), expect(dead_code, reason = "it ends when it is dropped"))]
@@ -34,18 +34,13 @@ struct Server {
 
 impl Server {
     async fn start() -> Self {
-        Self::start_with("http", None).await
-    }
-
-    /// With TLS, if there is a certificate.
-    async fn start_with(scheme: &str, certificate: Option<&str>) -> Self {
         let (sender, output) = mpsc::channel(16);
-        let process = Process::start(&Program::new("python3").args([SCRIPT, scheme]).args(certificate), move |piece| {
+        let process = Process::start(&Program::new(SERVER).arg("http"), move |piece| {
             let sender = sender.clone();
             async move { drop(sender.send(piece).await) }
         });
         let mut server = Self { process: process.unwrap(), output, url: String::new() };
-        server.url = format!("{scheme}://127.0.0.1:{}/mcp", server.line().await);
+        server.url = format!("http://127.0.0.1:{}/mcp", server.line().await);
         server
     }
 
@@ -133,7 +128,7 @@ async fn requests_of_the_server_are_answered_over_http() {
     let server = Server::start().await;
     let host = Host::new(options()).elicitation(|_| async { Elicited::Decline });
     let session = Session::connect(server.remote(), host).await.unwrap();
-    assert_eq!(session.call_tool("ask", &json!({})).await.unwrap().text(), r#"{"action": "decline"}"#);
+    assert_eq!(session.call_tool("ask", &json!({})).await.unwrap().text(), r#"{"action":"decline"}"#);
 }
 
 #[tokio::test]
@@ -277,14 +272,36 @@ async fn failure(endpoint: impl Into<Endpoint>, options: Options) -> (FailureCau
     (found.cause, failed.len())
 }
 
+/// The URL of a server whose certificate is of an authority that no system knows.
+fn unknown_issuer() -> String {
+    use rustls::pki_types::pem::PemObject;
+    use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+    use rustls::{ServerConfig, ServerConnection};
+
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/e2e/certificates/good.pem");
+    let chain = CertificateDer::pem_file_iter(file).unwrap().map(Result::unwrap).collect();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let key = PrivateKeyDer::from_pem_file(file).unwrap();
+    let config = Arc::new(config.with_no_client_auth().with_single_cert(chain, key).unwrap());
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("https://{}/mcp", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut connection = ServerConnection::new(Arc::clone(&config)).unwrap();
+            // The client ends it.
+            while connection.complete_io(&mut stream.as_ref().unwrap()).is_ok_and(|(read, _)| read > 0) {}
+        }
+    });
+    url
+}
+
 #[tokio::test]
 async fn what_cannot_work_fails_at_the_first_attempt() {
-    // Of an authority that no system knows.
-    let certificate = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/e2e/certificates/good.pem");
-    let server = Server::start_with("https", Some(certificate)).await;
+    let url = unknown_issuer();
     let remote = |url: &str| Endpoint::from(Remote::new(url).unwrap());
     for (endpoint, cause) in [
-        (remote(&server.url), FailureCause::CertificateIssuer),
+        (remote(&url), FailureCause::CertificateIssuer),
         (remote("http://nosuch.invalid/mcp"), FailureCause::HostUnknown),
         (remote("http://127.0.0.1:1/mcp"), FailureCause::NobodyListens),
         (Program::new("/nonexistent/server").into(), FailureCause::CommandNotFound),
@@ -303,7 +320,7 @@ async fn a_server_that_says_nothing_fails_once_at_the_connect_timeout() {
     let mut options = options();
     options.timeouts.connect = Some(Duration::from_secs(7));
     for (endpoint, cause) in [
-        (Program::new("sleep").arg("1000").into(), FailureCause::Silent),
+        (Program::new(SERVER).arg("sleep").into(), FailureCause::Silent),
         (Endpoint::from(remote), FailureCause::NoAnswer),
     ] {
         let start = Instant::now();
@@ -398,7 +415,7 @@ async fn a_call_that_is_refused_for_lack_of_a_token_ends_and_is_among_the_events
 async fn a_hub_has_servers_over_stdio_and_http() {
     let mut server = Server::start().await;
     let Document(configuration) = serde_json::from_value(json!({"mcpServers": {
-        "local": {"command": "python3", "args": [SCRIPT], "env": {"PATH": std::env::var("PATH").unwrap()}},
+        "local": {"command": SERVER},
         "remote": {"url": server.url, "headers": {"x-key": "hush"}},
         "broken": {"command": "/nonexistent/server"},
     }}))

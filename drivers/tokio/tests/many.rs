@@ -62,10 +62,9 @@ async fn until(what: &str, mut condition: impl FnMut() -> bool) {
 
 /// A server that a wrapper starts, as `npx` does.
 async fn connect() -> Session {
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/server.sh");
+    let server = Program::new(env!("CARGO_BIN_EXE_mcp-proto-tokio-test-server")).args(["wrapped", mark().as_str()]);
     let mut options = Options::new("test", "1.0");
     options.reconnect.as_mut().unwrap().max_backoff = Duration::from_millis(10);
-    let server = Program::new("sh").args([script, "wrapped", mark().as_str()]);
     Session::connect(server, options).await.unwrap()
 }
 

@@ -1,5 +1,5 @@
 //! Sign-ins of sessions and hubs: the fake authorization server and MCP server of `mcp-proto`, over HTTP.
-#![cfg(all(unix, feature = "oauth"))]
+#![cfg(feature = "oauth")]
 #![allow(missing_docs, clippy::panic, clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use std::io::{self, BufRead, BufReader, Read, Write};

@@ -1,8 +1,6 @@
-//! Sessions with real processes: `drivers/tests/server.py`.
-#![cfg(unix)]
+//! Sessions with real processes: `drivers/tests/server.rs`.
 #![allow(missing_docs, clippy::panic, clippy::unwrap_used, reason = "tests")]
 
-use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -18,9 +16,13 @@ use tokio::time::{sleep, timeout};
 /// Long enough for a machine that is busy.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+#[path = "../../tests/system.rs"]
+mod system;
+
+use system::is_alive;
+
 fn server() -> Program {
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/server.py");
-    Program::new("python3").arg(script)
+    Program::new(env!("CARGO_BIN_EXE_mcp-proto-tokio-test-server"))
 }
 
 fn options() -> Options {
@@ -41,13 +43,6 @@ struct Echo {
 
 async fn pid(session: &Session) -> u32 {
     session.call_tool("echo", &json!({})).await.unwrap().to::<Echo>().unwrap().pid
-}
-
-fn is_alive(pid: u32) -> bool {
-    let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // A zombie waits for its parent, which is the system's first process for a descendant.
-    assert!(Path::new("/proc/self/stat").exists(), "this test requires /proc");
-    !state.is_empty() && !state.contains(") Z ")
 }
 
 async fn until(what: &str, mut condition: impl FnMut() -> bool) {
@@ -120,8 +115,7 @@ async fn a_failure_has_the_last_words_of_the_server() {
 async fn a_server_that_asks_and_never_reads_is_ended_with_that_reason() {
     let mut options = options();
     options.reconnect = None;
-    let ping = r#"while True: print('{"jsonrpc":"2.0","id":1,"method":"ping"}', flush=True)"#;
-    let session = Session::connect(Program::new("python3").args(["-c", ping]), options);
+    let session = Session::connect(server().arg("floods"), options);
     let error = timeout(PATIENCE, session).await.unwrap().unwrap_err();
     // It exits by itself once nobody takes its output, with words about that.
     assert!(error.failure.message.contains("it does not read its input"), "{error}");
@@ -131,7 +125,7 @@ async fn a_server_that_asks_and_never_reads_is_ended_with_that_reason() {
 async fn a_program_that_writes_all_the_time_leaves_others_their_turn() {
     let (pieces, turns) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(0_u32)));
     let (taken, turn) = (Arc::clone(&pieces), Arc::clone(&turns));
-    let process = Process::start(&Program::new("cat").arg("/dev/zero"), move |_| {
+    let process = Process::start(&server().arg("zeros"), move |_| {
         taken.lock().unwrap().push(*turn.lock().unwrap());
         std::future::ready(())
     });
@@ -199,7 +193,7 @@ async fn requests_of_the_server_are_answered_by_handlers() {
         });
     let session = Session::connect(server(), host).await.unwrap();
     let answer = session.call_tool("ask", &json!({})).await.unwrap().into_text();
-    assert_eq!(answer, r#"{"action": "accept", "content": {"name": "who? docs"}}"#);
+    assert_eq!(answer, r#"{"action":"accept","content":{"name":"who? docs"}}"#);
     let answer = session.call_tool("sample", &json!({})).await.unwrap().into_text();
     assert!(answer.contains("there is no model"), "{answer}");
 }
@@ -217,7 +211,7 @@ async fn a_handler_checks_a_form_before_it_answers() {
     });
     let session = Session::connect(server(), host).await.unwrap();
     let answer = session.call_tool("ask", &json!({})).await.unwrap().into_text();
-    assert_eq!(answer, r#"{"action": "accept", "content": {"name": "`name` is required"}}"#);
+    assert_eq!(answer, r#"{"action":"accept","content":{"name":"`name` is required"}}"#);
 }
 
 /// A validator that finds nothing.
@@ -445,6 +439,7 @@ async fn a_process_that_reads_nothing_is_ended() {
     assert!(why.contains("it does not read its input: "), "{why}");
 }
 
+#[cfg(unix)]
 #[tokio::test]
 async fn a_process_that_closes_its_input_is_ended() {
     let (mut process, mut pieces) = start(&Program::new("sh").args(["-c", "exec <&-; echo closed; exec sleep 1000"]));
@@ -458,22 +453,22 @@ async fn a_process_that_closes_its_input_is_ended() {
 
 #[tokio::test]
 async fn a_process_that_exits_while_a_helper_holds_its_output_is_closed() {
-    let (_process, mut pieces) = start(&Program::new("sh").args(["-c", "sleep 1000 & echo $!; exit 7"]));
+    let (_process, mut pieces) = start(&server().arg("leaves"));
     let output = timeout(PATIENCE, pieces.recv()).await.unwrap();
     let Some(Piece::Output(bytes)) = output else { panic!("{output:?}") };
     let helper = String::from_utf8(bytes).unwrap().trim().parse().unwrap();
     let closed = timeout(PATIENCE, pieces.recv()).await.unwrap();
     let Some(Piece::Closed { why }) = closed else { panic!("{closed:?}") };
-    assert_eq!(why, "exit status: 7");
+    assert_eq!(why, if cfg!(windows) { "exit code: 7" } else { "exit status: 7" });
     until("the helper is left", || !is_alive(helper)).await;
 }
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_descendant_in_a_session_of_its_own_is_neither_ended_nor_waited_for() {
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/server.py");
+    let server = env!("CARGO_BIN_EXE_mcp-proto-tokio-test-server");
     // It holds all pipes.
-    let start = format!("exec 3<&0; setsid sh -c 'echo $$ >&2; exec sleep 1000' <&3 & exec python3 {script}");
+    let start = format!("exec 3<&0; setsid sh -c 'echo $$ >&2; exec sleep 1000' <&3 & exec '{server}'");
     let heard = Arc::new(Mutex::new(Vec::new()));
     let hears = Arc::clone(&heard);
     let program =
@@ -490,7 +485,7 @@ async fn a_descendant_in_a_session_of_its_own_is_neither_ended_nor_waited_for() 
 #[tokio::test]
 async fn steps_of_a_shutdown_end_a_process() {
     for step in [ShutdownStep::CloseInput, ShutdownStep::Terminate, ShutdownStep::Kill] {
-        let (mut process, mut pieces) = start(&Program::new("cat"));
+        let (mut process, mut pieces) = start(&server().arg("cat"));
         process.send(&message("a"));
         assert!(matches!(pieces.recv().await, Some(Piece::Output(bytes)) if bytes == b"\"a\"\n"));
         process.shut_down(step);

@@ -1,5 +1,4 @@
-//! What an embedder sees of a session or a hub from its start, and how it ends one: `drivers/tests/server.py`.
-#![cfg(unix)]
+//! What an embedder sees of a session or a hub from its start, and how it ends one: `drivers/tests/server.rs`.
 #![allow(
     missing_docs,
     clippy::panic,
@@ -25,10 +24,10 @@ use tokio::time::{Instant, sleep, timeout};
 
 /// Long enough for a machine that is busy.
 const PATIENCE: Duration = Duration::from_secs(60);
-const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/server.py");
+const SERVER: &str = env!("CARGO_BIN_EXE_mcp-proto-tokio-test-server");
 
 fn server() -> Program {
-    Program::new("python3").arg(SCRIPT)
+    Program::new(SERVER)
 }
 
 fn options() -> Options {
@@ -37,10 +36,8 @@ fn options() -> Options {
     options
 }
 
-fn hub(args: &[&str]) -> mcp_proto::host::config::Configuration {
-    let args: Vec<_> = [SCRIPT].iter().chain(args).collect();
-    let path = std::env::var("PATH").unwrap();
-    let entry = json!({"command": "python3", "args": args, "env": {"PATH": path}});
+fn hub() -> mcp_proto::host::config::Configuration {
+    let entry = json!({"command": SERVER});
     serde_json::from_value::<Document>(json!({"mcpServers": {"local": entry}})).unwrap().0
 }
 
@@ -146,7 +143,7 @@ async fn an_answer_goes_out_as_it_is_and_a_handler_gets_the_key() {
     });
     let session = Session::connect(server(), host).await.unwrap();
     let reply = session.call_tool("ask", &json!({})).await.unwrap();
-    assert!(reply.text().contains(r#""_meta": {"own": 1}"#), "{}", reply.text());
+    assert!(reply.text().contains(r#""_meta":{"own":1}"#), "{}", reply.text());
     // A request of the legacy era has none.
     assert_eq!(*keys.lock().unwrap(), [None]);
     session.close().await;
@@ -163,7 +160,7 @@ async fn standard_error_comes_with_the_name_of_its_server() {
     session.call_tool("errors", &json!({"size": 3})).await.unwrap();
     session.close().await;
     let host = Host::new(HubOptions::new(Options::new("test", "1.0"))).stderr(hears());
-    let hub = Hub::start(hub(&[]), host).unwrap();
+    let hub = Hub::start(hub(), host).unwrap();
     timeout(PATIENCE, hub.settled()).await.unwrap();
     hub.call("mcp_local_errors", &json!({"size": 3})).await.unwrap();
     hub.close().await;
@@ -214,9 +211,7 @@ async fn a_new_configuration_is_settled_when_the_servers_that_it_starts_are_up_o
 async fn programs_of_a_hub_inherit_the_environment_only_where_the_host_says_so() {
     // `cargo test` sets it, and no entry names it.
     let name = "CARGO_MANIFEST_DIR";
-    let script = format!("printf %s \"${name}\" >&2; exec python3 {SCRIPT}");
-    let path = std::env::var("PATH").unwrap();
-    let entry = json!({"command": "sh", "args": ["-c", script], "env": {"PATH": path}});
+    let entry = json!({"command": SERVER, "args": ["tells", name]});
     let Document(configuration) = serde_json::from_value(json!({"mcpServers": {"local": entry}})).unwrap();
     for inherits in [false, true] {
         let heard = Arc::new(Mutex::new(Vec::new()));
@@ -255,7 +250,7 @@ async fn calls_in_flight_are_cancelled_when_the_time_is_up() {
     assert!(matches!(error.kind, CallErrorKind::Ended(Outcome::Cancelled)), "{error}");
     assert_eq!(timeout(PATIENCE, session.closed()).await.unwrap(), None);
 
-    let hub = Hub::start(hub(&[]), HubOptions::new(Options::new("test", "1.0"))).unwrap();
+    let hub = Hub::start(hub(), HubOptions::new(Options::new("test", "1.0"))).unwrap();
     timeout(PATIENCE, hub.settled()).await.unwrap();
     let call = hub.start_call_raw("mcp_local_wait", None).unwrap();
     hub.time_out();
@@ -297,7 +292,7 @@ async fn a_hub_shows_its_own_events_and_those_of_its_sessions() {
         }
     });
     let mut events = host.events();
-    let hub = Hub::start(hub(&[]), host).unwrap();
+    let hub = Hub::start(hub(), host).unwrap();
     timeout(PATIENCE, hub.settled()).await.unwrap();
     assert_eq!(hub.call("mcp_local_echo", &json!({"message": "hi"})).await.unwrap().text(), "hi");
     assert!(hub.now() > mcp_proto::Time::ZERO);
