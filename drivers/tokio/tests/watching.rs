@@ -189,15 +189,14 @@ async fn each_start_of_a_program_is_prepared() {
 #[tokio::test]
 async fn a_new_configuration_is_settled_when_the_servers_that_it_starts_are_up_or_failed() {
     let entries = |servers: &[(&str, &str)]| {
-        let entries =
-            servers.iter().map(|(name, program)| ((*name).to_owned(), json!({"command": *program, "args": [SCRIPT]})));
+        let entries = servers.iter().map(|(name, program)| ((*name).to_owned(), json!({"command": *program})));
         let Document(configuration) =
             serde_json::from_value(json!({"mcpServers": entries.collect::<serde_json::Map<_, _>>()})).unwrap();
         configuration
     };
-    let hub = Hub::start(entries(&[("one", "python3")]), HubOptions::new(Options::new("test", "1.0"))).unwrap();
+    let hub = Hub::start(entries(&[("one", SERVER)]), HubOptions::new(Options::new("test", "1.0"))).unwrap();
     timeout(PATIENCE, hub.settled()).await.unwrap();
-    let changes = hub.configure(entries(&[("one", "python3"), ("two", "python3"), ("bad", "/nonexistent")])).unwrap();
+    let changes = hub.configure(entries(&[("one", SERVER), ("two", SERVER), ("bad", "/nonexistent")])).unwrap();
     assert_eq!(changes.added, ["bad".into(), "two".into()]);
     timeout(PATIENCE, hub.settled()).await.unwrap();
     assert_eq!(hub.call("mcp_two_echo", &json!({"message": "hi"})).await.unwrap().text(), "hi");
