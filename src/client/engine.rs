@@ -863,6 +863,9 @@ fn record_noise(core: &mut Core, noise: &Noise, bytes: &[u8]) {
 }
 
 fn record_deviations(core: &mut Core, deviations: Deviations, method: &str) {
+    if deviations == Deviations::default() {
+        return;
+    }
     let found = [
         (deviations.version, QuirkKind::JsonrpcVersion, "`jsonrpc` is not \"2.0\""),
         (deviations.error_null, QuirkKind::ErrorNull, "a `result` or `error` of null beside the answer"),
