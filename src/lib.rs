@@ -22,7 +22,7 @@ pub mod catalog;
 mod client;
 mod collections;
 mod diagnosis;
-#[cfg(any(feature = "journal", feature = "oauth"))]
+#[cfg(any(feature = "journal", feature = "http"))]
 mod encodings;
 #[cfg(feature = "serde")]
 mod form;

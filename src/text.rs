@@ -126,6 +126,20 @@ fn is_of_scheme(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.')
 }
 
+/// A text without its percent-encoding. What is no encoded byte stays.
+#[cfg(any(feature = "host", feature = "http"))]
+pub(crate) fn percent_decoded(text: &str) -> alloc::vec::Vec<u8> {
+    let mut out = alloc::vec::Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        let hex = after.get(..2).filter(|hex| *first == b'%' && hex.iter().all(u8::is_ascii_hexdigit));
+        let decoded = hex.and_then(|hex| u8::from_str_radix(core::str::from_utf8(hex).ok()?, 16).ok());
+        out.push(decoded.unwrap_or(*first));
+        rest = if decoded.is_some() { after.get(2..).unwrap_or_default() } else { after };
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

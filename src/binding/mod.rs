@@ -5,6 +5,8 @@ mod address;
 #[cfg(feature = "http")]
 mod coding;
 #[cfg(feature = "http")]
+mod hider;
+#[cfg(feature = "http")]
 pub mod http;
 mod lines;
 #[cfg(feature = "oauth")]

@@ -735,7 +735,7 @@ impl Outbox {
     }
 
     /// Changes the events after the first `seen` that were ever queued.
-    #[cfg(feature = "oauth")]
+    #[cfg(feature = "http")]
     pub(super) fn amend(&mut self, seen: u64, amend: impl FnMut(&mut Event)) {
         let new = usize::try_from(self.events.saturating_sub(seen)).unwrap_or(usize::MAX);
         let outputs = self.queue.iter_mut().rev();
@@ -968,7 +968,7 @@ impl Quirks {
     }
 
     /// Replaces a recorded deviation with the same in other words.
-    #[cfg(feature = "oauth")]
+    #[cfg(feature = "http")]
     pub(super) fn amend(&mut self, recorded: &Quirk, amended: &Quirk) {
         if recorded != amended
             && let Some(known) = self.0.iter_mut().find(|known| is(known, recorded.kind, recorded.method.as_deref()))

@@ -107,7 +107,7 @@ impl Engine {
 
     /// Changes the texts of the server that the engine keeps, the last errors of lists and why a connection was lost, and
     /// the events after the first `seen`. Returns how many there were.
-    #[cfg(feature = "oauth")]
+    #[cfg(feature = "http")]
     pub(crate) fn amend(&mut self, seen: u64, event: impl Fn(&mut Event), text: impl Fn(&mut Box<str>)) -> u64 {
         self.lists.last_errors().chain(self.link.last_error()).for_each(text);
         let quirks = &mut self.core.quirks;

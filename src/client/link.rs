@@ -362,7 +362,7 @@ impl Link {
     }
 
     /// The message of the last loss.
-    #[cfg(feature = "oauth")]
+    #[cfg(feature = "http")]
     pub(super) fn last_error(&mut self) -> impl Iterator<Item = &mut Box<str>> {
         self.loss.iter_mut().map(|loss| &mut loss.message)
     }

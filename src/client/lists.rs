@@ -272,7 +272,7 @@ impl Lists {
     }
 
     /// The last errors of the lists.
-    #[cfg(feature = "oauth")]
+    #[cfg(feature = "http")]
     pub(super) fn last_errors(&mut self) -> impl Iterator<Item = &mut Box<str>> {
         self.slots.values_mut().filter_map(|slot| slot.last_error.as_mut())
     }

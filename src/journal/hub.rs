@@ -251,10 +251,10 @@ impl Subject for Hub {
         None
     }
 
-    fn shown(&self, input: &HubInput, masks: &mut Masks, _: &mut Secrets) -> String {
+    fn shown(&self, input: &HubInput, masks: &mut Masks, secrets: &mut Secrets) -> String {
         match input {
             HubInput::Configure(configuration) => {
-                json(&HubInput::Configure(masks.configuration(self.configuration(), configuration)))
+                json(&HubInput::Configure(masks.configuration(self.configuration(), configuration, secrets)))
             }
             HubInput::Restore { server, saved } => {
                 let mut shown = (**saved).clone();
@@ -262,7 +262,7 @@ impl Subject for Hub {
                 // It applies to the masked entry if it does to the entry.
                 let entry = self.handle(server).and_then(|session| self.entry(session));
                 if let Some(entry) = entry.filter(|entry| saved.is_of(entry)) {
-                    shown.entry = masks.entry(entry).fingerprint(shown.key);
+                    shown.entry = masks.entry(entry, secrets).fingerprint(shown.key);
                 }
                 // And to the user of the hub if it did under the key before.
                 if let Some(user) = self.user().filter(|user| saved.is_for(Some(user))) {
@@ -306,33 +306,38 @@ pub struct Masks {
 }
 
 impl Masks {
-    /// The configuration with masks in place of values of `env`, `headers`, `auth` and `oauth.client_secret`, and of user information and query
-    /// of addresses. Secrets that are neither in this one nor in the `current` one, which stays if this one is refused, are
+    /// The configuration with masks in place of values of `env`, `headers`, `auth` and `oauth.client_secret`, and of user
+    /// information and query of addresses. Secrets that are neither in this one nor in the `current` one, which stays if this one is refused, are
     /// forgotten.
-    fn configuration(&mut self, current: &Configuration, configuration: &Configuration) -> Configuration {
+    fn configuration(
+        &mut self,
+        current: &Configuration,
+        configuration: &Configuration,
+        secrets: &mut Secrets,
+    ) -> Configuration {
         let before = core::mem::take(&mut self.numbers);
         let [_, masked] = [current, configuration].map(|configuration| {
             let mut masked = configuration.clone();
-            masked.servers.values_mut().for_each(|entry| self.mask(entry, &before));
+            masked.servers.values_mut().for_each(|entry| self.mask(entry, &before, secrets));
             masked
         });
         masked
     }
 
     /// An entry of the newest configuration.
-    pub(super) fn entry(&mut self, entry: &Entry) -> Entry {
+    pub(super) fn entry(&mut self, entry: &Entry, secrets: &mut Secrets) -> Entry {
         let mut masked = entry.clone();
-        self.mask(&mut masked, &BTreeMap::new());
+        self.mask(&mut masked, &BTreeMap::new(), secrets);
         masked
     }
 
-    fn mask(&mut self, entry: &mut Entry, before: &BTreeMap<Box<str>, u64>) {
+    fn mask(&mut self, entry: &mut Entry, before: &BTreeMap<Box<str>, u64>, secrets: &mut Secrets) {
         match &mut entry.endpoint {
             Endpoint::Stdio(stdio) => self.values(&mut stdio.env, before),
             Endpoint::Http(http) => {
                 self.values(&mut http.headers, before);
                 let mask = self.mask_of(&http.url, before);
-                http.url = address(&http.url, &mask).into();
+                http.url = address(&http.url, &mask, secrets).into();
                 if let Some(Auth::Other(word)) = &mut http.auth {
                     *word = self.mask_of(word, before).into();
                 }
@@ -363,14 +368,17 @@ impl Masks {
 }
 
 #[cfg(feature = "http")]
-fn address(url: &str, mask: &str) -> String {
-    match url.parse() {
-        Ok(url) => crate::binding::http::masked_address(&url, mask),
-        Err(_) => crate::text::shown(url),
-    }
+fn address(url: &str, mask: &str, secrets: &mut Secrets) -> String {
+    let Ok(url) = crate::binding::http::parse(url) else { return crate::text::shown(url) };
+    // The session masks its credentials where its server repeats them, and a replay has to do the same.
+    let user = crate::binding::http::user_secret(&url).and_then(|secret| {
+        let own = secrets.add_given(&secret.text)?;
+        Some(secret.masked(mask, &own))
+    });
+    crate::binding::http::masked_address(&url, user.as_deref().unwrap_or(mask), mask)
 }
 
 #[cfg(not(feature = "http"))]
-fn address(url: &str, _: &str) -> String {
+fn address(url: &str, _: &str, _: &mut Secrets) -> String {
     crate::text::shown(url)
 }

@@ -459,6 +459,9 @@ pub trait Format: Binding {
     /// The binding, as a header names it.
     fn form(&self) -> BindingForm<'static>;
 
+    /// Masks a secret that the binding was given, in these and in a header.
+    fn mask_given(&self, _: &mut Secrets, _: &mut String) {}
+
     /// Its authorization, as a header has it.
     fn authorization(&self, _: &mut Secrets) -> Option<Box<RawValue>> {
         None
@@ -552,6 +555,14 @@ impl JournalBinding for Http {}
 impl Format for Http {
     fn form(&self) -> BindingForm<'static> {
         BindingForm::Http { url: self.redacted_url().into() }
+    }
+
+    fn mask_given(&self, secrets: &mut Secrets, header: &mut String) {
+        let Some(secret) = self.user_secret() else { return };
+        if let Some(mask) = secrets.add_given(&secret.text) {
+            let user = secret.masked("redacted", &mask);
+            *header = header.replacen("://redacted@", &format!("://{user}@"), 1);
+        }
     }
 
     fn abandoned(action: &HttpAction) -> Option<StreamKey> {
@@ -665,6 +676,9 @@ pub trait Subject {
         json(action)
     }
 
+    /// Masks a secret that it was given, in these and in the header of a journal that was not begun.
+    fn mask_given(&self, _: &mut Secrets, _: &mut String) {}
+
     /// The secrets that an authorization has drawn, each with its mask.
     fn drawn(&self) -> Vec<(String, &'static str)> {
         Vec::new()
@@ -709,6 +723,10 @@ impl<B: JournalBinding> Subject for Client<B> {
 
     fn shown_action(action: &B::Action, secrets: &mut Secrets) -> String {
         B::shown_action(action, secrets)
+    }
+
+    fn mask_given(&self, secrets: &mut Secrets, header: &mut String) {
+        self.binding.mask_given(secrets, header);
     }
 
     fn drawn(&self) -> Vec<(String, &'static str)> {

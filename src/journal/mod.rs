@@ -49,7 +49,9 @@
 //! values of headers that a client does not read. This changes nothing that a client decides, so the replay has the same
 //! bytes. Headers that the embedder adds are not known here. The contents of messages and bodies are recorded as they
 //! are, the arguments and results of tools among them: a journal is as confidential as these. Secrets that the embedder
-//! names with [`Recorder::hide`] are in no line. A [`Hider`] keeps them out of what else a program shows.
+//! names with [`Recorder::hide`] are in no line. A [`Hider`] keeps them out of what else a program shows. The password in a
+//! server's URL, or a token in the place of its name, is hidden like these, with a mask in the address too; one of less than
+//! 8 bytes is only together with the name.
 //!
 //! Nor are those of an authorization: masks stand for tokens, codes and secrets, and `redacted` for what is derived from
 //! them. A token that could be a part of the format is not looked for in other texts, because a server could choose it to

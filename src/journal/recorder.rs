@@ -115,7 +115,7 @@ impl<R: Recordable> Recorder<R> {
     /// Those of [`Client::apply`] or [`Hub::apply`].
     pub fn apply(&mut self, now: Time, input: R::Input) -> Result<R::Accepted, R::Error> {
         self.now = now;
-        self.tape.begin(&self.secrets);
+        self.begin_tape();
         if !self.tape.drops(1) {
             self.record_input(&input);
         }
@@ -151,13 +151,13 @@ impl<R: Recordable> Recorder<R> {
     /// Takes the lines of the journal that were not taken yet and are not held back: UTF-8, each with a line feed at its
     /// end.
     pub fn take(&mut self) -> String {
-        self.tape.begin(&self.secrets);
+        self.begin_tape();
         self.tape.take()
     }
 
     /// Ends the journal: what follows is not recorded.
     pub fn end(&mut self) {
-        self.tape.begin(&self.secrets);
+        self.begin_tape();
         self.held.settle_all(&mut self.secrets);
         self.flush();
         self.tape.end(self.now, End::Finished);
@@ -172,6 +172,14 @@ impl<R: Recordable> Recorder<R> {
     /// How many entries are not in the journal because it ended, by [`end`](Self::end) or at a limit.
     pub fn dropped(&self) -> u64 {
         self.tape.dropped()
+    }
+
+    /// Writes the header, if it was not written yet.
+    fn begin_tape(&mut self) {
+        if let Some(header) = &mut self.tape.header {
+            self.subject.mask_given(&mut self.secrets, header);
+        }
+        self.tape.begin(&self.secrets);
     }
 
     fn record_input(&mut self, input: &R::Input) {
@@ -194,7 +202,7 @@ impl<R: Recordable> Recorder<R> {
     }
 
     fn record(&mut self, name: &str, value: impl FnOnce(&mut Secrets) -> String) {
-        self.tape.begin(&self.secrets);
+        self.begin_tape();
         if !self.tape.drops(1) {
             let value = value(&mut self.secrets);
             self.held.line(line(&self.secrets, self.now, name, value));

@@ -116,6 +116,13 @@ impl Secrets {
         Ok(())
     }
 
+    /// Adds a secret that the subject was given, and that has room for a mask. Returns its mask.
+    #[cfg(feature = "http")]
+    pub(super) fn add_given(&mut self, secret: &str) -> Option<Box<str>> {
+        self.add_beyond(secret).ok()?;
+        self.known.iter().find(|known| *known.text == *secret).map(|known| known.mask.clone())
+    }
+
     /// Adds a secret, with the last mask where all others are taken.
     pub(super) fn add_beyond(&mut self, secret: &str) -> Result<(), SecretError> {
         match self.add(secret) {

@@ -204,7 +204,7 @@ impl<T> PerFamily<T> {
     }
 
     /// The values.
-    #[cfg(feature = "oauth")]
+    #[cfg(feature = "http")]
     pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.0.iter_mut()
     }

@@ -692,3 +692,70 @@ fn a_secret_with_control_characters_is_hidden_in_each_of_their_escapes() {
         replay(journal.as_bytes(), LIMITS()).unwrap_or_else(|error| panic!("{shown}: {error}"));
     }
 }
+
+/// A client that is told its own credentials: the journal, and the replay of it.
+fn with_password(user: &str, text: &str) -> String {
+    let url = format!("https://{user}@example.com/mcp");
+    let mut client = Recorder::new(Http::new(&url).unwrap(), Options::new("host", "1"), 7, LIMITS());
+    client.apply(Time::ZERO, Input::Open).unwrap();
+    while let Some(action) = client.poll() {
+        let HttpAction::Request(it) = action else { continue };
+        let exchange = it.exchange;
+        let mut headers = HeaderMap::new();
+        headers.insert("x-echo", HeaderValue::from_str(text).unwrap());
+        client.apply(Time::ZERO, Input::Head { exchange, status: StatusCode::BAD_REQUEST, headers }).unwrap();
+        for part in text.as_bytes().chunks(5) {
+            client.apply(Time::ZERO, Input::Body { exchange, bytes: part.into() }).unwrap();
+        }
+        client.apply(Time::ZERO, Input::End { exchange }).unwrap();
+    }
+    client.finish().1
+}
+
+#[test]
+fn the_password_of_a_url_that_a_server_repeats_is_in_no_journal() {
+    for (user, secret, encoded) in [
+        ("ada:hush-pass", "hush-pass", "aHVzaC1wYXNz"),
+        ("ada:hush-pass", "hush-pass", "h1c2gtcGFzcw"),
+        ("hush-token", "hush-token", "aHVzaC10b2tlb"),
+        ("ada:hush", "ada:hush", "YWRhOmh1c2g"),
+        ("ada:h%FFsh", "YWRhOmj/c2g=", "YWRhOmj/c2g="),
+    ] {
+        let text = format!("{{\"error\":\"no {secret}, {encoded}, and no Basic {encoded}\"}}");
+        let journal = with_password(user, &text);
+        assert!(journal.contains("secret") && !journal.contains(secret) && !journal.contains(encoded), "{journal}");
+        assert!(!journal.contains(user), "{journal}");
+        let replayed = replay(journal.as_bytes(), LIMITS()).unwrap();
+        assert_eq!(replayed.end, Some(End::Finished));
+    }
+    // What is too short to be looked for is not in the address either.
+    let journal = with_password("a:b", "no redacted, a:b");
+    assert!(journal.contains("https://redacted@example.com/mcp") && !journal.contains("a:b@"), "{journal}");
+    replay(journal.as_bytes(), LIMITS()).unwrap();
+}
+
+#[test]
+fn the_password_of_an_entry_of_a_hub_that_its_server_repeats_is_in_no_journal() {
+    let mut hub = Recorder::of_hub(HubOptions::new(Options::new("host", "1")), 7, LIMITS());
+    let web = json!({"web": {"url": "https://ada:hush-pass@example.com/mcp?key=hush-key"}});
+    hub.apply(Time::ZERO, HubInput::Configure(serde_json::from_value(web).unwrap())).unwrap();
+    hub.apply(Time::ZERO, HubInput::Open).unwrap();
+    let mut shown = String::new();
+    while let Some(action) = hub.poll() {
+        shown.push_str(&format!("{action:?}"));
+        let HubAction::Request { session, request } = action else { continue };
+        let (exchange, headers) = (request.exchange, HeaderMap::new());
+        let bytes = b"no hush-pass, Basic YWRhOmh1c2gtcGFzcw==".as_slice().into();
+        for input in [
+            Input::Head { exchange, status: StatusCode::BAD_REQUEST, headers },
+            Input::Body { exchange, bytes },
+            Input::End { exchange },
+        ] {
+            hub.apply(Time::ZERO, HubInput::Session { session, input }).unwrap();
+        }
+    }
+    assert!(shown.contains("[hidden]") && !shown.contains("hush-pass") && !shown.contains("h1c2gtcGFzcw"), "{shown}");
+    let (_, journal) = hub.finish();
+    assert!(!journal.contains("hush") && !journal.contains("h1c2gtcGFzcw"), "{journal}");
+    replay(journal.as_bytes(), LIMITS()).unwrap();
+}

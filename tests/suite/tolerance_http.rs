@@ -2989,6 +2989,69 @@ fn a_name_and_a_password_in_the_url_become_basic_and_are_shown_nowhere() {
     assert_eq!((web.log[0].header("authorization"), &*web.log[0].url()), (None, "https://example.com/mcp"));
 }
 
+/// What a server could repeat of the name and the password in its URL: both forms of what it gets.
+#[test]
+fn a_password_that_the_server_repeats_is_not_shown() {
+    for (user, header, secret) in [
+        ("ada:hush-pass", "Basic YWRhOmh1c2gtcGFzcw==", "hush-pass"),
+        ("ada:hush%20pass", "Basic YWRhOmh1c2ggcGFzcw==", "hush pass"),
+        // A token in the place of a name, and a password that is any word.
+        ("hush-token@", "Basic aHVzaC10b2tlbjo=", "hush-token"),
+        ("hush-token:x-oauth-basic", "Basic aHVzaC10b2tlbjp4LW9hdXRoLWJhc2lj", "hush-token"),
+        ("ada:hush", "Basic YWRhOmh1c2g=", "ada:hush"),
+        ("ada:h%FFsh", "Basic YWRhOmj/c2g=", "YWRhOmj/c2g="),
+    ] {
+        let user = user.trim_end_matches('@');
+        let encoded = &header["Basic ".len()..].trim_end_matches('=')[6..];
+        let texts = [format!("no {header}!"), format!("no {secret}!"), format!("no {}!", secret.replace(' ', "%20"))];
+        for text in &texts {
+            let url = format!("https://{user}@example.com/mcp");
+            let is_shown = |shown: &str, what: &str| {
+                assert!(!shown.contains(secret) && !shown.contains(encoded), "{user}: {text} in {what}: {shown}");
+                assert!(!shown.contains("%20pass"), "{user}: {text} in {what}: {shown}");
+            };
+            let mut site = site();
+            let mut web = Web::at(legacy(), &url);
+            web.reopen();
+            web.serve(&mut site);
+            assert_eq!(web.log[0].header("authorization"), Some(header));
+            for reply in [
+                |exchange: &Exchange, text: &str| Reply::json(200, &exchange.error(-32000, text)),
+                |exchange, text| {
+                    Reply::json(200, &exchange.answer("error", json!({"code": 1, "message": "no", "data": text})))
+                },
+                |_, text| Reply::text(400, text),
+                |_, text| Reply::text(401, text).with("www-authenticate", &format!("Basic realm=\"{text}\"")),
+                |_, text| Reply::text(200, text).with("content-type", "application/json"),
+                |exchange, text| Reply::events(&[exchange.error(-32000, text)]).with("x-other", text),
+            ] as [fn(&Exchange, &str) -> Reply; 6]
+            {
+                let (_, exchange) = web.call("a");
+                web.reply(&exchange, reply(&exchange, text));
+                is_shown(&format!("{:?}", web.events), "events");
+                is_shown(&format!("{:?}", web.session.quirks()), "quirks");
+            }
+            web.session.refresh(web.now, Family::Tools).unwrap();
+            web.collect();
+            let list = web.take_named("tools/list");
+            web.reply(&list, Reply::json(200, &list.error(-32000, text)));
+            is_shown(web.session.list_error(Family::Tools).unwrap(), "list");
+            // What a tool says is the server's.
+            let (request, exchange) = web.call("a");
+            let result = json!({"content": [{"type": "text", "text": text}]});
+            web.reply(&exchange, Reply::json(200, &exchange.answer("result", result)));
+            assert!(was_answered(&web, request));
+            // The reason why it is down, and the diagnosis of it.
+            let mut web = Web::at(legacy(), &url);
+            web.reopen();
+            let initialize = web.take_named("initialize");
+            web.reply(&initialize, Reply::json(403, &initialize.error(-32000, text)));
+            assert!(!web.is_ready());
+            is_shown(&format!("{:?} {:?}", web.events, web.failure()), "failure");
+        }
+    }
+}
+
 /// Two nodes behind a load balancer, each with sessions of its own.
 fn nodes(kept: &'static str) -> Site {
     let mut nodes = [site(), site()];

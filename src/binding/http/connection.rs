@@ -3,15 +3,15 @@
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
-use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use http::header::{AUTHORIZATION, COOKIE};
 use http::{HeaderMap, HeaderValue, StatusCode, Uri};
 
+use super::basic::Basic;
+#[cfg(feature = "journal")]
+use super::basic::UserSecret;
 use super::cookies::Cookies;
 use super::exchange::{Carrier, Due, Exchange, ExchangeKind, Exchanges, Past, Paused, Queue, Reply, Timer, Timers};
 use super::refusal::{Waiting, error_in};
@@ -42,8 +42,8 @@ use crate::text::shown_in;
 pub struct Http {
     /// Where the server is.
     pub(super) url: Address,
-    /// The value of `Authorization` for the name and password of the URL.
-    pub(super) basic: Option<Box<HeaderValue>>,
+    /// The name and the password of the URL.
+    pub(super) basic: Option<Box<Basic>>,
     pub(super) identity: Identity,
     pub(super) server: KnownServer,
     pub(super) connection: Connection,
@@ -51,6 +51,8 @@ pub struct Http {
     pub(super) queue: Queue,
     pub(super) timers: Timers,
     pub(super) tokens: Tokens,
+    /// The number of events whose secrets are masked.
+    pub(super) masked: u64,
 }
 
 /// What is known of the server, whatever becomes of a connection.
@@ -162,12 +164,18 @@ impl Http {
         if self.basic.is_some() { url.replacen("://", "://redacted@", 1) } else { url }
     }
 
+    /// The secret in the user information of the URL.
+    #[cfg(feature = "journal")]
+    pub(crate) fn user_secret(&self) -> Option<UserSecret> {
+        self.basic.as_ref()?.secret()
+    }
+
     /// A server at this URL, which was checked.
     pub(crate) fn at(url: Uri) -> Self {
         let (url, user) = without_user(url);
         Self {
             url: Address(url),
-            basic: user.filter(|user| !user.is_empty()).and_then(|user| basic(&user)).map(Box::new),
+            basic: user.filter(|user| !user.is_empty()).and_then(|user| Basic::of(&user)).map(Box::new),
             identity: Identity::default(),
             server: KnownServer::default(),
             connection: Connection::new(ConnectionId::default()),
@@ -175,6 +183,7 @@ impl Http {
             queue: Queue::default(),
             timers: Timers::default(),
             tokens: Tokens::default(),
+            masked: 0,
         }
     }
 
@@ -224,31 +233,6 @@ impl Http {
     pub(crate) fn show_browser(&mut self, now: crate::Time) {
         self.tokens.change(|authorization| authorization.show(now));
     }
-}
-
-/// The value of `Authorization` for user information of a URL, which may be percent-encoded.
-fn basic(user: &str) -> Option<HeaderValue> {
-    let (name, password) = user.split_once(':').unwrap_or((user, ""));
-    let mut plain = percent_decoded(name);
-    plain.push(b':');
-    plain.extend(percent_decoded(password));
-    let mut value = String::from("Basic ");
-    STANDARD.encode_string(plain, &mut value);
-    let mut value = HeaderValue::try_from(value).ok()?;
-    value.set_sensitive(true);
-    Some(value)
-}
-
-fn percent_decoded(text: &str) -> Vec<u8> {
-    let mut out = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        let hex = after.get(..2).filter(|hex| *first == b'%' && hex.iter().all(u8::is_ascii_hexdigit));
-        let decoded = hex.and_then(|hex| u8::from_str_radix(core::str::from_utf8(hex).ok()?, 16).ok());
-        out.push(decoded.unwrap_or(*first));
-        rest = if decoded.is_some() { after.get(2..).unwrap_or_default() } else { after };
-    }
-    out
 }
 
 /// The wait of tool calls for the GET stream.
@@ -911,7 +895,7 @@ impl Http {
         };
         let headers = request.headers_mut();
         if let Some(basic) = &self.basic {
-            headers.insert(AUTHORIZATION, HeaderValue::clone(basic));
+            headers.insert(AUTHORIZATION, basic.value().clone());
         }
         if let Some(cookies) = self.server.session.cookies_of(&it.purpose).header(engine.now(), &it.url) {
             headers.insert(COOKIE, cookies);
@@ -1194,7 +1178,7 @@ impl Operate for Http {
         while self.send_authorized(engine) || self.on_verdict(engine) {
             self.follow(engine);
         }
-        self.tokens.mask(engine);
+        self.mask(engine);
     }
 
     fn handle_timeout(&mut self, engine: &mut Engine, now: Time) {
@@ -1215,12 +1199,12 @@ impl Operate for Http {
     fn poll(&mut self, engine: &mut Engine) -> Option<HttpAction> {
         // The end of an attempt precedes `Closed`.
         if engine.stage() == Stage::Closed
-            && let Some(action) = self.tokens.poll(&self.identity)
+            && let Some(action) = self.next_authorization()
         {
             return Some(action);
         }
         loop {
-            let Some(output) = engine.next_output() else { return self.tokens.poll(&self.identity) };
+            let Some(output) = engine.next_output() else { return self.next_authorization() };
             let start = match output {
                 Output::Event(event) => return Some(HttpAction::Event(event)),
                 Output::Drop(exchange) => return Some(HttpAction::Drop(exchange)),

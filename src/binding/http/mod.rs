@@ -2,10 +2,12 @@
 //!
 //! [The guide](crate::guide::http) has a complete loop.
 
+mod basic;
 mod challenge;
 mod connection;
 mod cookies;
 mod exchange;
+mod masked;
 mod refusal;
 mod request;
 mod response;
@@ -19,6 +21,8 @@ mod tokens;
 pub use crate::binding::address::UrlError;
 pub(crate) use crate::binding::address::parse;
 pub use crate::client::ExchangeId;
+#[cfg(feature = "journal")]
+pub(crate) use basic::user_secret;
 pub use connection::Http;
 #[cfg(feature = "serde")]
 pub use serialize::WithSecrets;

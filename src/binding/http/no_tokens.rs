@@ -10,7 +10,7 @@ use super::HttpAction;
 use super::refusal::{Refusal, Waiting};
 use super::request::Identity;
 use crate::Time;
-use crate::client::{Engine, StartId};
+use crate::client::StartId;
 use crate::machine::http_response::refusal::Authority;
 use crate::machine::http_response::refusal::challenge::Step;
 
@@ -36,6 +36,10 @@ impl Tokens {
     pub(super) fn handle_timeout(&mut self, _: Time) {}
 
     pub(super) const fn set_modern(&mut self, _: bool) {}
+
+    pub(super) const fn is_set(&self) -> bool {
+        false
+    }
 
     pub(super) const fn is_busy(&self) -> bool {
         false
@@ -76,8 +80,6 @@ impl Tokens {
     pub(super) const fn without_secrets<'a>(&self, text: &'a str) -> Cow<'a, str> {
         Cow::Borrowed(text)
     }
-
-    pub(super) const fn mask(&mut self, _: &mut Engine) {}
 
     pub(super) const fn waiting(&mut self) -> Option<&mut Waiting> {
         None

@@ -550,7 +550,7 @@ impl Http {
             AtEnd::Expire => engine.handle_report(Report::Expired { id: None }),
             AtEnd::Authorize => {
                 if let Reply::Refusal(refusal) = &it.reply {
-                    let text = self.tokens.without_secrets(&refusal.text()).into_owned();
+                    let text = self.known().without_secrets(&refusal.text()).into_owned();
                     self.authorize(engine, None, None, it.sent, refusal, &text);
                 }
             }
@@ -807,7 +807,7 @@ impl Http {
         }
         let text = refusal.text();
         let said = error.as_ref().or(malformed.as_ref()).map_or(&*text, |error| &error.message);
-        let said = &*self.tokens.without_secrets(said);
+        let said = &*self.known().without_secrets(said);
         let session = self.session_of(engine, &message, status);
         // A truncated text may have continued with another subject.
         let names_session = session != Session::None && !cut && says_no_session(said);

@@ -83,11 +83,11 @@ pub(crate) fn response_value<'a>(name: &HeaderName, value: &'a HeaderValue) -> C
 
 /// An address without user information and without the contents of its query.
 pub(super) fn address(url: &Uri) -> String {
-    masked_address(url, REDACTED)
+    masked_address(url, REDACTED, REDACTED)
 }
 
-/// As [`address`], with this mask for each.
-pub(crate) fn masked_address(url: &Uri, mask: &str) -> String {
+/// As [`address`], with these masks for user information and query.
+pub(crate) fn masked_address(url: &Uri, user: &str, query_mask: &str) -> String {
     let mut text = String::new();
     if let Some(scheme) = url.scheme_str() {
         text.push_str(scheme);
@@ -96,7 +96,7 @@ pub(crate) fn masked_address(url: &Uri, mask: &str) -> String {
     if let Some(authority) = url.authority() {
         let host = authority.as_str().rsplit_once('@').map(|(_, host)| host);
         if host.is_some() {
-            text.push_str(mask);
+            text.push_str(user);
             text.push('@');
         }
         text.push_str(host.unwrap_or(authority.as_str()));
@@ -105,7 +105,7 @@ pub(crate) fn masked_address(url: &Uri, mask: &str) -> String {
     if let Some(query) = url.query().filter(|query| !query.is_empty()) {
         // Messages show less of an address with such a character.
         text.push_str(if query.contains('@') { "?@" } else { "?" });
-        text.push_str(mask);
+        text.push_str(query_mask);
     }
     text
 }

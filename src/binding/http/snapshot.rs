@@ -8,6 +8,7 @@ use http::HeaderValue;
 use serde::{Deserialize, Serialize};
 
 use super::Broken;
+use super::basic::Basic;
 use super::connection::{Connection, Http, KnownServer};
 use super::cookies::COOKIES;
 use super::exchange::{Exchange, ExchangeKind, Exchanges, Past, Queue, Reply, Timers};
@@ -112,10 +113,10 @@ impl Persist for Http {
     }
 
     fn state(&self, secrets: Secrets) -> impl Serialize {
-        let Self { url, basic, identity: _, server, connection, mut exchanges, queue, timers, tokens: _ } =
+        let Self { url, basic, identity: _, server, connection, mut exchanges, queue, timers, tokens: _, masked: _ } =
             self.clone();
         let url = Some(url).filter(|_| secrets == Secrets::Included);
-        let basic = basic.filter(|_| secrets == Secrets::Included).map(|basic| *basic);
+        let basic = basic.filter(|_| secrets == Secrets::Included).map(|basic| basic.value().clone());
         if url.is_none() {
             exchanges.set_address(&Address::default());
         }
@@ -148,11 +149,12 @@ impl Persist for Http {
             engine.queue(Output::Start(number));
         }
         let (url, basic) = match url {
-            Some(url) => (url, basic.map(Box::new)),
+            Some(url) => (url, basic.map(Basic::presenting).map(Box::new)),
             None => (self.url, self.basic),
         };
         let identity = Identity::of(engine.options());
-        let mut it = Self { url, basic, identity, server, connection, exchanges, queue, timers, tokens: self.tokens };
+        let Self { tokens, masked, .. } = self;
+        let mut it = Self { url, basic, identity, server, connection, exchanges, queue, timers, tokens, masked };
         // What waited for a token demands another one.
         let carried: BTreeSet<u64> = it.exchanges.carried().collect();
         for id in engine.held().into_iter().filter(|id| !carried.contains(id)) {

@@ -4,19 +4,17 @@ use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
-use alloc::string::String;
 use alloc::vec::Vec;
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::{StatusCode, Uri};
-use serde_json::value::{RawValue, to_raw_value};
 
 use super::HttpAction;
 use super::refusal::{Refusal, Waiting};
 use super::request::Identity;
 use crate::Time;
 use crate::binding::oauth::{Authorization, Credential, Denied, OAuthAction, OAuthInput, Presented, Proved, SignId};
-use crate::client::{Cause, Engine, Event, Outcome, RefreshOutcome, RequestError, StartId, TaskError};
+use crate::client::StartId;
 use crate::machine::http_response::refusal::Authority;
 use crate::machine::http_response::refusal::challenge::Step;
 
@@ -51,8 +49,6 @@ struct Joined {
     /// What exchanges present that were not polled yet.
     ready: BTreeMap<StartId, (Presented, Vec<(HeaderName, HeaderValue)>)>,
     waiting: Waiting,
-    /// The number of events whose secrets are masked.
-    masked: u64,
 }
 
 impl Tokens {
@@ -63,7 +59,6 @@ impl Tokens {
             signing: BTreeMap::new(),
             ready: BTreeMap::new(),
             waiting: Waiting::default(),
-            masked: 0,
         }));
     }
 
@@ -80,6 +75,11 @@ impl Tokens {
     /// Sets whether the server is known to be modern.
     pub(super) fn set_modern(&mut self, is_modern: bool) {
         self.change(|authorization| authorization.set_modern(is_modern));
+    }
+
+    /// Whether there may be secrets.
+    pub(super) const fn is_set(&self) -> bool {
+        self.joined.is_some()
     }
 
     pub(super) fn is_busy(&self) -> bool {
@@ -230,14 +230,6 @@ impl Tokens {
         }
     }
 
-    /// Hides the secrets where the server repeats them: in events, and in its texts that the engine keeps.
-    pub(super) fn mask(&mut self, engine: &mut Engine) {
-        let Some(joined) = &mut self.joined else { return };
-        let authorization = &joined.authorization;
-        joined.masked =
-            engine.amend(joined.masked, |event| mask(authorization, event), |text| hide(authorization, text));
-    }
-
     /// What waits for a token, if the client authorizes itself.
     pub(super) fn waiting(&mut self) -> Option<&mut Waiting> {
         self.joined.as_mut().map(|joined| &mut joined.waiting)
@@ -254,140 +246,5 @@ impl Tokens {
     pub(super) fn pop_verdict(&mut self) -> Option<Result<(), Box<str>>> {
         let verdict = self.joined.as_mut()?.authorization.pop_verdict()?;
         Some(verdict.map_err(|error| format!("{error}").into()))
-    }
-}
-
-/// Masks the secrets in the server's texts: errors, failures, reasons and quirks. Results, and the parameters of
-/// notifications and server requests, are the server's, byte for byte.
-pub(super) fn mask(authorization: &Authorization, event: &mut Event) {
-    let hide = |text: &mut Box<str>| hide(authorization, text);
-    match event {
-        Event::Finished { outcome: Outcome::Error(error), .. } | Event::LogLevelFailed { error } => {
-            mask_error(authorization, error);
-        }
-        Event::Down { failure, .. } | Event::Closed { cause: Cause::Failed(failure) } => hide(&mut failure.message),
-        Event::Quirk(quirk) => {
-            hide(&mut quirk.detail);
-            quirk.method.iter_mut().for_each(hide);
-        }
-        Event::Refreshed { outcome: RefreshOutcome::Failed(why), .. }
-        | Event::Subscription { outcome: Err(why), .. }
-        | Event::ServerRequestEnded { reason: Some(why), .. } => hide(why),
-        Event::Unauthorized { why, challenges, .. } => {
-            hide(why);
-            for challenge in challenges {
-                hide(&mut challenge.scheme);
-                challenge.params.iter_mut().flat_map(|(name, value)| [name, value]).for_each(hide);
-            }
-        }
-        Event::Finished { .. }
-        | Event::Closed { .. }
-        | Event::Refreshed { .. }
-        | Event::Subscription { .. }
-        | Event::ServerRequestEnded { .. }
-        | Event::Ready
-        | Event::CatalogChanged { .. }
-        | Event::Resending { .. }
-        | Event::InputRequired { .. }
-        | Event::ServerRequest { .. }
-        | Event::Progress { .. }
-        | Event::Task { .. }
-        | Event::ElicitationComplete { .. }
-        | Event::ResourceUpdated { .. }
-        | Event::Log { .. }
-        | Event::Notification { .. } => {}
-    }
-}
-
-/// Masks the secrets in a text. One with a secret in an escape sequence of JSON, of which a part may be quoted, is not shown.
-pub(super) fn hide(authorization: &Authorization, text: &mut Box<str>) {
-    let hidden = authorization.without_secrets(text);
-    if has_escaped(authorization, &hidden) {
-        *text = "[hidden]".into();
-    } else if *hidden != **text {
-        *text = hidden.into_owned().into();
-    }
-}
-
-/// Whether a text has a secret in which characters are escaped as in JSON.
-fn has_escaped(authorization: &Authorization, text: &str) -> bool {
-    if !text.contains('\\') {
-        return false;
-    }
-    let plain = unescaped(text);
-    *authorization.without_secrets(&plain) != *plain
-}
-
-fn mask_error(authorization: &Authorization, error: &mut RequestError) {
-    match error {
-        RequestError::Server(error) => {
-            hide(authorization, &mut error.message);
-            if let Some(data) = &mut error.data {
-                mask_json(authorization, data);
-            }
-        }
-        RequestError::Status { message, .. }
-        | RequestError::Invalid(message)
-        | RequestError::Task(TaskError::Cancelled { message } | TaskError::Failed { message }) => {
-            hide(authorization, message);
-        }
-        RequestError::Task(TaskError::OtherTask | TaskError::Reopened) => {}
-    }
-}
-
-/// Masks the secrets in JSON, also those with escape sequences.
-fn mask_json(authorization: &Authorization, json: &mut Box<RawValue>) {
-    let masked = authorization.without_secrets(json.get());
-    let has_escaped = has_escaped(authorization, &masked);
-    let masked = if has_escaped { String::from("\"[hidden]\"") } else { masked.into_owned() };
-    if masked != json.get() {
-        // A mask in place of a number leaves invalid JSON.
-        *json = RawValue::from_string(masked).or_else(|_| to_raw_value("[hidden]")).unwrap_or_default();
-    }
-}
-
-/// The text with its escape sequences decoded. A token has ASCII characters only.
-fn unescaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once('\\') {
-        out.push_str(before);
-        let mut chars = after.chars();
-        rest = match chars.next() {
-            Some('u') => match after.get(1..5).and_then(|hex| u32::from_str_radix(hex, 16).ok()) {
-                Some(code) => {
-                    out.extend(char::from_u32(code));
-                    after.get(5..).unwrap_or_default()
-                }
-                // It is cut.
-                None => chars.as_str().trim_start_matches(|digit: char| digit.is_ascii_hexdigit()),
-            },
-            Some(other) => {
-                out.push(other);
-                chars.as_str()
-            }
-            None => "",
-        };
-    }
-    out.push_str(rest);
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn escapes_stand_for_their_characters() {
-        for (text, plain) in [
-            (r"a\/b\u0041\u005a", "a/bAZ"),
-            (r"\u00", ""),
-            (r"a\u00…", "a…"),
-            (r"\ud800x", "x"),
-            (r"end\", "end"),
-            (r"\u\u0041", "A"),
-        ] {
-            assert!(unescaped(text).starts_with(plain), "{text}");
-        }
     }
 }

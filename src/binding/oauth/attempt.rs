@@ -15,8 +15,8 @@ use super::metadata::{Metadata, Resource, Server, Unfit, checked};
 use super::options::is_same_issuer;
 use super::place::Place;
 use super::requests::{Issued, Obtaining, Step};
-use super::secret::Hider;
 use crate::Time;
+use crate::binding::hider::Hider;
 use crate::machine::oauth_attempt::{self, Absence, Answer, Effect, Fallback, Goal, Input, State};
 
 /// Token requests of one attempt, and how often all places of metadata are requested.
@@ -718,7 +718,7 @@ impl Run {
     fn hider(&self, core: &Core) -> Hider {
         let obtaining = if let Phase::Obtaining(it) = &self.phase { Some(it) } else { None };
         let secrets = core.options.secrets().chain(obtaining.into_iter().flat_map(|it| it.secrets()));
-        Hider::new(secrets.chain(self.task.secrets()))
+        Hider::new(secrets.chain(self.task.secrets()).map(Secret::expose))
     }
 }
 

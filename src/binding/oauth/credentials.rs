@@ -22,9 +22,9 @@ use super::options::{ClientAuth, Flow, RegisteredClient};
 use super::place::Place;
 use super::proof::signed;
 use super::requests::{FORM, Form, assertion_of};
-use super::secret::Hider;
 use super::{Grant, Secret};
 use crate::Time;
+use crate::binding::hider::Hider;
 use crate::jsonrpc::{Json, Object};
 use crate::machine::oauth_attempt::Goal;
 use crate::machine::oauth_credentials::{self, Effect, Found, Input, Kept, Loaded, State, lock};
@@ -402,7 +402,7 @@ impl Credentials {
             return Cow::Borrowed(text);
         }
         let secrets = || self.record.iter().flat_map(Record::secrets).chain(&self.used);
-        self.hider.get_or_init(|| Box::new(Hider::new(secrets()))).hide(text)
+        self.hider.get_or_init(|| Box::new(Hider::new(secrets().map(Secret::expose)))).hide(text)
     }
 
     /// Whether a record of the store is newer than the one so far.

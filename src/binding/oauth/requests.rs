@@ -24,10 +24,11 @@ use super::metadata::{Metadata, Server};
 use super::options::{ClientAuth, Flow, RefreshScopes, RegisteredClient, is_same_issuer};
 use super::place::{LONGEST, Place, Zone, is_native, with_port_of};
 use super::proof::{self, proof_input, signed, signing_input};
-#[cfg(feature = "journal")]
-use super::secret::HIDDEN;
-use super::secret::{Hider, challenge_of};
+use super::secret::challenge_of;
 use crate::Time;
+#[cfg(feature = "journal")]
+use crate::binding::hider::HIDDEN;
+use crate::binding::hider::Hider;
 use crate::encodings::percent_encode;
 use crate::jsonrpc::{Json, Object, string};
 use crate::machine::oauth_attempt::{self, Client, Code, Failure, Goal, Input, State};
@@ -387,7 +388,7 @@ impl Obtaining {
         let granted = former.map_or(&self.requested, |former| &former.granted);
         // The scopes are shown.
         let secrets = self.secrets().chain(task.secrets()).chain([&issued.access_token]).chain(&issued.refresh_token);
-        let hider = Hider::new(secrets);
+        let hider = Hider::new(secrets.map(Secret::expose));
         let scopes = issued.scopes.filter(|scopes| !hider.finds_in(scopes));
         Some(End::Issued(Box::new(Record {
             generation: 0,

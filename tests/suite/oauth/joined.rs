@@ -991,7 +991,12 @@ fn a_token_takes_the_place_of_the_name_and_the_password_in_the_url() {
     let (call, exchange) = it.call();
     let sent: Vec<_> = exchange.headers().get_all("authorization").iter().collect();
     assert_eq!(sent, ["Bearer at1-hush"]);
-    it.web.reply(&exchange, Reply::json(200, &exchange.error(-32000, "no")));
+    let error = exchange.error(-32000, "no at1-hush, hush-pass, Basic YWRhOmh1c2gtcGFzcw==");
+    it.web.reply(&exchange, Reply::json(200, &error));
+    let shown = format!("{:?}", it.web.events);
+    for secret in ["at1-hush", "hush-pass", "h1c2gtcGFzcw"] {
+        assert!(!shown.contains(secret), "{secret} in {shown}");
+    }
     assert_eq!(it.web.outcome(call), "Error");
 }
 
