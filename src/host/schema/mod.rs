@@ -39,6 +39,7 @@ use serde_json::value::RawValue;
 
 use crate::collections::hash;
 use crate::jsonrpc::{Json, readable, without_lone_surrogates};
+use crate::text::percent_decoded;
 
 /// A change to tool schemas that some providers need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -1021,18 +1022,7 @@ fn with_slashes(fragment: &str) -> Cow<'_, str> {
 fn decoded(step: &str) -> Cow<'_, str> {
     let mut step = Cow::Borrowed(step);
     if step.contains('%') {
-        step = percent_decoded(&step).map_or(step, Cow::Owned);
+        step = String::from_utf8(percent_decoded(&step)).map_or(step, Cow::Owned);
     }
     if step.contains('~') { step.replace("~1", "/").replace("~0", "~").into() } else { step }
-}
-
-fn percent_decoded(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        let mut digit = || char::from(rest.next()?).to_digit(16);
-        let byte = if byte == b'%' { u8::try_from(digit()? << 4 | digit()?).ok()? } else { byte };
-        bytes.push(byte);
-    }
-    String::from_utf8(bytes).ok()
 }
