@@ -286,7 +286,7 @@ pub struct Function<'a> {
     pub renamed: Option<Renamed>,
 }
 
-/// The interface of a provider for which a function is written.
+/// The interface of a provider for which a function is written, with or without `strict`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
@@ -295,10 +295,16 @@ pub enum Api {
     /// (<https://platform.openai.com/docs/api-reference/chat/create>).
     #[cfg_attr(feature = "serde", serde(rename = "openai-chat"))]
     OpenAiChat,
-    /// An element of `tools` of OpenAI's responses, whose default is `strict`
+    /// The same with `strict`: the model keeps to the schema, which is that of [`Profile::OpenAiStrict`].
+    #[cfg_attr(feature = "serde", serde(rename = "openai-chat-strict"))]
+    OpenAiChatStrict,
+    /// An element of `tools` of OpenAI's responses
     /// (<https://platform.openai.com/docs/api-reference/responses/create>).
     #[cfg_attr(feature = "serde", serde(rename = "openai-responses"))]
     OpenAiResponses,
+    /// The same with `strict`, which is that interface's default.
+    #[cfg_attr(feature = "serde", serde(rename = "openai-responses-strict"))]
+    OpenAiResponsesStrict,
     /// An element of `tools` of Anthropic's messages (<https://docs.anthropic.com/en/api/messages>).
     Anthropic,
     /// An element of `functionDeclarations` of Gemini (<https://ai.google.dev/api/caching#FunctionDeclaration>).
@@ -307,12 +313,20 @@ pub enum Api {
 
 impl Api {
     /// Every interface.
-    pub const ALL: &'static [Self] = &[Self::OpenAiChat, Self::OpenAiResponses, Self::Anthropic, Self::Gemini];
+    pub const ALL: &'static [Self] = &[
+        Self::OpenAiChat,
+        Self::OpenAiChatStrict,
+        Self::OpenAiResponses,
+        Self::OpenAiResponsesStrict,
+        Self::Anthropic,
+        Self::Gemini,
+    ];
 
-    /// What it takes as a schema, without `strict`.
+    /// What it takes as a schema.
     pub const fn profile(self) -> Profile {
         match self {
             Self::OpenAiChat | Self::OpenAiResponses => Profile::OpenAi,
+            Self::OpenAiChatStrict | Self::OpenAiResponsesStrict => Profile::OpenAiStrict,
             Self::Anthropic => Profile::Anthropic,
             Self::Gemini => Profile::Gemini,
         }
@@ -320,9 +334,10 @@ impl Api {
 }
 
 impl Function<'_> {
-    /// The function as JSON for a provider, with the schema as the profile has it: [`Api::profile`], or
-    /// [`Profile::OpenAiStrict`], which also sets `strict`. All of these providers take names with hyphens
-    /// ([`Style::with_hyphens`](super::names::Style::with_hyphens)).
+    /// The function as JSON for a provider, with the schema as it takes it ([`Api::profile`]). All of these providers take
+    /// names with hyphens ([`Style::with_hyphens`](super::names::Style::with_hyphens)). What the model calls an
+    /// [`OpenAiChatStrict`](Api::OpenAiChatStrict) or [`OpenAiResponsesStrict`](Api::OpenAiResponsesStrict) function with has
+    /// nulls that the server may refuse: [`schema::without_nulls`] removes them.
     ///
     /// To adapt a schema takes longer than to write it: keep the text as long as the functions do not change.
     ///
@@ -337,25 +352,27 @@ impl Function<'_> {
     /// # let mut names = Names::default();
     /// # names.update([("s", toolset.targets())]);
     /// let function = toolset.into_functions(&names).next().unwrap();
-    /// let json = function.json(Api::Anthropic, Api::Anthropic.profile());
+    /// let json = function.json(Api::Anthropic);
     /// assert!(json.get().starts_with(r#"{"name":"mcp_s_list_resources","description":"List"#));
     /// assert!(json.get().ends_with(r#""input_schema":{"type":"object","properties":{}}}"#));
     /// ```
-    pub fn json(&self, api: Api, profile: Profile) -> Box<RawValue> {
-        let adapted = schema::adapt(self.input_schema, profile.passes()).schema;
+    pub fn json(&self, api: Api) -> Box<RawValue> {
+        let adapted = schema::adapt(self.input_schema, api.profile().passes()).schema;
         let mut out = Vec::new();
-        // The members around those that all have, the name of the schema, and whether `strict` is written.
-        let (before, after, parameters, is_strict) = match api {
-            Api::OpenAiChat => {
-                (r#"{"type":"function","function":"#, "}", "parameters", profile == Profile::OpenAiStrict)
-            }
-            Api::OpenAiResponses => ("", "", "parameters", true),
-            Api::Anthropic => ("", "", "input_schema", false),
-            Api::Gemini => ("", "", "parameters", false),
+        // The name of the schema, whether it is a function in a tool, one that is a tool, or neither, and `strict`.
+        let (parameters, is_inner, is_tool, strict): (_, _, _, Option<&[u8]>) = match api {
+            Api::OpenAiChat => ("parameters", true, false, None),
+            Api::OpenAiChatStrict => ("parameters", true, false, Some(b"true")),
+            Api::OpenAiResponses => ("parameters", false, true, Some(b"false")),
+            Api::OpenAiResponsesStrict => ("parameters", false, true, Some(b"true")),
+            Api::Anthropic => ("input_schema", false, false, None),
+            Api::Gemini => ("parameters", false, false, None),
         };
-        out.extend_from_slice(before.as_bytes());
+        if is_inner {
+            out.extend_from_slice(br#"{"type":"function","function":"#);
+        }
         let mut function = Object::begin(&mut out);
-        if api == Api::OpenAiResponses {
+        if is_tool {
             function.string("type", "function");
         }
         function.string("name", &self.name);
@@ -367,12 +384,13 @@ impl Function<'_> {
         if api != Api::Gemini || has_properties() {
             function.value(parameters).extend_from_slice(adapted.get().as_bytes());
         }
-        if is_strict {
-            let strict: &[u8] = if profile == Profile::OpenAiStrict { b"true" } else { b"false" };
+        if let Some(strict) = strict {
             function.value("strict").extend_from_slice(strict);
         }
         function.end();
-        out.extend_from_slice(after.as_bytes());
+        if is_inner {
+            out.push(b'}');
+        }
         Json::trusted(&String::from_utf8(out).unwrap_or_default()).to_raw()
     }
 }

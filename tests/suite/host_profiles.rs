@@ -461,38 +461,41 @@ fn a_function_is_written_for_each_provider() {
     options.names = mcp_proto::host::names::Names::new(Style::MCP.with_hyphens());
     let rig = Rig::new(options).peer("a", with_tools(&[]).result("tools/list", tools)).up(&["a"]);
     let functions: Vec<_> = rig.hub.functions().map(|(_, function)| function).collect();
-    let written = |at: usize, api: Api, profile: Profile| -> Value {
-        serde_json::from_str(functions[at].json(api, profile).get()).unwrap()
-    };
+    let written = |at: usize, api: Api| -> Value { serde_json::from_str(functions[at].json(api).get()).unwrap() };
     let parameters = json!({"type": "object", "properties": {"a": {"type": "array", "items": {}}}});
     // A name keeps its hyphen: https://platform.openai.com/docs/api-reference/chat/create (`tools[].function.name`),
     // https://docs.anthropic.com/en/docs/agents-and-tools/tool-use/overview (`name`) and
     // https://ai.google.dev/api/caching#FunctionDeclaration (`name`) allow letters, digits, underscores and dashes.
     let (name, description) = ("mcp_a_get-it", "Gets \"it\".");
     assert_eq!(
-        written(0, Api::OpenAiChat, Profile::OpenAi),
+        written(0, Api::OpenAiChat),
         json!({"type": "function", "function": {"name": name, "description": description, "parameters": parameters}})
     );
     assert_eq!(
-        written(0, Api::OpenAiResponses, Profile::OpenAi),
+        written(0, Api::OpenAiResponses),
         json!({"type": "function", "name": name, "description": description, "parameters": parameters, "strict": false})
     );
     assert_eq!(
-        written(0, Api::Anthropic, Profile::Anthropic),
+        written(0, Api::Anthropic),
         json!({"name": name, "description": description, "input_schema": parameters})
     );
-    let gemini = written(0, Api::Gemini, Profile::Gemini);
+    let gemini = written(0, Api::Gemini);
     assert_eq!(gemini["parameters"]["properties"]["a"]["items"]["anyOf"][0], json!({"type": "string"}));
-    assert_eq!(written(1, Api::Gemini, Profile::Gemini), json!({"name": "mcp_a_ping"}), "no arguments");
-    for api in [Api::OpenAiChat, Api::OpenAiResponses] {
-        let strict = written(1, api, Profile::OpenAiStrict);
+    assert_eq!(written(1, Api::Gemini), json!({"name": "mcp_a_ping"}), "no arguments");
+    for api in [Api::OpenAiChatStrict, Api::OpenAiResponsesStrict] {
+        let strict = written(1, api);
         let function = strict.get("function").unwrap_or(&strict);
         assert_eq!(
             (&function["strict"], &function["parameters"]["additionalProperties"]),
             (&json!(true), &json!(false))
         );
     }
-    assert_eq!(Api::ALL.iter().map(|api| api.profile()).filter(|it| Profile::ALL.contains(it)).count(), 4);
+    assert_eq!(Api::ALL.iter().map(|api| api.profile()).filter(|it| Profile::ALL.contains(it)).count(), 6);
+    // Only the profile with `strict` sets it.
+    for api in Api::ALL {
+        let text = functions[0].json(*api).get().to_owned();
+        assert_eq!(text.contains(r#""strict":true"#), api.profile() == Profile::OpenAiStrict, "{text}");
+    }
 }
 
 /// A discriminator of 100 constants, and one of 3 in turns.
