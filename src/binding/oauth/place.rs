@@ -92,7 +92,13 @@ impl Place {
     }
 
     pub(super) fn zone(&self) -> Zone {
-        zone(self.key.host.trim_end_matches('.'))
+        if self.key.is_loopback() {
+            Zone::Loopback
+        } else if is_public_host(self.key.host.trim_end_matches('.')) {
+            Zone::Public
+        } else {
+            Zone::Private
+        }
     }
 
     /// Where a reference in a response from here leads.
@@ -238,62 +244,51 @@ impl Reach {
     /// ```
     pub fn allows(self, address: IpAddr) -> bool {
         match self {
-            Self::Public => zone_of(address) == Zone::Public,
+            Self::Public => is_public(address),
             Self::Server | Self::Any => true,
         }
     }
 }
 
-fn zone(host: &str) -> Zone {
-    if host == "localhost" || host.ends_with(".localhost") {
-        return Zone::Loopback;
-    }
+/// Whether a host that is not this machine has a public address, as far as its name shows.
+fn is_public_host(host: &str) -> bool {
     let literal = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-    match literal.parse::<IpAddr>() {
-        Ok(address) => zone_of(address),
+    match literal.parse() {
+        Ok(address) => is_public(address),
         // `127.1`, `0x7f000001` and `2130706433` are addresses to many resolvers.
         Err(_) => {
             let last = host.rsplit('.').next().unwrap_or_default();
             let is_number = last.bytes().all(|byte| byte.is_ascii_digit());
-            if is_number || last.starts_with("0x") || host.starts_with('[') { Zone::Private } else { Zone::Public }
+            !(is_number || last.starts_with("0x") || host.starts_with('['))
         }
     }
 }
 
-/// Which addresses this one is of.
-fn zone_of(address: IpAddr) -> Zone {
-    match address {
-        IpAddr::V4(address) => zone_v4(address),
-        IpAddr::V6(address) => zone_v6(address),
+/// Whether an address is one of the public network.
+const fn is_public(address: IpAddr) -> bool {
+    match address.to_canonical() {
+        IpAddr::V4(address) => is_public_v4(address),
+        IpAddr::V6(address) => is_public_v6(address),
     }
 }
 
-fn zone_v4(address: Ipv4Addr) -> Zone {
-    let is_reserved = match address.octets() {
+const fn is_public_v4(address: Ipv4Addr) -> bool {
+    match address.octets() {
         // This network, multicast, and what is reserved for the future.
-        [0 | 224..=255, ..] => true,
+        [0 | 224..=255, ..] => false,
         // Shared address space (RFC 6598), protocol assignments, documentation (RFC 5737), relays of 6to4, benchmarks.
-        [100, 64..=127, ..] | [192, 0, 0 | 2, _] | [198, 51, 100, _] | [203, 0, 113, _] => true,
-        [192, 88, 99, _] | [198, 18 | 19, ..] => true,
-        _ => address.is_private() || address.is_link_local(),
-    };
-    match (address.is_loopback(), is_reserved) {
-        (true, _) => Zone::Loopback,
-        (false, true) => Zone::Private,
-        (false, false) => Zone::Public,
+        [100, 64..=127, ..] | [192, 0, 0 | 2, _] | [198, 51, 100, _] | [203, 0, 113, _] => false,
+        [192, 88, 99, _] | [198, 18 | 19, ..] => false,
+        _ => !(address.is_loopback() || address.is_private() || address.is_link_local()),
     }
 }
 
-fn zone_v6(address: Ipv6Addr) -> Zone {
-    if let Some(mapped) = address.to_ipv4_mapped() {
-        return zone_v4(mapped);
-    }
+const fn is_public_v6(address: Ipv6Addr) -> bool {
     match address.segments() {
-        _ if address.is_loopback() => Zone::Loopback,
         // Protocol assignments, Teredo among them, documentation (RFC 3849, RFC 9637), and 6to4, which leads to any IPv4.
-        [0x2001, 0..=0x1ff, ..] | [0x2001, 0xdb8, ..] | [0x3fff, 0..=0xfff, ..] | [0x2002, ..] => Zone::Private,
-        [0x2000..=0x3fff, ..] => Zone::Public,
-        _ => Zone::Private,
+        [0x2001, 0..=0x1ff, ..] | [0x2001, 0xdb8, ..] | [0x3fff, 0..=0xfff, ..] | [0x2002, ..] => false,
+        [0x2000..=0x3fff, ..] => true,
+        _ => false,
     }
 }
 
