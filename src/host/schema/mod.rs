@@ -89,11 +89,11 @@ pub enum Pass {
     /// union as by [`RootUnions`](Self::RootUnions). `oneOf` becomes `anyOf`. What validates widens the schema when it goes,
     /// and the change says so.
     ///
-    /// For [`Profile::Gemini`], keywords of other types than a schema's own go, which have no meaning there, and an object
+    /// For [`Profile::Gemini`], the exclusive bounds of integers become inclusive ones, keywords of other types than a schema's own go, which have no meaning there, and an object
     /// without properties that is not the root becomes a text with JSON
     /// ([`ObjectAsText`](SchemaChangeKind::ObjectAsText)): the server refuses the text, unless the host parses it.
     Keywords(Profile),
-    /// Names the types of a schema that accepts any: a text, a number, or true and false.
+    /// Names the types of a schema that accepts any: a text, a number, or true and false, each with the rules that concern it.
     AnyTypes,
     /// Closes each object, and requires all its properties: those that were optional may be null, which widens the
     /// schema. [`without_nulls`] removes such nulls from arguments.
@@ -148,7 +148,8 @@ pub enum SchemaChangeKind {
         /// Whether it was required, or is not checked any more.
         widens: bool,
     },
-    /// A bound of draft 4 is a number now, or was left out if it had no effect.
+    /// A bound of draft 4 is a number now, or was left out if it had no effect; or the exclusive bound of an integer is an
+    /// inclusive one.
     BoundsMoved,
     /// What described a reference is around it now.
     ReferenceParted,
@@ -233,7 +234,7 @@ impl fmt::Display for SchemaChange {
             SchemaChangeKind::UnionMerged(keyword) => write!(f, "{at}: `{keyword}` is a part of the object now"),
             SchemaChangeKind::UnionCut => write!(f, "{at}: a part of a union is left out now"),
             SchemaChangeKind::PropertyLeftOut { .. } => write!(f, "{at}: the property is left out now"),
-            SchemaChangeKind::BoundsMoved => write!(f, "{at}: an exclusive bound is a number now"),
+            SchemaChangeKind::BoundsMoved => write!(f, "{at}: an exclusive bound is written otherwise now"),
             SchemaChangeKind::ReferenceParted => write!(f, "{at}: what describes the reference is around it now"),
             SchemaChangeKind::ObjectAsText => write!(f, "{at}: the object is a text with JSON now"),
             SchemaChangeKind::PropertiesAdded => write!(f, "{at}: `properties` is there now"),

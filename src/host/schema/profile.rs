@@ -732,9 +732,36 @@ pub(super) fn const_as_enum(schema: &mut Node<'_>) -> Option<SchemaChangeKind> {
     Some(SchemaChangeKind::ConstMoved)
 }
 
+/// Writes the exclusive bounds of integers as inclusive ones, which is the same, where they are all integers.
+fn include_bounds(schema: &mut Node<'_>, change: &mut dyn FnMut(SchemaChangeKind)) {
+    if !schema.get("type").is_some_and(|name| name.is_string("integer")) {
+        return;
+    }
+    let integer = |value: &Node<'_>| if let Node::Leaf(text) = value { text.parse::<i64>().ok() } else { None };
+    for (exclusive, inclusive, step) in [("exclusiveMinimum", "minimum", 1), ("exclusiveMaximum", "maximum", -1_i64)] {
+        let Some(bound) = schema.get(exclusive).and_then(integer).and_then(|bound| bound.checked_add(step)) else {
+            continue;
+        };
+        let own = schema.get(inclusive).map(integer);
+        let bound = match (own, step > 0) {
+            (None, _) => bound,
+            (Some(Some(own)), true) => own.max(bound),
+            (Some(Some(own)), false) => own.min(bound),
+            (Some(None), _) => continue,
+        };
+        schema.remove(inclusive);
+        let leaf = Node::Leaf(format!("{bound}").into());
+        schema.replace(exclusive, alloc::vec![Member::new(inclusive, leaf)]);
+        change(SchemaChangeKind::BoundsMoved);
+    }
+}
+
 /// Removes from a schema what a provider refuses.
 pub(super) fn keep_taken(schema: &mut Node<'_>, profile: Profile, change: &mut dyn FnMut(SchemaChangeKind)) {
     let Some(Taken { keywords: taken, formats }) = profile.taken() else { return };
+    if profile == Profile::Gemini {
+        include_bounds(schema, change);
+    }
     if let (Some(Node::Array(_)), false) = (schema.get("oneOf"), schema.has("anyOf"))
         && let Some(members) = schema.members_mut()
     {
@@ -954,10 +981,19 @@ pub(super) fn name_types(schema: &mut Node<'_>) -> Option<SchemaChangeKind> {
         return None;
     }
     let members = schema.members_mut()?;
-    // What concerns one type only has implied it before; what is left concerns several.
-    let widens = members.iter().any(|member| !describes(&member.name) && !identifies(&member.name));
+    // What concerns one type only has implied it before; what is left concerns several, and goes to each of them.
+    let is_of = |member: &Member<'_>, name: &str| match &*member.name {
+        "format" => suits(&member.value, name),
+        "exclusiveMinimum" | "exclusiveMaximum" | "multipleOf" => name == "number",
+        keyword => TYPES.iter().any(|(known, own)| *known == name && own.contains(&keyword)),
+    };
+    let any = ["string", "number", "boolean"].map(|name| {
+        let rules = members.iter().filter(|member| is_of(member, name)).cloned();
+        Node::Object([Member::new("type", quoted(name))].into_iter().chain(rules).collect())
+    });
+    let is_kept = |member: &Member<'_>| TYPES.iter().any(|(name, _)| is_of(member, name));
+    let widens = members.iter().any(|member| !describes(&member.name) && !identifies(&member.name) && !is_kept(member));
     members.retain(|member| member.name == "description" || identifies(&member.name));
-    let any = ["string", "number", "boolean"].map(|name| Node::Object(alloc::vec![Member::new("type", quoted(name))]));
     members.push(Member::new("anyOf", Node::Array(any.into())));
     Some(SchemaChangeKind::TypesNamed { widens })
 }
