@@ -42,3 +42,45 @@ fn an_error_of_the_file_of_a_journal_is_told_once_and_the_run_goes_on() {
     assert_eq!(told.lines().filter(is_about_it).count(), 1, "{told}");
     assert_eq!(output.status.code(), Some(0), "{told}");
 }
+
+/// A server with one tool, which is that of `tools/list` as this expression of Python has it.
+fn with_tool(tool: &str) -> Value {
+    let script = format!(
+        r#"
+import json, sys
+for line in sys.stdin:
+    message = json.loads(line)
+    if "id" not in message:
+        continue
+    answer = {{"error": {{"code": -32601, "message": "no such method"}}}}
+    if message["method"] == "initialize":
+        answer = {{"result": {{"protocolVersion": "2025-11-25", "capabilities": {{"tools": {{}}}}, "serverInfo": {{"name": "s", "version": "1"}}}}}}
+    if message["method"] == "tools/list":
+        answer = {{"result": {{"tools": [{tool}]}}}}
+    print(json.dumps({{"jsonrpc": "2.0", "id": message["id"], **answer}}), flush=True)
+"#
+    );
+    let output = probe(&["--json", "stdio", "--", "python3", "-c", &script]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    // This parser takes neither `NaN` nor half of a surrogate pair.
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// mantine #8792: the default of Python's `json.dumps`.
+#[test]
+fn a_default_that_is_no_number_leaves_the_tool_and_the_report_is_json() {
+    let tool = r#"{"name": "scale", "inputSchema": {"type": "object", "properties": {"by": {"type": "number", "default": float("nan")}}}}"#;
+    let report = with_tool(tool);
+    let text = report.to_string();
+    assert!(text.contains("\"scale\"") && !text.contains("NaN\":"), "{report}");
+    assert!(report["quirks"].as_array().unwrap().iter().any(|quirk| quirk["kind"] == "repaired"), "{report}");
+}
+
+/// playwright-mcp #1410: a text that was cut in UTF-16.
+#[test]
+fn half_of_a_surrogate_pair_in_a_description_is_one_character_of_the_report() {
+    let tool = r#"{"name": "look", "description": "Looks \ud83d", "inputSchema": {"type": "object"}}"#;
+    let report = with_tool(tool);
+    assert!(report.to_string().contains("Looks \u{fffd}"), "{report}");
+    assert!(report["quirks"].as_array().unwrap().iter().any(|quirk| quirk["kind"] == "lone-surrogate"), "{report}");
+}

@@ -233,6 +233,20 @@ impl HttpTransport for Absent {
 }
 
 #[tokio::test]
+async fn letters_outside_ascii_in_a_url_are_percent_encoded_in_the_request() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/m\u{fc}ll/mcp?k=\u{e4}", listener.local_addr().unwrap());
+    let connecting = tokio::spawn(async move { Session::connect(Remote::new(&url).unwrap(), options()).await.is_ok() });
+    let (mut stream, _) = timeout(PATIENCE, listener.accept()).await.unwrap().unwrap();
+    let mut line = Vec::new();
+    while !line.ends_with(b"\r\n") {
+        line.push(timeout(PATIENCE, stream.read_u8()).await.unwrap().unwrap());
+    }
+    assert_eq!(String::from_utf8_lossy(&line), "POST /m%C3%BCll/mcp?k=%C3%A4 HTTP/1.1\r\n");
+    connecting.abort();
+}
+
+#[tokio::test]
 async fn a_server_that_is_not_there_fails_at_once_unless_the_host_is_patient() {
     let server = Server::start().await;
     for is_patient in [false, true] {
