@@ -284,6 +284,38 @@ fn forms(result: &Value) -> [Value; 2] {
     [true, false].map(|is_valid| serde_json::from_str(one_form(&result, |_| is_valid).get()).unwrap())
 }
 
+/// A number as the guide writes it.
+fn grouped(number: usize) -> String {
+    if number < 1_000 { number.to_string() } else { format!("{},{:03}", number / 1_000, number % 1_000) }
+}
+
+/// The rows of the guide, of what real servers answered (`results_of_servers.json`, byte for byte).
+#[test]
+fn the_guide_says_how_many_bytes_of_results_of_real_servers_a_model_gets() {
+    let all: Vec<(String, String, Box<RawValue>)> =
+        serde_json::from_str(include_str!("results_of_servers.json")).unwrap();
+    let rows: Vec<_> = all
+        .iter()
+        .map(|(server, tool, sent)| {
+            let one = one_form(sent, |_| true);
+            let within = bound(&one, 4_096);
+            let left_out = within.left_out.unwrap_or_default();
+            let told = match (left_out.blocks, left_out.text_bytes) {
+                (0, 0) => String::new(),
+                (0, bytes) => format!(": the beginning and the end, without {} bytes", grouped(bytes)),
+                (_, _) => ": a line in place of the image".into(),
+            };
+            let [sent, one, within] = [sent, &*one, &*within.result].map(|it| grouped(it.get().len()));
+            format!("| {server}, `{tool}` | {sent} | {one} | {within}{told} |\n")
+        })
+        .collect();
+    let table = format!(
+        "| server, tool | sent | one form | within 4,096 bytes |\n| --- | --- | --- | --- |\n{}\n",
+        rows.concat()
+    );
+    assert!(include_str!("../../src/guide/hosts.md").contains(&table), "{table}");
+}
+
 #[test]
 fn of_two_forms_the_model_gets_the_structured_one_if_it_is_valid_or_the_same() {
     let structured = json!({"celsius": 21, "city": "Bern \u{e9}"});
