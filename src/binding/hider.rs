@@ -176,6 +176,7 @@ impl Hider {
     }
 
     /// Whether a text has a secret.
+    #[cfg(feature = "oauth")]
     pub(super) fn finds_in(&self, text: &str) -> bool {
         matches!(self.hide(text), Cow::Owned(_))
     }
