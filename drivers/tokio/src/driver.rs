@@ -530,11 +530,11 @@ impl<M: Machine> Shared<M> {
                 open.kill().await;
             }
             let unneeded = match target {
-                Some(Target::Streams(streams)) => {
+                Some(Target::Opens(opener)) => {
                     tokio::select! {
                         biased;
                         _ = &mut unwanted => None,
-                        opened = streams.open() => shared.start_stream(session, connection, opened),
+                        opened = opener.open() => shared.start_stream(session, connection, opened),
                     }
                 }
                 Some(Target::Program(program)) => shared.start_process(session, connection, Some(program), server),
@@ -638,7 +638,7 @@ impl<M: Machine> Shared<M> {
         let mut core = self.lock();
         let input = match piece {
             // What follows from a line is shown before the next line.
-            Piece::Output(bytes) if core.tap.is_some() => {
+            Piece::Output(bytes) if core.tap.is_some() && !core.machine.takes_messages() => {
                 for line in bytes.split_inclusive(|byte| *byte == b'\n') {
                     self.give(&mut core, session, Input::Bytes(connection, line));
                     self.act(&mut core);

@@ -38,4 +38,4 @@ pub use crate::process::Process;
 pub use crate::queue::Reports;
 pub use crate::session::{Endpoint, Session};
 pub use crate::status::{StartError, Status};
-pub use crate::stream::Streams;
+pub use crate::stream::{Channels, Streams};

@@ -10,7 +10,7 @@ use mcp_proto_std::Program;
 
 use crate::process::SharedLines;
 use crate::status::Status;
-use crate::stream::Streams;
+use crate::stream::Opener;
 
 /// An input of a session's transport, for [`Passed`].
 #[derive(Clone, Copy, Debug)]
@@ -19,7 +19,7 @@ pub enum Input<'a> {
     /// A program was started, could not be started, ended, or writes to its standard error; a stream was opened, could not be
     /// opened, or ended.
     Transport(ConnectionId, Transport<'a>),
-    /// Bytes of a program's standard output, or of a stream.
+    /// Bytes of a program's standard output, or of a stream; of channels, a message.
     Bytes(ConnectionId, &'a [u8]),
     /// A piece of a response of the server.
     #[cfg(feature = "http")]
@@ -85,7 +85,7 @@ pub(crate) type Tap<E> = Box<dyn FnMut(Passed<'_, E>) + Send>;
 /// What a connection is opened to.
 pub(crate) enum Target {
     Program(Program),
-    Streams(Streams),
+    Opens(Opener),
 }
 
 /// A client or a hub: what the driver needs of it. The sessions of a client are one.
@@ -104,6 +104,10 @@ pub(crate) trait Machine: Send + 'static {
     fn engine(&self, session: SessionHandle) -> Option<&Engine>;
     /// The name of a session's server.
     fn server(&self, session: SessionHandle) -> Box<str>;
+    /// Whether each input of bytes is a whole message.
+    fn takes_messages(&self) -> bool {
+        false
+    }
     /// What a session is connected to, unless that is by HTTP.
     fn target(&self, session: SessionHandle) -> Option<Target>;
     /// The embedder's headers of each request to a session's server.

@@ -124,7 +124,7 @@ impl Feed {
     }
 
     /// Waits for what is to be written; `None` at the end.
-    async fn burst(&self) -> Option<Vec<u8>> {
+    pub(crate) async fn burst(&self) -> Option<Vec<u8>> {
         loop {
             let is_closed = {
                 let mut state = self.state();
@@ -140,8 +140,15 @@ impl Feed {
         }
     }
 
+    /// These bytes were written. A program that takes little, and asks for more, is found here.
+    pub(crate) fn written(&self, len: usize) -> io::Result<()> {
+        let mut state = self.state();
+        state.unwritten.written(now(), len);
+        state.unwritten.stalled(now()).map_or(Ok(()), |why| Err(io::Error::other(why)))
+    }
+
     /// Waits until the program counts as one that does not read.
-    async fn stalled(&self) -> io::Error {
+    pub(crate) async fn stalled(&self) -> io::Error {
         loop {
             sleep(LOOK).await;
             if let Some(why) = self.state().unwritten.stalled(now()) {
@@ -440,15 +447,7 @@ pub(crate) async fn write_all(stdin: &mut (impl AsyncWrite + Unpin), lines: &Fee
                 return Err(io::ErrorKind::WriteZero.into());
             }
             rest = rest.get(len..).unwrap_or_default();
-            // A program that takes little, and asks for more, is found here.
-            let stalled = {
-                let mut state = lines.state();
-                state.unwritten.written(now(), len);
-                state.unwritten.stalled(now())
-            };
-            if let Some(why) = stalled {
-                return Err(io::Error::other(why));
-            }
+            lines.written(len)?;
         }
         stdin.flush().await?;
     }

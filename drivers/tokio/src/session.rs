@@ -10,7 +10,7 @@ use mcp_proto::jsonrpc::ErrorObject;
 use mcp_proto::protocol::Root;
 use mcp_proto::{
     Catalog, Cause, Client, CommandError, Diagnosis, Engine, Event, Failure, FailureKind, Family, Lines, LogLevel,
-    Options, RawValue, Recovery, Request, RequestId, ServerRequestId, StderrLines, Time,
+    Messages, Options, RawValue, Recovery, Request, RequestId, ServerRequestId, StderrLines, Time,
 };
 use mcp_proto_std::{CallError, CallErrorKind, Program, Reply, arguments};
 use serde::Serialize;
@@ -22,10 +22,10 @@ use crate::machine::{Input, Machine, ONLY, Output, Sorted, Target};
 use crate::process::{SharedLines, copy_of};
 use crate::queue::Reports;
 use crate::status::{StartError, Status};
-use crate::stream::Streams;
+use crate::stream::{Channels, Streams};
 use crate::trace::traced;
 
-/// Where a server is: a [`Program`] to start, at the other end of [`Streams`], or a `Remote` one over HTTP (feature `http`).
+/// Where a server is: a [`Program`] to start, at the other end of [`Streams`] or [`Channels`], or a `Remote` one over HTTP (feature `http`).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Endpoint {
@@ -33,6 +33,8 @@ pub enum Endpoint {
     Program(Program),
     /// Byte streams.
     Streams(Streams),
+    /// Channels of messages.
+    Channels(Channels),
     /// A URL.
     #[cfg(feature = "http")]
     Remote(Box<crate::Remote>),
@@ -47,6 +49,12 @@ impl From<Program> for Endpoint {
 impl From<Streams> for Endpoint {
     fn from(streams: Streams) -> Self {
         Self::Streams(streams)
+    }
+}
+
+impl From<Channels> for Endpoint {
+    fn from(channels: Channels) -> Self {
+        Self::Channels(channels)
     }
 }
 
@@ -93,6 +101,7 @@ pub(crate) struct AnyClient {
 
 enum Transported {
     Lines(Box<Driven<Lines>>),
+    Messages(Box<Driven<Messages>>),
     #[cfg(feature = "http")]
     Http(Box<Driven<mcp_proto::Http>>),
 }
@@ -149,6 +158,7 @@ macro_rules! with {
     ($this:expr, $client:ident => $body:expr) => {
         match &mut $this.client {
             Transported::Lines($client) => $body,
+            Transported::Messages($client) => $body,
             #[cfg(feature = "http")]
             Transported::Http($client) => $body,
         }
@@ -193,6 +203,7 @@ impl Session {
             Endpoint::Program(_) | Endpoint::Streams(_) => {
                 Transported::Lines(create(Lines::new(), options, &wiring, saved)?)
             }
+            Endpoint::Channels(_) => Transported::Messages(create(Messages::new(), options, &wiring, saved)?),
             #[cfg(feature = "http")]
             Endpoint::Remote(remote) => {
                 let http = remote.http.clone();
@@ -460,6 +471,7 @@ impl Session {
     pub fn journal_dropped(&self) -> u64 {
         self.0.read(|client| match &client.client {
             Transported::Lines(client) => client.dropped(),
+            Transported::Messages(client) => client.dropped(),
             #[cfg(feature = "http")]
             Transported::Http(client) => client.dropped(),
         })
@@ -536,6 +548,7 @@ impl Session {
         self.closed().await;
         match &taken.client {
             Transported::Lines(client) => client.snapshot(secrets),
+            Transported::Messages(client) => client.snapshot(secrets),
             #[cfg(feature = "http")]
             Transported::Http(client) => client.snapshot(secrets),
         }
@@ -560,6 +573,7 @@ impl AnyClient {
     fn engine(&self) -> &Engine {
         match &self.client {
             Transported::Lines(client) => client,
+            Transported::Messages(client) => client,
             #[cfg(feature = "http")]
             Transported::Http(client) => client,
         }
@@ -628,6 +642,7 @@ impl Machine for AnyClient {
         loop {
             let output = match &mut self.client {
                 Transported::Lines(client) => Output::of_lines(client.poll()?),
+                Transported::Messages(client) => Output::of_lines(client.poll()?),
                 #[cfg(feature = "http")]
                 Transported::Http(client) => Output::of_http(client.poll()?),
             };
@@ -640,6 +655,7 @@ impl Machine for AnyClient {
     fn deadline(&self) -> Option<Time> {
         match &self.client {
             Transported::Lines(client) => client.deadline(),
+            Transported::Messages(client) => client.deadline(),
             #[cfg(feature = "http")]
             Transported::Http(client) => client.deadline(),
         }
@@ -656,6 +672,7 @@ impl Machine for AnyClient {
     fn is_closed(&self) -> bool {
         match &self.client {
             Transported::Lines(client) => client.is_closed(),
+            Transported::Messages(client) => client.is_closed(),
             #[cfg(feature = "http")]
             Transported::Http(client) => client.is_closed(),
         }
@@ -674,6 +691,12 @@ impl Machine for AnyClient {
             (Transported::Lines(client), Input::Bytes(connection, bytes)) => {
                 client.handle_bytes(now, connection, bytes);
             }
+            (Transported::Messages(client), Input::Transport(connection, event)) => {
+                client.handle_transport(now, connection, event);
+            }
+            (Transported::Messages(client), Input::Bytes(connection, message)) => {
+                client.handle_message(now, connection, message);
+            }
             #[cfg(feature = "http")]
             (Transported::Http(client), Input::Http(exchange, piece)) => match piece {
                 crate::HttpPiece::Head(status, headers) => client.handle_head(now, exchange, *status, headers),
@@ -684,9 +707,14 @@ impl Machine for AnyClient {
             #[cfg(feature = "oauth")]
             (Transported::Http(client), Input::OAuth(input)) => return client.handle_oauth(now, input),
             #[cfg(feature = "http")]
-            (Transported::Lines(_), _) | (Transported::Http(_), Input::Transport(..) | Input::Bytes(..)) => {}
+            (Transported::Lines(_) | Transported::Messages(_), _)
+            | (Transported::Http(_), Input::Transport(..) | Input::Bytes(..)) => {}
         }
         false
+    }
+
+    fn takes_messages(&self) -> bool {
+        matches!(self.client, Transported::Messages(_))
     }
 
     fn engine(&self, _: SessionHandle) -> Option<&Engine> {
@@ -700,7 +728,8 @@ impl Machine for AnyClient {
     fn target(&self, _: SessionHandle) -> Option<Target> {
         match &self.endpoint {
             Endpoint::Program(program) => Some(Target::Program(program.clone())),
-            Endpoint::Streams(streams) => Some(Target::Streams(streams.clone())),
+            Endpoint::Streams(streams) => Some(Target::Opens(streams.0.clone())),
+            Endpoint::Channels(channels) => Some(Target::Opens(channels.0.clone())),
             #[cfg(feature = "http")]
             Endpoint::Remote(_) => None,
         }
@@ -710,7 +739,7 @@ impl Machine for AnyClient {
     fn headers(&self, _: SessionHandle) -> http::HeaderMap {
         match &self.endpoint {
             Endpoint::Remote(remote) => remote.headers.clone(),
-            Endpoint::Program(_) | Endpoint::Streams(_) => http::HeaderMap::new(),
+            Endpoint::Program(_) | Endpoint::Streams(_) | Endpoint::Channels(_) => http::HeaderMap::new(),
         }
     }
 
@@ -718,7 +747,7 @@ impl Machine for AnyClient {
     fn url(&self, _: SessionHandle) -> Box<str> {
         match &self.endpoint {
             Endpoint::Remote(remote) => remote.url.clone(),
-            Endpoint::Program(_) | Endpoint::Streams(_) => Box::default(),
+            Endpoint::Program(_) | Endpoint::Streams(_) | Endpoint::Channels(_) => Box::default(),
         }
     }
 

@@ -1,26 +1,62 @@
-//! A server at the other end of a byte stream.
+//! A server at the other end of a byte stream, or of a pair of channels.
 
 use std::fmt;
+use std::future::poll_fn;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
 
 use mcp_proto::{Outgoing, ShutdownStep};
 use mcp_proto_std::Piece;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, split};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
 use crate::process::{Aborted, Feed, GRACE, Process, SharedLines, Writing, read, write_all, written};
 
 /// Both directions of a connection.
-trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
+pub(crate) trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
 
-type Opened = Pin<Box<dyn Future<Output = io::Result<Box<dyn Duplex>>> + Send>>;
+type Opens = Pin<Box<dyn Future<Output = io::Result<Opening>> + Send>>;
+
+/// What opens a connection.
+#[derive(Clone)]
+pub(crate) struct Opener(Arc<dyn Fn() -> Opens + Send + Sync>);
+
+/// A connection that nobody reads yet.
+pub(crate) enum Opening {
+    Stream(Box<dyn Duplex>),
+    Channels(mpsc::Sender<Vec<u8>>, mpsc::Receiver<Vec<u8>>),
+}
+
+impl Opener {
+    fn new<F, T>(open: impl Fn() -> F + Send + Sync + 'static, make: fn(T) -> Opening) -> Self
+    where
+        F: Future<Output = io::Result<T>> + Send + 'static,
+        T: 'static,
+    {
+        Self(Arc::new(move || {
+            let opening = open();
+            Box::pin(async move { opening.await.map(make) })
+        }))
+    }
+
+    /// Opens a connection. A function that panics has failed.
+    pub(crate) async fn open(&self) -> io::Result<Opening> {
+        let panicked = |_| io::Error::other("a function of the host, which opens a connection, panicked");
+        let mut opening = catch_unwind(AssertUnwindSafe(|| (self.0)())).map_err(panicked)?;
+        poll_fn(|context| {
+            let polled = catch_unwind(AssertUnwindSafe(|| opening.as_mut().poll(context)));
+            polled.unwrap_or_else(|panic| Poll::Ready(Err(panicked(panic))))
+        })
+        .await
+    }
+}
 
 /// A server at the other end of a byte stream, which carries a message a line in both directions, as the pipes of a program
 /// do: a socket, a pipe in memory, a program that the host runs in its own way.
@@ -38,7 +74,7 @@ type Opened = Pin<Box<dyn Future<Output = io::Result<Box<dyn Duplex>>> + Send>>;
 ///
 /// A reader and a writer are one stream by [`tokio::io::join`].
 #[derive(Clone)]
-pub struct Streams(Arc<dyn Fn() -> Opened + Send + Sync>);
+pub struct Streams(pub(crate) Opener);
 
 impl Streams {
     /// The streams that this function opens, one for each connection: after one ended, and [`Options`](mcp_proto::Options)
@@ -50,24 +86,7 @@ impl Streams {
         F: Future<Output = io::Result<S>> + Send + 'static,
         S: AsyncRead + AsyncWrite + Send + 'static,
     {
-        Self(Arc::new(move || {
-            let opening = open();
-            Box::pin(async move {
-                let stream: Box<dyn Duplex> = Box::new(Box::pin(opening.await?));
-                Ok(stream)
-            })
-        }))
-    }
-
-    /// Opens a stream. A function that panics has failed.
-    pub(crate) async fn open(&self) -> io::Result<Opening> {
-        let panicked = |_| io::Error::other("a function of the host, which opens a stream, panicked");
-        let mut opening = catch_unwind(AssertUnwindSafe(|| (self.0)())).map_err(panicked)?;
-        let opened = std::future::poll_fn(|context| {
-            let polled = catch_unwind(AssertUnwindSafe(|| opening.as_mut().poll(context)));
-            polled.unwrap_or_else(|panic| std::task::Poll::Ready(Err(panicked(panic))))
-        });
-        opened.await.map(Opening)
+        Self(Opener::new(open, |stream| Opening::Stream(Box::new(Box::pin(stream)))))
     }
 }
 
@@ -77,10 +96,66 @@ impl fmt::Debug for Streams {
     }
 }
 
-/// A stream that nobody reads yet.
-pub(crate) struct Opening(Box<dyn Duplex>);
+/// A server at the other end of a pair of channels, which carry whole messages: a WebSocket, an actor, another part of the same
+/// program. A message is a JSON value; line breaks in it are white space like any.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let answer = |message: &[u8]| -> Option<Vec<u8>> {
+/// #     let message: serde_json::Value = serde_json::from_slice(message).ok()?;
+/// #     let result = match message["method"].as_str()? {
+/// #         "tools/list" => serde_json::json!({"tools": []}),
+/// #         "initialize" => serde_json::json!({
+/// #             "protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
+/// #             "serverInfo": {"name": "s", "version": "1"},
+/// #         }),
+/// #         _ => return Some(serde_json::json!({
+/// #             "jsonrpc": "2.0", "id": message.get("id")?, "error": {"code": -32601, "message": "no such method"},
+/// #         }).to_string().into()),
+/// #     };
+/// #     Some(serde_json::json!({"jsonrpc": "2.0", "id": message["id"], "result": result}).to_string().into())
+/// # };
+/// use mcp_proto::Options;
+/// use mcp_proto_tokio::{Channels, Session};
+/// use tokio::sync::mpsc;
+///
+/// let server = Channels::new(move || {
+///     let (to_server, mut requests) = mpsc::channel::<Vec<u8>>(16);
+///     let (answers, from_server) = mpsc::channel(16);
+///     tokio::spawn(async move {
+///         while let Some(message) = requests.recv().await {
+///             if let Some(answer) = answer(&message) {
+///                 let _ = answers.send(answer).await;
+///             }
+///         }
+///     });
+///     async { Ok((to_server, from_server)) }
+/// });
+/// let session = Session::connect(server, Options::new("my-host", "1.0")).await?;
+/// session.close().await;
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct Channels(pub(crate) Opener);
 
-/// A stream, and the tasks that read and write it.
+impl Channels {
+    /// The channels that this function opens, a pair for each connection, as [`Streams::new`] does: messages to the server,
+    /// and those from it. The server has ended when it drops its sender.
+    pub fn new<F>(open: impl Fn() -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = io::Result<(mpsc::Sender<Vec<u8>>, mpsc::Receiver<Vec<u8>>)>> + Send + 'static,
+    {
+        Self(Opener::new(open, |(to, from)| Opening::Channels(to, from)))
+    }
+}
+
+impl fmt::Debug for Channels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Channels").finish_non_exhaustive()
+    }
+}
+
+/// A stream or a pair of channels, and the tasks that read and write it.
 pub(crate) struct Stream {
     input: Option<Writing>,
     /// Whether it is to end at once. When this is dropped, it does so without a word.
@@ -90,21 +165,24 @@ pub(crate) struct Stream {
 
 impl Stream {
     /// Reads and writes a stream, in the context of a runtime. `take` gets what comes from it.
-    pub(crate) fn start<T, F>(Opening(stream): Opening, take: T) -> Self
+    pub(crate) fn start<T, F>(opening: Opening, take: T) -> Self
     where
         T: Fn(Piece) -> F + Clone + Send + Sync + 'static,
         F: Future<Output = ()> + Send + 'static,
     {
-        let (from, to) = split(stream);
         let lines = Arc::new(Feed::default());
         let input = Writing::new(&lines);
-        let (orders, given) = watch::channel(false);
-        let supervisor = Supervisor {
-            orders: given,
-            broken: None,
-            reader: Aborted(tokio::spawn(read(from, Arc::new(Mutex::new(None)), take.clone()))),
-            writer: Some(Aborted(tokio::spawn(write(to, lines)))),
+        let (reader, writer) = match opening {
+            Opening::Stream(stream) => {
+                let (from, to) = split(stream);
+                let reader = tokio::spawn(read(from, Arc::new(Mutex::new(None)), take.clone()));
+                (reader, tokio::spawn(write(to, lines)))
+            }
+            Opening::Channels(to, from) => (tokio::spawn(receive(from, take.clone())), tokio::spawn(send(to, lines))),
         };
+        let (orders, given) = watch::channel(false);
+        let supervisor =
+            Supervisor { orders: given, broken: None, reader: Aborted(reader), writer: Some(Aborted(writer)) };
         let supervisor = tokio::spawn(async move {
             if let Some(why) = supervisor.run().await {
                 take(Piece::Closed { why }).await;
@@ -190,6 +268,38 @@ async fn write(mut to: impl AsyncWrite + Unpin, lines: Arc<Feed>) -> io::Result<
     lines.end();
     written?;
     to.shutdown().await
+}
+
+async fn receive<F: Future<Output = ()>>(
+    mut from: mpsc::Receiver<Vec<u8>>,
+    take: impl Fn(Piece) -> F,
+) -> io::Result<()> {
+    while let Some(message) = from.recv().await {
+        take(Piece::Output(message)).await;
+    }
+    Ok(())
+}
+
+async fn send(to: mpsc::Sender<Vec<u8>>, lines: Arc<Feed>) -> io::Result<()> {
+    let sent = send_all(&to, &lines).await;
+    lines.end();
+    sent
+}
+
+async fn send_all(to: &mpsc::Sender<Vec<u8>>, lines: &Feed) -> io::Result<()> {
+    while let Some(burst) = lines.burst().await {
+        // A message that is sent has no line break but the one at its end.
+        for line in burst.split_inclusive(|byte| *byte == b'\n') {
+            let message = line.strip_suffix(b"\n").unwrap_or(line).to_vec();
+            tokio::select! {
+                biased;
+                sent = to.send(message) => sent.map_err(|_| io::ErrorKind::BrokenPipe)?,
+                stalled = lines.stalled() => return Err(stalled),
+            }
+            lines.written(line.len())?;
+        }
+    }
+    Ok(())
 }
 
 /// What a session is connected to.

@@ -2,7 +2,15 @@
 //! both eras, over streams and HTTP. The session works on, and the server has what fits: nothing twice, and a cancellation of
 //! what it has got.
 #![cfg(all(feature = "http", feature = "snapshot", feature = "testkit"))]
-#![allow(missing_docs, clippy::arithmetic_side_effects, clippy::panic, clippy::unwrap_used, reason = "tests")]
+#![allow(
+    missing_docs,
+    clippy::arithmetic_side_effects,
+    clippy::indexing_slicing,
+    clippy::needless_pass_by_value,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "tests"
+)]
 
 use std::future::{poll_fn, ready};
 use std::pin::pin;

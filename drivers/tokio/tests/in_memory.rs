@@ -193,6 +193,31 @@ async fn a_panic_of_the_task_of_deadlines_ends_calls_and_the_close_with_that_rea
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_handler_is_dropped_when_nothing_drives_its_session_any_more() {
+    let server = Server::default();
+    let (asked, is_asked) = oneshot::channel();
+    let (held, is_dropped) = oneshot::channel::<()>();
+    let ends = Mutex::new(Some((asked, held)));
+    let host = server.host().elicitation(move |_| {
+        let (asked, held) = ends.lock().unwrap().take().unwrap();
+        async move {
+            asked.send(()).unwrap();
+            let _held = held;
+            pending::<Elicited>().await
+        }
+    });
+    let session = Session::connect(Remote::new(URL).unwrap(), host).await.unwrap();
+    let call = session.start_tool("ask", &json!({})).unwrap();
+    timeout(PATIENCE, is_asked).await.unwrap().unwrap();
+    let mut late =
+        session.start_request(mcp_proto::Request::call_tool("wait", None).timeout(Duration::from_secs(6))).unwrap();
+    let waker = Waker::from(Arc::new(Faulty));
+    assert!(Pin::new(&mut late).poll(&mut Context::from_waker(&waker)).is_pending());
+    timeout(PATIENCE, call).await.unwrap().unwrap_err();
+    assert!(timeout(PATIENCE, is_dropped).await.unwrap().is_err());
+}
+
+#[tokio::test(start_paused = true)]
 async fn headers_of_the_protocol_take_precedence_over_those_of_a_host_and_these_over_those_of_an_entry() {
     let other = HeaderValue::from_static("other");
     let all: HeaderMap = [ACCEPT, CONTENT_TYPE, VERSION, OWN].into_iter().map(|name| (name, other.clone())).collect();

@@ -13,10 +13,10 @@ use std::time::Duration;
 use mcp_proto::testkit::{FakeServer, FakeTool, Fault, Link, On, Reply, Sim};
 use mcp_proto::{Event, Options, Reconnect};
 use mcp_proto_tokio::testkit::Servers;
-use mcp_proto_tokio::{CallErrorKind, Host, Session, Status, Streams};
+use mcp_proto_tokio::{CallErrorKind, Channels, Host, Input, Passing, Session, Status, Streams};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader, DuplexStream, ReadBuf, duplex};
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep, timeout};
 
 /// More than anything here takes.
@@ -179,6 +179,32 @@ async fn a_stream_that_the_server_keeps_open_is_dropped_after_some_time() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_client_whose_stream_is_killed_is_closed_and_says_so() {
+    let count = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&count);
+    let streams = Streams::new(move || {
+        let (own, other) = duplex(1 << 16);
+        tokio::spawn(async move {
+            let _stream = serve(other).await;
+            pending::<()>().await;
+        });
+        ready(Ok(Counted::new(own, &counted, usize::MAX)))
+    });
+    let mut host = Host::new(options());
+    let mut events = host.events();
+    let session = Session::connect(streams, host).await.unwrap();
+    let start = Instant::now();
+    session.close_within(Duration::from_millis(200)).await;
+    assert!(start.elapsed() < Duration::from_millis(300), "{:?}", start.elapsed());
+    assert_eq!(count.load(Ordering::Relaxed), 0, "a closed session has a stream");
+    let mut last = None;
+    while let Some(event) = events.next().await {
+        last = Some(event);
+    }
+    assert!(matches!(last, Some(Event::Closed { .. })), "{last:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_stream_that_is_not_opened_is_a_failure_with_its_reason() {
     let refused = Streams::new(|| ready(Err::<DuplexStream, _>(io::Error::other("nobody is there"))));
     let error = Session::connect(refused, options()).await.unwrap_err();
@@ -205,12 +231,62 @@ async fn a_stream_that_is_being_opened_is_dropped_at_the_close() {
         });
         let session = Session::start(streams, options()).unwrap();
         sleep(Duration::from_millis(10)).await;
+        let start = Instant::now();
         if is_killed {
             session.close_within(Duration::ZERO).await;
         } else {
             timeout(PATIENCE, session.close()).await.unwrap();
         }
+        assert!(start.elapsed() < Duration::from_millis(100), "killed: {is_killed}: {:?}", start.elapsed());
         assert!(timeout(PATIENCE, is_dropped).await.unwrap().is_err());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn channels_carry_whole_messages_and_are_opened_again() {
+    for is_tapped in [false, true] {
+        let channels = Channels::new(|| {
+            // A message waits until the server takes it.
+            let ((to, mut requests), (answers, from)) = (mpsc::channel::<Vec<u8>>(1), mpsc::channel(1));
+            tokio::spawn(async move {
+                let dies = FakeTool::new("dies");
+                let mut server = FakeServer::legacy().tool(FakeTool::new("echo")).tool(dies);
+                while let Some(message) = requests.recv().await {
+                    assert!(!message.contains(&b'\n'));
+                    let message: Value = serde_json::from_slice(&message).unwrap();
+                    if message["params"]["name"] == "dies" {
+                        return;
+                    }
+                    for answer in server.answer(&message) {
+                        // It has line breaks.
+                        answers.send(serde_json::to_vec_pretty(&answer).unwrap()).await.unwrap();
+                    }
+                }
+            });
+            ready(Ok((to, from)))
+        });
+        let mut options = options();
+        options.reconnect = Some(Reconnect::default());
+        let messages = Arc::new(AtomicUsize::new(0));
+        let (taken, mut host) = (Arc::clone(&messages), Host::new(options));
+        if is_tapped {
+            host = host.tap(move |passed| {
+                if let Passing::Input(Input::Bytes(_, message)) = passed.what {
+                    serde_json::from_slice::<Value>(message).unwrap();
+                    taken.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        let session = Session::connect(channels, host).await.unwrap();
+        let calls = (0..20).map(|_| session.start_tool("echo", &json!({})).unwrap()).collect::<Vec<_>>();
+        for call in calls {
+            assert_eq!(call.await.unwrap().text(), "echo");
+        }
+        let error = session.call_tool("dies", &json!({})).await.unwrap_err();
+        assert!(matches!(error.kind, CallErrorKind::Ended(mcp_proto::Outcome::Unknown)), "{error}");
+        assert_eq!(timeout(PATIENCE, session.call_tool("echo", &json!({}))).await.unwrap().unwrap().text(), "echo");
+        timeout(PATIENCE, session.close()).await.unwrap();
+        assert_eq!(messages.load(Ordering::Relaxed) > 20, is_tapped);
     }
 }
 
