@@ -5,6 +5,7 @@
 mod system {
     use std::io::{self, PipeReader, PipeWriter, Read, Write};
     use std::os::fd::AsFd;
+    use std::process::ChildStdin;
     use std::sync::Arc;
 
     use nix::fcntl::{FcntlArg, OFlag, fcntl};
@@ -23,6 +24,9 @@ mod system {
         end: Arc<PipeReader>,
     }
 
+    /// The program's input.
+    pub(crate) struct Input(Pipe<ChildStdin>);
+
     impl Pipes {
         pub(crate) fn new() -> io::Result<Self> {
             let (end, waiting) = io::pipe()?;
@@ -30,10 +34,10 @@ mod system {
         }
 
         /// The program's input.
-        pub(crate) fn input<P: Write + AsFd>(&self, pipe: P) -> io::Result<Pipe<P>> {
+        pub(crate) fn input(&self, pipe: ChildStdin) -> io::Result<Input> {
             // It takes what there is room for, and does not wait by itself.
             fcntl(&pipe, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
-            Ok(Pipe { pipe, end: Arc::clone(&self.end) })
+            Ok(Input(Pipe { pipe, end: Arc::clone(&self.end) }))
         }
 
         /// The program's output, or its standard error.
@@ -58,12 +62,18 @@ mod system {
         }
     }
 
-    impl<P: Write + AsFd> Write for Pipe<P> {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+    impl Input {
+        /// Writes what there is room for; an error of the kind `WouldBlock` if there is none.
+        pub(crate) fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
+            (&self.0.pipe).write(bytes)
+        }
+
+        /// Writes what there is room for, and waits until there is some.
+        pub(crate) fn write(&self, bytes: &[u8]) -> io::Result<usize> {
             loop {
-                match self.pipe.write(bytes) {
+                match self.try_write(bytes) {
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                        if !self.wait(PollFlags::POLLOUT)? {
+                        if !self.0.wait(PollFlags::POLLOUT)? {
                             return Err(io::ErrorKind::BrokenPipe.into());
                         }
                     }
@@ -71,32 +81,43 @@ mod system {
                 }
             }
         }
-
-        fn flush(&mut self) -> io::Result<()> {
-            self.pipe.flush()
-        }
     }
 }
 
 #[cfg(windows)]
 mod system {
-    use std::io;
+    use std::io::{self, Write};
+    use std::process::ChildStdin;
 
     pub(crate) struct Pipes;
+
+    /// The program's input.
+    pub(crate) struct Input(ChildStdin);
 
     impl Pipes {
         pub(crate) const fn new() -> io::Result<Self> {
             Ok(Self)
         }
 
-        pub(crate) const fn input<P>(&self, pipe: P) -> io::Result<P> {
-            Ok(pipe)
+        pub(crate) const fn input(&self, pipe: ChildStdin) -> io::Result<Input> {
+            Ok(Input(pipe))
         }
 
         pub(crate) const fn output<P>(&self, pipe: P) -> P {
             pipe
         }
     }
+
+    impl Input {
+        /// A pipe of Windows waits until all is written.
+        pub(crate) fn try_write(&self, _: &[u8]) -> io::Result<usize> {
+            Err(io::ErrorKind::WouldBlock.into())
+        }
+
+        pub(crate) fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+            (&self.0).write(bytes)
+        }
+    }
 }
 
-pub(crate) use system::Pipes;
+pub(crate) use system::{Input, Pipes};

@@ -1,7 +1,7 @@
 //! A server as a child process.
 
 use std::fmt;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::process::{ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -13,7 +13,7 @@ use mcp_proto::{Outgoing, ShutdownStep, StderrLines};
 use crate::Program;
 use crate::exit::Exit;
 use crate::group::Group;
-use crate::pipes::Pipes;
+use crate::pipes::{Input, Pipes};
 use crate::unwritten::Unwritten;
 
 /// Interval for checking whether the process has exited, while it runs and while it ends.
@@ -117,6 +117,8 @@ pub struct Process {
     /// Disconnected at the end of standard error.
     errors_ended: Receiver<()>,
     exit: Option<(ExitStatus, Instant)>,
+    /// When it was last checked whether more output is expected.
+    last_check: Instant,
     last_output: Instant,
     broken: Option<(io::Error, Instant)>,
     is_asked_to_exit: bool,
@@ -125,16 +127,20 @@ pub struct Process {
     is_forced: bool,
 }
 
-/// What waits for the thread that writes.
-#[derive(Default)]
+/// What waits to be written, and where it is written: by the thread for that, or by the one that flushes.
 struct Feed {
     state: Mutex<Feeding>,
     changed: Condvar,
+    stdin: Input,
 }
 
 #[derive(Default)]
 struct Feeding {
     unwritten: Unwritten,
+    /// What was not written of a burst; the thread goes on with it.
+    rest: Vec<u8>,
+    /// The thread writes, or has to.
+    is_writing: bool,
     is_closed: bool,
 }
 
@@ -146,7 +152,6 @@ impl Writing {
         let mut state = self.0.state();
         if !state.is_closed {
             state.unwritten.push(Instant::now(), message);
-            self.0.changed.notify_one();
         }
     }
 }
@@ -159,6 +164,10 @@ impl Drop for Writing {
 }
 
 impl Feed {
+    fn new(stdin: Input) -> Self {
+        Self { state: Mutex::default(), changed: Condvar::new(), stdin }
+    }
+
     fn state(&self) -> MutexGuard<'_, Feeding> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -170,13 +179,33 @@ impl Feed {
         state.unwritten.clear();
     }
 
-    /// Waits for what is to be written; `None` at the end.
+    /// Writes what waits, as far as there is room. The thread writes the rest, and finds out what is wrong.
+    fn flush(&self) {
+        let mut state = self.state();
+        // The thread goes on with what waits.
+        while !state.is_writing
+            && let Some(mut burst) = state.unwritten.burst()
+        {
+            let len = self.stdin.try_write(&burst).unwrap_or(0);
+            state.unwritten.written(Instant::now(), len);
+            if len < burst.len() {
+                burst.drain(..len);
+                (state.rest, state.is_writing) = (burst, true);
+                self.changed.notify_one();
+            }
+        }
+    }
+
+    /// Waits for what the thread is to write; `None` at the end.
     fn burst(&self) -> Option<Vec<u8>> {
         let mut state = self.state();
         loop {
-            if let Some(burst) = state.unwritten.burst() {
+            let rest = Some(std::mem::take(&mut state.rest)).filter(|rest| !rest.is_empty());
+            if let Some(burst) = rest.or_else(|| state.unwritten.burst()) {
+                state.is_writing = true;
                 return Some(burst);
             }
+            state.is_writing = false;
             if state.is_closed {
                 return None;
             }
@@ -209,21 +238,20 @@ impl Process {
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         #[cfg(windows)]
         let (stdin, stdout, stderr) = (child.stdin().take(), child.stdout().take(), child.stderr().take());
-        let lines = Arc::new(Feed::default());
-        let input = Writing(Arc::clone(&lines));
         let (sender, reports) = sync_channel(QUEUE);
         let sender = Sender { reports: sender, wake: Arc::new(wake) };
         let (alive, errors_ended) = mpsc::channel();
         let stderr_lines = Arc::new(Mutex::new(StderrLines::default()));
         // From here on an early return drops `process`, which kills it.
-        let process = Self {
+        let mut process = Self {
             group,
-            input: Some(input),
+            input: None,
             reports,
             pipes,
             stderr_lines: Arc::clone(&stderr_lines),
             errors_ended,
             exit: None,
+            last_check: Instant::now(),
             last_output: Instant::now(),
             broken: None,
             is_asked_to_exit: false,
@@ -231,11 +259,12 @@ impl Process {
             is_forced: false,
         };
         let missing = || io::Error::from(io::ErrorKind::BrokenPipe);
-        let stdin = process.pipes.input(stdin.ok_or_else(missing)?)?;
+        let feed = Arc::new(Feed::new(process.pipes.input(stdin.ok_or_else(missing)?)?));
+        process.input = Some(Writing(Arc::clone(&feed)));
         let stdout = process.pipes.output(stdout.ok_or_else(missing)?);
         let stderr = process.pipes.output(stderr.ok_or_else(missing)?);
         let (program, broken, life) = (program.clone(), sender.clone(), sender.clone());
-        thread::Builder::new().name("server input".into()).spawn(move || write(stdin, &lines, &broken))?;
+        thread::Builder::new().name("server input".into()).spawn(move || write(&feed, &broken))?;
         thread::Builder::new().name("server output".into()).spawn(move || read(stdout, &sender))?;
         thread::Builder::new().name("server errors".into()).spawn(move || {
             read_errors(stderr, &life, &stderr_lines, &program);
@@ -259,6 +288,21 @@ impl Process {
     pub fn send(&mut self, message: &Outgoing) {
         if let Some(input) = &self.input {
             input.push(message);
+            input.0.changed.notify_one();
+        }
+    }
+
+    /// As [`send`](Self::send), once [`flush`](Self::flush) is called.
+    pub(crate) fn queue(&mut self, message: &Outgoing) {
+        if let Some(input) = &self.input {
+            input.push(message);
+        }
+    }
+
+    /// Writes what is queued. It does not wait.
+    pub(crate) fn flush(&mut self) {
+        if let Some(input) = &self.input {
+            input.0.flush();
         }
     }
 
@@ -311,7 +355,7 @@ impl Process {
                         return Some(piece);
                     }
                 }
-                Err(_) if self.is_over() => self.end = Some(End::Due(Instant::now())),
+                Err(_) if self.is_found_over() => self.end = Some(End::Due(Instant::now())),
                 Err(_) => return None,
             }
         }
@@ -338,7 +382,7 @@ impl Process {
             Report::Piece(piece) => {
                 if matches!(piece, Piece::Output(_)) {
                     self.last_output = now;
-                    if self.is_over() {
+                    if self.is_found_over() {
                         self.end = Some(End::Due(now));
                         return None;
                     }
@@ -358,9 +402,15 @@ impl Process {
         None
     }
 
+    /// Whether [`is_over`](Self::is_over), which is a system call: it is checked once in a while.
+    fn is_found_over(&mut self) -> bool {
+        self.last_check.elapsed() >= TICK / 2 && self.is_over()
+    }
+
     /// Whether no more output is expected although the output is open: the process exited and a descendant holds the
     /// output, or its input broke.
     fn is_over(&mut self) -> bool {
+        self.last_check = Instant::now();
         self.poll_exit();
         let stalled = self.input.as_ref().and_then(|input| input.0.state().unwritten.stalled(Instant::now()));
         if let Some(why) = stalled {
@@ -432,29 +482,29 @@ impl fmt::Debug for Process {
     }
 }
 
-fn write(mut stdin: impl Write, lines: &Feed, reports: &Sender) {
-    while let Some(burst) = lines.burst() {
-        if let Err(error) = write_burst(&mut stdin, &burst, lines) {
-            lines.end();
+fn write(feed: &Feed, reports: &Sender) {
+    while let Some(burst) = feed.burst() {
+        if let Err(error) = write_burst(feed, &burst) {
+            feed.end();
             reports.send(Report::InputBroken(error));
             return;
         }
     }
 }
 
-fn write_burst(stdin: &mut impl Write, mut rest: &[u8], lines: &Feed) -> io::Result<()> {
+fn write_burst(feed: &Feed, mut rest: &[u8]) -> io::Result<()> {
     while !rest.is_empty() {
-        match stdin.write(rest) {
+        match feed.stdin.write(rest) {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
             Ok(len) => {
                 rest = rest.get(len..).unwrap_or_default();
-                lines.state().unwritten.written(Instant::now(), len);
+                feed.state().unwritten.written(Instant::now(), len);
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
     }
-    stdin.flush()
+    Ok(())
 }
 
 /// Reads until the end; false if `take` wants no more.
@@ -517,5 +567,24 @@ mod tests {
             (process.exit, process.last_output) = (Some((ExitStatus::default(), exited)), wrote);
             assert_eq!(process.is_over(), is_over, "{exited:?} {wrote:?}");
         }
+    }
+
+    #[test]
+    fn what_a_full_pipe_does_not_take_is_written_later_and_in_order() {
+        let mut process = Process::start(&Program::new("cat")).unwrap();
+        let mut expected = Vec::new();
+        for letter in ["a", "b", "c"] {
+            let text = format!(r#"{{"{}":1}}"#, letter.repeat(100 << 10));
+            let message = Outgoing::new(&mcp_proto::RawValue::from_string(text).unwrap(), None, None);
+            expected.extend_from_slice(message.line());
+            process.queue(&message);
+            process.flush();
+        }
+        process.shut_down(ShutdownStep::CloseInput);
+        let (mut found, until) = (Vec::new(), Instant::now().checked_add(Duration::from_secs(60)));
+        while let Some(Piece::Output(bytes)) = process.read_until(until) {
+            found.extend(bytes);
+        }
+        assert!(found == expected, "{} of {}", found.len(), expected.len());
     }
 }

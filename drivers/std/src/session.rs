@@ -191,14 +191,18 @@ impl Session {
                     Action::Open(connection) => self.start(connection),
                     Action::Send(message) => {
                         if let Some((_, process)) = &mut self.process {
-                            process.send(&message);
+                            process.queue(&message);
                         }
                     }
                     Action::Shutdown(step) => self.shut_down(step),
-                    Action::Event(event) => return Some(event),
+                    Action::Event(event) => {
+                        self.flush();
+                        return Some(event);
+                    }
                     _ => {}
                 }
             }
+            self.flush();
             if self.client.is_closed() {
                 self.process = None;
                 return None;
@@ -210,6 +214,13 @@ impl Session {
             let due = due.and_then(|due| self.start.checked_add(due));
             self.wait([due, until].into_iter().flatten().min());
             has_waited = true;
+        }
+    }
+
+    /// Writes the messages that were polled: one write for a burst of them.
+    fn flush(&mut self) {
+        if let Some((_, process)) = &mut self.process {
+            process.flush();
         }
     }
 
