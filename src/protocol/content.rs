@@ -14,7 +14,7 @@ use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
 pub use super::form::FormError;
-use crate::jsonrpc::{Json, Object};
+use crate::jsonrpc::{Json, Object, Scan};
 
 /// A member that is a string.
 fn string<'a>(json: Json<'a>, name: &str) -> Option<Cow<'a, str>> {
@@ -46,7 +46,12 @@ impl Room {
 
     /// The elements of a member that is an array.
     fn elements<'a>(&mut self, json: Json<'a>, name: &str) -> Vec<Json<'a>> {
-        let Some(elements) = json.member(name).and_then(|array| array.elements(self.left)) else { return Vec::new() };
+        json.member(name).map(|array| self.next_elements(&mut array.scan())).unwrap_or_default()
+    }
+
+    /// The elements of the next value if it is an array.
+    fn next_elements<'a>(&mut self, scan: &mut Scan<'a>) -> Vec<Json<'a>> {
+        let Some(elements) = scan.elements(self.left) else { return Vec::new() };
         self.left = self.left.saturating_sub(elements.kept.len());
         self.is_over |= elements.more;
         elements.kept
@@ -184,7 +189,11 @@ pub struct Annotations<'a> {
 impl<'a> Annotations<'a> {
     /// Reads the member `annotations` of an object.
     pub(crate) fn of(json: Json<'a>) -> Option<Self> {
-        let annotations = json.member("annotations").filter(|value| value.is_object())?;
+        json.member("annotations").and_then(Self::read)
+    }
+
+    fn read(annotations: Json<'a>) -> Option<Self> {
+        let annotations = Some(annotations).filter(|value| value.is_object())?;
         let audience = strings(annotations, "audience", WORDS);
         let priority = annotations.member("priority").and_then(|number| number.text().parse().ok());
         Some(Self {
@@ -361,8 +370,20 @@ impl<'a> Block<'a> {
 
     /// Reads a block; the output of a tool in the output of a tool only if `nested` is set, so that the depth is bounded.
     fn of(json: Json<'a>, room: &mut Room, nested: bool) -> Self {
-        let known = match string(json, "type").as_deref() {
-            Some("text") => Self::text(json),
+        // One pass, which is all that a text takes: it may be long.
+        let (mut kind, mut text, mut annotations, mut meta) = (None, None, None, None);
+        json.members(|name, value| match name {
+            "type" => kind = Some(value),
+            "text" => text = Some(value),
+            "annotations" => annotations = Some(value),
+            "_meta" => meta = Some(value),
+            _ => {}
+        });
+        let known = match kind.and_then(Json::as_text).as_deref() {
+            Some("text") => text.and_then(Json::as_text).map(|text| {
+                let meta = meta.filter(|value| value.is_object()).map(Json::raw);
+                Self::Text(Text { text, annotations: annotations.and_then(Annotations::read), meta, raw: json.raw() })
+            }),
             Some("image") => Self::media(json).map(Self::Image),
             Some("audio") => Self::media(json).map(Self::Audio),
             Some("resource_link") => Self::link(json, room),
@@ -372,11 +393,6 @@ impl<'a> Block<'a> {
             Some(_) | None => None,
         };
         known.unwrap_or(Self::Other(json.raw()))
-    }
-
-    fn text(json: Json<'a>) -> Option<Self> {
-        let (text, annotations, meta) = (string(json, "text")?, Annotations::of(json), object(json, "_meta"));
-        Some(Self::Text(Text { text, annotations, meta, raw: json.raw() }))
     }
 
     fn media(json: Json<'a>) -> Option<Media<'a>> {
@@ -457,17 +473,21 @@ pub struct ToolResult<'a> {
 impl<'a> ToolResult<'a> {
     /// Reads a result.
     pub fn read(raw: &'a RawValue) -> Self {
-        let (json, mut room) = (Json::from(raw), Room::new());
-        let content =
-            room.elements(json, "content").into_iter().map(|block| Block::of(block, &mut room, true)).collect();
-        Self {
-            content,
-            is_cut_off: room.is_over,
-            structured: json.member("structuredContent").map(Json::raw),
-            is_error: json.member("isError").is_some_and(|value| value.text() == "true"),
-            meta: object(json, "_meta"),
-            raw,
-        }
+        let mut room = Room::new();
+        let (mut content, mut structured, mut is_error, mut meta) = (Vec::new(), None, false, None);
+        Json::from(raw).scan().each_member(|name, scan| match name {
+            "content" => {
+                // The last of repeated members counts.
+                room = Room::new();
+                content = room.next_elements(scan);
+            }
+            "structuredContent" => structured = scan.value().map(Json::raw),
+            "isError" => is_error = scan.value().is_some_and(|value| value.text() == "true"),
+            "_meta" => meta = scan.value().filter(|value| value.is_object()).map(Json::raw),
+            _ => {}
+        });
+        let content = content.into_iter().map(|block| Block::of(block, &mut room, true)).collect();
+        Self { content, is_cut_off: room.is_over, structured, is_error, meta, raw }
     }
 }
 

@@ -41,11 +41,13 @@ impl Reply {
     /// # Ok::<(), serde_json::Error>(())
     /// ```
     pub fn text(&self) -> String {
-        let text = |block: &Block<'_>| match block {
-            Block::Text(text) => Some(text.text.to_string()),
+        let mut texts = ToolResult::read(&self.0).content.into_iter().filter_map(|block| match block {
+            Block::Text(text) => Some(text.text),
             _ => None,
-        };
-        ToolResult::read(&self.0).content.iter().filter_map(text).collect::<Vec<_>>().join("\n")
+        });
+        // Most results are one text, which is not copied.
+        let first = texts.next().unwrap_or_default().into_owned();
+        texts.fold(first, |all, text| all + "\n" + &text)
     }
 
     /// Whether it is the result of a tool that failed. Its text says how, for the model.
