@@ -343,13 +343,7 @@ impl<'a> Json<'a> {
 
     /// The first `limit` elements; `None` if this is not an array.
     pub(crate) fn elements(self, limit: usize) -> Option<Elements<'a>> {
-        let mut kept = Vec::new();
-        let (_, more) = self.scan().each_element(|scan| {
-            let room = kept.len() < limit;
-            kept.extend(scan.value().filter(|_| room));
-            room
-        })?;
-        Some(Elements { kept, more })
+        self.scan().elements(limit)
     }
 }
 
@@ -543,6 +537,20 @@ impl<'a> Scan<'a> {
         while self.has_value() && self.value().is_some() {}
         self.rest = self.rest.get(1..).unwrap_or_default();
         Some((self.since(start)?, enough))
+    }
+
+    /// Takes the next value if it is an array: its first `limit` elements. Otherwise the scan stays where it is.
+    pub(crate) fn elements(&mut self, limit: usize) -> Option<Elements<'a>> {
+        if self.first() != b'[' {
+            return None;
+        }
+        let mut kept = Vec::new();
+        let (_, more) = self.each_element(|scan| {
+            let room = kept.len() < limit;
+            kept.extend(scan.value().filter(|_| room));
+            room
+        })?;
+        Some(Elements { kept, more })
     }
 }
 

@@ -14,7 +14,7 @@ use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
 pub use super::form::FormError;
-use crate::jsonrpc::{Json, Object};
+use crate::jsonrpc::{Json, Object, Scan};
 
 /// A member that is a string.
 fn string<'a>(json: Json<'a>, name: &str) -> Option<Cow<'a, str>> {
@@ -50,7 +50,12 @@ impl Room {
 
     /// The elements of a member that is an array.
     fn elements<'a>(&mut self, member: Option<Json<'a>>) -> Vec<Json<'a>> {
-        let Some(elements) = member.and_then(|array| array.elements(self.left)) else { return Vec::new() };
+        member.map(|array| self.next_elements(&mut array.scan())).unwrap_or_default()
+    }
+
+    /// The elements of the next value if it is an array.
+    fn next_elements<'a>(&mut self, scan: &mut Scan<'a>) -> Vec<Json<'a>> {
+        let Some(elements) = scan.elements(self.left) else { return Vec::new() };
         self.left = self.left.saturating_sub(elements.kept.len());
         self.is_over |= elements.more;
         elements.kept
@@ -483,17 +488,21 @@ impl<'a> ToolResult<'a> {
     /// Reads a result.
     pub fn read(raw: &'a RawValue) -> Self {
         let mut room = Room::new();
-        let [content, structured, is_error, meta] =
-            Json::from(raw).pick(["content", "structuredContent", "isError", "_meta"]);
-        let content = room.elements(content).into_iter().map(|block| Block::of(block, &mut room, true)).collect();
-        Self {
-            content,
-            is_cut_off: room.is_over,
-            structured: structured.map(Json::raw),
-            is_error: is_error.is_some_and(|value| value.text() == "true"),
-            meta: if_object(meta),
-            raw,
-        }
+        let (mut content, mut structured, mut is_error, mut meta) = (Vec::new(), None, false, None);
+        // In one pass, in which long texts are read once less.
+        Json::from(raw).scan().each_member(|name, scan| match name {
+            "content" => {
+                // The last of repeated members counts.
+                room = Room::new();
+                content = room.next_elements(scan);
+            }
+            "structuredContent" => structured = scan.value().map(Json::raw),
+            "isError" => is_error = scan.value().is_some_and(|value| value.text() == "true"),
+            "_meta" => meta = if_object(scan.value()),
+            _ => {}
+        });
+        let content = content.into_iter().map(|block| Block::of(block, &mut room, true)).collect();
+        Self { content, is_cut_off: room.is_over, structured, is_error, meta, raw }
     }
 }
 

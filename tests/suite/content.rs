@@ -92,6 +92,33 @@ fn unknown_and_malformed_content_is_kept_as_raw_json() {
 }
 
 #[test]
+fn the_last_of_repeated_members_of_a_result_and_of_a_text_counts() {
+    let read = |json: &str| {
+        let raw = RawValue::from_string(json.into()).unwrap();
+        let result = ToolResult::read(&raw);
+        let text = |block: &Block<'_>| match block {
+            Block::Text(text) => (text.text.to_string(), text.meta.is_some(), text.annotations.is_some()),
+            other => panic!("{other:?}"),
+        };
+        let structured = result.structured.map(|value| value.get().to_owned());
+        (result.content.iter().map(text).collect::<Vec<_>>(), structured, result.is_error, result.meta.is_some())
+    };
+    let (text, other) = (r#"{"type":"text","text":"a"}"#, r#"{"type":"text","text":"b"}"#);
+    let plain = |text: &str| (text.to_owned(), false, false);
+    let all = format!(
+        r#"{{ "isError" : true, "content":[{text},{text}], "_meta":{{}}, "structuredContent":1,
+            "c\u006fntent" : [{other}] , "isError":"true", "structuredContent":{{"content":[{text}]}}, "_meta":[] }}"#
+    );
+    assert_eq!(read(&all), (vec![plain("b")], Some(format!(r#"{{"content":[{text}]}}"#)), false, false));
+    for not_an_array in ["{\"isError\":false}", "\"isError\"", "null"] {
+        let json = format!(r#"{{"content":[{text}],"content" : {not_an_array} ,"isError":true}}"#);
+        assert_eq!(read(&json), (vec![], None, true, false), "{not_an_array}");
+    }
+    let block = r#"{"text":1,"type":"image","annotations":{},"_meta":{},"type":"text","te\u0078t":"c","_meta":3}"#;
+    assert_eq!(read(&format!(r#"{{"content":[{block}]}}"#)).0, [("c".to_owned(), false, true)]);
+}
+
+#[test]
 fn priorities_beyond_the_range_and_annotations_of_a_wrong_type_are_left_out() {
     let read = |annotations: Value| {
         let json = raw(&json!({"type": "text", "text": "", "annotations": annotations}));

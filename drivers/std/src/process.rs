@@ -404,7 +404,7 @@ impl Process {
 
     /// Whether [`is_over`](Self::is_over), which is a system call: it is checked once in a while.
     fn is_found_over(&mut self) -> bool {
-        self.last_check.elapsed() >= TICK / 2 && self.is_over()
+        self.last_check.elapsed().saturating_mul(2) >= TICK && self.is_over()
     }
 
     /// Whether no more output is expected although the output is open: the process exited and a descendant holds the
