@@ -63,17 +63,28 @@ mod system {
 
 #[cfg(windows)]
 mod system {
-    use process_wrap::std::{ChildWrapper, CommandWrap, JobObject};
+    use process_wrap::std::{ChildWrapper, CommandWrap, CreationFlags, JobObject};
 
     use super::{Command, ExitStatus, io};
+
+    /// `CREATE_NO_WINDOW`.
+    const NO_WINDOW: u32 = 0x0800_0000;
 
     #[derive(Debug)]
     pub(crate) struct Group(Box<dyn ChildWrapper>);
 
+    /// Ctrl-C in the console of this process is not for the program, as in another process group; and a process that has no
+    /// console shows no window.
+    fn own_console() -> CreationFlags {
+        let mut flags = CreationFlags(Default::default());
+        flags.0.0 = NO_WINDOW;
+        flags
+    }
+
     impl Group {
         pub(crate) fn start(command: &mut Command) -> io::Result<Self> {
             let command = std::mem::replace(command, Command::new(""));
-            CommandWrap::from(command).wrap(JobObject).spawn().map(Self)
+            CommandWrap::from(command).wrap(JobObject).wrap(own_console()).spawn().map(Self)
         }
 
         pub(crate) fn child(&mut self) -> &mut dyn ChildWrapper {

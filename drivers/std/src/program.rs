@@ -208,12 +208,16 @@ fn resolve(
 ) -> OsString {
     const ENDINGS: &str = ".COM;.EXE;.BAT;.CMD";
     let path = Path::new(name);
-    if path.extension().is_some() {
+    let endings = if endings.is_empty() { ENDINGS } else { endings };
+    // `python3.11` has none.
+    let is_ending = |own: &OsStr| {
+        endings.split(';').filter_map(|ending| ending.strip_prefix('.')).any(|ending| own.eq_ignore_ascii_case(ending))
+    };
+    if path.extension().is_some_and(is_ending) {
         return name.into();
     }
     let has_folder = path.parent().is_some_and(|folder| !folder.as_os_str().is_empty());
     let folders: Vec<PathBuf> = if has_folder { vec![PathBuf::new()] } else { folders.collect() };
-    let endings = if endings.is_empty() { ENDINGS } else { endings };
     let files = folders.iter().flat_map(|folder| {
         endings.split(';').filter(|ending| !ending.is_empty()).map(move |ending| {
             let mut file = folder.join(name).into_os_string();
@@ -230,7 +234,8 @@ mod tests {
 
     #[test]
     fn on_windows_a_name_is_looked_up_with_the_extensions_of_scripts() {
-        let known = ["a/npx", "b/npx.cmd", "b/node.exe", "b/tool.cmd", "c/npx.exe", "tools/run.bat"];
+        let known =
+            ["a/npx", "b/npx.cmd", "b/node.exe", "b/tool.cmd", "c/npx.exe", "c/python3.11.exe", "tools/run.bat"];
         // As paths: on Windows either slash separates.
         let is_file = |path: &Path| known.iter().any(|known| path == Path::new(known));
         let folders = || ["a", "b", "c"].into_iter().map(PathBuf::from);
@@ -242,6 +247,9 @@ mod tests {
             ("tools/run", "", "tools/run.bat"),
             ("run", "", "run"),
             ("npx.cmd", "", "npx.cmd"),
+            ("NPX.Cmd", "", "NPX.Cmd"),
+            ("python3.11", "", "c/python3.11.exe"),
+            ("server.py", "", "server.py"),
             ("", "", ""),
         ] {
             let resolved = resolve(name.as_ref(), folders(), endings, is_file);

@@ -83,7 +83,7 @@ mod system {
     use std::process::Stdio;
     use std::task::{Context, Poll, Waker};
 
-    use process_wrap::tokio::{ChildWrapper, CommandWrap, JobObject};
+    use process_wrap::tokio::{ChildWrapper, CommandWrap, CreationFlags, JobObject};
     use tokio::net::windows::named_pipe::{NamedPipeServer, ServerOptions};
 
     use super::{Command, ExitStatus, Pipes, io};
@@ -93,8 +93,19 @@ mod system {
     pub(crate) type Output = NamedPipeServer;
     pub(crate) type Errors = NamedPipeServer;
 
+    /// `CREATE_NO_WINDOW`.
+    const NO_WINDOW: u32 = 0x0800_0000;
+
     #[derive(Debug)]
     pub(crate) struct Group(Box<dyn ChildWrapper>);
+
+    /// Ctrl-C in the console of this process is not for the program, as in another process group; and a process that has no
+    /// console shows no window.
+    fn own_console() -> CreationFlags {
+        let mut flags = CreationFlags(Default::default());
+        flags.0.0 = NO_WINDOW;
+        flags
+    }
 
     /// A pipe: the end of this process, and that of the program.
     fn pipe(is_input: bool) -> io::Result<(NamedPipeServer, Stdio)> {
@@ -119,7 +130,7 @@ mod system {
             command.stdin(stdin).stdout(stdout).stderr(stderr);
             let command = tokio::process::Command::from(command);
             // The ends of the program are closed here with the command.
-            let child = CommandWrap::from(command).wrap(JobObject).spawn()?;
+            let child = CommandWrap::from(command).wrap(JobObject).wrap(own_console()).spawn()?;
             Ok((Self(child), Pipes { input, output, errors }))
         }
 
