@@ -46,8 +46,9 @@ impl Reply {
             _ => None,
         });
         // Most results are one text, which is not copied.
-        let first = texts.next().unwrap_or_default().into_owned();
-        texts.fold(first, |all, text| all + "\n" + &text)
+        let mut all = texts.next().unwrap_or_default().into_owned();
+        texts.for_each(|text| all.extend(["\n", &*text]));
+        all
     }
 
     /// Whether it is the result of a tool that failed. Its text says how, for the model.
