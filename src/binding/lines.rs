@@ -31,6 +31,9 @@ pub struct LineDecoder {
     skipping: bool,
 }
 
+/// Bytes of a line that grows in small steps.
+const LONG: usize = 1 << 20;
+
 impl LineDecoder {
     /// A decoder for lines of at most `limit` bytes.
     pub const fn new(limit: usize) -> Self {
@@ -70,8 +73,10 @@ impl LineDecoder {
         let bytes = bytes.get(..bytes.len().min(room)).unwrap_or_default();
         let needed = self.partial.len().saturating_add(bytes.len());
         if needed > self.partial.capacity() {
-            // Twice as much each time, up to the limit.
-            let grown = self.partial.capacity().saturating_mul(2).min(self.limit).max(needed);
+            // Twice as much each time, up to the limit. A long line, whose last part may be small, an eighth.
+            let capacity = self.partial.capacity();
+            let more = if capacity < LONG { capacity } else { capacity / 8 };
+            let grown = capacity.saturating_add(more).min(self.limit).max(needed);
             self.partial.reserve_exact(grown.saturating_sub(self.partial.len()));
         }
         self.partial.extend_from_slice(bytes);

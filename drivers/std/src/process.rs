@@ -19,6 +19,8 @@ use crate::unwritten::Unwritten;
 /// Interval for checking whether the process has exited, while it runs and while it ends.
 const TICK: Duration = Duration::from_millis(100);
 const TICK_AT_END: Duration = Duration::from_millis(5);
+/// Interval for the same check while output comes.
+const CHECK: Duration = Duration::from_millis(50);
 /// Maximum time from the end of output to exit, or from exit to the end of output.
 const GRACE: Duration = Duration::from_secs(1);
 /// After exit, output from descendants is read for this long.
@@ -404,7 +406,7 @@ impl Process {
 
     /// Whether [`is_over`](Self::is_over), which is a system call: it is checked once in a while.
     fn is_found_over(&mut self) -> bool {
-        self.last_check.elapsed().saturating_mul(2) >= TICK && self.is_over()
+        self.last_check.elapsed() >= CHECK && self.is_over()
     }
 
     /// Whether no more output is expected although the output is open: the process exited and a descendant holds the

@@ -36,12 +36,15 @@ use rustls::{ClientConfig, RootCertStore};
 use tokio::net::TcpStream;
 #[cfg(unix)]
 use tokio::net::UnixStream;
+use tokio::task::yield_now;
 use tokio::time::{Instant, timeout};
 use tower_service::Service;
 
 /// Bytes that the system may receive before they are read. By itself it takes many times as much of a response that is
 /// not wanted.
 const RECEIVED: usize = 1 << 20;
+/// Bytes of a part of a body that may have many messages.
+const MANY: usize = 4096;
 /// Connect timeout. Shorter than a client's wait for its first response, so that unreachable and silent servers differ.
 const CONNECT: Duration = Duration::from_secs(4);
 
@@ -535,7 +538,14 @@ impl HttpClient {
         take(HttpPiece::Head(response.status(), std::mem::take(response.headers_mut()))).await;
         while let Some(frame) = response.frame().await {
             match frame.map(|frame| frame.into_data()) {
-                Ok(Ok(chunk)) => take(HttpPiece::Body(chunk.into())).await,
+                Ok(Ok(chunk)) => {
+                    let has_many = chunk.len() >= MANY;
+                    take(HttpPiece::Body(chunk.into())).await;
+                    if has_many {
+                        // Who reads the progress in it gets its turn.
+                        yield_now().await;
+                    }
+                }
                 // Trailers are ignored.
                 Ok(Err(_)) => {}
                 Err(error) => return take(HttpPiece::Failure(Broken::Midway, why(&error))).await,
