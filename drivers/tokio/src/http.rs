@@ -43,8 +43,8 @@ use tower_service::Service;
 /// Bytes that the system may receive before they are read. By itself it takes many times as much of a response that is
 /// not wanted.
 const RECEIVED: usize = 1 << 20;
-/// Bytes of a part of a body that may have many messages.
-const MANY: usize = 4096;
+/// Bytes of a body that are passed on at once: fewer messages than wait for a reader.
+const PART: usize = 32 << 10;
 /// Connect timeout. Shorter than a client's wait for its first response, so that unreachable and silent servers differ.
 const CONNECT: Duration = Duration::from_secs(4);
 
@@ -538,10 +538,10 @@ impl HttpClient {
         take(HttpPiece::Head(response.status(), std::mem::take(response.headers_mut()))).await;
         while let Some(frame) = response.frame().await {
             match frame.map(|frame| frame.into_data()) {
+                Ok(Ok(chunk)) if chunk.len() <= PART => take(HttpPiece::Body(chunk.into())).await,
                 Ok(Ok(chunk)) => {
-                    let has_many = chunk.len() >= MANY;
-                    take(HttpPiece::Body(chunk.into())).await;
-                    if has_many {
+                    for part in chunk.chunks(PART) {
+                        take(HttpPiece::Body(part.into())).await;
                         // Who reads the progress in it gets its turn.
                         yield_now().await;
                     }

@@ -256,3 +256,70 @@ fn a_file_without_a_certificate_and_a_proxy_without_a_url_are_errors_that_name_t
     let shown = format!("{:?}", HttpClient::builder().proxy("http://ada:hush@proxy"));
     assert!(!shown.contains("hush"), "{shown}");
 }
+
+/// Answers each request over one connection; a call with 5,000 reports of progress at once, before its result.
+async fn answer(mut client: TcpStream) -> io::Result<()> {
+    loop {
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            head.push(client.read_u8().await?);
+        }
+        let head = String::from_utf8(head).unwrap().to_lowercase();
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap_or("0");
+        let mut body = vec![0; length.parse().unwrap()];
+        client.read_exact(&mut body).await?;
+        let message: serde_json::Value = serde_json::from_slice(&body).unwrap_or_default();
+        let result = match message["method"].as_str() {
+            Some("initialize") => json!({
+                "protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": "1"},
+            }),
+            Some("tools/list") => json!({"tools": [{"name": "count", "inputSchema": {"type": "object"}}]}),
+            _ => json!({"content": [{"type": "text", "text": "done"}]}),
+        };
+        let event = |message: serde_json::Value| format!("data: {message}\n\n");
+        let mut text = String::new();
+        if message["method"] == "tools/call" {
+            let token = &message["params"]["_meta"]["progressToken"];
+            for step in 1..=5000 {
+                let params = json!({"progressToken": token, "progress": step});
+                text += &event(json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}));
+            }
+        }
+        text += &event(json!({"jsonrpc": "2.0", "id": message["id"], "result": result}));
+        let answer = match message["id"] {
+            serde_json::Value::Null => "HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n".to_owned(),
+            _ => format!(
+                "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: {}\r\n\r\n{text}",
+                text.len()
+            ),
+        };
+        client.write_all(answer.as_bytes()).await?;
+    }
+}
+
+#[tokio::test]
+async fn many_reports_of_progress_in_one_part_of_a_body_are_all_read() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        while let Ok((client, _)) = listener.accept().await {
+            tokio::spawn(answer(client));
+        }
+    });
+    let mut options = options();
+    options.timeouts.progress_interval = Duration::ZERO;
+    (options.eras, options.listen) = (mcp_proto::Eras::LegacyOnly, false);
+    let session = timeout(PATIENCE, Session::connect(Remote::new(&url).unwrap(), options)).await.unwrap().unwrap();
+    let call = session.start_tool("count", &json!({})).unwrap();
+    let mut progress = call.progress();
+    let reader = tokio::spawn(async move {
+        let mut steps = Vec::new();
+        while let Some(step) = progress.next().await {
+            steps.extend(step.progress());
+        }
+        (steps, progress.left_out())
+    });
+    assert_eq!(timeout(PATIENCE, call).await.unwrap().unwrap().text(), "done");
+    let (steps, left_out) = reader.await.unwrap();
+    assert_eq!((steps.len(), left_out), (5000, 0));
+}
