@@ -184,7 +184,7 @@ async fn what_follows_from_a_line_of_a_stream_is_shown_before_the_next_line() {
         Passing::Output(Output::Event(mcp_proto::Event::Progress { progress, .. })) => {
             taken.lock().unwrap().push(format!("{:?}", progress.progress().unwrap()));
         }
-        _ => {}
+        Passing::Input(_) | Passing::Output(_) => {}
     });
     let session = Session::connect(Remote::new(URL).unwrap(), host).await.unwrap();
     let call = session.start_tool("burst", &json!({})).unwrap();
