@@ -16,7 +16,7 @@ use mcp_proto_tokio::{
     Purpose, Remote, Reports, Session, TakePiece,
 };
 use serde_json::json;
-use tokio::io::{AsyncReadExt, copy_bidirectional};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
@@ -179,6 +179,48 @@ async fn an_exchange_without_a_connection_and_one_that_is_cut_differ() {
     assert!(matches!(ended, HttpPiece::Failure(Broken::Midway, _)), "{ended:?}");
     let ended = end("http://127.0.0.1:1/mcp").await;
     assert!(matches!(ended, HttpPiece::Failure(Broken::Unreachable, _)), "{ended:?}");
+}
+
+/// The pieces of a response that is cut after so many bytes, or complete, and whether it has a length or chunks.
+async fn cut_after(client: &HttpClient, bytes: usize, is_chunked: bool) -> Vec<HttpPiece> {
+    const LENGTH: &str = "HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nabcd";
+    const CHUNKED: &str = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n4\r\nabcd\r\n0\r\n\r\n";
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let request =
+        http::Request::get(format!("http://{}/mcp", listener.local_addr().unwrap())).body(Vec::new()).unwrap();
+    let response = async {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        // So that the end is no reset: nothing is left unread.
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            head.push(stream.read_u8().await.unwrap());
+        }
+        let response = if is_chunked { CHUNKED } else { LENGTH }.as_bytes();
+        let _ = stream.write_all(response.get(..bytes.min(response.len())).unwrap()).await;
+    };
+    let mut pieces = Vec::new();
+    let exchange = client.run(request, |piece| {
+        pieces.push(piece);
+        std::future::ready(())
+    });
+    tokio::join!(exchange, response);
+    pieces
+}
+
+#[tokio::test]
+async fn a_response_that_is_cut_at_any_byte_is_not_complete() {
+    let client = HttpClient::new().unwrap();
+    for (is_chunked, length) in [(false, 42), (true, 61)] {
+        for bytes in 0..=length {
+            let pieces = cut_after(&client, bytes, is_chunked).await;
+            let last = pieces.last().unwrap();
+            let is_complete = matches!(last, HttpPiece::End);
+            assert!(is_complete || matches!(last, HttpPiece::Failure(Broken::Midway, _)), "{bytes}: {pieces:?}");
+            assert_eq!(is_complete, bytes == length, "{bytes} of {length}: {pieces:?}");
+            let ends = pieces.iter().filter(|piece| matches!(piece, HttpPiece::End | HttpPiece::Failure(..)));
+            assert_eq!(ends.count(), 1);
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]

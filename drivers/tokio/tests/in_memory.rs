@@ -14,7 +14,8 @@ use mcp_proto::host::config::Document;
 use mcp_proto::host::hub::HubOptions;
 use mcp_proto::{Eras, Options, Outcome, TimeBound};
 use mcp_proto_tokio::{
-    CallErrorKind, Elicited, Host, HttpPiece, HttpTransport, Hub, Purpose, Remote, Session, TakePiece,
+    CallErrorKind, Elicited, Host, HttpPiece, HttpTransport, Hub, Input, Output, Passing, Purpose, Remote, Session,
+    TakePiece,
 };
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
@@ -27,7 +28,7 @@ const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 const OWN: HeaderName = HeaderName::from_static("x-own");
 
 /// A server, which keeps the headers of requests by their methods. A call of `ask` asks the user, and
-/// one of `count` has two reports of progress; no call has a result.
+/// one of `count` has two reports of progress, of `burst` at once; no call has a result.
 #[derive(Clone, Default)]
 struct Server(Arc<Mutex<Vec<(String, HeaderMap)>>>);
 
@@ -73,15 +74,22 @@ impl HttpTransport for Server {
                 "tools/list" => json!({"tools": [
                     {"name": "ask", "inputSchema": {"type": "object"}}, {"name": "wait", "inputSchema": {"type": "object"}},
                     {"name": "count", "inputSchema": {"type": "object"}},
+                    {"name": "burst", "inputSchema": {"type": "object"}},
                 ]}),
                 "tools/call" => {
                     take(head(StatusCode::OK, "text/event-stream"));
-                    for step in [1, 2].into_iter().filter(|_| message["params"]["name"] == "count") {
-                        sleep(Duration::from_secs(1)).await;
+                    let report = |step: u32| {
                         let token = &message["params"]["_meta"]["progressToken"];
                         let params = json!({"progressToken": token, "progress": step});
                         let report = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params});
-                        take(HttpPiece::Body(format!("data: {report}\n\n").into()));
+                        format!("data: {report}\n\n")
+                    };
+                    for step in [1, 2].into_iter().filter(|_| message["params"]["name"] == "count") {
+                        sleep(Duration::from_secs(1)).await;
+                        take(HttpPiece::Body(report(step).into()));
+                    }
+                    if message["params"]["name"] == "burst" {
+                        take(HttpPiece::Body((report(1) + &report(2)).into()));
                     }
                     if message["params"]["name"] == "ask" {
                         let params =
@@ -160,6 +168,31 @@ async fn each_reader_of_the_progress_of_a_call_is_woken_by_reports_and_by_the_en
     for reader in waiting {
         assert!(timeout(PATIENCE, reader).await.unwrap().unwrap());
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_follows_from_a_line_of_a_stream_is_shown_before_the_next_line() {
+    let shown = Arc::new(Mutex::new(Vec::new()));
+    let taken = Arc::clone(&shown);
+    let mut options = Options::new("test", "1.0");
+    (options.eras, options.keepalive) = (Eras::LegacyOnly, None);
+    options.timeouts.progress_interval = Duration::ZERO;
+    let host = Host::new(options).http(Server::default()).tap(move |passed| match passed.what {
+        Passing::Input(Input::Http(_, HttpPiece::Body(bytes))) if bytes.starts_with(b"data: ") => {
+            taken.lock().unwrap().push(String::from_utf8_lossy(bytes).lines().count().to_string());
+        }
+        Passing::Output(Output::Event(mcp_proto::Event::Progress { progress, .. })) => {
+            taken.lock().unwrap().push(format!("{:?}", progress.progress().unwrap()));
+        }
+        Passing::Input(_) | Passing::Output(_) => {}
+    });
+    let session = Session::connect(Remote::new(URL).unwrap(), host).await.unwrap();
+    let call = session.start_tool("burst", &json!({})).unwrap();
+    let mut progress = call.progress();
+    for _ in 0..2 {
+        timeout(PATIENCE, progress.next()).await.unwrap().unwrap();
+    }
+    assert_eq!(*shown.lock().unwrap(), ["1", "1.0", "1", "2.0"]);
 }
 
 /// Wakes nobody, and panics.
