@@ -18,7 +18,19 @@ pub(crate) fn is_alive(pid: u32) -> bool {
 
 #[cfg(windows)]
 pub(crate) fn is_alive(pid: u32) -> bool {
-    processes(&["ProcessId"]).iter().any(|process| process == &[pid.to_string()])
+    !alive(&[pid]).is_empty()
+}
+
+/// Those of these processes that run.
+#[cfg(unix)]
+pub(crate) fn alive(pids: &[u32]) -> Vec<u32> {
+    pids.iter().copied().filter(|pid| is_alive(*pid)).collect()
+}
+
+#[cfg(windows)]
+pub(crate) fn alive(pids: &[u32]) -> Vec<u32> {
+    let known: Vec<_> = processes(&["ProcessId"]).into_iter().flatten().collect();
+    pids.iter().copied().filter(|pid| known.contains(&pid.to_string())).collect()
 }
 
 /// How many threads this process has.
@@ -38,9 +50,19 @@ pub(crate) fn threads() -> usize {
 /// Columns of the system's table of processes, in the order of the alphabet. Wine has no `tasklist` that prints anything.
 #[cfg(windows)]
 fn processes(columns: &[&str]) -> Vec<Vec<String>> {
-    let listed = std::process::Command::new("wmic").args(["process", "get", &columns.join(",")]).output().unwrap();
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    static FILES: AtomicU32 = AtomicU32::new(0);
+    // A pipe would not end: Wine's `explorer`, which `wmic` may start, holds it.
+    let name = format!("mcp-proto-{}-{}-processes", std::process::id(), FILES.fetch_add(1, Ordering::Relaxed));
+    let file = std::env::temp_dir().join(name);
+    let mut command = std::process::Command::new("wmic");
+    command.args(["process", "get", &columns.join(",")]).stdout(std::fs::File::create(&file).unwrap());
+    command.stdin(std::process::Stdio::null()).stderr(std::process::Stdio::null()).status().unwrap();
+    let table = std::fs::read(&file).unwrap();
+    let _ = std::fs::remove_file(file);
     // Wine prints UTF-16.
-    let table: Vec<_> = listed.stdout.into_iter().filter(|byte| *byte != 0).collect();
+    let table: Vec<_> = table.into_iter().filter(|byte| *byte != 0).collect();
     let table = String::from_utf8_lossy(&table);
     let rows = table.lines().skip(1).map(|line| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
     let rows: Vec<_> = rows.filter(|row| !row.is_empty()).collect();

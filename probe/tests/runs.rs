@@ -1,5 +1,4 @@
 //! How runs of the program end.
-#![cfg(unix)]
 #![allow(missing_docs, clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use std::process::{Command, Output, Stdio};
@@ -12,6 +11,7 @@ fn probe(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_mcp-probe")).args(args).stdin(Stdio::null()).output().unwrap()
 }
 
+#[cfg(unix)]
 #[test]
 fn a_run_that_a_signal_ends_has_the_status_that_shells_give_and_no_report() {
     for (signal, status) in [("HUP", 129), ("INT", 130), ("TERM", 143)] {
@@ -21,6 +21,32 @@ fn a_run_that_a_signal_ends_has_the_status_that_shells_give_and_no_report() {
         assert_eq!(output.status.code(), Some(status), "{output:?}");
         assert!(output.stdout.is_empty(), "{output:?}");
     }
+}
+
+/// `.ci/windows` builds a server that presses Ctrl-C in its parent's console.
+#[cfg(windows)]
+#[test]
+fn a_run_that_ctrl_c_ends_has_the_status_that_shells_give_and_no_report() {
+    use std::os::windows::process::CommandExt;
+
+    /// A console of its own.
+    const CREATE_NO_WINDOW: u32 = 0x0800_0000;
+    let Some(server) = std::env::var_os("MCP_CONSOLE") else {
+        return println!("skipped: MCP_CONSOLE names no server");
+    };
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mcp-probe"));
+    command.args(["--timeout", "20", "stdio", "--"]).arg(server).stdin(Stdio::null()).creation_flags(CREATE_NO_WINDOW);
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{output:?}");
+    assert!(output.stdout.is_empty(), "{output:?}");
+}
+
+#[test]
+fn a_run_with_the_demo_server_ends_well() {
+    let output = probe(&["--json", "--call", "echo", "--args", r#"{"text":"hi"}"#]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["calls"][0]["outcome"], "result", "{report}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-"""Runs the examples of examples/embed with drivers/tests/server.py, and compares the tools that each lists: embed.py TARGET."""
+"""Runs the examples of examples/embed with examples/embed/server.py, and compares the tools that each lists: embed.py TARGET."""
 
 import base64
 import ctypes
@@ -19,7 +19,7 @@ from oauth.chromium import Driver
 
 ROOT = pathlib.Path(__file__).parents[2]
 EMBED = ROOT / "examples" / "embed"
-SERVER = [sys.executable, ROOT / "drivers" / "tests" / "server.py"]
+SERVER = [sys.executable, EMBED / "server.py"]
 # An example is short enough to be read at once.
 LINES = 120
 MANY = 20

@@ -22,7 +22,8 @@ type Prepare = Arc<dyn Fn(&mut Command) + Send + Sync>;
 ///
 /// On Unix it leads a process group, and the end of its session is the end of that group. A descendant that leaves the group,
 /// with `setsid` or as a daemon, is not ended, and not waited for, even if it holds the program's pipes. On Windows all
-/// descendants are in the program's job object, and end with it.
+/// descendants are in the program's job object, and end with it; and it has a console of its own, without a window: Ctrl-C in
+/// that of this process is not for the program.
 ///
 /// On Windows a name without an extension is looked up as a shell does, with the extensions of `PATHEXT`, so that `npx`
 /// finds `npx.cmd`. Its `Debug` shows neither the arguments nor the values of variables.
@@ -95,8 +96,8 @@ impl Program {
     }
 
     /// Has a function change the command before each start: an argument that differs each time, or what only
-    /// [`Command`] can set. Pipes and the process group are the driver's. It has to return soon, and calls nothing of the
-    /// session.
+    /// [`Command`] can set. Pipes, the process group and, on Windows, creation flags are the driver's. It has to return soon,
+    /// and calls nothing of the session.
     ///
     /// ```
     /// use std::sync::atomic::{AtomicU32, Ordering};

@@ -48,6 +48,14 @@ fn calls_have_results_as_text_and_as_values() {
 }
 
 #[test]
+fn lines_may_end_with_a_carriage_return_too() {
+    let mut session = Session::connect(server().arg("crlf"), Options::new("test", "1.0")).unwrap();
+    assert_eq!(session.call_tool("echo", &json!({"message": "a\r\nb"})).unwrap().text(), "a\r\nb");
+    assert_eq!(session.quirks().len(), 0, "{:?}", session.quirks());
+    session.end();
+}
+
+#[test]
 fn an_error_names_the_server_the_tool_and_the_reason() {
     let mut options = Options::new("test", "1.0");
     options.server = "docs".into();

@@ -77,6 +77,13 @@ async fn arguments_and_results_have_types() {
 }
 
 #[tokio::test]
+async fn lines_may_end_with_a_carriage_return_too() {
+    let session = Session::connect(server().arg("crlf"), options()).await.unwrap();
+    assert_eq!(session.call_tool("echo", &json!({"message": "a\r\nb"})).await.unwrap().text(), "a\r\nb");
+    session.close().await;
+}
+
+#[tokio::test]
 async fn calls_run_at_the_same_time() {
     let session = connect().await;
     let slow = session.start_tool("wait", &json!({})).unwrap();
