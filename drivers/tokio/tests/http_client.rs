@@ -1,5 +1,5 @@
 //! The HTTP client as companies need it: roots, client certificates, proxies, Unix sockets and headers for each request. The
-//! server is `drivers/tests/server.py`, behind a front that stands for a load balancer or a proxy.
+//! server is `drivers/tests/server.rs`, behind a front that stands for a load balancer or a proxy.
 #![cfg(all(unix, feature = "http"))]
 #![allow(missing_docs, clippy::panic, clippy::unwrap_used, reason = "tests")]
 
@@ -24,7 +24,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
 const PATIENCE: Duration = Duration::from_secs(60);
-const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/server.py");
+const SERVER: &str = env!("CARGO_BIN_EXE_mcp-proto-tokio-test-server");
 
 fn certificate(name: &str) -> PathBuf {
     format!("{}/../../tests/e2e/certificates/{name}.pem", env!("CARGO_MANIFEST_DIR")).into()
@@ -33,7 +33,7 @@ fn certificate(name: &str) -> PathBuf {
 /// A server over HTTP, and its port.
 async fn server() -> (Process, u16) {
     let (sender, mut output) = mpsc::unbounded_channel();
-    let process = Process::start(&Program::new("python3").args([SCRIPT, "http"]), move |piece| {
+    let process = Process::start(&Program::new(SERVER).arg("http"), move |piece| {
         let _ = sender.send(piece);
         std::future::ready(())
     });
@@ -246,8 +246,9 @@ async fn a_server_behind_a_unix_socket_connects() {
 fn a_file_without_a_certificate_and_a_proxy_without_a_url_are_errors_that_name_them() {
     let failed = |builder: HttpClientBuilder| builder.build().unwrap_err().to_string();
     assert!(failed(HttpClient::builder().roots(Roots::File("/nonexistent.pem".into()))).contains("/nonexistent.pem"));
-    let none = failed(HttpClient::builder().roots(Roots::File(SCRIPT.into())));
-    assert!(none.contains("server.py: it has no certificate in PEM format"), "{none}");
+    let none =
+        failed(HttpClient::builder().roots(Roots::File(concat!(env!("CARGO_MANIFEST_DIR"), "/README.md").into())));
+    assert!(none.contains("README.md: it has no certificate in PEM format"), "{none}");
     let keyless = failed(HttpClient::builder().client_certificate(certificate("ca"), certificate("ca")));
     assert!(keyless.contains("ca.pem"), "{keyless}");
     for url in ["socks5://proxy:1080", "proxy.example", ""] {
