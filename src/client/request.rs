@@ -335,10 +335,8 @@ pub(super) struct Call {
     pub(super) latest: Time,
     /// For how long the call clock had been paused when the call was made.
     pub(super) paused_total: Duration,
-    /// When progress was reported last.
-    pub(super) progress_reported_at: Option<Time>,
-    /// The last progress, if it was not reported because another one was shortly before; else empty.
-    pub(super) progress_held: String,
+    /// The progress that the server reported, if any.
+    pub(super) progress: Option<Box<CallProgress>>,
     /// How often it was sent again although it may have run, apart from what only reads after 503.
     pub(super) lost: u8,
     /// An attempt before the last one may have run.
@@ -479,8 +477,7 @@ impl Call {
             timeout,
             latest,
             paused_total,
-            progress_reported_at: None,
-            progress_held: String::new(),
+            progress: None,
             lost: 0,
             may_have_run: false,
             has_begun: false,
@@ -494,6 +491,16 @@ impl Call {
             task: followed,
         }
     }
+}
+
+/// The progress of a call.
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
+pub(super) struct CallProgress {
+    /// When it was last reported to the embedder.
+    pub(super) reported_at: Time,
+    /// What came last, if it was not reported because another one was shortly before; else empty.
+    pub(super) held: String,
 }
 
 /// A task that the server runs for a call.

@@ -742,9 +742,9 @@ fn step_to(core: &mut Core, mut id: u64, input: Input, mut outcome: Option<Outco
         };
         let ended = core.requests.remove(id);
         if let Some(Purpose::Call(call)) = ended.map(|open| open.purpose) {
-            if !call.progress_held.is_empty()
+            if let Some(held) = call.progress.map(|progress| progress.held).filter(|held| !held.is_empty())
                 && !core.is_full()
-                && let Ok(last) = RawValue::from_string(call.progress_held)
+                && let Ok(last) = RawValue::from_string(held)
             {
                 core.event(Event::Progress { request: call.handle, progress: Progress::new(last) });
             }
