@@ -47,7 +47,8 @@ pub(crate) fn threads() -> usize {
     process.last().unwrap().parse().unwrap()
 }
 
-/// Columns of the system's table of processes, in the order of the alphabet. Wine has no `tasklist` that prints anything.
+/// Columns of the system's table of processes, in the order of the alphabet. Wine has no `tasklist` that prints anything, and a
+/// newer Windows no `wmic`.
 #[cfg(windows)]
 fn processes(columns: &[&str]) -> Vec<Vec<String>> {
     use std::sync::atomic::{AtomicU32, Ordering};
@@ -56,9 +57,17 @@ fn processes(columns: &[&str]) -> Vec<Vec<String>> {
     // A pipe would not end: Wine's `explorer`, which `wmic` may start, holds it.
     let name = format!("mcp-proto-{}-{}-processes", std::process::id(), FILES.fetch_add(1, Ordering::Relaxed));
     let file = std::env::temp_dir().join(name);
-    let mut command = std::process::Command::new("wmic");
-    command.args(["process", "get", &columns.join(",")]).stdout(std::fs::File::create(&file).unwrap());
-    command.stdin(std::process::Stdio::null()).stderr(std::process::Stdio::null()).status().unwrap();
+    let run = |program: &str, args: &[&str]| {
+        let mut command = std::process::Command::new(program);
+        command.args(args).stdout(std::fs::File::create(&file).unwrap());
+        command.stdin(std::process::Stdio::null()).stderr(std::process::Stdio::null()).status()
+    };
+    run("wmic", &["process", "get", &columns.join(",")]).unwrap_or_else(|_| {
+        let values: Vec<_> = columns.iter().map(|column| format!("$($_.{column})")).collect();
+        let script =
+            format!("'columns'; Get-CimInstance Win32_Process | ForEach-Object {{ \"{}\" }}", values.join(" "));
+        run("powershell", &["-NoProfile", "-Command", &script]).unwrap()
+    });
     let table = std::fs::read(&file).unwrap();
     let _ = std::fs::remove_file(file);
     // Wine prints UTF-16.
@@ -66,6 +75,6 @@ fn processes(columns: &[&str]) -> Vec<Vec<String>> {
     let table = String::from_utf8_lossy(&table);
     let rows = table.lines().skip(1).map(|line| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
     let rows: Vec<_> = rows.filter(|row| !row.is_empty()).collect();
-    assert!(!rows.is_empty(), "`wmic` lists no process");
+    assert!(!rows.is_empty(), "no process is listed");
     rows
 }

@@ -663,8 +663,8 @@ impl Engine {
             }
             Err(noise) => {
                 record_noise(&mut self.core, &noise, bytes);
-                if let Noise::TooLong { .. } = noise {
-                    self.on_too_long(&noise, bytes);
+                if let Noise::TooLong { limit, .. } = noise {
+                    self.on_too_long(limit, bytes);
                 }
             }
         }
@@ -672,10 +672,10 @@ impl Engine {
 
     /// A message that is too long names an open request at its beginning, which ends without a wait for its timeout.
     #[cold]
-    fn on_too_long(&mut self, noise: &Noise, bytes: &[u8]) {
+    fn on_too_long(&mut self, limit: usize, bytes: &[u8]) {
         let id = jsonrpc::id_of_beginning(bytes, self.core.options.limits.message);
         if let Some(id) = id.and_then(|id| self.named_by(id)) {
-            self.on_unreadable_response(id, format!("the response has {noise}"));
+            self.on_unreadable_response(id, format!("the response has more than the {limit} bytes allowed"));
         }
     }
 

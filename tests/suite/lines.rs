@@ -320,7 +320,8 @@ fn noise_a_line_over_the_limit_loses_that_line_alone() {
     let chunk = vec![b'x'; MIB];
     // Its request ends as soon as the line is too long, and not at its timeout.
     let has_ended = |lines: &Lines| {
-        let too_long = |error: &mcp_proto::RequestError| error.to_string().contains("more than the 65536 allowed");
+        let too_long =
+            |error: &mcp_proto::RequestError| error.to_string().contains("more than the 65536 bytes allowed");
         lines.events.iter().any(|event| {
             matches!(event, Event::Finished { request, outcome: Outcome::Error(error), .. } if *request == lost && too_long(error))
         })
@@ -484,4 +485,21 @@ fn repaired_lines_count_in_any_chunks() {
     }
     assert_eq!(session.quirks().iter().map(|quirk| quirk.kind).collect::<Vec<_>>(), [QuirkKind::Repaired]);
     assert!(session.quirks()[0].detail.contains("> start"), "{}", session.quirks()[0].detail);
+}
+
+/// A little longer than the limit, so that it comes as a whole; over lines and as a whole message.
+#[test]
+fn noise_a_whole_message_over_the_limit_ends_its_request_at_once() {
+    for more in [1, 17, 18, 100] {
+        let mut options = legacy();
+        options.limits.message.bytes = 1000;
+        let mut lines = Lines::ready(options);
+        let (lost, id) = lines.ask();
+        let message = |text: &str| json!({"id": id, "jsonrpc": "2.0", "result": {"x": text}}).to_string();
+        let text = message(&"y".repeat(1000 + more - message("").len()));
+        assert_eq!(text.len(), 1000 + more);
+        lines.feed(format!("{text}\n").as_bytes());
+        let ended = |event: &Event| matches!(event, Event::Finished { request, outcome: Outcome::Error(_), .. } if *request == lost);
+        assert!(lines.events.iter().any(ended), "{more}");
+    }
 }

@@ -3000,15 +3000,23 @@ fn a_password_that_the_server_repeats_is_not_shown() {
         ("hush-token:x-oauth-basic", "Basic aHVzaC10b2tlbjp4LW9hdXRoLWJhc2lj", "hush-token"),
         ("ada:hush", "Basic YWRhOmh1c2g=", "ada:hush"),
         ("ada:h%FFsh", "Basic YWRhOmj/c2g=", "YWRhOmj/c2g="),
+        ("ada:hush-%F0%9F%98%80", "Basic YWRhOmh1c2gt8J+YgA==", "hush-😀"),
     ] {
         let user = user.trim_end_matches('@');
         let encoded = &header["Basic ".len()..].trim_end_matches('=')[6..];
-        let texts = [format!("no {header}!"), format!("no {secret}!"), format!("no {}!", secret.replace(' ', "%20"))];
+        let escaped = secret.replace('😀', "\\ud83d\\ude00");
+        let texts = [
+            format!("no {header}!"),
+            format!("no {secret}!"),
+            format!("no {}!", secret.replace(' ', "%20")),
+            format!("no {escaped}!"),
+        ];
         for text in &texts {
             let url = format!("https://{user}@example.com/mcp");
             let is_shown = |shown: &str, what: &str| {
                 assert!(!shown.contains(secret) && !shown.contains(encoded), "{user}: {text} in {what}: {shown}");
                 assert!(!shown.contains("%20pass"), "{user}: {text} in {what}: {shown}");
+                assert!(!shown.contains("ude00"), "{user}: {text} in {what}: {shown}");
             };
             let mut site = site();
             let mut web = Web::at(legacy(), &url);

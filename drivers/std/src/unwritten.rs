@@ -49,6 +49,9 @@ impl Unwritten {
             && let Some(number) = self.requests.remove(&request)
         {
             self.lines.remove(&number);
+            if self.lines.is_empty() && self.writing == 0 {
+                self.waits_since = None;
+            }
             return;
         }
         let request = message.of().filter(|_| message.wire_id().is_some());
@@ -162,6 +165,8 @@ mod tests {
             unwritten.push(now, &cancellation(number));
         }
         assert_eq!((unwritten.lines.len(), unwritten.requests.len()), (1, 1));
+        unwritten.push(now, &cancellation(0));
+        assert_eq!(unwritten.stalled(now + 2 * PATIENCE), None, "nothing waits");
     }
 
     #[test]

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use mcp_proto::host::hub::CallId;
 use mcp_proto::{Outcome, Progress, TimeBound};
-use mcp_proto_std::{CallError, Reply, reply};
+use mcp_proto_std::{CallError, CallErrorKind, Reply, reply};
 use tokio::sync::oneshot;
-use tokio::time::{Sleep, sleep};
+use tokio::time::Sleep;
 
 use crate::queue::{Queue, Reports};
 use crate::trace::CallSpan;
@@ -18,6 +18,9 @@ use crate::trace::CallSpan;
 /// What cancels a call.
 pub(crate) trait Cancel: Send + Sync {
     fn cancel(&self, call: CallId, reason: Option<&str>);
+
+    /// A timer of the client's runtime; `None` if that has none.
+    fn timer(&self, after: Duration) -> Option<Sleep>;
 }
 
 /// A call in flight: a future of its result. The call runs whether or not it is awaited. When it is dropped before, the
@@ -90,7 +93,7 @@ impl Call {
     /// ```
     #[must_use]
     pub fn timeout(mut self, after: Duration) -> Self {
-        self.deadline = Some(Box::pin(sleep(after)));
+        self.deadline = self.session.timer(after).map(Box::pin);
         self
     }
 
@@ -137,6 +140,7 @@ impl Drop for Call {
     fn drop(&mut self) {
         if self.outcome.is_some() {
             self.session.cancel(self.id, None);
+            self.span.end(&self.server, Err(&CallErrorKind::Ended(Outcome::Cancelled)));
         }
     }
 }

@@ -19,7 +19,7 @@ use mcp_proto_std::{CallError, CallErrorKind, Piece, Program};
 use tokio::runtime::Handle as Runtime;
 use tokio::sync::{Notify, oneshot, watch};
 use tokio::task::{AbortHandle, JoinSet};
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, Sleep, sleep, sleep_until, timeout};
 
 use crate::call::{Call, Cancel};
 use crate::host::{Ask, Watchers, Wiring};
@@ -326,6 +326,12 @@ impl<M: Machine> Handle<M> {
 impl<M: Machine> Cancel for Handle<M> {
     fn cancel(&self, call: CallId, reason: Option<&str>) {
         self.0.input(|machine, now| machine.cancel(now, call, reason));
+    }
+
+    fn timer(&self, after: Duration) -> Option<Sleep> {
+        let _context = self.0.runtime.enter();
+        // It panics without a timer, for which `enable_all` is meant.
+        catch_unwind(|| sleep(after)).ok()
     }
 }
 

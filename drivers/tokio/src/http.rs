@@ -247,9 +247,10 @@ type Connecting<T> = Pin<Box<dyn Future<Output = Result<T, AnyError>> + Send>>;
 pub struct HttpClient {
     pool: Pool<Connector, Full<Bytes>>,
     settings: Settings,
-    /// The one that connects to public addresses alone.
+    /// The ones for other origins, which have no socket: one that connects to any address, and one that connects to public ones
+    /// alone.
     #[cfg(feature = "oauth")]
-    public: Arc<OnceLock<Self>>,
+    others: Arc<[OnceLock<Self>; 2]>,
 }
 
 /// What an HTTP client is made of.
@@ -263,6 +264,16 @@ struct Settings {
     headers: Option<HeadersOf>,
 }
 
+impl Settings {
+    /// Whether a Unix socket is connected to, and no proxy.
+    const fn is_local(&self) -> bool {
+        #[cfg(unix)]
+        return self.socket.is_some();
+        #[cfg(not(unix))]
+        false
+    }
+}
+
 /// Gets the headers of a request to a URL.
 type HeadersOf = Arc<dyn Fn(Uri) -> Pin<Box<dyn Future<Output = io::Result<HeaderMap>> + Send>> + Send + Sync>;
 
@@ -270,7 +281,8 @@ type HeadersOf = Arc<dyn Fn(Uri) -> Pin<Box<dyn Future<Output = io::Result<Heade
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub enum Roots {
-    /// The system, or the file in the environment variable `SSL_CERT_FILE`. They are loaded once in a process.
+    /// The system, or the file in the environment variable `SSL_CERT_FILE`. They are loaded once in a process, and for each client
+    /// with a certificate of its own.
     #[default]
     System,
     /// Mozilla's, as they were when this program was built.
@@ -325,8 +337,8 @@ impl HttpClientBuilder {
         self
     }
 
-    /// The certificate that this client shows to servers that demand one, and its key: files in PEM format. The certificate
-    /// may be followed by those that lead to its root.
+    /// The certificate that this client shows to servers that demand one, those of an authorization too, and its key: files in
+    /// PEM format. The certificate may be followed by those that lead to its root.
     pub fn client_certificate(mut self, certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
         self.identity = Some((certificate.into(), key.into()));
         self
@@ -352,8 +364,8 @@ impl HttpClientBuilder {
         self
     }
 
-    /// Connects to this Unix socket, whatever the host of a URL is. Requests of an authorization that may go to public addresses
-    /// alone do not take it.
+    /// Connects to this Unix socket, whatever the host of a URL is, and to no proxy. Requests of an authorization take it if they
+    /// go to the origin of the MCP server.
     #[cfg(unix)]
     pub fn unix_socket(mut self, path: impl Into<PathBuf>) -> Self {
         self.socket = Some(path.into().into());
@@ -484,15 +496,21 @@ impl HttpClient {
     /// connects to any, and resolves names itself.
     #[cfg(feature = "oauth")]
     pub fn within(&self, reach: Reach) -> &Self {
-        let make = || {
+        let make = |allows| {
             let settings = Settings {
                 #[cfg(unix)]
                 socket: None,
                 ..self.settings.clone()
             };
-            Self::with(settings, |address| Reach::Public.allows(address))
+            Self::with(settings, allows)
         };
-        if reach == Reach::Public { self.public.get_or_init(make) } else { self }
+        let [any, public] = &*self.others;
+        match reach {
+            Reach::Public => public.get_or_init(|| make(|address| Reach::Public.allows(address))),
+            Reach::Server => self,
+            _ if self.settings.is_local() => any.get_or_init(|| make(|_| true)),
+            _ => self,
+        }
     }
 
     fn with(settings: Settings, allows: fn(IpAddr) -> bool) -> Self {
@@ -510,14 +528,20 @@ impl HttpClient {
             pool,
             settings,
             #[cfg(feature = "oauth")]
-            public: Arc::default(),
+            others: Arc::default(),
         }
     }
 
     /// Adds the headers that the host has for this request.
     async fn add_headers(&self, request: &mut Request<Vec<u8>>) -> io::Result<()> {
         let Some(headers_of) = &self.settings.headers else { return Ok(()) };
-        let added = sensitive(headers_of(request.uri().clone()).await?);
+        let panicked = |_| io::Error::other("the host's function panicked");
+        let mut asked = catch_unwind(AssertUnwindSafe(|| headers_of(request.uri().clone()))).map_err(panicked)?;
+        let asked = poll_fn(|context| {
+            let polled = catch_unwind(AssertUnwindSafe(|| asked.as_mut().poll(context)));
+            polled.unwrap_or_else(|panic| Poll::Ready(Err(panicked(panic))))
+        });
+        let added = sensitive(asked.await?);
         let own = std::mem::replace(request.headers_mut(), added);
         request.headers_mut().extend(own);
         Ok(())
@@ -555,7 +579,8 @@ impl HttpClient {
     }
 
     async fn send(&self, mut request: Request<Full<Bytes>>) -> Result<Response<Incoming>, legacy::Error> {
-        if let Some(credential) = self.settings.proxies.credential(request.uri()) {
+        let credential = self.settings.proxies.credential(request.uri()).filter(|_| !self.settings.is_local());
+        if let Some(credential) = credential {
             request.headers_mut().insert(PROXY_AUTHORIZATION, credential);
         }
         self.pool.request(request).await

@@ -85,8 +85,14 @@ impl Hub {
         };
         let mut events = self.events();
         while self.inspect(|hub| hub.servers().any(is_starting)) {
-            if events.next().await.is_none() {
-                return;
+            // Looks again only when it may be so: there may be thousands of servers.
+            loop {
+                match events.next().await {
+                    None => return,
+                    Some(HubEvent::Settled) => break,
+                    Some(_) if events.left_out() > 0 => break,
+                    Some(_) => {}
+                }
             }
         }
     }

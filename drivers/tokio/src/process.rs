@@ -454,11 +454,13 @@ pub(crate) async fn write_all(stdin: &mut (impl AsyncWrite + Unpin), lines: &Fee
     Ok(())
 }
 
+pub(crate) const PANICKED: &str = "a stream of the host's panicked";
+
 /// Waits for the end of the input.
 pub(crate) async fn written(writer: &mut Option<Aborted<io::Result<()>>>) -> io::Result<()> {
     match writer {
-        // It does not panic, and is not aborted while this waits.
-        Some(writer) => (&mut writer.0).await.unwrap_or(Ok(())),
+        // It is not aborted while this waits, and panics if a stream of the host's does.
+        Some(writer) => (&mut writer.0).await.unwrap_or_else(|_| Err(io::Error::other(PANICKED))),
         None => std::future::pending().await,
     }
 }

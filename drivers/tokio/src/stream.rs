@@ -15,7 +15,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
-use crate::process::{Aborted, Feed, GRACE, Process, SharedLines, Writing, read, write_all, written};
+use crate::process::{Aborted, Feed, GRACE, PANICKED, Process, SharedLines, Writing, read, write_all, written};
 
 /// Both directions of a connection.
 pub(crate) trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -246,7 +246,8 @@ impl Supervisor {
                     let broken = self.broken.take().map(|(why, _)| why);
                     return Some(match ended {
                         Ok(Err(error)) => error.to_string(),
-                        Ok(Ok(())) | Err(_) => broken.unwrap_or_else(|| "the server closed its stream".into()),
+                        Ok(Ok(())) => broken.unwrap_or_else(|| "the server closed its stream".into()),
+                        Err(_) => broken.unwrap_or_else(|| PANICKED.into()),
                     });
                 }
                 ended = written(&mut self.writer) => {

@@ -44,13 +44,10 @@ impl CallSpan {
         // Of a hub.
         let method = if method == "call" { "tools/call" } else { method };
 
-        // A URI in the name would make too many names.
-        let has_target = !target.is_empty() && method != "resources/read";
-        let name = if has_target { format!("{method} {target}") } else { method.to_owned() };
         let span = tracing::info_span!(
             target: "mcp_proto",
             "mcp.client",
-            otel.name = name,
+            otel.name = Empty,
             otel.kind = "client",
             otel.status_code = Empty,
             mcp.method.name = method,
@@ -61,6 +58,12 @@ impl CallSpan {
             error.r#type = Empty,
             rpc.response.status_code = Empty,
         );
+        if span.is_disabled() {
+            return Self { span };
+        }
+        // A URI in the name would make too many names.
+        let has_target = !target.is_empty() && method != "resources/read";
+        span.record("otel.name", if has_target { format!("{method} {target}") } else { method.to_owned() });
         match method {
             "tools/call" => span.record("gen_ai.tool.name", target),
             "prompts/get" => span.record("gen_ai.prompt.name", target),

@@ -1,7 +1,7 @@
 //! The HTTP client as companies need it: roots, client certificates, proxies, Unix sockets and headers for each request. The
 //! server is `drivers/tests/server.rs`, behind a front that stands for a load balancer or a proxy.
 #![cfg(all(unix, feature = "http"))]
-#![allow(missing_docs, clippy::panic, clippy::unwrap_used, reason = "tests")]
+#![allow(missing_docs, clippy::panic, clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use std::io;
 use std::path::PathBuf;
@@ -237,6 +237,30 @@ async fn a_server_behind_a_unix_socket_connects() {
     });
     let client = || HttpClient::builder().unix_socket(&path);
     converse(remote("http://localhost/mcp"), client()).await.unwrap();
+    // The credential of a proxy is for no server.
+    let count = Arc::new(AtomicU32::new(0));
+    let behind = folder.join("behind.sock");
+    let listener = UnixListener::bind(&behind).unwrap();
+    let seen = Arc::clone(&count);
+    tokio::spawn(async move {
+        while let Ok((mut client, _)) = listener.accept().await {
+            let seen = Arc::clone(&seen);
+            tokio::spawn(async move {
+                let (mut head, mut bytes) = (Vec::new(), [0; 4096]);
+                while !head.windows(4).any(|end| end == b"\r\n\r\n") {
+                    let count = client.read(&mut bytes).await.unwrap();
+                    head.extend_from_slice(&bytes[..count]);
+                }
+                let has = String::from_utf8_lossy(&head).to_lowercase().contains("proxy-authorization");
+                seen.fetch_add(if has { 1000 } else { 1 }, Ordering::Relaxed);
+                let _ =
+                    client.write_all(b"HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\nconnection: close\r\n\r\n").await;
+            });
+        }
+    });
+    let proxied = HttpClient::builder().unix_socket(&behind).proxy("http://ada:pass@127.0.0.1:1");
+    converse(remote("http://mcp.internal/mcp"), proxied).await.unwrap_err();
+    assert!((1..1000).contains(&count.load(Ordering::Relaxed)), "{count:?}");
     std::fs::remove_dir_all(&folder).unwrap();
     let (_, words) = converse(remote("http://localhost/mcp"), client()).await.unwrap_err();
     assert!(words.contains("server.sock"), "{words}");
@@ -287,9 +311,9 @@ async fn answer(mut client: TcpStream) -> io::Result<()> {
             }
         }
         text += &event(json!({"jsonrpc": "2.0", "id": message["id"], "result": result}));
-        let answer = match message["id"] {
-            serde_json::Value::Null => "HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n".to_owned(),
-            _ => format!(
+        let answer = match message["id"].is_null() {
+            true => "HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n".to_owned(),
+            false => format!(
                 "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: {}\r\n\r\n{text}",
                 text.len()
             ),

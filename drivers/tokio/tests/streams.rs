@@ -322,3 +322,57 @@ async fn servers_in_memory_have_the_faults_of_the_test_kit() {
     let error = Session::connect(servers.streams("nobody"), options()).await.unwrap_err();
     assert!(error.to_string().contains("nobody listens"), "{error}");
 }
+
+/// A stream that panics when it is written or read after so many bytes.
+struct Panicking {
+    stream: DuplexStream,
+    writable: usize,
+    readable: usize,
+}
+
+impl AsyncRead for Panicking {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        assert!(self.readable > 0, "it is read");
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
+        self.readable = self.readable.saturating_sub(buffer.filled().len() - before);
+        read
+    }
+}
+
+impl AsyncWrite for Panicking {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        assert!(self.writable > 0, "it is written");
+        self.writable = self.writable.saturating_sub(bytes.len());
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_panics_ends_its_connection_at_once_with_that_reason() {
+    for (writable, readable) in [(1, usize::MAX), (usize::MAX, 1)] {
+        let mut options = options();
+        options.reconnect = None;
+        let streams = Streams::new(move || {
+            let (ours, theirs) = duplex(1 << 16);
+            tokio::spawn(serve(theirs));
+            ready(Ok(Panicking { stream: ours, writable, readable }))
+        });
+        let start = Instant::now();
+        let failed = Session::connect(streams, options).await.unwrap_err();
+        assert!(failed.to_string().contains("a stream of the host's panicked"), "{writable}: {failed}");
+        assert!(start.elapsed() < Duration::from_secs(5), "{writable}: {:?}", start.elapsed());
+    }
+}

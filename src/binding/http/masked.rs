@@ -151,17 +151,22 @@ fn mask_json(known: Known<'_>, json: &mut Box<RawValue>) {
     }
 }
 
-/// The text with its escape sequences decoded. A token has ASCII characters only.
+/// The text with its escape sequences decoded. Half of a surrogate pair is left out.
 fn unescaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    let mut rest = text;
+    let (mut rest, mut high) = (text, None);
     while let Some((before, after)) = rest.split_once('\\') {
         out.push_str(before);
+        // Halves of a pair follow each other.
+        let first = core::mem::take(&mut high).filter(|_| before.is_empty());
         let mut chars = after.chars();
         rest = match chars.next() {
             Some('u') => match after.get(1..5).and_then(|hex| u32::from_str_radix(hex, 16).ok()) {
                 Some(code) => {
-                    out.extend(char::from_u32(code));
+                    let pair =
+                        first.and_then(|first| char::decode_utf16([first, u16::try_from(code).ok()?]).next()?.ok());
+                    out.extend(pair.or(char::from_u32(code)));
+                    high = u16::try_from(code).ok().filter(|code| (0xd800..0xdc00).contains(code));
                     after.get(5..).unwrap_or_default()
                 }
                 // It is cut.

@@ -1,4 +1,4 @@
-//! Secrets: how they are kept, derived from entropy, and hidden where a server repeats them.
+//! Secrets: how they are kept, and derived from entropy.
 
 use alloc::string::String;
 use core::fmt;
