@@ -186,10 +186,13 @@ impl fmt::Debug for Options {
 }
 
 impl Options {
+    /// The name of a server that was given none. The drivers replace it by that of the program or the host.
+    pub const UNNAMED: &str = "the server";
+
     /// The default options, for a client of this name and version.
     pub fn new(name: impl Into<Box<str>>, version: impl Into<Box<str>>) -> Self {
         Self {
-            server: "the server".into(),
+            server: Self::UNNAMED.into(),
             client: Implementation::new(name, version),
             capabilities: ClientCapabilities::default(),
             eras: Eras::Auto,
@@ -351,8 +354,8 @@ pub struct Timeouts {
     /// Maximum to which progress extends a request, for requests without one. The time described at
     /// [`server_request`](Self::server_request) is added. 10 min.
     pub request_max: Duration,
-    /// Minimum between two progress events of one request. Of the ones in between, the last is reported when the request ends.
-    /// 100 ms.
+    /// Minimum between two progress events of one request. Of the ones in between, the last is reported when the request ends,
+    /// unless it has more than 4 KiB. 100 ms.
     pub progress_interval: Duration,
     /// For the embedder's response to a server request; then the engine cancels it. Also the time that a request waits
     /// for required input or for authorization. 10 min.

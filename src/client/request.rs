@@ -335,8 +335,7 @@ pub(super) struct Call {
     pub(super) latest: Time,
     /// For how long the call clock had been paused when the call was made.
     pub(super) paused_total: Duration,
-    /// The progress that the server reported, if any.
-    pub(super) progress: Option<Box<CallProgress>>,
+    pub(super) progress: CallProgress,
     /// How often it was sent again although it may have run, apart from what only reads after 503.
     pub(super) lost: u8,
     /// An attempt before the last one may have run.
@@ -477,7 +476,7 @@ impl Call {
             timeout,
             latest,
             paused_total,
-            progress: None,
+            progress: CallProgress::None,
             lost: 0,
             may_have_run: false,
             has_begun: false,
@@ -496,11 +495,36 @@ impl Call {
 /// The progress of a call.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "snapshot", derive(serde::Serialize, serde::Deserialize))]
-pub(super) struct CallProgress {
-    /// When it was last reported to the embedder.
-    pub(super) reported_at: Time,
-    /// What came last, if it was not reported because another one was shortly before; else empty.
-    pub(super) held: String,
+pub(super) enum CallProgress {
+    None,
+    /// The last was reported to the embedder at this time.
+    Reported(Time),
+    /// One was reported at this time. What came last was not, since that was shortly before.
+    Held(Box<(Time, String)>),
+}
+
+impl CallProgress {
+    /// When it was last reported.
+    pub(super) fn reported_at(&self) -> Option<Time> {
+        match self {
+            Self::None => None,
+            Self::Reported(at) => Some(*at),
+            Self::Held(held) => Some(held.0),
+        }
+    }
+
+    /// Another one came, which is reported now or kept.
+    pub(super) fn take(&mut self, reported_at: Option<Time>, json: &str) {
+        match (&mut *self, reported_at) {
+            (_, Some(now)) => *self = Self::Reported(now),
+            (Self::Held(held), None) => {
+                held.1.clear();
+                held.1.push_str(json);
+            }
+            (Self::Reported(at), None) => *self = Self::Held(Box::new((*at, json.into()))),
+            (Self::None, None) => {}
+        }
+    }
 }
 
 /// A task that the server runs for a call.

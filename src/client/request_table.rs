@@ -3,12 +3,11 @@
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
-use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::core::Stage;
-use super::request::{Call, CallProgress, CallTask, InputRounds, Purpose, Request};
+use super::request::{Call, CallTask, InputRounds, Purpose, Request};
 use super::{RequestId, TimeBound};
 use crate::Time;
 use crate::collections::{LeastSet, Series};
@@ -473,22 +472,8 @@ impl RequestTable {
         let before = open.deadline;
         let call = open.purpose.call_mut()?;
         call.has_begun = true;
-        let due = match &mut call.progress {
-            None => {
-                call.progress = Some(Box::new(CallProgress { reported_at: now, held: String::new() }));
-                true
-            }
-            Some(progress) => {
-                progress.held.clear();
-                let due = now.since(progress.reported_at) >= interval;
-                if due {
-                    progress.reported_at = now;
-                } else if json.len() <= HELD_PROGRESS {
-                    progress.held.push_str(json);
-                }
-                due
-            }
-        };
+        let due = call.progress.reported_at().is_none_or(|at| now.since(at) >= interval);
+        call.progress.take(due.then_some(now), if json.len() <= HELD_PROGRESS { json } else { "" });
         let (handle, deadline) = (call.handle, (call_time + call.timeout).min(call.latest));
         // The deadline never moves to an earlier time.
         if before < Some(deadline) {
@@ -528,7 +513,7 @@ impl RequestTable {
     /// Which bound on its time a request with a passed deadline has reached.
     pub(super) fn bound_of(&self, id: u64) -> TimeBound {
         // Progress and a task extend a request up to its maximum time.
-        let is_extended = |call: &Call| call.progress.is_some() || call.task.is_some();
+        let is_extended = |call: &Call| call.progress.reported_at().is_some() || call.task.is_some();
         let is_total = |open: &OpenRequest| {
             open.purpose.call().is_some_and(|call| is_extended(call) && open.deadline == Some(call.latest))
         };

@@ -231,7 +231,7 @@ causes! {
         Network: ["failed to lookup address", "name or service not known", "nodename nor servname", "no such host",
             "name resolution", "dns error", "no address"];
     /// A proxy refuses, or cannot be reached.
-    ProxyRefused = "proxy-refused", Transport, "", "The proxy in the environment (`HTTPS_PROXY`) does not let this through; `NO_PROXY` goes without it.",
+    ProxyRefused = "proxy-refused", Transport, "", "The proxy, of the environment (`HTTPS_PROXY`) unless the host names another, is not there or does not let this through; `NO_PROXY` goes without it.",
         Network: [" proxy", "tunnel error"];
     /// The server's port speaks no TLS.
     TlsNotSpoken = "tls-not-spoken", Tls, "it does not speak TLS at this port", "Is it `http://` instead of `https://`, or another port?",

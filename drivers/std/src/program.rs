@@ -1,5 +1,6 @@
 //! What is started: a server's command.
 
+use std::borrow::Cow;
 #[cfg(any(windows, test))]
 use std::ffi::OsStr;
 use std::ffi::OsString;
@@ -57,6 +58,11 @@ impl Program {
             prepare: None,
             sink: None,
         }
+    }
+
+    /// The name of the program's file, for messages.
+    pub fn file_name(&self) -> Cow<'_, str> {
+        std::path::Path::new(&self.name).file_name().unwrap_or(&self.name).to_string_lossy()
     }
 
     /// Adds an argument.

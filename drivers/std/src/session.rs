@@ -53,7 +53,10 @@ pub struct Session {
 
 impl Session {
     /// Opens a client of the server that a program is. Nothing is started until [`next_event`](Self::next_event) waits.
-    pub fn open(program: Program, options: Options) -> Self {
+    pub fn open(program: Program, mut options: Options) -> Self {
+        if &*options.server == Options::UNNAMED {
+            options.server = program.file_name().into();
+        }
         let seed = RandomState::new().hash_one("the jitter of reconnects");
         let mut client = Client::new(Lines::new(), options, seed);
         // A new client can be opened.

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use mcp_proto::host::hub::CallId;
 use mcp_proto::{Outcome, Progress, TimeBound};
 use mcp_proto_std::{CallError, CallErrorKind, Reply, reply};
 use tokio::sync::oneshot;
-use tokio::time::Sleep;
+use tokio::task::AbortHandle;
 
 use crate::queue::{Queue, Reports};
 use crate::trace::CallSpan;
@@ -19,8 +20,8 @@ use crate::trace::CallSpan;
 pub(crate) trait Cancel: Send + Sync {
     fn cancel(&self, call: CallId, reason: Option<&str>);
 
-    /// A timer of the client's runtime; `None` if that has none.
-    fn timer(&self, after: Duration) -> Option<Sleep>;
+    /// Cancels a call after this time, and says that it is over before.
+    fn cancel_after(&self, call: CallId, after: Duration, is_over: Arc<AtomicBool>) -> AbortHandle;
 }
 
 /// A call in flight: a future of its result. The call runs whether or not it is awaited. When it is dropped before, the
@@ -44,8 +45,8 @@ pub struct Call {
     /// `None` after the outcome.
     outcome: Option<oneshot::Receiver<Outcome>>,
     progress: Arc<Queue<Progress>>,
-    /// When it is given up.
-    deadline: Option<Pin<Box<Sleep>>>,
+    /// What ends it when its time is over, and whether that was so.
+    deadline: Option<(AbortHandle, Arc<AtomicBool>)>,
     span: CallSpan,
 }
 
@@ -81,9 +82,9 @@ impl Call {
         &self.server
     }
 
-    /// Bounds the time until the result from now on, whatever progress is reported. It counts while the call is awaited. The
-    /// call is cancelled then, and ends as [`Outcome::TimedOut`]: it may have run. Without it, the timeouts of the client's
-    /// options apply; these apply in any case.
+    /// Bounds the time until the result from now on, whatever progress is reported, and whether or not the call is awaited. The
+    /// call is cancelled then, which ends its progress, and ends as [`Outcome::TimedOut`]: it may have run. The timeouts of the
+    /// client's options apply in any case.
     ///
     /// ```no_run
     /// # use std::time::Duration;
@@ -93,13 +94,20 @@ impl Call {
     /// ```
     #[must_use]
     pub fn timeout(mut self, after: Duration) -> Self {
-        self.deadline = self.session.timer(after).map(Box::pin);
+        let is_over = Arc::new(AtomicBool::new(false));
+        let timer = self.session.cancel_after(self.id, after, Arc::clone(&is_over));
+        if let Some((before, _)) = self.deadline.replace((timer, is_over)) {
+            before.abort();
+        }
         self
     }
 
     /// Cancels the call, with a reason that the server is told, for its logs. It ends as [`Outcome::Cancelled`], unless it has
     /// ended. Dropping the call cancels it, too.
     pub fn cancel(&self, reason: &str) {
+        if let Some((timer, _)) = &self.deadline {
+            timer.abort();
+        }
         if self.outcome.is_some() {
             self.session.cancel(self.id, Some(reason));
         }
@@ -118,16 +126,12 @@ impl Future for Call {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let Some(outcome) = &mut self.outcome else { return Poll::Pending };
-        let outcome = match (Pin::new(outcome).poll(context), &mut self.deadline) {
-            // Each call ends; without an end the runtime does.
-            (Poll::Ready(outcome), _) => outcome.unwrap_or(Outcome::Unknown),
-            (Poll::Pending, None) => return Poll::Pending,
-            (Poll::Pending, Some(deadline)) => {
-                ready!(deadline.as_mut().poll(context));
-                self.session.cancel(self.id, Some("timeout"));
-                Outcome::TimedOut(TimeBound::Total)
-            }
-        };
+        // Each call ends; without an end the runtime does.
+        let mut outcome = ready!(Pin::new(outcome).poll(context)).unwrap_or(Outcome::Unknown);
+        let is_over = self.deadline.as_ref().is_some_and(|(_, is_over)| is_over.load(Ordering::Relaxed));
+        if is_over && matches!(outcome, Outcome::Cancelled) {
+            outcome = Outcome::TimedOut(TimeBound::Total);
+        }
         self.outcome = None;
         let (method, target) = &self.name;
         let result = reply(outcome);
@@ -138,6 +142,9 @@ impl Future for Call {
 
 impl Drop for Call {
     fn drop(&mut self) {
+        if let Some((timer, _)) = &self.deadline {
+            timer.abort();
+        }
         if self.outcome.is_some() {
             self.session.cancel(self.id, None);
             self.span.end(&self.server, Err(&CallErrorKind::Ended(Outcome::Cancelled)));

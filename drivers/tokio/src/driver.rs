@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::future::ready;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ use mcp_proto_std::{CallError, CallErrorKind, Piece, Program};
 use tokio::runtime::Handle as Runtime;
 use tokio::sync::{Notify, oneshot, watch};
 use tokio::task::{AbortHandle, JoinSet};
-use tokio::time::{Instant, Sleep, sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::call::{Call, Cancel};
 use crate::host::{Ask, Watchers, Wiring};
@@ -328,10 +329,17 @@ impl<M: Machine> Cancel for Handle<M> {
         self.0.input(|machine, now| machine.cancel(now, call, reason));
     }
 
-    fn timer(&self, after: Duration) -> Option<Sleep> {
-        let _context = self.0.runtime.enter();
-        // It panics without a timer, for which `enable_all` is meant.
-        catch_unwind(|| sleep(after)).ok()
+    fn cancel_after(&self, call: CallId, after: Duration, is_over: Arc<AtomicBool>) -> AbortHandle {
+        let shared = Arc::downgrade(&self.0);
+        let wait = async move {
+            // Without a timer, for which `enable_all` is meant, the client's own timeouts are left.
+            sleep(after).await;
+            if let Some(shared) = shared.upgrade() {
+                is_over.store(true, Ordering::Relaxed);
+                shared.input(|machine, now| machine.cancel(now, call, Some("timeout")));
+            }
+        };
+        self.0.runtime.spawn(wait).abort_handle()
     }
 }
 

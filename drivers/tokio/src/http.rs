@@ -61,6 +61,8 @@ pub struct Remote {
     pub(crate) http: Http,
     #[cfg(feature = "oauth")]
     pub(crate) url: Box<str>,
+    /// With the port, if the URL has one.
+    pub(crate) host: Box<str>,
     pub(crate) headers: HeaderMap,
 }
 
@@ -74,6 +76,7 @@ impl Remote {
             http: Http::new(url)?,
             #[cfg(feature = "oauth")]
             url: url.into(),
+            host: host_of(url).into(),
             headers: HeaderMap::new(),
         })
     }
@@ -95,6 +98,13 @@ impl Remote {
         self.headers.extend(sensitive(headers));
         self
     }
+}
+
+/// The host and the port of a URL, without user information.
+fn host_of(url: &str) -> &str {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    authority.rsplit_once('@').map_or(authority, |(_, host)| host)
 }
 
 /// Headers whose values may be secrets.

@@ -44,6 +44,7 @@ use crate::trace::traced;
 /// let configuration = configuration.expand(|name| std::env::var(name).ok().map(Into::into));
 /// // Entries that cannot be used: they are no servers of the hub.
 /// configuration.errors.iter().for_each(|error| eprintln!("{error}"));
+/// configuration.warnings.iter().for_each(|warning| eprintln!("{warning}"));
 /// let hub = Hub::start(configuration, HubOptions::new(Options::new("my-host", "1.0")))?;
 /// hub.settled().await;
 /// hub.failures().iter().for_each(|(_, failure)| eprintln!("{failure}"));

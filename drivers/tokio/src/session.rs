@@ -40,6 +40,18 @@ pub enum Endpoint {
     Remote(Box<crate::Remote>),
 }
 
+impl Endpoint {
+    /// What the server is called if it has no name: the program, or the host.
+    fn name(&self) -> Option<String> {
+        match self {
+            Self::Program(program) => Some(program.file_name().into()),
+            #[cfg(feature = "http")]
+            Self::Remote(remote) => Some(remote.host.to_string()),
+            _ => None,
+        }
+    }
+}
+
 impl From<Program> for Endpoint {
     fn from(program: Program) -> Self {
         Self::Program(program)
@@ -196,7 +208,10 @@ impl Session {
         saved: Option<Saved<'_>>,
         epoch: Time,
     ) -> Result<Self, StartError> {
-        let Host { options, wiring, watchers } = host;
+        let Host { mut options, wiring, watchers } = host;
+        if &*options.server == Options::UNNAMED {
+            options.server = endpoint.name().map_or(options.server, Into::into);
+        }
         #[cfg(feature = "oauth")]
         let mut loopback = None;
         let client = match &endpoint {

@@ -38,10 +38,17 @@ async fn a_call_with_a_timeout_of_its_own_ends_then_and_is_cancelled() {
         assert!(matches!(error.kind, CallErrorKind::Ended(Outcome::TimedOut(TimeBound::Total))), "{error}");
         assert_eq!(start.elapsed(), Duration::from_secs(7));
         assert_eq!(reasons(&servers).await, ["timeout"]);
+        // Beside a reader of its progress, which ends then, too.
+        let call = session.start_tool("slow", &json!({})).unwrap().timeout(Duration::from_secs(7));
+        let mut progress = call.progress();
+        while progress.next().await.is_some() {}
+        assert!(start.elapsed() < Duration::from_secs(16));
+        assert!(matches!(call.await.unwrap_err().kind, CallErrorKind::Ended(Outcome::TimedOut(_))));
+        assert_eq!(reasons(&servers).await, ["timeout"; 2]);
         // One that is in time is not.
         session.start_tool("quick", &json!({})).unwrap().timeout(Duration::from_secs(7)).await.unwrap();
         sleep(Duration::from_secs(60)).await;
-        assert_eq!(reasons(&servers).await.len(), 1);
+        assert_eq!(reasons(&servers).await.len(), 2);
     }
 }
 

@@ -339,7 +339,7 @@ impl AsyncRead for Panicking {
         assert!(self.readable > 0, "it is read");
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(context, buffer);
-        self.readable = self.readable.saturating_sub(buffer.filled().len() - before);
+        self.readable = self.readable.saturating_sub(buffer.filled().len().saturating_sub(before));
         read
     }
 }

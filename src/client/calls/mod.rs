@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 
 use super::core::{Core, Signal, Signals};
 use super::inputs::{Asking, Reaction, fill_required, judge};
-use super::request::{AUTHORIZATIONS, Block, Blocked, Call, InputRounds, Purpose};
+use super::request::{AUTHORIZATIONS, Block, Blocked, Call, CallProgress, InputRounds, Purpose};
 use super::{
     CommandError, Event, InputRequest, Outcome, Progress, Request, RequestError, RequestId, ResendReason, ServerMethod,
     Wire, result_type,
@@ -742,9 +742,9 @@ fn step_to(core: &mut Core, mut id: u64, input: Input, mut outcome: Option<Outco
         };
         let ended = core.requests.remove(id);
         if let Some(Purpose::Call(call)) = ended.map(|open| open.purpose) {
-            if let Some(held) = call.progress.map(|progress| progress.held).filter(|held| !held.is_empty())
+            if let CallProgress::Held(held) = call.progress
                 && !core.is_full()
-                && let Ok(last) = RawValue::from_string(held)
+                && let Ok(last) = RawValue::from_string(held.1)
             {
                 core.event(Event::Progress { request: call.handle, progress: Progress::new(last) });
             }
