@@ -3026,6 +3026,8 @@ fn a_password_that_the_server_repeats_is_not_shown() {
             for reply in [
                 |exchange: &Exchange, text: &str| Reply::json(200, &exchange.error(-32000, text)),
                 |exchange, text| {
+                    // One level of escapes, as in the other replies.
+                    let text: Value = serde_json::from_str(&format!("\"{text}\"")).unwrap();
                     Reply::json(200, &exchange.answer("error", json!({"code": 1, "message": "no", "data": text})))
                 },
                 |_, text| Reply::text(400, text),
