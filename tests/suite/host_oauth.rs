@@ -80,7 +80,7 @@ fn mistakes_under_oauth_are_reported() {
             json!({"client_secret": "x"}),
             "`oauth.client_secret`: it has no effect on a server without `oauth.client_id`",
         ),
-        (json!({"scop": "a"}), "`oauth.scop`: nobody knows this key; was `scopes` meant?"),
+        (json!({"scops": "a"}), "`oauth.scops`: nobody knows this key; was `scopes` meant?"),
         (json!({"clientIds": "a"}), "`oauth.clientIds`: nobody knows this key; was `client_id` meant?"),
         (json!({"grant": "password"}), "`oauth.grant`: nobody knows `password`"),
     ] {
