@@ -125,7 +125,7 @@ impl<B: Binding> Client<B> {
     }
 
     /// As [`cancel`](Self::cancel), with a reason that the server is told, for its logs (specification 2026-07-28,
-    /// "Cancellation").
+    /// "Cancellation"), in 1,024 characters.
     ///
     /// # Errors
     /// As of [`cancel`](Self::cancel).

@@ -106,7 +106,7 @@ fn repair_rejected(bytes: &[u8], limits: MessageLimits) -> Repaired<'_> {
     found
 }
 
-/// The id of the response that these bytes begin with, if it is before the place at which they end or break: of a message that is
+/// The id of the response that these bytes begin with, which names its version and has a result or an error, if it is before the place at which they end or break: of a message that is
 /// too long.
 #[cold]
 pub(crate) fn id_of_beginning(bytes: &[u8], limits: MessageLimits) -> Option<ResponseId> {
@@ -115,7 +115,7 @@ pub(crate) fn id_of_beginning(bytes: &[u8], limits: MessageLimits) -> Option<Res
     let mut reader = Reader::new(text, start);
     // It may be whole, and longer than the limit.
     let _ = reader.object(limits.depth);
-    reader.response_id()
+    reader.response_id().filter(|_| reader.has_version && reader.has_outcome)
 }
 
 fn is_message(text: &str, limits: MessageLimits) -> bool {
@@ -159,6 +159,8 @@ struct Reader<'a> {
     has_method: bool,
     /// It has a member that responses alone have.
     is_response: bool,
+    has_version: bool,
+    has_outcome: bool,
     has_members: bool,
 }
 
@@ -176,6 +178,8 @@ impl<'a> Reader<'a> {
             id: None,
             has_method: false,
             is_response: false,
+            has_version: false,
+            has_outcome: false,
             has_members: false,
         }
     }
@@ -273,7 +277,9 @@ impl<'a> Reader<'a> {
             self.name = name.unwrap_or(Json::EMPTY_OBJECT);
             self.value = self.place();
             self.has_method |= self.is_named("method");
-            self.is_response |= ["jsonrpc", "result", "error"].iter().any(|name| self.is_named(name));
+            self.has_version |= self.is_named("jsonrpc");
+            self.has_outcome |= ["result", "error"].iter().any(|name| self.is_named(name));
+            self.is_response |= self.has_version || self.has_outcome;
         }
         Ok(())
     }

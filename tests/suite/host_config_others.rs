@@ -554,6 +554,9 @@ fn variables_as_other_hosts_write_them_are_read_or_named() {
     assert_eq!(&*http(entry).headers["Authorization"], "Bearer ${TOKEN}{env:X");
     let read = opencode(json!({"type": "local", "command": ["x", "--key={env:KEY}"], "environment": {"A": "{env:B}"}}));
     assert_eq!((&*stdio(&read.servers["s"]).args[0], &*stdio(&read.servers["s"]).env["A"]), ("--key=${KEY}", "${B}"));
+    // As VS Code writes it.
+    let read = opencode(json!({"type": "remote", "url": "http://x", "headers": {"A": "${env:TOKEN}"}}));
+    assert_eq!(&*http(&read.servers["s"]).headers["A"], "${env:TOKEN}");
     // Where nobody writes it so, it is text.
     assert_eq!(&*stdio(&sound(json!({"args": ["{env:A}"]}))).args[0], "{env:A}");
 
@@ -608,6 +611,77 @@ fn the_programs_of_an_older_zed_are_read_and_its_extensions_refused() {
     assert_eq!(messages(&read.errors), ["server `s`, `source`: `extension` is a part of another program; remove it"]);
     // `path` is a key of the map under `command` alone.
     assert!(file(json!({"s": {"path": "x"}})).servers.is_empty());
+}
+
+#[test]
+fn a_null_hides_no_key_in_a_map_of_another_host() {
+    for keys in [
+        json!({"tools": null, "transport": {"command": "x", "tools": {"include": ["read"]}}}),
+        json!({"tools": null, "transport": {"command": "x", "tools": ["read"]}}),
+    ] {
+        assert_eq!(admitted(&alone(keys)), ["read"]);
+    }
+    for keys in [
+        json!({"disabled": null, "transport": {"command": "x", "disabled": true}}),
+        json!({"enabled": null, "transport": {"command": "x", "enabled": false}}),
+    ] {
+        assert!(!alone(keys).enabled);
+    }
+    let read = program(json!({"trust": null, "transport": {"trust": true}}));
+    assert_eq!(read.servers["s"].trust, None);
+    assert_eq!(alone(json!({"command": null, "transport": {"command": "x"}})), Entry::stdio("x"));
+    let lifecycle = program(json!({"idle_timeout": null, "lifecycle": {"idle_timeout": 60}}));
+    assert_eq!(lifecycle.servers["s"].idle_timeout, Some(Duration::from_secs(60)));
+}
+
+#[test]
+fn filters_of_opencode_that_may_exclude_tools_of_a_server_refuse_the_file() {
+    let file = |server: &str, filters: Value| {
+        let mut file = json!({"mcp": {server: {"type": "local", "command": ["x"]}}});
+        file.as_object_mut().unwrap().extend(filters.as_object().unwrap().clone());
+        document(file)
+    };
+    for (server, filters) in [
+        ("my.server", json!({"tools": {"my_server_*": false}})),
+        ("my server", json!({"tools": {"my_server_delete": false}})),
+        ("github", json!({"tools": {"git*": false}})),
+        ("github", json!({"tools": {"gith*_delete": false}})),
+        ("github", json!({"tools": {"?ithub_*": false}})),
+        ("github", json!({"tools": {"github?delete": false}})),
+        ("github", json!({"permission": "deny"})),
+        ("github", json!({"permission": {"github_*": {"*": "deny"}}})),
+        ("github", json!({"tools": {"github_*": "false"}})),
+        ("github", json!({"tools": {"github_*": 0}})),
+        ("github", json!({"permission": {"github_delete": "Deny"}})),
+        ("github", json!({"tools": ["read"]})),
+        ("github", json!({"agent": {"build": {"tools": {"github_*": false}}}})),
+    ] {
+        let error = file(server, filters.clone()).unwrap_err();
+        assert!(error.contains(&format!("excludes tools of `{server}`")), "{filters}: {error}");
+    }
+    for filters in [
+        json!({"permission": "allow"}),
+        json!({"permission": {"github_*": "ask", "bash": {"rm *": "deny"}}}),
+        json!({"tools": {"github_*": true, "gitlab_*": false, "git": false, "github": false}}),
+        json!({"agent": {"build": {"mode": "primary", "tools": {"write": false}}}}),
+    ] {
+        assert_eq!(file("github", filters.clone()).unwrap().servers.len(), 1, "{filters}");
+    }
+}
+
+#[test]
+fn the_cost_of_filters_is_linear_whatever_they_are() {
+    let names = |name: &str| (0..20_000).map(|at| json!(format!("{name}{at}"))).collect::<Vec<_>>();
+    let read = program(json!({"includeTools": names("a"), "excludeTools": names("b")}));
+    assert_eq!(read.servers["s"].tools.include.as_ref().map(Vec::len), Some(20_000));
+    let globs = program(json!({"includeTools": names("a"), "excludeTools": names("b*")}));
+    assert!(globs.servers.is_empty());
+    let headers: serde_json::Map<_, _> = (0..20_000).map(|at| (format!("X-{at}"), json!("V"))).collect();
+    assert_eq!(file(json!({"s": {"url": "http://x", "env_http_headers": headers}})).errors, []);
+    let servers: serde_json::Map<_, _> =
+        (0..20_000).map(|at| (format!("s{at}"), json!({"type": "local", "command": ["x"]}))).collect();
+    let patterns: serde_json::Map<_, _> = (0..20_000).map(|at| (format!("t{at}_*"), json!(false))).collect();
+    assert_eq!(document(json!({"mcp": servers, "tools": patterns})).unwrap().servers.len(), 20_000);
 }
 
 #[test]

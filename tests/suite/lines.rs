@@ -344,7 +344,14 @@ fn noise_a_line_over_the_limit_whose_id_is_behind_it_ends_at_the_timeout() {
     let mut lines = Lines::ready(options);
     let (lost, id) = lines.ask();
     lines.feed(format!("{{\"result\":{{\"x\":\"{}\"}},\"id\":{id}}}\n", "x".repeat(2000)).as_bytes());
-    // A request of the server with this id ends nothing either.
+    // A request of the server with this id ends nothing either, nor does a line of a log.
+    lines.feed(
+        format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"params\":{{\"x\":\"{}\"}},\"method\":\"m\"}}\n", "x".repeat(2000))
+            .as_bytes(),
+    );
+    lines.feed(
+        format!("{{\"level\":\"info\",\"error\":\"x\",\"id\":{id},\"msg\":\"{}\"}}\n", "x".repeat(2000)).as_bytes(),
+    );
     lines.feed(format!("{{\"method\":\"m\",\"id\":{id},\"params\":{{\"x\":\"{}\"}}}}\n", "x".repeat(2000)).as_bytes());
     assert_eq!(lines.quirks(), [QuirkKind::Noise]);
     lines.session.handle_timeout(START + Duration::from_secs(60));

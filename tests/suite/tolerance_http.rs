@@ -3000,6 +3000,8 @@ fn a_password_that_the_server_repeats_is_not_shown() {
         ("hush-token:x-oauth-basic", "Basic aHVzaC10b2tlbjp4LW9hdXRoLWJhc2lj", "hush-token"),
         ("ada:hush", "Basic YWRhOmh1c2g=", "ada:hush"),
         ("ada:h%FFsh", "Basic YWRhOmj/c2g=", "YWRhOmj/c2g="),
+        // As `encodeURIComponent` and `quote` do not encode it.
+        ("ada:hush%20pass!w%2Fx", "Basic YWRhOmh1c2ggcGFzcyF3L3g=", "hush pass!w/x"),
         ("ada:hush-%F0%9F%98%80", "Basic YWRhOmh1c2gt8J+YgA==", "hush-😀"),
     ] {
         let user = user.trim_end_matches('@');

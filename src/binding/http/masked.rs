@@ -12,6 +12,7 @@ use super::{Http, HttpAction};
 #[cfg(feature = "oauth")]
 use crate::binding::oauth::{OAuthAction, OAuthError, OAuthEvent};
 use crate::client::{Cause, Engine, Event, Outcome, RefreshOutcome, RequestError, TaskError};
+use crate::text::percent_decoded;
 
 /// What a server could repeat.
 #[derive(Clone, Copy)]
@@ -114,13 +115,11 @@ fn hide(known: Known<'_>, text: &mut Box<str>) {
     }
 }
 
-/// Whether a text has a secret in which characters are escaped as in JSON.
+/// Whether a text has a secret in which characters are escaped as in JSON, or percent-encoded in a way of its own.
 fn has_escaped(known: Known<'_>, text: &str) -> bool {
-    if !text.contains('\\') {
-        return false;
-    }
-    let plain = unescaped(text);
-    *known.without_secrets(&plain) != *plain
+    let is_in = |plain: &str| *known.without_secrets(plain) != *plain;
+    let is_escaped = text.contains('\\') && is_in(&unescaped(text));
+    is_escaped || text.contains('%') && is_in(&String::from_utf8_lossy(&percent_decoded(text)))
 }
 
 fn mask_error(known: Known<'_>, error: &mut RequestError) {

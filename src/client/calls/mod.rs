@@ -26,7 +26,7 @@ use crate::machine::request::{Carrier, Effect, Effects, Input, ReplayPolicy};
 use crate::machine::server::result::Content;
 use crate::machine::{self, QuirkKind, request};
 use crate::protocol::{accepts, error_code, method};
-use crate::text::excerpt;
+use crate::text::{cut, excerpt};
 
 /// How often a request is sent again for each reason, so that it ends: after a loss, if it may run twice; because its
 /// session expired; because of its headers; after the user visited URLs.
@@ -78,11 +78,15 @@ pub(super) fn request(core: &mut Core, now: Time, request: Request) -> Result<Re
     Ok(core.requests.insert_call(request, timeout, max_timeout, core.now))
 }
 
+/// Characters of the reason of a cancellation.
+const REASON: usize = 1024;
+
 /// Cancels a request of the embedder.
 pub(super) fn cancel(core: &mut Core, now: Time, request: RequestId, why: Option<&str>) -> Result<(), CommandError> {
     let id = core.requests.wire_id(request).ok_or(CommandError::UnknownRequest)?;
     core.advance(now);
-    step_to(core, id, Input::Cancelled, None, why);
+    let why = why.map(|why| cut(why, REASON));
+    step_to(core, id, Input::Cancelled, None, why.as_deref());
     Ok(())
 }
 

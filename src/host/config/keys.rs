@@ -12,8 +12,8 @@ use serde::{Serialize, Serializer};
 use super::entry::{Auth, Endpoint, OAuthGrant, Protocol, Texts};
 use super::expand::Expansion;
 use super::kind::{
-    Address, Arguments, Authentication, Count, Enabled, Expanded, Flag, Headers, Interval, Kind, Lifetime, ListOrText,
-    MaxResultBytes, Opt, Overrides, Program, Registration, SamplingLimits, Seconds, Secret, Sse, Text, Tools,
+    Arguments, Authentication, Count, Enabled, Expanded, Flag, Headers, Interval, Kind, Lifetime, Link, ListOrText,
+    MaxResultBytes, Opt, Overrides, Program, Registration, Required, SamplingLimits, Seconds, Secret, Sse, Text, Tools,
     Variables, Words,
 };
 use super::read::{Members, Reader};
@@ -225,7 +225,7 @@ keys! {
     /// arguments.
     Stdio in "" {
         /// The program. A list is the program with its first arguments.
-        command: Box<str>, Box::default(), Expanded(Program), Program, Server;
+        command: Box<str>, Box::default(), Expanded(Required(Program)), Program, Server;
         /// Its arguments.
         args: Vec<Box<str>>, Vec::new(), Expanded(Arguments), Program, Server;
         /// Environment variables. `env_keys` is a list of variables of the host that the program gets, too.
@@ -242,7 +242,7 @@ keys! {
     /// information and query.
     Http in "" {
         /// The URL.
-        url: Box<str>, Box::default(), Expanded(Address), Url, Server;
+        url: Box<str>, Box::default(), Expanded(Required(Link("the server's address"))), Url, Server;
         /// Whether the server is first tried with the older HTTP+SSE, and with Streamable HTTP after that; otherwise the
         /// other way around. `transport` or `type` says so with `sse`; `stdio` and `http` are what `command` and `url` say.
         sse = "transport": bool, false, Sse, Both, Server;
@@ -266,14 +266,14 @@ keys! {
         /// Its secret.
         client_secret: Option<Box<str>>, None, Expanded(Opt(Secret(Text("the secret of a registered client")))), Url, Server;
         /// The URL of the client ID metadata document.
-        client_metadata_url: Option<Box<str>>, None, Expanded(Opt(Text("the URL of a document"))), Url, Server;
+        client_metadata_url: Option<Box<str>>, None, Expanded(Opt(Link("the URL of a document"))), Url, Server;
         /// The authorization server to use, of those that the server names. It knows the client in `client_id`; one with a
         /// secret, or without a user, requires it.
-        issuer: Option<Box<str>>, None, Expanded(Opt(Text("the URL of an authorization server"))), Url, Server;
+        issuer: Option<Box<str>>, None, Expanded(Opt(Link("the URL of an authorization server"))), Url, Server;
         /// The scopes to request, instead of those that the server names: a list, or a string.
         scopes: Option<Vec<Box<str>>>, None, Expanded(Opt(ListOrText)), Url, Server;
         /// Where the user's browser is redirected; `{port}` stands for the port of the host's redirect URI.
-        redirect_uri: Option<Box<str>>, None, Expanded(Opt(Text("a URL"))), Url, Server;
+        redirect_uri: Option<Box<str>>, None, Expanded(Opt(Link("a URL"))), Url, Server;
         /// The port of the host's redirect URI.
         redirect_port: Option<u16>, None, Opt(Count), Url, Server;
         /// How the token is obtained: `authorization_code`, the default, or `client_credentials` without a user.

@@ -3,12 +3,13 @@
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 use serde::{Serialize, Serializer};
 
-use super::entry::{Auth, Texts, path};
+use super::entry::{Auth, Filter as Prepared, Texts, path};
 use super::expand::Expansion;
 use super::keys::{Keys as _, OAuth, Sampling, ToolOverride, ToolPolicy, names};
 use super::others::{Host, Transport};
@@ -185,6 +186,21 @@ impl Kind<Box<str>> for Text {
     as_it_is!(Box<str>);
 }
 
+/// A URL, of which a `Debug` shows neither user information nor query.
+pub(super) struct Link(pub(super) &'static str);
+
+impl Kind<Box<str>> for Link {
+    fn read(&self, reader: &mut Reader<'_>, members: &Members<'_>, key: &'static str) -> Option<Box<str>> {
+        reader.text(members, key, self.0)
+    }
+
+    as_it_is!(written Box<str>);
+
+    fn shown<'a>(&'a self, value: &'a Box<str>) -> impl fmt::Debug + 'a {
+        shown(value)
+    }
+}
+
 /// One of a few words, with the text of each, and a list of them for a message.
 pub(super) struct Words<T: 'static>(pub(super) &'static [T], pub(super) fn(T) -> &'static str, pub(super) &'static str);
 
@@ -342,10 +358,6 @@ impl Kind<Vec<Box<str>>> for ListOrText {
 pub(super) struct Program;
 
 impl Kind<Box<str>> for Program {
-    fn is_required(&self) -> bool {
-        true
-    }
-
     fn read(&self, reader: &mut Reader<'_>, members: &Members<'_>, key: &'static str) -> Option<Box<str>> {
         const EXPECTED: &str = "the program to start";
         let (at, value) = members.get(key)?;
@@ -425,9 +437,15 @@ impl Headers {
     const BEARER: &str = "bearer_token_env_var";
 
     /// Adds a header whose value is in a variable, after a word.
-    fn add(reader: &mut Reader<'_>, headers: &mut Texts, key: &str, (name, before): (Box<str>, &str), variable: &str) {
-        if let Some(other) = headers.keys().find(|other| other.eq_ignore_ascii_case(&name)) {
-            let other = path("headers", &excerpt(other)).into();
+    fn add(
+        reader: &mut Reader<'_>,
+        (headers, names): (&mut Texts, &mut BTreeMap<String, Box<str>>),
+        key: &str,
+        (name, before): (Box<str>, &str),
+        variable: &str,
+    ) {
+        if let Some(other) = names.insert(name.to_ascii_lowercase(), name.clone()) {
+            let other = path("headers", &excerpt(&other)).into();
             return reader.report_problem(Some(key), Problem::SameMeaning { other }).unwrap_or_default();
         }
         if let Some(reference) = reader.reference(key, variable) {
@@ -443,15 +461,17 @@ impl Kind<Texts> for Headers {
 
     fn read(&self, reader: &mut Reader<'_>, members: &Members<'_>, key: &'static str) -> Option<Texts> {
         let mut headers = reader.texts(members, key);
+        // Names of headers differ by more than case.
+        let mut names = headers.keys().map(|name| (name.to_ascii_lowercase(), name.clone())).collect();
         if let Some((at, _)) = members.get(Self::VARIABLES) {
             for (name, variable) in reader.texts(members, Self::VARIABLES) {
                 let at = path(&at, &excerpt(&name));
-                Self::add(reader, &mut headers, &at, (name, ""), &variable);
+                Self::add(reader, (&mut headers, &mut names), &at, (name, ""), &variable);
             }
         }
         let bearer = reader.text(members, Self::BEARER, "the name of a variable");
         if let (Some((at, _)), Some(variable)) = (members.get(Self::BEARER), bearer) {
-            Self::add(reader, &mut headers, &at, ("Authorization".into(), "Bearer "), &variable);
+            Self::add(reader, (&mut headers, &mut names), &at, ("Authorization".into(), "Bearer "), &variable);
         }
         Some(headers)
     }
@@ -459,22 +479,24 @@ impl Kind<Texts> for Headers {
     names_shown!();
 }
 
-/// The server's URL.
-pub(super) struct Address;
+/// A value that an entry is written with even if it is the default.
+pub(super) struct Required<K>(pub(super) K);
 
-impl Kind<Box<str>> for Address {
+impl<T, K: Kind<T>> Kind<T> for Required<K> {
     fn is_required(&self) -> bool {
         true
     }
 
-    fn read(&self, reader: &mut Reader<'_>, members: &Members<'_>, key: &'static str) -> Option<Box<str>> {
-        reader.text(members, key, "the server's address")
+    fn read(&self, reader: &mut Reader<'_>, members: &Members<'_>, key: &'static str) -> Option<T> {
+        self.0.read(reader, members, key)
     }
 
-    as_it_is!(written Box<str>);
+    fn written<'a>(&'a self, value: &'a T) -> impl Serialize + 'a {
+        self.0.written(value)
+    }
 
-    fn shown<'a>(&'a self, value: &'a Box<str>) -> impl fmt::Debug + 'a {
-        shown(value)
+    fn shown<'a>(&'a self, value: &'a T) -> impl fmt::Debug + 'a {
+        self.0.shown(value)
     }
 }
 
@@ -592,6 +614,9 @@ impl Kind<Box<Sampling>> for SamplingLimits {
     as_it_is!(Box<Sampling>);
 }
 
+/// Patterns that exclude tools beside names of those to include, at most.
+const GLOBS: usize = 256;
+
 /// What a model sees of the tools, and the filters of other hosts.
 pub(super) struct Tools;
 
@@ -641,11 +666,13 @@ impl Tools {
         // A policy has either of them.
         policy.include = policy.include.take().and_then(all_or);
         let ToolPolicy { include: Some(include), exclude, .. } = policy else { return };
-        if include.iter().any(|pattern| glob::is_glob(pattern)) {
+        let globs = exclude.iter().filter(|pattern| glob::is_glob(pattern)).count();
+        if globs > GLOBS || include.iter().any(|pattern| glob::is_glob(pattern)) {
             return reader.report_problem(include_key, Problem::MixedFilters).unwrap_or_default();
         }
-        include.retain(|tool| !exclude.iter().any(|pattern| glob::matches(pattern, tool)));
-        exclude.clear();
+        let excluding = ToolPolicy { exclude: core::mem::take(exclude), ..ToolPolicy::default() };
+        let filter = Prepared::new(&excluding);
+        include.retain(|tool| filter.admits(tool));
     }
 }
 

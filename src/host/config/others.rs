@@ -1,10 +1,12 @@
 //! What other hosts write in an entry: their keys, and what each is read as.
 
 use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::ops::Bound;
 
 use super::read::{Value, excerpt};
 
@@ -39,7 +41,10 @@ const ROOTS: [(&str, Host); 7] = [
 ];
 
 /// Where opencode says at the top of a file which tools are used, those of servers and its own.
-pub(super) const FILTERS: [&str; 2] = ["tools", "permission"];
+pub(super) const FILTERS: [&str; 3] = ["tools", "permission", AGENTS];
+
+/// Where opencode has its agents.
+const AGENTS: &str = "agent";
 
 /// What goose calls extensions that are part of it.
 const BUILT_IN: [&str; 4] = ["builtin", "platform", "frontend", "inline_python"];
@@ -61,6 +66,8 @@ pub(super) struct File {
     roots: Vec<(&'static str, Host, Map)>,
     /// The maps under other keys.
     maps: Map,
+    /// What is under [`FILTERS`].
+    filters: Map,
     /// There is something other than maps, so that the file is no map of entries.
     has_other: bool,
 }
@@ -77,6 +84,9 @@ impl File {
     }
 
     pub(super) fn add_other(&mut self, key: Box<str>, value: Value) {
+        if FILTERS.contains(&&*key) {
+            self.filters.push((key.clone(), value.clone()));
+        }
         match value {
             value @ Value::Map(_) => self.maps.push((key, value)),
             Value::Null | Value::Bool(_) | Value::Number { .. } | Value::Text(_) | Value::List(_) => {
@@ -111,10 +121,9 @@ impl File {
     /// # Errors
     /// Two keys of different hosts have servers, or a filter of all servers is not read.
     pub(super) fn entries(self) -> Result<Vec<Listed>, String> {
-        let Self { mut roots, maps, has_other } = self;
+        let Self { mut roots, maps, filters, has_other } = self;
         let choice = Choice::in_roots(&mut roots);
-        let filters = maps.iter().filter(|(key, _)| FILTERS.contains(&&**key)).cloned();
-        let filters: Vec<_> = filters.collect();
+        let filters = Filters::read(&filters);
         let maps = if roots.is_empty() && !has_other { maps } else { Map::new() };
         let is_alone = roots.iter().filter(|(.., map)| !map.is_empty()).count() == 1;
         // Own entries come last, since the last one of a name counts.
@@ -137,7 +146,7 @@ impl File {
                 }
                 Some(_) | None => first = Some((key, is_shared)),
             }
-            if let Some(filter) = entries.iter().find_map(|entry| entry.filter_in(&filters)) {
+            if let Some(filter) = entries.iter().find_map(|entry| filters.about(entry)) {
                 return Err(filter);
             }
             listed.extend(entries);
@@ -154,8 +163,8 @@ impl File {
 /// What Gemini has under `mcp` beside its servers: which of them are used.
 #[derive(Default)]
 struct Choice {
-    allowed: Option<Vec<Box<str>>>,
-    excluded: Vec<Box<str>>,
+    allowed: Option<BTreeSet<Box<str>>>,
+    excluded: BTreeSet<Box<str>>,
 }
 
 impl Choice {
@@ -163,12 +172,14 @@ impl Choice {
         let mut choice = Self::default();
         for (.., map) in roots.iter_mut().filter(|(_, host, _)| *host == Host::Mcp) {
             map.retain(|(key, value)| {
-                let Value::List(list) = value else { return true };
-                let names =
-                    list.iter().filter_map(|name| if let Value::Text(name) = name { Some(name.clone()) } else { None });
+                let names: BTreeSet<Box<str>> = match value {
+                    Value::Text(name) => [name.clone()].into(),
+                    Value::List(list) => list.iter().filter_map(Value::as_text).collect(),
+                    Value::Null | Value::Bool(_) | Value::Number { .. } | Value::Map(_) => return true,
+                };
                 match &**key {
-                    "allowed" => choice.allowed = Some(names.collect()),
-                    "excluded" => choice.excluded = names.collect(),
+                    "allowed" => choice.allowed = Some(names),
+                    "excluded" => choice.excluded = names,
                     _ => return true,
                 }
                 false
@@ -187,28 +198,82 @@ impl Choice {
     }
 }
 
-impl Listed {
-    /// What to write in place of a filter of opencode at the top of the file, which excludes tools of this server.
-    fn filter_in(&self, filters: &[(Box<str>, Value)]) -> Option<String> {
-        let is_filtered = |pattern: &str| {
-            let of_server = pattern.strip_prefix(&*self.server).is_some_and(|rest| rest.starts_with(['_', '*']));
-            of_server || pattern.starts_with('*')
+/// What opencode has at the top of a file about the tools of its servers, which is not read: the patterns that do not plainly
+/// let tools through.
+#[derive(Default)]
+struct Filters<'f> {
+    /// The keys of filters that concern every server.
+    all: Option<&'f str>,
+    /// Whole names, and the beginnings of patterns up to the first wildcard; each with the key of its filter.
+    names: BTreeMap<&'f str, &'f str>,
+    beginnings: BTreeMap<&'f str, &'f str>,
+}
+
+impl<'f> Filters<'f> {
+    fn read(filters: &'f [(Box<str>, Value)]) -> Self {
+        let mut read = Self::default();
+        for (key, filter) in filters {
+            read.add(key, filter);
+        }
+        read
+    }
+
+    fn add(&mut self, key: &'f str, filter: &'f Value) {
+        match filter {
+            // Agents have filters of their own.
+            Value::Map(agents) if key == AGENTS => {
+                let agents =
+                    agents.iter().filter_map(|(_, agent)| if let Value::Map(keys) = agent { Some(keys) } else { None });
+                let filters = agents.flatten().filter(|(key, _)| FILTERS.contains(&&**key) && **key != *AGENTS);
+                filters.for_each(|(key, filter)| self.add(key, filter));
+            }
+            Value::Map(patterns) => {
+                for (pattern, _) in patterns.iter().filter(|(_, value)| !lets_through(value)) {
+                    match pattern.find(['*', '?']).and_then(|wildcard| pattern.get(..wildcard)) {
+                        Some(beginning) => self.beginnings.insert(beginning, key),
+                        None => self.names.insert(pattern, key),
+                    };
+                }
+            }
+            filter if key == AGENTS || lets_through(filter) => {}
+            _ => self.all = Some(key),
+        }
+    }
+
+    /// What to write in place of a filter that may exclude tools of a server.
+    fn about(&self, entry: &Listed) -> Option<String> {
+        if entry.host != Host::Mcp {
+            return None;
+        }
+        // As opencode names the tools of a server.
+        let is_kept = |char: &char| char.is_ascii_alphanumeric() || matches!(char, '_' | '-');
+        let prefix: String =
+            entry.server.chars().map(|char| if is_kept(&char) { char } else { '_' }).chain(['_']).collect();
+        let within = |all: &BTreeMap<&'f str, &'f str>| {
+            let (name, key) = all.range::<str, _>((Bound::Included(&*prefix), Bound::Unbounded)).next()?;
+            name.starts_with(&*prefix).then_some(*key)
         };
-        let excludes = |value: &Value| match value {
-            Value::Bool(is_used) => !is_used,
-            Value::Text(word) => **word == *"deny",
-            Value::Null | Value::Number { .. } | Value::List(_) | Value::Map(_) => false,
-        };
-        let (key, _) = filters.iter().filter(|_| self.host == Host::Mcp).find(|(_, filter)| {
-            let Value::Map(filter) = filter else { return false };
-            filter.iter().any(|(pattern, value)| is_filtered(pattern) && excludes(value))
-        })?;
-        let server = excerpt(&self.server);
+        let around = || (0..prefix.len()).find_map(|end| self.beginnings.get(prefix.get(..end)?).copied());
+        let key = self.all.or_else(|| within(&self.names)).or_else(|| within(&self.beginnings)).or_else(around)?;
+        let server = excerpt(&entry.server);
         Some(format!(
             "`{key}` excludes tools of `{server}`, which is not read; write `tools.exclude` in its entry instead"
         ))
     }
+}
 
+/// Whether a filter of opencode has no effect but to let tools through.
+fn lets_through(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Bool(is_used) => *is_used,
+        Value::Text(word) => matches!(&**word, "allow" | "ask"),
+        Value::Map(patterns) => patterns.iter().all(|(_, value)| lets_through(value)),
+        Value::Number { .. } | Value::List(_) => false,
+    }
+}
+
+impl Listed {
     fn is_entry(&self) -> bool {
         matches!(&self.value, Value::Map(map) if is_entry(self.host, map))
     }
@@ -306,7 +371,9 @@ pub(super) fn with_variables(host: Host, text: &str) -> String {
     let (mut read, mut rest) = (String::new(), text);
     while let Some((before, after)) = rest.split_once(VARIABLE.0).filter(|_| host == Host::Mcp) {
         let Some((name, after)) = after.split_once(VARIABLE.1) else { break };
-        read.extend([before, "${", name, "}"]);
+        // `${env:NAME}` is a variable here, too.
+        let opens = if before.ends_with('$') { VARIABLE.0 } else { "${" };
+        read.extend([before, opens, name, "}"]);
         rest = after;
     }
     read.push_str(rest);

@@ -80,8 +80,9 @@ impl Reader<'_> {
         let own = self.members(map, &format!("{at}."), names);
         members.filters.extend(own.filters);
         for member in own.values.into_iter().filter(|member| *member.value != Value::Null) {
-            let is_same = |known: &&mut Member<'_>| known.key == member.key && *known.value != Value::Null;
-            match members.values.iter_mut().find(is_same) {
+            match members.values.iter_mut().find(|known| known.key == member.key) {
+                // A null value counts as absent.
+                Some(known) if *known.value == Value::Null => *known = member,
                 Some(known) if key == LIFECYCLE => {
                     self.warn(Some(member.at.clone()), Oddity::Twice);
                     *known = member;
