@@ -235,8 +235,11 @@ impl<'f> Filters<'f> {
                     };
                 }
             }
-            filter if key == AGENTS || lets_through(filter) => {}
-            _ => self.all = Some(key),
+            Value::Null | Value::Bool(_) | Value::Number { .. } | Value::Text(_) | Value::List(_) => {
+                if key != AGENTS && !lets_through(filter) {
+                    self.all = Some(key);
+                }
+            }
         }
     }
 
