@@ -272,7 +272,7 @@ impl Reader<'_> {
         for (name, value) in map {
             let at = path(&key, &excerpt(name));
             let text = self.scalar(&at, value, "text, `\"\"` for an empty one");
-            if text.as_deref().is_some_and(others::is_bare_variable) {
+            if self.host != Host::Own && text.as_deref().is_some_and(others::is_bare_variable) {
                 self.warn(Some(at.clone()), Oddity::BareVariable);
             }
             if text.is_some_and(|text| texts.insert(name.clone(), text).is_some()) {
