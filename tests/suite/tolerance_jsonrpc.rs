@@ -947,9 +947,14 @@ fn noise_invalid_utf8_is_left_out() {
 fn noise_a_message_over_the_size_limit_is_left_out() {
     let mut options = legacy();
     options.limits.message.bytes = 1000;
-    assert_left_out(options, |id| {
-        json!({"jsonrpc": "2.0", "id": id, "result": {"x": "y".repeat(1000)}}).to_string().into()
-    });
+    let long = "y".repeat(1000);
+    assert_left_out(options.clone(), |id| format!(r#"{{"result":{{"x":"{long}"}},"id":{id}}}"#).into());
+    // One that names its request first ends it.
+    let mut host = ready_with(options);
+    let (request, id) = ask(&mut host, "tools/call");
+    host.receive_text(&json!({"id": id, "jsonrpc": "2.0", "result": {"x": long}}).to_string());
+    assert!(matches!(host.result_of(request), Outcome::Error(RequestError::Invalid(_))));
+    assert_quirks(&host, QuirkKind::Noise, &[""]);
 }
 
 #[test]
