@@ -953,7 +953,7 @@ fn noise_a_message_over_the_size_limit_is_left_out() {
     let mut host = ready_with(options);
     let (request, id) = ask(&mut host, "tools/call");
     host.receive_text(&json!({"id": id, "jsonrpc": "2.0", "result": {"x": long}}).to_string());
-    assert!(matches!(host.result_of(request), Outcome::Error(RequestError::Invalid(_))));
+    assert!(matches!(host.result_of(request), Outcome::Error(mcp_proto::RequestError::Invalid(_))));
     assert_quirks(&host, QuirkKind::Noise, &[""]);
 }
 
