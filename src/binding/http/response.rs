@@ -122,7 +122,7 @@ impl Http {
         // Most responses have neither.
         let has = |name: HeaderName| headers.keys().any(|it| *it == name);
         let (sets_cookies, is_encoded) = (has(SET_COOKIE), has(CONTENT_ENCODING));
-        // Those of a former session are of no use any more.
+        // Those that end a former session are not kept.
         let is_former = matches!(it.purpose, ExchangeKind::DeleteFormer(..));
         if sets_cookies && !is_former && !engine.options().keeps_cookies {
             self.server.session.take_cookies(engine.now(), headers, &it.url);

@@ -233,9 +233,9 @@ keys! {
         /// A file with more of them, a line each: `NAME=value`. [`Entry::expand`] asks its lookup for the text of this file,
         /// as `envFile:` and what is here, and puts its variables into `env`, where those of the entry win. A relative path
         /// is relative to the folder of the configuration file.
-        env_file: Option<Box<str>>, None, Expanded(Opt(Text("a file"))), Program, Server;
+        env_file: Option<Box<str>>, None, Opt(Expanded(Text("a file"))), Program, Server;
         /// Working directory, as in the `mcpServers` files of other clients. `None` is the host's.
-        cwd: Option<Box<str>>, None, Expanded(Opt(Text("a folder"))), Program, Server;
+        cwd: Option<Box<str>>, None, Opt(Expanded(Text("a folder"))), Program, Server;
     }
 
     /// A server reached by URL. Its `Debug` shows the names in `headers` without their values, and the URL without user
@@ -262,18 +262,18 @@ keys! {
     /// not show the secret.
     OAuth in "oauth." {
         /// The ID of a client that was registered in advance.
-        client_id: Option<Box<str>>, None, Expanded(Opt(Text("the ID of a registered client"))), Url, Server;
+        client_id: Option<Box<str>>, None, Opt(Expanded(Text("the ID of a registered client"))), Url, Server;
         /// Its secret.
-        client_secret: Option<Box<str>>, None, Expanded(Opt(Secret(Text("the secret of a registered client")))), Url, Server;
+        client_secret: Option<Box<str>>, None, Opt(Expanded(Secret(Text("the secret of a registered client")))), Url, Server;
         /// The URL of the client ID metadata document.
-        client_metadata_url: Option<Box<str>>, None, Expanded(Opt(Link("the URL of a document"))), Url, Server;
+        client_metadata_url: Option<Box<str>>, None, Opt(Expanded(Link("the URL of a document"))), Url, Server;
         /// The authorization server to use, of those that the server names. It knows the client in `client_id`; one with a
         /// secret, or without a user, requires it.
-        issuer: Option<Box<str>>, None, Expanded(Opt(Link("the URL of an authorization server"))), Url, Server;
+        issuer: Option<Box<str>>, None, Opt(Expanded(Link("the URL of an authorization server"))), Url, Server;
         /// The scopes to request, instead of those that the server names: a list, or a string.
-        scopes: Option<Vec<Box<str>>>, None, Expanded(Opt(ListOrText)), Url, Server;
+        scopes: Option<Vec<Box<str>>>, None, Opt(Expanded(ListOrText)), Url, Server;
         /// Where the user's browser is redirected; `{port}` stands for the port of the host's redirect URI.
-        redirect_uri: Option<Box<str>>, None, Expanded(Opt(Link("a URL"))), Url, Server;
+        redirect_uri: Option<Box<str>>, None, Opt(Expanded(Link("a URL"))), Url, Server;
         /// The port of the host's redirect URI.
         redirect_port: Option<u16>, None, Opt(Count), Url, Server;
         /// How the token is obtained: `authorization_code`, the default, or `client_credentials` without a user.

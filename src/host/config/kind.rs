@@ -167,14 +167,6 @@ impl Expand for Texts {
     }
 }
 
-impl<T: Expand> Expand for Option<T> {
-    fn expand(&mut self, path: &str, expansion: &mut Expansion<'_, '_>) {
-        if let Some(value) = self {
-            value.expand(path, expansion);
-        }
-    }
-}
-
 /// A string that is not empty; what it is, for a message.
 pub(super) struct Text(pub(super) &'static str);
 

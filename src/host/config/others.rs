@@ -202,7 +202,7 @@ impl Choice {
 /// let tools through.
 #[derive(Default)]
 struct Filters<'f> {
-    /// The keys of filters that concern every server.
+    /// The key of a filter that concerns every server.
     all: Option<&'f str>,
     /// Whole names, and the beginnings of patterns up to the first wildcard; each with the key of its filter.
     names: BTreeMap<&'f str, &'f str>,
