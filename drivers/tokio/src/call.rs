@@ -11,8 +11,8 @@ use mcp_proto::host::hub::CallId;
 use mcp_proto::{Outcome, Progress, TimeBound};
 use mcp_proto_std::{CallError, CallErrorKind, Reply, reply};
 use tokio::sync::oneshot;
-use tokio::task::AbortHandle;
 
+use crate::process::Aborted;
 use crate::queue::{Queue, Reports};
 use crate::trace::CallSpan;
 
@@ -21,7 +21,7 @@ pub(crate) trait Cancel: Send + Sync {
     fn cancel(&self, call: CallId, reason: Option<&str>);
 
     /// Cancels a call after this time, and says that it is over before.
-    fn cancel_after(&self, call: CallId, after: Duration, is_over: Arc<AtomicBool>) -> AbortHandle;
+    fn cancel_after(&self, call: CallId, after: Duration, is_over: Arc<AtomicBool>) -> Aborted<()>;
 }
 
 /// A call in flight: a future of its result. The call runs whether or not it is awaited. When it is dropped before, the
@@ -46,7 +46,7 @@ pub struct Call {
     outcome: Option<oneshot::Receiver<Outcome>>,
     progress: Arc<Queue<Progress>>,
     /// What ends it when its time is over, and whether that was so.
-    deadline: Option<(AbortHandle, Arc<AtomicBool>)>,
+    deadline: Option<(Aborted<()>, Arc<AtomicBool>)>,
     span: CallSpan,
 }
 
@@ -96,9 +96,7 @@ impl Call {
     pub fn timeout(mut self, after: Duration) -> Self {
         let is_over = Arc::new(AtomicBool::new(false));
         let timer = self.session.cancel_after(self.id, after, Arc::clone(&is_over));
-        if let Some((before, _)) = self.deadline.replace((timer, is_over)) {
-            before.abort();
-        }
+        self.deadline = Some((timer, is_over));
         self
     }
 
@@ -106,7 +104,7 @@ impl Call {
     /// ended. Dropping the call cancels it, too.
     pub fn cancel(&self, reason: &str) {
         if let Some((timer, _)) = &self.deadline {
-            timer.abort();
+            timer.0.abort();
         }
         if self.outcome.is_some() {
             self.session.cancel(self.id, Some(reason));
@@ -142,9 +140,6 @@ impl Future for Call {
 
 impl Drop for Call {
     fn drop(&mut self) {
-        if let Some((timer, _)) = &self.deadline {
-            timer.abort();
-        }
         if self.outcome.is_some() {
             self.session.cancel(self.id, None);
             self.span.end(&self.server, Err(&CallErrorKind::Ended(Outcome::Cancelled)));

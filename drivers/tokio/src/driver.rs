@@ -25,7 +25,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use crate::call::{Call, Cancel};
 use crate::host::{Ask, Watchers, Wiring};
 use crate::machine::{Input, Machine, Output, Passed, Passing, Sorted, Tap, Target};
-use crate::process::{Process, SharedLines, copy_of};
+use crate::process::{Aborted, Process, SharedLines, copy_of};
 use crate::queue::{Queue, Subscribers};
 use crate::status::{StartError, Status};
 use crate::stream::{Connection, Opening, Stream};
@@ -329,7 +329,7 @@ impl<M: Machine> Cancel for Handle<M> {
         self.0.input(|machine, now| machine.cancel(now, call, reason));
     }
 
-    fn cancel_after(&self, call: CallId, after: Duration, is_over: Arc<AtomicBool>) -> AbortHandle {
+    fn cancel_after(&self, call: CallId, after: Duration, is_over: Arc<AtomicBool>) -> Aborted<()> {
         let shared = Arc::downgrade(&self.0);
         let wait = async move {
             // Without a timer, for which `enable_all` is meant, the client's own timeouts are left.
@@ -339,7 +339,7 @@ impl<M: Machine> Cancel for Handle<M> {
                 shared.input(|machine, now| machine.cancel(now, call, Some("timeout")));
             }
         };
-        self.0.runtime.spawn(wait).abort_handle()
+        Aborted(self.0.runtime.spawn(wait))
     }
 }
 

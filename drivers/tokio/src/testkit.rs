@@ -97,8 +97,9 @@ impl Servers {
     pub fn streams(&self, server: &str) -> Streams {
         let (servers, plug) = (self.clone(), self.plug(|sim, plug| sim.add(server, plug)));
         Streams::new(move || {
-            let (_servers, opening) = (servers.clone(), plug.open());
-            opening
+            // The streams keep the servers running.
+            let _ = &servers;
+            plug.open()
         })
     }
 

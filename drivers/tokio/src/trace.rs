@@ -43,7 +43,6 @@ impl CallSpan {
 
         // Of a hub.
         let method = if method == "call" { "tools/call" } else { method };
-
         let span = tracing::info_span!(
             target: "mcp_proto",
             "mcp.client",

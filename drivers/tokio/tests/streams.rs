@@ -47,17 +47,19 @@ async fn serve(stream: DuplexStream) -> DuplexStream {
     }
 }
 
-/// A stream that counts how many there are, and can be written so many bytes.
+/// A stream that counts how many there are. It can be written so many bytes, and read so many times; after that it fails, or panics.
 struct Counted {
     stream: DuplexStream,
     count: Arc<AtomicUsize>,
     writable: usize,
+    readable: usize,
+    panics: bool,
 }
 
 impl Counted {
     fn new(stream: DuplexStream, count: &Arc<AtomicUsize>, writable: usize) -> Self {
         assert_eq!(count.fetch_add(1, Ordering::Relaxed), 0, "another stream is open");
-        Self { stream, count: Arc::clone(count), writable }
+        Self { stream, count: Arc::clone(count), writable, readable: usize::MAX, panics: false }
     }
 }
 
@@ -73,6 +75,7 @@ impl AsyncRead for Counted {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        self.readable = self.readable.checked_sub(1).unwrap();
         Pin::new(&mut self.stream).poll_read(context, buffer)
     }
 }
@@ -80,6 +83,7 @@ impl AsyncRead for Counted {
 impl AsyncWrite for Counted {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let Some(left) = self.writable.checked_sub(bytes.len()) else {
+            assert!(!self.panics, "it is written");
             return Poll::Ready(Err(io::Error::other("nobody takes this")));
         };
         self.writable = left;
@@ -323,52 +327,18 @@ async fn servers_in_memory_have_the_faults_of_the_test_kit() {
     assert!(error.to_string().contains("nobody listens"), "{error}");
 }
 
-/// A stream that panics when it is written or read after so many bytes.
-struct Panicking {
-    stream: DuplexStream,
-    writable: usize,
-    readable: usize,
-}
-
-impl AsyncRead for Panicking {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        assert!(self.readable > 0, "it is read");
-        let before = buffer.filled().len();
-        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
-        self.readable = self.readable.saturating_sub(buffer.filled().len().saturating_sub(before));
-        read
-    }
-}
-
-impl AsyncWrite for Panicking {
-    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        assert!(self.writable > 0, "it is written");
-        self.writable = self.writable.saturating_sub(bytes.len());
-        Pin::new(&mut self.stream).poll_write(context, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_stream_that_panics_ends_its_connection_at_once_with_that_reason() {
     for (writable, readable) in [(1, usize::MAX), (usize::MAX, 1)] {
         let mut options = options();
         options.reconnect = None;
+        let count = Arc::new(AtomicUsize::new(0));
         let streams = Streams::new(move || {
             let (ours, theirs) = duplex(1 << 16);
             tokio::spawn(serve(theirs));
-            ready(Ok(Panicking { stream: ours, writable, readable }))
+            let mut stream = Counted::new(ours, &count, writable);
+            (stream.readable, stream.panics) = (readable, true);
+            ready(Ok(stream))
         });
         let start = Instant::now();
         let failed = Session::connect(streams, options).await.unwrap_err();
