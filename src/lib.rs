@@ -50,11 +50,12 @@ pub use binding::Lines;
 pub use binding::http::{Http, UrlError};
 pub use catalog::Catalog;
 pub use client::{
-    Action, Binding, Cause, Challenge, Client, CommandError, ConnectionId, Engine, Eras, Event, Failure, FailureKind,
-    FamilyReport, FamilyStatus, InputRequest, Keepalive, KeepaliveMethod, KnownEra, Limits, ListErrors, LogLevel,
-    Messages, OpenFailure, Options, Outcome, Outgoing, Progress, Quirk, Reconnect, Recovery, Reference, RefreshOutcome,
-    Request, RequestError, RequestId, ResendReason, SamplingPolicy, Server, ServerInfo, ServerMethod, ServerRequestId,
-    ShutdownStep, Stats, Task, TaskError, TaskStatus, TimeBound, Timeouts, Tolerance, TraceContext, Transport, WireId,
+    Action, Binding, Cause, Challenge, Client, Command, CommandError, ConnectionId, Engine, Eras, Event, Failure,
+    FailureKind, FamilyReport, FamilyStatus, InputRequest, Keepalive, KeepaliveMethod, KnownEra, Limits, ListErrors,
+    LogLevel, Messages, OpenFailure, Options, Outcome, Outgoing, Progress, Quirk, Reconnect, Recovery, Reference,
+    RefreshOutcome, Request, RequestError, RequestId, ResendReason, SamplingPolicy, Server, ServerInfo, ServerMethod,
+    ServerRequestId, ShutdownStep, Stats, Task, TaskError, TaskStatus, TimeBound, Timeouts, Tolerance, TraceContext,
+    Transport, WireId,
 };
 pub use diagnosis::{Diagnosis, FailureCause, FailureStage, StderrLines};
 pub use machine::QuirkKind;

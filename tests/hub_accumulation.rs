@@ -120,7 +120,7 @@ fn repeated_commands_without_polling_stay_within_the_limits() {
             entries(hub, entry(at));
             let _ = hub.start(now, "a");
             let _ = hub.call(now, "mcp_a_x", None);
-            let _ = hub.handle("a").map(|handle| hub.refresh(now, handle, Family::Tools));
+            let _ = hub.handle("a").map(|handle| hub.session_mut(handle).refresh(now, Family::Tools));
         });
     }
     repeated("servers of other names", up().hub, |hub, at| {
@@ -138,7 +138,7 @@ fn repeated_commands_without_polling_stay_within_the_limits() {
     repeated("authorized", up().hub, |hub, _| _ = hub.authorized(now, "a"));
     repeated("a session's commands", up().hub, |hub, _| {
         let a = hub.handle("a").unwrap();
-        let _ = hub.refresh(now, a, Family::Tools);
+        let _ = hub.session_mut(a).refresh(now, Family::Tools);
     });
     repeated("open and close", up().hub, |hub, _| _ = (hub.open(now), hub.close(now)));
     repeated("calls", up().hub, |hub, _| _ = hub.call(now, "mcp_a_x", None).is_ok());

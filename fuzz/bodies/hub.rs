@@ -207,19 +207,22 @@ impl World {
         let (request, asked) = (RequestId::from_u64(at), ServerRequestId::from_u64(at));
         let object = raw("{\n}");
         let result = self.command(|hub, now| match kind {
-            0 => hub.request(now, session, Request::call_tool("x", None)).map(drop),
-            1 => hub.request(now, session, Request::read_resource("r:r").timeout(Duration::from_secs(1))).map(drop),
-            2 => hub.cancel_request(now, session, request),
-            3 => hub.cancel_request_with_reason(now, session, request, "enough"),
-            4 => hub.respond(now, session, asked, Ok(&object)),
-            5 => hub.respond(now, session, asked, Err(ErrorObject::new(-1, "no"))),
-            6 => hub.provide(now, session, request, [("e", &*object)]),
-            7 => hub.decline(now, session, request),
-            8 => hub.subscribe(now, session, "r:r"),
-            9 => hub.unsubscribe(now, session, "r:r"),
-            10 => hub.set_log_level(now, session, [LogLevel::Debug, LogLevel::Error][at as usize % 2]),
-            11 => hub.set_roots(now, session, vec![Root::new("file:///a")]),
-            _ => hub.refresh(now, session, Family::ALL[at as usize % 4]),
+            0 => hub.session_mut(session).request(now, Request::call_tool("x", None)).map(drop),
+            1 => hub
+                .session_mut(session)
+                .request(now, Request::read_resource("r:r").timeout(Duration::from_secs(1)))
+                .map(drop),
+            2 => hub.session_mut(session).cancel(now, request),
+            3 => hub.session_mut(session).cancel_with_reason(now, request, "enough"),
+            4 => hub.session_mut(session).respond(now, asked, Ok(&object)),
+            5 => hub.session_mut(session).respond(now, asked, Err(ErrorObject::new(-1, "no"))),
+            6 => hub.session_mut(session).provide(now, request, [("e", &*object)]),
+            7 => hub.session_mut(session).decline(now, request),
+            8 => hub.session_mut(session).subscribe(now, "r:r"),
+            9 => hub.session_mut(session).unsubscribe(now, "r:r"),
+            10 => hub.session_mut(session).set_log_level(now, [LogLevel::Debug, LogLevel::Error][at as usize % 2]),
+            11 => hub.session_mut(session).set_roots(now, vec![Root::new("file:///a")]),
+            _ => hub.session_mut(session).refresh(now, Family::ALL[at as usize % 4]),
         });
         let is_known = self.rig.hub.session(session).is_some();
         match result {

@@ -3,19 +3,20 @@
 use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use mcp_proto::host::hub::{Hub, HubOptions};
+use mcp_proto::host::hub::HubOptions;
 use mcp_proto::journal::{
-    HubInput, Input, JournalBinding, JournalError, JournalLimits, Played, Player, Recordable, Recorder, Replay, replay,
+    JournalBinding, JournalError, JournalLimits, Played, Player, Recordable, Recorder, Replay, replay,
 };
 use mcp_proto::{Client, Http, Lines, Messages, Options, Time};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::checks::{MARKER, assert_equal, check_form};
+use super::checks::{MARKER, check_form};
 
 /// What was done with a client or a hub, without what it answered.
 #[derive(Clone)]
-pub(super) enum Step<I> {
+pub(super) enum Step<C, I> {
+    Command(Time, C),
     Input(Time, I),
     Poll,
 }
@@ -114,14 +115,15 @@ fn client<B: JournalBinding>(binding: B, options: Options) -> Recorder<Client<B>
 
 /// Records what a journal does, and replays the recording, which does not have the secret. A journal that has inputs only is
 /// polled after each.
-fn again<R>(mut player: Player<'_, R>, recorder: impl Fn() -> Recorder<R>) -> Option<JournalError>
+fn again<R>(mut player: Player<'_, R>, recorder: impl FnOnce() -> Recorder<R>) -> Option<JournalError>
 where
-    R: Direct,
+    R: Recordable,
     R::Action: DeserializeOwned,
 {
     let (mut steps, mut end) = (Vec::new(), None);
     while let Some(played) = player.next() {
         match played {
+            Ok(Played::Command(command)) => steps.push(Step::Command(player.now(), check_form(&command))),
             Ok(Played::Input(input)) => steps.push(Step::Input(player.now(), check_form(&input))),
             Ok(Played::Action(_) | Played::Idle) => steps.push(Step::Poll),
             Ok(_) => {}
@@ -129,12 +131,9 @@ where
         }
     }
     assert!(player.next().is_none(), "a line follows the end");
-    let hiding = || {
-        let mut recorder = recorder();
-        recorder.hide(MARKER).expect("a secret");
-        recorder
-    };
-    let recorded = record(hiding, &steps);
+    let mut recorder = recorder();
+    recorder.hide(MARKER).expect("a secret");
+    let recorded = record(recorder, &steps);
     let replayed = replay(recorded.as_bytes(), JournalLimits::default());
     // A secret that a server repeats in another encoding has a mask of its length only, which the client may cut elsewhere.
     let is_repeated = recorded.contains("secret10");
@@ -143,26 +142,8 @@ where
     end
 }
 
-/// Records the steps: the secret is nowhere in the recording, which is the same by the recorder's own methods. Steps without
-/// polls are polled after each.
-pub(super) fn record<R>(recorder: impl Fn() -> Recorder<R>, steps: &[Step<R::Input>]) -> String
-where
-    R: Direct,
-    R::Action: DeserializeOwned,
-{
-    let recorded = record_by(recorder(), steps, |recorder, now, input| {
-        let _ = recorder.apply(now, input).map_err(|error| error.to_string());
-    });
-    assert!(!recorded.contains(MARKER), "a secret is in {recorded}");
-    assert_equal(&record_by(recorder(), steps, R::direct), &recorded, "the methods record something else");
-    recorded
-}
-
-fn record_by<R>(
-    mut recorder: Recorder<R>,
-    steps: &[Step<R::Input>],
-    give: impl Fn(&mut Recorder<R>, Time, R::Input),
-) -> String
+/// Records the steps: the secret is nowhere in the recording. Steps without polls are polled after each.
+pub(super) fn record<R>(mut recorder: Recorder<R>, steps: &[Step<R::Command, R::Input>]) -> String
 where
     R: Recordable,
     R::Action: DeserializeOwned,
@@ -170,7 +151,9 @@ where
     let polls = !steps.iter().any(|step| matches!(step, Step::Poll));
     for step in steps {
         match step {
-            Step::Input(now, input) => give(&mut recorder, *now, input.clone()),
+            // What is refused is in the recording.
+            Step::Command(now, command) => drop(recorder.apply(*now, command.clone())),
+            Step::Input(now, input) => drop(recorder.handle_input(*now, input.clone())),
             Step::Poll => drop(recorder.poll()),
         }
         while let Some(action) = if polls { recorder.poll() } else { None } {
@@ -181,86 +164,7 @@ where
         }
     }
     while recorder.poll().is_some() {}
-    recorder.finish().1
-}
-
-/// A recorder has the methods of what it records.
-pub(super) trait Direct: Recordable + Sized {
-    fn direct(recorder: &mut Recorder<Self>, now: Time, input: Self::Input);
-}
-
-/// Gives a command, or returns what is another input.
-fn command<B: JournalBinding>(recorder: &mut Recorder<Client<B>>, now: Time, input: Input) -> Option<Input> {
-    let _ = match input {
-        Input::Open => recorder.open(now),
-        Input::Close => recorder.close(now),
-        Input::Request(request) => recorder.request(now, request).map(drop),
-        Input::Cancel { request, reason: None } => recorder.cancel(now, request),
-        Input::Cancel { request, reason: Some(reason) } => recorder.cancel_with_reason(now, request, &reason),
-        Input::Notify { method, params } => recorder.notify(now, String::from(method), params.as_deref()),
-        Input::Provide { request, responses } => {
-            recorder.provide(now, request, responses.iter().map(|(key, response)| (&**key, &**response)))
-        }
-        Input::Decline { request } => recorder.decline(now, request),
-        Input::Respond { request, response: Ok(result) } => recorder.respond(now, request, Ok(&result)),
-        Input::Respond { request, response: Err(error) } => recorder.respond(now, request, Err(error)),
-        Input::Authorized => recorder.authorized(now),
-        Input::Subscribe { uri } => recorder.subscribe(now, &uri),
-        Input::Unsubscribe { uri } => recorder.unsubscribe(now, &uri),
-        Input::SetLogLevel { level } => recorder.set_log_level(now, level),
-        Input::SetRoots { roots } => recorder.set_roots(now, roots),
-        Input::Refresh { family } => recorder.refresh(now, family),
-        other => return Some(other),
-    };
-    None
-}
-
-impl Direct for Client<Messages> {
-    fn direct(recorder: &mut Recorder<Self>, now: Time, input: Input) {
-        match command(recorder, now, input) {
-            None => {}
-            Some(Input::Timeout) => recorder.handle_timeout(now),
-            Some(Input::Message { connection, bytes }) => recorder.handle_message(now, connection, &bytes),
-            Some(Input::Transport { connection, event }) => {
-                recorder.handle_transport(now, connection, event.as_transport());
-            }
-            Some(other) => drop(recorder.apply(now, other)),
-        }
-    }
-}
-
-impl Direct for Client<Lines> {
-    fn direct(recorder: &mut Recorder<Self>, now: Time, input: Input) {
-        match command(recorder, now, input) {
-            None => {}
-            Some(Input::Timeout) => recorder.handle_timeout(now),
-            Some(Input::Bytes { connection, bytes }) => recorder.handle_bytes(now, connection, &bytes),
-            Some(Input::Transport { connection, event }) => {
-                recorder.handle_transport(now, connection, event.as_transport());
-            }
-            Some(other) => drop(recorder.apply(now, other)),
-        }
-    }
-}
-
-impl Direct for Client<Http> {
-    fn direct(recorder: &mut Recorder<Self>, now: Time, input: Input) {
-        match command(recorder, now, input) {
-            None => {}
-            Some(Input::Timeout) => recorder.handle_timeout(now),
-            Some(Input::Head { exchange, status, headers }) => recorder.handle_head(now, exchange, status, &headers),
-            Some(Input::Body { exchange, bytes }) => recorder.handle_body(now, exchange, &bytes),
-            Some(Input::End { exchange }) => recorder.handle_end(now, exchange),
-            Some(Input::Failure { exchange, broken, why }) => recorder.handle_failure(now, exchange, broken, &why),
-            #[cfg(feature = "oauth")]
-            Some(Input::OAuth(report)) => _ = recorder.handle_oauth(now, report.as_input()),
-            Some(other) => drop(recorder.apply(now, other)),
-        }
-    }
-}
-
-impl Direct for Hub {
-    fn direct(recorder: &mut Recorder<Self>, now: Time, input: HubInput) {
-        drop(recorder.apply(now, input));
-    }
+    let recorded = recorder.finish().1;
+    assert!(!recorded.contains(MARKER), "a secret is in {recorded}");
+    recorded
 }

@@ -11,9 +11,9 @@ use mcp_proto::binding::oauth::{
     Authorization, OAuthAction, OAuthExchangeId, OAuthInput, OAuthOptions, PublicKey, RegisteredClient, SaveOutcome,
     SignId, StoreAction, StoreId,
 };
-use mcp_proto::journal::{ApplyError, Input as Given, JournalLimits, Recorder, replay};
+use mcp_proto::journal::{Input as Given, JournalLimits, Recorder, replay};
 use mcp_proto::jsonrpc::{self, Decoded};
-use mcp_proto::{Client, Family, Http, LogLevel, Options, Request, RequestId, Time};
+use mcp_proto::{Client, Command, CommandError, Family, Http, LogLevel, Options, Request, RequestId, Time};
 
 use super::checks::{END, MARKER, check_event, has_marker};
 use super::input::Input;
@@ -38,7 +38,7 @@ pub(super) struct Joined {
     /// Whether the server repeated a token, or what is its mask in a journal.
     is_repeated: bool,
     /// What was done with the client.
-    steps: Vec<Step<Given>>,
+    steps: Vec<Step<Command, Given>>,
     now: Time,
     /// Exchanges with the MCP server, the id and method of the message, and whether it has a token.
     exchanges: Vec<(ExchangeId, String, String, bool)>,
@@ -151,25 +151,27 @@ impl Joined {
         }
     }
 
-    fn give(&mut self, input: Given) -> Result<Option<RequestId>, ApplyError> {
+    fn command(&mut self, command: Command) -> Result<Option<RequestId>, CommandError> {
+        self.steps.push(Step::Command(self.now, command.clone()));
+        self.client.apply(self.now, command)
+    }
+
+    fn give(&mut self, input: Given) {
         self.steps.push(Step::Input(self.now, input.clone()));
-        self.client.apply(self.now, input)
+        let _ = self.client.handle_input(self.now, input);
     }
 
     fn input(&mut self, input: OAuthInput<'_>) {
         self.grants.takes(&input, self.now);
-        let _ = self.give(Given::OAuth(input.into()));
+        self.give(Given::OAuth(input.into()));
     }
 
     /// A journal of what was done has none of the secrets, and replays. Where a server repeats a token
     /// in another encoding, the client hides it, and does not find its mask in a replay. Where a server sends what is a mask,
     /// the replay hides it.
     pub(super) fn record(&self) {
-        let recorder = || {
-            let (http, options) = client(self.bits);
-            Recorder::new(http, options, 1, JournalLimits::default())
-        };
-        let recorded = record(recorder, &self.steps);
+        let (http, options) = client(self.bits);
+        let recorded = record(Recorder::new(http, options, 1, JournalLimits::default()), &self.steps);
         let replayed = replay(recorded.as_bytes(), JournalLimits::default());
         assert!(replayed.is_ok() || self.is_repeated, "{replayed:?}\n{recorded}");
     }
@@ -198,7 +200,7 @@ impl Joined {
         for input in
             [Given::Head { exchange, status, headers }, Given::Body { exchange, bytes }, Given::End { exchange }]
         {
-            let _ = self.give(input);
+            self.give(input);
         }
     }
 
@@ -234,7 +236,7 @@ impl Joined {
     fn stream(&mut self) {
         let Some((exchange, ..)) = self.exchanges.iter().find(|(_, _, method, _)| method.is_empty()) else { return };
         let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"))]);
-        let _ = self.give(Given::Head { exchange: *exchange, status: StatusCode::OK, headers });
+        self.give(Given::Head { exchange: *exchange, status: StatusCode::OK, headers });
     }
 
     /// A text of the server, which has no token as it is.
@@ -295,7 +297,7 @@ impl Operated for Joined {
             calls: 0,
             hash: DefaultHasher::new(),
         };
-        let _ = joined.give(Given::Open);
+        let _ = joined.command(Command::Open);
         joined.drain();
         joined
     }
@@ -303,7 +305,7 @@ impl Operated for Joined {
     fn operate(&mut self, operation: u8, input: &mut Input<'_>) {
         match operation {
             b'q' if self.calls < CALLS => {
-                if let Ok(Some(call)) = self.give(Given::Request(Request::call_tool("a", None))) {
+                if let Ok(Some(call)) = self.command(Command::Request(Request::call_tool("a", None))) {
                     self.calls += 1;
                     let until = self.now + self.client.options().timeouts.request;
                     self.model.accepts(call, "tools/call".into(), true, until);
@@ -320,8 +322,12 @@ impl Operated for Joined {
                 self.reply(at, 403, ("www-authenticate", challenge), "");
             }
             b'i' => self.stream(),
-            b'j' if self.give(Given::Refresh { family: Family::Tools }).is_ok() => self.model.refreshes(Family::Tools),
-            b'm' => drop(self.give(Given::SetLogLevel { level: [LogLevel::Debug, LogLevel::Error][input.pick(2)] })),
+            b'j' if self.command(Command::Refresh { family: Family::Tools }).is_ok() => {
+                self.model.refreshes(Family::Tools)
+            }
+            b'm' => {
+                drop(self.command(Command::SetLogLevel { level: [LogLevel::Debug, LogLevel::Error][input.pick(2)] }))
+            }
             b'k' => {
                 if let Some((exchange, id, ..)) = self.exchanges.pop() {
                     let broken = if input.bits() & 1 == 0 { Broken::Midway } else { Broken::Unreachable };
@@ -333,7 +339,7 @@ impl Operated for Joined {
                         }
                         self.model.breaks(id);
                     }
-                    let _ = self.give(Given::Failure { exchange, broken, why: "reset".into() });
+                    self.give(Given::Failure { exchange, broken, why: "reset".into() });
                 }
             }
             b'a' => {
@@ -366,7 +372,7 @@ impl Operated for Joined {
             b't' => {
                 self.now = self.now + input.step();
                 self.grants.passes(self.now);
-                let _ = self.give(Given::Timeout);
+                self.give(Given::Timeout);
             }
             b'o' => self.input(OAuthInput::SignOut),
             b'z' => self.input(OAuthInput::Authorize),
@@ -374,7 +380,7 @@ impl Operated for Joined {
             b'n' => self.input(OAuthInput::NotShown("no browser at https://user:pass@h/?code=x")),
             b'u' => self.input(OAuthInput::Clock { unix: Duration::from_secs(60) * input.bits().into() }),
             b'y' => {
-                let _ = self.give(Given::Close);
+                let _ = self.command(Command::Close);
                 self.model.loses_track();
             }
             _ => {}

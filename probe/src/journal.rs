@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use mcp_proto::binding::http::{ExchangeId, HttpAction};
-use mcp_proto::journal::{ApplyError, Input as Recorded, JournalBinding, JournalError, JournalLimits};
+use mcp_proto::journal::{Input as Recorded, JournalBinding, JournalError, JournalLimits};
 use mcp_proto::journal::{OAuthReport, Played, Player, Replay};
-use mcp_proto::{Action, Client, CommandError, Diagnosis, Engine, Event, RequestId, StderrLines, Time};
+use mcp_proto::{Action, Client, Command, CommandError, Diagnosis, Engine, Event, RequestId, StderrLines, Time};
 use mcp_proto_tokio::{HttpPiece, Input, Output, Session};
 
 use crate::args::{Settings, Step};
@@ -162,9 +162,13 @@ impl<'a, B: JournalBinding<Action: Shown>> Run<'a, B> {
         let client: &Client<B> = self.player.get();
         let moment = Moment { now: self.player.now(), session: Some(client) };
         match played {
+            Played::Command(command) => self.command(moment.now, &command),
             Played::Input(input) => {
                 given(&mut self.observer, moment, &input);
-                self.command(moment.now, &input);
+                self.is_timeout = matches!(input, Recorded::Timeout);
+                if let Recorded::OAuth(OAuthReport::SignOut) = input {
+                    self.observer.is_signing_out = true;
+                }
             }
             Played::Result(result) => {
                 let Some(step) = self.requested.take() else { return };
@@ -174,7 +178,7 @@ impl<'a, B: JournalBinding<Action: Shown>> Run<'a, B> {
                         self.calling.replace((request, step, moment.now)).map(|(_, step, _)| (step, "not-sent"))
                     }
                     Ok(None) => Some((step, "not-sent")),
-                    Err(ApplyError::Command(CommandError::NotAdvertised { .. })) => Some((step, "not-advertised")),
+                    Err(CommandError::NotAdvertised { .. }) => Some((step, "not-advertised")),
                     Err(_) => Some((step, "not-sent")),
                 };
                 let unsent = unsent.map(|(step, outcome)| CallRecord::without_answer(&step, outcome));
@@ -197,29 +201,28 @@ impl<'a, B: JournalBinding<Action: Shown>> Run<'a, B> {
         }
     }
 
-    /// Takes a command of the run, or the time.
+    /// Takes a command of the run.
     #[allow(clippy::wildcard_enum_match_arm, reason = "all others change nothing of the report")]
-    fn command(&mut self, now: Time, input: &Recorded) {
-        let was_timeout = std::mem::replace(&mut self.is_timeout, matches!(input, Recorded::Timeout));
-        let is_late = match input {
-            Recorded::Cancel { .. } => true,
-            Recorded::Close => was_timeout,
+    fn command(&mut self, now: Time, command: &Command) {
+        let was_timeout = std::mem::take(&mut self.is_timeout);
+        let is_late = match command {
+            Command::Cancel { .. } => true,
+            Command::Close => was_timeout,
             _ => false,
         };
         if is_late && let Some(peer) = self.observer.peers.first_mut() {
             peer.fail_late(now);
         }
-        match input {
-            Recorded::Request(_) => self.requested = step_of(input),
-            Recorded::Close => self.observer.is_closing = true,
-            Recorded::OAuth(OAuthReport::SignOut) => self.observer.is_signing_out = true,
+        match command {
+            Command::Request(_) => self.requested = step_of(command),
+            Command::Close => self.observer.is_closing = true,
             _ => {}
         }
     }
 }
 
 /// Gives the observer a recorded input, as a driver does.
-#[allow(clippy::wildcard_enum_match_arm, reason = "all others are commands, or the time")]
+#[allow(clippy::wildcard_enum_match_arm, reason = "there is the time besides")]
 fn given(observer: &mut Observer, moment: Moment<'_>, input: &Recorded) {
     let mut http = |exchange: &ExchangeId, piece: &HttpPiece| {
         observer.input(0, moment, None, &Input::Http(*exchange, piece));
@@ -258,8 +261,8 @@ impl Shown for HttpAction {
 }
 
 /// The step that a recorded request was.
-fn step_of(input: &Recorded) -> Option<Step> {
-    let value = serde_json::to_value(input).ok()?;
+fn step_of(command: &Command) -> Option<Step> {
+    let value = serde_json::to_value(command).ok()?;
     let request = value.get("value")?;
     let (option, member) = match request.get("method")?.as_str()? {
         "tools/call" => ("call", "name"),

@@ -1,23 +1,18 @@
 //! A client and its binding, which carries the messages.
 
-use alloc::borrow::Cow;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Deref;
 #[cfg(feature = "snapshot")]
 use serde::Serialize;
-use serde_json::value::RawValue;
 
 #[cfg(feature = "snapshot")]
 use super::engine::EngineState;
 use super::{
-    Action, CommandError, ConnectionId, Engine, LogLevel, Options, Output, Request, RequestId, ServerRequestId,
-    Transport, Wire,
+    Action, Command, CommandError, ConnectionId, Engine, Options, Output, Request, RequestId, Transport, Wire,
+    command_methods,
 };
 use crate::Time;
-use crate::jsonrpc::ErrorObject;
-use crate::protocol::{Family, Root};
 #[cfg(feature = "snapshot")]
 use crate::snapshot::{Moved, Secrets, Snapshot, SnapshotError};
 
@@ -90,12 +85,20 @@ impl<B: Binding> Client<B> {
         result
     }
 
+    /// Applies a command. Returns the id of a request that was accepted.
+    ///
+    /// # Errors
+    /// Those of the command's method.
+    pub fn apply(&mut self, now: Time, command: Command) -> Result<Option<RequestId>, CommandError> {
+        self.command(now, |engine| engine.apply(now, command))
+    }
+
     /// Opens the connection. While the client waits for the next attempt or is parked, it reconnects now.
     ///
     /// # Errors
     /// [`CommandError::AlreadyOpen`], [`CommandError::Closed`].
     pub fn open(&mut self, now: Time) -> Result<(), CommandError> {
-        self.command(now, |engine| engine.open(now))
+        self.apply(now, Command::Open).map(drop)
     }
 
     /// Closes the client: open requests end at once, then the transport is shut down step by step, and
@@ -104,7 +107,7 @@ impl<B: Binding> Client<B> {
     /// # Errors
     /// [`CommandError::Closed`] if the client is closed already, or is being closed.
     pub fn close(&mut self, now: Time) -> Result<(), CommandError> {
-        self.command(now, |engine| engine.close(now))
+        self.apply(now, Command::Close).map(drop)
     }
 
     /// Queues a request; it is sent as soon as the client is ready.
@@ -116,140 +119,16 @@ impl<B: Binding> Client<B> {
         self.command(now, |engine| engine.request(now, request))
     }
 
-    /// Cancels a request; it ends with [`Outcome::Cancelled`](crate::Outcome::Cancelled).
-    ///
-    /// # Errors
-    /// [`CommandError::UnknownRequest`].
-    pub fn cancel(&mut self, now: Time, request: RequestId) -> Result<(), CommandError> {
-        self.command(now, |engine| engine.cancel(now, request, None))
-    }
-
-    /// As [`cancel`](Self::cancel), with a reason that the server is told, for its logs (specification 2026-07-28,
-    /// "Cancellation"), in 1,024 characters.
-    ///
-    /// # Errors
-    /// As of [`cancel`](Self::cancel).
-    pub fn cancel_with_reason(&mut self, now: Time, request: RequestId, reason: &str) -> Result<(), CommandError> {
-        self.command(now, |engine| engine.cancel(now, request, Some(reason)))
-    }
-
-    /// Sends a notification.
-    ///
-    /// # Errors
-    /// [`CommandError::Closed`], [`CommandError::NotReady`], [`CommandError::ParamsNotObject`],
-    /// [`CommandError::Reserved`] for a notification that the engine sends itself, [`CommandError::TooManyRequests`] if
-    /// too many actions wait to be polled.
-    pub fn notify(
-        &mut self,
-        now: Time,
-        method: impl Into<Cow<'static, str>>,
-        params: Option<&RawValue>,
-    ) -> Result<(), CommandError> {
-        self.command(now, |engine| engine.notify(now, method.into(), params))
-    }
-
-    /// Provides the input that the server requires for a request: for each key of
-    /// [`Event::InputRequired`](crate::Event::InputRequired) the result of the key's method. Missing fields of an
-    /// accepted form get the server's defaults (SEP-1034).
-    ///
-    /// # Errors
-    /// [`CommandError::UnknownRequest`] if the request does not wait for input, [`CommandError::ResultNotObject`] if a
-    /// result is not a JSON object, [`CommandError::MissingInput`], [`CommandError::UnknownInput`] or
-    /// [`CommandError::DuplicateInput`] if the keys are not those that are required.
-    pub fn provide<'a>(
-        &mut self,
-        now: Time,
-        request: RequestId,
-        responses: impl IntoIterator<Item = (&'a str, &'a RawValue)>,
-    ) -> Result<(), CommandError> {
-        self.command(now, |engine| engine.provide(now, request, responses))
-    }
-
-    /// Declines required input: the request ends with [`Outcome::InputRequired`](crate::Outcome::InputRequired). Or
-    /// declines authorization: the request ends with the server's refusal.
-    ///
-    /// # Errors
-    /// [`CommandError::UnknownRequest`] if the request waits for neither.
-    pub fn decline(&mut self, now: Time, request: RequestId) -> Result<(), CommandError> {
-        self.command(now, |engine| engine.decline(now, request))
-    }
-
-    /// Responds to a server request, with the result of its method or with an error. Missing fields of an accepted form
-    /// get the server's defaults (SEP-1034).
-    ///
-    /// # Errors
-    /// [`CommandError::UnknownServerRequest`] if the server request is over, [`CommandError::ResultNotObject`] if the
-    /// result is not a JSON object.
-    pub fn respond(
-        &mut self,
-        now: Time,
-        request: ServerRequestId,
-        response: Result<&RawValue, ErrorObject>,
-    ) -> Result<(), CommandError> {
-        self.command(now, |engine| engine.respond(now, request, response))
-    }
-
     /// Reports that the embedder can authorize requests now. Requests that wait for authorization are sent again, and a
     /// client that is parked because of it reconnects.
     ///
     /// # Errors
     /// [`CommandError::Closed`].
     pub fn authorized(&mut self, now: Time) -> Result<(), CommandError> {
-        self.command(now, |engine| engine.authorized(now))
+        self.apply(now, Command::Authorized).map(drop)
     }
 
-    /// Subscribes to changes of a resource, on this connection and on later ones. They are reported as
-    /// [`Event::ResourceUpdated`](crate::Event::ResourceUpdated), and the result of the subscription on each connection
-    /// as [`Event::Subscription`](crate::Event::Subscription) (specification 2025-11-25, "Resources", Subscriptions;
-    /// 2026-07-28, "Subscriptions"). A second subscription to a resource has no effect, except that a refused one is
-    /// requested again.
-    ///
-    /// # Errors
-    /// [`CommandError::Closed`], [`CommandError::NotAdvertised`] if the server does not declare `resources.subscribe`,
-    /// [`CommandError::TooManySubscriptions`], [`CommandError::TooManyRequests`] if too many actions wait to be polled.
-    pub fn subscribe(&mut self, now: Time, uri: &str) -> Result<(), CommandError> {
-        self.command(now, |engine| engine.subscribe(now, uri))
-    }
-
-    /// Ends a subscription to a resource.
-    ///
-    /// # Errors
-    /// [`CommandError::UnknownSubscription`].
-    pub fn unsubscribe(&mut self, now: Time, uri: &str) -> Result<(), CommandError> {
-        self.command(now, |engine| engine.unsubscribe(now, uri))
-    }
-
-    /// Sets the minimum severity of the server's log messages, on this connection and on later ones (specification
-    /// 2025-11-25, "Logging"; in 2026-07-28 it is part of each request, and deprecated).
-    ///
-    /// # Errors
-    /// [`CommandError::Closed`], [`CommandError::NotAdvertised`] if the server does not declare `logging`,
-    /// [`CommandError::TooManyRequests`] if too many actions wait to be polled.
-    pub fn set_log_level(&mut self, now: Time, level: LogLevel) -> Result<(), CommandError> {
-        self.command(now, |engine| engine.set_log_level(now, level))
-    }
-
-    /// Replaces the client's roots, on this connection and on later ones. A legacy server is told, and may request them
-    /// (specification 2025-11-25, "Roots", Root List Changes); a modern one gets them when it next requires them. Roots are
-    /// deprecated in 2026-07-28.
-    ///
-    /// # Errors
-    /// [`CommandError::Closed`], [`CommandError::NotDeclared`] if
-    /// [`ClientCapabilities::roots`](crate::ClientCapabilities::roots) is `None`, [`CommandError::TooManyRequests`] if
-    /// too many actions wait to be polled.
-    pub fn set_roots(&mut self, now: Time, roots: Vec<Root>) -> Result<(), CommandError> {
-        self.command(now, |engine| engine.set_roots(now, roots))
-    }
-
-    /// Requests a family's list again, even if it is fresh. The outcome is reported as
-    /// [`Event::Refreshed`](crate::Event::Refreshed).
-    ///
-    /// # Errors
-    /// [`CommandError::Closed`], [`CommandError::NotReady`], [`CommandError::NotAdvertised`] if the server does not
-    /// have the family.
-    pub fn refresh(&mut self, now: Time, family: Family) -> Result<(), CommandError> {
-        self.command(now, |engine| engine.refresh(now, family))
-    }
+    command_methods!(CommandError);
 
     /// Handles the deadlines that are due. Without any it does nothing.
     pub fn handle_timeout(&mut self, now: Time) {

@@ -1,14 +1,12 @@
 //! The engine behind every client: its components, its getters, and the router, which passes messages, timers, commands
 //! and signals to the components. It is the only part that sees all of them.
 
-use alloc::borrow::Cow;
 use alloc::boxed::Box;
 #[cfg(feature = "snapshot")]
 use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::time::Duration;
 use serde_json::value::RawValue;
 
@@ -18,7 +16,7 @@ use super::keepalive::Keepalive;
 use super::link::Link;
 use super::lists::{ListFailure, Lists};
 use super::notifications::{
-    Notifications, families_of_change, id_of_progress, on_level_failed, on_progress, report, route, send_level,
+    Notifications, families_of_change, id_of_progress, notify, on_level_failed, on_progress, report, route, send_level,
     set_level,
 };
 use super::request::{Block, Purpose};
@@ -27,8 +25,8 @@ use super::server::Freshness;
 use super::server_requests::{ServerRequests, set_roots};
 use super::subscriptions::Subscriptions;
 use super::{
-    CommandError, ConnectionId, FamilyReport, KnownEra, LogLevel, Options, Outgoing, Output, Quirk, Request,
-    RequestError, RequestId, Server, ServerRequestId, Stats, Transport, Wire, calls,
+    Command, CommandError, ConnectionId, FamilyReport, KnownEra, Options, Outgoing, Output, Quirk, Request,
+    RequestError, RequestId, Server, Stats, Transport, Wire, calls,
 };
 use crate::Time;
 use crate::catalog::{Catalog, List};
@@ -40,7 +38,7 @@ use crate::machine::link::shutdown;
 use crate::machine::request::Match;
 use crate::machine::server::notification::Route;
 use crate::machine::{QuirkKind, gate, link, request};
-use crate::protocol::{CacheScope, Family, ProtocolVersion, Root, method};
+use crate::protocol::{CacheScope, Family, ProtocolVersion, method};
 use crate::text::{excerpt, excerpt_at, excerpt_of};
 
 /// The part of a [`Client`](crate::Client) that does not depend on its binding. A client dereferences to it: these are
@@ -1000,6 +998,40 @@ impl Engine {
 }
 
 impl Engine {
+    /// Applies a command. Returns the id of a request that was accepted.
+    pub(crate) fn apply(&mut self, now: Time, command: Command) -> Result<Option<RequestId>, CommandError> {
+        match command {
+            Command::Open => self.open(now)?,
+            Command::Close => self.close(now)?,
+            Command::Request(request) => return self.request(now, request).map(Some),
+            Command::Cancel { request, reason } => calls::cancel(&mut self.core, now, request, reason.as_deref())?,
+            Command::Notify { method, params } => notify(&mut self.core, now, method, params.as_deref())?,
+            Command::Provide { request, responses } => {
+                let responses = responses.iter().map(|(key, response)| (&**key, &**response));
+                calls::provide(&mut self.core, now, request, responses)?;
+            }
+            Command::Decline { request } => calls::decline(&mut self.core, now, request)?,
+            Command::Respond { request, response } => {
+                self.server_requests.respond(&mut self.core, now, request, response)?;
+            }
+            Command::Authorized => self.authorized(now)?,
+            Command::Subscribe { uri } => {
+                let signals = self.subscriptions.subscribe(&mut self.core, now, &uri)?;
+                self.connection.freshness.on_use(&mut self.core);
+                self.act(signals);
+            }
+            Command::Unsubscribe { uri } => {
+                let signals = self.subscriptions.unsubscribe(&mut self.core, now, &uri)?;
+                self.act(signals);
+            }
+            Command::SetLogLevel { level } => set_level(&mut self.core, now, level)?,
+            Command::SetRoots { roots } => set_roots(&mut self.core, now, roots)?,
+            Command::Refresh { family } => self.refresh(now, family)?,
+        }
+        self.write_requests();
+        Ok(None)
+    }
+
     pub(crate) fn open(&mut self, now: Time) -> Result<(), CommandError> {
         self.link.check(link::Input::Open, CommandError::AlreadyOpen)?;
         self.core.advance(now);
@@ -1039,65 +1071,6 @@ impl Engine {
         Ok(id)
     }
 
-    pub(crate) fn cancel(&mut self, now: Time, request: RequestId, reason: Option<&str>) -> Result<(), CommandError> {
-        calls::cancel(&mut self.core, now, request, reason)?;
-        self.write_requests();
-        Ok(())
-    }
-
-    pub(crate) fn provide<'a>(
-        &mut self,
-        now: Time,
-        request: RequestId,
-        responses: impl IntoIterator<Item = (&'a str, &'a RawValue)>,
-    ) -> Result<(), CommandError> {
-        calls::provide(&mut self.core, now, request, responses)?;
-        self.write_requests();
-        Ok(())
-    }
-
-    pub(crate) fn decline(&mut self, now: Time, request: RequestId) -> Result<(), CommandError> {
-        calls::decline(&mut self.core, now, request)?;
-        self.write_requests();
-        Ok(())
-    }
-
-    pub(crate) fn respond(
-        &mut self,
-        now: Time,
-        request: ServerRequestId,
-        response: Result<&RawValue, ErrorObject>,
-    ) -> Result<(), CommandError> {
-        self.server_requests.respond(&mut self.core, now, request, response)
-    }
-
-    pub(crate) fn notify(
-        &mut self,
-        now: Time,
-        method: Cow<'static, str>,
-        params: Option<&RawValue>,
-    ) -> Result<(), CommandError> {
-        let core = &mut self.core;
-        if matches!(&*method, method::INITIALIZED | method::CANCELLED | method::ROOTS_LIST_CHANGED) {
-            return Err(CommandError::Reserved { method: (&*method).into() });
-        }
-        if params.is_some_and(|params| !params.get().starts_with('{')) {
-            return Err(CommandError::ParamsNotObject);
-        }
-        core.check_open()?;
-        if !core.is_ready() {
-            return Err(CommandError::NotReady);
-        }
-        if core.is_undelivered_full() {
-            return Err(CommandError::TooManyRequests { limit: core.options.limits.output });
-        }
-        core.advance(now);
-        let write = params.map(|params| |out: &mut Vec<u8>| out.extend_from_slice(params.get().as_bytes()));
-        let message = core.encode_notification(method, write);
-        core.outbox.push(Output::Send(message));
-        Ok(())
-    }
-
     pub(crate) fn authorized(&mut self, now: Time) -> Result<(), CommandError> {
         self.core.check_open()?;
         self.core.advance(now);
@@ -1112,32 +1085,7 @@ impl Engine {
         self.write_requests();
     }
 
-    pub(crate) fn subscribe(&mut self, now: Time, uri: &str) -> Result<(), CommandError> {
-        let signals = self.subscriptions.subscribe(&mut self.core, now, uri)?;
-        self.connection.freshness.on_use(&mut self.core);
-        self.act(signals);
-        self.write_requests();
-        Ok(())
-    }
-
-    pub(crate) fn unsubscribe(&mut self, now: Time, uri: &str) -> Result<(), CommandError> {
-        let signals = self.subscriptions.unsubscribe(&mut self.core, now, uri)?;
-        self.act(signals);
-        self.write_requests();
-        Ok(())
-    }
-
-    pub(crate) fn set_log_level(&mut self, now: Time, level: LogLevel) -> Result<(), CommandError> {
-        set_level(&mut self.core, now, level)?;
-        self.write_requests();
-        Ok(())
-    }
-
-    pub(crate) fn set_roots(&mut self, now: Time, new: Vec<Root>) -> Result<(), CommandError> {
-        set_roots(&mut self.core, now, new)
-    }
-
-    pub(crate) fn refresh(&mut self, now: Time, family: Family) -> Result<(), CommandError> {
+    fn refresh(&mut self, now: Time, family: Family) -> Result<(), CommandError> {
         let core = &mut self.core;
         core.check_open()?;
         if !core.is_ready() {
@@ -1150,7 +1098,6 @@ impl Engine {
         let signals = self.lists.refresh_on_command(core, family);
         self.connection.freshness.on_use(&mut self.core);
         self.act(signals);
-        self.write_requests();
         Ok(())
     }
 }

@@ -5,6 +5,7 @@
 mod action;
 mod binding;
 mod calls;
+mod command;
 mod core;
 mod engine;
 mod event;
@@ -29,6 +30,7 @@ mod subscriptions;
 pub use action::ExchangeId;
 pub use action::{Action, ConnectionId, OpenFailure, Outgoing, ShutdownStep, Transport, WireId};
 pub use binding::{Binding, Client, Messages};
+pub use command::Command;
 pub use engine::Engine;
 pub use event::{
     Cause, Event, Failure, FailureKind, InputRequest, LogLevel, Progress, Quirk, Recovery, RequestId, ServerMethod,
@@ -52,6 +54,7 @@ pub(crate) use action::StartId;
 #[cfg(feature = "snapshot")]
 pub(crate) use binding::{ClientState, Persist};
 pub(crate) use binding::{Operate, poll_pipe};
+pub(crate) use command::command_methods;
 #[cfg(feature = "http")]
 pub(crate) use core::{BindingState, Stage};
 #[cfg(feature = "http")]

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use super::core::{Core, Stage};
 use super::outcome::class_of;
 use super::request::Purpose;
-use super::{CommandError, Event, LogLevel, Progress, RequestError};
+use super::{CommandError, Event, LogLevel, Output, Progress, RequestError};
 use crate::Time;
 use crate::jsonrpc::{Json, ResponseId};
 use crate::machine::lists::error::Class;
@@ -190,6 +190,33 @@ fn log_message(params: Option<&RawValue>) -> Option<Event> {
         _ => {}
     });
     Some(Event::Log { level: level?, logger: logger.map(|logger| (&*logger).into()), data: data?.to_raw() })
+}
+
+/// The embedder sends a notification.
+pub(super) fn notify(
+    core: &mut Core,
+    now: Time,
+    method: Cow<'static, str>,
+    params: Option<&RawValue>,
+) -> Result<(), CommandError> {
+    if matches!(&*method, method::INITIALIZED | method::CANCELLED | method::ROOTS_LIST_CHANGED) {
+        return Err(CommandError::Reserved { method: (&*method).into() });
+    }
+    if params.is_some_and(|params| !params.get().starts_with('{')) {
+        return Err(CommandError::ParamsNotObject);
+    }
+    core.check_open()?;
+    if !core.is_ready() {
+        return Err(CommandError::NotReady);
+    }
+    if core.is_undelivered_full() {
+        return Err(CommandError::TooManyRequests { limit: core.options.limits.output });
+    }
+    core.advance(now);
+    let write = params.map(|params| |out: &mut Vec<u8>| out.extend_from_slice(params.get().as_bytes()));
+    let message = core.encode_notification(method, write);
+    core.outbox.push(Output::Send(message));
+    Ok(())
 }
 
 /// The embedder sets the level.

@@ -139,7 +139,7 @@ impl ServerRequests {
         core: &mut Core,
         now: Time,
         id: ServerRequestId,
-        response: Result<&RawValue, ErrorObject>,
+        response: Result<Box<RawValue>, ErrorObject>,
     ) -> Result<(), CommandError> {
         if response.as_ref().is_ok_and(|result| !result.get().starts_with('{')) {
             return Err(CommandError::ResultNotObject);
@@ -151,7 +151,7 @@ impl ServerRequests {
         self.on_removed(core);
         let message = core.encode_response(|out| match response {
             Ok(result) => {
-                jsonrpc::result(out, &request.id, &request.related.name_in(&request.defaults.fill(result)));
+                jsonrpc::result(out, &request.id, &request.related.name_in(&request.defaults.fill(&result)));
             }
             Err(error) => jsonrpc::error(out, &request.id, &error),
         });

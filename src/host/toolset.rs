@@ -104,7 +104,7 @@ impl<'a> From<&'a Engine> for OfferView<'a> {
 ///
 /// A host must not list a tool for its model that is not for it, and must refuse an app's call of a tool that is not for
 /// apps, or of another server's. [`choose`] does the first, and the hub with it. A host makes a call for an app with
-/// [`Hub::request`](super::hub::Hub::request), which needs no name for the model, and whose result is whole.
+/// [`HubSession::request`](super::hub::HubSession::request), which needs no name for the model, and whose result is whole.
 ///
 /// ```
 /// use mcp_proto::RawValue;

@@ -4,76 +4,26 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
-use alloc::sync::Arc;
-use core::time::Duration;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::input::{Part, StreamKey, Subject};
+use super::input::{Part, StreamKey, Subject, Tagged, is_input};
 use super::secrets::Secrets;
-use super::{Input, Recordable, json};
+use super::{Input, InputError, Recordable, json};
+use crate::Time;
 use crate::catalog::FingerprintKey;
-use crate::host::Saved;
-use crate::host::config::{Auth, Changes, Configuration, Endpoint, Entry, Texts};
-use crate::host::hub::{CallError, CallId, Hub, HubAction, HubCommandError, SessionHandle};
-use crate::{Request, RequestId, Time};
+use crate::host::config::{Auth, Configuration, Endpoint, Entry, Texts};
+use crate::host::hub::{Hub, HubAccepted, HubAction, HubCommand, HubCommandError, SessionHandle};
 
-/// An input or a command of a [`Hub`], as a value. [`Hub::apply`] applies it.
+/// An input of a [`Hub`], as a value. [`Hub::handle_input`] takes it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "type", content = "value", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum HubInput {
-    /// [`Hub::configure`]. Serialized as a map of the valid entries, and `null` for each server whose entry has errors.
-    #[serde(with = "configured")]
-    Configure(Configuration),
-    /// [`Hub::restore`].
-    Restore {
-        /// The server.
-        server: Box<str>,
-        /// Its lists.
-        saved: Box<Saved>,
-    },
-    /// [`Hub::open`].
-    Open,
-    /// [`Hub::close`].
-    Close,
-    /// [`Hub::start`].
-    Start {
-        /// The server.
-        server: Box<str>,
-    },
-    /// [`Hub::authorized`].
-    Authorized {
-        /// The server.
-        server: Box<str>,
-    },
-    /// [`Hub::call_with`].
-    Call {
-        /// The exposed name.
-        name: Box<str>,
-        /// The arguments.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        arguments: Option<Box<RawValue>>,
-        /// The call's timeout ([`Request::timeout`]), if it has its own.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        timeout: Option<Duration>,
-        /// Whether progress is reported ([`Request::progress`]). `true` if it is left out.
-        #[serde(default = "reported")]
-        progress: bool,
-    },
-    /// [`Hub::cancel`], or [`Hub::cancel_with_reason`] if there is a reason.
-    Cancel {
-        /// The call.
-        call: CallId,
-        /// The reason.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        reason: Option<Box<str>>,
-    },
     /// [`Hub::handle_timeout`].
     Timeout,
-    /// An input of a session's transport, or a command of a session. [`Input::Open`], [`Input::Close`],
-    /// [`Input::Authorized`], [`Input::Timeout`], [`Input::Message`] and `Input::OAuth` are refused: the hub has its own,
-    /// or none.
+    /// An input of a session's transport. [`Input::Timeout`], [`Input::Message`] and `Input::OAuth` are refused: the hub has
+    /// its own, or none.
     Session {
         /// The session.
         session: SessionHandle,
@@ -82,114 +32,20 @@ pub enum HubInput {
     },
 }
 
-const fn reported() -> bool {
-    true
-}
-
-impl HubInput {
-    /// Whether it is a command, which a hub may refuse.
-    pub const fn is_command(&self) -> bool {
-        match self {
-            Self::Configure(_)
-            | Self::Restore { .. }
-            | Self::Open
-            | Self::Close
-            | Self::Start { .. }
-            | Self::Authorized { .. }
-            | Self::Call { .. }
-            | Self::Cancel { .. } => true,
-            Self::Timeout => false,
-            Self::Session { input, .. } => input.is_command(),
-        }
-    }
-}
-
-/// What an accepted [`HubInput`] returns.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(tag = "type", content = "value", rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum HubAccepted {
-    /// Nothing.
-    Done,
-    /// [`HubInput::Configure`]: the difference from the configuration before.
-    Configured(Changes),
-    /// [`HubInput::Call`]: the call.
-    Call(CallId),
-    /// [`HubInput::Session`] with a request: the request.
-    Request(RequestId),
-}
-
-/// Why a [`HubInput`] was not applied. Beyond the handling of deadlines that were due, it changed nothing.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
-#[serde(tag = "type", content = "value", rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum HubApplyError {
-    /// The hub refused the command.
-    #[error(transparent)]
-    Command(#[from] HubCommandError),
-    /// The hub refused the call.
-    #[error(transparent)]
-    Call(#[from] CallError),
-    /// A session of a hub has no such input.
-    #[error("a session of a hub has no such input")]
-    NotOfSession,
-}
-
 impl Hub {
-    /// Applies an input or a command (feature `journal`).
+    /// Takes an input (feature `journal`), as its method does.
     ///
     /// # Errors
-    /// [`HubApplyError::Command`] and [`HubApplyError::Call`] if a command is refused, [`HubApplyError::NotOfSession`]
-    /// for an input that sessions do not have.
-    pub fn apply(&mut self, now: Time, input: HubInput) -> Result<HubAccepted, HubApplyError> {
+    /// [`InputError::NotOfSession`] for an input that sessions do not have.
+    pub fn handle_input(&mut self, now: Time, input: HubInput) -> Result<(), InputError> {
+        let (session, input) = match input {
+            HubInput::Timeout => {
+                self.handle_timeout(now);
+                return Ok(());
+            }
+            HubInput::Session { session, input } => (session, input),
+        };
         match input {
-            HubInput::Configure(configuration) => {
-                return Ok(HubAccepted::Configured(self.configure(now, configuration)?));
-            }
-            HubInput::Restore { server, saved } => self.restore(now, &server, *saved)?,
-            HubInput::Open => self.open(now)?,
-            HubInput::Close => self.close(now)?,
-            HubInput::Start { server } => self.start(now, &server)?,
-            HubInput::Authorized { server } => self.authorized(now, &server)?,
-            HubInput::Call { name, arguments, timeout, progress } => {
-                let adapt = |mut request: Request| {
-                    if let Some(timeout) = timeout {
-                        request = request.timeout(timeout);
-                    }
-                    request.progress(progress)
-                };
-                return Ok(HubAccepted::Call(self.call_with(now, &name, arguments.as_deref(), adapt)?));
-            }
-            HubInput::Cancel { call, reason: None } => self.cancel(now, call)?,
-            HubInput::Cancel { call, reason: Some(reason) } => self.cancel_with_reason(now, call, &reason)?,
-            HubInput::Timeout => self.handle_timeout(now),
-            HubInput::Session { session, input } => return self.apply_to(now, session, input),
-        }
-        Ok(HubAccepted::Done)
-    }
-
-    fn apply_to(&mut self, now: Time, session: SessionHandle, input: Input) -> Result<HubAccepted, HubApplyError> {
-        match input {
-            Input::Request(request) => return Ok(HubAccepted::Request(self.request(now, session, request)?)),
-            Input::Cancel { request, reason: None } => self.cancel_request(now, session, request)?,
-            Input::Cancel { request, reason: Some(reason) } => {
-                self.cancel_request_with_reason(now, session, request, &reason)?;
-            }
-            Input::Notify { method, params } => {
-                self.notify(now, session, method.into_string(), params.as_deref())?;
-            }
-            Input::Provide { request, responses } => {
-                let responses = responses.iter().map(|(key, response)| (&**key, &**response));
-                self.provide(now, session, request, responses)?;
-            }
-            Input::Decline { request } => self.decline(now, session, request)?,
-            Input::Respond { request, response: Ok(result) } => self.respond(now, session, request, Ok(&result))?,
-            Input::Respond { request, response: Err(error) } => self.respond(now, session, request, Err(error))?,
-            Input::Subscribe { uri } => self.subscribe(now, session, &uri)?,
-            Input::Unsubscribe { uri } => self.unsubscribe(now, session, &uri)?,
-            Input::SetLogLevel { level } => self.set_log_level(now, session, level)?,
-            Input::SetRoots { roots } => self.set_roots(now, session, roots)?,
-            Input::Refresh { family } => self.refresh(now, session, family)?,
             Input::Bytes { connection, bytes } => self.handle_bytes(now, session, connection, &bytes),
             Input::Transport { connection, event } => {
                 self.handle_transport(now, session, connection, event.as_transport());
@@ -202,35 +58,50 @@ impl Hub {
             Input::End { exchange } => self.handle_end(now, session, exchange),
             #[cfg(feature = "http")]
             Input::Failure { exchange, broken, why } => self.handle_failure(now, session, exchange, broken, &why),
-            Input::Open | Input::Close | Input::Authorized | Input::Timeout | Input::Message { .. } => {
-                return Err(HubApplyError::NotOfSession);
-            }
+            Input::Timeout | Input::Message { .. } => return Err(InputError::NotOfSession),
             // The journal of a hub has no authorizations.
             #[cfg(feature = "oauth")]
-            Input::OAuth(_) => return Err(HubApplyError::NotOfSession),
+            Input::OAuth(_) => return Err(InputError::NotOfSession),
         }
-        Ok(HubAccepted::Done)
+        Ok(())
     }
 }
 
 impl Recordable for Hub {}
 
 impl Subject for Hub {
-    type Input = HubInput;
+    type Command = HubCommand;
     type Accepted = HubAccepted;
-    type Error = HubApplyError;
+    type Refused = HubCommandError;
+    type Input = HubInput;
     type Action = HubAction;
 
-    fn give(&mut self, now: Time, input: HubInput) -> Result<HubAccepted, HubApplyError> {
-        self.apply(now, input)
+    fn command(&mut self, now: Time, command: HubCommand) -> Result<HubAccepted, HubCommandError> {
+        self.apply(now, command)
+    }
+
+    fn give(&mut self, now: Time, input: HubInput) -> Result<(), InputError> {
+        self.handle_input(now, input)
     }
 
     fn next(&mut self) -> Option<HubAction> {
         self.poll()
     }
 
-    fn is_command(input: &HubInput) -> bool {
-        input.is_command()
+    /// A command and an input of a session have one form.
+    fn is_input(json: &RawValue) -> bool {
+        #[derive(Deserialize)]
+        struct OfSession<'a> {
+            #[serde(borrow)]
+            input: &'a RawValue,
+        }
+        let Ok(Tagged { tag, value }) = serde_json::from_str(json.get()) else { return false };
+        let of_session = || serde_json::from_str(value?.get()).ok().map(|OfSession { input }| is_input(input));
+        tag == "timeout" || tag == "session" && of_session().unwrap_or_default()
+    }
+
+    fn has_result(_: &HubInput) -> bool {
+        false
     }
 
     fn part(&self, input: &HubInput) -> Part {
@@ -255,12 +126,12 @@ impl Subject for Hub {
         None
     }
 
-    fn shown(&self, input: &HubInput, masks: &mut Masks, secrets: &mut Secrets) -> String {
-        match input {
-            HubInput::Configure(configuration) => {
-                json(&HubInput::Configure(masks.configuration(self.configuration(), configuration, secrets)))
+    fn shown_command(&self, command: &HubCommand, masks: &mut Masks, secrets: &mut Secrets) -> String {
+        match command {
+            HubCommand::Configure(configuration) => {
+                json(&HubCommand::Configure(masks.configuration(self.configuration(), configuration, secrets)))
             }
-            HubInput::Restore { server, saved } => {
+            HubCommand::Restore { server, saved } => {
                 let mut shown = (**saved).clone();
                 shown.key = FingerprintKey::new([0; 16]);
                 // It applies to the masked entry if it does to the entry.
@@ -272,32 +143,16 @@ impl Subject for Hub {
                 if let Some(user) = self.user().filter(|user| saved.is_for(Some(user))) {
                     shown = shown.of_user(user);
                 }
-                json(&HubInput::Restore { server: server.clone(), saved: Box::new(shown) })
+                json(&HubCommand::Restore { server: server.clone(), saved: Box::new(shown) })
             }
-            HubInput::Open
-            | HubInput::Close
-            | HubInput::Start { .. }
-            | HubInput::Authorized { .. }
-            | HubInput::Call { .. }
-            | HubInput::Cancel { .. }
-            | HubInput::Timeout
-            | HubInput::Session { .. } => json(input),
+            HubCommand::Open
+            | HubCommand::Close
+            | HubCommand::Start { .. }
+            | HubCommand::Authorized { .. }
+            | HubCommand::Call { .. }
+            | HubCommand::Cancel { .. }
+            | HubCommand::Session { .. } => json(command),
         }
-    }
-}
-
-mod configured {
-    use super::*;
-
-    pub(super) fn serialize<S: Serializer>(configuration: &Configuration, serializer: S) -> Result<S::Ok, S::Error> {
-        let faulty = configuration.errors.iter().map(|error| (Arc::clone(&error.server), None));
-        let mut entries: BTreeMap<Arc<str>, _> = faulty.collect();
-        entries.extend(configuration.servers.iter().map(|(server, entry)| (Arc::from(&**server), Some(entry))));
-        entries.serialize(serializer)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Configuration, D::Error> {
-        Configuration::deserialize(deserializer)
     }
 }
 

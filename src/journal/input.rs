@@ -19,14 +19,9 @@ use crate::Http;
 #[cfg(feature = "http")]
 use crate::binding::http::{Broken, ExchangeId, HttpAction};
 use crate::client::Binding;
-use crate::jsonrpc::ErrorObject;
-use crate::protocol::{Family, Root};
-use crate::{
-    Client, CommandError, ConnectionId, Lines, LogLevel, Messages, OpenFailure, Request, RequestId, ServerRequestId,
-    Time, Transport,
-};
+use crate::{Client, Command, CommandError, ConnectionId, Lines, Messages, OpenFailure, RequestId, Time, Transport};
 
-/// An input or a command of a [`Client`](crate::Client), as a value. [`Client::apply`](crate::Client::apply) applies it.
+/// An input of a [`Client`](crate::Client), as a value. [`Client::handle_input`](crate::Client::handle_input) takes it.
 ///
 /// It is serialized like an [`Event`](crate::Event), without the secrets of HTTP: `redacted` stands for the session's id,
 /// for user information and query of addresses, and for the values of headers that the client does not read.
@@ -34,79 +29,6 @@ use crate::{
 #[serde(tag = "type", content = "value", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Input {
-    /// [`Client::open`](crate::Client::open).
-    Open,
-    /// [`Client::close`](crate::Client::close).
-    Close,
-    /// [`Client::request`](crate::Client::request).
-    Request(Request),
-    /// [`Client::cancel`](crate::Client::cancel), or [`Client::cancel_with_reason`](crate::Client::cancel_with_reason) if there is a reason.
-    Cancel {
-        /// The request.
-        request: RequestId,
-        /// The reason.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        reason: Option<Box<str>>,
-    },
-    /// [`Client::notify`](crate::Client::notify).
-    Notify {
-        /// The method.
-        method: Box<str>,
-        /// The parameters, raw.
-        #[serde(
-            default,
-            skip_serializing_if = "Option::is_none",
-            deserialize_with = "crate::form::optional_raw::deserialize"
-        )]
-        params: Option<Box<RawValue>>,
-    },
-    /// [`Client::provide`](crate::Client::provide).
-    Provide {
-        /// The request.
-        request: RequestId,
-        /// Key and response of each input.
-        responses: Vec<(Box<str>, Box<RawValue>)>,
-    },
-    /// [`Client::decline`](crate::Client::decline).
-    Decline {
-        /// The request.
-        request: RequestId,
-    },
-    /// [`Client::respond`](crate::Client::respond).
-    Respond {
-        /// The server request.
-        request: ServerRequestId,
-        /// The response.
-        #[serde(with = "crate::form::result")]
-        response: Result<Box<RawValue>, ErrorObject>,
-    },
-    /// [`Client::authorized`](crate::Client::authorized).
-    Authorized,
-    /// [`Client::subscribe`](crate::Client::subscribe).
-    Subscribe {
-        /// The resource.
-        uri: Box<str>,
-    },
-    /// [`Client::unsubscribe`](crate::Client::unsubscribe).
-    Unsubscribe {
-        /// The resource.
-        uri: Box<str>,
-    },
-    /// [`Client::set_log_level`](crate::Client::set_log_level).
-    SetLogLevel {
-        /// The level.
-        level: LogLevel,
-    },
-    /// [`Client::set_roots`](crate::Client::set_roots).
-    SetRoots {
-        /// The roots.
-        roots: Vec<Root>,
-    },
-    /// [`Client::refresh`](crate::Client::refresh).
-    Refresh {
-        /// The family.
-        family: Family,
-    },
     /// [`Client::handle_timeout`](crate::Client::handle_timeout).
     Timeout,
     /// `handle_message` of a client over [`Messages`](crate::Messages).
@@ -177,65 +99,38 @@ pub enum Input {
     OAuth(OAuthReport),
 }
 
-/// The role of an input.
-enum Role {
-    Command,
-    /// The next bytes of a connection or an exchange.
-    Chunk(u64),
-    /// The end of a connection or an exchange.
-    End(u64),
-    Other,
-    #[cfg(feature = "oauth")]
-    OAuth(Part),
-}
-
 impl Input {
-    /// Whether it is a command, which a client may refuse.
-    pub const fn is_command(&self) -> bool {
-        matches!(self.role(), Role::Command)
+    /// Whether the journal has its result: whether a redirect is the answer to the URL of a sign-in.
+    pub(super) const fn has_result(&self) -> bool {
+        match self {
+            #[cfg(feature = "oauth")]
+            Self::OAuth(report) => matches!(report, OAuthReport::Redirect(_)),
+            Self::Timeout | Self::Message { .. } | Self::Bytes { .. } | Self::Transport { .. } => false,
+            #[cfg(feature = "http")]
+            Self::Head { .. } | Self::Body { .. } | Self::End { .. } | Self::Failure { .. } => false,
+        }
     }
 
-    const fn role(&self) -> Role {
-        match self {
-            Self::Open
-            | Self::Close
-            | Self::Request(_)
-            | Self::Cancel { .. }
-            | Self::Notify { .. }
-            | Self::Provide { .. }
-            | Self::Decline { .. }
-            | Self::Respond { .. }
-            | Self::Authorized
-            | Self::Subscribe { .. }
-            | Self::Unsubscribe { .. }
-            | Self::SetLogLevel { .. }
-            | Self::SetRoots { .. }
-            | Self::Refresh { .. } => Role::Command,
-            Self::Bytes { connection, .. } => Role::Chunk(connection.as_u64()),
-            Self::Transport { event: TransportEvent::SignOfLife, .. } => Role::Other,
-            Self::Transport { connection, .. } => Role::End(connection.as_u64()),
-            Self::Timeout | Self::Message { .. } => Role::Other,
-            #[cfg(feature = "http")]
-            Self::Body { exchange, .. } => Role::Chunk(exchange.as_u64()),
-            #[cfg(feature = "http")]
-            Self::End { exchange } | Self::Failure { exchange, .. } => Role::End(exchange.as_u64()),
-            #[cfg(feature = "http")]
-            Self::Head { .. } => Role::Other,
-            #[cfg(feature = "oauth")]
-            Self::OAuth(OAuthReport::Redirect(_)) => Role::Command,
-            #[cfg(feature = "oauth")]
-            Self::OAuth(report) => Role::OAuth(report.part()),
-        }
+    /// Whether the serialized form of an input, and not of a command, has this tag.
+    fn has_tag(tag: &str) -> bool {
+        matches!(tag, "timeout" | "message" | "bytes" | "transport" | "head" | "body" | "end" | "failure" | "oauth")
     }
 
     /// What it is to the bytes from a server.
     pub(super) const fn part(&self, session: u64) -> Part {
-        match self.role() {
-            Role::Chunk(stream) => Part::Chunk((session, stream)),
-            Role::End(stream) => Part::End((session, stream)),
-            Role::Command | Role::Other => Part::Other,
+        match self {
+            Self::Bytes { connection, .. } => Part::Chunk((session, connection.as_u64())),
+            Self::Transport { event: TransportEvent::SignOfLife, .. } => Part::Other,
+            Self::Transport { connection, .. } => Part::End((session, connection.as_u64())),
+            Self::Timeout | Self::Message { .. } => Part::Other,
+            #[cfg(feature = "http")]
+            Self::Body { exchange, .. } => Part::Chunk((session, exchange.as_u64())),
+            #[cfg(feature = "http")]
+            Self::End { exchange } | Self::Failure { exchange, .. } => Part::End((session, exchange.as_u64())),
+            #[cfg(feature = "http")]
+            Self::Head { .. } => Part::Other,
             #[cfg(feature = "oauth")]
-            Role::OAuth(part) => part,
+            Self::OAuth(report) => report.part(),
         }
     }
 
@@ -309,20 +204,21 @@ impl TransportEvent {
     }
 }
 
-/// Why an [`Input`] was not applied. Beyond the handling of deadlines that were due, it changed nothing.
+/// Why an [`Input`] or a [`HubInput`](super::HubInput) was not taken. Beyond the handling of deadlines that were due, it
+/// changed nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[serde(tag = "type", content = "value", rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum ApplyError {
-    /// The client refused the command.
-    #[error(transparent)]
-    Command(#[from] CommandError),
+pub enum InputError {
     /// The input belongs to another binding: bytes to `Lines`, messages to `Messages`, exchanges to `Http`.
     #[error("a client over {binding} has no such input")]
     OtherBinding {
         /// The client's binding: `messages`, `lines` or `http`.
         binding: Cow<'static, str>,
     },
+    /// A session of a hub has no such input.
+    #[error("a session of a hub has no such input")]
+    NotOfSession,
     /// The client has no authorization.
     #[cfg(feature = "oauth")]
     #[error("the client has no authorization")]
@@ -412,42 +308,17 @@ pub enum Part {
 }
 
 impl<B: JournalBinding> Client<B> {
-    /// Applies an input or a command. Returns the id of a request that was accepted.
+    /// Takes an input (feature `journal`), as its method does.
     ///
     /// # Errors
-    /// [`ApplyError::Command`] if a command is refused, [`ApplyError::OtherBinding`] for an input of another binding.
-    pub fn apply(&mut self, now: Time, input: Input) -> Result<Option<RequestId>, ApplyError> {
-        match input {
-            Input::Open => self.open(now)?,
-            Input::Close => self.close(now)?,
-            Input::Request(request) => return Ok(Some(self.request(now, request)?)),
-            Input::Cancel { request, reason: None } => self.cancel(now, request)?,
-            Input::Cancel { request, reason: Some(reason) } => self.cancel_with_reason(now, request, &reason)?,
-            Input::Notify { method, params } => self.notify(now, method.into_string(), params.as_deref())?,
-            Input::Provide { request, responses } => {
-                self.provide(now, request, responses.iter().map(|(key, response)| (&**key, &**response)))?;
-            }
-            Input::Decline { request } => self.decline(now, request)?,
-            Input::Respond { request, response: Ok(result) } => self.respond(now, request, Ok(&result))?,
-            Input::Respond { request, response: Err(error) } => self.respond(now, request, Err(error))?,
-            Input::Authorized => self.authorized(now)?,
-            Input::Subscribe { uri } => self.subscribe(now, &uri)?,
-            Input::Unsubscribe { uri } => self.unsubscribe(now, &uri)?,
-            Input::SetLogLevel { level } => self.set_log_level(now, level)?,
-            Input::SetRoots { roots } => self.set_roots(now, roots)?,
-            Input::Refresh { family } => self.refresh(now, family)?,
-            Input::Timeout => self.handle_timeout(now),
-            Input::Message { .. } | Input::Bytes { .. } | Input::Transport { .. } => {
-                return B::handle(self, now, &input).map(|()| None);
-            }
-            #[cfg(feature = "http")]
-            Input::Head { .. } | Input::Body { .. } | Input::End { .. } | Input::Failure { .. } => {
-                return B::handle(self, now, &input).map(|()| None);
-            }
-            #[cfg(feature = "oauth")]
-            Input::OAuth(_) => return B::handle(self, now, &input).map(|()| None),
+    /// [`InputError::OtherBinding`] for an input of another binding; `InputError::NoAuthorization` and
+    /// `InputError::OtherRedirect` for an input of an authorization that is not in progress.
+    pub fn handle_input(&mut self, now: Time, input: Input) -> Result<(), InputError> {
+        if let Input::Timeout = input {
+            self.handle_timeout(now);
+            return Ok(());
         }
-        Ok(None)
+        B::handle(self, now, &input)
     }
 }
 
@@ -505,7 +376,7 @@ pub trait Format: Binding {
     }
 
     /// Gives an input from a transport to a client.
-    fn handle(client: &mut Client<Self>, now: Time, input: &Input) -> Result<(), ApplyError>
+    fn handle(client: &mut Client<Self>, now: Time, input: &Input) -> Result<(), InputError>
     where
         Self: Sized;
 }
@@ -517,13 +388,13 @@ impl Format for Messages {
         BindingForm::Messages
     }
 
-    fn handle(client: &mut Client<Self>, now: Time, input: &Input) -> Result<(), ApplyError> {
+    fn handle(client: &mut Client<Self>, now: Time, input: &Input) -> Result<(), InputError> {
         if let Input::Message { connection, bytes } = input {
             client.handle_message(now, *connection, bytes);
         } else if let Input::Transport { connection, event } = input {
             client.handle_transport(now, *connection, event.as_transport());
         } else {
-            return Err(ApplyError::OtherBinding { binding: "messages".into() });
+            return Err(InputError::OtherBinding { binding: "messages".into() });
         }
         Ok(())
     }
@@ -536,13 +407,13 @@ impl Format for Lines {
         BindingForm::Lines
     }
 
-    fn handle(client: &mut Client<Self>, now: Time, input: &Input) -> Result<(), ApplyError> {
+    fn handle(client: &mut Client<Self>, now: Time, input: &Input) -> Result<(), InputError> {
         if let Input::Bytes { connection, bytes } = input {
             client.handle_bytes(now, *connection, bytes);
         } else if let Input::Transport { connection, event } = input {
             client.handle_transport(now, *connection, event.as_transport());
         } else {
-            return Err(ApplyError::OtherBinding { binding: "lines".into() });
+            return Err(InputError::OtherBinding { binding: "lines".into() });
         }
         Ok(())
     }
@@ -600,7 +471,7 @@ impl Format for Http {
         if let HttpAction::OAuth(action) = action { super::oauth::action(action, secrets) } else { json(action) }
     }
 
-    fn handle(client: &mut Client<Self>, now: Time, input: &Input) -> Result<(), ApplyError> {
+    fn handle(client: &mut Client<Self>, now: Time, input: &Input) -> Result<(), InputError> {
         if let Input::Head { exchange, status, headers } = input {
             client.handle_head(now, *exchange, *status, headers);
         } else if let Input::Body { exchange, bytes } = input {
@@ -612,26 +483,26 @@ impl Format for Http {
         } else if let Some(handled) = handle_oauth(client, now, input) {
             return handled;
         } else {
-            return Err(ApplyError::OtherBinding { binding: "http".into() });
+            return Err(InputError::OtherBinding { binding: "http".into() });
         }
         Ok(())
     }
 }
 
 #[cfg(feature = "oauth")]
-fn handle_oauth(client: &mut Client<Http>, now: Time, input: &Input) -> Option<Result<(), ApplyError>> {
+fn handle_oauth(client: &mut Client<Http>, now: Time, input: &Input) -> Option<Result<(), InputError>> {
     let Input::OAuth(report) = input else { return None };
     let is_ours = client.handle_oauth(now, report.as_input());
     let is_redirect = matches!(report, OAuthReport::Redirect(_)) && client.binding.oauth().is_some();
     Some(match is_ours {
         true => Ok(()),
-        false if is_redirect => Err(ApplyError::OtherRedirect),
-        false => Err(ApplyError::NoAuthorization),
+        false if is_redirect => Err(InputError::OtherRedirect),
+        false => Err(InputError::NoAuthorization),
     })
 }
 
 #[cfg(all(feature = "http", not(feature = "oauth")))]
-const fn handle_oauth(_: &mut Client<Http>, _: Time, _: &Input) -> Option<Result<(), ApplyError>> {
+const fn handle_oauth(_: &mut Client<Http>, _: Time, _: &Input) -> Option<Result<(), InputError>> {
     None
 }
 
@@ -641,23 +512,31 @@ pub trait Recordable: Subject {}
 
 /// What a journal needs from a client or a hub.
 pub trait Subject {
-    /// An input or a command, as a value.
-    type Input: Clone + Debug + Serialize + DeserializeOwned;
+    /// A command, as a value.
+    type Command: Clone + Debug + Serialize + DeserializeOwned;
     /// What an accepted command returns.
     type Accepted: Debug + Serialize;
-    /// Why an input was not applied.
-    type Error: Debug + Display;
+    /// Why a command was refused.
+    type Refused: Debug + Display;
+    /// An input, as a value.
+    type Input: Clone + Debug + Serialize + DeserializeOwned;
     /// What the embedder has to do next.
     type Action: Debug + Serialize;
 
-    /// Applies an input.
-    fn give(&mut self, now: Time, input: Self::Input) -> Result<Self::Accepted, Self::Error>;
+    /// Applies a command.
+    fn command(&mut self, now: Time, command: Self::Command) -> Result<Self::Accepted, Self::Refused>;
+
+    /// Takes an input.
+    fn give(&mut self, now: Time, input: Self::Input) -> Result<(), InputError>;
 
     /// The next action.
     fn next(&mut self) -> Option<Self::Action>;
 
-    /// Whether it is a command, whose result is recorded.
-    fn is_command(input: &Self::Input) -> bool;
+    /// Whether this is the serialized form of an input, and not of a command.
+    fn is_input(json: &RawValue) -> bool;
+
+    /// Whether the journal has the result of an input.
+    fn has_result(input: &Self::Input) -> bool;
 
     /// What an input is to the bytes from a server.
     fn part(&self, input: &Self::Input) -> Part;
@@ -668,8 +547,15 @@ pub trait Subject {
     /// The stream that nothing is reported of after this action.
     fn abandoned(action: &Self::Action) -> Option<StreamKey>;
 
+    /// A command as it is recorded.
+    fn shown_command(&self, command: &Self::Command, _: &mut Masks, _: &mut Secrets) -> String {
+        json(command)
+    }
+
     /// An input as it is recorded.
-    fn shown(&self, input: &Self::Input, masks: &mut Masks, secrets: &mut Secrets) -> String;
+    fn shown(&self, input: &Self::Input, _: &mut Secrets) -> String {
+        json(input)
+    }
 
     /// An action as it is recorded.
     fn shown_action(action: &Self::Action, _: &mut Secrets) -> String {
@@ -685,24 +571,47 @@ pub trait Subject {
     }
 }
 
+/// Tag and contents of a serialized command or input.
+#[derive(Deserialize)]
+pub(super) struct Tagged<'a> {
+    #[serde(borrow, rename = "type")]
+    pub(super) tag: Cow<'a, str>,
+    #[serde(borrow, default)]
+    pub(super) value: Option<&'a RawValue>,
+}
+
+/// Whether this is the serialized form of an input of a client, and not of a command.
+pub(super) fn is_input(json: &RawValue) -> bool {
+    serde_json::from_str(json.get()).is_ok_and(|Tagged { tag, .. }| Input::has_tag(&tag))
+}
+
 impl<B: JournalBinding> Recordable for Client<B> {}
 
 impl<B: JournalBinding> Subject for Client<B> {
-    type Input = Input;
+    type Command = Command;
     type Accepted = Option<RequestId>;
-    type Error = ApplyError;
+    type Refused = CommandError;
+    type Input = Input;
     type Action = B::Action;
 
-    fn give(&mut self, now: Time, input: Input) -> Result<Option<RequestId>, ApplyError> {
-        self.apply(now, input)
+    fn command(&mut self, now: Time, command: Command) -> Result<Option<RequestId>, CommandError> {
+        self.apply(now, command)
+    }
+
+    fn give(&mut self, now: Time, input: Input) -> Result<(), InputError> {
+        self.handle_input(now, input)
     }
 
     fn next(&mut self) -> Option<B::Action> {
         self.poll()
     }
 
-    fn is_command(input: &Input) -> bool {
-        input.is_command()
+    fn is_input(json: &RawValue) -> bool {
+        is_input(json)
+    }
+
+    fn has_result(input: &Input) -> bool {
+        input.has_result()
     }
 
     fn part(&self, input: &Input) -> Part {
@@ -717,7 +626,7 @@ impl<B: JournalBinding> Subject for Client<B> {
         B::abandoned(action)
     }
 
-    fn shown(&self, input: &Input, _: &mut Masks, secrets: &mut Secrets) -> String {
+    fn shown(&self, input: &Input, secrets: &mut Secrets) -> String {
         B::shown(self, input, secrets)
     }
 

@@ -7,13 +7,13 @@
 //!
 //! ```
 //! use mcp_proto::journal::{Input, JournalLimits, Recorder, TransportEvent, replay};
-//! use mcp_proto::{Action, Lines, Options, Time};
+//! use mcp_proto::{Action, Command, Lines, Options, Time};
 //!
 //! let mut client = Recorder::new(Lines::new(), Options::new("my-host", "1.0"), 1, JournalLimits::default());
-//! client.apply(Time::ZERO, Input::Open).unwrap();
+//! client.apply(Time::ZERO, Command::Open).unwrap();
 //! let Some(Action::Open(connection)) = client.poll() else { panic!("a transport to open") };
 //! let event = TransportEvent::Opened;
-//! client.apply(Time::from_millis(3), Input::Transport { connection, event }).unwrap();
+//! client.handle_input(Time::from_millis(3), Input::Transport { connection, event }).unwrap();
 //! let Some(Action::Send(_discover)) = client.poll() else { panic!("the handshake") };
 //!
 //! let (_client, journal) = client.finish();
@@ -22,13 +22,15 @@
 //! assert!(replay(journal.replace("server/discover", "server/discovar").as_bytes(), JournalLimits::default()).is_err());
 //! ```
 //!
-//! [`Recorder::of_hub`] records a [`Hub`](crate::host::hub::Hub) in the same way, with [`HubInput`] in place of [`Input`].
+//! [`Recorder::of_hub`] records a [`Hub`](crate::host::hub::Hub) in the same way, with
+//! [`HubCommand`](crate::host::hub::HubCommand) in place of [`Command`](crate::Command), and [`HubInput`] in place of
+//! [`Input`].
 //!
 //! # Format
 //! The first line is the header: `journal` (the version of the format), `crate` (the version of this crate), `binding`
 //! (`hub` for a hub), `options`, `seed`, and `authorization` for a client that has one. Each further line has `at`, the microseconds since the embedder's epoch, and one of
 //!
-//! - `in`: an [`Input`] or [`HubInput`];
+//! - `in`: a command, or an [`Input`] or [`HubInput`];
 //! - `result`: the result of the command in the line before;
 //! - `out`: an action that was polled, or `null` if there was none;
 //! - `end`: an [`End`], in the last line.
@@ -72,13 +74,13 @@ mod replay;
 mod secrets;
 
 pub use hider::{HiddenStream, Hider};
-pub use hub::{HubAccepted, HubApplyError, HubInput};
-pub use input::{ApplyError, Input, JournalBinding, Recordable, TransportEvent};
+pub use hub::HubInput;
+pub use input::{Input, InputError, JournalBinding, Recordable, TransportEvent};
 #[cfg(feature = "oauth")]
 pub use oauth::OAuthReport;
 pub use recorder::Recorder;
 #[cfg(feature = "testkit")]
-pub(crate) use replay::{Content, Kind, Line as JournalLine, Reader, parsed};
+pub(crate) use replay::{Content, Given, Kind, Line as JournalLine, Reader, parsed, read};
 pub use replay::{Played, Player, Replay, Replayed, replay};
 pub use secrets::SecretError;
 

@@ -56,7 +56,7 @@ pub enum OAuthReport {
         #[serde(serialize_with = "head::shown")]
         why: Box<str>,
     },
-    /// [`OAuthInput::Redirect`]. It is refused with [`ApplyError::OtherRedirect`](super::ApplyError::OtherRedirect) if it
+    /// [`OAuthInput::Redirect`]. It is refused with [`InputError::OtherRedirect`](super::InputError::OtherRedirect) if it
     /// belongs to no sign-in that is in progress.
     Redirect(Box<str>),
     /// [`OAuthInput::Signature`].

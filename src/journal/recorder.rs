@@ -1,19 +1,18 @@
 //! The recorder: holds inputs back until no secret can continue in the next one, and writes the lines.
 
-use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::fmt::{self, Debug, Formatter};
+use core::fmt::{self, Debug, Display, Formatter};
 use core::ops::Deref;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::hub::Masks;
-use super::input::{ApplyError, Input, Part, StreamKey, Subject};
+use super::hub::{HubInput, Masks};
+use super::input::{Input, InputError, Part, StreamKey, Subject};
 use super::secrets::{Found, Scanner, Secrets, masked, merged};
 use super::{
     BindingForm, End, FORMAT, Header, JournalBinding, JournalLimits, Recordable, SecretError, close, command_result,
@@ -23,19 +22,17 @@ use super::{
 use crate::Http;
 #[cfg(feature = "http")]
 use crate::binding::http::{Broken, ExchangeId};
-use crate::host::hub::{Hub, HubOptions};
-use crate::jsonrpc::ErrorObject;
-use crate::protocol::{Family, Root};
+use crate::client::command_methods;
+use crate::host::hub::{Hub, HubOptions, SessionHandle};
 use crate::{
-    Client, CommandError, ConnectionId, Lines, LogLevel, Messages, Options, Request, RequestId, ServerRequestId, Time,
-    Transport,
+    Client, Command, CommandError, ConnectionId, Lines, Messages, Options, Request, RequestId, Time, Transport,
 };
 
 /// A client or a hub whose inputs and outputs are recorded.
 ///
-/// It takes the place of the client or hub, which does what it would do without it: it has the inputs and commands of a
-/// client. Those of a hub go through [`apply`](Self::apply). Actions come from [`poll`](Self::poll), and the getters are those
-/// of the client or hub.
+/// It takes the place of the client or hub, which does what it would do without it. It has the inputs and commands of a
+/// client, and the inputs of a hub, whose commands go through [`apply`](Self::apply). Actions come from [`poll`](Self::poll),
+/// and the getters are those of the client or hub.
 #[derive(Debug)]
 pub struct Recorder<R: Recordable> {
     subject: R,
@@ -59,11 +56,11 @@ impl<B: JournalBinding> Recorder<Client<B>> {
     }
 }
 
-/// A recorder whose journal is empty, of a client that was not new: a journal begins with a new one.
-impl<B: JournalBinding> From<Client<B>> for Recorder<Client<B>> {
-    fn from(client: Client<B>) -> Self {
+/// A recorder whose journal is empty, of a client or a hub that was not new: a journal begins with a new one.
+impl<R: Recordable> From<R> for Recorder<R> {
+    fn from(subject: R) -> Self {
         let nothing = JournalLimits { entries: 0, ..JournalLimits::default() };
-        Self::begin(client, String::new(), Secrets::default(), nothing)
+        Self::begin(subject, String::new(), Secrets::default(), nothing)
     }
 }
 
@@ -109,24 +106,49 @@ impl<R: Recordable> Recorder<R> {
         self.secrets.add(secret)
     }
 
-    /// Applies an input or a command ([`Client::apply`], [`Hub::apply`]), and records it with its result.
+    /// Applies a command ([`Client::apply`], [`Hub::apply`]), and records it with its result.
     ///
     /// # Errors
     /// Those of [`Client::apply`] or [`Hub::apply`].
-    pub fn apply(&mut self, now: Time, input: R::Input) -> Result<R::Accepted, R::Error> {
+    pub fn apply(&mut self, now: Time, command: R::Command) -> Result<R::Accepted, R::Refused> {
+        self.begin_line(now, |this| {
+            let shown = this.subject.shown_command(&command, &mut this.masks, &mut this.secrets);
+            this.held.line(line(&this.secrets, now, "in", shown));
+        });
+        let result = self.subject.command(now, command);
+        self.end_line(Some(&result));
+        result
+    }
+
+    /// Takes an input ([`Client::handle_input`], [`Hub::handle_input`]), and records it.
+    ///
+    /// # Errors
+    /// Those of [`Client::handle_input`] or [`Hub::handle_input`].
+    pub fn handle_input(&mut self, now: Time, input: R::Input) -> Result<(), InputError> {
+        self.begin_line(now, |this| this.record_input(&input));
+        let has_result = R::has_result(&input);
+        let result = self.subject.give(now, input);
+        self.end_line(has_result.then_some(&result));
+        result
+    }
+
+    /// Records what is given next, unless the journal ended.
+    fn begin_line(&mut self, now: Time, record: impl FnOnce(&mut Self)) {
         self.now = now;
         self.begin_tape();
         if !self.tape.drops(1) {
-            self.record_input(&input);
+            record(self);
+            self.flush();
         }
-        let is_command = R::is_command(&input);
-        let result = self.subject.give(now, input);
+    }
+
+    /// Records the result of what was given, if the journal has it.
+    fn end_line<T: Serialize, E: Display>(&mut self, result: Option<&Result<T, E>>) {
         self.update_secrets();
-        if is_command {
-            self.record("result", |_| command_result(&result));
+        if let Some(result) = result {
+            self.record("result", |_| command_result(result));
         }
         self.idle = false;
-        result
     }
 
     /// The next action ([`Client::poll`], [`Hub::poll`]), which is recorded.
@@ -185,20 +207,15 @@ impl<R: Recordable> Recorder<R> {
     fn record_input(&mut self, input: &R::Input) {
         match self.subject.part(input) {
             Part::Chunk(stream) if !self.secrets.is_empty() => {
-                self.held.chunk(&self.secrets, self.now, stream, input.clone());
-                return self.flush();
+                return self.held.chunk(&self.secrets, self.now, stream, input.clone());
             }
             #[cfg(feature = "oauth")]
-            Part::Whole(stream) => {
-                self.held.whole(self.now, stream, input.clone());
-                return self.flush();
-            }
+            Part::Whole(stream) => return self.held.whole(self.now, stream, input.clone()),
             Part::End(stream) => self.held.settle(&mut self.secrets, stream),
             Part::Chunk(_) | Part::Other => {}
         }
-        let shown = self.subject.shown(input, &mut self.masks, &mut self.secrets);
+        let shown = self.subject.shown(input, &mut self.secrets);
         self.held.line(line(&self.secrets, self.now, "in", shown));
-        self.flush();
     }
 
     fn record(&mut self, name: &str, value: impl FnOnce(&mut Secrets) -> String) {
@@ -230,24 +247,14 @@ impl<R: Recordable> Recorder<R> {
     }
 }
 
-/// The commands of the client, recorded: each is that of [`Client`], and has its errors.
+/// The commands and inputs of the client, recorded: each is that of [`Client`], and has its errors.
 impl<B: JournalBinding> Recorder<Client<B>> {
-    fn command(&mut self, now: Time, input: Input) -> Result<Option<RequestId>, CommandError> {
-        self.apply(now, input).map_err(|error| match error {
-            ApplyError::Command(error) => error,
-            // Every binding has the commands.
-            ApplyError::OtherBinding { .. } => CommandError::Closed,
-            #[cfg(feature = "oauth")]
-            ApplyError::NoAuthorization | ApplyError::OtherRedirect => CommandError::Closed,
-        })
-    }
-
     /// [`Client::open`].
     ///
     /// # Errors
     /// Those of the client.
     pub fn open(&mut self, now: Time) -> Result<(), CommandError> {
-        self.command(now, Input::Open).map(drop)
+        self.apply(now, Command::Open).map(drop)
     }
 
     /// [`Client::close`].
@@ -255,7 +262,7 @@ impl<B: JournalBinding> Recorder<Client<B>> {
     /// # Errors
     /// Those of the client.
     pub fn close(&mut self, now: Time) -> Result<(), CommandError> {
-        self.command(now, Input::Close).map(drop)
+        self.apply(now, Command::Close).map(drop)
     }
 
     /// [`Client::request`].
@@ -263,72 +270,7 @@ impl<B: JournalBinding> Recorder<Client<B>> {
     /// # Errors
     /// Those of the client.
     pub fn request(&mut self, now: Time, request: Request) -> Result<RequestId, CommandError> {
-        let given = self.command(now, Input::Request(request))?;
-        given.ok_or(CommandError::Closed)
-    }
-
-    /// [`Client::cancel`].
-    ///
-    /// # Errors
-    /// Those of the client.
-    pub fn cancel(&mut self, now: Time, request: RequestId) -> Result<(), CommandError> {
-        self.command(now, Input::Cancel { request, reason: None }).map(drop)
-    }
-
-    /// [`Client::cancel_with_reason`].
-    ///
-    /// # Errors
-    /// Those of the client.
-    pub fn cancel_with_reason(&mut self, now: Time, request: RequestId, reason: &str) -> Result<(), CommandError> {
-        self.command(now, Input::Cancel { request, reason: Some(reason.into()) }).map(drop)
-    }
-
-    /// [`Client::notify`].
-    ///
-    /// # Errors
-    /// Those of the client.
-    pub fn notify(
-        &mut self,
-        now: Time,
-        method: impl Into<Box<str>>,
-        params: Option<&RawValue>,
-    ) -> Result<(), CommandError> {
-        self.command(now, Input::Notify { method: method.into(), params: params.map(ToOwned::to_owned) }).map(drop)
-    }
-
-    /// [`Client::provide`].
-    ///
-    /// # Errors
-    /// Those of the client.
-    pub fn provide<'a>(
-        &mut self,
-        now: Time,
-        request: RequestId,
-        responses: impl IntoIterator<Item = (&'a str, &'a RawValue)>,
-    ) -> Result<(), CommandError> {
-        let responses = responses.into_iter().map(|(key, response)| (key.into(), response.to_owned())).collect();
-        self.command(now, Input::Provide { request, responses }).map(drop)
-    }
-
-    /// [`Client::decline`].
-    ///
-    /// # Errors
-    /// Those of the client.
-    pub fn decline(&mut self, now: Time, request: RequestId) -> Result<(), CommandError> {
-        self.command(now, Input::Decline { request }).map(drop)
-    }
-
-    /// [`Client::respond`].
-    ///
-    /// # Errors
-    /// Those of the client.
-    pub fn respond(
-        &mut self,
-        now: Time,
-        request: ServerRequestId,
-        response: Result<&RawValue, ErrorObject>,
-    ) -> Result<(), CommandError> {
-        self.command(now, Input::Respond { request, response: response.map(ToOwned::to_owned) }).map(drop)
+        self.apply(now, Command::Request(request))?.ok_or(CommandError::Closed)
     }
 
     /// [`Client::authorized`].
@@ -336,57 +278,19 @@ impl<B: JournalBinding> Recorder<Client<B>> {
     /// # Errors
     /// Those of the client.
     pub fn authorized(&mut self, now: Time) -> Result<(), CommandError> {
-        self.command(now, Input::Authorized).map(drop)
+        self.apply(now, Command::Authorized).map(drop)
     }
 
-    /// [`Client::subscribe`].
-    ///
-    /// # Errors
-    /// Those of the client.
-    pub fn subscribe(&mut self, now: Time, uri: &str) -> Result<(), CommandError> {
-        self.command(now, Input::Subscribe { uri: uri.into() }).map(drop)
-    }
-
-    /// [`Client::unsubscribe`].
-    ///
-    /// # Errors
-    /// Those of the client.
-    pub fn unsubscribe(&mut self, now: Time, uri: &str) -> Result<(), CommandError> {
-        self.command(now, Input::Unsubscribe { uri: uri.into() }).map(drop)
-    }
-
-    /// [`Client::set_log_level`].
-    ///
-    /// # Errors
-    /// Those of the client.
-    pub fn set_log_level(&mut self, now: Time, level: LogLevel) -> Result<(), CommandError> {
-        self.command(now, Input::SetLogLevel { level }).map(drop)
-    }
-
-    /// [`Client::set_roots`].
-    ///
-    /// # Errors
-    /// Those of the client.
-    pub fn set_roots(&mut self, now: Time, roots: Vec<Root>) -> Result<(), CommandError> {
-        self.command(now, Input::SetRoots { roots }).map(drop)
-    }
-
-    /// [`Client::refresh`].
-    ///
-    /// # Errors
-    /// Those of the client.
-    pub fn refresh(&mut self, now: Time, family: Family) -> Result<(), CommandError> {
-        self.command(now, Input::Refresh { family }).map(drop)
-    }
+    command_methods!(CommandError);
 
     /// [`Client::handle_timeout`].
     pub fn handle_timeout(&mut self, now: Time) {
         self.give(now, Input::Timeout);
     }
 
-    /// Applies an input, which the binding has.
+    /// Takes an input, which the binding has.
     fn give(&mut self, now: Time, input: Input) {
-        let _ = self.apply(now, input);
+        let _ = self.handle_input(now, input);
     }
 }
 
@@ -419,7 +323,7 @@ impl Recorder<Client<Http>> {
     /// `handle_oauth` of the client.
     #[cfg(feature = "oauth")]
     pub fn handle_oauth(&mut self, now: Time, input: crate::binding::oauth::OAuthInput<'_>) -> bool {
-        self.apply(now, input.into()).is_ok()
+        self.handle_input(now, input.into()).is_ok()
     }
 
     /// `handle_head` of the client.
@@ -446,6 +350,99 @@ impl Recorder<Client<Http>> {
     /// `handle_failure` of the client.
     pub fn handle_failure(&mut self, now: Time, exchange: ExchangeId, broken: Broken, why: &str) {
         self.give(now, Input::Failure { exchange, broken, why: why.into() });
+    }
+}
+
+/// The inputs of the hub, recorded: each is that of [`Hub`].
+impl Recorder<Hub> {
+    /// [`Hub::handle_timeout`].
+    pub fn handle_timeout(&mut self, now: Time) {
+        self.give(now, HubInput::Timeout);
+    }
+
+    /// [`Hub::handle_bytes`].
+    pub fn handle_bytes(&mut self, now: Time, session: SessionHandle, connection: ConnectionId, chunk: &[u8]) {
+        self.give_session(now, session, Input::Bytes { connection, bytes: chunk.into() });
+    }
+
+    /// [`Hub::handle_transport`].
+    pub fn handle_transport(
+        &mut self,
+        now: Time,
+        session: SessionHandle,
+        connection: ConnectionId,
+        event: Transport<'_>,
+    ) {
+        self.give_session(now, session, Input::Transport { connection, event: event.into() });
+    }
+
+    /// Takes an input, which hubs have.
+    fn give(&mut self, now: Time, input: HubInput) {
+        let _ = self.handle_input(now, input);
+    }
+
+    fn give_session(&mut self, now: Time, session: SessionHandle, input: Input) {
+        self.give(now, HubInput::Session { session, input });
+    }
+}
+
+#[cfg(feature = "http")]
+impl Recorder<Hub> {
+    /// [`Hub::handle_head`].
+    pub fn handle_head(
+        &mut self,
+        now: Time,
+        session: SessionHandle,
+        exchange: ExchangeId,
+        status: http::StatusCode,
+        headers: &http::HeaderMap,
+    ) {
+        self.give_session(now, session, Input::Head { exchange, status, headers: headers.clone() });
+    }
+
+    /// [`Hub::handle_body`].
+    pub fn handle_body(&mut self, now: Time, session: SessionHandle, exchange: ExchangeId, chunk: &[u8]) {
+        self.give_session(now, session, Input::Body { exchange, bytes: chunk.into() });
+    }
+
+    /// [`Hub::handle_end`].
+    pub fn handle_end(&mut self, now: Time, session: SessionHandle, exchange: ExchangeId) {
+        self.give_session(now, session, Input::End { exchange });
+    }
+
+    /// [`Hub::handle_failure`].
+    pub fn handle_failure(
+        &mut self,
+        now: Time,
+        session: SessionHandle,
+        exchange: ExchangeId,
+        broken: Broken,
+        why: &str,
+    ) {
+        self.give_session(now, session, Input::Failure { exchange, broken, why: why.into() });
+    }
+}
+
+/// The journal of a hub has no authorizations: while there is one, these inputs are refused.
+#[cfg(feature = "oauth")]
+impl Recorder<Hub> {
+    /// [`Hub::handle_oauth`], if the journal is empty or ended.
+    pub fn handle_oauth(
+        &mut self,
+        now: Time,
+        session: SessionHandle,
+        input: crate::binding::oauth::OAuthInput<'_>,
+    ) -> bool {
+        self.begin_tape();
+        self.tape.drops(1) && self.subject.handle_oauth(now, session, input)
+    }
+
+    /// [`Hub::handle_clock`], if the journal is empty or ended.
+    pub fn handle_clock(&mut self, now: Time, unix: core::time::Duration) {
+        self.begin_tape();
+        if self.tape.drops(1) {
+            self.subject.handle_clock(now, unix);
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use alloc::string::{String, ToString};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::input::Subject;
+use super::input::{InputError, Subject};
 use super::{
     BindingForm, End, Entry, FORMAT, Header, JournalError, JournalLimits, Recordable, command_result, has_valid_sum,
     json, with_breaks,
@@ -128,21 +128,23 @@ pub struct Player<'a, R: Recordable> {
     lines: Reader<'a>,
     done: Replayed,
     now: Time,
-    /// The result of a command, until its line.
-    result: Option<Applied<R>>,
+    /// The result of what was given, as a text and as a value, until its line.
+    result: Option<(String, Played<R>)>,
     over: bool,
 }
-
-type Applied<R> = Result<<R as Subject>::Accepted, <R as Subject>::Error>;
 
 /// What a line of a journal is, of a client or of a hub.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Played<R: Recordable> {
-    /// An input or a command, which was applied.
+    /// A command, which was applied.
+    Command(R::Command),
+    /// An input, which was taken.
     Input(R::Input),
     /// The result of the command before it.
-    Result(Result<R::Accepted, R::Error>),
+    Result(Result<R::Accepted, R::Refused>),
+    /// The result of the input before it, a redirect to an authorization.
+    InputResult(Result<(), InputError>),
     /// An action, the recorded one.
     Action(R::Action),
     /// There was no action to poll.
@@ -198,20 +200,30 @@ impl<'a, R: Recordable> Player<'a, R> {
         let intact = || if valid { Ok(()) } else { Err(JournalError::Changed { line: number }) };
         self.done.lines = number;
         match entry {
-            Content::Input(input) => {
+            Content::Input(given) => {
                 intact()?;
-                let input: R::Input = parsed(number, &input)?;
                 self.now = at;
+                let played = match read::<R>(number, &given)? {
+                    Given::Command(command) => {
+                        let result = self.subject.command(at, command.clone());
+                        self.result = Some((command_result(&result), Played::Result(result)));
+                        Played::Command(command)
+                    }
+                    Given::Input(input) => {
+                        let result = self.subject.give(at, input.clone());
+                        self.result =
+                            R::has_result(&input).then(|| (command_result(&result), Played::InputResult(result)));
+                        Played::Input(input)
+                    }
+                };
                 self.done.inputs = self.done.inputs.saturating_add(1);
-                let result = self.subject.give(at, input.clone());
-                self.result = Some(result).filter(|_| R::is_command(&input));
-                Ok(Played::Input(input))
+                Ok(played)
             }
             Content::Result(recorded) => {
-                let result = self.result.take().ok_or_else(|| invalid("there is no command before it"))?;
-                compare(number, recorded.get(), &command_result(&result))?;
+                let (got, result) = self.result.take().ok_or_else(|| invalid("there is no command before it"))?;
+                compare(number, recorded.get(), &got)?;
                 intact()?;
-                Ok(Played::Result(result))
+                Ok(result)
             }
             Content::Output(recorded) => {
                 let action = self.subject.next();
@@ -336,6 +348,17 @@ pub(crate) enum Kind {
 /// A value of a line.
 pub(crate) fn parsed<'a, T: Deserialize<'a>>(line: usize, value: &'a RawValue) -> Result<T, JournalError> {
     serde_json::from_str(value.get()).map_err(|error| JournalError::Invalid { line, why: brief(&error) })
+}
+
+/// What a line gives to a client or a hub.
+pub(crate) enum Given<R: Subject> {
+    Command(R::Command),
+    Input(R::Input),
+}
+
+/// Reads what a line gives.
+pub(crate) fn read<R: Subject>(line: usize, json: &RawValue) -> Result<Given<R>, JournalError> {
+    if R::is_input(json) { parsed(line, json).map(Given::Input) } else { parsed(line, json).map(Given::Command) }
 }
 
 /// Reads the lines of a journal, within limits.

@@ -19,12 +19,13 @@ use crate::binding::http::{ExchangeId, HttpRequest};
 use crate::binding::{Line, LineDecoder};
 #[cfg(feature = "http")]
 use crate::binding::{Sse, SseDecoder};
-use crate::host::hub::{HubAction, HubEvent, SessionHandle};
+use crate::host::hub::{Hub, HubAction, HubEvent, SessionHandle};
 use crate::journal::{
-    Content, HubInput, Input, JournalError, JournalLimits, JournalLine, Kind, Reader, TransportEvent, parsed,
+    Content, Given, HubInput, Input, JournalError, JournalLimits, JournalLine, Kind, Reader, TransportEvent, parsed,
+    read,
 };
 use crate::protocol::method;
-use crate::{Action, ConnectionId, Outgoing, ProtocolVersion, Time};
+use crate::{Action, Client, ConnectionId, Messages, Outgoing, ProtocolVersion, Time};
 
 /// A request of a client that is not in the journal which a fake server plays
 /// ([`FakeServer::from_journal`](crate::testkit::FakeServer::from_journal)). It was answered with the error -32603.
@@ -206,7 +207,11 @@ fn read_client(journal: &[u8], limits: JournalLimits) -> Result<(bool, Vec<Word>
     let mut talk = Talk::default();
     each_line(reader, |line| {
         match line.entry {
-            Content::Input(input) => talk.input(line.at, &parsed(line.number, &input)?),
+            Content::Input(given) => {
+                if let Given::Input(input) = read::<Client<Messages>>(line.number, &given)? {
+                    talk.input(line.at, &input);
+                }
+            }
             Content::Output(recorded) => talk.output(line.at, &action(line.number, &recorded, is_http)?),
             Content::Result(_) | Content::End(_) => {}
         }
@@ -225,9 +230,8 @@ fn read_hub(journal: &[u8], server: &str, limits: JournalLimits) -> Result<(bool
     let mut sessions = BTreeSet::new();
     each_line(reader, |line| {
         match line.entry {
-            Content::Input(input) => {
-                let input: HubInput = parsed(line.number, &input)?;
-                if let HubInput::Session { session, input } = input {
+            Content::Input(given) => {
+                if let Given::Input(HubInput::Session { session, input }) = read::<Hub>(line.number, &given)? {
                     talks.entry(session).or_default().input(line.at, &input);
                 }
             }

@@ -43,10 +43,10 @@ fn the_reason_of_the_embedder_of_a_hub_is_sent() {
     let mut rig = crate::rig::Rig::of(legacy()).peer("a", server()).up(&["a"]);
     rig.get("a").unanswered = Some("tools/call");
     let session = rig.hub.handle("a").unwrap();
-    let request = rig.hub.request(rig.now, session, Request::call_tool("x", None)).unwrap();
+    let request = rig.hub.session_mut(session).request(rig.now, Request::call_tool("x", None)).unwrap();
     rig.collect();
     rig.serve();
-    rig.hub.cancel_request_with_reason(rig.now, session, request, "not now").unwrap();
+    rig.hub.session_mut(session).cancel_with_reason(rig.now, request, "not now").unwrap();
     rig.collect();
     rig.serve();
     let sent = rig.get("a").server.messages().any(|message| message["params"]["reason"] == "not now");

@@ -3,13 +3,13 @@
 use http::{HeaderMap, HeaderValue, StatusCode};
 use mcp_proto::binding::http::{ExchangeId, HttpAction};
 use mcp_proto::host::config::Configuration;
-use mcp_proto::host::hub::{Hub, HubAction, HubEvent, HubOptions};
+use mcp_proto::host::hub::{Hub, HubAccepted, HubAction, HubCommand, HubEvent, HubOptions};
 use mcp_proto::journal::{
-    self, End, HubAccepted, HubInput, Input, JournalError, JournalLimits, Played, Recorder, Replay, SecretError,
-    TransportEvent, replay,
+    self, End, HubInput, Input, JournalError, JournalLimits, Played, Recorder, Replay, SecretError, TransportEvent,
+    replay,
 };
 use mcp_proto::testkit::{self, FakeServer, FakeTool, Link, On, Reply, Sim};
-use mcp_proto::{Action, Client, ConnectionId, Event, Http, Lines, Options, Outcome, RawValue, Request, Time};
+use mcp_proto::{Action, Client, Command, ConnectionId, Event, Http, Lines, Options, Outcome, RawValue, Request, Time};
 use serde_json::{Value, json};
 
 use crate::common::{millis, seconds};
@@ -115,17 +115,17 @@ fn over_lines(secret: &str, result: bool, cut: usize) -> (String, Outcome) {
     let mut client = Recorder::new(Lines::new(), Options::new("host", "1"), 7, LIMITS());
     client.hide(secret).unwrap();
     let (now, mut connection, mut last) = (Time::ZERO, ConnectionId::default(), None);
-    client.apply(now, Input::Open).unwrap();
+    client.apply(now, Command::Open).unwrap();
     while let Some(action) = client.poll() {
         match action {
             Action::Open(new) => {
                 connection = new;
-                client.apply(now, Input::Transport { connection, event: TransportEvent::Opened }).unwrap();
+                client.handle_input(now, Input::Transport { connection, event: TransportEvent::Opened }).unwrap();
             }
             Action::Send(message) => {
                 let message: Value = serde_json::from_slice(message.bytes()).unwrap();
                 let mut give = |bytes: &[u8]| {
-                    client.apply(now, Input::Bytes { connection, bytes: bytes.into() }).unwrap();
+                    client.handle_input(now, Input::Bytes { connection, bytes: bytes.into() }).unwrap();
                 };
                 if message["method"] == "tools/call" {
                     // The first line is not a message, and not UTF-8.
@@ -141,7 +141,7 @@ fn over_lines(secret: &str, result: bool, cut: usize) -> (String, Outcome) {
                 }
             }
             Action::Event(Event::Ready) => {
-                client.apply(now, Input::Request(call(secret))).unwrap();
+                client.apply(now, Command::Request(call(secret))).unwrap();
             }
             other => last = finished(&other).or(last.take()),
         }
@@ -159,10 +159,10 @@ fn over_http(secret: &str, result: bool, cut: usize) -> String {
     let mut client = Recorder::new(Http::new("http://localhost/").unwrap(), Options::new("host", "1"), 7, LIMITS());
     client.hide(secret).unwrap();
     let (now, mut calls) = (Time::ZERO, 0);
-    client.apply(now, Input::Open).unwrap();
+    client.apply(now, Command::Open).unwrap();
     while let Some(action) = client.poll() {
         if let HttpAction::Event(Event::Ready) = action {
-            client.apply(now, Input::Request(call(secret))).unwrap();
+            client.apply(now, Command::Request(call(secret))).unwrap();
         }
         calls += usize::from(matches!(action, HttpAction::Event(Event::Finished { .. })));
         let HttpAction::Request(it) = action else { continue };
@@ -171,7 +171,7 @@ fn over_http(secret: &str, result: bool, cut: usize) -> String {
             let mut headers = HeaderMap::new();
             headers.insert("content-type", HeaderValue::from_static("application/json"));
             let status = StatusCode::from_u16(status).unwrap();
-            client.apply(now, Input::Head { exchange, status, headers }).unwrap();
+            client.handle_input(now, Input::Head { exchange, status, headers }).unwrap();
         };
         let message: Value = serde_json::from_slice(it.request.body()).unwrap_or_default();
         let (one, other) = if message["method"] == "tools/call" {
@@ -182,13 +182,13 @@ fn over_http(secret: &str, result: bool, cut: usize) -> String {
             (text, Vec::new())
         } else {
             head(if it.request.method() == "POST" { 202 } else { 405 });
-            client.apply(now, Input::End { exchange }).unwrap();
+            client.handle_input(now, Input::End { exchange }).unwrap();
             continue;
         };
         head(200);
-        client.apply(now, Input::Body { exchange, bytes: one.into() }).unwrap();
-        client.apply(now, Input::Body { exchange, bytes: other.into() }).unwrap();
-        client.apply(now, Input::End { exchange }).unwrap();
+        client.handle_input(now, Input::Body { exchange, bytes: one.into() }).unwrap();
+        client.handle_input(now, Input::Body { exchange, bytes: other.into() }).unwrap();
+        client.handle_input(now, Input::End { exchange }).unwrap();
     }
     assert_eq!(calls, 1);
     client.finish().1
@@ -257,9 +257,9 @@ fn a_secret_that_an_ellipsis_cuts_is_hidden() {
             let mut client = Recorder::new(binding, Options::new("host", "1"), 7, LIMITS());
             client.hide(secret).unwrap();
             let node = sim.add("s", testkit::Collector::new(client));
-            sim.tell(node, |now, client| client.apply(now, Input::Open)).unwrap().unwrap();
+            sim.tell(node, |now, client| client.apply(now, Command::Open)).unwrap().unwrap();
             sim.run_for(seconds(5)).unwrap();
-            let call = Input::Request(Request::call_tool("a", None));
+            let call = Command::Request(Request::call_tool("a", None));
             sim.tell(node, |now, client| client.apply(now, call)).unwrap().unwrap();
             sim.run_for(seconds(5)).unwrap();
             let journal = sim.tell(node, |_, client| {
@@ -300,17 +300,17 @@ fn secrets_are_in_no_byte_of_a_journal_of_a_hub() {
             "web": {"url": "https://example.com/mcp"},
         }))
         .unwrap();
-        let apply = |sim: &mut Sim<_>, input| {
-            sim.tell(node, |now, hub: &mut testkit::Collector<journal::Recorder<Hub>>| hub.apply(now, input))
+        let apply = |sim: &mut Sim<_>, command| {
+            sim.tell(node, |now, hub: &mut testkit::Collector<journal::Recorder<Hub>>| hub.apply(now, command))
                 .unwrap()
                 .unwrap()
         };
-        apply(&mut sim, HubInput::Configure(configuration));
-        apply(&mut sim, HubInput::Open);
+        apply(&mut sim, HubCommand::Configure(configuration));
+        apply(&mut sim, HubCommand::Open);
         sim.run_for(seconds(9)).unwrap();
         for name in ["mcp_files_echo", "mcp_web_echo"] {
             let arguments = Some(RawValue::from_string(format!("{{\"key\":\"{secret}\"}}")).unwrap());
-            let call = HubInput::Call { name: name.into(), arguments, timeout: None, progress: false };
+            let call = HubCommand::Call { name: name.into(), arguments, timeout: None, progress: false, trace: None };
             assert!(matches!(apply(&mut sim, call), HubAccepted::Call(_)));
         }
         sim.run_for(seconds(9)).unwrap();
@@ -330,9 +330,9 @@ fn secrets_are_in_no_byte_of_a_journal_of_a_hub() {
 fn opened(secret: &str, limits: JournalLimits) -> (Recorder<Client<Lines>>, ConnectionId) {
     let mut client = Recorder::new(Lines::new(), Options::new("host", "1"), 7, limits);
     client.hide(secret).unwrap();
-    client.apply(Time::ZERO, Input::Open).unwrap();
+    client.apply(Time::ZERO, Command::Open).unwrap();
     let Some(Action::Open(connection)) = client.poll() else { panic!("a transport to open") };
-    client.apply(Time::ZERO, Input::Transport { connection, event: TransportEvent::Opened }).unwrap();
+    client.handle_input(Time::ZERO, Input::Transport { connection, event: TransportEvent::Opened }).unwrap();
     (client, connection)
 }
 
@@ -344,13 +344,13 @@ fn bytes(connection: ConnectionId, text: &str) -> Input {
 fn lines_are_delayed_while_a_secret_may_continue() {
     let (mut client, connection) = opened("abcdefgh", LIMITS());
     let mut journal = client.take();
-    client.apply(Time::ZERO, bytes(connection, "no message: abcd")).unwrap();
-    client.apply(Time::ZERO, Input::Timeout).unwrap();
+    client.handle_input(Time::ZERO, bytes(connection, "no message: abcd")).unwrap();
+    client.handle_input(Time::ZERO, Input::Timeout).unwrap();
     assert_eq!(client.take(), "");
-    client.apply(Time::ZERO, bytes(connection, "efgh ab-abcd")).unwrap();
+    client.handle_input(Time::ZERO, bytes(connection, "efgh ab-abcd")).unwrap();
     let taken = client.take();
     assert_eq!(taken, "");
-    client.apply(Time::ZERO, bytes(connection, "-\n")).unwrap();
+    client.handle_input(Time::ZERO, bytes(connection, "-\n")).unwrap();
     let taken = client.take();
     assert!(
         taken.contains("no message: secr") && taken.contains("timeout") && taken.contains("et10 ab-abcd"),
@@ -358,14 +358,14 @@ fn lines_are_delayed_while_a_secret_may_continue() {
     );
     journal += &taken;
     let event = TransportEvent::Closed { why: "exit status: 0".into() };
-    client.apply(Time::ZERO, bytes(connection, "abc")).unwrap();
-    client.apply(Time::ZERO, Input::Transport { connection, event }).unwrap();
+    client.handle_input(Time::ZERO, bytes(connection, "abc")).unwrap();
+    client.handle_input(Time::ZERO, Input::Transport { connection, event }).unwrap();
     journal += &client.take();
     assert!(journal.contains("exit status"), "the end of a stream ends the wait");
     journal += &client.finish().1;
     replay(journal.as_bytes(), LIMITS()).unwrap();
     let (mut client, connection) = opened("abcdefgh", LIMITS());
-    client.apply(Time::ZERO, bytes(connection, "abcd")).unwrap();
+    client.handle_input(Time::ZERO, bytes(connection, "abcd")).unwrap();
     assert_eq!(chunks(&client.finish().1), "abcd", "the end of the journal ends the wait");
 }
 
@@ -373,9 +373,9 @@ fn lines_are_delayed_while_a_secret_may_continue() {
 fn no_action_ends_the_wait_of_a_stream() {
     for connection in (0..3).map(ConnectionId::from_u64) {
         let (mut client, _) = opened("abcdefgh", LIMITS());
-        client.apply(Time::ZERO, bytes(connection, "abcd")).unwrap();
+        client.handle_input(Time::ZERO, bytes(connection, "abcd")).unwrap();
         assert!(client.poll().is_some());
-        client.apply(Time::ZERO, bytes(connection, "efgh")).unwrap();
+        client.handle_input(Time::ZERO, bytes(connection, "efgh")).unwrap();
         assert_eq!(chunks(&client.finish().1), "secret10", "{connection:?}");
     }
 }
@@ -383,9 +383,9 @@ fn no_action_ends_the_wait_of_a_stream() {
 #[test]
 fn without_a_secret_no_line_is_delayed() {
     let mut client = Recorder::new(Lines::new(), Options::new("host", "1"), 7, LIMITS());
-    client.apply(Time::ZERO, Input::Open).unwrap();
+    client.apply(Time::ZERO, Command::Open).unwrap();
     client.take();
-    client.apply(Time::ZERO, bytes(ConnectionId::default(), "an escape sequence: \\")).unwrap();
+    client.handle_input(Time::ZERO, bytes(ConnectionId::default(), "an escape sequence: \\")).unwrap();
     assert!(client.take().contains("an escape sequence"));
 }
 
@@ -395,7 +395,7 @@ fn masked(secrets: &[&str], text: &str) -> String {
     let (mut client, connection) = opened(secrets[0], LIMITS());
     secrets[1..].iter().for_each(|secret| client.hide(secret).unwrap());
     let bytes = [text.as_bytes(), &[0xff]].concat().into();
-    client.apply(Time::ZERO, Input::Bytes { connection, bytes }).unwrap();
+    client.handle_input(Time::ZERO, Input::Bytes { connection, bytes }).unwrap();
     while client.poll().is_some() {}
     let journal = client.finish().1;
     replay(journal.as_bytes(), LIMITS()).unwrap_or_else(|error| panic!("{text}: {error}"));
@@ -449,7 +449,7 @@ fn secrets_that_overlap_are_hidden_together_wherever_chunks_are_cut() {
             let (one, rest) = text.split_at(cut);
             let (two, three) = rest.split_at(more.min(rest.len()));
             for part in [one, two, three] {
-                client.apply(Time::ZERO, bytes(connection, part)).unwrap();
+                client.handle_input(Time::ZERO, bytes(connection, part)).unwrap();
                 while client.poll().is_some() {}
             }
             let journal = client.finish().1;
@@ -468,9 +468,9 @@ fn delayed_lines_count_towards_the_limits() {
     limits.entries = 50;
     let recorded = |limits| {
         let (mut client, connection) = opened("abcdefgh", limits);
-        client.apply(Time::ZERO, bytes(connection, "a")).unwrap();
+        client.handle_input(Time::ZERO, bytes(connection, "a")).unwrap();
         for _ in 0..100 {
-            client.apply(Time::ZERO, Input::Timeout).unwrap();
+            client.handle_input(Time::ZERO, Input::Timeout).unwrap();
         }
         client.end();
         (client.dropped(), client.take())
@@ -485,18 +485,18 @@ fn delayed_lines_count_towards_the_limits() {
 fn a_dropped_exchange_ends_the_wait_for_its_next_chunk() {
     let mut client = Recorder::new(Http::new("http://localhost/").unwrap(), Options::new("host", "1"), 7, LIMITS());
     client.hide("{\"jsonrpc").unwrap();
-    client.apply(Time::ZERO, Input::Open).unwrap();
+    client.apply(Time::ZERO, Command::Open).unwrap();
     let mut exchange = ExchangeId::from_u64(0);
     while let Some(action) = client.poll() {
         let HttpAction::Request(it) = action else { continue };
         exchange = it.exchange;
         let mut headers = HeaderMap::new();
         headers.insert("content-type", HeaderValue::from_static("application/json"));
-        client.apply(Time::ZERO, Input::Head { exchange, status: StatusCode::OK, headers }).unwrap();
-        client.apply(Time::ZERO, Input::Body { exchange, bytes: b"{".as_slice().into() }).unwrap();
+        client.handle_input(Time::ZERO, Input::Head { exchange, status: StatusCode::OK, headers }).unwrap();
+        client.handle_input(Time::ZERO, Input::Body { exchange, bytes: b"{".as_slice().into() }).unwrap();
     }
     client.take();
-    client.apply(Time::ZERO, Input::Close).unwrap();
+    client.apply(Time::ZERO, Command::Close).unwrap();
     let mut dropped = false;
     while let Some(action) = client.poll() {
         dropped |= matches!(action, HttpAction::Drop(it) if it == exchange);
@@ -510,8 +510,8 @@ fn a_dropped_exchange_of_a_hub_ends_the_wait_for_its_next_chunk() {
     let mut hub = Recorder::of_hub(HubOptions::new(Options::new("host", "1")), 7, LIMITS());
     hub.hide("{\"jsonrpc").unwrap();
     let web = json!({"web": {"url": "https://example.com/mcp"}});
-    hub.apply(Time::ZERO, HubInput::Configure(serde_json::from_value(web).unwrap())).unwrap();
-    hub.apply(Time::ZERO, HubInput::Open).unwrap();
+    hub.apply(Time::ZERO, HubCommand::Configure(serde_json::from_value(web).unwrap())).unwrap();
+    hub.apply(Time::ZERO, HubCommand::Open).unwrap();
     let mut asked = None;
     while let Some(action) = hub.poll() {
         let HubAction::Request { session, request } = action else { continue };
@@ -522,12 +522,12 @@ fn a_dropped_exchange_of_a_hub_ends_the_wait_for_its_next_chunk() {
             Input::Head { exchange, status: StatusCode::OK, headers },
             Input::Body { exchange, bytes: b"{".as_slice().into() },
         ] {
-            hub.apply(Time::ZERO, HubInput::Session { session, input }).unwrap();
+            hub.handle_input(Time::ZERO, HubInput::Session { session, input }).unwrap();
         }
         asked = Some((session, exchange));
     }
     hub.take();
-    hub.apply(Time::ZERO, HubInput::Close).unwrap();
+    hub.apply(Time::ZERO, HubCommand::Close).unwrap();
     let mut dropped = None;
     while let Some(action) = hub.poll() {
         if let HubAction::Drop { session, exchange } = action {
@@ -624,7 +624,7 @@ fn a_secret_in_another_encoding_is_hidden() {
                 let cut = (0..=cut).rev().find(|at| text.is_char_boundary(*at)).unwrap();
                 let (mut client, connection) = opened(secret, LIMITS());
                 for part in [&text[..cut], &text[cut..], "\n"] {
-                    client.apply(Time::ZERO, bytes(connection, part)).unwrap();
+                    client.handle_input(Time::ZERO, bytes(connection, part)).unwrap();
                     while client.poll().is_some() {}
                 }
                 let journal = client.finish().1;
@@ -658,7 +658,7 @@ fn a_percent_encoded_secret_is_hidden_whatever_characters_are_kept() {
             for cut in (0..text.len()).filter(|at| text.is_char_boundary(*at)) {
                 let (mut client, connection) = opened(secret, LIMITS());
                 for part in [&text[..cut], &text[cut..]] {
-                    client.apply(Time::ZERO, bytes(connection, part)).unwrap();
+                    client.handle_input(Time::ZERO, bytes(connection, part)).unwrap();
                     while client.poll().is_some() {}
                 }
                 let journal = client.finish().1;
@@ -669,7 +669,7 @@ fn a_percent_encoded_secret_is_hidden_whatever_characters_are_kept() {
     }
     // What does not decode to it stays.
     let (mut client, connection) = opened("p@ss word/one", LIMITS());
-    client.apply(Time::ZERO, bytes(connection, "text p%40ss%2520word/one %p@ss%2word/one\n")).unwrap();
+    client.handle_input(Time::ZERO, bytes(connection, "text p%40ss%2520word/one %p@ss%2word/one\n")).unwrap();
     while client.poll().is_some() {}
     assert!(chunks(&client.finish().1).contains("p%40ss%2520word/one %p@ss%2word/one"));
 }
@@ -684,7 +684,7 @@ fn a_secret_with_control_characters_is_hidden_in_each_of_their_escapes() {
         r#"\u006fne\b\u000C\u000d\n\u0009\"\u005c/two"#,
     ] {
         let (mut client, connection) = opened(secret, LIMITS());
-        client.apply(Time::ZERO, bytes(connection, &format!("text {shown}\n"))).unwrap();
+        client.handle_input(Time::ZERO, bytes(connection, &format!("text {shown}\n"))).unwrap();
         while client.poll().is_some() {}
         let journal = client.finish().1;
         let read = chunks(&journal);
@@ -697,17 +697,17 @@ fn a_secret_with_control_characters_is_hidden_in_each_of_their_escapes() {
 fn with_password(user: &str, text: &str) -> String {
     let url = format!("https://{user}@example.com/mcp");
     let mut client = Recorder::new(Http::new(&url).unwrap(), Options::new("host", "1"), 7, LIMITS());
-    client.apply(Time::ZERO, Input::Open).unwrap();
+    client.apply(Time::ZERO, Command::Open).unwrap();
     while let Some(action) = client.poll() {
         let HttpAction::Request(it) = action else { continue };
         let exchange = it.exchange;
         let mut headers = HeaderMap::new();
         headers.insert("x-echo", HeaderValue::from_str(text).unwrap());
-        client.apply(Time::ZERO, Input::Head { exchange, status: StatusCode::BAD_REQUEST, headers }).unwrap();
+        client.handle_input(Time::ZERO, Input::Head { exchange, status: StatusCode::BAD_REQUEST, headers }).unwrap();
         for part in text.as_bytes().chunks(5) {
-            client.apply(Time::ZERO, Input::Body { exchange, bytes: part.into() }).unwrap();
+            client.handle_input(Time::ZERO, Input::Body { exchange, bytes: part.into() }).unwrap();
         }
-        client.apply(Time::ZERO, Input::End { exchange }).unwrap();
+        client.handle_input(Time::ZERO, Input::End { exchange }).unwrap();
     }
     client.finish().1
 }
@@ -738,8 +738,8 @@ fn the_password_of_a_url_that_a_server_repeats_is_in_no_journal() {
 fn the_password_of_an_entry_of_a_hub_that_its_server_repeats_is_in_no_journal() {
     let mut hub = Recorder::of_hub(HubOptions::new(Options::new("host", "1")), 7, LIMITS());
     let web = json!({"web": {"url": "https://ada:hush-pass@example.com/mcp?key=hush-key"}});
-    hub.apply(Time::ZERO, HubInput::Configure(serde_json::from_value(web).unwrap())).unwrap();
-    hub.apply(Time::ZERO, HubInput::Open).unwrap();
+    hub.apply(Time::ZERO, HubCommand::Configure(serde_json::from_value(web).unwrap())).unwrap();
+    hub.apply(Time::ZERO, HubCommand::Open).unwrap();
     let mut shown = String::new();
     while let Some(action) = hub.poll() {
         shown.push_str(&format!("{action:?}"));
@@ -751,7 +751,7 @@ fn the_password_of_an_entry_of_a_hub_that_its_server_repeats_is_in_no_journal() 
             Input::Body { exchange, bytes },
             Input::End { exchange },
         ] {
-            hub.apply(Time::ZERO, HubInput::Session { session, input }).unwrap();
+            hub.handle_input(Time::ZERO, HubInput::Session { session, input }).unwrap();
         }
     }
     assert!(shown.contains("[hidden]") && !shown.contains("hush-pass") && !shown.contains("h1c2gtcGFzcw"), "{shown}");

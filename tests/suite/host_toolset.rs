@@ -507,7 +507,7 @@ fn a_hub_hides_the_tools_of_apps_and_calls_them_for_their_apps() {
         assert_eq!(rig.hub.choice("a").unwrap().left_out[0].why == Why::NotForModel, !app_tools);
 
         let (now, session) = (rig.now, rig.hub.handle("a").unwrap());
-        let request = rig.hub.request(now, session, Request::call_tool("refresh", None)).unwrap();
+        let request = rig.hub.session_mut(session).request(now, Request::call_tool("refresh", None)).unwrap();
         rig.collect();
         rig.serve();
         let called = rig.events.iter().any(|event| {

@@ -1616,13 +1616,13 @@ fn input_for_a_removed_session_is_ignored() {
     for event in [Transport::Opened, Transport::Closed { why: "late" }, Transport::SignOfLife] {
         rig.hub.handle_transport(rig.now, former, connection, event);
     }
-    assert_eq!(rig.hub.refresh(rig.now, former, Family::Tools), Err(HubCommandError::UnknownSession));
+    assert_eq!(rig.hub.session_mut(former).refresh(rig.now, Family::Tools), Err(HubCommandError::UnknownSession));
     assert_eq!((rig.hub.session(former).is_none(), rig.hub.entry(former).is_none()), (true, true));
     assert!(rig.hub.poll().is_none());
     assert!(before == format!("{:?}", rig.hub));
     // The next session takes its place.
     rig.configure(configuration(json!({"a": {"command": "other"}, "b": {"command": "b"}})));
-    assert_eq!(rig.hub.refresh(rig.now, former, Family::Tools), Err(HubCommandError::UnknownSession));
+    assert_eq!(rig.hub.session_mut(former).refresh(rig.now, Family::Tools), Err(HubCommandError::UnknownSession));
     assert!(rig.hub.session(former).is_none());
 }
 
@@ -2136,7 +2136,7 @@ fn the_embedder_can_send_requests_on_a_session() {
     let mut rig = simple();
     let handle = rig.hub.handle("a").unwrap();
     let now = rig.now;
-    let request = rig.hub.request(now, handle, mcp_proto::Request::new("own/method")).unwrap();
+    let request = rig.hub.session_mut(handle).request(now, mcp_proto::Request::new("own/method")).unwrap();
     assert_eq!(rig.hub.deadline(), Some(now), "an output may be ready");
     rig.collect();
     rig.serve();
@@ -2169,17 +2169,17 @@ fn commands_of_a_session_reach_its_server() {
     sent(&mut rig);
 
     rig.get("l").unanswered = Some("own/method");
-    let request = rig.hub.request(now, legacy, Request::new("own/method")).unwrap();
+    let request = rig.hub.session_mut(legacy).request(now, Request::new("own/method")).unwrap();
     let wire = sent(&mut rig).remove(0).1["id"].clone();
-    rig.hub.cancel_request(now, legacy, request).unwrap();
+    rig.hub.session_mut(legacy).cancel(now, request).unwrap();
     let cancelled = sent(&mut rig).remove(0);
     assert_eq!((cancelled.0, &cancelled.1["method"]), (true, &json!("notifications/cancelled")));
     assert_eq!(cancelled.1["params"]["requestId"], wire);
-    rig.hub.notify(now, legacy, "own/note", None).unwrap();
+    rig.hub.session_mut(legacy).notify(now, "own/note", None).unwrap();
     assert_eq!(sent(&mut rig), [(true, json!({"jsonrpc": "2.0", "method": "own/note"}))]);
-    rig.hub.set_roots(now, legacy, vec![Root::new("file:///a")]).unwrap();
+    rig.hub.session_mut(legacy).set_roots(now, vec![Root::new("file:///a")]).unwrap();
     assert_eq!(sent(&mut rig)[0].1["method"], "notifications/roots/list_changed");
-    rig.hub.refresh(now, legacy, Family::Tools).unwrap();
+    rig.hub.session_mut(legacy).refresh(now, Family::Tools).unwrap();
     assert_eq!(sent(&mut rig)[0].1["method"], "tools/list");
 
     rig.write(legacy, &json!({"jsonrpc": "2.0", "id": 7, "method": "elicitation/create", "params": form}));
@@ -2189,16 +2189,16 @@ fn commands_of_a_session_reach_its_server() {
         _ => None,
     });
     let answer = to_raw_value(&json!({"action": "decline"})).unwrap();
-    rig.hub.respond(now, legacy, asked.unwrap(), Ok(&answer)).unwrap();
+    rig.hub.session_mut(legacy).respond(now, asked.unwrap(), Ok(&answer)).unwrap();
     assert_eq!(sent(&mut rig), [(true, json!({"jsonrpc": "2.0", "id": 7, "result": {"action": "decline"}}))]);
 
-    let asking = rig.hub.request(now, modern, Request::new("own/asks")).unwrap();
+    let asking = rig.hub.session_mut(modern).request(now, Request::new("own/asks")).unwrap();
     sent(&mut rig);
-    rig.hub.provide(now, modern, asking, [("who", &*answer)]).unwrap();
+    rig.hub.session_mut(modern).provide(now, asking, [("who", &*answer)]).unwrap();
     let retried = sent(&mut rig).remove(0);
     assert_eq!(retried.1["params"]["inputResponses"]["who"]["action"], "decline");
     assert!(!retried.0);
-    rig.hub.decline(now, modern, asking).unwrap();
+    rig.hub.session_mut(modern).decline(now, asking).unwrap();
     assert_eq!(sent(&mut rig), []);
     let is_declined = |event: &HubEvent| {
         matches!(event, HubEvent::Session { event: Event::Finished { request, outcome: Outcome::InputRequired(_), .. }, .. }

@@ -70,7 +70,7 @@ fn a_deadline_of_one_server_is_handled_before_a_command() {
         }),
         ("request", |rig| {
             let a = rig.hub.handle("a").unwrap();
-            rig.hub.request(rig.now, a, Request::call_tool("x", None)).unwrap();
+            rig.hub.session_mut(a).request(rig.now, Request::call_tool("x", None)).unwrap();
         }),
         ("start", |rig| rig.hub.start(rig.now, "a").unwrap()),
         ("authorized", |rig| rig.hub.authorized(rig.now, "a").unwrap()),
@@ -82,11 +82,11 @@ fn a_deadline_of_one_server_is_handled_before_a_command() {
         ("close", |rig| rig.close()),
         ("set_log_level", |rig| {
             let a = rig.hub.handle("a").unwrap();
-            let _ = rig.hub.set_log_level(rig.now, a, mcp_proto::LogLevel::Info);
+            let _ = rig.hub.session_mut(a).set_log_level(rig.now, mcp_proto::LogLevel::Info);
         }),
         ("set_roots", |rig| {
             let a = rig.hub.handle("a").unwrap();
-            let _ = rig.hub.set_roots(rig.now, a, Vec::new());
+            let _ = rig.hub.session_mut(a).set_roots(rig.now, Vec::new());
         }),
     ];
     for (what, command) in commands {

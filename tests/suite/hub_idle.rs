@@ -116,7 +116,7 @@ fn whatever_uses_it_starts_it_again() {
         ("a list", |rig| _ = rig.call(LIST)),
         ("a request", |rig| {
             let session = rig.hub.handle("a").unwrap();
-            rig.hub.request(rig.now, session, Request::call_tool("x", None)).unwrap();
+            rig.hub.session_mut(session).request(rig.now, Request::call_tool("x", None)).unwrap();
         }),
     ];
     for (what, uses) in uses {
@@ -155,12 +155,12 @@ fn a_subscription_starts_it_again_and_keeps_it_up() {
     rig.wait(IDLE);
     assert!(rests(&rig));
     let session = rig.hub.handle("a").unwrap();
-    rig.hub.subscribe(rig.now, session, "r:r").unwrap();
+    rig.hub.session_mut(session).subscribe(rig.now, "r:r").unwrap();
     rig.collect();
     rig.wait(seconds(1000));
     assert!(is_up(&rig), "{:?}", rig.log);
     assert_eq!(rig.received_params("a", "resources/subscribe").len(), 1);
-    rig.hub.unsubscribe(rig.now, session, "r:r").unwrap();
+    rig.hub.session_mut(session).unsubscribe(rig.now, "r:r").unwrap();
     rig.collect();
     rig.wait(seconds(1));
     assert!(rests(&rig), "it is old: {:?}", rig.log);
@@ -175,7 +175,7 @@ fn each_use_begins_the_idle_timeout_anew() {
     rig.wait(seconds(50));
     rig.call(LIST);
     rig.wait(seconds(50));
-    rig.hub.refresh(rig.now, session, Family::Tools).unwrap();
+    rig.hub.session_mut(session).refresh(rig.now, Family::Tools).unwrap();
     rig.collect();
     rig.wait(seconds(50));
     assert!(is_up(&rig));
@@ -389,7 +389,7 @@ fn what_was_set_for_the_session_holds_after_a_rest() {
     let mut rig = up_with(HubOptions::new(session), &json!({"idle_timeout": 60}));
     let session = rig.hub.handle("a").unwrap();
     let root = Root::new("file:///work");
-    rig.hub.set_roots(rig.now, session, vec![root]).unwrap();
+    rig.hub.session_mut(session).set_roots(rig.now, vec![root]).unwrap();
     rig.collect();
     rig.wait(IDLE + seconds(1));
     assert!(rests(&rig));

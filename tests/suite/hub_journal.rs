@@ -4,13 +4,11 @@ use std::time::Duration;
 
 use mcp_proto::catalog::FingerprintKey;
 use mcp_proto::host::config::Configuration;
-use mcp_proto::host::hub::{HubCommandError, HubEvent, HubOptions};
-use mcp_proto::journal::{
-    self, End, HubAccepted, HubApplyError, HubInput, Input, JournalError, JournalLimits, Replay, replay,
-};
+use mcp_proto::host::hub::{HubAccepted, HubCommand, HubCommandError, HubEvent, HubOptions};
+use mcp_proto::journal::{self, End, JournalError, JournalLimits, Replay, replay};
 use mcp_proto::testkit::strategy::{self, Operation};
 use mcp_proto::testkit::{Collector, FakeServer, FakeTool, Fault, Link, NodeId, On, Reply, Sim, Spelling};
-use mcp_proto::{Options, Outcome, ProtocolVersion, RawValue, Request, Time};
+use mcp_proto::{Command, Options, Outcome, ProtocolVersion, RawValue, Request, Time};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -43,21 +41,21 @@ fn world() -> (World, NodeId) {
     (sim, node)
 }
 
-fn apply(sim: &mut World, node: NodeId, input: HubInput) -> Result<HubAccepted, HubApplyError> {
-    sim.tell(node, |now, hub| hub.apply(now, input)).unwrap()
+fn apply(sim: &mut World, node: NodeId, command: HubCommand) -> Result<HubAccepted, HubCommandError> {
+    sim.tell(node, |now, hub| hub.apply(now, command)).unwrap()
 }
 
-fn call(name: &str) -> HubInput {
+fn call(name: &str) -> HubCommand {
     let arguments = Some(RawValue::from_string("{ }".into()).unwrap());
-    HubInput::Call { name: name.into(), arguments, timeout: Some(seconds(30)), progress: true }
+    HubCommand::Call { name: name.into(), arguments, timeout: Some(seconds(30)), progress: true, trace: None }
 }
 
 /// A session with calls, a fault, other entries and saved lists. Returns its journal and the outcomes of its calls.
 fn session() -> (String, Vec<Outcome>) {
     let (mut sim, node) = world();
-    let accepted = apply(&mut sim, node, HubInput::Configure(configuration("hush-1"))).unwrap();
+    let accepted = apply(&mut sim, node, HubCommand::Configure(configuration("hush-1"))).unwrap();
     assert!(matches!(&accepted, HubAccepted::Configured(changes) if changes.added.len() == 2), "{accepted:?}");
-    apply(&mut sim, node, HubInput::Open).unwrap();
+    apply(&mut sim, node, HubCommand::Open).unwrap();
     sim.run_for(seconds(5)).unwrap();
     let names: Vec<String> =
         sim.get(node).unwrap().functions().map(|(_, function)| function.name.to_string()).collect();
@@ -66,7 +64,7 @@ fn session() -> (String, Vec<Outcome>) {
         let accepted = apply(&mut sim, node, call(name));
         assert!(matches!(accepted, Ok(HubAccepted::Call(_))), "{accepted:?}");
     }
-    assert!(matches!(apply(&mut sim, node, call("none")), Err(HubApplyError::Call(_))));
+    assert!(matches!(apply(&mut sim, node, call("none")), Err(HubCommandError::Call(_))));
     sim.run_for(seconds(5)).unwrap();
     sim.change("web", |server| server.add_script(On::tool("search"), [Reply::Dies]));
     apply(&mut sim, node, call("mcp_web_search")).unwrap();
@@ -75,31 +73,31 @@ fn session() -> (String, Vec<Outcome>) {
     sim.run_for(seconds(90)).unwrap();
 
     let session = sim.get(node).unwrap().handle("files").unwrap();
-    let read = Input::Request(Request::read_resource("r:1"));
-    apply(&mut sim, node, HubInput::Session { session, input: read }).unwrap();
+    let read = Command::Request(Request::read_resource("r:1"));
+    apply(&mut sim, node, HubCommand::Session { session, command: read }).unwrap();
     sim.run_for(seconds(5)).unwrap();
-    let refused = apply(&mut sim, node, HubInput::Session { session, input: Input::Open });
-    assert_eq!(refused, Err(HubApplyError::NotOfSession));
+    let refused = apply(&mut sim, node, HubCommand::Session { session, command: Command::Open });
+    assert_eq!(refused, Err(HubCommandError::NotOfSession));
 
     // The same configuration changes nothing; another secret opens new sessions.
-    let HubAccepted::Configured(same) = apply(&mut sim, node, HubInput::Configure(configuration("hush-1"))).unwrap()
+    let HubAccepted::Configured(same) = apply(&mut sim, node, HubCommand::Configure(configuration("hush-1"))).unwrap()
     else {
         panic!("the difference")
     };
     assert_eq!((same.changed.len(), same.unchanged.len()), (0, 2));
     let saved = sim.get(node).unwrap().save(Time::ZERO, "files", FingerprintKey::new([7; 16]), 9).unwrap();
-    let HubAccepted::Configured(other) = apply(&mut sim, node, HubInput::Configure(configuration("hush-2"))).unwrap()
+    let HubAccepted::Configured(other) = apply(&mut sim, node, HubCommand::Configure(configuration("hush-2"))).unwrap()
     else {
         panic!("the difference")
     };
     assert_eq!(other.changed.len(), 2);
-    let restore = HubInput::Restore { server: "files".into(), saved: Box::new(saved) };
+    let restore = HubCommand::Restore { server: "files".into(), saved: Box::new(saved) };
     let stale = apply(&mut sim, node, restore);
     assert!(stale.is_err(), "{stale:?}");
     sim.run_for(seconds(20)).unwrap();
     apply(&mut sim, node, call("mcp_files_read")).unwrap();
     sim.run_for(seconds(20)).unwrap();
-    apply(&mut sim, node, HubInput::Close).unwrap();
+    apply(&mut sim, node, HubCommand::Close).unwrap();
     sim.run_for(Duration::from_secs(60)).unwrap();
     assert!(sim.get(node).unwrap().is_closed());
     let events = &sim.get(node).unwrap().events;
@@ -167,12 +165,12 @@ fn a_configuration_that_is_refused_forgets_no_secret_of_the_one_that_stays() {
     options.session.limits.output = 1;
     let mut hub = journal::Recorder::of_hub(options, 5, LIMITS());
     let drain = |hub: &mut journal::Recorder<mcp_proto::host::hub::Hub>| while hub.poll().is_some() {};
-    hub.apply(Time::ZERO, HubInput::Configure(configuration("hush-1"))).unwrap();
-    hub.apply(Time::ZERO, HubInput::Open).unwrap();
-    let refused = hub.apply(Time::ZERO, HubInput::Configure(configuration("hush-2")));
-    assert!(matches!(refused, Err(HubApplyError::Command(HubCommandError::Unpolled { .. }))), "{refused:?}");
+    hub.apply(Time::ZERO, HubCommand::Configure(configuration("hush-1"))).unwrap();
+    hub.apply(Time::ZERO, HubCommand::Open).unwrap();
+    let refused = hub.apply(Time::ZERO, HubCommand::Configure(configuration("hush-2")));
+    assert!(matches!(refused, Err(HubCommandError::Unpolled { .. })), "{refused:?}");
     drain(&mut hub);
-    let same = hub.apply(Time::ZERO, HubInput::Configure(configuration("hush-1"))).unwrap();
+    let same = hub.apply(Time::ZERO, HubCommand::Configure(configuration("hush-1"))).unwrap();
     assert!(matches!(&same, HubAccepted::Configured(changes) if changes.unchanged.len() == 2), "{same:?}");
     drain(&mut hub);
     hub.end();
@@ -185,18 +183,18 @@ fn a_configuration_that_is_refused_forgets_no_secret_of_the_one_that_stays() {
 #[test]
 fn saved_lists_apply_to_the_masked_entry() {
     let (mut sim, node) = world();
-    apply(&mut sim, node, HubInput::Configure(configuration("hush-1"))).unwrap();
-    apply(&mut sim, node, HubInput::Open).unwrap();
+    apply(&mut sim, node, HubCommand::Configure(configuration("hush-1"))).unwrap();
+    apply(&mut sim, node, HubCommand::Open).unwrap();
     sim.run_for(seconds(5)).unwrap();
     let saved = sim.get(node).unwrap().save(Time::ZERO, "files", FingerprintKey::new([7; 16]), 9).unwrap();
     let key = serde_json::to_string(&saved.key).unwrap();
 
     let (mut sim, node) = world();
-    apply(&mut sim, node, HubInput::Configure(configuration("hush-1"))).unwrap();
-    let restore = |server: &str| HubInput::Restore { server: server.into(), saved: Box::new(saved.clone()) };
+    apply(&mut sim, node, HubCommand::Configure(configuration("hush-1"))).unwrap();
+    let restore = |server: &str| HubCommand::Restore { server: server.into(), saved: Box::new(saved.clone()) };
     assert_eq!(apply(&mut sim, node, restore("files")), Ok(HubAccepted::Done));
-    assert!(matches!(apply(&mut sim, node, restore("web")), Err(HubApplyError::Command(_))));
-    apply(&mut sim, node, HubInput::Open).unwrap();
+    assert!(matches!(apply(&mut sim, node, restore("web")), Err(HubCommandError::Stale { .. })));
+    apply(&mut sim, node, HubCommand::Open).unwrap();
     sim.run_for(seconds(5)).unwrap();
     let journal = text(&mut sim, node);
     assert!(!journal.contains("hush") && !journal.contains(&key));
@@ -211,17 +209,17 @@ fn private_lists_of_a_user_are_restored_in_a_replay() {
         let files = FakeServer::legacy().tool(FakeTool::new("read"));
         let mut sim = Sim::new(3).with_server("files", files, Link::new(millis(20)));
         let node = sim.add_hub(Collector::new(journal::Recorder::of_hub(options, 5, LIMITS())));
-        apply(&mut sim, node, HubInput::Configure(configuration("hush-1"))).unwrap();
+        apply(&mut sim, node, HubCommand::Configure(configuration("hush-1"))).unwrap();
         (sim, node)
     };
     let (mut sim, node) = recorded("ada");
-    apply(&mut sim, node, HubInput::Open).unwrap();
+    apply(&mut sim, node, HubCommand::Open).unwrap();
     sim.run_for(seconds(5)).unwrap();
     let saved = sim.get(node).unwrap().save(Time::ZERO, "files", FingerprintKey::new([7; 16]), 9).unwrap();
     assert!(saved.user.is_some());
     for (user, is_theirs) in [("ada", true), ("bob", false)] {
         let (mut sim, node) = recorded(user);
-        let restore = HubInput::Restore { server: "files".into(), saved: Box::new(saved.clone()) };
+        let restore = HubCommand::Restore { server: "files".into(), saved: Box::new(saved.clone()) };
         assert_eq!(apply(&mut sim, node, restore).is_ok(), is_theirs);
         let journal = text(&mut sim, node);
         assert!(!journal.contains(&serde_json::to_string(&saved.user).unwrap()) || !is_theirs);
@@ -252,7 +250,7 @@ fn a_client_secret_and_an_unknown_kind_of_authorization_are_masked() {
     .unwrap();
     assert_eq!(configuration.errors, []);
     let (mut sim, node) = world();
-    apply(&mut sim, node, HubInput::Configure(configuration)).unwrap();
+    apply(&mut sim, node, HubCommand::Configure(configuration)).unwrap();
     let journal = text(&mut sim, node);
     assert!(!journal.contains("hush") && journal.matches("redacted").count() >= 2, "{journal}");
     assert!(replay(journal.as_bytes(), LIMITS()).is_ok());
@@ -276,7 +274,7 @@ fn a_command_has_its_result_in_the_journal_and_an_input_has_none() {
 }
 
 /// The call of an operation, with arguments that are spelled in some way.
-fn operation(operation: &Operation, spelling: Spelling) -> HubInput {
+fn operation(operation: &Operation, spelling: Spelling) -> HubCommand {
     let (Operation::Call(name) | Operation::Read(name) | Operation::Get(name)) = operation else { panic!("a new one") };
     let arguments = spelling.spell(r#"{"uri":"r:1","name":"a","list":[1,{"b":"c\n"}]}"#);
     let name = match operation {
@@ -284,11 +282,12 @@ fn operation(operation: &Operation, spelling: Spelling) -> HubInput {
         Operation::Read(_) => "mcp_files_read_resource".into(),
         _ => "mcp_files_get_prompt".into(),
     };
-    HubInput::Call {
+    HubCommand::Call {
         name: name.into(),
         arguments: Some(RawValue::from_string(arguments).unwrap()),
         timeout: None,
         progress: true,
+        trace: None,
     }
 }
 
@@ -309,8 +308,8 @@ proptest! {
         let node = sim.add_hub(Collector::new(journal::Recorder::of_hub(options, 5, LIMITS())));
         let entry = if over_http { json!({"url": "https://files.example/mcp"}) } else { json!({"command": "files"}) };
         let configuration = serde_json::from_value(json!({"files": entry})).unwrap();
-        apply(&mut sim, node, HubInput::Configure(configuration)).unwrap();
-        apply(&mut sim, node, HubInput::Open).unwrap();
+        apply(&mut sim, node, HubCommand::Configure(configuration)).unwrap();
+        apply(&mut sim, node, HubCommand::Open).unwrap();
         let run = |now, hub: &mut Collector<journal::Recorder<mcp_proto::host::hub::Hub>>, it: &Operation| hub.apply(now, operation(it, ours)).is_ok();
         sim.play(node, "files", &turns, run).unwrap();
         let journal = text(&mut sim, node);

@@ -36,7 +36,7 @@ const COMMANDS: &[Command] = &[
     |hub, now, world| world.calls.last().map(|call| text(hub.cancel(now, *call))),
     |hub, now, world| {
         let session = world.handles.last().copied();
-        session.map(|session| text(hub.request(now, session, mcp_proto::Request::new("vendor/thing"))))
+        session.map(|session| text(hub.session_mut(session).request(now, mcp_proto::Request::new("vendor/thing"))))
     },
     |hub, now, _| Some(text(hub.close(now))),
 ];

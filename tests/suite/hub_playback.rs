@@ -3,10 +3,10 @@
 use http::{HeaderMap, HeaderValue, StatusCode};
 use mcp_proto::binding::http::{Broken, HttpAction};
 use mcp_proto::host::config::Configuration;
-use mcp_proto::host::hub::{Hub, HubEvent, HubOptions};
-use mcp_proto::journal::{self, HubInput, Input, JournalError, JournalLimits, TransportEvent};
+use mcp_proto::host::hub::{Hub, HubCommand, HubEvent, HubOptions};
+use mcp_proto::journal::{self, Input, JournalError, JournalLimits, TransportEvent};
 use mcp_proto::testkit::{Carried, Collector, Driven, FakeServer, FakeTool, Link, NodeId, On, Reply, Sim};
-use mcp_proto::{Action, Client, Event, Http, Lines, Options, Outcome, Request, RequestError, Time};
+use mcp_proto::{Action, Client, Command, Event, Http, Lines, Options, Outcome, Request, RequestError, Time};
 use serde_json::{Value, json};
 
 use crate::common::{millis, seconds};
@@ -28,14 +28,17 @@ fn hub_journal() -> String {
         "off": {"command": "off-mcp", "enabled": false},
     }))
     .unwrap();
-    let apply = |sim: &mut Sim<Collector<journal::Recorder<Hub>>>, input| {
-        sim.tell(node, |now, hub| hub.apply(now, input)).unwrap().unwrap();
+    let apply = |sim: &mut Sim<Collector<journal::Recorder<Hub>>>, command| {
+        sim.tell(node, |now, hub| hub.apply(now, command)).unwrap().unwrap();
         sim.run_for(seconds(5)).unwrap();
     };
-    apply(&mut sim, HubInput::Configure(configuration));
-    apply(&mut sim, HubInput::Open);
+    apply(&mut sim, HubCommand::Configure(configuration));
+    apply(&mut sim, HubCommand::Open);
     for name in ["mcp_files_read", "mcp_web_search"] {
-        apply(&mut sim, HubInput::Call { name: name.into(), arguments: None, timeout: None, progress: false });
+        apply(
+            &mut sim,
+            HubCommand::Call { name: name.into(), arguments: None, timeout: None, progress: false, trace: None },
+        );
     }
     let journal = sim.tell(node, |_, hub| {
         hub.end();
@@ -123,16 +126,16 @@ fn result(message: &Value) -> Option<String> {
 fn messages_before_the_clients_first_one_are_played() {
     let mut client = journal::Recorder::new(Lines::new(), Options::new("h", "1"), 1, LIMITS());
     let now = Time::ZERO;
-    client.apply(now, Input::Open).unwrap();
+    client.apply(now, Command::Open).unwrap();
     let Some(Action::Open(connection)) = client.poll() else { panic!("a transport to open") };
     let line = |text: String| Input::Bytes { connection, bytes: (text + "\n").into_bytes().into() };
-    client.apply(now, line(json!({"jsonrpc": "2.0", "method": "notifications/hello"}).to_string())).unwrap();
-    client.apply(now, Input::Transport { connection, event: TransportEvent::Opened }).unwrap();
-    client.apply(now, line(json!({"jsonrpc": "2.0", "method": "notifications/hello"}).to_string())).unwrap();
+    client.handle_input(now, line(json!({"jsonrpc": "2.0", "method": "notifications/hello"}).to_string())).unwrap();
+    client.handle_input(now, Input::Transport { connection, event: TransportEvent::Opened }).unwrap();
+    client.handle_input(now, line(json!({"jsonrpc": "2.0", "method": "notifications/hello"}).to_string())).unwrap();
     while let Some(action) = client.poll() {
         let Action::Send(message) = action else { continue };
         if let Some(text) = result(&serde_json::from_slice(message.bytes()).unwrap()) {
-            client.apply(now, line(text)).unwrap();
+            client.handle_input(now, line(text)).unwrap();
         }
     }
     assert!(client.is_ready());
@@ -173,7 +176,7 @@ type Recorded = journal::Recorder<Client<Http>>;
 fn respond(client: &mut Recorded, now: &mut Time, said: &[Value]) {
     while let Some(action) = client.poll() {
         if let HttpAction::Event(Event::Ready) = action {
-            client.apply(*now, Input::Request(Request::new("a/b"))).unwrap();
+            client.apply(*now, Command::Request(Request::new("a/b"))).unwrap();
         }
         let HttpAction::Request(it) = action else { continue };
         let exchange = it.exchange;
@@ -188,19 +191,19 @@ fn respond(client: &mut Recorded, now: &mut Time, said: &[Value]) {
         };
         let headers =
             kind.map(|kind| (http::header::CONTENT_TYPE, HeaderValue::from_static(kind))).into_iter().collect();
-        client.apply(*now, Input::Head { exchange, status, headers }).unwrap();
+        client.handle_input(*now, Input::Head { exchange, status, headers }).unwrap();
         for message in said.iter().filter(|_| is_stream) {
             *now = *now + seconds(1);
             let bytes = format!("data: {message}\n\n").into_bytes().into();
-            client.apply(*now, Input::Body { exchange, bytes }).unwrap();
+            client.handle_input(*now, Input::Body { exchange, bytes }).unwrap();
             respond(client, now, &[]);
         }
         if let Some(text) = text {
             *now = *now + seconds(u64::from(is_stream));
             let bytes = if is_stream { format!("data: {text}\n\n") } else { text };
-            client.apply(*now, Input::Body { exchange, bytes: bytes.into_bytes().into() }).unwrap();
+            client.handle_input(*now, Input::Body { exchange, bytes: bytes.into_bytes().into() }).unwrap();
         }
-        client.apply(*now, Input::End { exchange }).unwrap();
+        client.handle_input(*now, Input::End { exchange }).unwrap();
     }
 }
 
@@ -208,7 +211,7 @@ fn respond(client: &mut Recorded, now: &mut Time, said: &[Value]) {
 fn what_is_said_in_a_response_is_played_in_it_and_a_ping_is_played_beside_it() {
     let http = || Http::new("https://example.com/mcp").unwrap();
     let mut client = Recorded::new(http(), Options::new("h", "1"), 1, LIMITS());
-    client.apply(Time::ZERO, Input::Open).unwrap();
+    client.apply(Time::ZERO, Command::Open).unwrap();
     let hello = json!({"jsonrpc": "2.0", "method": "notifications/hello"});
     let ping = json!({"jsonrpc": "2.0", "id": 77, "method": "ping"});
     let mut now = Time::ZERO;
@@ -236,12 +239,12 @@ fn a_recorded_hub_is_woken_at_its_deadlines() {
     let hub = journal::Recorder::of_hub(HubOptions::new(Options::new("host", "1")), 5, LIMITS());
     let node = sim.add_hub(Collector::new(hub));
     let configuration = serde_json::from_value(json!({"files": {"command": "files-mcp"}})).unwrap();
-    for input in [HubInput::Configure(configuration), HubInput::Open] {
-        sim.tell(node, |now, hub| hub.apply(now, input)).unwrap().unwrap();
+    for command in [HubCommand::Configure(configuration), HubCommand::Open] {
+        sim.tell(node, |now, hub| hub.apply(now, command)).unwrap().unwrap();
         sim.run_for(seconds(5)).unwrap();
     }
     let (name, timeout, start) = ("mcp_files_read".into(), Some(seconds(7)), sim.now());
-    let call = HubInput::Call { name, arguments: None, timeout, progress: false };
+    let call = HubCommand::Call { name, arguments: None, timeout, progress: false, trace: None };
     sim.tell(node, |now, hub| hub.apply(now, call)).unwrap().unwrap();
     sim.run_for(seconds(60)).unwrap();
     let ends = sim.get(node).unwrap().events.iter().filter(|(_, event)| matches!(event, HubEvent::Finished { .. }));
@@ -253,10 +256,10 @@ fn redirected(location: Option<&'static str>, breaks: bool) -> (String, Outcome)
     let http = Http::new("https://example.com/mcp").unwrap();
     let mut client = journal::Recorder::new(http, Options::new("h", "1"), 1, LIMITS());
     let (now, mut outcome) = (Time::ZERO, None);
-    client.apply(now, Input::Open).unwrap();
+    client.apply(now, Command::Open).unwrap();
     while let Some(action) = client.poll() {
         if let HttpAction::Event(Event::Ready) = action {
-            client.apply(now, Input::Request(Request::new("a/b"))).unwrap();
+            client.apply(now, Command::Request(Request::new("a/b"))).unwrap();
         } else if let HttpAction::Event(Event::Finished { outcome: of, .. }) = &action {
             outcome = Some(of.clone());
         }
@@ -277,16 +280,16 @@ fn redirected(location: Option<&'static str>, breaks: bool) -> (String, Outcome)
         } else {
             StatusCode::METHOD_NOT_ALLOWED
         };
-        client.apply(now, Input::Head { exchange, status, headers }).unwrap();
+        client.handle_input(now, Input::Head { exchange, status, headers }).unwrap();
         if let Some(text) = text.filter(|_| status == StatusCode::OK) {
-            client.apply(now, Input::Body { exchange, bytes: text.into_bytes().into() }).unwrap();
+            client.handle_input(now, Input::Body { exchange, bytes: text.into_bytes().into() }).unwrap();
         }
         let end = if breaks && status == StatusCode::TEMPORARY_REDIRECT {
             Input::Failure { exchange, broken: Broken::Midway, why: "reset".into() }
         } else {
             Input::End { exchange }
         };
-        client.apply(now, end).unwrap();
+        client.handle_input(now, end).unwrap();
     }
     (client.finish().1, outcome.unwrap())
 }

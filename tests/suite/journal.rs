@@ -5,19 +5,21 @@ use std::time::Duration;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use mcp_proto::binding::http::{Broken, ExchangeId, HttpAction};
 use mcp_proto::journal::{
-    ApplyError, End, Input, JournalBinding, JournalError, JournalLimits, Played, Recorder, Replay, TransportEvent,
+    End, Input, InputError, JournalBinding, JournalError, JournalLimits, Played, Recorder, Replay, TransportEvent,
     replay,
 };
 use mcp_proto::jsonrpc::ErrorObject;
 use mcp_proto::protocol::Root;
 use mcp_proto::testkit::{Spelling, strategy};
 use mcp_proto::{
-    Action, Client, CommandError, ConnectionId, Event, Family, Http, Lines, LogLevel, Messages, OpenFailure, Options,
-    Outcome, RawValue, Request, RequestId, ServerRequestId, Time,
+    Action, Client, Command, CommandError, ConnectionId, Event, Family, Http, Lines, LogLevel, Messages, OpenFailure,
+    Options, Outcome, RawValue, Request, RequestId, ServerRequestId, Time,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 const LIMITS: fn() -> JournalLimits = JournalLimits::default;
@@ -51,7 +53,7 @@ fn answer(message: &[u8]) -> Option<String> {
 fn session(limits: JournalLimits) -> (Recorder<Client<Lines>>, Vec<Outcome>) {
     let mut client = Recorder::new(Lines::new(), options(), 7, limits);
     let (mut now, mut outcomes) = (Time::ZERO, Vec::new());
-    client.apply(now, Input::Open).unwrap();
+    client.apply(now, Command::Open).unwrap();
     let (mut connection, mut steps) = (ConnectionId::default(), 0);
     while let Some(action) = client.poll() {
         steps += 1;
@@ -60,7 +62,7 @@ fn session(limits: JournalLimits) -> (Recorder<Client<Lines>>, Vec<Outcome>) {
         match action {
             Action::Open(new) => {
                 connection = new;
-                client.apply(now, Input::Transport { connection, event: TransportEvent::Opened }).unwrap();
+                client.handle_input(now, Input::Transport { connection, event: TransportEvent::Opened }).unwrap();
             }
             Action::Send(message) => {
                 let Some(mut line) = answer(message.bytes()) else { continue };
@@ -68,20 +70,20 @@ fn session(limits: JournalLimits) -> (Recorder<Client<Lines>>, Vec<Outcome>) {
                 // A chunk ends within a character.
                 let (one, other) = line.as_bytes().split_at(line.find('ö').map_or(9, |at| at + 1));
                 for bytes in [one, other] {
-                    client.apply(now, Input::Bytes { connection, bytes: bytes.into() }).unwrap();
+                    client.handle_input(now, Input::Bytes { connection, bytes: bytes.into() }).unwrap();
                 }
             }
             Action::Event(Event::Ready) => {
-                let call = client.apply(now, Input::Request(Request::call_tool("echo", None)));
+                let call = client.apply(now, Command::Request(Request::call_tool("echo", None)));
                 assert!(matches!(call, Ok(Some(_))), "{call:?}");
             }
             Action::Event(Event::Finished { outcome, .. }) => {
                 outcomes.push(outcome);
-                client.apply(now, Input::Close).unwrap();
+                client.apply(now, Command::Close).unwrap();
             }
             Action::Shutdown(_) => {
                 let event = TransportEvent::Closed { why: "exit status: 0".into() };
-                client.apply(now, Input::Transport { connection, event }).unwrap();
+                client.handle_input(now, Input::Transport { connection, event }).unwrap();
             }
             _ => {}
         }
@@ -126,17 +128,17 @@ fn indented_session(by_stream: bool) -> (String, Outcome) {
     let settings = Spelling::Spaced.spell(r#"{"a":[1,2]}"#);
     options.capabilities.extensions.insert("x/y".parse().unwrap(), raw(&settings).into());
     let mut client = Recorder::new(Http::new("http://localhost/mcp").unwrap(), options, 7, LIMITS());
-    client.apply(Time::ZERO, Input::Open).unwrap();
+    client.apply(Time::ZERO, Command::Open).unwrap();
     let mut ended = None;
     while let Some(action) = client.poll() {
         let HttpAction::Request(it) = action else {
             if let HttpAction::Event(Event::Ready) = action {
                 let arguments = raw("{\n  \"text\": \"gr\u{f6}\u{df}e\",\r\n\t\"n\": [1,\r2]\n}\n");
                 let call = Request::call_tool("echo", Some(&arguments));
-                client.apply(Time::ZERO, Input::Request(call)).unwrap();
+                client.apply(Time::ZERO, Command::Request(call)).unwrap();
             } else if let HttpAction::Event(Event::Finished { outcome, .. }) = action {
                 ended = Some(outcome);
-                client.apply(Time::ZERO, Input::Close).unwrap();
+                client.apply(Time::ZERO, Command::Close).unwrap();
             }
             continue;
         };
@@ -148,13 +150,13 @@ fn indented_session(by_stream: bool) -> (String, Outcome) {
         };
         let headers = HeaderMap::from_iter([(HeaderName::from_static("content-type"), HeaderValue::from_static(kind))]);
         let status = StatusCode::from_u16(status).unwrap();
-        client.apply(Time::ZERO, Input::Head { exchange, status, headers }).unwrap();
+        client.handle_input(Time::ZERO, Input::Head { exchange, status, headers }).unwrap();
         if let Some(answer) = answer {
             let text = Spelling::Indented.spell(&answer);
             let bytes = if by_stream { event(&text) } else { text };
-            client.apply(Time::ZERO, Input::Body { exchange, bytes: bytes.into_bytes().into() }).unwrap();
+            client.handle_input(Time::ZERO, Input::Body { exchange, bytes: bytes.into_bytes().into() }).unwrap();
         }
-        client.apply(Time::ZERO, Input::End { exchange }).unwrap();
+        client.handle_input(Time::ZERO, Input::End { exchange }).unwrap();
     }
     (client.finish().1, ended.unwrap())
 }
@@ -186,7 +188,7 @@ fn a_session_whose_json_has_line_breaks_replays_to_the_same_bytes() {
 fn line_breaks_are_spaces_in_a_line_which_says_where_they_are() {
     let mut client = Recorder::new(Lines::new(), options(), 7, LIMITS());
     let params = Some(raw("{\n\"a\":\r\n1}"));
-    let _ = client.apply(Time::from_millis(3), Input::Notify { method: "x".into(), params });
+    let _ = client.apply(Time::from_millis(3), Command::Notify { method: "x".into(), params });
     let (_, journal) = client.finish();
     let line = journal.lines().nth(1).unwrap();
     let expected =
@@ -453,7 +455,7 @@ fn lines_are_accepted_with_any_json_formatting() {
     let mut client = Recorder::new(Lines::new(), options(), 7, LIMITS());
     let mut text = client.take();
     assert!(text.starts_with("{\"journal\":1,") && text.ends_with("}\n"));
-    client.apply(Time::ZERO, Input::Open).unwrap();
+    client.apply(Time::ZERO, Command::Open).unwrap();
     text += &client.take();
     assert_eq!(client.take(), "");
     assert!(matches!(replay(text.as_bytes(), LIMITS()), Err(JournalError::CutOff { line: 3 })));
@@ -467,19 +469,16 @@ fn an_input_of_another_binding_is_refused_and_changes_nothing() {
     let bytes = Input::Bytes { connection, bytes: [].into() };
     let message = Input::Message { connection, bytes: [].into() };
     let end = Input::End { exchange: ExchangeId::from_u64(0) };
-    let refused = |binding: &'static str| Err(ApplyError::OtherBinding { binding: binding.into() });
-    assert_eq!(Client::new(Messages::new(), options(), 0).apply(Time::ZERO, bytes), refused("messages"));
-    assert_eq!(Client::new(Lines::new(), options(), 0).apply(Time::ZERO, message), refused("lines"));
-    assert_eq!(Client::new(Lines::new(), options(), 0).apply(Time::ZERO, end), refused("lines"));
+    let refused = |binding: &'static str| Err(InputError::OtherBinding { binding: binding.into() });
+    assert_eq!(Client::new(Messages::new(), options(), 0).handle_input(Time::ZERO, bytes), refused("messages"));
+    assert_eq!(Client::new(Lines::new(), options(), 0).handle_input(Time::ZERO, message), refused("lines"));
+    assert_eq!(Client::new(Lines::new(), options(), 0).handle_input(Time::ZERO, end), refused("lines"));
     let mut client = Client::new(Http::new("http://localhost/").unwrap(), options(), 0);
     let event = TransportEvent::Opened;
-    assert_eq!(client.apply(Time::ZERO, Input::Transport { connection, event }), refused("http"));
-    assert_eq!(
-        client
-            .apply(Time::ZERO, Input::Authorized)
-            .and(client.apply(Time::ZERO, Input::Refresh { family: Family::Tools })),
-        Err(ApplyError::Command(CommandError::NotReady))
-    );
+    assert_eq!(client.handle_input(Time::ZERO, Input::Transport { connection, event }), refused("http"));
+    client.apply(Time::ZERO, Command::Authorized).unwrap();
+    let refresh = Command::Refresh { family: Family::Tools };
+    assert_eq!(client.apply(Time::ZERO, refresh), Err(CommandError::NotReady));
 }
 
 /// Runs a session over HTTP whose responses and URLs have secrets.
@@ -489,7 +488,7 @@ fn web_session() -> String {
     options.server = url.into();
     let mut client = Recorder::new(Http::new(url).unwrap(), options, 7, LIMITS());
     let mut now = Time::ZERO;
-    client.apply(now, Input::Open).unwrap();
+    client.apply(now, Command::Open).unwrap();
     let mut steps = 0;
     while let Some(action) = client.poll() {
         steps += 1;
@@ -497,11 +496,11 @@ fn web_session() -> String {
         now = now + Duration::from_millis(1);
         let HttpAction::Request(it) = action else {
             if let HttpAction::Event(Event::Ready) = action {
-                client.apply(now, Input::Request(Request::call_tool("echo", None))).unwrap();
-                client.apply(now, Input::Request(Request::new("x/y"))).unwrap();
+                client.apply(now, Command::Request(Request::call_tool("echo", None))).unwrap();
+                client.apply(now, Command::Request(Request::new("x/y"))).unwrap();
             } else if let HttpAction::Event(Event::Finished { .. }) = action {
                 // The client is closed already at the second one.
-                let _ = client.apply(now, Input::Close);
+                let _ = client.apply(now, Command::Close);
             }
             continue;
         };
@@ -516,25 +515,27 @@ fn web_session() -> String {
             Input::Head { exchange, status: StatusCode::from_u16(status).unwrap(), headers }
         };
         if it.request.method() != "POST" {
-            client.apply(now, head(405, &[])).unwrap();
-            client.apply(now, Input::End { exchange }).unwrap();
+            client.handle_input(now, head(405, &[])).unwrap();
+            client.handle_input(now, Input::End { exchange }).unwrap();
             continue;
         }
         let body = it.request.body().clone();
         if body.windows(3).any(|part| part == b"x/y") && !it.request.uri().path().ends_with("elsewhere") {
             // Redirected once, with secrets in the URL.
-            client.apply(now, head(308, &[("location", "/elsewhere?token=hush@hush")])).unwrap();
-            client.apply(now, Input::End { exchange }).unwrap();
+            client.handle_input(now, head(308, &[("location", "/elsewhere?token=hush@hush")])).unwrap();
+            client.handle_input(now, Input::End { exchange }).unwrap();
             continue;
         }
         let Some(answer) = answer(&body) else {
-            client.apply(now, head(202, &[])).unwrap();
-            client.apply(now, Input::End { exchange }).unwrap();
+            client.handle_input(now, head(202, &[])).unwrap();
+            client.handle_input(now, Input::End { exchange }).unwrap();
             continue;
         };
-        client.apply(now, head(200, &[("content-type", "application/json"), ("mcp-session-id", "hush-1")])).unwrap();
-        client.apply(now, Input::Body { exchange, bytes: answer.into_bytes().into() }).unwrap();
-        client.apply(now, Input::End { exchange }).unwrap();
+        client
+            .handle_input(now, head(200, &[("content-type", "application/json"), ("mcp-session-id", "hush-1")]))
+            .unwrap();
+        client.handle_input(now, Input::Body { exchange, bytes: answer.into_bytes().into() }).unwrap();
+        client.handle_input(now, Input::End { exchange }).unwrap();
     }
     assert!(client.is_closed());
     client.finish().1
@@ -552,11 +553,11 @@ fn a_session_over_http_replays_to_the_same_bytes_without_its_secrets() {
 #[test]
 fn the_error_text_of_a_broken_exchange_has_no_secrets() {
     let mut client = Recorder::new(Http::new("http://localhost/").unwrap(), options(), 7, LIMITS());
-    client.apply(Time::ZERO, Input::Open).unwrap();
+    client.apply(Time::ZERO, Command::Open).unwrap();
     while let Some(action) = client.poll() {
         let HttpAction::Request(it) = action else { continue };
         let why = "no route to https://ada:hush@example.com/mcp?key=hush".into();
-        client.apply(Time::ZERO, Input::Failure { exchange: it.exchange, broken: Broken::Midway, why }).unwrap();
+        client.handle_input(Time::ZERO, Input::Failure { exchange: it.exchange, broken: Broken::Midway, why }).unwrap();
     }
     let (_, journal) = client.finish();
     assert!(!journal.contains("hush"), "{journal}");
@@ -579,8 +580,14 @@ fn event(message: &str) -> String {
     message.lines().map(|line| format!("data: {line}\n")).collect::<String>() + "\n"
 }
 
-/// Inputs of any binding, at any time.
-fn input() -> impl Strategy<Value = Input> {
+#[derive(Clone, Debug)]
+enum Given {
+    Command(Command),
+    Input(Input),
+}
+
+/// Commands, and inputs of any binding, at any time.
+fn given() -> impl Strategy<Value = Given> {
     let connection = (0..3_u64).prop_map(ConnectionId::from_u64);
     let exchange = (0..6_u64).prop_map(ExchangeId::from_u64);
     let request = (0..4_u64).prop_map(RequestId::from_u64);
@@ -610,28 +617,30 @@ fn input() -> impl Strategy<Value = Input> {
         .prop_map(|status| StatusCode::from_u16(status).unwrap());
     let server_request = (0..3_u64).prop_map(ServerRequestId::from_u64);
     let uri = || select(&["file:///a", ""][..]).prop_map(Into::into);
-    prop_oneof![
-        2 => Just(Input::Open),
-        1 => Just(Input::Close),
+    let command = prop_oneof![
+        2 => Just(Command::Open),
+        1 => Just(Command::Close),
         2 => spelled()
-            .prop_map(|arguments| Input::Request(Request::call_tool("echo", Some(&*arguments)).progress(true))),
-        1 => Just(Input::Request(Request::new("initialize"))),
+            .prop_map(|arguments| Command::Request(Request::call_tool("echo", Some(&*arguments)).progress(true))),
+        1 => Just(Command::Request(Request::new("initialize"))),
         1 => (request.clone(), prop::option::of(why()))
-            .prop_map(|(request, reason)| Input::Cancel { request, reason }),
-        1 => spelled().prop_map(|params| Input::Notify { method: "a/b".into(), params: Some(params) }),
+            .prop_map(|(request, reason)| Command::Cancel { request, reason }),
+        1 => spelled().prop_map(|params| Command::Notify { method: "a/b".into(), params: Some(params) }),
         1 => (request.clone(), spelled())
-            .prop_map(|(request, response)| Input::Provide { request, responses: vec![("a".into(), response)] }),
-        1 => request.prop_map(|request| Input::Decline { request }),
+            .prop_map(|(request, response)| Command::Provide { request, responses: vec![("a".into(), response)] }),
+        1 => request.prop_map(|request| Command::Decline { request }),
         1 => (server_request.clone(), spelled())
-            .prop_map(|(request, result)| Input::Respond { request, response: Ok(result) }),
+            .prop_map(|(request, result)| Command::Respond { request, response: Ok(result) }),
         1 => server_request
-            .prop_map(|request| Input::Respond { request, response: Err(ErrorObject::new(-1, "no")) }),
-        1 => Just(Input::Authorized),
-        1 => uri().prop_map(|uri| Input::Subscribe { uri }),
-        1 => uri().prop_map(|uri| Input::Unsubscribe { uri }),
-        1 => Just(Input::SetLogLevel { level: LogLevel::Alert }),
-        1 => uri().prop_map(|uri| Input::SetRoots { roots: vec![Root::new(uri).with_name("n")] }),
-        1 => select(Family::ALL).prop_map(|family| Input::Refresh { family }),
+            .prop_map(|request| Command::Respond { request, response: Err(ErrorObject::new(-1, "no")) }),
+        1 => Just(Command::Authorized),
+        1 => uri().prop_map(|uri| Command::Subscribe { uri }),
+        1 => uri().prop_map(|uri| Command::Unsubscribe { uri }),
+        1 => Just(Command::SetLogLevel { level: LogLevel::Alert }),
+        1 => uri().prop_map(|uri| Command::SetRoots { roots: vec![Root::new(uri).with_name("n")] }),
+        1 => select(Family::ALL).prop_map(|family| Command::Refresh { family }),
+    ];
+    let input = prop_oneof![
         2 => Just(Input::Timeout),
         6 => (connection.clone(), bytes.clone()).prop_map(|(connection, bytes)| Input::Message { connection, bytes }),
         6 => (connection.clone(), bytes.clone()).prop_map(|(connection, bytes)| Input::Bytes { connection, bytes }),
@@ -642,7 +651,8 @@ fn input() -> impl Strategy<Value = Input> {
         3 => exchange.clone().prop_map(|exchange| Input::End { exchange }),
         1 => (exchange, select(&[Broken::Unreachable, Broken::Midway][..]), why())
             .prop_map(|(exchange, broken, why)| Input::Failure { exchange, broken, why }),
-    ]
+    ];
+    prop_oneof![19 => command.prop_map(Given::Command), 34 => input.prop_map(Given::Input)]
 }
 
 const MESSAGES: [&str; 8] = [
@@ -670,41 +680,44 @@ const VALUES: [&[u8]; 10] = [
     b"?b#c",
 ];
 
-/// Gives an input to a recorder by the method of the client, if every binding has it. Returns whether it has.
-fn give<B: JournalBinding>(client: &mut Recorder<Client<B>>, now: Time, input: Input) -> bool {
+/// Gives a command to a recorder by its method.
+fn command<B: JournalBinding>(client: &mut Recorder<Client<B>>, now: Time, command: Command) {
     // What is refused is in the journal.
-    _ = match input {
-        Input::Open => client.open(now),
-        Input::Close => client.close(now),
-        Input::Request(request) => client.request(now, request).map(drop),
-        Input::Cancel { request, reason: None } => client.cancel(now, request),
-        Input::Cancel { request, reason: Some(reason) } => client.cancel_with_reason(now, request, &reason),
-        Input::Notify { method, params } => client.notify(now, method.into_string(), params.as_deref()),
-        Input::Provide { request, responses } => {
+    _ = match command {
+        Command::Open => client.open(now),
+        Command::Close => client.close(now),
+        Command::Request(request) => client.request(now, request).map(drop),
+        Command::Cancel { request, reason: None } => client.cancel(now, request),
+        Command::Cancel { request, reason: Some(reason) } => client.cancel_with_reason(now, request, &reason),
+        Command::Notify { method, params } => client.notify(now, method, params.as_deref()),
+        Command::Provide { request, responses } => {
             client.provide(now, request, responses.iter().map(|(key, response)| (&**key, &**response)))
         }
-        Input::Decline { request } => client.decline(now, request),
-        Input::Respond { request, response } => client.respond(now, request, response.as_deref().map_err(Clone::clone)),
-        Input::Authorized => client.authorized(now),
-        Input::Subscribe { uri } => client.subscribe(now, &uri),
-        Input::Unsubscribe { uri } => client.unsubscribe(now, &uri),
-        Input::SetLogLevel { level } => client.set_log_level(now, level),
-        Input::SetRoots { roots } => client.set_roots(now, roots),
-        Input::Refresh { family } => client.refresh(now, family),
-        Input::Timeout => {
-            client.handle_timeout(now);
-            Ok(())
+        Command::Decline { request } => client.decline(now, request),
+        Command::Respond { request, response } => {
+            client.respond(now, request, response.as_deref().map_err(Clone::clone))
         }
-        _ => return false,
+        Command::Authorized => client.authorized(now),
+        Command::Subscribe { uri } => client.subscribe(now, &uri),
+        Command::Unsubscribe { uri } => client.unsubscribe(now, &uri),
+        Command::SetLogLevel { level } => client.set_log_level(now, level),
+        Command::SetRoots { roots } => client.set_roots(now, roots),
+        Command::Refresh { family } => client.refresh(now, family),
+        other => panic!("{other:?}"),
     };
-    true
+}
+
+fn survives<T: Serialize + DeserializeOwned>(value: &T) {
+    let text = serde_json::to_string(value).unwrap();
+    let read: T = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+    assert_eq!(serde_json::to_string(&read).unwrap(), text);
 }
 
 /// A recorded client behaves like one that is not, and its journal replays to the same bytes, whether inputs are values or
 /// calls. `own` gives an input that is the binding's own.
 fn check<B: JournalBinding + Clone>(
     binding: B,
-    inputs: &[(u64, Input, u8)],
+    inputs: &[(u64, Given, u8)],
     own: impl Fn(&mut Recorder<Client<B>>, Time, &Input) -> bool,
 ) where
     B::Action: Clone + std::fmt::Debug + PartialEq,
@@ -713,11 +726,21 @@ fn check<B: JournalBinding + Clone>(
     let mut plain = Client::new(binding.clone(), options(), 7);
     let mut client = Recorder::new(binding, options(), 7, LIMITS());
     let mut now = Time::ZERO;
-    for (step, input, polls) in inputs {
+    for (step, given, polls) in inputs {
         now = now + Duration::from_millis(*step);
-        assert_eq!(client.apply(now, input.clone()), plain.apply(now, input.clone()));
-        if !own(&mut called, now, input) && !give(&mut called, now, input.clone()) {
-            _ = called.apply(now, input.clone());
+        match given.clone() {
+            Given::Command(given) => {
+                assert_eq!(client.apply(now, given.clone()), plain.apply(now, given.clone()));
+                command(&mut called, now, given);
+            }
+            Given::Input(input) => {
+                assert_eq!(client.handle_input(now, input.clone()), plain.handle_input(now, input.clone()));
+                match input {
+                    Input::Timeout => called.handle_timeout(now),
+                    input if own(&mut called, now, &input) => {}
+                    input => _ = called.handle_input(now, input),
+                }
+            }
         }
         for _ in 0..*polls {
             let action = plain.poll();
@@ -730,8 +753,8 @@ fn check<B: JournalBinding + Clone>(
     assert_eq!(replayed.inputs, inputs.len());
 }
 
-fn inputs() -> impl Strategy<Value = Vec<(u64, Input, u8)>> {
-    vec((select(&[0_u64, 1, 400, 6_000, 70_000][..]), input(), 0..9_u8), 0..60)
+fn inputs() -> impl Strategy<Value = Vec<(u64, Given, u8)>> {
+    vec((select(&[0_u64, 1, 400, 6_000, 70_000][..]), given(), 0..9_u8), 0..60)
 }
 
 proptest! {
@@ -780,10 +803,11 @@ proptest! {
     }
 
     #[test]
-    fn inputs_survive_serialization(input in input()) {
-        let text = serde_json::to_string(&input).unwrap();
-        let read: Input = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
-        assert_eq!(serde_json::to_string(&read).unwrap(), text);
+    fn commands_and_inputs_survive_serialization(given in given()) {
+        match given {
+            Given::Command(command) => survives(&command),
+            Given::Input(input) => survives(&input),
+        }
     }
 
     #[test]

@@ -3,15 +3,13 @@
 use std::fmt::Debug;
 
 use mcp_proto::catalog::ToolHints;
-use mcp_proto::host::hub::{Hub, HubCommandError, HubOptions, SessionHandle};
+use mcp_proto::host::hub::{Hub, HubCommand, HubCommandError, HubOptions, SessionHandle};
 use mcp_proto::host::instructions::{self, Finding};
 use mcp_proto::host::toolset::LeftOut;
-use mcp_proto::journal::{
-    ApplyError, HubApplyError, HubInput, Input, JournalLimits, Recorder, Replayed, SecretError, replay,
-};
+use mcp_proto::journal::{HubInput, Input, JournalLimits, Recorder, Replayed, SecretError, replay};
 use mcp_proto::protocol::content::Role;
 use mcp_proto::testkit::{ChannelId, FakeServer, Link, Mismatch, NodeId, Runaway, Sim};
-use mcp_proto::{Client, Lines, Options, Time, UrlError};
+use mcp_proto::{Client, Command, Lines, Options, Time, UrlError};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -30,27 +28,26 @@ fn reads<T: Serialize + DeserializeOwned>(form: Value) {
 #[test]
 fn refusals_of_inputs_survive_serialization() {
     let mut client = Client::new(Lines::new(), Options::new("h", "1"), 0);
-    let refused = client.apply(Time::ZERO, Input::Refresh { family: mcp_proto::Family::Tools }).unwrap_err();
-    returns(&refused, json!({"type": "command", "value": {"type": "not_ready"}}));
+    let refused = client.apply(Time::ZERO, Command::Refresh { family: mcp_proto::Family::Tools }).unwrap_err();
+    returns(&refused, json!({"type": "not_ready"}));
     let message = Input::Message { connection: mcp_proto::ConnectionId::from_u64(1), bytes: [].into() };
-    let refused = client.apply(Time::ZERO, message).unwrap_err();
+    let refused = client.handle_input(Time::ZERO, message).unwrap_err();
     returns(&refused, json!({"type": "other_binding", "value": {"binding": "lines"}}));
 
     let mut hub = Hub::new(HubOptions::new(Options::new("h", "1")), 0);
-    let unknown = HubInput::Start { server: "s".into() };
+    let unknown = HubCommand::Start { server: "s".into() };
     let refused = hub.apply(Time::ZERO, unknown).unwrap_err();
-    let HubApplyError::Command(command) = &refused else { panic!("{refused:?}") };
-    returns(&refused, json!({"type": "command", "value": serde_json::to_value(command).unwrap()}));
-    let call = HubInput::Call { name: "n".into(), arguments: None, timeout: None, progress: false };
+    returns(&refused, json!({"type": "unknown_server", "value": {"server": "s"}}));
+    let call = HubCommand::Call { name: "n".into(), arguments: None, timeout: None, progress: false, trace: None };
     let refused = hub.apply(Time::ZERO, call).unwrap_err();
-    let HubApplyError::Call(call) = &refused else { panic!("{refused:?}") };
+    let HubCommandError::Call(call) = &refused else { panic!("{refused:?}") };
     returns(&refused, json!({"type": "call", "value": serde_json::to_value(call).unwrap()}));
     let text = r#"{"type":"call","value":{"name":"n"}}"#;
-    assert!(matches!(serde_json::from_str(text), Ok(HubInput::Call { progress: true, timeout: None, .. })));
-    let refused = HubApplyError::NotOfSession;
-    returns(&refused, json!({"type": "not_of_session"}));
-    assert_ne!(refused, HubApplyError::from(HubCommandError::Closed));
-    assert_ne!(ApplyError::from(mcp_proto::CommandError::Closed), ApplyError::from(mcp_proto::CommandError::NotReady));
+    assert!(matches!(serde_json::from_str(text), Ok(HubCommand::Call { progress: true, timeout: None, .. })));
+    let input = HubInput::Session { session: SessionHandle::from_u64(4), input: Input::Timeout };
+    let refused = hub.handle_input(Time::ZERO, input);
+    returns(&refused.unwrap_err(), json!({"type": "not_of_session"}));
+    returns(&HubCommandError::NotOfSession, json!({"type": "not_of_session"}));
     let session = SessionHandle::from_u64(4);
     assert_eq!(session.as_u64(), 4);
 }

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use mcp_proto::journal::{ApplyError, Input, JournalBinding, JournalError, JournalLimits, Recorder as Journal};
+use mcp_proto::journal::{JournalBinding, JournalError, JournalLimits, Recorder as Journal};
 use mcp_proto::testkit::{
     Carried, Collector, Driven, FakeServer, FakeTool, Fault, Link, Mismatch, NodeId, On, Reply, Sim,
 };
 use mcp_proto::{
-    Client, Event, Family, Http, Lines, Messages, Options, Outcome, RawValue, Request, RequestId, ServerMethod, Time,
+    Client, Command, CommandError, Event, Family, Http, Lines, Messages, Options, Outcome, RawValue, Request,
+    RequestId, ServerMethod, Time,
 };
 use serde_json::{Value, json};
 
@@ -48,7 +49,7 @@ impl New for Http {
 /// A client, recorded or not.
 trait Peer: Driven<Event = Event> {
     fn new(name: &str) -> Self;
-    fn give(&mut self, now: Time, input: Input) -> Result<Option<RequestId>, ApplyError>;
+    fn give(&mut self, now: Time, command: Command) -> Result<Option<RequestId>, CommandError>;
     fn keys(&self, family: Family) -> Vec<String>;
     fn is_up(&self) -> bool;
 }
@@ -58,8 +59,8 @@ impl<B: New> Peer for Client<B> {
         Self::new(B::new(), options(name), 1)
     }
 
-    fn give(&mut self, now: Time, input: Input) -> Result<Option<RequestId>, ApplyError> {
-        self.apply(now, input)
+    fn give(&mut self, now: Time, command: Command) -> Result<Option<RequestId>, CommandError> {
+        self.apply(now, command)
     }
 
     fn keys(&self, family: Family) -> Vec<String> {
@@ -76,8 +77,8 @@ impl<B: New> Peer for Journal<Client<B>> {
         Self::new(B::new(), options(name), 1, JournalLimits::default())
     }
 
-    fn give(&mut self, now: Time, input: Input) -> Result<Option<RequestId>, ApplyError> {
-        self.apply(now, input)
+    fn give(&mut self, now: Time, command: Command) -> Result<Option<RequestId>, CommandError> {
+        self.apply(now, command)
     }
 
     fn keys(&self, family: Family) -> Vec<String> {
@@ -94,14 +95,14 @@ type World<P> = Sim<Collector<P>>;
 fn world<P: Peer>(name: &str, server: FakeServer) -> (World<P>, NodeId) {
     let mut sim = Sim::new(7).with_server("s", server, Link::default());
     let node = sim.add("s", Collector::new(P::new(name)));
-    sim.tell(node, |now, client| client.give(now, Input::Open)).unwrap().unwrap();
+    sim.tell(node, |now, client| client.give(now, Command::Open)).unwrap().unwrap();
     let is_up = sim.run_until(MINUTES, |sim| sim.get(node).unwrap().is_up()).unwrap();
     assert!(is_up, "{:?}", sim.server("s").unwrap().mismatches());
     (sim, node)
 }
 
 /// The client's response to a server request.
-fn reply(event: &Event) -> Option<Input> {
+fn reply(event: &Event) -> Option<Command> {
     let answer = |method: ServerMethod| -> Box<RawValue> {
         let value = match method {
             ServerMethod::Elicitation => json!({"action": "accept", "content": {"answer": "yes"}}),
@@ -110,10 +111,12 @@ fn reply(event: &Event) -> Option<Input> {
         serde_json::value::to_raw_value(&value).unwrap()
     };
     match event {
-        Event::ServerRequest { id, method, .. } => Some(Input::Respond { request: *id, response: Ok(answer(*method)) }),
+        Event::ServerRequest { id, method, .. } => {
+            Some(Command::Respond { request: *id, response: Ok(answer(*method)) })
+        }
         Event::InputRequired { request, inputs } => {
             let responses = inputs.iter().map(|it| (it.key.clone(), answer(it.method))).collect();
-            Some(Input::Provide { request: *request, responses })
+            Some(Command::Provide { request: *request, responses })
         }
         _ => None,
     }
@@ -122,7 +125,7 @@ fn reply(event: &Event) -> Option<Input> {
 /// Makes a request, answers server requests, and returns the outcome.
 fn run<P: Peer>(sim: &mut World<P>, node: NodeId, request: Request) -> Outcome {
     let mut seen = sim.get(node).unwrap().events.len();
-    let id = sim.tell(node, |now, client| client.give(now, Input::Request(request))).unwrap().unwrap().unwrap();
+    let id = sim.tell(node, |now, client| client.give(now, Command::Request(request))).unwrap().unwrap().unwrap();
     for _ in 0..100 {
         assert!(sim.run_until(MINUTES, |sim| sim.get(node).unwrap().events.len() > seen).unwrap(), "nothing happens");
         let new: Vec<_> = sim.get(node).unwrap().events[seen..].iter().map(|(_, event)| event.clone()).collect();
@@ -171,7 +174,7 @@ fn session<P: Peer>(
     sim.run_for(seconds(30)).unwrap();
     seen.push(format!("{:?}", lists(&sim)));
     seen.push(format!("{:?}", run(&mut sim, node, tool("b"))));
-    sim.tell(node, |now, client| client.give(now, Input::Close)).unwrap().unwrap();
+    sim.tell(node, |now, client| client.give(now, Command::Close)).unwrap().unwrap();
     sim.run_for(seconds(60)).unwrap();
     for (_, event) in &sim.get(node).unwrap().events {
         match event {
@@ -311,8 +314,8 @@ fn a_request_that_is_not_in_the_journal_is_a_mismatch() {
     assert_eq!(server.mismatches().len(), 256);
 }
 
-fn give<P: Peer>(sim: &mut World<P>, node: NodeId, input: Input) -> Option<RequestId> {
-    sim.tell(node, |now, client| client.give(now, input)).unwrap().unwrap()
+fn give<P: Peer>(sim: &mut World<P>, node: NodeId, command: Command) -> Option<RequestId> {
+    sim.tell(node, |now, client| client.give(now, command)).unwrap().unwrap()
 }
 
 /// How many events of a kind a client got.
@@ -361,9 +364,9 @@ fn a_call_that_was_given_up_in_the_middle_of_its_response_is_not_answered() {
     let server = FakeServer::modern().tool(FakeTool::new("slow").takes(seconds(30)).progress(2));
     let (mut sim, node) = world::<Journal<Client<Http>>>("recorded", server);
     let slow = || tool("slow").progress(true).timeout(seconds(60));
-    let id = give(&mut sim, node, Input::Request(slow()));
+    let id = give(&mut sim, node, Command::Request(slow()));
     sim.run_for(seconds(15)).unwrap();
-    give(&mut sim, node, Input::Cancel { request: id.unwrap(), reason: None });
+    give(&mut sim, node, Command::Cancel { request: id.unwrap(), reason: None });
     sim.run_for(seconds(1)).unwrap();
     let journal = journal_of(&mut sim, node);
     let (mut sim, node) = world::<Client<Http>>("another", played(&journal));
@@ -377,7 +380,7 @@ fn a_played_call_waits_for_the_answers_to_its_questions() {
     fn plays<B: New>(server: FakeServer) {
         let (journal, _) = recorded::<B>(server);
         let (mut sim, node) = world::<Client<B>>("another", played(&journal));
-        give(&mut sim, node, Input::Request(tool("asks")));
+        give(&mut sim, node, Command::Request(tool("asks")));
         for asked in 1..=2 {
             sim.run_for(seconds(20)).unwrap();
             assert_eq!(count(&sim, node, |event| matches!(event, Event::Finished { .. })), 0);
@@ -395,9 +398,9 @@ fn a_played_call_waits_for_the_answers_to_its_questions() {
 #[test]
 fn what_followed_a_notification_of_the_client_follows_each_of_that_method() {
     fn cancels<P: Peer>(sim: &mut World<P>, node: NodeId) {
-        let id = give(sim, node, Input::Request(tool("a")));
+        let id = give(sim, node, Command::Request(tool("a")));
         sim.run_for(seconds(1)).unwrap();
-        give(sim, node, Input::Cancel { request: id.unwrap(), reason: None });
+        give(sim, node, Command::Cancel { request: id.unwrap(), reason: None });
         sim.run_for(seconds(1)).unwrap();
     }
     let server = FakeServer::legacy().tool(FakeTool::new("a")).always(On::tool("a"), Reply::Silent);
@@ -421,7 +424,7 @@ fn an_update_is_played_once_to_the_clients_that_listen() {
         count(sim, node, |event| matches!(event, Event::ResourceUpdated { .. }))
     }
     let (mut sim, node) = world::<Journal<Client<Lines>>>("recorded", full(FakeServer::modern()));
-    give(&mut sim, node, Input::Subscribe { uri: "r:1".into() });
+    give(&mut sim, node, Command::Subscribe { uri: "r:1".into() });
     sim.run_for(seconds(1)).unwrap();
     run(&mut sim, node, tool("a"));
     sim.change("s", |server| server.resource_updated("r:1"));
@@ -429,7 +432,7 @@ fn an_update_is_played_once_to_the_clients_that_listen() {
     assert_eq!(updates(&sim, node), 1);
     let journal = journal_of(&mut sim, node);
     let (mut sim, node) = world::<Client<Lines>>("another", played(&journal));
-    give(&mut sim, node, Input::Subscribe { uri: "r:1".into() });
+    give(&mut sim, node, Command::Subscribe { uri: "r:1".into() });
     sim.run_for(seconds(1)).unwrap();
     for _ in 0..3 {
         run(&mut sim, node, tool("a"));

@@ -23,8 +23,9 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::call::{Call, Cancel};
+use crate::endpoint::Target;
 use crate::host::{Ask, Watchers, Wiring};
-use crate::machine::{Input, Machine, Output, Passed, Passing, Sorted, Tap, Target};
+use crate::machine::{Input, Machine, Output, Passed, Passing, Sorted, Tap};
 use crate::process::{Aborted, Process, SharedLines, copy_of};
 use crate::queue::{Queue, Subscribers};
 use crate::status::{StartError, Status};
@@ -297,7 +298,7 @@ impl<M: Machine> Handle<M> {
     }
 
     /// Runs a command that has a parked client connect, and returns whether it is accepted.
-    pub(crate) fn connect<E>(&self, open: impl FnOnce(&mut M, Time) -> Result<(), E>) -> Result<(), E> {
+    pub(crate) fn connect<T, E>(&self, open: impl FnOnce(&mut M, Time) -> Result<T, E>) -> Result<T, E> {
         let mut core = self.0.lock();
         let now = self.0.stamp(&mut core);
         let opened = open(&mut core.machine, now);
@@ -544,15 +545,15 @@ impl<M: Machine> Shared<M> {
                 open.kill().await;
             }
             let unneeded = match target {
-                Some(Target::Opens(opener)) => {
+                Ok(Target::Opens(opener)) => {
                     tokio::select! {
                         biased;
                         _ = &mut unwanted => None,
                         opened = opener.open() => shared.start_stream(session, connection, opened),
                     }
                 }
-                Some(Target::Program(program)) => shared.start_process(session, connection, Some(program), server),
-                None => shared.start_process(session, connection, None, server),
+                Ok(Target::Program(program)) => shared.start_process(session, connection, Ok(program), server),
+                Err(error) => shared.start_process(session, connection, Err(error), server),
             };
             if let Some(unneeded) = unneeded {
                 unneeded.kill().await;
@@ -584,7 +585,8 @@ impl<M: Machine> Shared<M> {
         opened: io::Result<Opening>,
     ) -> Option<Connection> {
         let mut core = self.lock();
-        let started = opened.map(|opening| Connection::Stream(Stream::start(opening, self.taker(session, connection))));
+        let (take, as_lines) = (self.taker(session, connection), !core.machine.takes_messages());
+        let started = opened.map(|opening| Connection::Stream(Stream::start(opening, as_lines, take)));
         self.started(&mut core, (session, connection), OpenFailure::Connect, started)
     }
 
@@ -594,12 +596,12 @@ impl<M: Machine> Shared<M> {
         self: &Arc<Self>,
         session: SessionHandle,
         connection: ConnectionId,
-        program: Option<Program>,
+        program: io::Result<Program>,
         server: Box<str>,
     ) -> Option<Connection> {
         let mut core = self.lock();
         let started = match program {
-            Some(mut program) => {
+            Ok(mut program) => {
                 if self.wiring.inherits_environment {
                     program = program.env_inherit();
                 }
@@ -611,7 +613,7 @@ impl<M: Machine> Shared<M> {
                 let start = AssertUnwindSafe(|| Process::start(&program, take));
                 catch_unwind(start).unwrap_or_else(|_| Err(io::Error::other(why)))
             }
-            None => Err(io::Error::other("there is no program to start")),
+            Err(error) => Err(error),
         };
         self.started(&mut core, (session, connection), OpenFailure::Spawn, started.map(Connection::Process))
     }
@@ -815,10 +817,10 @@ impl<M: Machine> Shared<M> {
             Some(status) if core.gone.is_none() => drop(self.status.send_replace(status)),
             Some(_) | None => {}
         }
-        if let Some(request) = M::refused(&event) {
+        if let Some((session, request)) = M::refused(&event) {
             // There is no other token than the one that was refused.
             let now = self.stamp(core);
-            core.machine.decline(now, request);
+            core.machine.decline(now, session, request);
         }
         match M::sort(event) {
             Sorted::Finished(call, outcome) => {
@@ -844,9 +846,7 @@ impl<M: Machine> Shared<M> {
                 let question = (session, Question::Server(id));
                 self.question(core, question, |shared| async move {
                     let answer = answer.await;
-                    shared.settle(question, |machine, now| {
-                        machine.respond(now, (session, id), answer.as_deref().map_err(Clone::clone));
-                    });
+                    shared.settle(question, |machine, now| machine.respond(now, session, id, answer));
                 });
             }
             Sorted::AskEnded(session, id) => forget(core, (session, Question::Server(id))),
@@ -863,11 +863,11 @@ impl<M: Machine> Shared<M> {
                     let mut responses = Vec::new();
                     for (key, answer) in asks {
                         let Ok(answer) = answer.await else {
-                            return shared.settle(question, |machine, now| machine.decline(now, (session, request)));
+                            return shared.settle(question, |machine, now| machine.decline(now, session, request));
                         };
                         responses.push((key, answer));
                     }
-                    shared.settle(question, |machine, now| machine.provide(now, (session, request), &responses));
+                    shared.settle(question, |machine, now| machine.provide(now, session, request, responses));
                 });
             }
             Sorted::Other(event) => {

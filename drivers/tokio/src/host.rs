@@ -11,6 +11,7 @@ use mcp_proto::protocol::content::{Elicitation, Sampling};
 use mcp_proto::{ClientCapabilities, Event, Options, RawValue, ServerMethod, TraceContext};
 use serde_json::Value;
 
+use crate::endpoint::Endpoint;
 #[cfg(feature = "http")]
 use crate::http::{HttpClient, HttpPiece, HttpTransport};
 use crate::machine::{Passed, Tap};
@@ -48,6 +49,9 @@ pub(crate) struct Watchers<E> {
 /// What gets each piece of a server's standard error, with the server's name.
 pub(crate) type NamedSink = Arc<dyn Fn(&str, &[u8]) + Send + Sync>;
 
+/// Where a server of a hub is, by its name; `None` if its entry says it.
+pub(crate) type EndpointOf = Arc<dyn Fn(&str) -> Option<Endpoint> + Send + Sync>;
+
 /// What a client needs of its embedder.
 #[derive(Default)]
 pub(crate) struct Wiring {
@@ -56,6 +60,8 @@ pub(crate) struct Wiring {
     pub(crate) stderr: Option<NamedSink>,
     pub(crate) inherits_environment: bool,
     pub(crate) is_patient: bool,
+    /// Where the servers of a hub are.
+    pub(crate) endpoints: Option<EndpointOf>,
     pub(crate) seed: Option<u64>,
     pub(crate) trace: Option<ContextOf>,
     /// Of each request to each server of a hub.
@@ -314,6 +320,28 @@ impl Host<Options> {
 }
 
 impl Host<HubOptions> {
+    /// Has a function say where servers are whose entries have a `command`: at the other end of
+    /// [`Streams`](crate::Streams) or [`Channels`](crate::Channels), or another [`Program`](crate::Program) than that of the
+    /// entry. It is asked for a server by its name when that starts for the first time; without an endpoint, the entry counts.
+    /// It may call nothing of the hub. Servers whose entries have a `url` are reached by [`http`](Self::http).
+    ///
+    /// ```no_run
+    /// use mcp_proto::Options;
+    /// use mcp_proto::host::hub::HubOptions;
+    /// use mcp_proto_tokio::{Host, Streams};
+    /// use tokio::net::TcpStream;
+    ///
+    /// let host = Host::new(HubOptions::new(Options::new("my-host", "1.0"))).endpoints(|server| match server {
+    ///     "weather" => Some(Streams::new(|| TcpStream::connect("127.0.0.1:7000")).into()),
+    ///     _ => None,
+    /// });
+    /// ```
+    #[must_use]
+    pub fn endpoints(mut self, endpoint: impl Fn(&str) -> Option<Endpoint> + Send + Sync + 'static) -> Self {
+        self.wiring.endpoints = Some(Arc::new(endpoint));
+        self
+    }
+
     /// Sets these headers of each request to each server over HTTP, in place of those of the same names in its entry.
     /// Headers of the protocol take precedence.
     #[cfg(feature = "http")]
@@ -333,9 +361,9 @@ impl Host<HubOptions> {
 }
 
 #[cfg(feature = "journal")]
-impl Host<Options> {
-    /// Records the session ([guide](https://docs.rs/mcp-proto/latest/mcp_proto/guide/recording/)):
-    /// [`Session::journal`](crate::Session::journal) has the lines.
+impl<O: HostOptions> Host<O> {
+    /// Records the session or the hub ([guide](https://docs.rs/mcp-proto/latest/mcp_proto/guide/recording/)):
+    /// [`Session::journal`](crate::Session::journal) or [`Hub::journal`](crate::Hub::journal) has the lines.
     #[must_use]
     pub fn record(mut self, limits: mcp_proto::journal::JournalLimits) -> Self {
         self.wiring.journal = Some(limits);

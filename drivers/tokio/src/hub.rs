@@ -1,25 +1,26 @@
 //! Many servers as one.
 
+use std::collections::BTreeMap;
 use std::fmt;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use mcp_proto::host::config::{Changes, Configuration, Endpoint};
+use mcp_proto::host::config::{self, Changes, Configuration};
 use mcp_proto::host::hub::{
-    self, CallError as HubCallError, CallId, HubAction, HubCommandError, HubEvent, HubOptions, ServerReport,
-    ServerState, SessionHandle,
+    self, CallError as HubCallError, CallId, HubAccepted, HubAction, HubCommand, HubCommandError, HubEvent, HubOptions,
+    ServerReport, ServerState, SessionHandle,
 };
-use mcp_proto::jsonrpc::ErrorObject;
-use mcp_proto::{
-    CommandError, Diagnosis, Engine, Failure, RawValue, Request, RequestId, ServerRequestId, StderrLines, Time,
-};
+use mcp_proto::{Command, CommandError, Diagnosis, Engine, Failure, RawValue, Request, RequestId, StderrLines, Time};
 use mcp_proto_std::{CallError, CallErrorKind, Reply, arguments};
 use serde::Serialize;
 
 use crate::call::Call;
 use crate::driver::Handle;
-use crate::host::Host;
-use crate::machine::{Input, Machine, Output, Sorted, Target};
+use crate::endpoint::{Endpoint, Target};
+use crate::host::{EndpointOf, Host, Wiring};
+use crate::machine::{Input, Machine, Output, Sorted};
 use crate::process::SharedLines;
 use crate::queue::Reports;
 use crate::session;
@@ -30,7 +31,8 @@ use crate::trace::traced;
 /// ([`mcp_proto::host::hub`]). Clones are the same hub; it closes when the last one is dropped.
 ///
 /// A program gets the variables that its entry allows ([`Stdio::environment`](mcp_proto::host::config::Stdio::environment)),
-/// and none of the host's others. Without the feature `http`, servers with a URL fail.
+/// and none of the host's others; [`Host::endpoints`] has other servers in place of programs. Without the feature `http`,
+/// servers with a URL fail.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -56,26 +58,88 @@ use crate::trace::traced;
 /// # Ok(()) }
 /// ```
 #[derive(Clone)]
-pub struct Hub(Arc<Handle<hub::Hub>>);
+pub struct Hub(Arc<Handle<Hosted>>);
+
+/// A hub, and where its servers are in place of what their entries say.
+pub(crate) struct Hosted {
+    hub: Driven,
+    endpoints: Option<EndpointOf>,
+    /// What `endpoints` said of configured servers.
+    known: BTreeMap<Box<str>, Option<Endpoint>>,
+}
+
+/// A hub that may be recorded.
+#[cfg(feature = "journal")]
+type Driven = mcp_proto::journal::Recorder<hub::Hub>;
+#[cfg(not(feature = "journal"))]
+type Driven = hub::Hub;
+
+/// A new hub, which is recorded if the host wants it.
+#[cfg(feature = "journal")]
+fn new(options: HubOptions, wiring: &Wiring) -> Driven {
+    match wiring.journal {
+        Some(limits) => Driven::of_hub(options, wiring.seed(), limits),
+        None => hub::Hub::new(options, wiring.seed()).into(),
+    }
+}
+
+#[cfg(not(feature = "journal"))]
+fn new(options: HubOptions, wiring: &Wiring) -> Driven {
+    hub::Hub::new(options, wiring.seed())
+}
 
 impl Hub {
     /// Starts the servers of a configuration, with its variables replaced
     /// ([`Configuration::expand`]), in the context of a runtime.
     ///
     /// # Errors
-    /// There is no runtime, or as of [`hub::Hub::configure`].
+    /// There is no runtime, or as of [`hub::Hub::configure`]. A hub that signs in cannot be recorded.
     pub fn start(configuration: Configuration, host: impl Into<Host<HubOptions>>) -> Result<Self, StartError> {
         let Host { options, wiring, watchers } = host.into();
-        let machine = hub::Hub::new(options, wiring.seed());
         #[cfg(feature = "oauth")]
-        let (machine, loopback) = sign_in(machine, wiring.oauth.as_ref())?;
-        let hub = Self(Handle::start(machine, wiring, watchers, Time::ZERO)?);
+        let (hub, loopback) = match sign_in(&wiring, Time::ZERO)? {
+            #[cfg(feature = "journal")]
+            Some(_) if wiring.journal.is_some() => return Err(StartError::Recorded),
+            Some((oauth, loopback)) => (hub::Hub::new(options, wiring.seed()).with_oauth(oauth).into(), loopback),
+            None => (new(options, &wiring), None),
+        };
+        #[cfg(not(feature = "oauth"))]
+        let hub = new(options, &wiring);
+        let hub = Self(Handle::start(Hosted::new(hub, &wiring), wiring, watchers, Time::ZERO)?);
         #[cfg(feature = "oauth")]
         loopback.into_iter().for_each(|loopback| hub.0.listen(loopback));
-        hub.0.command(|hub, now| {
-            hub.configure(now, configuration)?;
-            hub.open(now)
+        hub.0.command(|it, now| {
+            it.hub.apply(now, HubCommand::Configure(configuration))?;
+            it.hub.apply(now, HubCommand::Open)
         })?;
+        Ok(hub)
+    }
+
+    /// Goes on with a hub that was suspended, maybe in another process or on another machine, with the same configuration and
+    /// options, as [`Session::restore`](crate::Session::restore) does. It cannot be recorded. For a configuration that
+    /// changed, call [`configure`](Self::configure) after it.
+    ///
+    /// # Errors
+    /// There is no runtime, or as of [`hub::Hub::from_snapshot`].
+    #[cfg(feature = "snapshot")]
+    pub fn restore(
+        configuration: Configuration,
+        host: impl Into<Host<HubOptions>>,
+        snapshot: &mcp_proto::Snapshot,
+    ) -> Result<Self, StartError> {
+        let Host { options, wiring, watchers } = host.into();
+        let moved = mcp_proto::Moved::WithoutTransport;
+        let hub = hub::Hub::from_snapshot(options, configuration, snapshot, moved)?;
+        #[cfg(feature = "oauth")]
+        let (hub, loopback) = match sign_in(&wiring, snapshot.time())? {
+            Some((oauth, loopback)) => (hub.with_oauth(oauth), loopback),
+            None => (hub, None),
+        };
+        let hub = Self(Handle::start(Hosted::new(hub.into(), &wiring), wiring, watchers, snapshot.time())?);
+        #[cfg(feature = "oauth")]
+        loopback.into_iter().for_each(|loopback| hub.0.listen(loopback));
+        // What waits to be done is done by whoever gives the next input.
+        hub.0.command(|it, now| it.hub.handle_timeout(now));
         Ok(hub)
     }
 
@@ -115,7 +179,31 @@ impl Hub {
     /// # Errors
     /// As of [`hub::Hub::configure`].
     pub fn configure(&self, configuration: Configuration) -> Result<Changes, HubCommandError> {
-        self.command(|hub, now| hub.configure(now, configuration))
+        match self.apply(HubCommand::Configure(configuration))? {
+            HubAccepted::Configured(changes) => Ok(changes),
+            _ => Ok(Changes::default()),
+        }
+    }
+
+    /// Applies any command. What a call or a request ends with is told to nobody: [`start_call`](Self::start_call) and
+    /// [`request`](Self::request) are for that.
+    ///
+    /// ```no_run
+    /// # fn example(hub: mcp_proto_tokio::Hub) -> Result<(), mcp_proto::host::hub::HubCommandError> {
+    /// use mcp_proto::Command;
+    /// use mcp_proto::host::hub::HubCommand;
+    ///
+    /// if let Some(session) = hub.inspect(|hub| hub.handle("github")) {
+    ///     let command = Command::Subscribe { uri: "repo://rust-lang/rust".into() };
+    ///     hub.apply(HubCommand::Session { session, command })?;
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// As of [`hub::Hub::apply`].
+    pub fn apply(&self, command: HubCommand) -> Result<HubAccepted, HubCommandError> {
+        self.0.command(|it, now| it.hub.apply(now, command))
     }
 
     /// Calls a function by its exposed name. Dropping the future cancels the call.
@@ -140,8 +228,13 @@ impl Hub {
     /// # Errors
     /// It was refused, and nothing was sent.
     pub fn start_call_raw(&self, name: &str, arguments: Option<&RawValue>) -> Result<Call, CallError> {
-        self.0.call(("call", name), |hub, now, trace| {
-            hub.call_with(now, name, arguments, |request| traced(request, trace)).map_err(refused)
+        let arguments = arguments.map(ToOwned::to_owned);
+        self.0.call(("call", name), |it, now, trace| {
+            let call = HubCommand::Call { name: name.into(), arguments, timeout: None, progress: true, trace };
+            match it.hub.apply(now, call).map_err(refused)? {
+                HubAccepted::Call(call) => Ok(call),
+                _ => Err(refused(HubCommandError::Closed)),
+            }
         })
     }
 
@@ -151,11 +244,14 @@ impl Hub {
     /// Why there is no result.
     pub async fn request(&self, server: &str, request: Request) -> Result<Reply, CallError> {
         let method = request.method().to_owned();
-        let call = self.0.call((&method, ""), |hub, now, trace| {
+        let call = self.0.call((&method, ""), |it, now, trace| {
             let unknown = || HubCommandError::UnknownServer { server: server.into() };
-            let requested = hub.handle(server).ok_or_else(unknown).and_then(|session| {
-                let request = hub.request(now, session, traced(request, trace))?;
-                Ok(CallId::of_request(session, request, None))
+            let command = Command::Request(traced(request, trace));
+            let requested = it.hub.handle(server).ok_or_else(unknown).and_then(|session| {
+                match it.hub.apply(now, HubCommand::Session { session, command })? {
+                    HubAccepted::Request(request) => Ok(CallId::of_request(session, request, None)),
+                    _ => Err(HubCommandError::Closed),
+                }
             });
             requested.map_err(|error| (server.into(), CallErrorKind::Hub(error.into())))
         });
@@ -169,7 +265,7 @@ impl Hub {
 
     /// Reads from the hub: its functions, its servers. The function must call nothing of this hub.
     pub fn inspect<T>(&self, read: impl FnOnce(&hub::Hub) -> T) -> T {
-        self.0.read(read)
+        self.0.read(|it| read(&it.hub))
     }
 
     /// The servers that are down, with the cause of the last failure of each.
@@ -189,11 +285,6 @@ impl Hub {
         }
     }
 
-    /// Runs any other command of the hub. The function must call nothing of this hub.
-    pub fn command<T>(&self, command: impl FnOnce(&mut hub::Hub, Time) -> T) -> T {
-        self.0.command(command)
-    }
-
     /// The events from now on, except those that have another way: the ends of calls, their progress, and what servers
     /// ask for.
     pub fn events(&self) -> Reports<HubEvent> {
@@ -205,6 +296,52 @@ impl Hub {
     pub fn handle_oauth(&self, server: &str, input: mcp_proto::binding::oauth::OAuthInput<'_>) -> bool {
         let session = self.inspect(|hub| hub.handle(server));
         session.is_some_and(|session| self.0.give_oauth(session, input))
+    }
+
+    /// The lines of the journal that were not taken yet, of a hub that is recorded ([`Host::record`]), as
+    /// [`Session::journal`](crate::Session::journal) has them.
+    #[cfg(feature = "journal")]
+    pub fn journal(&self) -> String {
+        self.0.command(|it, _| it.hub.take())
+    }
+
+    /// Ends the journal, and returns the lines that were not taken yet. What follows is not recorded.
+    #[cfg(feature = "journal")]
+    pub fn finish_journal(&self) -> String {
+        self.0.command(|it, _| {
+            it.hub.end();
+            it.hub.take()
+        })
+    }
+
+    /// How many entries are not in the journal because it ended at a limit.
+    #[cfg(feature = "journal")]
+    pub fn journal_dropped(&self) -> u64 {
+        self.0.read(|it| it.hub.dropped())
+    }
+
+    /// Names a secret that the journal must not have, from now on: of arguments, or that a server is known to send. Those of
+    /// the configuration have masks without it.
+    ///
+    /// # Errors
+    /// As of [`Recorder::hide`](mcp_proto::journal::Recorder::hide).
+    #[cfg(feature = "journal")]
+    pub fn hide(&self, secret: &str) -> Result<(), mcp_proto::journal::SecretError> {
+        self.0.command(|it, _| it.hub.hide(secret))
+    }
+
+    /// Ends the hub here, so that [`restore`](Self::restore) goes on with it elsewhere, and returns it, as
+    /// [`Session::suspend`](crate::Session::suspend) does: this hub is closed, and its processes end, but sessions over HTTP
+    /// stay open at their servers. Before, wait for calls in flight and for what servers ask for: calls are cancelled. Take the
+    /// journal of a recorded hub before, too. A future that is dropped once it was polled leaves the hub closed, and saved
+    /// nowhere.
+    #[cfg(feature = "snapshot")]
+    pub async fn suspend(&self, secrets: mcp_proto::Secrets) -> mcp_proto::Snapshot {
+        let wiring = Wiring::default();
+        let empty = new(HubOptions::new(mcp_proto::Options::new("", "")), &wiring);
+        let taken = self.0.take(Hosted::new(empty, &wiring));
+        self.closed().await;
+        taken.hub.snapshot(secrets)
     }
 
     /// Closes the hub, and waits until the process groups of all programs have ended, as
@@ -237,28 +374,48 @@ impl fmt::Debug for Hub {
     }
 }
 
-/// A hub that signs in at its servers, and the listener for redirects.
+/// What a hub signs in at its servers with, whose time is `now`, and the listener for redirects.
 #[cfg(feature = "oauth")]
-fn sign_in(hub: hub::Hub, oauth: Option<&crate::OAuth>) -> Result<(hub::Hub, Option<crate::Loopback>), StartError> {
-    let Some(oauth) = oauth else { return Ok((hub, None)) };
+fn sign_in(wiring: &Wiring, now: Time) -> Result<Option<(hub::HubOAuth, Option<crate::Loopback>)>, StartError> {
+    let Some(oauth) = &wiring.oauth else { return Ok(None) };
     let (options, loopback) = oauth.prepare().map_err(StartError::Redirect)?;
     let entropy = crate::entropy().map_err(StartError::Entropy)?;
-    Ok((hub.with_oauth(hub::HubOAuth::new(options, entropy, Time::ZERO, crate::unix_time())), loopback))
+    Ok(Some((hub::HubOAuth::new(options, entropy, now, crate::unix_time()), loopback)))
 }
 
-fn refused(error: HubCallError) -> (Box<str>, CallErrorKind) {
+fn refused(error: HubCommandError) -> (Box<str>, CallErrorKind) {
     match error {
-        HubCallError::Session { server, error } => ((&*server).into(), error.into()),
+        HubCommandError::Call(HubCallError::Session { server, error }) => ((&*server).into(), error.into()),
+        HubCommandError::Call(error) => ("the hub".into(), CallErrorKind::Hub(error.into())),
         error => ("the hub".into(), CallErrorKind::Hub(error.into())),
     }
 }
 
-impl Machine for hub::Hub {
+impl Hosted {
+    fn new(hub: Driven, wiring: &Wiring) -> Self {
+        Self { hub, endpoints: wiring.endpoints.clone(), known: BTreeMap::new() }
+    }
+
+    /// Where the host says that a server is. It is asked once.
+    fn endpoint(&mut self, server: &str) -> io::Result<Option<&Endpoint>> {
+        let Some(endpoints) = &self.endpoints else { return Ok(None) };
+        if !self.known.contains_key(server) {
+            let panicked = |_| io::Error::other("a function of the host, which says where a server is, panicked");
+            let endpoint = catch_unwind(AssertUnwindSafe(|| endpoints(server))).map_err(panicked)?;
+            let configured = &self.hub.configuration().servers;
+            self.known.retain(|server, _| configured.contains_key(server));
+            self.known.insert(server.into(), endpoint);
+        }
+        Ok(self.known.get(server).and_then(Option::as_ref))
+    }
+}
+
+impl Machine for Hosted {
     type Event = HubEvent;
 
     fn poll(&mut self) -> Option<Output<HubEvent>> {
         loop {
-            return Some(match Self::poll(self)? {
+            return Some(match self.hub.poll()? {
                 HubAction::Open { session, connection } => Output::Open(session, connection),
                 HubAction::Send { session, message } => Output::Send(session, message),
                 HubAction::Shutdown { session, how } => Output::Shutdown(session, how),
@@ -275,11 +432,11 @@ impl Machine for hub::Hub {
     }
 
     fn deadline(&self) -> Option<Time> {
-        Self::deadline(self)
+        self.hub.deadline()
     }
 
     fn handle_timeout(&mut self, now: Time) {
-        Self::handle_timeout(self, now);
+        self.hub.handle_timeout(now);
     }
 
     fn is_ready(&self) -> bool {
@@ -287,49 +444,55 @@ impl Machine for hub::Hub {
     }
 
     fn is_closed(&self) -> bool {
-        Self::is_closed(self)
+        self.hub.is_closed()
     }
 
     fn close(&mut self, now: Time) {
         // An error means that it is closed.
-        let _ = Self::close(self, now);
+        let _ = self.hub.apply(now, HubCommand::Close);
     }
 
     fn input(&mut self, now: Time, session: SessionHandle, input: Input<'_>) -> bool {
         match input {
-            Input::Transport(connection, event) => self.handle_transport(now, session, connection, event),
-            Input::Bytes(connection, bytes) => self.handle_bytes(now, session, connection, bytes),
+            Input::Transport(connection, event) => self.hub.handle_transport(now, session, connection, event),
+            Input::Bytes(connection, bytes) => self.hub.handle_bytes(now, session, connection, bytes),
             #[cfg(feature = "http")]
             Input::Http(exchange, piece) => match piece {
-                crate::HttpPiece::Head(status, headers) => self.handle_head(now, session, exchange, *status, headers),
-                crate::HttpPiece::Body(chunk) => self.handle_body(now, session, exchange, chunk),
-                crate::HttpPiece::End => self.handle_end(now, session, exchange),
-                crate::HttpPiece::Failure(broken, why) => self.handle_failure(now, session, exchange, *broken, why),
+                crate::HttpPiece::Head(status, headers) => {
+                    self.hub.handle_head(now, session, exchange, *status, headers)
+                }
+                crate::HttpPiece::Body(chunk) => self.hub.handle_body(now, session, exchange, chunk),
+                crate::HttpPiece::End => self.hub.handle_end(now, session, exchange),
+                crate::HttpPiece::Failure(broken, why) => self.hub.handle_failure(now, session, exchange, *broken, why),
             },
             #[cfg(feature = "oauth")]
-            Input::OAuth(input) => return self.handle_oauth(now, session, input),
+            Input::OAuth(input) => return self.hub.handle_oauth(now, session, input),
         }
         false
     }
 
     fn engine(&self, session: SessionHandle) -> Option<&Engine> {
-        Self::session(self, session)
+        self.hub.session(session)
     }
 
     fn server(&self, session: SessionHandle) -> Box<str> {
-        Self::server(self, session).unwrap_or_default().into()
+        self.hub.server(session).unwrap_or_default().into()
     }
 
-    fn target(&self, session: SessionHandle) -> Option<Target> {
-        match self.entry(session).map(|entry| &entry.endpoint) {
-            Some(Endpoint::Stdio(stdio)) => Some(Target::Program(stdio.into())),
-            Some(_) | None => None,
+    fn target(&mut self, session: SessionHandle) -> io::Result<Target> {
+        let server = Machine::server(self, session);
+        if let Some(endpoint) = self.endpoint(&server)? {
+            return endpoint.target();
+        }
+        match self.hub.entry(session).map(|entry| &entry.endpoint) {
+            Some(config::Endpoint::Stdio(stdio)) => Ok(Target::Program(stdio.into())),
+            Some(_) | None => Err(io::Error::other("there is no program to start")),
         }
     }
 
     #[cfg(feature = "http")]
     fn headers(&self, session: SessionHandle) -> http::HeaderMap {
-        let Some(Endpoint::Http(http)) = self.entry(session).map(|entry| &entry.endpoint) else {
+        let Some(config::Endpoint::Http(http)) = self.hub.entry(session).map(|entry| &entry.endpoint) else {
             return http::HeaderMap::new();
         };
         // A header that is not possible is left out.
@@ -338,8 +501,8 @@ impl Machine for hub::Hub {
 
     #[cfg(feature = "oauth")]
     fn url(&self, session: SessionHandle) -> Box<str> {
-        match self.entry(session).map(|entry| &entry.endpoint) {
-            Some(Endpoint::Http(http)) => http.url.clone(),
+        match self.hub.entry(session).map(|entry| &entry.endpoint) {
+            Some(config::Endpoint::Http(http)) => http.url.clone(),
             Some(_) | None => Box::default(),
         }
     }
@@ -347,7 +510,7 @@ impl Machine for hub::Hub {
     /// Two entries with one URL are two accounts.
     #[cfg(feature = "oauth")]
     fn account(&self, session: SessionHandle) -> Option<Box<str>> {
-        Self::server(self, session).map(Into::into)
+        self.hub.server(session).map(Into::into)
     }
 
     /// The other servers go on.
@@ -358,43 +521,30 @@ impl Machine for hub::Hub {
 
     #[cfg(feature = "oauth")]
     fn handle_clock(&mut self, now: Time, unix: std::time::Duration) {
-        Self::handle_clock(self, now, unix);
+        self.hub.handle_clock(now, unix);
+    }
+
+    fn apply(
+        &mut self,
+        now: Time,
+        session: SessionHandle,
+        command: Command,
+    ) -> Result<Option<RequestId>, CommandError> {
+        match self.hub.apply(now, HubCommand::Session { session, command }) {
+            Ok(HubAccepted::Request(request)) => Ok(Some(request)),
+            Ok(_) => Ok(None),
+            Err(HubCommandError::Session { error, .. }) => Err(error),
+            Err(_) => Err(CommandError::Closed),
+        }
     }
 
     fn cancel(&mut self, now: Time, call: CallId, reason: Option<&str>) {
-        let cancelled = match reason {
-            Some(reason) => self.cancel_with_reason(now, call, reason),
-            None => Self::cancel(self, now, call),
-        };
+        let reason: Option<Box<str>> = reason.map(Into::into);
+        let cancelled = self.hub.apply(now, HubCommand::Cancel { call, reason: reason.clone() });
         // An error means that it has ended. A request of a session is no call of the hub.
         if let (Err(_), Some(request)) = (cancelled, call.request()) {
-            let _ = match reason {
-                Some(reason) => self.cancel_request_with_reason(now, call.session(), request, reason),
-                None => self.cancel_request(now, call.session(), request),
-            };
+            let _ = Machine::apply(self, now, call.session(), Command::Cancel { request, reason });
         }
-    }
-
-    fn respond(&mut self, now: Time, ask: (SessionHandle, ServerRequestId), response: Result<&RawValue, ErrorObject>) {
-        let (session, id) = ask;
-        if let Err(HubCommandError::Session { error: CommandError::ResultNotObject, .. }) =
-            Self::respond(self, now, session, id, response)
-        {
-            let error = ErrorObject::new(-32603, "the client failed to answer");
-            let _ = Self::respond(self, now, session, id, Err(error));
-        }
-    }
-
-    fn provide(&mut self, now: Time, request: (SessionHandle, RequestId), responses: &[(Box<str>, Box<RawValue>)]) {
-        let responses = responses.iter().map(|(key, response)| (&**key, &**response));
-        if Self::provide(self, now, request.0, request.1, responses).is_err() {
-            Machine::decline(self, now, request);
-        }
-    }
-
-    fn decline(&mut self, now: Time, (session, request): (SessionHandle, RequestId)) {
-        // An error means that it waits for nothing any more.
-        let _ = Self::decline(self, now, session, request);
     }
 
     fn status(&self, event: &HubEvent, _: Option<&SharedLines>) -> Option<Status> {

@@ -4,6 +4,7 @@
 
 mod call;
 mod driver;
+mod endpoint;
 mod group;
 mod host;
 #[cfg(feature = "http")]
@@ -27,6 +28,7 @@ pub mod inside {}
 pub use mcp_proto_std::{CallError, CallErrorKind, Piece, Program, Reply, ReplyError};
 
 pub use crate::call::Call;
+pub use crate::endpoint::Endpoint;
 pub use crate::host::{Ask, Elicited, Host, HostOptions};
 #[cfg(feature = "http")]
 pub use crate::http::{HttpClient, HttpClientBuilder, HttpPiece, HttpTransport, Purpose, Remote, Roots, TakePiece};
@@ -36,6 +38,6 @@ pub use crate::machine::{Input, Output, Passed, Passing};
 pub use crate::oauth::{FileRecord, FileStore, Loopback, OAuth, StoreResult, entropy, unix_time};
 pub use crate::process::Process;
 pub use crate::queue::Reports;
-pub use crate::session::{Endpoint, Session};
+pub use crate::session::Session;
 pub use crate::status::{StartError, Status};
 pub use crate::stream::{Channels, Streams};

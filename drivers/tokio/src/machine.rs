@@ -1,16 +1,17 @@
 //! What the driver needs of a client or a hub: its inputs, its outputs, and whom its events are for.
 
+use std::io;
+
 use mcp_proto::host::hub::{CallId, SessionHandle};
 use mcp_proto::jsonrpc::ErrorObject;
 use mcp_proto::{
-    Action, ConnectionId, Engine, Event, InputRequest, Outcome, Outgoing, Progress, RawValue, RequestId, ServerMethod,
-    ServerRequestId, ShutdownStep, Time, Transport,
+    Action, Command, CommandError, ConnectionId, Engine, Event, InputRequest, Outcome, Outgoing, Progress, RawValue,
+    RequestId, ServerMethod, ServerRequestId, ShutdownStep, Time, Transport,
 };
-use mcp_proto_std::Program;
 
+use crate::endpoint::Target;
 use crate::process::SharedLines;
 use crate::status::Status;
-use crate::stream::Opener;
 
 /// An input of a session's transport, for [`Passed`].
 #[derive(Clone, Copy, Debug)]
@@ -82,12 +83,6 @@ pub enum Passing<'a, E> {
 /// What is called with all that passes.
 pub(crate) type Tap<E> = Box<dyn FnMut(Passed<'_, E>) + Send>;
 
-/// What a connection is opened to.
-pub(crate) enum Target {
-    Program(Program),
-    Opens(Opener),
-}
-
 /// A client or a hub: what the driver needs of it. The sessions of a client are one.
 pub(crate) trait Machine: Send + 'static {
     type Event: Clone + Send + 'static;
@@ -109,7 +104,7 @@ pub(crate) trait Machine: Send + 'static {
         false
     }
     /// What a session is connected to, unless that is by HTTP.
-    fn target(&self, session: SessionHandle) -> Option<Target>;
+    fn target(&mut self, session: SessionHandle) -> io::Result<Target>;
     /// The embedder's headers of each request to a session's server.
     #[cfg(feature = "http")]
     fn headers(&self, session: SessionHandle) -> http::HeaderMap;
@@ -124,11 +119,9 @@ pub(crate) trait Machine: Send + 'static {
     fn unauthorized(&self, error: &mcp_proto::binding::oauth::OAuthError) -> Option<Status>;
     #[cfg(feature = "oauth")]
     fn handle_clock(&mut self, now: Time, unix: std::time::Duration);
-    /// The server may be told a reason.
-    fn cancel(&mut self, now: Time, call: CallId, reason: Option<&str>);
-    fn respond(&mut self, now: Time, ask: (SessionHandle, ServerRequestId), response: Result<&RawValue, ErrorObject>);
-    fn provide(&mut self, now: Time, request: (SessionHandle, RequestId), responses: &[(Box<str>, Box<RawValue>)]);
-    fn decline(&mut self, now: Time, request: (SessionHandle, RequestId));
+    /// Applies a command of a session. Returns the id of a request that was accepted.
+    fn apply(&mut self, now: Time, session: SessionHandle, command: Command)
+    -> Result<Option<RequestId>, CommandError>;
     /// What an event says of the whole, with what the session's program said.
     fn status(&self, event: &Self::Event, stderr_lines: Option<&SharedLines>) -> Option<Status>;
     /// The session that an event is of.
@@ -139,6 +132,47 @@ pub(crate) trait Machine: Send + 'static {
     fn sort(event: Self::Event) -> Sorted<Self::Event>;
     /// Bytes of an event, about.
     fn weigh(event: &Self::Event) -> usize;
+
+    /// Cancels a call, of which the server may be told a reason.
+    fn cancel(&mut self, now: Time, call: CallId, reason: Option<&str>) {
+        if let Some(request) = call.request() {
+            // An error means that it has ended.
+            let _ = self.apply(now, call.session(), Command::Cancel { request, reason: reason.map(Into::into) });
+        }
+    }
+
+    /// Answers a request of a server; with an error, if the answer is none.
+    fn respond(
+        &mut self,
+        now: Time,
+        session: SessionHandle,
+        request: ServerRequestId,
+        response: Result<Box<RawValue>, ErrorObject>,
+    ) {
+        let answered = self.apply(now, session, Command::Respond { request, response });
+        if let Err(CommandError::ResultNotObject) = answered {
+            let response = Err(ErrorObject::new(-32603, "the client failed to answer"));
+            let _ = self.apply(now, session, Command::Respond { request, response });
+        }
+    }
+
+    /// Gives what a request waits for; if that is not it, declines.
+    fn provide(
+        &mut self,
+        now: Time,
+        session: SessionHandle,
+        request: RequestId,
+        responses: Vec<(Box<str>, Box<RawValue>)>,
+    ) {
+        if self.apply(now, session, Command::Provide { request, responses }).is_err() {
+            self.decline(now, session, request);
+        }
+    }
+
+    fn decline(&mut self, now: Time, session: SessionHandle, request: RequestId) {
+        // An error means that it waits for nothing any more.
+        let _ = self.apply(now, session, Command::Decline { request });
+    }
 }
 
 /// The only session of a client.

@@ -1,81 +1,29 @@
 //! A client of one server.
 
 use std::fmt;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use mcp_proto::catalog::Difference;
 use mcp_proto::host::hub::{CallId, SessionHandle};
-use mcp_proto::jsonrpc::ErrorObject;
 use mcp_proto::protocol::Root;
 use mcp_proto::{
-    Catalog, Cause, Client, CommandError, Diagnosis, Engine, Event, Failure, FailureKind, Family, Lines, LogLevel,
-    Messages, Options, RawValue, Recovery, Request, RequestId, ServerRequestId, StderrLines, Time,
+    Catalog, Cause, Client, Command, CommandError, Diagnosis, Engine, Event, Failure, FailureKind, Family, Lines,
+    LogLevel, Messages, Options, RawValue, Recovery, Request, RequestId, StderrLines, Time,
 };
-use mcp_proto_std::{CallError, CallErrorKind, Program, Reply, arguments};
+use mcp_proto_std::{CallError, CallErrorKind, Reply, arguments};
 use serde::Serialize;
 
 use crate::call::Call;
 use crate::driver::Handle;
+use crate::endpoint::{Endpoint, Target};
 use crate::host::{Host, Wiring};
-use crate::machine::{Input, Machine, ONLY, Output, Sorted, Target};
+use crate::machine::{Input, Machine, ONLY, Output, Sorted};
 use crate::process::{SharedLines, copy_of};
 use crate::queue::Reports;
 use crate::status::{StartError, Status};
-use crate::stream::{Channels, Streams};
 use crate::trace::traced;
-
-/// Where a server is: a [`Program`] to start, at the other end of [`Streams`] or [`Channels`], or a `Remote` one over HTTP (feature `http`).
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub enum Endpoint {
-    /// A program.
-    Program(Program),
-    /// Byte streams.
-    Streams(Streams),
-    /// Channels of messages.
-    Channels(Channels),
-    /// A URL.
-    #[cfg(feature = "http")]
-    Remote(Box<crate::Remote>),
-}
-
-impl Endpoint {
-    /// What the server is called if it has no name: the program, or the host.
-    fn name(&self) -> Option<String> {
-        match self {
-            Self::Program(program) => Some(program.file_name().into()),
-            #[cfg(feature = "http")]
-            Self::Remote(remote) => Some(remote.host.to_string()),
-            _ => None,
-        }
-    }
-}
-
-impl From<Program> for Endpoint {
-    fn from(program: Program) -> Self {
-        Self::Program(program)
-    }
-}
-
-impl From<Streams> for Endpoint {
-    fn from(streams: Streams) -> Self {
-        Self::Streams(streams)
-    }
-}
-
-impl From<Channels> for Endpoint {
-    fn from(channels: Channels) -> Self {
-        Self::Channels(channels)
-    }
-}
-
-#[cfg(feature = "http")]
-impl From<crate::Remote> for Endpoint {
-    fn from(remote: crate::Remote) -> Self {
-        Self::Remote(remote.into())
-    }
-}
 
 /// A client of one server, which tasks of the runtime drive. Clones are the same client; it closes when the last one is
 /// dropped.
@@ -238,7 +186,7 @@ impl Session {
         #[cfg(feature = "oauth")]
         loopback.into_iter().for_each(|loopback| handle.listen(loopback));
         // A new client can be opened, and one that was saved while it waited or was parked. Any other is open.
-        let _ = handle.command(|client, now| with!(client, client => client.open(now)));
+        let _ = handle.command(|client, now| client.apply(now, ONLY, Command::Open));
         Ok(Self(handle))
     }
 
@@ -378,12 +326,23 @@ impl Session {
         Reports::of(self.0.subscribe())
     }
 
+    /// Applies any command. What a [`Command::Request`] ends with is told to nobody: [`start_request`](Self::start_request)
+    /// is for that.
+    ///
+    /// # Errors
+    /// As of [`Client::apply`].
+    pub fn apply(&self, command: Command) -> Result<Option<RequestId>, CommandError> {
+        let opens = matches!(command, Command::Open);
+        let apply = |client: &mut AnyClient, now| client.apply(now, ONLY, command);
+        if opens { self.0.connect(apply) } else { self.command(apply) }
+    }
+
     /// Connects now, if it waits for the next attempt or is parked.
     ///
     /// # Errors
     /// As of [`Client::open`].
     pub fn open(&self) -> Result<(), CommandError> {
-        self.0.connect(|client, now| with!(client, client => client.open(now)))
+        self.apply(Command::Open).map(drop)
     }
 
     /// Sends a notification.
@@ -391,7 +350,8 @@ impl Session {
     /// # Errors
     /// As of [`Client::notify`].
     pub fn notify(&self, method: &str, params: Option<&RawValue>) -> Result<(), CommandError> {
-        self.command(|client, now| with!(client, client => client.notify(now, method.to_owned(), params)))
+        let params = params.map(ToOwned::to_owned);
+        self.apply(Command::Notify { method: method.to_owned().into(), params }).map(drop)
     }
 
     /// Subscribes to changes of a resource: [`Event::ResourceUpdated`].
@@ -399,7 +359,7 @@ impl Session {
     /// # Errors
     /// As of [`Client::subscribe`].
     pub fn subscribe(&self, uri: &str) -> Result<(), CommandError> {
-        self.command(|client, now| with!(client, client => client.subscribe(now, uri)))
+        self.apply(Command::Subscribe { uri: uri.into() }).map(drop)
     }
 
     /// Ends a subscription.
@@ -407,7 +367,7 @@ impl Session {
     /// # Errors
     /// As of [`Client::unsubscribe`].
     pub fn unsubscribe(&self, uri: &str) -> Result<(), CommandError> {
-        self.command(|client, now| with!(client, client => client.unsubscribe(now, uri)))
+        self.apply(Command::Unsubscribe { uri: uri.into() }).map(drop)
     }
 
     /// Sets the minimum severity of log messages: [`Event::Log`].
@@ -415,7 +375,7 @@ impl Session {
     /// # Errors
     /// As of [`Client::set_log_level`].
     pub fn set_log_level(&self, level: LogLevel) -> Result<(), CommandError> {
-        self.command(|client, now| with!(client, client => client.set_log_level(now, level)))
+        self.apply(Command::SetLogLevel { level }).map(drop)
     }
 
     /// Replaces the roots, which the client answers requests of the server with.
@@ -423,7 +383,7 @@ impl Session {
     /// # Errors
     /// As of [`Client::set_roots`].
     pub fn set_roots(&self, roots: Vec<Root>) -> Result<(), CommandError> {
-        self.command(|client, now| with!(client, client => client.set_roots(now, roots)))
+        self.apply(Command::SetRoots { roots }).map(drop)
     }
 
     /// Requests a list again: [`Event::Refreshed`].
@@ -431,7 +391,7 @@ impl Session {
     /// # Errors
     /// As of [`Client::refresh`].
     pub fn refresh(&self, family: Family) -> Result<(), CommandError> {
-        self.command(|client, now| with!(client, client => client.refresh(now, family)))
+        self.apply(Command::Refresh { family }).map(drop)
     }
 
     /// Gives an input to the sign-in: a redirect that came to the host itself or was pasted, or that the user gave up,
@@ -740,14 +700,8 @@ impl Machine for AnyClient {
         self.engine().server_name().into()
     }
 
-    fn target(&self, _: SessionHandle) -> Option<Target> {
-        match &self.endpoint {
-            Endpoint::Program(program) => Some(Target::Program(program.clone())),
-            Endpoint::Streams(streams) => Some(Target::Opens(streams.0.clone())),
-            Endpoint::Channels(channels) => Some(Target::Opens(channels.0.clone())),
-            #[cfg(feature = "http")]
-            Endpoint::Remote(_) => None,
-        }
+    fn target(&mut self, _: SessionHandle) -> io::Result<Target> {
+        self.endpoint.target()
     }
 
     #[cfg(feature = "http")]
@@ -782,36 +736,8 @@ impl Machine for AnyClient {
         self.input(now, ONLY, Input::OAuth(mcp_proto::binding::oauth::OAuthInput::Clock { unix }));
     }
 
-    fn cancel(&mut self, now: Time, call: CallId, reason: Option<&str>) {
-        if let Some(request) = call.request() {
-            // An error means that it has ended.
-            let _ = match reason {
-                Some(reason) => with!(self, client => client.cancel_with_reason(now, request, reason)),
-                None => with!(self, client => client.cancel(now, request)),
-            };
-        }
-    }
-
-    fn respond(&mut self, now: Time, ask: (SessionHandle, ServerRequestId), response: Result<&RawValue, ErrorObject>) {
-        let (_, id) = ask;
-        let refused = with!(self, client => client.respond(now, id, response));
-        if let Err(CommandError::ResultNotObject) = refused {
-            let error = ErrorObject::new(-32603, "the client failed to answer");
-            let _ = with!(self, client => client.respond(now, id, Err(error)));
-        }
-    }
-
-    fn provide(&mut self, now: Time, request: (SessionHandle, RequestId), responses: &[(Box<str>, Box<RawValue>)]) {
-        let (_, id) = request;
-        let responses = responses.iter().map(|(key, response)| (&**key, &**response));
-        if with!(self, client => client.provide(now, id, responses)).is_err() {
-            self.decline(now, request);
-        }
-    }
-
-    fn decline(&mut self, now: Time, (_, request): (SessionHandle, RequestId)) {
-        // An error means that it waits for nothing any more.
-        let _ = with!(self, client => client.decline(now, request));
+    fn apply(&mut self, now: Time, _: SessionHandle, command: Command) -> Result<Option<RequestId>, CommandError> {
+        with!(self, client => client.apply(now, command))
     }
 
     fn status(&self, event: &Event, stderr_lines: Option<&SharedLines>) -> Option<Status> {

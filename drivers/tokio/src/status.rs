@@ -42,6 +42,10 @@ pub enum StartError {
     #[cfg(feature = "oauth")]
     #[error(transparent)]
     Entropy(io::Error),
+    /// A hub that signs in is to be recorded.
+    #[cfg(all(feature = "journal", feature = "oauth"))]
+    #[error("a hub that signs in cannot be recorded: the journal of a hub has no authorizations")]
+    Recorded,
     /// The snapshot cannot be restored.
     #[cfg(feature = "snapshot")]
     #[error(transparent)]

@@ -164,8 +164,9 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    /// Reads and writes a stream, in the context of a runtime. `take` gets what comes from it.
-    pub(crate) fn start<T, F>(opening: Opening, take: T) -> Self
+    /// Reads and writes a stream, in the context of a runtime. `take` gets what comes from it: of channels each message, or
+    /// the line that it is.
+    pub(crate) fn start<T, F>(opening: Opening, as_lines: bool, take: T) -> Self
     where
         T: Fn(Piece) -> F + Clone + Send + Sync + 'static,
         F: Future<Output = ()> + Send + 'static,
@@ -178,7 +179,9 @@ impl Stream {
                 let reader = tokio::spawn(read(from, Arc::new(Mutex::new(None)), take.clone()));
                 (reader, tokio::spawn(write(to, lines)))
             }
-            Opening::Channels(to, from) => (tokio::spawn(receive(from, take.clone())), tokio::spawn(send(to, lines))),
+            Opening::Channels(to, from) => {
+                (tokio::spawn(receive(from, as_lines, take.clone())), tokio::spawn(send(to, lines)))
+            }
         };
         let (orders, given) = watch::channel(false);
         let supervisor =
@@ -273,9 +276,15 @@ async fn write(mut to: impl AsyncWrite + Unpin, lines: Arc<Feed>) -> io::Result<
 
 async fn receive<F: Future<Output = ()>>(
     mut from: mpsc::Receiver<Vec<u8>>,
+    as_lines: bool,
     take: impl Fn(Piece) -> F,
 ) -> io::Result<()> {
-    while let Some(message) = from.recv().await {
+    while let Some(mut message) = from.recv().await {
+        if as_lines {
+            // A line break in JSON is white space.
+            message.iter_mut().filter(|byte| matches!(byte, b'\n' | b'\r')).for_each(|byte| *byte = b' ');
+            message.push(b'\n');
+        }
         take(Piece::Output(message)).await;
     }
     Ok(())

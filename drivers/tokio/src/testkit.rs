@@ -48,6 +48,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::Notify;
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
+use crate::endpoint::Endpoint;
 use crate::stream::Streams;
 
 /// How long a stream takes nothing, at most, where it does so at random.
@@ -101,6 +102,36 @@ impl Servers {
             let _ = &servers;
             plug.open()
         })
+    }
+
+    /// Streams to each server of a hub, by its name, for [`Host::endpoints`](crate::Host::endpoints).
+    ///
+    /// ```
+    /// use mcp_proto::Options;
+    /// use mcp_proto::host::hub::HubOptions;
+    /// use mcp_proto::testkit::{FakeServer, FakeTool, Link, Sim};
+    /// use mcp_proto_tokio::testkit::Servers;
+    /// use mcp_proto_tokio::{Host, Hub};
+    /// use serde_json::json;
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() {
+    /// let (mut sim, link) = (Sim::new(1), Link::default());
+    /// for name in ["bank", "mail"] {
+    ///     sim = sim.with_server(name, FakeServer::modern().tool(FakeTool::new("send")), link);
+    /// }
+    /// let servers = Servers::start(sim);
+    /// let host = Host::new(HubOptions::new(Options::new("my-host", "1.0"))).seed(1).endpoints(servers.endpoints());
+    /// // The programs are not started.
+    /// let entries = json!({"bank": {"command": "bank-mcp"}, "mail": {"command": "mail-mcp"}});
+    /// let hub = Hub::start(serde_json::from_value(entries).unwrap(), host).unwrap();
+    /// hub.settled().await;
+    /// hub.call("mcp_mail_send", &json!({})).await.unwrap();
+    /// assert_eq!(servers.with(|sim| sim.server("mail").unwrap().tool_runs("send")), 1);
+    /// # }
+    /// ```
+    pub fn endpoints(&self) -> impl Fn(&str) -> Option<Endpoint> + use<> {
+        let servers = self.clone();
+        move |server| Some(servers.streams(server).into())
     }
 
     /// An HTTP client that reaches the servers by their names: `http://bank/mcp`, or `https://bank.example/mcp`.

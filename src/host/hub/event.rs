@@ -366,6 +366,12 @@ pub enum HubCommandError {
     /// There is no session with this handle: it was not created yet, or is closed.
     #[error("there is no such session")]
     UnknownSession,
+    /// A session has no such command: the hub has its own.
+    #[error("a session of a hub has no such input")]
+    NotOfSession,
+    /// The hub refused the call.
+    #[error(transparent)]
+    Call(#[from] CallError),
     /// The session refused the command.
     #[error("the server `{server}`: {error}")]
     Session {

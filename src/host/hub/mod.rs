@@ -57,6 +57,7 @@
 //! state is a
 //! [`ServerState`].
 
+mod command;
 mod connection;
 mod event;
 #[cfg(feature = "oauth")]
@@ -68,13 +69,13 @@ mod sharing;
 #[cfg(feature = "snapshot")]
 mod snapshot;
 
+pub use self::command::{HubAccepted, HubCommand, HubSession};
 pub use self::event::{
     Breaker, CallError, CallId, HubAction, HubCommandError, HubEvent, HubOptions, RenamedTool, SessionHandle,
 };
 #[cfg(feature = "oauth")]
 pub use self::oauth::HubOAuth;
 
-use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::string::String;
@@ -99,17 +100,14 @@ use crate::binding::http::{Broken, ExchangeId};
 #[cfg(feature = "oauth")]
 use crate::binding::oauth::OAuthInput;
 use crate::catalog::FingerprintKey;
-use crate::client::{
-    CommandError, ConnectionId, Engine, Failure, LogLevel, Outcome, Request, RequestId, ServerRequestId, Transport,
-};
+use crate::client::{Command, CommandError, ConnectionId, Engine, Failure, Outcome, Request, Transport};
 use crate::collections::ByName;
-use crate::jsonrpc::{ErrorObject, Json};
+use crate::jsonrpc::Json;
 use crate::machine::Verdict;
 use crate::machine::hub::breaker::Input as BreakerInput;
 use crate::machine::hub::server::{Input, Phase};
 use crate::machine::hub::whole;
 use crate::machine::table::refuses;
-use crate::protocol::{Family, Root};
 
 /// Many servers as one. The [module](self) describes its use.
 #[derive(Clone, Debug)]
@@ -539,10 +537,10 @@ impl Hub {
     /// # Errors
     /// As of [`cancel`](Self::cancel).
     pub fn cancel_with_reason(&mut self, now: Time, call: CallId, reason: &str) -> Result<(), HubCommandError> {
-        self.cancel_call(now, call, Some(reason))
+        self.cancel_call(now, call, Some(reason.into()))
     }
 
-    fn cancel_call(&mut self, now: Time, call: CallId, reason: Option<&str>) -> Result<(), HubCommandError> {
+    fn cancel_call(&mut self, now: Time, call: CallId, reason: Option<Box<str>>) -> Result<(), HubCommandError> {
         let unknown = HubCommandError::UnknownCall;
         let now = self.handle_due(now);
         let server = self.servers.at_mut(call.session);
@@ -551,7 +549,7 @@ impl Hub {
                 let session = server.connection.as_mut().filter(|_| server.calls.has(&request));
                 session
                     .ok_or(unknown.clone())?
-                    .run(|engine| engine.cancel(now, request, reason))
+                    .run(|engine| engine.apply(now, Command::Cancel { request, reason }))
                     .map_err(|_| unknown)?;
                 self.touch(call.session);
             }
@@ -573,151 +571,8 @@ impl Hub {
         Ok(())
     }
 
-    /// Makes a request ([`Client::request`](crate::Client::request)). It ends with an event of the session.
-    ///
-    /// # Errors
-    /// [`HubCommandError::UnknownSession`] if there is no such session; [`HubCommandError::Session`] if the session
-    /// refuses.
-    pub fn request(
-        &mut self,
-        now: Time,
-        session: SessionHandle,
-        request: Request,
-    ) -> Result<RequestId, HubCommandError> {
-        self.command_as(Some(Input::Called), now, session, |session, now| session.request(now, request))
-    }
-
-    /// Cancels a request ([`Client::cancel`](crate::Client::cancel)).
-    ///
-    /// # Errors
-    /// As of [`request`](Self::request).
-    pub fn cancel_request(
-        &mut self,
-        now: Time,
-        session: SessionHandle,
-        request: RequestId,
-    ) -> Result<(), HubCommandError> {
-        self.command(now, session, |session, now| session.cancel(now, request, None))
-    }
-
-    /// Cancels a request, with a reason that the server is told
-    /// ([`Client::cancel_with_reason`](crate::Client::cancel_with_reason)).
-    ///
-    /// # Errors
-    /// As of [`request`](Self::request).
-    pub fn cancel_request_with_reason(
-        &mut self,
-        now: Time,
-        session: SessionHandle,
-        request: RequestId,
-        reason: &str,
-    ) -> Result<(), HubCommandError> {
-        self.command(now, session, |session, now| session.cancel(now, request, Some(reason)))
-    }
-
-    /// Responds to a server request ([`Client::respond`](crate::Client::respond)).
-    ///
-    /// # Errors
-    /// As of [`request`](Self::request).
-    pub fn respond(
-        &mut self,
-        now: Time,
-        session: SessionHandle,
-        request: ServerRequestId,
-        answer: Result<&RawValue, ErrorObject>,
-    ) -> Result<(), HubCommandError> {
-        self.command(now, session, |session, now| session.respond(now, request, answer))
-    }
-
-    /// Provides required input ([`Client::provide`](crate::Client::provide)).
-    ///
-    /// # Errors
-    /// As of [`request`](Self::request).
-    pub fn provide<'a>(
-        &mut self,
-        now: Time,
-        session: SessionHandle,
-        request: RequestId,
-        responses: impl IntoIterator<Item = (&'a str, &'a RawValue)>,
-    ) -> Result<(), HubCommandError> {
-        self.command(now, session, |session, now| session.provide(now, request, responses))
-    }
-
-    /// Declines required input or authorization ([`Client::decline`](crate::Client::decline)).
-    ///
-    /// # Errors
-    /// As of [`request`](Self::request).
-    pub fn decline(&mut self, now: Time, session: SessionHandle, request: RequestId) -> Result<(), HubCommandError> {
-        self.command(now, session, |session, now| session.decline(now, request))
-    }
-
-    /// Subscribes to a resource ([`Client::subscribe`](crate::Client::subscribe)).
-    ///
-    /// # Errors
-    /// As of [`request`](Self::request).
-    pub fn subscribe(&mut self, now: Time, session: SessionHandle, uri: &str) -> Result<(), HubCommandError> {
-        self.command_as(Some(Input::Called), now, session, |session, now| session.subscribe(now, uri))
-    }
-
-    /// Unsubscribes from a resource ([`Client::unsubscribe`](crate::Client::unsubscribe)).
-    ///
-    /// # Errors
-    /// As of [`request`](Self::request).
-    pub fn unsubscribe(&mut self, now: Time, session: SessionHandle, uri: &str) -> Result<(), HubCommandError> {
-        self.command(now, session, |session, now| session.unsubscribe(now, uri))
-    }
-
-    /// Sets the minimum severity of log messages ([`Client::set_log_level`](crate::Client::set_log_level)).
-    ///
-    /// # Errors
-    /// As of [`request`](Self::request).
-    pub fn set_log_level(&mut self, now: Time, session: SessionHandle, level: LogLevel) -> Result<(), HubCommandError> {
-        self.command(now, session, |session, now| session.set_log_level(now, level))
-    }
-
-    /// Replaces the client's roots ([`Client::set_roots`](crate::Client::set_roots)).
-    ///
-    /// # Errors
-    /// As of [`request`](Self::request).
-    pub fn set_roots(&mut self, now: Time, session: SessionHandle, roots: Vec<Root>) -> Result<(), HubCommandError> {
-        self.command(now, session, |session, now| session.set_roots(now, roots))
-    }
-
-    /// Requests a family's list again ([`Client::refresh`](crate::Client::refresh)).
-    ///
-    /// # Errors
-    /// As of [`request`](Self::request).
-    pub fn refresh(&mut self, now: Time, session: SessionHandle, family: Family) -> Result<(), HubCommandError> {
-        self.command(now, session, |session, now| session.refresh(now, family))
-    }
-
-    /// Sends a notification ([`Client::notify`](crate::Client::notify)).
-    ///
-    /// # Errors
-    /// As of [`request`](Self::request).
-    pub fn notify(
-        &mut self,
-        now: Time,
-        session: SessionHandle,
-        method: impl Into<Cow<'static, str>>,
-        params: Option<&RawValue>,
-    ) -> Result<(), HubCommandError> {
-        let method = method.into();
-        self.command(now, session, |session, now| session.notify(now, method, params))
-    }
-
-    /// Runs a command of a session.
-    fn command<T>(
-        &mut self,
-        now: Time,
-        handle: SessionHandle,
-        give: impl FnOnce(&mut Engine, Time) -> Result<T, CommandError>,
-    ) -> Result<T, HubCommandError> {
-        self.command_as(None, now, handle, give)
-    }
-
     /// Runs a command of a session, which may be an input of its table.
-    fn command_as<T>(
+    fn command<T>(
         &mut self,
         input: Option<Input>,
         now: Time,
@@ -795,7 +650,7 @@ impl Hub {
         server.former_entry.as_deref().or_else(|| self.configuration.servers.get(&*server.name))
     }
 
-    /// A session, for its getters.
+    /// A session, for its getters; [`session_mut`](Self::session_mut) has its commands.
     pub fn session(&self, session: SessionHandle) -> Option<&Engine> {
         self.servers.at(session).session()
     }

@@ -18,7 +18,7 @@ use crate::Time;
 #[cfg(feature = "oauth")]
 use crate::binding::oauth::BrowserUse;
 use crate::catalog::Difference;
-use crate::client::{Cause, Event, Failure, FailureKind, Options, Outcome, Recovery, RequestId};
+use crate::client::{Cause, Command, Event, Failure, FailureKind, Options, Outcome, Recovery, RequestId};
 use crate::collections::{ByName, LeastMap, hash};
 use crate::host::config::{Configuration, Entry, ToolPolicy};
 use crate::host::names::Target;
@@ -238,7 +238,8 @@ impl Hub {
         for (request, _) in server.calls.iter().filter(|(_, target)| !offer.chosen.has(target)) {
             if session.is_unsent(*request) {
                 // The request is open.
-                let _ = session.run(|engine| engine.cancel(now, *request, None));
+                let cancel = Command::Cancel { request: *request, reason: None };
+                let _ = session.run(|engine| engine.apply(now, cancel));
             }
         }
         self.queue.touch(handle, &mut server.pending);

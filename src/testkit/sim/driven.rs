@@ -431,13 +431,12 @@ impl<B: Carried + JournalBinding> Driven for journal::Recorder<Client<B>> {
     }
 
     fn time_out(&mut self, now: Time) {
-        // It is no command, so it is not refused.
-        let _ = self.apply(now, journal::Input::Timeout);
+        self.handle_timeout(now);
     }
 
     fn input(&mut self, now: Time, port: Port, input: Arrival<'_>) {
         if let Some(input) = recorded(port, input, B::TAKES_MESSAGES) {
-            let _ = self.apply(now, input);
+            let _ = self.handle_input(now, input);
         }
     }
 
@@ -467,12 +466,12 @@ impl Driven for journal::Recorder<Hub> {
     }
 
     fn time_out(&mut self, now: Time) {
-        let _ = self.apply(now, HubInput::Timeout);
+        self.handle_timeout(now);
     }
 
     fn input(&mut self, now: Time, port: Port, input: Arrival<'_>) {
         if let (Some(session), Some(input)) = (port.session(), recorded(port, input, false)) {
-            let _ = self.apply(now, HubInput::Session { session, input });
+            let _ = self.handle_input(now, HubInput::Session { session, input });
         }
     }
 

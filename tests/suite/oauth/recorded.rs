@@ -10,12 +10,12 @@ use mcp_proto::binding::oauth::{
 };
 use mcp_proto::host::hub::SessionHandle;
 use mcp_proto::journal::{
-    ApplyError, Input, JournalError, JournalLimits, OAuthReport, Played, Recorder, Replay, replay,
+    Input, InputError, JournalError, JournalLimits, OAuthReport, Played, Recorder, Replay, replay,
 };
 use mcp_proto::testkit::{
     Embedder, Endpoint, FakeAuthorizationServer, FakeServer, FakeTool, Fault, Link, NodeId, On, Reply, Sim,
 };
-use mcp_proto::{Client, Event, Http, Options, Request};
+use mcp_proto::{Client, Command, Event, Http, Options, Request};
 use proptest::prelude::*;
 
 use super::simulated::{endpoint, reply};
@@ -111,12 +111,14 @@ fn world_with(
     let sim = Sim::new(7).with_server("s", server, Link::new(Duration::from_millis(20)));
     let mut sim = sim.with_authorization_server("as", issuer, Link::new(Duration::from_millis(20)).piece(37));
     let node = sim.add("s", Host::new(Time::ZERO, options, &Rc::new(RefCell::new(record))));
-    sim.tell(node, |now, host| host.client.apply(now, Input::Open)).unwrap().unwrap();
+    sim.tell(node, |now, host| host.client.apply(now, Command::Open)).unwrap().unwrap();
     (sim, node)
 }
 
 fn call(sim: &mut Sim<Host>, node: NodeId) {
-    sim.tell(node, |now, host| host.client.apply(now, Input::Request(Request::call_tool("a", None)))).unwrap().unwrap();
+    sim.tell(node, |now, host| host.client.apply(now, Command::Request(Request::call_tool("a", None))))
+        .unwrap()
+        .unwrap();
     sim.run_for(seconds(60)).unwrap();
 }
 
@@ -372,8 +374,8 @@ fn a_redirect_of_another_attempt_is_recorded_as_none() {
     let (mut sim, node) = world(server(), never, options(|_| {}));
     sim.run_for(seconds(5)).unwrap();
     for other in ["code=hush-code&state=hush-state", "hush-pasted", "https://hush.example/?code=hush", ""] {
-        let refused = sim.tell(node, |now, host| host.client.apply(now, OAuthInput::Redirect(other).into()));
-        assert_eq!(refused.unwrap(), Err(ApplyError::OtherRedirect));
+        let refused = sim.tell(node, |now, host| host.client.handle_input(now, OAuthInput::Redirect(other).into()));
+        assert_eq!(refused.unwrap(), Err(InputError::OtherRedirect));
     }
     sim.tell(node, |now, host| {
         let state = query(host.shown[0].split_once('?').unwrap().1, "state").unwrap();
@@ -391,7 +393,7 @@ fn a_redirect_of_another_attempt_is_recorded_as_none() {
     // A client without an authorization has no such input.
     let mut plain = Recorder::new(Http::new(URL).unwrap(), Options::new("suite", "1.0"), 1, JournalLimits::default());
     for input in [OAuthReport::Authorize, OAuthReport::Redirect("?code=hush".into())] {
-        assert_eq!(plain.apply(Time::ZERO, Input::OAuth(input)), Err(ApplyError::NoAuthorization));
+        assert_eq!(plain.handle_input(Time::ZERO, Input::OAuth(input)), Err(InputError::NoAuthorization));
     }
     assert!(!plain.handle_oauth(Time::ZERO, OAuthInput::Authorize));
     assert!(replay(plain.finish().1.as_bytes(), JournalLimits::default()).is_ok());
@@ -600,14 +602,14 @@ fn a_server_cannot_choose_a_token_that_makes_the_journal_unreadable() {
         let tokens = Reply::With(json!({"access_token": token, "refresh_token": token}));
         let (mut sim, node) = world(server, issuer().script(Endpoint::Token, [tokens]), options(|_| {}));
         sim.run_for(seconds(61)).unwrap();
-        let request = Input::Request(Request::call_tool("a", None));
+        let request = Command::Request(Request::call_tool("a", None));
         sim.tell(node, |now, host| drop(host.client.apply(now, request))).unwrap();
         sim.run_for(seconds(60)).unwrap();
         let body = format!(r#"{{"text":"{}"}}"#, "\\n0123456789 \\u00410123456789");
         sim.tell(node, |now, host| {
             let exchange = ExchangeId::from_u64(9999);
-            host.client.apply(now, Input::Body { exchange, bytes: body.as_bytes().into() }).unwrap();
-            host.client.apply(now, Input::End { exchange }).unwrap();
+            host.client.handle_input(now, Input::Body { exchange, bytes: body.as_bytes().into() }).unwrap();
+            host.client.handle_input(now, Input::End { exchange }).unwrap();
         });
         let journal = sim.tell(node, |_, host| (host.client.end(), host.client.take()).1).unwrap();
         replay(journal.as_bytes(), JournalLimits::default()).unwrap_or_else(|error| panic!("{token}: {error}"));
@@ -636,13 +638,13 @@ fn a_secret_that_is_divided_is_not_in_the_journal_if_the_secrets_change_between_
                 })
             };
             for (exchange, chunk) in parts(0) {
-                host.client.apply(now, Input::Body { exchange, bytes: chunk }).unwrap();
+                host.client.handle_input(now, Input::Body { exchange, bytes: chunk }).unwrap();
             }
             host.give(now, OAuthInput::Cancel);
             while host.client.poll().is_some() {}
             for (exchange, chunk) in parts(1) {
-                host.client.apply(now, Input::Body { exchange, bytes: chunk }).unwrap();
-                host.client.apply(now, Input::End { exchange }).unwrap();
+                host.client.handle_input(now, Input::Body { exchange, bytes: chunk }).unwrap();
+                host.client.handle_input(now, Input::End { exchange }).unwrap();
             }
             (state, "hush-named-0123456789")
         })
@@ -723,7 +725,7 @@ proptest! {
         });
         let store = Store::default();
         let mut node = sim.add("s", Host::new(Time::ZERO, options.clone(), &store));
-        sim.tell(node, |now, host| host.client.apply(now, Input::Open).unwrap());
+        sim.tell(node, |now, host| host.client.apply(now, Command::Open).unwrap());
         for step in steps {
             match step {
                 Step::Script(at, replies) => change(&mut sim, |issuer| issuer.add_script(at, replies)),
@@ -734,7 +736,7 @@ proptest! {
                 }),
                 Step::Fault(issuer, fault) => sim.fault(if issuer { "as" } else { "s" }, fault),
                 Step::Call => {
-                    let call = || Input::Request(Request::call_tool("a", None));
+                    let call = || Command::Request(Request::call_tool("a", None));
                     sim.tell(node, |now, host| host.client.apply(now, call()).ok());
                 }
                 Step::Wait(time) => sim.run_for(seconds(time))?,
@@ -752,13 +754,13 @@ proptest! {
         }
         sim.run_for(seconds(100))?;
         // A process that ends answers nothing more.
-        sim.tell(node, |now, host| host.client.apply(now, Input::Close).ok());
+        sim.tell(node, |now, host| host.client.apply(now, Command::Close).ok());
         sim.run_for(seconds(100))?;
         checked(&mut sim, node);
         // Another process continues with the record.
         let since = sim.now();
         node = sim.add("s", Host::new(since, options, &store));
-        sim.tell(node, |now, host| host.client.apply(now, Input::Open).unwrap());
+        sim.tell(node, |now, host| host.client.apply(now, Command::Open).unwrap());
         sim.run_for(seconds(1000))?;
         checked_since(since, &mut sim, node);
     }

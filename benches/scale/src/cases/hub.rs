@@ -349,7 +349,7 @@ fn hub_input_unpolled(n: usize) -> Cost {
     let mut host = Host::with(configuration(1, ""), session(), |_| tool("a")).open();
     let session = host.ready[0];
     let text = note("notifications/message", r#"{"level":"info","data":"some words of the server's"}"#);
-    let _ = host.hub.set_log_level(host.now, session, LogLevel::Info);
+    let _ = host.hub.session_mut(session).set_log_level(host.now, LogLevel::Info);
     measure(n * text.len(), || {
         for _ in 0..n {
             host.say(session, &text);

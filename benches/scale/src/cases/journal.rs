@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use mcp_proto::journal::{Input, JournalLimits, Recorder, TransportEvent, replay};
-use mcp_proto::{Action, Lines, Options, Time};
+use mcp_proto::{Action, Command, Lines, Options, Time};
 
 use super::Case;
 use crate::meter::{Cost, measure};
@@ -31,11 +31,11 @@ fn hiding(secrets: usize, chunks: Vec<Box<[u8]>>) -> String {
     for number in 0..secrets {
         client.hide(&format!("{}{number}", "ab".repeat(20))).unwrap();
     }
-    client.apply(Time::ZERO, Input::Open).unwrap();
+    client.apply(Time::ZERO, Command::Open).unwrap();
     let Some(Action::Open(connection)) = client.poll() else { panic!("a transport to open") };
-    client.apply(Time::ZERO, Input::Transport { connection, event: TransportEvent::Opened }).unwrap();
+    client.handle_input(Time::ZERO, Input::Transport { connection, event: TransportEvent::Opened }).unwrap();
     for bytes in chunks {
-        client.apply(Time::ZERO, Input::Bytes { connection, bytes }).unwrap();
+        client.handle_input(Time::ZERO, Input::Bytes { connection, bytes }).unwrap();
         while client.poll().is_some() {}
     }
     client.finish().1
