@@ -2,6 +2,7 @@
 #![cfg(feature = "testkit")]
 #![allow(missing_docs, clippy::panic, clippy::unwrap_used, reason = "tests")]
 
+use std::collections::BTreeMap;
 use std::future::{pending, ready};
 use std::io;
 use std::pin::Pin;
@@ -10,10 +11,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use mcp_proto::host::hub::HubOptions;
 use mcp_proto::testkit::{FakeServer, FakeTool, Fault, Link, On, Reply, Sim};
 use mcp_proto::{Event, Options, Reconnect};
 use mcp_proto_tokio::testkit::Servers;
-use mcp_proto_tokio::{CallErrorKind, Channels, Host, Input, Passing, Session, Status, Streams};
+use mcp_proto_tokio::{CallErrorKind, Channels, Host, Hub, Input, Passing, Program, Session, Status, Streams};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader, DuplexStream, ReadBuf, duplex};
 use tokio::sync::{mpsc, oneshot};
@@ -246,29 +248,33 @@ async fn a_stream_that_is_being_opened_is_dropped_at_the_close() {
     }
 }
 
+/// A server over channels, whose messages have line breaks.
+fn channels() -> Channels {
+    Channels::new(|| {
+        // A message waits until the server takes it.
+        let ((to, mut requests), (answers, from)) = (mpsc::channel::<Vec<u8>>(1), mpsc::channel(1));
+        tokio::spawn(async move {
+            let dies = FakeTool::new("dies");
+            let mut server = FakeServer::legacy().tool(FakeTool::new("echo")).tool(dies);
+            while let Some(message) = requests.recv().await {
+                assert!(!message.contains(&b'\n'));
+                let message: Value = serde_json::from_slice(&message).unwrap();
+                if message["params"]["name"] == "dies" {
+                    return;
+                }
+                for answer in server.answer(&message) {
+                    // It has line breaks.
+                    answers.send(serde_json::to_vec_pretty(&answer).unwrap()).await.unwrap();
+                }
+            }
+        });
+        ready(Ok((to, from)))
+    })
+}
+
 #[tokio::test(start_paused = true)]
 async fn channels_carry_whole_messages_and_are_opened_again() {
     for is_tapped in [false, true] {
-        let channels = Channels::new(|| {
-            // A message waits until the server takes it.
-            let ((to, mut requests), (answers, from)) = (mpsc::channel::<Vec<u8>>(1), mpsc::channel(1));
-            tokio::spawn(async move {
-                let dies = FakeTool::new("dies");
-                let mut server = FakeServer::legacy().tool(FakeTool::new("echo")).tool(dies);
-                while let Some(message) = requests.recv().await {
-                    assert!(!message.contains(&b'\n'));
-                    let message: Value = serde_json::from_slice(&message).unwrap();
-                    if message["params"]["name"] == "dies" {
-                        return;
-                    }
-                    for answer in server.answer(&message) {
-                        // It has line breaks.
-                        answers.send(serde_json::to_vec_pretty(&answer).unwrap()).await.unwrap();
-                    }
-                }
-            });
-            ready(Ok((to, from)))
-        });
         let mut options = options();
         options.reconnect = Some(Reconnect::default());
         let messages = Arc::new(AtomicUsize::new(0));
@@ -281,7 +287,7 @@ async fn channels_carry_whole_messages_and_are_opened_again() {
                 }
             });
         }
-        let session = Session::connect(channels, host).await.unwrap();
+        let session = Session::connect(channels(), host).await.unwrap();
         let calls = (0..20).map(|_| session.start_tool("echo", &json!({})).unwrap()).collect::<Vec<_>>();
         for call in calls {
             assert_eq!(call.await.unwrap().text(), "echo");
@@ -291,6 +297,33 @@ async fn channels_carry_whole_messages_and_are_opened_again() {
         assert_eq!(timeout(PATIENCE, session.call_tool("echo", &json!({}))).await.unwrap().unwrap().text(), "echo");
         timeout(PATIENCE, session.close()).await.unwrap();
         assert_eq!(messages.load(Ordering::Relaxed) > 20, is_tapped);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_of_a_hub_is_over_channels_or_a_program_of_the_hosts() {
+    for is_tapped in [false, true] {
+        let mut host = Host::new(HubOptions::new(options())).endpoints(|server| match server {
+            "channels" => Some(channels().into()),
+            "missing" => Some(Program::new("/nonexistent/of-the-host").into()),
+            "panics" => panic!("a test"),
+            _ => None,
+        });
+        if is_tapped {
+            host = host.tap(|_| {});
+        }
+        let entry = json!({"command": "/nonexistent/of-the-entry"});
+        let names = ["channels", "missing", "panics", "other"];
+        let entries: Value = names.iter().map(|name| ((*name).to_owned(), entry.clone())).collect();
+        let hub = Hub::start(serde_json::from_value(entries).unwrap(), host).unwrap();
+        timeout(PATIENCE, hub.settled()).await.unwrap();
+        assert_eq!(hub.call("mcp_channels_echo", &json!({})).await.unwrap().text(), "echo");
+        let failures: BTreeMap<_, _> = hub.failures().into_iter().collect();
+        let message = |name: &str| failures[name].failure.message.to_string();
+        assert!(message("missing").contains("of-the-host"), "{failures:?}");
+        assert!(message("panics").contains("says where a server is, panicked"), "{failures:?}");
+        assert!(message("other").contains("of-the-entry"), "{failures:?}");
+        timeout(PATIENCE, hub.close()).await.unwrap();
     }
 }
 
