@@ -93,23 +93,6 @@ impl<B: Binding> Client<B> {
         self.command(now, |engine| engine.apply(now, command))
     }
 
-    /// Opens the connection. While the client waits for the next attempt or is parked, it reconnects now.
-    ///
-    /// # Errors
-    /// [`CommandError::AlreadyOpen`], [`CommandError::Closed`].
-    pub fn open(&mut self, now: Time) -> Result<(), CommandError> {
-        self.apply(now, Command::Open).map(drop)
-    }
-
-    /// Closes the client: open requests end at once, then the transport is shut down step by step, and
-    /// [`Event::Closed`](crate::Event::Closed) is the last event.
-    ///
-    /// # Errors
-    /// [`CommandError::Closed`] if the client is closed already, or is being closed.
-    pub fn close(&mut self, now: Time) -> Result<(), CommandError> {
-        self.apply(now, Command::Close).map(drop)
-    }
-
     /// Queues a request; it is sent as soon as the client is ready.
     ///
     /// # Errors
@@ -119,16 +102,7 @@ impl<B: Binding> Client<B> {
         self.command(now, |engine| engine.request(now, request))
     }
 
-    /// Reports that the embedder can authorize requests now. Requests that wait for authorization are sent again, and a
-    /// client that is parked because of it reconnects.
-    ///
-    /// # Errors
-    /// [`CommandError::Closed`].
-    pub fn authorized(&mut self, now: Time) -> Result<(), CommandError> {
-        self.apply(now, Command::Authorized).map(drop)
-    }
-
-    command_methods!(CommandError);
+    command_methods!(client, CommandError);
 
     /// Handles the deadlines that are due. Without any it does nothing.
     pub fn handle_timeout(&mut self, now: Time) {

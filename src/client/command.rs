@@ -98,9 +98,38 @@ pub enum Command {
     },
 }
 
-/// The methods of a type whose `apply` takes the commands of a client or of a session, and refuses them with this error.
+/// The methods of a type whose `apply` takes the commands of a client, or of a session of a hub, and refuses them with this error.
 macro_rules! command_methods {
-    ($error:ty) => {
+    (client, $error:ty) => {
+        /// Opens the connection. While the client waits for the next attempt or is parked, it reconnects now.
+        ///
+        /// # Errors
+        /// [`CommandError::AlreadyOpen`](crate::CommandError::AlreadyOpen), [`CommandError::Closed`](crate::CommandError::Closed).
+        pub fn open(&mut self, now: crate::Time) -> Result<(), $error> {
+            self.apply(now, crate::Command::Open).map(drop)
+        }
+
+        /// Closes the client: open requests end at once, then the transport is shut down step by step, and
+        /// [`Event::Closed`](crate::Event::Closed) is the last event.
+        ///
+        /// # Errors
+        /// [`CommandError::Closed`](crate::CommandError::Closed) if the client is closed already, or is being closed.
+        pub fn close(&mut self, now: crate::Time) -> Result<(), $error> {
+            self.apply(now, crate::Command::Close).map(drop)
+        }
+
+        /// Reports that the embedder can authorize requests now. Requests that wait for authorization are sent again, and a
+        /// client that is parked because of it reconnects.
+        ///
+        /// # Errors
+        /// [`CommandError::Closed`](crate::CommandError::Closed).
+        pub fn authorized(&mut self, now: crate::Time) -> Result<(), $error> {
+            self.apply(now, crate::Command::Authorized).map(drop)
+        }
+
+        crate::client::command_methods!(session, $error);
+    };
+    (session, $error:ty) => {
         /// Cancels a request; it ends with [`Outcome::Cancelled`](crate::Outcome::Cancelled).
         ///
         /// # Errors

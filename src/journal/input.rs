@@ -318,7 +318,7 @@ impl<B: JournalBinding> Client<B> {
             self.handle_timeout(now);
             return Ok(());
         }
-        B::handle(self, now, &input)
+        B::handle(self, now, input)
     }
 }
 
@@ -376,7 +376,7 @@ pub trait Format: Binding {
     }
 
     /// Gives an input from a transport to a client.
-    fn handle(client: &mut Client<Self>, now: Time, input: &Input) -> Result<(), InputError>
+    fn handle(client: &mut Client<Self>, now: Time, input: Input) -> Result<(), InputError>
     where
         Self: Sized;
 }
@@ -388,11 +388,11 @@ impl Format for Messages {
         BindingForm::Messages
     }
 
-    fn handle(client: &mut Client<Self>, now: Time, input: &Input) -> Result<(), InputError> {
+    fn handle(client: &mut Client<Self>, now: Time, input: Input) -> Result<(), InputError> {
         if let Input::Message { connection, bytes } = input {
-            client.handle_message(now, *connection, bytes);
+            client.handle_message(now, connection, &bytes);
         } else if let Input::Transport { connection, event } = input {
-            client.handle_transport(now, *connection, event.as_transport());
+            client.handle_transport(now, connection, event.as_transport());
         } else {
             return Err(InputError::OtherBinding { binding: "messages".into() });
         }
@@ -407,11 +407,11 @@ impl Format for Lines {
         BindingForm::Lines
     }
 
-    fn handle(client: &mut Client<Self>, now: Time, input: &Input) -> Result<(), InputError> {
+    fn handle(client: &mut Client<Self>, now: Time, input: Input) -> Result<(), InputError> {
         if let Input::Bytes { connection, bytes } = input {
-            client.handle_bytes(now, *connection, bytes);
+            client.handle_bytes(now, connection, &bytes);
         } else if let Input::Transport { connection, event } = input {
-            client.handle_transport(now, *connection, event.as_transport());
+            client.handle_transport(now, connection, event.as_transport());
         } else {
             return Err(InputError::OtherBinding { binding: "lines".into() });
         }
@@ -471,16 +471,16 @@ impl Format for Http {
         if let HttpAction::OAuth(action) = action { super::oauth::action(action, secrets) } else { json(action) }
     }
 
-    fn handle(client: &mut Client<Self>, now: Time, input: &Input) -> Result<(), InputError> {
+    fn handle(client: &mut Client<Self>, now: Time, input: Input) -> Result<(), InputError> {
         if let Input::Head { exchange, status, headers } = input {
-            client.handle_head(now, *exchange, *status, headers);
+            client.handle_head(now, exchange, status, &headers);
         } else if let Input::Body { exchange, bytes } = input {
-            client.handle_body(now, *exchange, bytes);
+            client.handle_body(now, exchange, &bytes);
         } else if let Input::End { exchange } = input {
-            client.handle_end(now, *exchange);
+            client.handle_end(now, exchange);
         } else if let Input::Failure { exchange, broken, why } = input {
-            client.handle_failure(now, *exchange, *broken, why);
-        } else if let Some(handled) = handle_oauth(client, now, input) {
+            client.handle_failure(now, exchange, broken, &why);
+        } else if let Some(handled) = handle_oauth(client, now, &input) {
             return handled;
         } else {
             return Err(InputError::OtherBinding { binding: "http".into() });

@@ -249,22 +249,6 @@ impl<R: Recordable> Recorder<R> {
 
 /// The commands and inputs of the client, recorded: each is that of [`Client`], and has its errors.
 impl<B: JournalBinding> Recorder<Client<B>> {
-    /// [`Client::open`].
-    ///
-    /// # Errors
-    /// Those of the client.
-    pub fn open(&mut self, now: Time) -> Result<(), CommandError> {
-        self.apply(now, Command::Open).map(drop)
-    }
-
-    /// [`Client::close`].
-    ///
-    /// # Errors
-    /// Those of the client.
-    pub fn close(&mut self, now: Time) -> Result<(), CommandError> {
-        self.apply(now, Command::Close).map(drop)
-    }
-
     /// [`Client::request`].
     ///
     /// # Errors
@@ -273,15 +257,7 @@ impl<B: JournalBinding> Recorder<Client<B>> {
         self.apply(now, Command::Request(request))?.ok_or(CommandError::Closed)
     }
 
-    /// [`Client::authorized`].
-    ///
-    /// # Errors
-    /// Those of the client.
-    pub fn authorized(&mut self, now: Time) -> Result<(), CommandError> {
-        self.apply(now, Command::Authorized).map(drop)
-    }
-
-    command_methods!(CommandError);
+    command_methods!(client, CommandError);
 
     /// [`Client::handle_timeout`].
     pub fn handle_timeout(&mut self, now: Time) {

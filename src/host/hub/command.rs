@@ -181,7 +181,7 @@ impl HubSession<'_> {
         self.hub.command(Some(Input::Called), now, self.session, |engine, now| engine.request(now, request))
     }
 
-    command_methods!(HubCommandError);
+    command_methods!(session, HubCommandError);
 }
 
 #[cfg(feature = "serde")]
