@@ -167,7 +167,7 @@ state_table! {
     (Idle)            (_)             (StartLegacyFirst)  => (Initializing)    (First)         [SendInitialize];
     (Idle)            (_)             (StartLegacy)       => (Initializing)    (None)          [SendInitialize];
     (Reopening)       (_)             (StartDiscover)     => (Initializing)    (Reopened)      [SendInitialize];
-    (Reopening)       (_)             (StartDiscoverHttp|StartModern|StartLegacyFirst|StartLegacy) => ignore;
+    (Reopening)       (_)             (StartDiscoverHttp|StartModern|StartLegacyFirst|StartLegacy) => never;
 
     (Discovering|Rediscovering|Pinned|Repinned|DiscoveringLast) (_) (ModernFound) => (Modern)  (None) [DisarmDiscover Adopt DiscoverModern];
     (Discovering|Rediscovering) (_)   (LegacyFound)       => (Initializing)    (AfterDiscover) [DisarmDiscover SendInitialize];
@@ -181,50 +181,54 @@ state_table! {
     (Discovering)     (_)             (NotModern)         => (Initializing)    (AfterDiscover) [DisarmDiscover SendInitialize];
     (Discovering)     (Beside)        (ServerFault)       => (Initializing)    (AfterFault)    [DisarmDiscover SendInitialize] ! Probe5xx;
     // Only HTTP has statuses.
-    (Discovering)     (_)             (ServerFault)       => ignore;
+    else (Discovering)     (_)        (ServerFault)       => never;
     (Rediscovering|Pinned|Repinned|DiscoveringLast) (_) (NotModern|ServerFault) => (Failed)    (None) [Fail(Failure::Rejected)];
     (Discovering)     (Beside)        (DiscoverTimeout)   => (Initializing)    (Beside)        [ExtendDeadline SendInitialize] ! ProbeSilent;
-    (Discovering)     (_)             (DiscoverTimeout)   => (Initializing)    (Blind)         [ExtendDeadline SendInitialize] ! ProbeSilent;
+    else (Discovering)     (_)        (DiscoverTimeout)   => (Initializing)    (Blind)         [ExtendDeadline SendInitialize] ! ProbeSilent;
     // The refusal of `initialize` says more.
     (DiscoveringLast) (Beside)        (Deadline)          => (Failed)          (None)          [Fail(Failure::Rejected)];
-    (Discovering|Rediscovering|Pinned|Repinned|DiscoveringLast) (_) (Deadline) => (Failed)     (None) [Fail(Failure::Timeout)];
+    else (Discovering|Rediscovering|Pinned|Repinned|DiscoveringLast) (_) (Deadline) => (Failed)     (None) [Fail(Failure::Timeout)];
     // Over HTTP, the end of the transport is a loss.
-    (Discovering|DiscoveringLast) (Beside) (TransportClosed) => ignore;
-    (Discovering|Rediscovering) (_)   (TransportClosed)   => (Reopening)       (None)          [Reopen];
-    (Pinned|Repinned|DiscoveringLast) (_) (TransportClosed) => (Failed)        (None)          [Fail(Failure::Closed)];
+    (Discovering|DiscoveringLast) (Beside) (TransportClosed) => never;
+    else (Discovering|Rediscovering) (_)   (TransportClosed)   => (Reopening)       (None)          [Reopen];
+    else (Pinned|Repinned|DiscoveringLast) (_) (TransportClosed) => (Failed)        (None)          [Fail(Failure::Closed)];
 
     (Initializing)    (Reopened)      (Accepted)          => (Legacy)          (None)          [Adopt NoteClosedAs(QuirkKind::ProbeClosed) SendInitialized];
     (Initializing)    (AfterFault)    (Accepted)          => (Legacy)          (None)          [Adopt ForgetEra SendInitialized];
-    (Initializing)    (_)             (Accepted)          => (Legacy)          (None)          [Adopt SendInitialized];
+    else (Initializing)    (_)        (Accepted)          => (Legacy)          (None)          [Adopt SendInitialized];
     (Initializing)    (Reopened)      (AcceptedNearest)   => (Legacy)          (None)          [Adopt NoteClosedAs(QuirkKind::ProbeClosed) SendInitialized] ! VersionUnknown;
     (Initializing)    (AfterFault)    (AcceptedNearest)   => (Legacy)          (None)          [Adopt ForgetEra SendInitialized] ! VersionUnknown;
-    (Initializing)    (_)             (AcceptedNearest)   => (Legacy)          (None)          [Adopt SendInitialized] ! VersionUnknown;
+    else (Initializing)    (_)        (AcceptedNearest)   => (Legacy)          (None)          [Adopt SendInitialized] ! VersionUnknown;
     (Initializing)    (Backed)        (VersionUnknown|VersionRefused|CapabilitiesRefused|RefusedByModern|Refused|Malformed|Deadline) => (Modern) (None) [Adopt DiscoverModern];
     // A modern server that is slow may refuse `initialize` before it answers `server/discover`, which is still in flight.
     (Initializing)    (Beside)        (RefusedByModern|Refused) => (DiscoveringLast) (Beside);
-    (Initializing)    (_)             (VersionUnknown)    => (Failed)          (None)          [Fail(Failure::UnsupportedVersion)];
-    (Initializing)    (_)             (VersionRefused)    => stay [SendInitialize] ! VersionRefused;
-    (Initializing)    (_)             (CapabilitiesRefused) => stay [SendInitialize] ! CapabilitiesRefused;
+    else (Initializing)    (_)        (VersionUnknown)    => (Failed)          (None)          [Fail(Failure::UnsupportedVersion)];
+    else (Initializing)    (_)        (VersionRefused)    => stay [SendInitialize] ! VersionRefused;
+    else (Initializing)    (_)        (CapabilitiesRefused) => stay [SendInitialize] ! CapabilitiesRefused;
     (Initializing)    (None)          (RefusedByModern)   => (Failed)          (None)          [Fail(Failure::EraExcluded)];
-    (Initializing)    (_)             (RefusedByModern)   => (DiscoveringLast) (None)          [SendDiscover];
+    else (Initializing)    (_)        (RefusedByModern)   => (DiscoveringLast) (None)          [SendDiscover];
     (Initializing)    (First|Warned)  (Refused)           => (DiscoveringLast) (None)          [SendDiscover];
-    (Initializing)    (_)             (Refused)           => (Failed)          (None)          [Fail(Failure::Rejected)];
-    (Initializing)    (_)             (Malformed)         => (Failed)          (None)          [Fail(Failure::Protocol)];
-    (Initializing)    (_)             (Deadline)          => (Failed)          (None)          [Fail(Failure::Timeout)];
+    else (Initializing)    (_)        (Refused)           => (Failed)          (None)          [Fail(Failure::Rejected)];
+    else (Initializing)    (_)        (Malformed)         => (Failed)          (None)          [Fail(Failure::Protocol)];
+    else (Initializing)    (_)        (Deadline)          => (Failed)          (None)          [Fail(Failure::Timeout)];
     (Initializing)    (None|First|Reopened) (TransportClosed) => (Failed)      (None)          [Fail(Failure::Closed)];
     (Initializing)    (AfterDiscover|Blind|Backed|Warned) (TransportClosed) => (Reopening) (None) [Reopen];
-    (Initializing)    (AfterFault|Beside) (TransportClosed) => ignore;
+    (Initializing)    (AfterFault|Beside) (TransportClosed) => never;
     (Initializing)    (Blind|Beside)  (LateModern)        => (_)               (Backed)        [KeepEvidence] ! ProbeLate;
     (Initializing)    (Blind|Beside)  (LateModernError)   => (_)               (Warned)        [] ! ProbeLate;
     (Initializing)    (Blind|Beside)  (LateOther)         => (_)               (AfterDiscover) [] ! ProbeLate;
     (Initializing)    (Beside)        (LateBroke)         => (_)               (Blind);
-    (Initializing)    (_)             (LateModern|LateModernError|LateOther|LateBroke) => ignore;
+    else (Initializing)    (_)        (LateModern|LateModernError|LateOther|LateBroke) => never;
 
-    (Rediscovering|Pinned|Repinned|DiscoveringLast) (_) (DiscoverTimeout) => ignore;
-    (Discovering|Rediscovering|Pinned|Repinned|DiscoveringLast) (_) (StartDiscover|StartDiscoverHttp|StartModern|StartLegacyFirst|StartLegacy|LateModern|LateModernError|LateOther|LateBroke|Accepted|AcceptedNearest|VersionUnknown|VersionRefused|CapabilitiesRefused|RefusedByModern|Refused|Malformed) => ignore;
-    (Initializing)    (_) (StartDiscover|StartDiscoverHttp|StartModern|StartLegacyFirst|StartLegacy|ModernFound|LegacyFound|VersionOffered|NothingCommon|ModernError|NotModern|ServerFault|DiscoverTimeout) => ignore;
-    (Legacy|Modern|Failed) (_) (StartDiscover|StartDiscoverHttp|StartModern|StartLegacyFirst|StartLegacy) => ignore;
-    (Idle|Legacy|Modern|Reopening|Failed) (_) (ModernFound|LegacyFound|VersionOffered|NothingCommon|ModernError|NotModern|ServerFault|DiscoverTimeout|LateModern|LateModernError|LateOther|LateBroke|Accepted|AcceptedNearest|VersionUnknown|VersionRefused|CapabilitiesRefused|RefusedByModern|Refused|Malformed|Deadline|TransportClosed) => ignore;
+    (Rediscovering|Pinned|Repinned|DiscoveringLast) (_) (DiscoverTimeout) => never;
+    (Discovering|Rediscovering|Pinned|Repinned|DiscoveringLast) (_) (LateModern) => ignore;
+    (Discovering|Rediscovering|Pinned|Repinned|DiscoveringLast) (_)
+        (StartDiscover|StartDiscoverHttp|StartModern|StartLegacyFirst|StartLegacy|LateModernError|LateOther|
+         LateBroke|Accepted|AcceptedNearest|VersionUnknown|VersionRefused|CapabilitiesRefused|RefusedByModern|Refused|
+         Malformed) => never;
+    (Initializing)    (_) (StartDiscover|StartDiscoverHttp|StartModern|StartLegacyFirst|StartLegacy|ModernFound|LegacyFound|VersionOffered|NothingCommon|ModernError|NotModern|ServerFault|DiscoverTimeout) => never;
+    (Legacy|Modern|Failed) (_) (StartDiscover|StartDiscoverHttp|StartModern|StartLegacyFirst|StartLegacy) => never;
+    (Idle|Legacy|Modern|Reopening|Failed) (_) (ModernFound|LegacyFound|VersionOffered|NothingCommon|ModernError|NotModern|ServerFault|DiscoverTimeout|LateModern|LateModernError|LateOther|LateBroke|Accepted|AcceptedNearest|VersionUnknown|VersionRefused|CapabilitiesRefused|RefusedByModern|Refused|Malformed|Deadline|TransportClosed) => never;
 }
 
 values! {

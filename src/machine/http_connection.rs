@@ -92,13 +92,25 @@ pub(crate) mod phase {
         (Ending)         (CloseNothing|Overdue)   => (Idle) [ReportClosed];
         (Deleting)       (Deleted|OverdueSession|Overdue) => (Idle) [ReportClosed];
 
-        (Idle)           (Established|InitializedSent|InitializedBroke|InitializedBrokeAgain|Accepted|AcceptedSse|StreamDecided|Deleted) => ignore;
-        (Opening)        (Connect|InitializedBroke|InitializedBrokeAgain|Accepted|AcceptedSse|StreamDecided|Retire|CloseOwing|CloseSession|CloseNothing|OverdueSession|Overdue|Deleted) => ignore;
-        (Accepting)      (InitializedSent|Connect|Established|StreamDecided|Retire|CloseOwing|CloseSession|CloseNothing|OverdueSession|Overdue|Deleted) => ignore;
-        (AwaitingStream) (Connect|Established|InitializedSent|InitializedBroke|InitializedBrokeAgain|Accepted|AcceptedSse|Retire|CloseOwing|CloseSession|CloseNothing|OverdueSession|Overdue|Deleted) => ignore;
-        (Live)           (Connect|Established|InitializedSent|InitializedBroke|InitializedBrokeAgain|Accepted|AcceptedSse|StreamDecided|Retire|CloseOwing|CloseSession|CloseNothing|OverdueSession|Overdue|Deleted) => ignore;
-        (Ending)         (CloseOwing|Connect|Established|InitializedSent|InitializedBroke|InitializedBrokeAgain|Accepted|AcceptedSse|StreamDecided|Retire|Deleted) => ignore;
-        (Deleting)       (Connect|Established|InitializedSent|InitializedBroke|InitializedBrokeAgain|Accepted|AcceptedSse|StreamDecided|Retire|CloseOwing|CloseSession|CloseNothing) => ignore;
+        (Idle)           (Established|InitializedSent|InitializedBroke|InitializedBrokeAgain|Accepted|AcceptedSse|StreamDecided|Deleted) => never;
+        (Opening)        (Overdue) => ignore;
+        (Opening)
+            (Connect|InitializedBroke|InitializedBrokeAgain|Accepted|AcceptedSse|StreamDecided|Retire|CloseOwing|
+             CloseSession|CloseNothing|OverdueSession|Deleted) => never;
+        (Accepting)      (Overdue) => ignore;
+        (Accepting)
+            (InitializedSent|Connect|Established|StreamDecided|Retire|CloseOwing|CloseSession|CloseNothing|
+             OverdueSession|Deleted) => never;
+        (AwaitingStream) (Accepted|Overdue) => ignore;
+        (AwaitingStream)
+            (Connect|Established|InitializedSent|InitializedBroke|InitializedBrokeAgain|AcceptedSse|Retire|
+             CloseOwing|CloseSession|CloseNothing|OverdueSession|Deleted) => never;
+        (Live)           (Accepted|AcceptedSse|StreamDecided|Overdue) => ignore;
+        (Live)
+            (Connect|Established|InitializedSent|InitializedBroke|InitializedBrokeAgain|Retire|CloseOwing|
+             CloseSession|CloseNothing|OverdueSession|Deleted) => never;
+        (Ending)         (CloseOwing|Connect|Established|InitializedSent|InitializedBroke|InitializedBrokeAgain|Accepted|AcceptedSse|StreamDecided|Retire|Deleted) => never;
+        (Deleting)       (Connect|Established|InitializedSent|InitializedBroke|InitializedBrokeAgain|Accepted|AcceptedSse|StreamDecided|Retire|CloseOwing|CloseSession|CloseNothing) => never;
     }
 
     impl State {
@@ -200,11 +212,12 @@ pub(crate) mod sse {
         (Ready)      (EndpointElsewhere) => (Streamable) [ReportViolation];
         (Ready)      (Ended|Broke)       => (Streamable) [ReportClosed];
 
-        (Streamable) (Endpoint|EndpointElsewhere|Message|Refused|Ended|Broke|Unreached)                  => ignore;
-        (Fallback)   (ConnectSse|RefusedAsSse)                                                   => ignore;
-        (Absent)     (ConnectSse|Endpoint|EndpointElsewhere|Message|Refused|Ended|Broke|Unreached) => ignore;
-        (Connecting) (ConnectSse|RefusedAsSse)                                                   => ignore;
-        (Ready)      (ConnectSse|Message|Refused|Unreached)                                              => ignore;
+        (Streamable) (Ended) => ignore;
+        (Streamable) (Endpoint|EndpointElsewhere|Message|Refused|Broke|Unreached) => never;
+        (Fallback)   (ConnectSse|RefusedAsSse)                                                   => never;
+        (Absent)     (ConnectSse|Endpoint|EndpointElsewhere|Message|Refused|Ended|Broke|Unreached) => never;
+        (Connecting) (ConnectSse|RefusedAsSse)                                                   => never;
+        (Ready)      (ConnectSse|Message|Refused|Unreached)                                              => never;
     }
 }
 
@@ -290,11 +303,16 @@ pub(crate) mod get_stream {
         (WaitingAgain)       (Timer)        => (AskingAgain) [Get];
         (AwaitingToken)      (Authorized)   => (Asking) [Reset Get];
 
-        (Idle)                 (Opened|NotOffered|Unauthorized|NotFound|OtherAnswer|NoStream|Broke|Timer|Authorized) => ignore;
-        (Asking|AskingAgain)   (Start|Timer|Authorized) => ignore;
-        (Waiting|WaitingAgain) (Start|Opened|NotOffered|Unauthorized|NotFound|OtherAnswer|NoStream|Broke|Authorized) => ignore;
-        (Open)                 (Start|Opened|NotOffered|Unauthorized|NotFound|OtherAnswer|Timer|Authorized) => ignore;
-        (Refused)              (Start|Opened|NotOffered|Unauthorized|NotFound|OtherAnswer|NoStream|Broke|Timer|Authorized) => ignore;
-        (AwaitingToken)        (Start|Opened|NotOffered|Unauthorized|NotFound|OtherAnswer|NoStream|Broke|Timer) => ignore;
+        (Idle)                 (Authorized) => ignore;
+        (Idle)                 (Opened|NotOffered|Unauthorized|NotFound|OtherAnswer|NoStream|Broke|Timer) => never;
+        (Asking|AskingAgain)   (Authorized)             => ignore;
+        (Asking|AskingAgain)   (Start|Timer)            => never;
+        (Waiting|WaitingAgain) (Authorized) => ignore;
+        (Waiting|WaitingAgain) (Start|Opened|NotOffered|Unauthorized|NotFound|OtherAnswer|NoStream|Broke) => never;
+        (Open)                 (Authorized) => ignore;
+        (Open)                 (Start|Opened|NotOffered|Unauthorized|NotFound|OtherAnswer|Timer) => never;
+        (Refused)              (Authorized) => ignore;
+        (Refused)              (Start|Opened|NotOffered|Unauthorized|NotFound|OtherAnswer|NoStream|Broke|Timer) => never;
+        (AwaitingToken)        (Start|Opened|NotOffered|Unauthorized|NotFound|OtherAnswer|NoStream|Broke|Timer) => never;
     }
 }

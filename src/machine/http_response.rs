@@ -312,9 +312,9 @@ decision_table! {
     // The response to a DELETE has no effect.
     (DeleteFormer|Delete)                    (_)     (_)                => Ignore;
     (Request|Initialized|OneWay|Owed|Resume|GetStream|Fallback|Sse) (_) (Moved) => Redirect;
-    (GetStream)                              (_)     (_)                => GetStream;
+    else (GetStream)                         (_)     (_)                => GetStream;
     // Any other status, known or not.
-    (Request|Initialized|OneWay|Owed|Resume|Fallback|Sse) (_) (_)       => Refusal;
+    else (Request|Initialized|OneWay|Owed|Resume|Fallback|Sse) (_) (_)  => Refusal;
 }
 
 decision_table! {
@@ -373,8 +373,8 @@ decision_table! {
     (GetStream)       (_)              (_)                                          => GetStreamBroke;
     (Fallback)        (Broke)          (_)                                          => SseBroke;
     (Fallback|Sse)    (Unreached)      (_)                                          => SseUnreached;
-    (Fallback|Sse)    (Complete|Broke|Overflow) (Unauthorized)                      => Authorize;
-    (Fallback|Sse)    (Complete|Broke|Overflow) (NotFound|Busy|Refusal)             => SseRefused;
+    else (Fallback|Sse)    (Complete|Broke|Overflow) (Unauthorized)                 => Authorize;
+    else (Fallback|Sse)    (Complete|Broke|Overflow) (NotFound|Busy|Refusal)        => SseRefused;
     (Fallback|Sse)    (Complete|Overflow) (Nothing|Empty|EmptyStream|Json|Events|NoEvents|Ignored) => SseEnded;
     (Sse)             (Broke)          (Nothing|Empty|EmptyStream|Json|Events|NoEvents|Ignored) => SseBroke;
     (DeleteFormer)    (_)              (_)                                          => SendAgain;
@@ -398,7 +398,7 @@ decision_table! {
     (Unchallenged)       (Renewed)      (_)     (_) => No;
     (Moved|Unauthorized|NotAllowed|Busy|TooMany|Client|NotImplemented|Server|Other) (_) (_) (_) => No;
     // There is no session, or a new one did not help.
-    (_)                  (None|Resent)  (_)     (_) => No;
+    else (_)             (None|Resent)  (_)     (_) => No;
 }
 
 decision_table! {
@@ -407,11 +407,11 @@ decision_table! {
     (Unauthorized|Unchallenged)  (_)               (_)    => Authorize;
     // Notifications and responses have no deadline either; only the handshake requires one of them.
     (Busy|Paused)                (OneWay)          (_)    => Nothing;
-    (Busy|Paused)                (_)               (_)    => Retry;
-    (_)                          (InitializeAgain) (_)    => EndFormerAs(QuirkKind::AlreadyInitialized);
-    (Accepted|Success)           (_)               (_)    => Deliver;
-    (_)                          (Initialized)     (_)    => Received;
-    (_)                          (OneWay)          (_)    => Nothing;
+    else (Busy|Paused)           (_)               (_)    => Retry;
+    else (_)                     (InitializeAgain) (_)    => EndFormerAs(QuirkKind::AlreadyInitialized);
+    else (Accepted|Success)      (_)               (_)    => Deliver;
+    else (_)                     (Initialized)     (_)    => Received;
+    else (_)                     (OneWay)          (_)    => Nothing;
     // A server of the older transport does not allow a POST to its stream, whatever it says of it.
     (NotAllowed) (Initialize|InitializeLast) (_)          => RefusedAsSse;
     // Or it answers that as an unknown method.
@@ -421,9 +421,9 @@ decision_table! {
     (BadRequest|NotFound|NotAllowed|TooMany|Client) (ModernCall) (HeaderMismatch) => RenewHeaders;
     // A 5xx does not show the server's era, unless its error is of the modern one.
     (Unavailable|NotImplemented|Server) (Discover) (None|MethodNotFound|InvalidParams|ResourceNotFound|Other) => Refuse;
-    (_) (Discover|Initialize|InitializeLast|ModernCall|Request) (None) => Refuse;
-    (_) (Discover|Initialize|InitializeLast|ModernCall|Request) (MethodNotFound|InvalidParams|ResourceNotFound|HeaderMismatch|Modern|Other)
-        => Answer;
+    else (_) (Discover|Initialize|InitializeLast|ModernCall|Request) (None) => Refuse;
+    else (_) (Discover|Initialize|InitializeLast|ModernCall|Request) (MethodNotFound|InvalidParams|ResourceNotFound|HeaderMismatch|Modern|Other)
+   => Answer;
 }
 
 #[cfg_attr(not(feature = "oauth"), allow(dead_code, reason = "without OAuth the embedder authorizes the client"))]

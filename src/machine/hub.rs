@@ -42,8 +42,10 @@ pub(crate) mod whole {
         (Closing)        (Gone)                               => (Closed) [DropSessions ReportClosed];
         (New)            (Complete|Gone)                      => ignore;
         (Open)           (Gone)                               => ignore;
-        (Closing)        (Open|Close|Complete|Settled)        => ignore;
-        (Closed)         (Open|Close|Complete|Settled|Gone)   => ignore;
+        (Closing)        (Complete|Settled)                   => ignore;
+        (Closing)        (Open|Close)                         => never;
+        (Closed)         (Complete|Gone)                      => ignore;
+        (Closed)         (Open|Close|Settled)                 => never;
     }
 }
 
@@ -171,7 +173,8 @@ pub(crate) mod server {
         (Idle)         (_)     (Restored)              => stay;
         (Idle)         (_)     (Ended)                 => (Failed) (false) [Withdraw ReportFailed];
         (Idle)         (_)     (Removed|Close)         => (Closed) (_) [Forget];
-        (Idle)         (_)     (Contacted|Room|Ready|Changed|IdleTimeout|Down|Parked|Unauthorized|Authorized) => ignore;
+        (Idle)         (_)     (Authorized) => ignore;
+        (Idle)         (_)     (Contacted|Room|Ready|Changed|IdleTimeout|Down|Parked|Unauthorized) => never;
 
         (Queued)       (false) (Started|Called|Listed) => (_) (true) [Create];
         (Queued)       (false) (Room)                  => (Starting) (_) [Create Open];
@@ -183,13 +186,15 @@ pub(crate) mod server {
         (Queued)       (true)  (Removed)               => (Closing) (_) [StartNext Shut];
         (Queued)       (true)  (Close)                 => (Closing) (_) [Shut];
         (Queued)       (true)  (Started|Called|Listed) => ignore;
-        (Queued)       (_)     (Contacted|Wanted|Ready|Changed|IdleTimeout|Down|Parked|Ended|Unauthorized|Authorized) => ignore;
+        (Queued)       (_)     (Contacted|Wanted|Authorized) => ignore;
+        (Queued)       (_)     (Ready|Changed|IdleTimeout|Down|Parked|Ended|Unauthorized) => never;
 
         (Starting)     (false) (Started|Called|Listed|Contacted) => (_) (true);
         (Starting)     (false) (Restored)              => (Idle) (_) [Discard];
         (Starting)     (false) (Removed)               => (Closed) (_) [Discard StartNext Forget];
         (Starting)     (false) (Close)                 => (Closed) (_) [Discard Forget];
-        (Starting)     (false) (Wanted|Room|Ready|Changed|IdleTimeout|Down|Parked|Ended|Unauthorized|Authorized) => ignore;
+        (Starting)     (false) (Authorized) => ignore;
+        (Starting)     (false) (Wanted|Room|Ready|Changed|IdleTimeout|Down|Parked|Ended|Unauthorized) => never;
         (Starting)     (true)  (Ready)                 => (Ready) (_) [Offer AnswerLists];
         (Starting)     (true)  (Down)                  => (Reconnecting) (_) [ReportRetry AnswerLists];
         (Starting)     (true)  (Parked)                => (Parked) (_) [RefuseCalls ReportRetry AnswerLists];
@@ -197,7 +202,8 @@ pub(crate) mod server {
         (Starting)     (true)  (Restored)              => misuse;
         (Starting)     (true)  (Removed)               => (Closing) (_) [StartNext Shut];
         (Starting)     (true)  (Close)                 => (Closing) (_) [Shut];
-        (Starting)     (true)  (Wanted|Started|Called|Listed|Contacted|Room|Changed|IdleTimeout|Unauthorized|Authorized) => ignore;
+        (Starting)     (true)  (Wanted|Started|Called|Listed|Contacted|Changed|Authorized) => ignore;
+        (Starting)     (true)  (Room|IdleTimeout|Unauthorized) => never;
 
         (Ready)        (_)     (Listed)                => stay [AnswerLists];
         (Ready)        (_)     (Changed)               => stay [Offer];
@@ -206,10 +212,12 @@ pub(crate) mod server {
         (Ready)        (_)     (Down)                  => (Reconnecting) (_);
         (Ready)        (_)     (Parked)                => (Parked) (_) [RefuseCalls];
         (Ready)        (_)     (Ended)                 => (Failed) (false) [Withdraw ReportFailed];
-        (Ready)        (_)     (Wanted|Started|Called|Contacted|Room|Ready|Unauthorized|Authorized) => ignore;
+        (Ready)        (_)     (Wanted|Started|Called|Contacted|Authorized) => ignore;
+        (Ready)        (_)     (Room|Ready|Unauthorized) => never;
 
         (Suspended)    (_)     (Started|Called|Listed) => (Queued) (_);
-        (Suspended)    (_)     (Contacted|Wanted|Room|Ready|Changed|IdleTimeout|Down|Parked|Ended|Unauthorized|Authorized) => ignore;
+        (Suspended)    (_)     (Contacted|Wanted|Authorized) => ignore;
+        (Suspended)    (_)     (Room|Ready|Changed|IdleTimeout|Down|Parked|Ended|Unauthorized) => never;
 
         (Reconnecting) (_)     (Wanted|Started)        => stay [Open];
         (Parked)       (_)     (Wanted|Started|Called) => stay [Open];
@@ -221,7 +229,8 @@ pub(crate) mod server {
         (Reconnecting|Parked) (_) (Parked)             => (Parked) (_) [RefuseCalls];
         (Reconnecting|Parked) (_) (Ended)              => (Failed) (false) [Withdraw ReportFailed];
         (Reconnecting) (_)     (Called|Down)           => ignore;
-        (Reconnecting|Parked) (_) (Contacted|Room|IdleTimeout|Unauthorized|Authorized) => ignore;
+        (Reconnecting|Parked) (_) (Contacted|Authorized)                               => ignore;
+        (Reconnecting|Parked) (_) (Room|IdleTimeout|Unauthorized)                      => never;
 
         (Ready|Suspended|Reconnecting|Parked) (_) (Restored) => misuse;
         (Ready|Suspended|Reconnecting|Parked) (_) (Removed)  => (Closing) (_) [StartNext Shut];
@@ -233,13 +242,17 @@ pub(crate) mod server {
         (Failed|Unauthorized) (_) (Called|Listed|Restored) => misuse;
         (Failed|Unauthorized) (_) (Removed|Close)      => (Closed) (_) [Forget];
         (Failed)       (_)     (Authorized)            => ignore;
-        (Unauthorized) (_)     (Unauthorized)          => ignore;
-        (Failed|Unauthorized) (_) (Contacted|Wanted|Room|Ready|Changed|IdleTimeout|Down|Parked|Ended) => ignore;
+        (Unauthorized) (_)     (Unauthorized)          => never;
+        (Failed|Unauthorized) (_) (Contacted|Wanted) => ignore;
+        (Failed|Unauthorized) (_) (Room|Ready|Changed|IdleTimeout|Down|Parked|Ended) => never;
 
         (Closing)      (_)     (Ended)                 => (Closed) (_) [Forget];
-        (Closing)      (_)     (Wanted|Started|Called|Listed|Contacted|Restored|Room|Ready|Changed|IdleTimeout|Down|Parked) => ignore;
-        (Closing)      (_)     (Unauthorized|Authorized|Removed|Close) => ignore;
-        (Closed)       (_)     (_)                     => ignore;
+        (Closing)      (_)     (Wanted|Contacted|Close) => ignore;
+        (Closing)      (_)
+            (Started|Called|Listed|Restored|Room|Ready|Changed|IdleTimeout|Down|Parked|Unauthorized|Authorized|
+             Removed) => never;
+        (Closed)       (_)     (Wanted|Contacted|Close) => ignore;
+        else (Closed)  (_)     (_)                     => never;
     }
 }
 
@@ -296,18 +309,21 @@ pub(crate) mod breaker {
         (Closed)               (Answered|Reset)               => stay [Clear];
         (Closed)               (Failed)                       => stay [Count];
         (Closed)               (FailedAgain)                  => (Open) [StartCooldown];
-        (Closed)               (Undecided|Cooled)             => ignore;
+        (Closed)               (Undecided)                    => ignore;
+        (Closed)               (Cooled)                       => never;
         (Open)                 (Call)                         => misuse;
         // A call that was made before the cooldown is answered.
         (Open)                 (Answered|Reset)               => (Closed) [Clear];
         (Open)                 (Cooled)                       => (HalfOpen);
-        (Open)                 (Failed|FailedAgain|Undecided) => ignore;
+        (Open)                 (FailedAgain|Undecided)        => ignore;
+        (Open)                 (Failed)                       => never;
         (HalfOpen)             (Call)                         => (Trying);
         (HalfOpen|Trying)      (Answered|Reset)               => (Closed) [Clear];
         (HalfOpen|Trying)      (Failed|FailedAgain)           => (Open) [StartCooldown];
-        (HalfOpen)             (Undecided|Cooled)             => ignore;
+        (HalfOpen)             (Undecided)                    => ignore;
+        (HalfOpen)             (Cooled)                       => never;
         (Trying)               (Call)                         => misuse;
         (Trying)               (Undecided)                    => (HalfOpen);
-        (Trying)               (Cooled)                       => ignore;
+        (Trying)               (Cooled)                       => never;
     }
 }

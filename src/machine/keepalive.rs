@@ -114,7 +114,7 @@ state_table! {
     (Confirming)  (Answered)               => (ListDue)     [KnowSilent Clear StartInterval]  ! PingSilent;
     (Confirming)  (UnknownThenPassive)     => (Passive)     [KnowSilent Disarm]               ! PingSilent;
     (Confirming)  (PassedOverThenPassive)  => (Passive)     [KnowSilent GiveUp Disarm]        ! PingSilent;
-    (Confirming)  (Missed)                 => ignore;
+    (Confirming)  (Missed)                 => never;
 
     (Listing)     (Answered)               => (ListDue)     [Clear StartInterval];
     (Listing)     (Missed)                 => (ListDue)     [Count GiveUp StartInterval];
@@ -123,13 +123,13 @@ state_table! {
     (Listing|Discovering) (UnknownThenPassive)    => (Passive) [Disarm];
     (Listing|Discovering) (PassedOverThenPassive) => (Passive) [GiveUp Disarm];
 
-    (Confirming|Listing|Discovering) (UnknownThenList|PassedOverThenList|SilentThenList|SilentAlways) => ignore;
+    (Confirming|Listing|Discovering) (UnknownThenList|PassedOverThenList|SilentThenList|SilentAlways) => never;
     (Pinging|Confirming|Listing|Discovering) (Silent) => (Off) [GiveUp Disarm Dead];
     (Pinging|Confirming|Listing|Discovering) (Jumped) => stay  [Await];
-    (Pinging|Confirming|Listing|Discovering) (Quiet|QuietWithoutList|Busy) => ignore;
-    (PingDue|ListDue|DiscoverDue) (Answered|UnknownThenList|UnknownThenPassive|Missed|PassedOverThenList|PassedOverThenPassive|SilentThenList|Silent|SilentAlways|Jumped) => ignore;
-    (PingDue|Pinging|Confirming|ListDue|Listing|DiscoverDue|Discovering|Passive) (StartPing|StartList|StartDiscover|StartPassive) => ignore;
-    (Off|Passive) (Quiet|QuietWithoutList|Busy|Answered|UnknownThenList|UnknownThenPassive|Missed|PassedOverThenList|PassedOverThenPassive|SilentThenList|Silent|SilentAlways|Jumped) => ignore;
+    (Pinging|Confirming|Listing|Discovering) (Quiet|QuietWithoutList|Busy) => never;
+    (PingDue|ListDue|DiscoverDue) (Answered|UnknownThenList|UnknownThenPassive|Missed|PassedOverThenList|PassedOverThenPassive|SilentThenList|Silent|SilentAlways|Jumped) => never;
+    (PingDue|Pinging|Confirming|ListDue|Listing|DiscoverDue|Discovering|Passive) (StartPing|StartList|StartDiscover|StartPassive) => never;
+    (Off|Passive) (Quiet|QuietWithoutList|Busy|Answered|UnknownThenList|UnknownThenPassive|Missed|PassedOverThenList|PassedOverThenPassive|SilentThenList|Silent|SilentAlways|Jumped) => never;
 }
 
 decision_table! {

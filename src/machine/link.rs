@@ -159,9 +159,12 @@ state_table! {
     (Waiting|Parked)                (_)            (Timer)        => (Opening)    (Unseen)       [Open];
     (Parked)                        (Unauthorized) (Authorized)   => (Opening)    (Unseen)       [Open];
     (Idle|Waiting|Parked|Suspended) (_)            (Close)        => (Closed)     (None)         [Finish];
-    (Idle|Suspended)                (_)            (Timer)        => ignore;
-    (Idle|Waiting|Parked|Suspended) (_)            (Authorized)   => ignore;
-    (Idle|Waiting|Parked|Suspended) (_)            (Seen|Opened|Reopen|Established|Failed|Unresponsive|Hopeless|Unauthorized|Replace|Lost|Exhausted|LostForGood|Expired|Unreached|Reached|Suspend|Gone) => ignore;
+    (Idle|Suspended)                (_)            (Timer)        => never;
+    else (Idle|Waiting|Parked|Suspended) (_)       (Authorized)   => ignore;
+    (Idle|Waiting|Parked|Suspended) (_)            (Seen|Opened) => ignore;
+    (Idle|Waiting|Parked|Suspended) (_)
+        (Reopen|Established|Failed|Unresponsive|Hopeless|Unauthorized|Replace|Lost|Exhausted|LostForGood|Expired|
+         Unreached|Reached|Suspend|Gone) => never;
 
     (Opening|Connecting)            (Unseen)       (Seen)         => (_)          (None);
     (Opening)                       (_)            (Opened)       => (Connecting) (_)            [Handshake];
@@ -176,39 +179,46 @@ state_table! {
     // What the embedder has not seen is not reported as lost, unless that is the end.
     (Opening|Connecting|Ready|Unreached) (_)       (Failed)       => (Closing)    (None)         [Report Shut];
     (Opening|Connecting)            (Unseen)       (Unresponsive) => (Draining)   (None)         [Shut];
-    (Opening|Connecting|Ready|Unreached) (_)       (Unresponsive) => (Draining)   (None)         [Report Shut];
+    else (Opening|Connecting|Ready|Unreached) (_)  (Unresponsive) => (Draining)   (None)         [Report Shut];
     (Opening|Connecting)            (Unseen)       (Hopeless)     => (Retiring)   (None)         [Shut];
-    (Opening|Connecting|Ready|Unreached) (_)       (Hopeless)     => (Retiring)   (None)         [Report Shut];
+    else (Opening|Connecting|Ready|Unreached) (_)  (Hopeless)     => (Retiring)   (None)         [Report Shut];
     (Opening|Connecting)            (None)         (Unauthorized) => (Retiring)   (Unauthorized) [Report Shut];
     (Opening|Connecting)            (Unseen)       (Lost)         => (Waiting)    (None)         [Backoff];
-    (Opening|Connecting|Ready|Unreached) (_)       (Lost)         => (Waiting)    (None)         [Backoff Report];
+    else (Opening|Connecting|Ready|Unreached) (_)  (Lost)         => (Waiting)    (None)         [Backoff Report];
     (Opening|Connecting)            (Unseen)       (Exhausted)    => (Parked)     (None)         [Park];
-    (Opening|Connecting|Ready|Unreached) (_)       (Exhausted)    => (Parked)     (None)         [Park Report];
+    else (Opening|Connecting|Ready|Unreached) (_)  (Exhausted)    => (Parked)     (None)         [Park Report];
     (Opening|Connecting|Ready|Unreached) (_)       (LostForGood)  => (Closed)     (None)         [Report Finish];
     (Opening|Connecting)            (Unseen)       (Close)        => (Closed)     (None)         [Withdraw Finish];
-    (Opening|Connecting|Ready|Unreached) (_)       (Close)        => (Closing)    (None)         [Shut];
-    (Opening)                       (_)            (Reopen|Replace|Established|Expired|Unreached|Reached) => ignore;
-    (Connecting)                    (_)            (Opened|Established|Expired|Replace|Unreached|Reached) => ignore;
-    (Opening|Connecting)            (_)            (Seen|Unauthorized|Authorized|Timer|Suspend|Gone) => ignore;
-    (Ready)                         (_)            (Reached) => ignore;
-    (Unreached)                     (_)            (Unreached|Suspend) => ignore;
-    (Ready|Unreached)               (_)            (Seen|Opened|Reopen|Replace|Established|Expired|Unauthorized|Authorized|Timer|Gone) => ignore;
+    else (Opening|Connecting|Ready|Unreached) (_)  (Close)        => (Closing)    (None)         [Shut];
+    (Opening)                       (_)            (Reopen|Replace|Established|Expired|Unreached|Reached) => never;
+    (Connecting)                    (_)            (Opened|Unreached|Reached) => ignore;
+    else (Connecting)               (_)            (Established|Expired|Replace) => never;
+    else (Opening|Connecting)       (_)            (Seen|Authorized) => ignore;
+    else (Opening|Connecting)       (_)            (Unauthorized|Timer|Suspend|Gone) => never;
+    (Ready)                         (_)            (Reached) => never;
+    (Unreached)                     (_)            (Unreached)         => ignore;
+    (Unreached)                     (_)            (Suspend)           => never;
+    (Ready|Unreached)               (_)            (Seen|Opened|Authorized|Timer) => ignore;
+    else (Ready|Unreached)          (_)            (Reopen|Replace|Established|Expired|Unauthorized|Gone) => never;
 
     (Draining)                      (_)            (Open)         => misuse;
     (Draining)                      (_)            (Gone)         => (Waiting)    (None)         [Backoff];
-    (Retiring)                      (Unauthorized) (Open|Close)   => ignore;
+    (Retiring)                      (Unauthorized) (Open|Close)   => never;
     // The transport is opened again after its shutdown in any case.
-    (Retiring)                      (_)            (Open)         => (Draining)   (None);
+    else (Retiring)                 (_)            (Open)         => (Draining)   (None);
     (Retiring)                      (_)            (Gone)         => (Parked)     (_)            [Park];
     (Suspending)                    (_)            (Open)         => (Resuming)   (None);
     (Suspending)                    (_)            (Gone)         => (Suspended)  (None);
     (Resuming)                      (_)            (Open)         => ignore;
     (Resuming)                      (_)            (Gone)         => (Opening)    (Unseen)       [Open];
-    (Draining|Retiring|Suspending|Resuming) (_)    (Close)        => (Closing)    (None);
+    else (Draining|Retiring|Suspending|Resuming) (_)    (Close)   => (Closing)    (None);
     (Closing)                       (_)            (Gone)         => (Closed)     (None)         [Finish];
     (Closing|Closed)                (_)            (Open|Close)   => misuse;
-    (Closed)                        (_)            (Gone)         => ignore;
-    (Draining|Retiring|Suspending|Resuming|Closing|Closed) (_) (Seen|Opened|Reopen|Established|Failed|Unresponsive|Hopeless|Unauthorized|Replace|Lost|Exhausted|LostForGood|Expired|Unreached|Reached|Authorized|Timer|Suspend) => ignore;
+    (Closed)                        (_)            (Gone)         => never;
+    (Draining|Retiring|Suspending|Resuming|Closing|Closed) (_) (Seen|Opened|Authorized) => ignore;
+    (Draining|Retiring|Suspending|Resuming|Closing|Closed) (_)
+        (Reopen|Established|Failed|Unresponsive|Hopeless|Unauthorized|Replace|Lost|Exhausted|LostForGood|Expired|
+         Unreached|Reached|Timer|Suspend) => never;
 }
 
 decision_table! {
@@ -235,12 +245,12 @@ decision_table! {
     "transport_end" end(phase: Phase, note: Note, end: End, wire: Wire, agreed: bool) -> Meaning;
     // The process that restored the session opens the transport.
     (Opening)          (Unseen) (Moved)                      (_)    (_)    => Nothing;
-    (Opening)          (_)      (OpenFailed|Closed|Violated|Moved) (_) (_) => Loss;
+    else (Opening)     (_)      (OpenFailed|Closed|Violated|Moved) (_) (_) => Loss;
     (Connecting|Ready|Unreached) (_) (Violated|Moved)        (_)    (_)    => Loss;
     (Connecting|Ready|Unreached) (_) (OpenFailed)            (Http) (_)    => Loss;
     (Connecting|Ready|Unreached) (_) (OpenFailed)            (Pipe) (_)    => Nothing;
     (Connecting)       (_)      (Closed)                     (Pipe) (false) => Handshake;
-    (Connecting|Ready|Unreached) (_) (Closed)                (_)    (_)    => Loss;
+    else (Connecting|Ready|Unreached) (_) (Closed)           (_)    (_)    => Loss;
     (Draining|Retiring|Suspending|Resuming|Closing) (_) (OpenFailed|Closed|Moved) (_) (_) => Shutdown;
     (Draining|Retiring|Suspending|Resuming|Closing) (_) (Violated) (_) (_) => Nothing;
     (Idle|Waiting|Parked|Suspended|Closed) (_) (OpenFailed|Closed|Violated|Moved) (_) (_) => Nothing;
@@ -286,12 +296,12 @@ pub(crate) mod shutdown {
         "shutdown" step: State, Input, Effect;
         (Idle)                                   (Shut)              => (InputClosed) [CloseInput Arm];
         (Idle)                                   (ShutUnopened)      => (Unopened)    [CloseInput Arm];
-        (Idle)                                   (Exited|Timer)      => ignore;
+        (Idle)                                   (Exited|Timer)      => never;
         (InputClosed)                            (Timer)             => (Terminated)  [Terminate Arm] ! NoExit;
         (Unopened)                               (Timer)             => (Terminated)  [Terminate Arm];
         (Terminated)                             (Timer)             => (Killed)      [Kill Arm];
         (Killed)                                 (Timer)             => (Idle)        [Done];
         (InputClosed|Unopened|Terminated|Killed) (Exited)            => (Idle)        [Done];
-        (InputClosed|Unopened|Terminated|Killed) (Shut|ShutUnopened) => ignore;
+        (InputClosed|Unopened|Terminated|Killed) (Shut|ShutUnopened) => never;
     }
 }

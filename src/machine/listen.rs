@@ -70,11 +70,12 @@ pub(crate) mod stream {
         /// The stream on which a modern server announces changes.
         "listen_stream" step: State { asked: Asked, open: bool }, Input, Effect;
         (No)         (false) (Wanted)   => (Sent)    (false) [Request];
-        (No)         (false) (Unwanted|Agreed|Ended|Failed|Refused|Absent|Silent|Timer) => ignore;
+        (No)         (false) (Unwanted)                                                 => ignore;
+        (No)         (false) (Agreed|Ended|Failed|Refused|Absent|Silent|Timer)          => never;
         (No)         (true)  (Wanted)   => (Sent)    (true)  [Request];
         (No)         (true)  (Unwanted) => (No)      (false) [DropOpen Forget];
         (No)         (true)  (Ended)    => (Waiting) (false) [Forget Arm];
-        (No)         (true)  (Agreed|Failed|Refused|Absent|Silent|Timer) => ignore;
+        (No)         (true)  (Agreed|Failed|Refused|Absent|Silent|Timer) => never;
         (Sent)       (_)     (Wanted)   => (Stale)   (_);
         (Stale)      (_)     (Wanted)   => ignore;
         (Sent|Stale) (false) (Unwanted) => (No)      (false) [DropRequested];
@@ -83,7 +84,7 @@ pub(crate) mod stream {
         (Sent)       (true)  (Agreed)   => (No)      (true)  [DropOpen Adopt];
         (Stale)      (false) (Agreed)   => (Sent)    (true)  [Adopt Request];
         (Stale)      (true)  (Agreed)   => (Sent)    (true)  [DropOpen Adopt Request];
-        (Sent|Stale) (false) (Ended)    => ignore;
+        (Sent|Stale) (false) (Ended)    => never;
         (Sent|Stale) (true)  (Ended)    => (_)       (false) [Await];
         (Sent|Stale) (false) (Failed)   => (Waiting) (false) [Arm];
         (Sent|Stale) (true)  (Failed)   => (Waiting) (false) [DropOpen Forget Arm];
@@ -93,11 +94,13 @@ pub(crate) mod stream {
         (Sent|Stale) (true)  (Absent)   => (Refused) (false) [DropOpen Forget Refuse];
         (Sent|Stale) (false) (Silent)   => (Waiting) (false) [DropRequested Arm];
         (Sent|Stale) (true)  (Silent)   => (Waiting) (false) [DropRequested DropOpen Forget Arm];
-        (Sent|Stale) (_)     (Timer)    => ignore;
+        (Sent|Stale) (_)     (Timer)    => never;
         (Waiting)    (_)     (Timer)    => (Sent)    (_)     [Request];
         (Waiting)    (_)     (Unwanted) => (No)      (_)     [Disarm];
-        (Waiting)    (_)     (Wanted|Agreed|Ended|Failed|Refused|Absent|Silent) => ignore;
-        (Refused)    (_)     (Wanted|Unwanted|Agreed|Ended|Failed|Refused|Absent|Silent|Timer) => ignore;
+        (Waiting)    (_)     (Wanted|Silent)                                    => ignore;
+        (Waiting)    (_)     (Agreed|Ended|Failed|Refused|Absent)               => never;
+        (Refused)    (_)     (Wanted) => ignore;
+        (Refused)    (_)     (Unwanted|Agreed|Ended|Failed|Refused|Absent|Silent|Timer) => never;
     }
 }
 
@@ -174,7 +177,8 @@ pub(crate) mod resource {
         (Wanted)    (Drop)                    => (Gone);
         // `Unsubscribe` is an input only where the server requires a request for it, and nothing was requested here. An
         // acknowledged stream is older than this subscription: the next one names it.
-        (Wanted)    (Unsubscribe|Subscribe|Replaced|Accepted|StreamAccepted|LeftOut) => ignore;
+        (Wanted)    (Subscribe|Replaced|Accepted|StreamAccepted|LeftOut)             => ignore;
+        (Wanted)    (Unsubscribe)                                                    => never;
         (Requested) (Accepted|StreamAccepted) => (Active)    [ReportActive];
         (Requested) (LeftOut|Refused)         => (Refused)   [ReportRefused];
         (Requested) (Unsubscribe)             => (Withdrawn);
@@ -188,17 +192,19 @@ pub(crate) mod resource {
         (Refused)   (Accepted)                => (Active)    [ReportActive];
         (Refused)   (Unsubscribe|Drop)        => (Gone);
         (Refused)   (Subscribe)               => (Wanted);
-        (Refused)   (Possible|Included|Replaced|StreamAccepted|LeftOut|Refused) => ignore;
+        (Refused)   (Included|Replaced|StreamAccepted|LeftOut|Refused)          => ignore;
+        (Refused)   (Possible)                                                  => never;
         (Withdrawn) (Accepted)                => (Leaving)   [Leave];
         (Withdrawn) (Refused)                 => (Gone);
         (Withdrawn) (Subscribe)               => (Requested);
         (Leaving)   (Accepted|Refused)        => (Gone);
         (Leaving)   (Subscribe)               => (Returning);
-        (Withdrawn|Leaving) (Possible|Included|Replaced|Unsubscribe|Drop|StreamAccepted|LeftOut) => ignore;
+        (Withdrawn|Leaving) (Possible|Included|Replaced|Unsubscribe|Drop|StreamAccepted|LeftOut) => never;
         (Returning) (Accepted|Refused)        => (Requested) [Request];
         (Returning) (Unsubscribe)             => (Leaving);
-        (Returning) (Possible|Included|Replaced|Subscribe|Drop|StreamAccepted|LeftOut) => ignore;
-        (Gone)      (Possible|Included|Replaced|Subscribe|Unsubscribe|Drop|Accepted|StreamAccepted|LeftOut|Refused) => ignore;
+        (Returning) (Possible|Subscribe)                                               => ignore;
+        (Returning) (Included|Replaced|Drop|StreamAccepted|LeftOut)                    => never;
+        (Gone)      (Possible|Included|Replaced|Subscribe|Unsubscribe|Drop|Accepted|StreamAccepted|LeftOut|Refused) => never;
     }
 }
 

@@ -76,9 +76,9 @@ pub(crate) mod discovery {
         "discovery" step: State, Input, Effect;
         (NotRequested)   (Advertised)               => (Listing)       [Request];
         (NotRequested)   (NotAdvertised)            => (NotAdvertised) [Clear];
-        (NotRequested)   (Whole|Part|Absent|ErrorFatal|ErrorPartial|ErrorList|ErrorStale|ListChanged|Outdated|Wanted) => ignore;
+        (NotRequested)   (Whole|Part|Absent|ErrorFatal|ErrorPartial|ErrorList|ErrorStale|ListChanged|Outdated|Wanted) => never;
         (NotAdvertised)  (ListChanged)              => (Listing)       [Request];
-        (NotAdvertised)  (Advertised|NotAdvertised|Whole|Part|Absent|ErrorFatal|ErrorPartial|ErrorList|ErrorStale|Outdated|Wanted) => ignore;
+        (NotAdvertised)  (Advertised|NotAdvertised|Whole|Part|Absent|ErrorFatal|ErrorPartial|ErrorList|ErrorStale|Outdated|Wanted) => never;
         (Listing)        (Whole)                    => (Listed)        [Commit];
         (Listing)        (Part|ErrorPartial)        => (Partial)       [Commit];
         (Listing)        (ErrorFatal)               => (Failed)        [Drop Fail];
@@ -98,17 +98,19 @@ pub(crate) mod discovery {
         (RelistingStale) (Whole)                    => (Listed)        [Commit Refresh];
         (RelistingStale) (Part)                     => (Partial)       [Commit Refresh];
         (RelistingStale) (ErrorFatal|ErrorPartial|ErrorList) => (Listed) [Drop Refresh];
-        (RelistingStale) (ListChanged|Outdated)     => ignore;
+        (RelistingStale) (ListChanged)              => ignore;
+        (RelistingStale) (Outdated)                 => never;
         (Listing|ListingStale|Relisting|RelistingStale) (Absent)     => (Absent) [Drop Clear];
         (Listing|ListingStale|Relisting|RelistingStale) (ErrorStale) => (Listed) [Drop Refresh];
-        (Listing|ListingStale|Relisting|RelistingStale) (Advertised|NotAdvertised|Wanted) => ignore;
+        (Listing|ListingStale|Relisting|RelistingStale) (Advertised|NotAdvertised|Wanted) => never;
         (Listed|Partial|Failed) (ListChanged)       => stay            [Refresh];
         (Listed|Partial|Failed) (Outdated)          => stay            [Recheck];
         (Listed|Partial|Failed) (Wanted)            => stay            [Renew];
-        (Listed|Partial|Failed) (Advertised|NotAdvertised|Whole|Part|Absent|ErrorFatal|ErrorPartial|ErrorList|ErrorStale) => ignore;
+        (Listed|Partial|Failed) (Advertised|NotAdvertised|Whole|Part|Absent|ErrorFatal|ErrorPartial|ErrorList|ErrorStale) => never;
         // The method does not exist, so the list is not requested again.
         (Absent)         (Wanted)                   => stay            [Deny];
-        (Absent)         (Advertised|NotAdvertised|Whole|Part|Absent|ErrorFatal|ErrorPartial|ErrorList|ErrorStale|ListChanged|Outdated) => ignore;
+        (Absent)         (ListChanged|Outdated) => ignore;
+        (Absent)         (Advertised|NotAdvertised|Whole|Part|Absent|ErrorFatal|ErrorPartial|ErrorList|ErrorStale) => never;
     }
 }
 
@@ -186,10 +188,11 @@ pub(crate) mod refresh {
         (Idle)      (_)         (_)         (ListChanged)    => (Due)       (Announced) (No)    [Arm];
         (Idle)      (_)         (_)         (Outdated)       => (Due)       (Asked)     (No)    [Arm];
         (Idle)      (_)         (_)         (Wanted)         => (Receiving) (Asked)     (No)    [Request];
-        (Idle)      (_)         (_)         (Timer|Differs|Same|SameAgain|Part|Failed) => ignore;
+        (Idle)      (_)         (_)         (Timer|Differs|Same|SameAgain|Part|Failed) => never;
         (Due)       (Asked)     (_)         (ListChanged)    => (Due)       (Announced) (No);
         (Due)       (_)         (_)         (Timer|Wanted)   => (Receiving) (_)         (No)    [Request];
-        (Due)       (_)         (_)         (ListChanged|Outdated|Differs|Same|SameAgain|Part|Failed) => ignore;
+        else (Due)  (_)         (_)         (ListChanged|Outdated) => ignore;
+        (Due)       (_)         (_)         (Differs|Same|SameAgain|Part|Failed) => never;
         (Receiving) (_)         (No|Asked)  (ListChanged)    => (_)         (_)         (Announced);
         (Receiving) (_)         (No)        (Outdated|Wanted) => (_)        (_)         (Asked);
         (Receiving) (_)         (No)        (Differs)        => (Idle)      (Asked)     (No)    [Commit Steady];
@@ -210,10 +213,10 @@ pub(crate) mod refresh {
         (Receiving) (Announced) (_)         (Failed)         => (Due)       (Announced) (No)    [Drop ArmRetry];
         (Receiving) (Asked)     (Announced) (Failed)         => (Due)       (Announced) (No)    [Drop ArmRetry];
         (Receiving) (Asked)     (No|Asked)  (Failed)         => (Due)       (Asked)     (No)    [Drop ArmRetry];
-        (Receiving) (Asked)     (_)         (SameAgain)      => ignore;
+        (Receiving) (Asked)     (_)         (SameAgain)      => never;
         (Receiving) (_)         (Asked|Announced) (Outdated|Wanted) => ignore;
         (Receiving) (_)         (Announced) (ListChanged)    => ignore;
-        (Receiving) (_)         (_)         (Timer)          => ignore;
+        (Receiving) (_)         (_)         (Timer)          => never;
     }
 }
 

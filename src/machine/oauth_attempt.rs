@@ -160,28 +160,28 @@ state_table! {
     (User)                    (Stop)         => (Idle) [EndBrowse];
     (Resource|Server|Assumed|Waiting|Registering|Queued|Exchanging|Signing|Token|Pausing) (Stop) => (Idle);
     (Resource|Server|Assumed|Waiting|Planning|Registering|Queued|User|Exchanging|Signing|Token|Pausing)
-        (Begin|BeginKnown) => ignore;
-    (Idle|Waiting|Planning|Registering|Queued|User|Exchanging|Signing|Token|Pausing) (Found|Next|Follow) => ignore;
-    (Idle|Server|Assumed|Waiting|Planning|Registering|Queued|User|Exchanging|Signing|Token|Pausing) (Known) => ignore;
-    (Idle|Server|Waiting|Planning|Registering|Queued|User|Exchanging|Signing|Token|Pausing) (Assume) => ignore;
+        (Begin|BeginKnown) => never;
+    (Idle|Waiting|Planning|Registering|Queued|User|Exchanging|Signing|Token|Pausing) (Found|Next|Follow) => never;
+    (Idle|Server|Assumed|Waiting|Planning|Registering|Queued|User|Exchanging|Signing|Token|Pausing) (Known) => never;
+    (Idle|Server|Waiting|Planning|Registering|Queued|User|Exchanging|Signing|Token|Pausing) (Assume) => never;
     (Idle|Resource|Server|Assumed|Waiting|Registering|Queued|User|Exchanging|Signing|Token|Pausing)
-        (Register|Browse|Queue|Exchange|Sign|Request) => ignore;
-    (Idle|Resource|Server|Assumed|Waiting|Planning|Registering|User|Exchanging|Signing|Token|Pausing) (Show) => ignore;
+        (Register|Browse|Queue|Exchange|Sign|Request) => never;
+    (Idle|Resource|Server|Assumed|Waiting|Planning|Registering|User|Exchanging|Signing|Token|Pausing) (Show) => never;
     (Idle|Resource|Server|Assumed|Waiting|Planning|Queued|User|Exchanging|Signing|Token|Pausing)
-        (Registered) => ignore;
+        (Registered) => never;
     (Idle|Resource|Server|Assumed|Waiting|Planning|Registering|Queued|Exchanging|Signing|Token|Pausing)
-        (Code) => ignore;
+        (Code) => never;
     (Idle|Resource|Server|Assumed|Waiting|Planning|Registering|Queued|User|Signing|Token|Pausing)
-        (Exchanged) => ignore;
+        (Exchanged) => never;
     (Idle|Resource|Server|Assumed|Waiting|Planning|Registering|Queued|User|Exchanging|Token|Pausing)
-        (Signed) => ignore;
+        (Signed) => never;
     (Idle|Resource|Server|Assumed|Waiting|Planning|Registering|Queued|User|Exchanging|Signing|Pausing)
-        (Issued|Renew|Unregistered) => ignore;
-    (Idle|Waiting|Planning|Registering|Queued|User|Signing|Pausing) (Retry) => ignore;
-    (Idle|Resource|Server|Assumed|Planning|Registering|Queued|User|Exchanging|Signing|Token) (Paused) => ignore;
-    (Idle|Resource|Server|Assumed|Waiting|Registering|Queued|User|Exchanging|Signing|Pausing) (Refused) => ignore;
-    (Idle) (Fail) => ignore;
-    (Idle|Planning) (Stop) => ignore;
+        (Issued|Renew|Unregistered) => never;
+    (Idle|Waiting|Planning|Registering|Queued|User|Signing|Pausing) (Retry) => never;
+    (Idle|Resource|Server|Assumed|Planning|Registering|Queued|User|Exchanging|Signing|Token) (Paused) => never;
+    (Idle|Resource|Server|Assumed|Waiting|Registering|Queued|User|Exchanging|Signing|Pausing) (Refused) => never;
+    (Idle) (Fail) => never;
+    (Idle|Planning) (Stop) => never;
 }
 
 values! {

@@ -164,45 +164,52 @@ state_table! {
     (Revoking)                             (Revoked)       => (Idle) [Remove Release Settle];
     (Unread|Idle)
         (Acquired|LoadedNothing|NotDemanded|LoadedToken|LoadedRefresh|StoreFailed|Issued|Refused|FailedAlive|Failed|
-         Saved|Conflict|Cooled|Revoked) => ignore;
+         Saved|Conflict|Cooled|Revoked) => never;
     (Idle|Opening|Reading|Acquiring|Loading|Refreshing|Reloading|RefreshingAgain|Obtaining|Saving|Comparing|SavingAgain|
      Cooldown|Finishing|Leaving|Collecting|Revoking)
         (Open) => ignore;
-    (Opening|Reading) (Demand|Acquired|Issued|Refused|FailedAlive|Failed|Saved|Conflict|Cooled|Revoked) => ignore;
-    (Reading) (NotDemanded) => ignore;
+    (Opening|Reading) (Demand) => ignore;
+    (Opening|Reading) (Acquired|Issued|Refused|FailedAlive|Failed|Saved|Conflict|Cooled|Revoked) => never;
+    (Reading) (NotDemanded) => never;
     (Acquiring)
         (Demand|LoadedNothing|NotDemanded|LoadedToken|LoadedRefresh|Issued|Refused|FailedAlive|Failed|Saved|Conflict|
-         Cooled|Revoked) => ignore;
-    (Loading|Reloading) (Demand|Acquired|Issued|Refused|FailedAlive|Failed|Saved|Conflict|Cooled|Revoked) => ignore;
+         Cooled|Revoked) => never;
+    (Loading|Reloading) (Demand|Acquired|Issued|Refused|FailedAlive|Failed|Saved|Conflict|Cooled|Revoked) => never;
     // A refresh may have used up the refresh token, so that its end is awaited, and the next challenge decides.
+    (Refreshing|RefreshingAgain) (Renounce) => ignore;
     (Refreshing|RefreshingAgain)
-        (Demand|Renounce|Acquired|LoadedNothing|LoadedToken|LoadedRefresh|StoreFailed|Saved|Conflict|Cooled|
-         Revoked) => ignore;
-    (Refreshing) (NotDemanded) => ignore;
+        (Demand|Acquired|LoadedNothing|LoadedToken|LoadedRefresh|StoreFailed|Saved|Conflict|Cooled|Revoked) => never;
+    (Refreshing) (NotDemanded) => never;
+    (Obtaining) (Renounce) => ignore;
     (Obtaining)
-        (Demand|Renounce|Acquired|LoadedNothing|NotDemanded|LoadedToken|LoadedRefresh|StoreFailed|Refused|Saved|Conflict|
-         Cooled|Revoked) => ignore;
+        (Demand|Acquired|LoadedNothing|NotDemanded|LoadedToken|LoadedRefresh|StoreFailed|Refused|Saved|Conflict|
+         Cooled|Revoked) => never;
+    (Saving|SavingAgain) (Demand|Renounce) => ignore;
     (Saving|SavingAgain)
-        (Demand|Renounce|Acquired|LoadedNothing|NotDemanded|LoadedToken|LoadedRefresh|Issued|Refused|FailedAlive|Failed|
-         Cooled|Revoked) => ignore;
+        (Acquired|LoadedNothing|NotDemanded|LoadedToken|LoadedRefresh|Issued|Refused|FailedAlive|Failed|Cooled|
+         Revoked) => never;
+    (Comparing) (Renounce) => ignore;
     (Comparing)
-        (Demand|Renounce|Acquired|NotDemanded|LoadedRefresh|Issued|Refused|FailedAlive|Failed|Saved|Conflict|Cooled|
-         Revoked) => ignore;
+        (Demand|Acquired|NotDemanded|LoadedRefresh|Issued|Refused|FailedAlive|Failed|Saved|Conflict|Cooled|Revoked) => never;
     (Cooldown)
         (Acquired|LoadedNothing|NotDemanded|LoadedToken|LoadedRefresh|StoreFailed|Issued|Refused|FailedAlive|Failed|Saved|
-         Conflict|Revoked) => ignore;
+         Conflict|Revoked) => never;
+    (Finishing) (Demand) => ignore;
     (Finishing)
-        (Demand|Acquired|LoadedNothing|NotDemanded|LoadedToken|LoadedRefresh|Issued|Refused|FailedAlive|Failed|Cooled|
-         Revoked) => ignore;
+        (Acquired|LoadedNothing|NotDemanded|LoadedToken|LoadedRefresh|Issued|Refused|FailedAlive|Failed|Cooled|
+         Revoked) => never;
+    (Leaving) (Demand) => ignore;
     (Leaving)
-        (Demand|LoadedNothing|NotDemanded|LoadedToken|LoadedRefresh|Issued|Refused|FailedAlive|Failed|Saved|Conflict|
-         Cooled|Revoked) => ignore;
+        (LoadedNothing|NotDemanded|LoadedToken|LoadedRefresh|Issued|Refused|FailedAlive|Failed|Saved|Conflict|Cooled|
+         Revoked) => never;
+    (Collecting) (Demand) => ignore;
     (Collecting)
-        (Demand|Acquired|NotDemanded|LoadedToken|LoadedRefresh|Issued|Refused|FailedAlive|Failed|Saved|Conflict|Cooled|
-         Revoked) => ignore;
+        (Acquired|NotDemanded|LoadedToken|LoadedRefresh|Issued|Refused|FailedAlive|Failed|Saved|Conflict|Cooled|
+         Revoked) => never;
+    (Revoking) (Demand|Acquired) => ignore;
     (Revoking)
-        (Demand|Acquired|LoadedNothing|NotDemanded|LoadedToken|LoadedRefresh|StoreFailed|Issued|Refused|FailedAlive|
-         Failed|Saved|Conflict|Cooled) => ignore;
+        (LoadedNothing|NotDemanded|LoadedToken|LoadedRefresh|StoreFailed|Issued|Refused|FailedAlive|Failed|Saved|
+         Conflict|Cooled) => never;
 }
 
 values! {
@@ -283,8 +290,9 @@ pub(crate) mod lock {
         (Free)           (Acquired)         => stay [Release];
         (Free)           (Release)          => ignore;
         (Requested)      (Acquired)         => (Held) [Begin];
-        (Requested)      (Acquire)          => ignore;
+        (Requested)      (Acquire)          => never;
         (Requested|Held) (Release)          => (Free) [Release];
-        (Held)           (Acquire|Acquired) => ignore;
+        (Held)           (Acquired)         => ignore;
+        (Held)           (Acquire)          => never;
     }
 }

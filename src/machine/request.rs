@@ -105,14 +105,14 @@ state_table! {
     (Queued)  (TimedOut)                                      => (Ended)   [EndTimedOut];
     (Queued)  (Closed)                                        => (Ended)   [EndUnsent];
     (Queued)  (Lost)                                          => stay      [Requeue];
-    (Queued)  (Hand|Denied|Withdrawn)                         => ignore;
+    (Queued)  (Hand|Denied|Withdrawn)                         => never;
 
     (Written) (Hand)                                          => (Sent);
     (Written) (Cancelled|Withdrawn)                           => (Ended)   [Retract EndCancelled];
     (Written) (TimedOut)                                      => (Ended)   [Retract EndTimedOut];
     (Written) (Closed|Denied)                                 => (Ended)   [Retract EndUnsent];
     (Written) (Lost)                                          => (Queued)  [Retract Requeue];
-    (Written) (Write|NotAdvertised)                           => ignore;
+    (Written) (Write|NotAdvertised)                           => never;
 
     (Sent)    (Answered)                                      => (Ended)   [EndAnswered];
     (Sent)    (Invalid)                                       => (Ended)   [EndInvalid];
@@ -130,7 +130,7 @@ state_table! {
     (Sent)    (LostReplayable)                                => (Queued)  [CountLoss RequeueAnew];
     (Sent)    (LostTask|TaskSends)                            => (Queued)  [RequeueAnew];
     (Sent)    (TaskRuns)                                      => (Running) [AwaitTask];
-    (Sent)    (Write|Hand|NotAdvertised|InputDeclined|Admitted|Denied) => ignore;
+    (Sent)    (Write|Hand|NotAdvertised|InputDeclined|Admitted|Denied) => never;
 
     (Waiting) (InputGiven)                                    => (Queued)  [RequeueAnew];
     (Waiting) (InputDeclined|Declined|TimedOut|Closed)        => (Ended)   [EndInputRequired];
@@ -142,14 +142,14 @@ state_table! {
     (Waiting) (TaskRuns)                                      => stay;
     // Required input does not depend on the connection: its state is part of the retry.
     (Waiting) (Lost)                                          => stay;
-    (Waiting) (Admitted|Denied)                               => ignore;
+    (Waiting) (Admitted|Denied)                               => never;
 
     (Blocked) (Admitted)                                      => (Queued)  [RequeueAnew];
     (Blocked) (Denied|Declined|TimedOut|Closed)               => (Ended)   [EndRefused];
     (Blocked) (Cancelled)                                     => (Ended)   [EndCancelled];
     // It did not run, so it can be sent on the next connection.
     (Blocked) (Lost)                                          => stay;
-    (Blocked) (InputDeclined)                                 => ignore;
+    (Blocked) (InputDeclined)                                 => never;
 
     (Running) (TaskRuns|Lost)                                 => stay;
     (Running) (TaskSends)                                     => (Queued)  [RequeueAnew];
@@ -159,15 +159,15 @@ state_table! {
     (Running) (Cancelled)                                     => (Ended)   [EndCancelled];
     (Running) (TimedOut)                                      => (Ended)   [EndTimedOut];
     (Running) (Closed)                                        => (Ended)   [EndUnknown];
-    (Running) (InputDeclined|Admitted|Denied)                 => ignore;
+    (Running) (InputDeclined|Admitted|Denied)                 => never;
 
     (Queued|Written|Sent|Running) (InputGiven|Declined)       => misuse;
     (Blocked) (InputGiven)                                    => misuse;
-    (Queued|Written) (Answered|Invalid|InputRequired|RetryRequired|InputDeclined|Refused|Admitted|Restarted|NotRun|Expired|VersionRefused|ExpiredReplayable|LostReplayable|LostTask|TaskRuns|TaskSends) => ignore;
-    (Waiting) (InputRequired|TaskSends)                       => ignore;
-    (Blocked) (Answered|Invalid|InputRequired|TaskRuns|TaskSends) => ignore;
-    (Waiting|Blocked|Running) (Write|Hand|RetryRequired|Refused|Restarted|NotRun|Expired|VersionRefused|ExpiredReplayable|Withdrawn|NotAdvertised|LostReplayable|LostTask) => ignore;
-    (Ended) (Write|Hand|Answered|Invalid|InputRequired|RetryRequired|InputGiven|InputDeclined|Declined|Refused|Admitted|Denied|Restarted|NotRun|Expired|VersionRefused|ExpiredReplayable|Cancelled|Withdrawn|TimedOut|NotAdvertised|Lost|LostReplayable|LostTask|TaskRuns|TaskSends|Closed) => ignore;
+    (Queued|Written) (Answered|Invalid|InputRequired|RetryRequired|InputDeclined|Refused|Admitted|Restarted|NotRun|Expired|VersionRefused|ExpiredReplayable|LostReplayable|LostTask|TaskRuns|TaskSends) => never;
+    (Waiting) (InputRequired|TaskSends)                       => never;
+    (Blocked) (Answered|Invalid|InputRequired|TaskRuns|TaskSends) => never;
+    (Waiting|Blocked|Running) (Write|Hand|RetryRequired|Refused|Restarted|NotRun|Expired|VersionRefused|ExpiredReplayable|Withdrawn|NotAdvertised|LostReplayable|LostTask) => never;
+    (Ended) (Write|Hand|Answered|Invalid|InputRequired|RetryRequired|InputGiven|InputDeclined|Declined|Refused|Admitted|Denied|Restarted|NotRun|Expired|VersionRefused|ExpiredReplayable|Cancelled|Withdrawn|TimedOut|NotAdvertised|Lost|LostReplayable|LostTask|TaskRuns|TaskSends|Closed) => never;
 }
 
 values! {

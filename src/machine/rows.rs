@@ -31,7 +31,7 @@ pub(super) fn step<S: Values + PartialEq, I: Values, E: PartialEq>(
     let acts = |row: &Row<S, E>| match row.verdict {
         Verdict::Advance => row.next != state || !row.effects.is_empty(),
         Verdict::Quirk(_) => true,
-        Verdict::Ignore | Verdict::Reject => false,
+        Verdict::Ignore | Verdict::Never | Verdict::Reject => false,
     };
     flipped(table, &[&state, &input], || {
         if acts(&row(state, input)) {

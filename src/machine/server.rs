@@ -65,19 +65,19 @@ pub(crate) mod request {
         "server_request" decide(asked: Asked, overrun: bool, method: Method, declared: Declared, full: bool) -> Answer;
         (Modern)       (_)     (_)                 (_)                    (_)     => Ignore(QuirkKind::ServerRequest);
         (Legacy)       (true)  (_)                 (_)                    (_)     => EndConnection;
-        (Legacy|Input) (_)     (Ping)              (_)                    (_)     => Empty;
-        (Legacy|Input) (_)     (Other)             (_)                    (_)     => RefuseMethod;
-        (Legacy|Input) (_)     (Roots)             (Declared)             (_)     => Roots;
-        (Legacy)       (_)     (Roots)             (OtherMode|Undeclared) (_)     => RefuseMethod;
+        else (Legacy|Input) (_)     (Ping)         (_)                    (_)     => Empty;
+        else (Legacy|Input) (_)     (Other)        (_)                    (_)     => RefuseMethod;
+        else (Legacy|Input) (_)     (Roots)        (Declared)             (_)     => Roots;
+        else (Legacy)  (_)     (Roots)             (OtherMode|Undeclared) (_)     => RefuseMethod;
         (Input)        (_)     (Roots)             (OtherMode|Undeclared) (_)     => Decline;
         (Input)        (_)     (Form|Url|Sampling) (Declared)             (_)     => Embedder;
-        (Legacy)       (_)     (Form|Url|Sampling) (Declared)             (false) => Embedder;
-        (Legacy)       (_)     (Form|Url|Sampling) (Declared)             (true)  => RefuseFull;
-        (Legacy|Input) (_)     (OtherMode)         (Declared)             (_)     => RefuseMode;
-        (Legacy|Input) (_)     (SamplingInvalid)   (Declared)             (_)     => RefuseParams;
-        (Legacy|Input) (_)     (Denied)            (Declared)             (_)     => RefusePolicy;
-        (Legacy|Input) (_)     (Form|Url|OtherMode|Sampling|SamplingInvalid|Denied) (OtherMode)  (_) => RefuseMode;
-        (Legacy)       (_)     (Form|Url|OtherMode|Sampling|SamplingInvalid|Denied) (Undeclared) (_) => RefuseMethod;
+        else (Legacy)  (_)     (Form|Url|Sampling) (Declared)             (false) => Embedder;
+        else (Legacy)  (_)     (Form|Url|Sampling) (Declared)             (true)  => RefuseFull;
+        else (Legacy|Input) (_)     (OtherMode)    (Declared)             (_)     => RefuseMode;
+        else (Legacy|Input) (_)     (SamplingInvalid)   (Declared)        (_)     => RefuseParams;
+        else (Legacy|Input) (_)     (Denied)       (Declared)             (_)     => RefusePolicy;
+        else (Legacy|Input) (_)     (Form|Url|OtherMode|Sampling|SamplingInvalid|Denied) (OtherMode)  (_) => RefuseMode;
+        else (Legacy)  (_)     (Form|Url|OtherMode|Sampling|SamplingInvalid|Denied) (Undeclared) (_) => RefuseMethod;
         (Input)        (_)     (Form|Url|OtherMode|Sampling|SamplingInvalid|Denied) (Undeclared) (_) => Decline;
     }
 }

@@ -24,8 +24,12 @@
 //! ```
 //!
 //! - A cell is one or more values, `_` for any, or `=name`, which the right side may use as `(=name)`.
-//! - At the right: `(Next) [Effects]` or `stay [Effects]`, and `! Kind` if a quirk is recorded; `ignore`, or `misuse` for a
-//!   command that returns an error. Effects are separated by blanks; one with data is written `Fail(Failure::Timeout)`.
+//! - Rows do not overlap, unless the later one begins with `else`: it is for what the earlier ones leave of its pattern.
+//! - At the right: `(Next) [Effects]` or `stay [Effects]`, and `! Kind` if a quirk is recorded; `ignore` for an input that
+//!   arrives and is dropped, `never` for one that cannot arrive in this state, or `misuse` for a command that returns an
+//!   error. Effects are separated by blanks; one with data is written `Fail(Failure::Timeout)`.
+//! - `never` does what `ignore` does. When the crate is fuzzed, or with the feature `rows`, it panics: so every test, law
+//!   and fuzz target shows that it does not occur.
 //! - A state that is a product is declared by `product! { State { phase: Phase, called: bool } }`, and named in the table
 //!   as `State { phase: Phase, called: bool }`. Its rows have a cell for each part, at the left and at the right; at the
 //!   right, `(_)` keeps the part.
@@ -62,10 +66,27 @@ pub(crate) enum Verdict {
     Advance,
     /// The input is ignored.
     Ignore,
+    /// The input cannot arrive in this state. It is ignored.
+    Never,
     /// The input is a tolerated deviation of the server, which is recorded.
     Quirk(QuirkKind),
     /// The embedder's command is not possible in this state, and changes nothing.
     Reject,
+}
+
+impl Verdict {
+    /// Whether the input does nothing.
+    #[cfg(test)]
+    pub(super) const fn is_dropped(self) -> bool {
+        matches!(self, Self::Ignore | Self::Never)
+    }
+
+    /// # Panics
+    /// The table says that the input cannot arrive in this state.
+    #[cfg(any(fuzzing, feature = "rows"))]
+    pub(crate) fn check(self, table: &str, state: &dyn core::fmt::Debug, input: &dyn core::fmt::Debug) {
+        assert!(self != Self::Never, "{table}: {state:?} × {input:?} occurred, and the table says `never`");
+    }
 }
 
 impl<S, E: 'static> Row<S, E> {
@@ -79,6 +100,10 @@ impl<S, E: 'static> Row<S, E> {
 
     pub(super) const fn ignore(state: S) -> Self {
         Self { verdict: Verdict::Ignore, next: state, effects: &[] }
+    }
+
+    pub(super) const fn never(state: S) -> Self {
+        Self { verdict: Verdict::Never, next: state, effects: &[] }
     }
 
     pub(super) const fn reject(state: S) -> Self {
@@ -243,9 +268,21 @@ macro_rules! next_state {
     };
 }
 
+/// Whether a row begins with `else`.
+#[cfg(test)]
+macro_rules! otherwise {
+    ([]) => {
+        false
+    };
+    ([else]) => {
+        true
+    };
+}
+
 /// What follows in a row of a state table.
 macro_rules! outcome {
     ($shape:tt $E:ident $now:ident; [] [ignore] [] []) => { $crate::machine::Row::ignore($now) };
+    ($shape:tt $E:ident $now:ident; [] [never] [] []) => { $crate::machine::Row::never($now) };
     ($shape:tt $E:ident $now:ident; [] [misuse] [] []) => { $crate::machine::Row::reject($now) };
     ($shape:tt $E:ident $now:ident; [] [stay] $effects:tt $quirk:tt) => {
         $crate::machine::table::outcome!(@ $E $now; $effects $quirk)
@@ -264,12 +301,12 @@ macro_rules! outcome {
 /// A table of states and inputs. See the module.
 macro_rules! state_table {
     ($(#[doc = $doc:literal])* $name:literal $step:ident: $S:ident $({ $($part:ident: $Part:ident),+ })?, $I:ident, $E:ident;
-     $( $(($($left:tt)*))+ => $(($($next:tt)*))* $($word:ident)? $([$($effects:tt)*])? $(! $kind:ident)?; )+) => {
+     $( $($otherwise:ident)? $(($($left:tt)*))+ => $(($($next:tt)*))* $($word:ident)? $([$($effects:tt)*])? $(! $kind:ident)?; )+) => {
         $crate::machine::table::state_table! { @ [$($doc)*] $name $step [$S $($($part: $Part),+)?] $S $I $E
-            $( [$(($($left)*))+] { [$(($($next)*))*] [$($word)?] [$($($effects)*)?] [$($kind)?] } )+ }
+            $( [$($otherwise)?] [$(($($left)*))+] { [$(($($next)*))*] [$($word)?] [$($($effects)*)?] [$($kind)?] } )+ }
     };
     (@ [$($doc:literal)*] $name:literal $step:ident $shape:tt $S:ident $I:ident $E:ident
-     $( [$($left:tt)+] { $($right:tt)+ } )+) => {
+     $( $otherwise:tt [$($left:tt)+] { $($right:tt)+ } )+) => {
         pub(crate) mod $step {
             #[allow(clippy::wildcard_imports, reason = "a table's values are those of its module")]
             use super::*;
@@ -283,8 +320,13 @@ macro_rules! state_table {
             }
 
             #[cfg(test)]
+            #[allow(unused_variables, reason = "a pattern may bind what the right side of its row takes")]
             pub(crate) fn table() -> $crate::machine::tests::StateTable<$S, $I, $E> {
-                $crate::machine::tests::StateTable::new($name, concat!($($doc, "\n"),*), row)
+                $crate::machine::tests::StateTable::new($name, concat!($($doc, "\n"),*), row, &[
+                    $( ($crate::machine::table::otherwise!($otherwise), |state, input| {
+                        matches!((state, input), $crate::machine::table::state_pattern!($shape $I; $($left)+))
+                    }), )+
+                ])
             }
         }
 
@@ -295,7 +337,10 @@ macro_rules! state_table {
             if let Some(row) = $crate::machine::rows::step($name, $step::row, state, input) {
                 return row;
             }
-            $step::row(state, input)
+            let row = $step::row(state, input);
+            #[cfg(any(fuzzing, feature = "rows"))]
+            row.verdict.check($name, &state, &input);
+            row
         }
     };
 }
@@ -330,7 +375,7 @@ macro_rules! decision_table {
             $($rows)+ }
     };
     (@ [$($doc:literal)*] $name:literal $decide:ident $columns:tt [$($column:ident: $Column:ident),+] $Out:ident;
-     $( $(($($cell:tt)*))+ => $($out:ident $(($($data:tt)*))?)? $({ $expression:expr })?; )+) => {
+     $( $($otherwise:ident)? $(($($cell:tt)*))+ => $($out:ident $(($($data:tt)*))?)? $({ $expression:expr })?; )+) => {
         pub(crate) mod $decide {
             #[allow(clippy::wildcard_imports, reason = "a table's values are those of its module")]
             use super::*;
@@ -359,16 +404,30 @@ macro_rules! decision_table {
                 alloc::vec![$(<$Column as $crate::machine::table::Values>::all().len()),+]
             }
 
+            /// For the values with these indexes: whether each row begins with `else`, and whether it is for them.
+            #[cfg(test)]
+            #[allow(unused_parens, unused_variables, reason = "one column, and what the right side of a row takes")]
+            fn matching(index: &[usize]) -> alloc::vec::Vec<(bool, bool)> {
+                let mut index = index.iter();
+                $(let $column = <$Column as $crate::machine::table::Values>::all()[*index.next().unwrap()];)+
+                let values = ($($column,)+);
+                alloc::vec![$((
+                    $crate::machine::table::otherwise!([$($otherwise)?]),
+                    matches!(values, $crate::machine::table::decision_pattern!($columns; $(($($cell)*))+)),
+                )),+]
+            }
+
             #[cfg(test)]
             pub(crate) fn table() -> $crate::machine::tests::DecisionTable {
                 use $crate::machine::tests::{DecisionTable, printed};
                 use $crate::machine::table::Values;
-                DecisionTable {
-                    name: $name,
-                    text: concat!($($doc, "\n"),*),
-                    columns: alloc::vec![$((stringify!($column), printed(&<$Column as Values>::all()))),+],
-                    decide: |index| at(index).map_or_else(alloc::string::String::new, |it| alloc::format!("{it:?}")),
-                }
+                DecisionTable::new(
+                    $name,
+                    concat!($($doc, "\n"),*),
+                    alloc::vec![$((stringify!($column), printed(&<$Column as Values>::all()))),+],
+                    |index| at(index).map_or_else(alloc::string::String::new, |it| alloc::format!("{it:?}")),
+                    matching,
+                )
             }
         }
 
@@ -394,6 +453,8 @@ macro_rules! decided {
 
 #[cfg(any(test, feature = "rows"))]
 pub(crate) use each_combination;
+#[cfg(test)]
+pub(crate) use otherwise;
 pub(crate) use {
     cell, decided, decision_pattern, decision_table, next_state, outcome, product, state_pattern, state_table, value,
     values,
@@ -422,14 +483,14 @@ mod tests {
         (Receiving)     (=was)  (Received)              => (Idle)      (=was)  [Commit Arm] ! ListChangedLoop;
         (Receiving)     (_)     (Failed)                => stay [Arm];
         (Receiving)     (_)     (Changed)               => (_)         (true);
-        (Receiving)     (_)     (Timer)                 => ignore;
+        (Receiving)     (_)     (Timer)                 => never;
     }
 
     decision_table! {
         /// An example.
         "decision" decide(phase: Phase, again: bool) -> Answer;
         (Idle|Due)  (true)  => Yes;
-        (Idle|Due)  (false) => No;
+        else (Idle|Due) (_) => No;
         (Receiving) (=more) => {if more { Answer::Yes } else { Answer::No }};
     }
 
@@ -443,6 +504,7 @@ mod tests {
         assert_eq!(step::row(state(Phase::Due, true), Input::Failed).verdict, Verdict::Reject);
         assert_eq!(step::row(state(Phase::Idle, true), Input::Timer).verdict, Verdict::Ignore);
         assert_eq!(step(state(Phase::Receiving, false), Input::Changed).next, receiving);
+        assert_eq!(step::row(receiving, Input::Timer).verdict, Verdict::Never);
         assert_eq!((decide(Phase::Due, false), decide::row(Phase::Receiving, true)), (Answer::No, Answer::Yes));
         step::table().check(&[]);
         assert_eq!(decide::table().lines(), [["any", "false", "No"], ["any", "true", "Yes"]]);

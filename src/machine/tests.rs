@@ -48,9 +48,43 @@ pub(crate) struct StateTable<S, I, E: 'static> {
     pub(crate) row: fn(S, I) -> Row<S, E>,
 }
 
+/// Whether a row begins with `else`, and which states and inputs it is for.
+pub(crate) type Pattern<S, I> = (bool, fn(S, I) -> bool);
+
+/// Checks that a row begins with `else` if, and only if, it is for a combination that an earlier row is for, too.
+/// `combinations` has for each combination, and in it for each row, whether the row begins so and is for it.
+fn check_overlaps(name: &str, combinations: impl Iterator<Item = (String, Vec<(bool, bool)>)>) {
+    let (mut marked, mut overlap) = (BTreeSet::new(), BTreeSet::new());
+    for (values, rows) in combinations {
+        let mut earlier = None;
+        for (number, (otherwise, is_for)) in rows.into_iter().enumerate() {
+            marked.extend(otherwise.then_some(number));
+            if let (true, Some(earlier)) = (is_for, earlier) {
+                assert!(otherwise, "{name}: rows {earlier} and {number} are for {values}, and no `else` says so");
+                overlap.insert(number);
+            }
+            earlier = earlier.or(is_for.then_some(number));
+        }
+    }
+    assert_eq!(marked, overlap, "{name}: `else` stands before a row that overlaps with none before it");
+}
+
 impl<S: Values + Ord, I: Values, E: Copy + Debug> StateTable<S, I, E> {
-    pub(crate) fn new(name: &'static str, text: &'static str, row: fn(S, I) -> Row<S, E>) -> Self {
+    pub(crate) fn new(
+        name: &'static str,
+        text: &'static str,
+        row: fn(S, I) -> Row<S, E>,
+        patterns: &'static [Pattern<S, I>],
+    ) -> Self {
         let (all, inputs) = (S::all(), I::all());
+        let combinations = all.iter().flat_map(|state| inputs.iter().map(move |input| (*state, *input)));
+        check_overlaps(
+            name,
+            combinations.map(|(state, input)| {
+                let rows = patterns.iter().map(|(otherwise, is_for)| (*otherwise, is_for(state, input)));
+                (format!("{state:?} × {input:?}"), rows.collect())
+            }),
+        );
         let mut reached = BTreeSet::from([all[0]]);
         let mut frontier = vec![all[0]];
         while let Some(state) = frontier.pop() {
@@ -73,7 +107,7 @@ impl<S: Values + Ord, I: Values, E: Copy + Debug> StateTable<S, I, E> {
     /// Checks that an ignored or refused input does nothing, and that no input leaves an absorbing state.
     pub(crate) fn check(&self, absorbing: &[S]) {
         for (state, input, row) in self.cells() {
-            if matches!(row.verdict, Verdict::Ignore | Verdict::Reject) {
+            if matches!(row.verdict, Verdict::Ignore | Verdict::Never | Verdict::Reject) {
                 assert!(row.next == state && row.effects.is_empty(), "{}: {state:?} × {input:?} acts", self.name);
             }
             assert!(!absorbing.contains(&state) || row.next == state, "{}: {input:?} leaves {state:?}", self.name);
@@ -94,7 +128,7 @@ impl<S: Values + Ord, I: Values, E: Copy + Debug> StateTable<S, I, E> {
         assert!(!armed.is_empty(), "{}: nothing arms the timer", self.name);
         for state in armed {
             let verdict = (self.row)(state, timer).verdict;
-            assert_ne!(verdict, Verdict::Ignore, "{}: {state:?} arms a timer and ignores it", self.name);
+            assert!(!verdict.is_dropped(), "{}: {state:?} arms a timer and ignores it", self.name);
         }
     }
 
@@ -103,6 +137,7 @@ impl<S: Values + Ord, I: Values, E: Copy + Debug> StateTable<S, I, E> {
         let mut parts = Vec::new();
         match row.verdict {
             Verdict::Ignore => return IGNORED.into(),
+            Verdict::Never => return String::new(),
             Verdict::Reject => return "*misuse*".into(),
             Verdict::Quirk(kind) => parts.push(format!("`{kind}`")),
             Verdict::Advance => {}
@@ -128,7 +163,7 @@ impl<S: Values + Ord, I: Values, E: Copy + Debug> Page for StateTable<S, I, E> {
                 .unwrap();
             for input in &self.inputs {
                 let cells: Vec<_> = states.iter().map(|state| self.cell(*state, *input)).collect();
-                if cells.iter().any(|cell| cell != IGNORED) {
+                if cells.iter().any(|cell| !cell.is_empty() && cell != IGNORED) {
                     writeln!(out, "| {input:?} | {} |", cells.join(" | ")).unwrap();
                 }
             }
@@ -154,7 +189,7 @@ impl<S: Values + Ord, I: Values, E: Copy + Debug> Page for StateTable<S, I, E> {
     }
 
     fn rows(&self) -> Vec<Vec<String>> {
-        let taken = self.cells().filter(|(_, _, row)| row.verdict != Verdict::Ignore);
+        let taken = self.cells().filter(|(_, _, row)| !row.verdict.is_dropped());
         taken.map(|(state, input, _)| vec![format!("{state:?}"), format!("{input:?}")]).collect()
     }
 }
@@ -169,6 +204,21 @@ pub(crate) struct DecisionTable {
 }
 
 impl DecisionTable {
+    pub(crate) fn new(
+        name: &'static str,
+        text: &'static str,
+        columns: Vec<(&'static str, Vec<String>)>,
+        decide: fn(&[usize]) -> String,
+        matching: fn(&[usize]) -> Vec<(bool, bool)>,
+    ) -> Self {
+        let combinations = columns.iter().fold(vec![Vec::new()], |all: Vec<Vec<usize>>, (_, values)| {
+            let with = |chosen: Vec<usize>| (0..values.len()).map(move |value| [&*chosen, &[value]].concat());
+            all.into_iter().flat_map(with).collect()
+        });
+        check_overlaps(name, combinations.into_iter().map(|chosen| (format!("{chosen:?}"), matching(&chosen))));
+        Self { name, text, columns, decide }
+    }
+
     /// The inputs of each decision, and the decision. Values that make no difference share a line.
     pub(crate) fn lines(&self) -> Vec<Vec<String>> {
         self.below(&self.columns, &mut Vec::new())
@@ -300,6 +350,13 @@ fn oauth_tables() -> [Box<dyn Page>; 7] {
     ]
 }
 
+#[test]
+fn of_rows_that_overlap_the_later_one_says_so() {
+    // Each table checks its rows when it is made.
+    let names: BTreeSet<_> = tables().iter().map(|table| table.name()).collect();
+    assert_eq!(names.len(), tables().len());
+}
+
 /// Writes the rows that have to be taken, one per line, to the file that `MCP_ROWS_ALL` names.
 #[cfg(feature = "rows")]
 #[test]
@@ -347,7 +404,7 @@ fn a_list_that_is_requested_in_discovery_ends() {
     table.check(&[]);
     for state in table.after(|effect| effect == Effect::Request) {
         for end in [Input::Whole, Input::Part, Input::Absent, Input::ErrorFatal, Input::ErrorList] {
-            assert_ne!(step::row(state, end).verdict, Verdict::Ignore, "{state:?} leaves {end:?} undecided");
+            assert!(!step::row(state, end).verdict.is_dropped(), "{state:?} leaves {end:?} undecided");
         }
     }
 }

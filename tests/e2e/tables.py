@@ -10,9 +10,9 @@ import pathlib, re, subprocess, sys
 # The diagrams of other tables have too many edges, or too few states, to be worth a picture.
 DRAWN = {"discovery", "refresh", "keepalive", "link", "request", "breaker"}
 HEAD = """The decisions of a client and of a hub, as they are written in `src/machine/`. A state table has a row for each input and
-a column for each state: the effects in order, then `→` and the next state. `stays` means no effect, `–` is ignored,
-*misuse* is a command that returns an error; an input that all states of a matrix ignore is left out. A state of several
-parts is written as `part/part`. In a decision table, `any` stands for every value.
+a column for each state: the effects in order, then `→` and the next state. `stays` means no effect, `–` is an input that arrives and is ignored,
+*misuse* is a command that returns an error, and an empty cell is what cannot occur; an input without an effect in all states
+of a matrix is left out. A state of several parts is written as `part/part`. In a decision table, `any` stands for every value.
 """
 
 

@@ -309,7 +309,7 @@ impl Hub {
     fn check(&self) -> Result<(), HubCommandError> {
         match whole::step(self.state, whole::Input::Command).verdict {
             Verdict::Reject => Err(HubCommandError::Closed),
-            Verdict::Advance | Verdict::Ignore | Verdict::Quirk(_) => Ok(()),
+            Verdict::Advance | Verdict::Ignore | Verdict::Never | Verdict::Quirk(_) => Ok(()),
         }
     }
 
