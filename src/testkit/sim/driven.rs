@@ -14,7 +14,7 @@ use crate::binding::oauth::{OAuthAction, OAuthExchangeId, OAuthInput};
 use crate::client::{Binding, Engine};
 use crate::host::hub::{Hub, HubAction, HubEvent, SessionHandle};
 #[cfg(feature = "journal")]
-use crate::journal::{self, HubInput, JournalBinding};
+use crate::journal::{self, JournalBinding};
 use crate::{Action, Client, ConnectionId, Event, Lines, Messages, ShutdownStep, Time, Transport};
 
 /// What a [`Sim`](super::Sim) drives: a [`Client`] over any binding, or a [`Hub`]. It is implemented in this crate; another
@@ -275,57 +275,68 @@ fn hub_step(action: HubAction) -> Step<HubEvent> {
     }
 }
 
-impl Driven for Hub {
-    type Event = HubEvent;
+/// What a simulation needs of a hub, plain or recorded, which have the same methods.
+macro_rules! drive_hub {
+    ($hub:ty) => {
+        impl Driven for $hub {
+            type Event = HubEvent;
 
-    fn step(&mut self) -> Option<Step<HubEvent>> {
-        self.poll().map(hub_step)
-    }
-
-    fn connection_of(&self, session: Option<SessionHandle>) -> Option<ConnectionId> {
-        session.and_then(|session| self.session(session)).map(Engine::connection)
-    }
-
-    fn next_deadline(&self) -> Option<Time> {
-        self.deadline()
-    }
-
-    fn time_out(&mut self, now: Time) {
-        self.handle_timeout(now);
-    }
-
-    fn input(&mut self, now: Time, port: Port, input: Arrival<'_>) {
-        let Some(session) = port.session() else { return };
-        match (port, input) {
-            (Port::Connection(_, connection), Arrival::Transport(event)) => {
-                self.handle_transport(now, session, connection, event);
+            fn step(&mut self) -> Option<Step<HubEvent>> {
+                self.poll().map(hub_step)
             }
-            (Port::Connection(_, connection), Arrival::Bytes(chunk)) => {
-                self.handle_bytes(now, session, connection, chunk);
+
+            fn connection_of(&self, session: Option<SessionHandle>) -> Option<ConnectionId> {
+                session.and_then(|session| self.session(session)).map(Engine::connection)
             }
-            #[cfg(feature = "http")]
-            (Port::Exchange(_, exchange), Arrival::Head(status, headers)) => {
-                self.handle_head(now, session, exchange, status, headers);
+
+            fn next_deadline(&self) -> Option<Time> {
+                self.deadline()
             }
-            #[cfg(feature = "http")]
-            (Port::Exchange(_, exchange), Arrival::Bytes(chunk)) => self.handle_body(now, session, exchange, chunk),
-            #[cfg(feature = "http")]
-            (Port::Exchange(_, exchange), Arrival::End) => self.handle_end(now, session, exchange),
-            #[cfg(feature = "http")]
-            (Port::Exchange(_, exchange), Arrival::Failure(broken, why)) => {
-                self.handle_failure(now, session, exchange, broken, why);
+
+            fn time_out(&mut self, now: Time) {
+                self.handle_timeout(now);
             }
-            #[cfg(feature = "oauth")]
-            (port, input) => drop(oauth_input(port, input).map(|input| self.handle_oauth(now, session, input))),
-            #[cfg(all(feature = "http", not(feature = "oauth")))]
-            _ => {}
+
+            fn input(&mut self, now: Time, port: Port, input: Arrival<'_>) {
+                let Some(session) = port.session() else { return };
+                match (port, input) {
+                    (Port::Connection(_, connection), Arrival::Transport(event)) => {
+                        self.handle_transport(now, session, connection, event);
+                    }
+                    (Port::Connection(_, connection), Arrival::Bytes(chunk)) => {
+                        self.handle_bytes(now, session, connection, chunk);
+                    }
+                    #[cfg(feature = "http")]
+                    (Port::Exchange(_, exchange), Arrival::Head(status, headers)) => {
+                        self.handle_head(now, session, exchange, status, headers);
+                    }
+                    #[cfg(feature = "http")]
+                    (Port::Exchange(_, exchange), Arrival::Bytes(chunk)) => {
+                        self.handle_body(now, session, exchange, chunk)
+                    }
+                    #[cfg(feature = "http")]
+                    (Port::Exchange(_, exchange), Arrival::End) => self.handle_end(now, session, exchange),
+                    #[cfg(feature = "http")]
+                    (Port::Exchange(_, exchange), Arrival::Failure(broken, why)) => {
+                        self.handle_failure(now, session, exchange, broken, why);
+                    }
+                    #[cfg(feature = "oauth")]
+                    (port, input) => drop(oauth_input(port, input).map(|input| self.handle_oauth(now, session, input))),
+                    #[cfg(all(feature = "http", not(feature = "oauth")))]
+                    _ => {}
+                }
+            }
+
+            fn server(&self, session: Option<SessionHandle>) -> Option<&str> {
+                session.and_then(|session| Hub::server(self, session))
+            }
         }
-    }
-
-    fn server(&self, session: Option<SessionHandle>) -> Option<&str> {
-        session.and_then(|session| Self::server(self, session))
-    }
+    };
 }
+
+drive_hub!(Hub);
+#[cfg(feature = "journal")]
+drive_hub!(journal::Recorder<Hub>);
 
 /// A program around a [`Client`] or a [`Hub`], which a [`Sim`](super::Sim) runs. A plain client or hub is run as a
 /// [`Collector`].
@@ -446,37 +457,6 @@ impl<B: Carried + JournalBinding> Driven for journal::Recorder<Client<B>> {
 
     fn takes_messages(&self) -> bool {
         B::TAKES_MESSAGES
-    }
-}
-
-#[cfg(feature = "journal")]
-impl Driven for journal::Recorder<Hub> {
-    type Event = HubEvent;
-
-    fn step(&mut self) -> Option<Step<HubEvent>> {
-        self.poll().map(hub_step)
-    }
-
-    fn connection_of(&self, session: Option<SessionHandle>) -> Option<ConnectionId> {
-        Driven::connection_of(&**self, session)
-    }
-
-    fn next_deadline(&self) -> Option<Time> {
-        self.deadline()
-    }
-
-    fn time_out(&mut self, now: Time) {
-        self.handle_timeout(now);
-    }
-
-    fn input(&mut self, now: Time, port: Port, input: Arrival<'_>) {
-        if let (Some(session), Some(input)) = (port.session(), recorded(port, input, false)) {
-            let _ = self.handle_input(now, HubInput::Session { session, input });
-        }
-    }
-
-    fn server(&self, session: Option<SessionHandle>) -> Option<&str> {
-        Driven::server(&**self, session)
     }
 }
 
