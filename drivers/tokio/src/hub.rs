@@ -425,7 +425,7 @@ impl Machine for hub::Hub {
             HubEvent::Session { session, server, event } => {
                 session::sort(session, event, |event| HubEvent::Session { session, server, event })
             }
-            HubEvent::Finished { call, outcome, .. } => Sorted::Finished(call, outcome),
+            HubEvent::Finished { call, outcome, failure, .. } => Sorted::Finished(call, outcome, failure),
             event => Sorted::Other(event),
         }
     }

@@ -1,10 +1,12 @@
 //! What the driver needs of a client or a hub: its inputs, its outputs, and whom its events are for.
 
+use std::sync::Arc;
+
 use mcp_proto::host::hub::{CallId, SessionHandle};
 use mcp_proto::jsonrpc::ErrorObject;
 use mcp_proto::{
-    Action, ConnectionId, Engine, Event, InputRequest, Outcome, Outgoing, Progress, RawValue, RequestId, ServerMethod,
-    ServerRequestId, ShutdownStep, Time, Transport,
+    Action, ConnectionId, Engine, Event, Failure, InputRequest, Outcome, Outgoing, Progress, RawValue, RequestId,
+    ServerMethod, ServerRequestId, ShutdownStep, Time, Transport,
 };
 use mcp_proto_std::Program;
 
@@ -188,7 +190,7 @@ impl<E> Output<E> {
 
 /// Whom an event is for.
 pub(crate) enum Sorted<E> {
-    Finished(CallId, Outcome),
+    Finished(CallId, Outcome, Option<Arc<Failure>>),
     Progress(SessionHandle, RequestId, Progress),
     Asked(SessionHandle, ServerRequestId, ServerMethod, Option<Box<RawValue>>),
     AskEnded(SessionHandle, ServerRequestId),
