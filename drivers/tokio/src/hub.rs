@@ -140,9 +140,30 @@ impl Hub {
     /// # Errors
     /// It was refused, and nothing was sent.
     pub fn start_call_raw(&self, name: &str, arguments: Option<&RawValue>) -> Result<Call, CallError> {
-        self.0.call(("call", name), |hub, now, trace| {
+        let called = self.0.call(("call", name), |hub, now, trace| {
             hub.call_with(now, name, arguments, |request| traced(request, trace)).map_err(refused)
-        })
+        });
+        called.map_err(|error| self.explained(error))
+    }
+
+    /// The refusal of a call, which for a server that is down says what [`failures`](Self::failures) does.
+    fn explained(&self, error: CallError) -> CallError {
+        let CallErrorKind::Hub(refused) = &error.kind else { return error };
+        let down = match refused.downcast_ref() {
+            Some(HubCallError::NotUp { server, .. } | HubCallError::CoolingDown { server, .. }) => Arc::clone(server),
+            _ => return error,
+        };
+        let failure = self.inspect(|hub| {
+            let server = hub.servers().find(|server| *server.name == *down);
+            server.and_then(|server| server.failure.cloned())
+        });
+        match failure {
+            Some(failure) => {
+                let kind = CallErrorKind::Down(self.diagnose(&down, failure));
+                CallError { server: (&*down).into(), kind, ..error }
+            }
+            None => error,
+        }
     }
 
     /// Makes any request of a server of this name.
