@@ -15,8 +15,8 @@ use mcp_proto::host::config::Document;
 use mcp_proto::host::hub::HubOptions;
 use mcp_proto::{Eras, FailureKind, Options, Outcome, ProtocolVersion, TimeBound};
 use mcp_proto_tokio::{
-    CallErrorKind, Elicited, Host, HttpPiece, HttpTransport, Hub, Input, Output, Passing, Purpose, Remote, Session,
-    Status, TakePiece,
+    CallErrorKind, Elicited, Host, HttpClient, HttpPiece, HttpTransport, Hub, Input, Output, Passing, Purpose, Remote,
+    Session, Status, TakePiece,
 };
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
@@ -279,6 +279,19 @@ async fn a_handler_is_dropped_when_nothing_drives_its_session_any_more() {
     assert!(Pin::new(&mut late).poll(&mut Context::from_waker(&waker)).is_pending());
     timeout(PATIENCE, call).await.unwrap().unwrap_err();
     assert!(timeout(PATIENCE, is_dropped).await.unwrap().is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_function_of_headers_that_does_not_return_fails_the_request_in_time() {
+    let client = HttpClient::builder().connect_timeout(Duration::from_secs(7)).headers(|_| pending());
+    let mut options = Options::new("test", "1.0");
+    options.reconnect = None;
+    let start = Instant::now();
+    let connecting = Session::connect(Remote::new(URL).unwrap(), Host::new(options).http(client.build().unwrap()));
+    let found = timeout(PATIENCE, connecting).await.unwrap().unwrap_err();
+    assert!(start.elapsed() >= Duration::from_secs(7) && start.elapsed() < Duration::from_secs(8), "{found}");
+    let why = "no headers for the request: the host's function did not return within 7s";
+    assert!(found.failure.message.contains(why), "{found:?}");
 }
 
 #[tokio::test(start_paused = true)]
