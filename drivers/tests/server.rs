@@ -73,14 +73,17 @@ fn helper(output: Stdio) -> Child {
     own().arg("sleep").stdin(Stdio::null()).stdout(output).spawn().unwrap()
 }
 
-/// A server of 2026-07-28 whose tool requires input.
+/// A server of 2026-07-28 with a tool that requires input, and one that ends the server.
 fn modern() {
     let form = json!({"message": "who?", "requestedSchema": {"type": "object", "properties": {}}});
     for line in stdin().lines() {
         let message: Value = serde_json::from_str(&line.unwrap()).unwrap();
         let result = match message["method"].as_str().unwrap() {
             "server/discover" => json!({"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}}),
-            "tools/list" => json!({"tools": [{"name": "ask", "inputSchema": {"type": "object"}}]}),
+            "tools/list" => json!({"tools": [
+                {"name": "ask", "inputSchema": {"type": "object"}}, {"name": "die", "inputSchema": {"type": "object"}},
+            ]}),
+            "tools/call" if message["params"]["name"] == "die" => end("first words\nthe disk is full\n", 3),
             "tools/call" => json!({
                 "resultType": "input_required",
                 "inputRequests": {"who": {"method": "elicitation/create", "params": form}},

@@ -164,7 +164,8 @@ impl Rig {
                 if broken == Broken::Midway && !it.begun {
                     self.host.model.loses(|id| it.id == Some(id));
                 }
-                match it.id.filter(|_| broken == Broken::Unreachable) {
+                // A server whose response has begun was reached, whatever the transport says.
+                match it.id.filter(|_| broken == Broken::Unreachable && !it.begun) {
                     Some(id) => self.host.model.hears_status(id, false),
                     None => self.fails(&it),
                 }

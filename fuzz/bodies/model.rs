@@ -639,9 +639,11 @@ impl Model {
     /// An event is reported.
     pub(super) fn reports(&mut self, event: &Event, now: Time) {
         match event {
-            Event::Finished { request, outcome, attempts } => {
+            Event::Finished { request, outcome, attempts, failure } => {
                 let asked = self.asked.remove(request).unwrap_or_else(|| panic!("{request:?} was not open"));
                 self.check_outcome(*request, &asked, outcome, *attempts, now);
+                let may_be_lost = matches!(outcome, Outcome::Unknown | Outcome::NotSent);
+                assert!(failure.is_none() || may_be_lost, "{outcome:?} has the cause of a loss: {failure:?}");
             }
             Event::InputRequired { request, .. } | Event::Unauthorized { request: Some(request), .. } => {
                 assert!(self.asked.contains_key(request), "{request:?} was not open");

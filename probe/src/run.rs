@@ -532,6 +532,7 @@ impl<'a> Run<'a> {
                 (false, Some(format!("the server `{}`: {refused}", error.server)))
             }
             CallErrorKind::Refused(refused) => (matches!(refused, CommandError::NotAdvertised { .. }), None),
+            CallErrorKind::Down(why) if self.driven.is_hub() => (false, Some(why.to_string())),
             CallErrorKind::Hub(refused) => {
                 let refusal = refused.downcast_ref::<HubCallError>();
                 (matches!(refusal, Some(HubCallError::UnknownTool { .. })), Some(refused.to_string()))

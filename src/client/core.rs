@@ -624,6 +624,13 @@ pub(super) struct Loss {
     pub(super) transport: link::Transport,
 }
 
+impl Loss {
+    /// What the embedder is told of it.
+    pub(super) fn failure(&self) -> Failure {
+        Failure { kind: self.kind, message: self.message.clone() }
+    }
+}
+
 /// The signals of a step, in order. Most steps have none, and few have more than one.
 #[derive(Debug, Default)]
 #[must_use = "the router acts on signals"]

@@ -25,7 +25,7 @@ use super::server::Freshness;
 use super::server_requests::{ServerRequests, set_roots};
 use super::subscriptions::Subscriptions;
 use super::{
-    Command, CommandError, ConnectionId, FamilyReport, KnownEra, Options, Outgoing, Output, Quirk, Request,
+    Command, CommandError, ConnectionId, Failure, FamilyReport, KnownEra, Options, Outgoing, Output, Quirk, Request,
     RequestError, RequestId, Server, Stats, Transport, Wire, calls,
 };
 use crate::Time;
@@ -462,7 +462,7 @@ impl Engine {
             Signal::Reopen => {
                 // The second transport does not extend the deadline of the connection.
                 let connect = core.timers.get(Timer::Connect);
-                self.end_connection(true);
+                self.end_connection(true, None);
                 self.connection.handshake = Handshake::reopening();
                 let signals = self.link.step(&mut self.core, link::Input::Reopen);
                 self.core.timers.set(Timer::Connect, connect);
@@ -476,7 +476,7 @@ impl Engine {
                     self.connection.keepalive.on_closed(core);
                 }
                 handshake::report_first_failure(core, &mut loss);
-                self.end_connection(gone);
+                self.end_connection(gone, Some(&Arc::new(loss.failure())));
                 self.link.lose(&mut self.core, lost, loss)
             }
             Signal::Ready => {
@@ -495,7 +495,8 @@ impl Engine {
                 Signals::NONE
             }
             Signal::Finish => {
-                calls::end(core);
+                let loss = self.link.failure().map(Arc::new);
+                calls::end(core, loss.as_ref());
                 self.link.finish(core);
                 Signals::NONE
             }
@@ -527,19 +528,20 @@ impl Engine {
             calls::on_expired(&mut self.core, id);
         }
         self.core.outbox.withdraw_transport();
-        self.end_connection(true);
+        let loss = Link::expiry(&self.core).failure();
+        self.end_connection(true, Some(&Arc::new(loss)));
     }
 
     /// Ends everything that belongs to a connection, so that nothing affects the next one. A server that is still there
-    /// gets responses to its open requests.
-    pub(super) fn end_connection(&mut self, gone: bool) {
+    /// gets responses to its open requests. With a `loss`, calls that end tell it.
+    pub(super) fn end_connection(&mut self, gone: bool, loss: Option<&Arc<Failure>>) {
         let core = &mut self.core;
         let is_over = |message: &Outgoing| gone || message.method.is_some() && !message.is_cancellation();
         core.outbox.withdraw(|output| matches!(output, Output::Send(message) if is_over(message)));
         core.timers.clear_but(Timer::Grace);
         self.connection = Connection::default();
         self.server_requests.end(core, gone);
-        calls::on_connection_lost(core);
+        calls::on_connection_lost(core, loss);
         self.lists.on_connection_ended(core);
         self.subscriptions.on_connection_ended();
         for id in core.requests.engine() {
@@ -598,7 +600,7 @@ impl Engine {
     /// The server answered no list: `initialize` is sent on a new connection, once.
     fn fall_back(&mut self, within: Duration) -> Signals {
         handshake::fall_back(&mut self.core, within);
-        self.end_connection(false);
+        self.end_connection(false, None);
         self.link.step(&mut self.core, link::Input::Replace)
     }
 
@@ -1044,8 +1046,8 @@ impl Engine {
     pub(crate) fn close(&mut self, now: Time) -> Result<(), CommandError> {
         self.link.check(link::Input::Close, CommandError::Closed)?;
         self.core.advance(now);
-        calls::end(&mut self.core);
-        self.end_connection(false);
+        calls::end(&mut self.core, None);
+        self.end_connection(false, None);
         let signals = self.link.close(&mut self.core);
         self.act(signals);
         Ok(())
@@ -1054,7 +1056,7 @@ impl Engine {
     /// Closes the connection of a client that is not used. [`open`](Self::open) opens another one.
     pub(crate) fn shut_down_unused(&mut self, now: Time) {
         self.core.advance(now);
-        self.end_connection(false);
+        self.end_connection(false, None);
         let signals = self.link.suspend(&mut self.core);
         self.act(signals);
         self.core.release_memory();

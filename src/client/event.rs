@@ -2,6 +2,7 @@
 
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
@@ -57,6 +58,10 @@ pub enum Event {
         /// never sent. More than once: see [`Resending`](Self::Resending). Requests about its task do not count, so that
         /// of [`Request::resume_task`](crate::Request::resume_task) this is 0.
         attempts: u32,
+        /// Why its connection or its exchange is lost, if it ended as [`Outcome::Unknown`] or [`Outcome::NotSent`] because of
+        /// that. [`Diagnosis`](crate::Diagnosis) finds the cause.
+        #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
+        failure: Option<Arc<Failure>>,
     },
     /// A request is sent again. A host that retries on its own multiplies these attempts with its own: `replay(false)`
     /// of [`Request`](crate::Request) limits them to those that certainly did not run twice.
@@ -720,9 +725,9 @@ impl PartialEq for Event {
             Self::Refreshed { family, outcome } => {
                 matches!(other, Self::Refreshed { family: f, outcome: o } if (family, outcome) == (f, o))
             }
-            Self::Finished { request, outcome, attempts } => {
-                matches!(other, Self::Finished { request: r, outcome: o, attempts: a }
-                    if (request, outcome, attempts) == (r, o, a))
+            Self::Finished { request, outcome, attempts, failure } => {
+                matches!(other, Self::Finished { request: r, outcome: o, attempts: a, failure: f }
+                    if (request, outcome, attempts, failure) == (r, o, a, f))
             }
             Self::Resending { request, attempt, reason } => {
                 matches!(other, Self::Resending { request: r, attempt: a, reason: why }

@@ -228,7 +228,7 @@ impl Engine {
         // Whether one that may run is sent again was decided when it was refused.
         let was_not_run = again != Again::Refused || self.core.requests.is_refused(id);
         if was_not_run && !calls::may_resend(&self.core, id) {
-            calls::on_exchange_lost(&mut self.core, id, true);
+            calls::on_exchange_lost(&mut self.core, id, true, "it has begun, and may not run twice");
             return None;
         }
         let id = match again {
@@ -405,7 +405,7 @@ impl Engine {
         let core = &mut self.core;
         let Some(open) = core.requests.get(id).filter(|_| core.is_sent(id)) else { return };
         if matches!(open.purpose, Purpose::Call(_)) {
-            calls::on_exchange_lost(core, id, sent);
+            calls::on_exchange_lost(core, id, sent, why);
         } else {
             self.recover(id, request::Input::Lost, why, format!("the exchange broke before its response ({why})"));
         }

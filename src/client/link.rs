@@ -325,8 +325,7 @@ impl Link {
             | Phase::Closing
             | Phase::Closed => Recovery::Close,
         };
-        let failure = self.loss.clone().map(|Loss { kind, message, .. }| Failure { kind, message });
-        core.events(failure.map(|failure| Event::Down { failure, next }));
+        core.events(self.failure().map(|failure| Event::Down { failure, next }));
     }
 
     /// Nobody is reached. What is in flight is tried again at this time, and the connection stays until then.
@@ -355,10 +354,19 @@ impl Link {
 
     /// The session expired, and another one is opened.
     pub(super) fn expire(&mut self, core: &mut Core) -> Signals {
-        let message = format!("the session with {} expired", core.server_name());
-        self.loss =
-            Some(Loss { kind: FailureKind::Closed, message: message.into(), transport: link::Transport::Closed });
+        self.loss = Some(Self::expiry(core));
         self.step(core, Input::Expired)
+    }
+
+    /// What an expired session is.
+    pub(super) fn expiry(core: &Core) -> Loss {
+        let message = format!("the session with {} expired", core.server_name()).into();
+        Loss { kind: FailureKind::Closed, message, transport: link::Transport::Closed }
+    }
+
+    /// Why the connection is lost, while there is none.
+    pub(super) fn failure(&self) -> Option<Failure> {
+        self.loss.as_ref().map(Loss::failure)
     }
 
     /// The message of the last loss.

@@ -474,6 +474,23 @@ fn what_a_host_says_of_all_servers_beside_them_is_read_or_refused() {
         let enabled: Vec<_> = read.iter().map(|(name, entry)| (&**name, entry.enabled)).collect();
         assert_eq!(enabled, [("bad", false), ("good", true)], "{of_mcp}");
     }
+    for at_the_top in [json!({"allowMCPServers": ["good"]}), json!({"excludeMCPServers": "bad"})] {
+        for is_first in [true, false] {
+            // The key may come before the servers or after them.
+            let servers = json!({ "mcpServers": both });
+            let (mut file, rest) = if is_first { (at_the_top.clone(), servers) } else { (servers, at_the_top.clone()) };
+            file.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
+            let read = document(file).unwrap().servers;
+            let enabled: Vec<_> = read.iter().map(|(name, entry)| (&**name, entry.enabled)).collect();
+            assert_eq!(enabled, [("bad", false), ("good", true)], "{at_the_top}");
+        }
+    }
+    let own = json!({"command": "x", "excludeTools": ["write"]});
+    let excluding =
+        document(json!({"excludeTools": ["delete_all"], "mcpServers": {"one": {"command": "x"}, "two": own}}));
+    let excluding = excluding.unwrap().servers;
+    assert_eq!(admitted(&excluding["one"]), ["read", "write"]);
+    assert_eq!(admitted(&excluding["two"]), ["read"]);
     let opencode = |filter: Value| {
         let mut file = json!({"mcp": {"s": {"type": "local", "command": ["x"]}}});
         file.as_object_mut().unwrap().extend(filter.as_object().unwrap().clone());

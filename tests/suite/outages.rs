@@ -6,8 +6,8 @@ use std::time::Duration;
 use mcp_proto::binding::http::Broken;
 use mcp_proto::testkit::{Collector, FakeServer, FakeTool, Fault, Link, Sim};
 use mcp_proto::{
-    Client, CommandError, Event, FailureKind, Http, Options, Outcome, QuirkKind, Reconnect, Recovery, Request,
-    RequestId,
+    Client, CommandError, Event, Failure, FailureKind, Http, Lines, Options, Outcome, QuirkKind, Reconnect, Recovery,
+    Request, RequestId,
 };
 use serde_json::{Value, json};
 
@@ -183,7 +183,7 @@ fn a_call_survives_a_short_outage_and_no_long_one() {
         sim.run_for(seconds(30)).unwrap();
         let events = &sim.get(node).unwrap().events;
         let end = events.iter().find_map(|(at, event)| match event {
-            Event::Finished { request: ended, outcome, attempts } if *ended == request => {
+            Event::Finished { request: ended, outcome, attempts, .. } if *ended == request => {
                 Some((*at, outcome, *attempts))
             }
             _ => None,
@@ -199,6 +199,51 @@ fn a_call_survives_a_short_outage_and_no_long_one() {
         assert_eq!((server.tool_runs("slow"), server.violations()), (1, &[] as &[String]));
         let sessions = server.received("initialize");
         assert_eq!(sessions, 1, "{time:?}");
+    }
+}
+
+/// The failure of the only call that is lost.
+fn loss(events: impl Iterator<Item = Event>) -> Failure {
+    let lost = events.filter_map(|event| match event {
+        Event::Finished { outcome: Outcome::Unknown, failure, .. } => Some((*failure.unwrap()).clone()),
+        _ => None,
+    });
+    let [lost] = <[_; 1]>::try_from(lost.collect::<Vec<_>>()).unwrap();
+    lost
+}
+
+#[test]
+fn a_call_that_is_lost_with_its_exchange_has_the_failure() {
+    for mut web in both_eras(|_| {}) {
+        let (_, call) = web.call("a");
+        web.head(&call, 200, &STREAM);
+        web.fail(&call, Broken::Midway);
+        let lost = loss(web.events.iter().cloned());
+        assert_eq!(lost.kind, FailureKind::Closed);
+        assert!(lost.message.ends_with(" ended the exchange before its response: connection reset"), "{lost}");
+        assert!(downs(&web).is_empty() && web.is_ready());
+    }
+}
+
+#[test]
+fn a_call_that_is_lost_with_its_program_has_the_failure() {
+    for server in [FakeServer::legacy(), FakeServer::modern()] {
+        let server = server.tool(FakeTool::new("slow").takes(seconds(20)));
+        let client = Client::new(Lines::new(), Options::new("host", "1"), 1);
+        let mut sim = Sim::new(1).with_server("s", server, Link::default());
+        let node = sim.add("s", Collector::new(client));
+        sim.tell(node, |now, client| client.open(now)).unwrap().unwrap();
+        sim.run_until(seconds(10), |sim| sim.get(node).unwrap().is_ready()).unwrap();
+        sim.tell(node, |now, client| client.request(now, Request::call_tool("slow", None))).unwrap().unwrap();
+        sim.run_for(seconds(1)).unwrap();
+        sim.fault("s", Fault::Crash);
+        sim.run_for(seconds(1)).unwrap();
+        let events = || sim.get(node).unwrap().events.iter().map(|(_, event)| event.clone());
+        let down = events().find_map(|event| match event {
+            Event::Down { failure, .. } => Some(failure),
+            _ => None,
+        });
+        assert_eq!(loss(events()), down.unwrap());
     }
 }
 

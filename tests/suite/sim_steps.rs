@@ -94,7 +94,7 @@ fn orders<B: Carried + Clone>(binding: &B, server: fn() -> FakeServer) -> Vec<Ve
             .collect();
         sim.run_for(seconds(5)).unwrap();
         let ended = events(&sim, node).iter().filter_map(|(_, event)| match event {
-            Event::Finished { request, outcome: Outcome::Result(result), attempts: 1 } => {
+            Event::Finished { request, outcome: Outcome::Result(result), attempts: 1, .. } => {
                 let number = calls.iter().position(|call| call == request).unwrap();
                 assert!(result.get().contains(&format!("\"{number}\"")), "{number}: {}", result.get());
                 Some(number)

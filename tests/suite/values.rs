@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
+use std::sync::Arc;
 use std::time::Duration;
 
 use mcp_proto::binding::http::{Broken, ExchangeId, HttpAction, HttpRequest, WithSecrets};
@@ -141,6 +142,11 @@ fn failure() -> impl Strategy<Value = Failure> {
     (select(FailureKind::ALL), text()).prop_map(|(kind, message)| Failure::new(kind, message))
 }
 
+/// Why a request is lost, if it is.
+fn loss() -> impl Strategy<Value = Option<Arc<Failure>>> {
+    option::of(failure().prop_map(Arc::new))
+}
+
 fn quirk() -> impl Strategy<Value = Quirk> {
     (select(QuirkKind::ALL), option::of(select(Family::ALL)), option::of(text()), text()).prop_map(
         |(kind, family, method, detail)| {
@@ -171,10 +177,8 @@ fn event() -> impl Strategy<Value = Event> {
         (select(Family::ALL), difference())
             .prop_map(|(family, difference)| Event::CatalogChanged { family, difference }),
         (select(Family::ALL), refresh_outcome()).prop_map(|(family, outcome)| Event::Refreshed { family, outcome }),
-        (request_id(), outcome(), any::<u32>()).prop_map(|(request, outcome, attempts)| Event::Finished {
-            request,
-            outcome,
-            attempts
+        (request_id(), outcome(), any::<u32>(), loss()).prop_map(|(request, outcome, attempts, failure)| {
+            Event::Finished { request, outcome, attempts, failure }
         }),
         (request_id(), any::<u32>(), select(&REASONS[..])).prop_map(|(request, attempt, reason)| Event::Resending {
             request,
@@ -290,11 +294,11 @@ fn hub_event() -> impl Strategy<Value = HubEvent> {
             difference,
             renamed: vec![]
         }),
-        (call, server(), outcome(), any::<u32>()).prop_map(|(call, server, outcome, attempts)| {
+        (call, server(), outcome(), any::<u32>(), loss()).prop_map(|(call, server, outcome, attempts, failure)| {
             let mut omission = Omission::default();
             omission.text_bytes = 7;
             let left_out = (attempts % 2 == 0).then(|| Box::new(omission));
-            HubEvent::Finished { call, server, outcome, left_out, attempts }
+            HubEvent::Finished { call, server, outcome, left_out, attempts, failure }
         }),
         Just(HubEvent::Closed),
     ]
@@ -501,6 +505,7 @@ fn the_names_of_variants_are_stable() {
                 request: RequestId::from_u64(1),
                 outcome: Outcome::Result(raw("{ }")),
                 attempts: 1,
+                failure: None,
             })
             .unwrap(),
             r#"{"type":"finished","value":{"request":1,"outcome":{"type":"result","value":{ }},"attempts":1}}"#,

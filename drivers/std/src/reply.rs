@@ -123,9 +123,8 @@ pub enum ReplyError {
     Unstructured(serde_json::Error),
 }
 
-/// Why a call has no result.
-#[derive(Debug, thiserror::Error)]
-#[error("`{method}` at {server}: {kind}")]
+/// Why a call has no result. Its text begins with what happened to the connection, if the call was lost with it.
+#[derive(Debug)]
 pub struct CallError {
     /// The server's name in [`Options`](mcp_proto::Options).
     pub server: Box<str>,
@@ -133,15 +132,44 @@ pub struct CallError {
     pub method: Box<str>,
     /// Why.
     pub kind: CallErrorKind,
+    /// Why the connection or the exchange of the call is lost, of a call that ended because of that.
+    pub cause: Option<Box<Diagnosis>>,
 }
 
 impl CallError {
     /// An error of a call: the method, and what it is called for.
     pub fn new(server: &str, method: &str, target: &str, kind: impl Into<CallErrorKind>) -> Self {
         let method = if target.is_empty() { method.into() } else { format!("{method} {target}") };
-        Self { server: server.into(), method: method.into(), kind: kind.into() }
+        Self { server: server.into(), method: method.into(), kind: kind.into(), cause: None }
+    }
+
+    /// The error with this cause.
+    #[must_use]
+    pub fn because(self, cause: Option<Box<Diagnosis>>) -> Self {
+        Self { cause, ..self }
     }
 }
+
+impl fmt::Display for CallError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { server, method, kind, cause } = self;
+        write!(f, "`{method}` at {server}: ")?;
+        let Some(cause) = cause else { return kind.fmt(f) };
+        // It names the server, without its address.
+        let is_name =
+            |name: &&str| server.strip_prefix(*name).is_some_and(|rest| rest.is_empty() || rest.starts_with(" ("));
+        let what =
+            cause.finding.split_once(": ").filter(|(name, _)| is_name(name)).map_or(&*cause.finding, |(_, what)| what);
+        write!(f, "{what}; ")?;
+        match kind {
+            CallErrorKind::Ended(Outcome::Unknown) => f.write_str("the call was sent, and may have run")?,
+            kind => kind.fmt(f)?,
+        }
+        write!(f, ". {}", cause.advice())
+    }
+}
+
+impl std::error::Error for CallError {}
 
 /// Why a call has no result.
 #[derive(Debug)]
@@ -229,6 +257,8 @@ pub fn arguments(value: &impl Serialize) -> Result<Box<RawValue>, CallErrorKind>
 
 #[cfg(test)]
 mod tests {
+    use mcp_proto::{Failure, FailureKind, StderrLines};
+
     use super::*;
 
     fn of(json: &str) -> Reply {
@@ -267,5 +297,22 @@ mod tests {
         let error = CallError::new("docs", "tools/call", "search", reply(Outcome::Unknown).unwrap_err());
         let text = "`tools/call search` at docs: the connection was lost after it was sent: it may have run";
         assert_eq!(error.to_string(), text);
+    }
+
+    #[test]
+    fn an_error_begins_with_the_cause_of_a_loss() {
+        let of = |server: &str, named: &str| {
+            let failure = Failure::new(FailureKind::Closed, format!("{named} closed the connection: connection reset"));
+            let cause = Diagnosis::of_server(failure, named, &StderrLines::default());
+            let error = CallError::new(server, "tools/call", "search", reply(Outcome::Unknown).unwrap_err());
+            error.because(Some(Box::new(cause))).to_string()
+        };
+        let text = "the connection was reset; the call was sent, and may have run. The server";
+        for server in ["docs", "docs (https://example.com/mcp)"] {
+            let told = of(server, "docs");
+            assert!(told.starts_with(&format!("`tools/call search` at {server}: {text}")), "{told}");
+        }
+        let other = of("docs", "a gateway");
+        assert!(other.starts_with(&format!("`tools/call search` at docs: a gateway: {text}")), "{other}");
     }
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::ops::Deref;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mcp_proto::jsonrpc::ErrorObject;
@@ -107,8 +108,8 @@ impl Session {
     /// # Errors
     /// Why there is no result. A tool that fails has one: see [`Reply::is_error`].
     pub fn call_tool(&mut self, name: &str, arguments: &impl Serialize) -> Result<Reply, CallError> {
-        let result = self::arguments(arguments).map(|arguments| Request::call_tool(name, Some(&arguments)));
-        result.and_then(|request| self.finish(request)).map_err(|kind| self.error("tools/call", name, kind))
+        let request = self::arguments(arguments).map(|arguments| Request::call_tool(name, Some(&arguments)));
+        self.finish(("tools/call", name), request)
     }
 
     /// Makes any request, and waits for its result. Events that come meanwhile are dropped; what the server asks for
@@ -118,23 +119,29 @@ impl Session {
     /// As of [`call_tool`](Self::call_tool).
     pub fn call(&mut self, request: Request) -> Result<Reply, CallError> {
         let method = request.method().to_owned();
-        self.finish(request).map_err(|kind| self.error(&method, "", kind))
+        self.finish((&method, ""), Ok(request))
     }
 
-    fn error(&self, method: &str, target: &str, kind: CallErrorKind) -> CallError {
-        CallError::new(self.client.server_name(), method, target, kind)
-    }
-
-    fn finish(&mut self, request: Request) -> Result<Reply, CallErrorKind> {
-        let id = self.request(request)?;
+    /// Makes a request of this method and name, and waits for its result.
+    fn finish(
+        &mut self,
+        (method, target): (&str, &str),
+        request: Result<Request, CallErrorKind>,
+    ) -> Result<Reply, CallError> {
+        let requested = request.and_then(|request| Ok(self.request(request)?));
+        let error = |session: &Self, kind| CallError::new(session.client.server_name(), method, target, kind);
+        let id = requested.map_err(|kind| error(self, kind))?;
         while let Some(event) = self.next_event(None) {
             match event {
-                Event::Finished { request, outcome, .. } if request == id => return reply(outcome),
+                Event::Finished { request, outcome, failure, .. } if request == id => {
+                    let cause = failure.map(|failure| Box::new(self.diagnose(Arc::unwrap_or_clone(failure))));
+                    return reply(outcome).map_err(|kind| error(self, kind).because(cause));
+                }
                 other => self.decline(&other),
             }
         }
         // Each request ends before the client does.
-        Err(CommandError::Closed.into())
+        Err(error(self, CommandError::Closed.into()))
     }
 
     /// Declines what an event asks for.

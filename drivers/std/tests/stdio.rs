@@ -69,6 +69,24 @@ fn an_error_names_the_server_the_tool_and_the_reason() {
 }
 
 #[test]
+fn a_call_that_is_lost_with_its_server_says_why_the_server_ended() {
+    let status = if cfg!(windows) { "exit code" } else { "exit status" };
+    for era in ["serve", "modern"] {
+        let mut options = Options::new("test", "1.0");
+        options.server = "docs".into();
+        let mut session = Session::connect(server().arg(era), options).unwrap();
+        let error = session.call_tool("die", &json!({})).unwrap_err();
+        assert!(matches!(error.kind, CallErrorKind::Ended(Outcome::Unknown)), "{era}: {error}");
+        let text =
+            format!("`tools/call die` at docs: the disk is full ({status} 3); the call was sent, and may have run. ");
+        assert!(error.to_string().starts_with(&text), "{era}: {error}");
+        let cause = error.cause.unwrap();
+        assert_eq!((cause.failure.kind, cause.cause), (FailureKind::Closed, FailureCause::Exited), "{era}");
+        session.end();
+    }
+}
+
+#[test]
 fn a_call_without_a_result_ends_at_its_deadline() {
     let mut options = Options::new("test", "1.0");
     options.server = "docs".into();

@@ -8,13 +8,16 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use mcp_proto::host::hub::CallId;
-use mcp_proto::{Outcome, Progress, TimeBound};
+use mcp_proto::{Diagnosis, Outcome, Progress, TimeBound};
 use mcp_proto_std::{CallError, CallErrorKind, Reply, reply};
 use tokio::sync::oneshot;
 
 use crate::process::Aborted;
 use crate::queue::{Queue, Reports};
 use crate::trace::CallSpan;
+
+/// How a call ended, and why its connection or exchange is lost, if it ended because of that.
+pub(crate) type Ended = (Outcome, Option<Box<Diagnosis>>);
 
 /// What cancels a call.
 pub(crate) trait Cancel: Send + Sync {
@@ -43,7 +46,7 @@ pub struct Call {
     server: Box<str>,
     name: (Box<str>, Box<str>),
     /// `None` after the outcome.
-    outcome: Option<oneshot::Receiver<Outcome>>,
+    outcome: Option<oneshot::Receiver<Ended>>,
     progress: Arc<Queue<Progress>>,
     /// What ends it when its time is over, and whether that was so.
     deadline: Option<(Aborted<()>, Arc<AtomicBool>)>,
@@ -56,7 +59,7 @@ impl Call {
         id: CallId,
         server: Box<str>,
         name: (&str, &str),
-        outcome: oneshot::Receiver<Outcome>,
+        outcome: oneshot::Receiver<Ended>,
         progress: Arc<Queue<Progress>>,
         span: CallSpan,
     ) -> Self {
@@ -125,7 +128,7 @@ impl Future for Call {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let Some(outcome) = &mut self.outcome else { return Poll::Pending };
         // Each call ends; without an end the runtime does.
-        let mut outcome = ready!(Pin::new(outcome).poll(context)).unwrap_or(Outcome::Unknown);
+        let (mut outcome, cause) = ready!(Pin::new(outcome).poll(context)).unwrap_or((Outcome::Unknown, None));
         let is_over = self.deadline.as_ref().is_some_and(|(_, is_over)| is_over.load(Ordering::Relaxed));
         if is_over && matches!(outcome, Outcome::Cancelled) {
             outcome = Outcome::TimedOut(TimeBound::Total);
@@ -134,7 +137,7 @@ impl Future for Call {
         let (method, target) = &self.name;
         let result = reply(outcome);
         self.span.end(&self.server, result.as_ref());
-        Poll::Ready(result.map_err(|kind| CallError::new(&self.server, method, target, kind)))
+        Poll::Ready(result.map_err(|kind| CallError::new(&self.server, method, target, kind).because(cause)))
     }
 }
 

@@ -22,7 +22,7 @@ use tokio::sync::{Notify, oneshot, watch};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use crate::call::{Call, Cancel};
+use crate::call::{Call, Cancel, Ended};
 use crate::endpoint::Target;
 use crate::host::{Ask, Watchers, Wiring};
 use crate::machine::{Input, Machine, Output, Passed, Passing, Sorted, Tap};
@@ -52,7 +52,7 @@ struct Exchange {
 /// A call in flight.
 struct Pending {
     /// `None` once it was given.
-    outcome: Option<oneshot::Sender<Outcome>>,
+    outcome: Option<oneshot::Sender<Ended>>,
     progress: Arc<Queue<Progress>>,
 }
 
@@ -274,12 +274,7 @@ impl<M: Machine> Handle<M> {
 
     /// Finds the cause of a failure of a session.
     pub(crate) fn diagnose(&self, session: SessionHandle, failure: Failure) -> Diagnosis {
-        let core = self.0.lock();
-        let stderr_lines = copy_of(core.stderr_lines.get(&session));
-        match core.machine.engine(session) {
-            Some(engine) => Diagnosis::new(failure, engine, &stderr_lines),
-            None => Diagnosis::of_server(failure, &core.machine.server(session), &stderr_lines),
-        }
+        self.0.lock().diagnose(session, failure)
     }
 
     pub(crate) fn subscribe(&self) -> Arc<Queue<M::Event>> {
@@ -441,7 +436,11 @@ impl<M: Machine> Shared<M> {
         // Dropping a process kills it.
         core.slots.clear();
         core.abort();
-        core.calls.clear();
+        for mut pending in std::mem::take(&mut core.calls).into_values() {
+            // An error means that nobody waits for it.
+            let ended = (Outcome::Unknown, Some(Box::new(gone.clone())));
+            let _ = pending.outcome.take().map(|waiting| waiting.send(ended));
+        }
         core.subscribers.clear();
         self.status.send_replace(Status::Closed(Some(gone)));
     }
@@ -823,13 +822,15 @@ impl<M: Machine> Shared<M> {
             core.machine.decline(now, session, request);
         }
         match M::sort(event) {
-            Sorted::Finished(call, outcome) => {
+            Sorted::Finished(call, outcome, failure) => {
                 if let Some(request) = call.request() {
                     forget(core, (call.session(), Question::Input(request)));
                 }
                 if let Some(waiting) = core.calls.remove(&call).and_then(|mut pending| pending.outcome.take()) {
+                    let cause =
+                        failure.map(|failure| Box::new(core.diagnose(call.session(), Arc::unwrap_or_clone(failure))));
                     // An error means that nobody waits for it.
-                    let _ = waiting.send(outcome);
+                    let _ = waiting.send((outcome, cause));
                 }
             }
             Sorted::Progress(session, request, progress) => {
@@ -932,6 +933,15 @@ impl<M: Machine> Core<M> {
         #[cfg(feature = "oauth")]
         self.sign_ins.end();
         self.questions.values().for_each(AbortHandle::abort);
+    }
+
+    /// Finds the cause of a failure of a session.
+    fn diagnose(&self, session: SessionHandle, failure: Failure) -> Diagnosis {
+        let stderr_lines = copy_of(self.stderr_lines.get(&session));
+        match self.machine.engine(session) {
+            Some(engine) => Diagnosis::new(failure, engine, &stderr_lines),
+            None => Diagnosis::of_server(failure, &self.machine.server(session), &stderr_lines),
+        }
     }
 
     /// [`Options::form_defaults`](mcp_proto::Options::form_defaults) of a session.

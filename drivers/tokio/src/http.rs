@@ -367,8 +367,8 @@ impl HttpClientBuilder {
         self
     }
 
-    /// How long connecting may take, with TLS and the proxy. Default: 4 s. A client tells servers that cannot be reached from
-    /// silent ones if this is less than its wait for the first response.
+    /// How long connecting may take, with TLS and the proxy, and before it the function of [`headers`](Self::headers). Default:
+    /// 4 s. A client tells servers that cannot be reached from silent ones if this is less than its wait for the first response.
     pub const fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
         self
@@ -384,7 +384,8 @@ impl HttpClientBuilder {
 
     /// Adds headers to each request to an MCP server, by its URL: a function that is asked each time, such as for a token that
     /// does not live long, or a trace. Headers of the request itself take precedence. An error fails the request, which was not
-    /// sent. Requests of an authorization do not get them.
+    /// sent, and so does a function that takes longer than [`connect_timeout`](Self::connect_timeout). Requests of an
+    /// authorization do not get them.
     pub fn headers<F>(mut self, headers: impl Fn(Uri) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = io::Result<HeaderMap>> + Send + 'static,
@@ -551,7 +552,10 @@ impl HttpClient {
             let polled = catch_unwind(AssertUnwindSafe(|| asked.as_mut().poll(context)));
             polled.unwrap_or_else(|panic| Poll::Ready(Err(panicked(panic))))
         });
-        let added = sensitive(asked.await?);
+        let bound = self.settings.connect_timeout;
+        let late =
+            |_| io::Error::new(io::ErrorKind::TimedOut, format!("the host's function did not return within {bound:?}"));
+        let added = sensitive(timeout(bound, asked).await.map_err(late)??);
         let own = std::mem::replace(request.headers_mut(), added);
         request.headers_mut().extend(own);
         Ok(())

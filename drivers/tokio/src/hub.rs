@@ -229,13 +229,34 @@ impl Hub {
     /// It was refused, and nothing was sent.
     pub fn start_call_raw(&self, name: &str, arguments: Option<&RawValue>) -> Result<Call, CallError> {
         let arguments = arguments.map(ToOwned::to_owned);
-        self.0.call(("call", name), |it, now, trace| {
+        let called = self.0.call(("call", name), |it, now, trace| {
             let call = HubCommand::Call { name: name.into(), arguments, timeout: None, progress: true, trace };
             match it.hub.apply(now, call).map_err(refused)? {
                 HubAccepted::Call(call) => Ok(call),
                 _ => Err(refused(HubCommandError::Closed)),
             }
-        })
+        });
+        called.map_err(|error| self.explained(error))
+    }
+
+    /// The refusal of a call, which for a server that is down says what [`failures`](Self::failures) does.
+    fn explained(&self, error: CallError) -> CallError {
+        let CallErrorKind::Hub(refused) = &error.kind else { return error };
+        let down = match refused.downcast_ref() {
+            Some(HubCallError::NotUp { server, .. } | HubCallError::CoolingDown { server, .. }) => Arc::clone(server),
+            _ => return error,
+        };
+        let failure = self.inspect(|hub| {
+            let server = hub.servers().find(|server| *server.name == *down);
+            server.and_then(|server| server.failure.cloned())
+        });
+        match failure {
+            Some(failure) => {
+                let kind = CallErrorKind::Down(self.diagnose(&down, failure));
+                CallError { server: (&*down).into(), kind, ..error }
+            }
+            None => error,
+        }
     }
 
     /// Makes any request of a server of this name.
@@ -575,7 +596,7 @@ impl Machine for Hosted {
             HubEvent::Session { session, server, event } => {
                 session::sort(session, event, |event| HubEvent::Session { session, server, event })
             }
-            HubEvent::Finished { call, outcome, .. } => Sorted::Finished(call, outcome),
+            HubEvent::Finished { call, outcome, failure, .. } => Sorted::Finished(call, outcome, failure),
             event => Sorted::Other(event),
         }
     }

@@ -1,12 +1,13 @@
 //! What the driver needs of a client or a hub: its inputs, its outputs, and whom its events are for.
 
 use std::io;
+use std::sync::Arc;
 
 use mcp_proto::host::hub::{CallId, SessionHandle};
 use mcp_proto::jsonrpc::ErrorObject;
 use mcp_proto::{
-    Action, Command, CommandError, ConnectionId, Engine, Event, InputRequest, Outcome, Outgoing, Progress, RawValue,
-    RequestId, ServerMethod, ServerRequestId, ShutdownStep, Time, Transport,
+    Action, Command, CommandError, ConnectionId, Engine, Event, Failure, InputRequest, Outcome, Outgoing, Progress,
+    RawValue, RequestId, ServerMethod, ServerRequestId, ShutdownStep, Time, Transport,
 };
 
 use crate::endpoint::Target;
@@ -222,7 +223,7 @@ impl<E> Output<E> {
 
 /// Whom an event is for.
 pub(crate) enum Sorted<E> {
-    Finished(CallId, Outcome),
+    Finished(CallId, Outcome, Option<Arc<Failure>>),
     Progress(SessionHandle, RequestId, Progress),
     Asked(SessionHandle, ServerRequestId, ServerMethod, Option<Box<RawValue>>),
     AskEnded(SessionHandle, ServerRequestId),

@@ -571,8 +571,8 @@ fn authorization(
 /// Whom an event of a session is for.
 pub(crate) fn sort<E>(session: SessionHandle, event: Event, other: impl FnOnce(Event) -> E) -> Sorted<E> {
     match event {
-        Event::Finished { request, outcome, .. } => {
-            Sorted::Finished(CallId::of_request(session, request, None), outcome)
+        Event::Finished { request, outcome, failure, .. } => {
+            Sorted::Finished(CallId::of_request(session, request, None), outcome, failure)
         }
         Event::Progress { request, progress } => Sorted::Progress(session, request, progress),
         Event::ServerRequest { id, method, params } => Sorted::Asked(session, id, method, params),

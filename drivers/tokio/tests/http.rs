@@ -488,6 +488,12 @@ async fn a_hub_has_servers_over_stdio_and_http() {
     }
     let error = hub.call("mcp_none_echo", &json!({})).await.unwrap_err();
     assert!(matches!(error.kind, CallErrorKind::Hub(_)), "{error}");
+    // A server that is down is told in the same words.
+    let error = hub.call("mcp_broken_echo", &json!({})).await.unwrap_err();
+    let [(_, down)] = &*hub.failures() else { panic!("{error}") };
+    assert!(matches!(&error.kind, CallErrorKind::Down(why) if why == down), "{error}");
+    let text = format!("`call mcp_broken_echo` at broken: not connected, and nothing was sent: {down}");
+    assert_eq!(error.to_string(), text);
     hub.close().await;
     assert_eq!(server.line().await, "deleted one");
 }

@@ -10,12 +10,13 @@ use std::time::Duration;
 
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use http::{Request, StatusCode};
+use mcp_proto::binding::http::Broken;
 use mcp_proto::host::config::Document;
 use mcp_proto::host::hub::HubOptions;
-use mcp_proto::{Eras, Options, Outcome, TimeBound};
+use mcp_proto::{Eras, FailureKind, Options, Outcome, ProtocolVersion, TimeBound};
 use mcp_proto_tokio::{
-    CallErrorKind, Elicited, Host, HttpPiece, HttpTransport, Hub, Input, Output, Passing, Purpose, Remote, Session,
-    TakePiece,
+    CallErrorKind, Elicited, Host, HttpClient, HttpPiece, HttpTransport, Hub, Input, Output, Passing, Purpose, Remote,
+    Session, Status, TakePiece,
 };
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
@@ -27,8 +28,8 @@ const URL: &str = "http://server.example/mcp";
 const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 const OWN: HeaderName = HeaderName::from_static("x-own");
 
-/// A server, which keeps the headers of requests by their methods. A call of `ask` asks the user, and
-/// one of `count` has two reports of progress, of `burst` at once; no call has a result.
+/// A server of both eras, which keeps the headers of requests by their methods. A call of `ask` asks the user, and
+/// one of `count` has two reports of progress, of `burst` at once; one of `break` breaks; no call has a result.
 #[derive(Clone, Default)]
 struct Server(Arc<Mutex<Vec<(String, HeaderMap)>>>);
 
@@ -67,6 +68,9 @@ impl HttpTransport for Server {
         self.0.lock().unwrap().push((method.clone(), parts.headers));
         Box::pin(async move {
             let result = match &*method {
+                "server/discover" => json!({
+                    "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}},
+                }),
                 "initialize" => json!({
                     "protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
                     "serverInfo": {"name": "test", "version": "1"},
@@ -75,7 +79,8 @@ impl HttpTransport for Server {
                     {"name": "ask", "inputSchema": {"type": "object"}}, {"name": "wait", "inputSchema": {"type": "object"}},
                     {"name": "count", "inputSchema": {"type": "object"}},
                     {"name": "burst", "inputSchema": {"type": "object"}},
-                ]}),
+                    {"name": "break", "inputSchema": {"type": "object"}},
+                ], "resultType": "complete"}),
                 "tools/call" => {
                     take(head(StatusCode::OK, "text/event-stream"));
                     let report = |step: u32| {
@@ -97,6 +102,9 @@ impl HttpTransport for Server {
                         let ask =
                             json!({"jsonrpc": "2.0", "id": "ask", "method": "elicitation/create", "params": params});
                         take(HttpPiece::Body(format!("data: {ask}\n\n").into()));
+                    }
+                    if message["params"]["name"] == "break" {
+                        return take(HttpPiece::Failure(Broken::Midway, "connection reset by peer".into()));
                     }
                     return pending().await;
                 }
@@ -205,6 +213,28 @@ impl Wake for Faulty {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_call_whose_exchange_breaks_says_why() {
+    let newest = ProtocolVersion::NEWEST_MODERN;
+    for eras in [Eras::LegacyOnly, Eras::ModernOnly(newest)] {
+        let mut options = Options::new("test", "1.0");
+        (options.eras, options.server) = (eras, "docs".into());
+        let host = Host::new(options).http(Server::default());
+        let session = Session::connect(Remote::new(URL).unwrap(), host).await.unwrap();
+        let error = timeout(PATIENCE, session.call_tool("break", &json!({}))).await.unwrap().unwrap_err();
+        assert!(matches!(error.kind, CallErrorKind::Ended(Outcome::Unknown)), "{eras:?}: {error}");
+        let text = error.to_string();
+        assert!(text.starts_with("`tools/call break` at docs"), "{eras:?}: {text}");
+        let words = ": the connection was reset; the call was sent, and may have run. ";
+        assert!(text.contains(words), "{eras:?}: {text}");
+        let cause = error.cause.unwrap();
+        assert_eq!((cause.failure.kind, &*cause.finding), (FailureKind::Closed, "docs: the connection was reset"));
+        // The connection is not lost with one exchange.
+        assert_eq!(session.status(), Status::Ready, "{eras:?}");
+        session.close().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_panic_of_the_task_of_deadlines_ends_calls_and_the_close_with_that_reason() {
     let session = Server::default().connect().await;
     let open = session.start_tool("wait", &json!({})).unwrap();
@@ -216,6 +246,7 @@ async fn a_panic_of_the_task_of_deadlines_ends_calls_and_the_close_with_that_rea
     assert!(Pin::new(&mut late).poll(&mut Context::from_waker(&waker)).is_pending());
     let error = timeout(PATIENCE, open).await.unwrap().unwrap_err();
     assert!(matches!(error.kind, CallErrorKind::Ended(Outcome::Unknown)), "{error}");
+    assert!(error.to_string().contains("a task panicked"), "{error}");
     assert!(progress.next().await.is_none());
     while events.next().await.is_some() {}
     let error = session.call_tool("wait", &json!({})).await.unwrap_err();
@@ -248,6 +279,19 @@ async fn a_handler_is_dropped_when_nothing_drives_its_session_any_more() {
     assert!(Pin::new(&mut late).poll(&mut Context::from_waker(&waker)).is_pending());
     timeout(PATIENCE, call).await.unwrap().unwrap_err();
     assert!(timeout(PATIENCE, is_dropped).await.unwrap().is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_function_of_headers_that_does_not_return_fails_the_request_in_time() {
+    let client = HttpClient::builder().connect_timeout(Duration::from_secs(7)).headers(|_| pending());
+    let mut options = Options::new("test", "1.0");
+    options.reconnect = None;
+    let start = Instant::now();
+    let connecting = Session::connect(Remote::new(URL).unwrap(), Host::new(options).http(client.build().unwrap()));
+    let found = timeout(PATIENCE, connecting).await.unwrap().unwrap_err();
+    assert!(start.elapsed() >= Duration::from_secs(7) && start.elapsed() < Duration::from_secs(8), "{found}");
+    let why = "no headers for the request: the host's function did not return within 7s";
+    assert!(found.failure.message.contains(why), "{found:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use mcp_proto::jsonrpc::ErrorObject;
 use mcp_proto::validation::{ValidationError, Validator};
-use mcp_proto::{Event, FailureKind, Options, Outcome, Outgoing, RawValue, Request, ServerMethod, ShutdownStep};
+use mcp_proto::{
+    Event, FailureCause, FailureKind, Options, Outcome, Outgoing, RawValue, Request, ServerMethod, ShutdownStep,
+};
 use mcp_proto_tokio::{Call, CallErrorKind, Elicited, Host, Piece, Process, Program, Session, Status};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -105,6 +107,22 @@ async fn an_error_names_the_server_the_tool_and_the_reason() {
     assert!(matches!(error.kind, CallErrorKind::Ended(Outcome::Unknown)), "{error}");
     // It was started again.
     assert_eq!(session.call_tool("echo", &json!({"message": "there"})).await.unwrap().text(), "there");
+}
+
+#[tokio::test]
+async fn a_call_that_is_lost_with_its_server_says_why_the_server_ended() {
+    let status = if cfg!(windows) { "exit code" } else { "exit status" };
+    for era in ["serve", "modern"] {
+        let session = Session::connect(server().arg(era), options()).await.unwrap();
+        let error = timeout(PATIENCE, session.call_tool("die", &json!({}))).await.unwrap().unwrap_err();
+        assert!(matches!(error.kind, CallErrorKind::Ended(Outcome::Unknown)), "{era}: {error}");
+        let text =
+            format!("`tools/call die` at docs: the disk is full ({status} 3); the call was sent, and may have run. ");
+        assert!(error.to_string().starts_with(&text), "{era}: {error}");
+        let cause = error.cause.unwrap();
+        assert_eq!((cause.failure.kind, cause.cause), (FailureKind::Closed, FailureCause::Exited), "{era}");
+        session.close().await;
+    }
 }
 
 #[tokio::test]

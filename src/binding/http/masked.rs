@@ -3,6 +3,7 @@
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::string::String;
+use alloc::sync::Arc;
 
 use serde_json::value::{RawValue, to_raw_value};
 
@@ -71,6 +72,7 @@ fn mask(known: Known<'_>, event: &mut Event) {
         Event::Finished { outcome: Outcome::Error(error), .. } | Event::LogLevelFailed { error } => {
             mask_error(known, error);
         }
+        Event::Finished { failure: Some(failure), .. } => hide(&mut Arc::make_mut(failure).message),
         Event::Down { failure, .. } | Event::Closed { cause: Cause::Failed(failure) } => hide(&mut failure.message),
         Event::Quirk(quirk) => {
             hide(&mut quirk.detail);

@@ -10,6 +10,7 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use serde_json::value::RawValue;
 
@@ -17,8 +18,8 @@ use super::core::{Core, Signal, Signals};
 use super::inputs::{Asking, Reaction, fill_required, judge};
 use super::request::{AUTHORIZATIONS, Block, Blocked, Call, CallProgress, InputRounds, Purpose};
 use super::{
-    CommandError, Event, InputRequest, Outcome, Progress, Request, RequestError, RequestId, ResendReason, ServerMethod,
-    Wire, result_type,
+    CommandError, Event, Failure, FailureKind, InputRequest, Outcome, Progress, Request, RequestError, RequestId,
+    ResendReason, ServerMethod, Wire, result_type,
 };
 use crate::Time;
 use crate::jsonrpc::{ErrorObject, Json, Object};
@@ -86,7 +87,7 @@ pub(super) fn cancel(core: &mut Core, now: Time, request: RequestId, why: Option
     let id = core.requests.wire_id(request).ok_or(CommandError::UnknownRequest)?;
     core.advance(now);
     let why = why.map(|why| cut(why, REASON));
-    step_to(core, id, Input::Cancelled, None, why.as_deref());
+    step_to(core, id, Input::Cancelled, With::Reason(why.as_deref()));
     Ok(())
 }
 
@@ -112,9 +113,9 @@ pub(super) fn on_response(core: &mut Core, id: u64, response: Result<&RawValue, 
         Err(error) => classify_error(core, id, error),
     };
     match answer {
-        Classified::Complete(outcome) => step_to(core, id, Input::Answered, Some(outcome), None),
+        Classified::Complete(outcome) => step_to(core, id, Input::Answered, With::Outcome(outcome)),
         Classified::Invalid(why) => {
-            step_to(core, id, Input::Invalid, Some(Outcome::Error(RequestError::Invalid(why))), None)
+            step_to(core, id, Input::Invalid, With::Outcome(Outcome::Error(RequestError::Invalid(why))))
         }
         Classified::Input(rounds, inputs) => {
             if rounds.error.is_some() {
@@ -217,7 +218,7 @@ pub(super) fn unblock_one(core: &mut Core, id: u64, by: Block, input: Input) {
 }
 
 /// The connection is lost: requests that may run twice are queued again, unsent ones stay queued, the others end.
-pub(super) fn on_connection_lost(core: &mut Core) {
+pub(super) fn on_connection_lost(core: &mut Core, loss: Option<&Arc<Failure>>) {
     for id in core.requests.calls() {
         let input = if !core.is_sent(id) {
             Input::Lost
@@ -226,7 +227,7 @@ pub(super) fn on_connection_lost(core: &mut Core) {
         } else {
             lost_input(core, id)
         };
-        step(core, id, input);
+        step_to(core, id, input, With::Loss(loss));
         if task::is_asked(core, id) {
             // A poll that was on its way ended with the connection.
             task::on_lost(core, id);
@@ -234,10 +235,10 @@ pub(super) fn on_connection_lost(core: &mut Core) {
     }
 }
 
-/// The client closes: every request ends.
-pub(super) fn end(core: &mut Core) {
+/// The client closes, because of a loss or on command: every request ends.
+pub(super) fn end(core: &mut Core, loss: Option<&Arc<Failure>>) {
     for id in core.requests.calls() {
-        step(core, id, Input::Closed);
+        step_to(core, id, Input::Closed, With::Loss(loss));
     }
 }
 
@@ -308,14 +309,20 @@ pub(super) fn may_resend(core: &Core, id: u64) -> bool {
 }
 
 /// The exchange of a request broke. `sent`: the request may have reached the server.
-pub(super) fn on_exchange_lost(core: &mut Core, id: u64, sent: bool) {
+pub(super) fn on_exchange_lost(core: &mut Core, id: u64, sent: bool, why: &str) {
     if !sent && may_resend(core, id) {
         step(core, id, Input::NotRun);
     } else if core.requests.task(id).is_some() {
         task::on_lost(core, id);
     } else {
         let input = lost_input(core, id);
-        step(core, id, input);
+        let (kind, what) = if sent {
+            (FailureKind::Closed, "ended the exchange before its response")
+        } else {
+            (FailureKind::Connect, "cannot be reached")
+        };
+        let loss = Failure::new(kind, format!("{} {what}: {}", core.server_name(), excerpt(why)));
+        step_to(core, id, input, With::Loss(Some(&Arc::new(loss))));
     }
 }
 
@@ -347,7 +354,7 @@ pub(super) fn on_expired_response(core: &mut Core, id: u64, error: ErrorObject) 
     if may_replay(core, id) {
         step(core, id, Input::ExpiredReplayable);
     } else {
-        step_to(core, id, Input::Answered, Some(Outcome::Error(RequestError::Server(error))), None);
+        step_to(core, id, Input::Answered, With::Outcome(Outcome::Error(RequestError::Server(error))));
     }
 }
 
@@ -650,11 +657,29 @@ pub(super) fn provide<'a>(
 }
 
 pub(super) fn step(core: &mut Core, id: u64, input: Input) {
-    step_to(core, id, input, None, None);
+    step_to(core, id, input, With::Nothing);
 }
 
-/// As [`step`], with the outcome of a request that ends by a response, or the embedder's `reason` to cancel it.
-fn step_to(core: &mut Core, mut id: u64, input: Input, mut outcome: Option<Outcome>, reason: Option<&str>) {
+/// What comes with an input.
+enum With<'a> {
+    Nothing,
+    /// The outcome of a request that ends by a response.
+    Outcome(Outcome),
+    /// The embedder's reason to cancel it.
+    Reason(Option<&'a str>),
+    /// Why its connection, its exchange or the client is lost.
+    Loss(Option<&'a Arc<Failure>>),
+}
+
+/// As [`step`], with what comes with the input.
+fn step_to(core: &mut Core, mut id: u64, input: Input, with: With<'_>) {
+    let (mut outcome, mut reason, mut loss) = (None, None, None);
+    match with {
+        With::Nothing => {}
+        With::Outcome(it) => outcome = Some(it),
+        With::Reason(it) => reason = it,
+        With::Loss(it) => loss = it,
+    }
     for effect in core.requests.step_call(id, input) {
         let outcome = match effect {
             Effect::Requeue => {
@@ -744,6 +769,7 @@ fn step_to(core: &mut Core, mut id: u64, input: Input, mut outcome: Option<Outco
                 if sent { Outcome::Unknown } else { Outcome::NotSent }
             }
         };
+        let failure = loss.filter(|_| matches!(outcome, Outcome::Unknown | Outcome::NotSent)).cloned();
         let ended = core.requests.remove(id);
         if let Some(Purpose::Call(call)) = ended.map(|open| open.purpose) {
             if let CallProgress::Held(held) = call.progress
@@ -752,7 +778,7 @@ fn step_to(core: &mut Core, mut id: u64, input: Input, mut outcome: Option<Outco
             {
                 core.event(Event::Progress { request: call.handle, progress: Progress::new(last) });
             }
-            core.event(Event::Finished { request: call.handle, outcome, attempts: call.attempts });
+            core.event(Event::Finished { request: call.handle, outcome, attempts: call.attempts, failure });
         }
     }
 }
@@ -805,5 +831,5 @@ pub(super) fn report_resend(core: &mut Core, id: u64, reason: Option<ResendReaso
 
 /// What was received is not a valid response.
 pub(super) fn on_invalid(core: &mut Core, id: u64, why: String) {
-    step_to(core, id, Input::Invalid, Some(Outcome::Error(RequestError::Invalid(why.into()))), None);
+    step_to(core, id, Input::Invalid, With::Outcome(Outcome::Error(RequestError::Invalid(why.into()))));
 }

@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use super::super::core::{Core, Signal, Signals};
 use super::super::request::{CallTask, InputRounds, Purpose};
 use super::super::{Event, InputRequest, Outcome, RequestError, Task, TaskError, TaskStatus, result_type};
-use super::{Class, ask, on_invalid, set_input, step, step_to, task_round};
+use super::{Class, With, ask, on_invalid, set_input, step, step_to, task_round};
 use crate::jsonrpc::{ErrorObject, Json, Object};
 use crate::machine::request;
 use crate::machine::server::result::Content;
@@ -293,6 +293,7 @@ fn report_status(core: &mut Core, id: u64, status: TaskStatus, report: Task) {
 
 fn apply(core: &mut Core, id: u64, change: Change) {
     let Change { report, input, mut outcome, mut round } = change;
+    let with = |outcome: Option<Outcome>| outcome.map_or(With::Nothing, With::Outcome);
     if let Some((status, report)) = report {
         report_status(core, id, status, report);
     }
@@ -315,11 +316,11 @@ fn apply(core: &mut Core, id: u64, change: Change) {
                 ask(core, id, inputs.unwrap_or_default());
             }
             Effect::Cancel => cancel(core, id),
-            Effect::End => step_to(core, id, request::Input::Answered, outcome.take(), None),
-            Effect::EndInvalid => step_to(core, id, request::Input::Invalid, outcome.take(), None),
+            Effect::End => step_to(core, id, request::Input::Answered, with(outcome.take())),
+            Effect::EndInvalid => step_to(core, id, request::Input::Invalid, with(outcome.take())),
             Effect::EndReopened => {
                 let error = RequestError::Task(TaskError::Reopened);
-                step_to(core, id, request::Input::Invalid, Some(Outcome::Error(error)), None);
+                step_to(core, id, request::Input::Invalid, With::Outcome(Outcome::Error(error)));
             }
         }
     }

@@ -56,6 +56,8 @@
 //!
 //! - `includeTools`, `enabled_tools`, `allowedTools`, and `available_tools` unless it is empty, are read as
 //!   `tools.include`, `excludeTools` and `disabled_tools` as `tools.exclude`. Those that exclude add up, and win over what includes. Two that include are an error.
+//! - `allowMCPServers`, `excludeMCPServers` and `excludeTools` beside `mcpServers` (Gemini) are read as `enabled: false` of the
+//!   servers that are not used, and as `tools.exclude` of each server.
 //! - A list under `tools` is what is included; `"*"` in it is all, and an empty one none.
 //! - A key that nobody knows is an error of its entry if it is under `tools`, or has `tool`, `allow`, `deny`, `include` or
 //!   `exclude` in its name.
@@ -258,7 +260,7 @@ impl<'de> Visitor<'de> for DocumentVisitor {
                 continue;
             }
             misspelled = MISSPELLED.into_iter().find(|known| *known == &*key).or(misspelled);
-            if file.may_be_entries() || others::FILTERS.contains(&&*key) {
+            if file.may_be_entries() || File::is_filter(&key) {
                 file.add_other(key, map.next_value()?);
             } else {
                 map.next_value::<IgnoredAny>()?;

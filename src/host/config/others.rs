@@ -41,7 +41,12 @@ const ROOTS: [(&str, Host); 7] = [
 ];
 
 /// Where opencode says at the top of a file which tools are used, those of servers and its own.
-pub(super) const FILTERS: [&str; 3] = ["tools", "permission", AGENTS];
+const FILTERS: [&str; 3] = ["tools", "permission", AGENTS];
+
+/// What Gemini says at the top of an older file: which servers are used, and which tools are not.
+const ALLOWED: &str = "allowMCPServers";
+const EXCLUDED: &str = "excludeMCPServers";
+const EXCLUDED_TOOLS: &str = "excludeTools";
 
 /// Where opencode has its agents.
 const AGENTS: &str = "agent";
@@ -68,6 +73,9 @@ pub(super) struct File {
     maps: Map,
     /// What is under [`FILTERS`].
     filters: Map,
+    choice: Choice,
+    /// What Gemini excludes of the tools of all servers.
+    excluded_tools: Option<Value>,
     /// There is something other than maps, so that the file is no map of entries.
     has_other: bool,
 }
@@ -83,7 +91,18 @@ impl File {
         self.roots.is_empty() && !self.has_other
     }
 
+    /// Whether a key is one of those that concern all servers of a file.
+    pub(super) fn is_filter(key: &str) -> bool {
+        FILTERS.contains(&key) || matches!(key, ALLOWED | EXCLUDED | EXCLUDED_TOOLS)
+    }
+
     pub(super) fn add_other(&mut self, key: Box<str>, value: Value) {
+        match &*key {
+            ALLOWED => self.choice.allowed = names(&value).or(self.choice.allowed.take()),
+            EXCLUDED => self.choice.excluded.extend(names(&value).unwrap_or_default()),
+            EXCLUDED_TOOLS if names(&value).is_some() => self.excluded_tools = Some(value.clone()),
+            _ => {}
+        }
         if FILTERS.contains(&&*key) {
             self.filters.push((key.clone(), value.clone()));
         }
@@ -121,8 +140,8 @@ impl File {
     /// # Errors
     /// Two keys of different hosts have servers, or a filter of all servers is not read.
     pub(super) fn entries(self) -> Result<Vec<Listed>, String> {
-        let Self { mut roots, maps, filters, has_other } = self;
-        let choice = Choice::in_roots(&mut roots);
+        let Self { mut roots, maps, filters, mut choice, excluded_tools, has_other } = self;
+        choice.read_roots(&mut roots);
         let filters = Filters::read(&filters);
         let maps = if roots.is_empty() && !has_other { maps } else { Map::new() };
         let is_alone = roots.iter().filter(|(.., map)| !map.is_empty()).count() == 1;
@@ -151,7 +170,12 @@ impl File {
             }
             listed.extend(entries);
         }
-        listed.iter_mut().for_each(|entry| choice.apply(entry));
+        for entry in &mut listed {
+            choice.apply(entry);
+            if let (Host::Shared, Value::Map(map), Some(tools)) = (entry.host, &mut entry.value, &excluded_tools) {
+                map.push((EXCLUDED_TOOLS.into(), tools.clone()));
+            }
+        }
         let without_key = expanded("", Host::Shared, maps);
         if without_key.iter().any(Listed::is_entry) {
             listed.extend(without_key);
@@ -160,7 +184,7 @@ impl File {
     }
 }
 
-/// What Gemini has under `mcp` beside its servers: which of them are used.
+/// What Gemini has beside its servers, under `mcp` or at the top: which of them are used.
 #[derive(Default)]
 struct Choice {
     allowed: Option<BTreeSet<Box<str>>>,
@@ -168,24 +192,18 @@ struct Choice {
 }
 
 impl Choice {
-    fn in_roots(roots: &mut [(&'static str, Host, Map)]) -> Self {
-        let mut choice = Self::default();
+    fn read_roots(&mut self, roots: &mut [(&'static str, Host, Map)]) {
         for (.., map) in roots.iter_mut().filter(|(_, host, _)| *host == Host::Mcp) {
             map.retain(|(key, value)| {
-                let names: BTreeSet<Box<str>> = match value {
-                    Value::Text(name) => [name.clone()].into(),
-                    Value::List(list) => list.iter().filter_map(Value::as_text).collect(),
-                    Value::Null | Value::Bool(_) | Value::Number { .. } | Value::Map(_) => return true,
-                };
+                let Some(names) = names(value) else { return true };
                 match &**key {
-                    "allowed" => choice.allowed = Some(names),
-                    "excluded" => choice.excluded = names,
+                    "allowed" => self.allowed = Some(names),
+                    "excluded" => self.excluded.extend(names),
                     _ => return true,
                 }
                 false
             });
         }
-        choice
     }
 
     /// Turns off an entry that is not chosen.
@@ -195,6 +213,15 @@ impl Choice {
             map.retain(|(key, _)| !is_same(key, "enabled") && !is_same(key, "disabled"));
             map.push(("enabled".into(), Value::Bool(false)));
         }
+    }
+}
+
+/// The names in a list, or the only one.
+fn names(value: &Value) -> Option<BTreeSet<Box<str>>> {
+    match value {
+        Value::Text(name) => Some([name.clone()].into()),
+        Value::List(list) => Some(list.iter().filter_map(Value::as_text).collect()),
+        Value::Null | Value::Bool(_) | Value::Number { .. } | Value::Map(_) => None,
     }
 }
 

@@ -395,25 +395,34 @@ fn letters(key: &str) -> Vec<u8> {
 /// What the most similar of the known keys means, if one or two letters are wrong.
 fn closest(key: &[u8], known: impl Iterator<Item = (&'static str, &'static str)>) -> Option<&'static str> {
     let allowed = if key.len() > 4 { 2 } else { 1 };
-    let distances = known.map(|(known, means)| (distance(key, &letters(known)), means));
-    distances.min().filter(|(distance, _)| *distance <= allowed).map(|(_, means)| means)
+    let near = known.filter_map(|(known, means)| Some((distance(key, &letters(known), allowed)?, means)));
+    near.min().map(|(_, means)| means)
 }
 
-/// The edit distance: how many letters to insert, remove or replace.
-fn distance(from: &[u8], to: &[u8]) -> usize {
+/// The edit distance, if it is this at most: how many letters to insert, remove or replace. Only the letters whose places differ
+/// by no more than that are compared.
+fn distance<T: PartialEq>(from: &[T], to: &[T], most: usize) -> Option<usize> {
+    if from.len().abs_diff(to.len()) > most {
+        return None;
+    }
+    let far = most.saturating_add(1);
     // A row of the matrix, without its first column, which has the number of the row.
-    let mut row: Vec<usize> = (1..=to.len()).collect();
+    let mut row: Vec<usize> = (1..=to.len()).map(|column| column.min(far)).collect();
     for (at, a) in from.iter().enumerate() {
-        let mut diagonal = at;
-        let mut left = at.saturating_add(1);
-        for (slot, b) in row.iter_mut().zip(to) {
+        let first = at.saturating_sub(most);
+        let (mut diagonal, mut left) = match first.checked_sub(1) {
+            Some(before) => (row.get(before).copied().unwrap_or(far), far),
+            None => (at, at.saturating_add(1)),
+        };
+        let end = at.saturating_add(far).min(to.len());
+        for (slot, b) in row.iter_mut().zip(to).take(end).skip(first) {
             let replaced = diagonal.saturating_add(usize::from(a != b));
             diagonal = *slot;
-            left = replaced.min(left.saturating_add(1)).min(slot.saturating_add(1));
+            left = replaced.min(left.saturating_add(1)).min(slot.saturating_add(1)).min(far);
             *slot = left;
         }
     }
-    row.last().copied().unwrap_or(from.len())
+    Some(row.last().copied().unwrap_or(from.len())).filter(|distance| *distance <= most)
 }
 
 /// Characters of a value in a message.
@@ -572,6 +581,9 @@ pub(super) fn excerpt(text: &str) -> Box<str> {
 
 #[cfg(test)]
 mod tests {
+    use alloc::vec::Vec;
+    use std::cell::Cell;
+
     use super::{distance, nearest};
     use crate::host::config::keys;
 
@@ -600,8 +612,35 @@ mod tests {
         for (a, b, expected) in
             [("", "", 0), ("", "abc", 3), ("kitten", "sitting", 3), ("abc", "abc", 0), ("ab", "ba", 2)]
         {
-            assert_eq!(distance(a.as_bytes(), b.as_bytes()), expected, "{a} {b}");
-            assert_eq!(distance(b.as_bytes(), a.as_bytes()), expected, "{b} {a}");
+            for most in 0..5 {
+                let expected = Some(expected).filter(|expected| *expected <= most);
+                assert_eq!(distance(a.as_bytes(), b.as_bytes(), most), expected, "{a} {b} {most}");
+                assert_eq!(distance(b.as_bytes(), a.as_bytes(), most), expected, "{b} {a} {most}");
+            }
         }
+    }
+
+    /// A letter that counts how often it is compared.
+    struct Counted<'a>(u8, &'a Cell<usize>);
+
+    impl PartialEq for Counted<'_> {
+        fn eq(&self, other: &Self) -> bool {
+            self.1.set(self.1.get() + 1);
+            self.0 == other.0
+        }
+    }
+
+    #[test]
+    fn an_unknown_key_is_compared_with_few_letters_of_each_known_one() {
+        let compared = |from: &str, to: &str| {
+            let count = Cell::new(0);
+            let counted = |text: &str| text.bytes().map(|byte| Counted(byte, &count)).collect::<Vec<_>>();
+            assert_eq!(distance(&counted(from), &counted(to), 2), None);
+            count.get()
+        };
+        let (one, other) = ("a".repeat(64), "b".repeat(64));
+        assert!(compared(&one, &other) <= 5 * 64);
+        assert_eq!(compared(&one, "abc"), 0);
+        assert_eq!(compared("abc", &other), 0);
     }
 }

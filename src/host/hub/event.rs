@@ -284,6 +284,9 @@ pub enum HubEvent {
         left_out: Option<Box<Omission>>,
         /// How often the request was sent; 0 if the hub answered from the session's lists.
         attempts: u32,
+        /// As of [`Event::Finished`]. Of a call that waits for lists, why its server is not up.
+        #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
+        failure: Option<Arc<Failure>>,
     },
     /// Every session is closed. No event follows.
     Closed,

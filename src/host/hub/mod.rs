@@ -563,6 +563,7 @@ impl Hub {
                     outcome: Outcome::Cancelled,
                     left_out: None,
                     attempts: 0,
+                    failure: None,
                 });
             }
         }

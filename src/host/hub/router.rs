@@ -213,8 +213,9 @@ impl Hub {
     }
 
     /// Ends the calls that wait for lists, with what is known or as not sent.
-    fn end_list_calls(&mut self, handle: SessionHandle, with_lists: bool) {
+    fn end_list_calls(&mut self, handle: SessionHandle, with_lists: bool, failure: Option<&Failure>) {
         let server = self.servers.at_mut(handle);
+        let failure = failure.cloned().map(Arc::new);
         for (number, utility) in core::mem::take(&mut server.list_calls) {
             let known = server.offer.as_ref().filter(|_| with_lists);
             let mut left_out = None;
@@ -226,7 +227,8 @@ impl Hub {
             });
             let call = CallId { session: handle, kind: CallKind::List(number, utility) };
             let server = Arc::clone(&server.name);
-            self.queue.report(HubEvent::Finished { call, server, outcome, left_out, attempts: 0 });
+            let failure = failure.clone();
+            self.queue.report(HubEvent::Finished { call, server, outcome, left_out, attempts: 0, failure });
         }
     }
 
@@ -432,13 +434,13 @@ impl Hub {
             }
             Effect::Withdraw => {
                 self.withdraw(handle);
-                self.end_list_calls(handle, false);
+                self.end_list_calls(handle, false, failure);
             }
             Effect::Suspend => {
                 self.queue.report(HubEvent::IdleShutdown { session: handle, server: Arc::clone(&server.name) });
                 self.tell(handle, |session| session.run(|engine| engine.shut_down_unused(now)));
             }
-            Effect::AnswerLists => self.end_list_calls(handle, true),
+            Effect::AnswerLists => self.end_list_calls(handle, true, None),
             Effect::RefuseCalls => self.breaker_step(handle, BreakerInput::FailedAgain),
             Effect::AllowCalls => self.breaker_step(handle, BreakerInput::Reset),
             Effect::ReportRetry => self.report_failure(handle, failure, true),
@@ -457,10 +459,10 @@ impl Hub {
             Effect::Shut => {
                 // A closed session has reported it, or will.
                 self.tell(handle, |session| session.run(|engine| engine.close(now)));
-                self.end_list_calls(handle, false);
+                self.end_list_calls(handle, false, None);
             }
             Effect::Forget => {
-                self.end_list_calls(handle, false);
+                self.end_list_calls(handle, false, None);
                 let server = self.servers.at_mut(handle);
                 self.over = self.over.saturating_add(1);
                 if !server.pending.is_empty() {
@@ -811,18 +813,18 @@ fn report(
     event: Event,
 ) -> HubEvent {
     let server = Arc::clone(name);
-    let Event::Finished { request, mut outcome, attempts } = event else {
+    let Event::Finished { request, mut outcome, attempts, failure } = event else {
         return HubEvent::Session { session, server, event };
     };
     let Some(target) = calls.remove(&request) else {
-        return HubEvent::Session { session, server, event: Event::Finished { request, outcome, attempts } };
+        return HubEvent::Session { session, server, event: Event::Finished { request, outcome, attempts, failure } };
     };
     let mut left_out = None;
     if let Outcome::Result(result) = &mut outcome {
         left_out = adapt(result, &target);
     }
     let call = CallId { session, kind: CallKind::Request(request, target.utility()) };
-    HubEvent::Finished { call, server, outcome, left_out, attempts }
+    HubEvent::Finished { call, server, outcome, left_out, attempts, failure }
 }
 
 /// The options of a server's session. Sessions with equal ones share them.
