@@ -218,7 +218,7 @@ impl Trace {
     pub(crate) fn bytes(&mut self, bytes: &[u8]) {
         let mut decoder = std::mem::replace(&mut self.decoder, LineDecoder::new(0));
         decoder.feed(bytes, |line| match line {
-            Line::Complete(line) => self.message(line),
+            Line::Complete(line) => self.message(&line),
             Line::TooLong(_) => self.noise(),
         });
         self.decoder = decoder;

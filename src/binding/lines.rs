@@ -1,3 +1,4 @@
+use alloc::borrow::Cow;
 use alloc::vec::Vec;
 
 use crate::Time;
@@ -7,17 +8,17 @@ use crate::client::{Action, Binding, Client, ConnectionId, Engine, Transport};
 use crate::client::{Operate, Wire, poll_pipe};
 #[cfg(feature = "snapshot")]
 use crate::form::Bytes;
-use crate::jsonrpc::MessageLimits;
+use crate::jsonrpc::{MessageLimits, position};
 #[cfg(feature = "snapshot")]
 use crate::snapshot::{Secrets, SnapshotError, within};
 
-/// A piece of a newline-delimited stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A piece of a newline-delimited stream, in memory of its own if it is a long one.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Line<'a> {
     /// A complete line, without its line feed.
-    Complete(&'a [u8]),
+    Complete(Cow<'a, [u8]>),
     /// The beginning of a line that is longer than the limit, as soon as it is; the rest is dropped.
-    TooLong(&'a [u8]),
+    TooLong(Cow<'a, [u8]>),
 }
 
 /// Splits a stream of bytes, in chunks of any size, into lines (specification 2026-07-28, "stdio").
@@ -42,11 +43,11 @@ impl LineDecoder {
 
     /// Takes a chunk, and calls `each` with every line that ends in it.
     pub fn feed(&mut self, mut chunk: &[u8], mut each: impl FnMut(Line<'_>)) {
-        while let Some(end) = line_feed(chunk) {
+        while let Some(end) = position::<b'\n'>(chunk) {
             let (head, tail) = chunk.split_at(end);
             chunk = tail.get(1..).unwrap_or_default();
             if self.partial.is_empty() && !self.skipping && head.len() <= self.limit {
-                each(Line::Complete(head));
+                each(Line::Complete(Cow::Borrowed(head)));
                 continue;
             }
             self.keep(head, &mut each);
@@ -81,7 +82,7 @@ impl LineDecoder {
         }
         self.partial.extend_from_slice(bytes);
         if self.skipping {
-            each(Line::TooLong(&core::mem::take(&mut self.partial)));
+            each(Line::TooLong(Cow::Owned(core::mem::take(&mut self.partial))));
         }
     }
 
@@ -89,34 +90,15 @@ impl LineDecoder {
         if core::mem::take(&mut self.skipping) {
             return;
         }
+        // The memory of a long line is not kept.
+        if self.partial.capacity() > 64 << 10 {
+            return each(Line::Complete(Cow::Owned(core::mem::take(&mut self.partial))));
+        }
         let line = core::mem::take(&mut self.partial);
-        each(Line::Complete(&line));
-        // The memory of a long line is released.
-        if line.capacity() <= 64 << 10 {
-            self.partial = line;
-            self.partial.clear();
-        }
+        each(Line::Complete(Cow::Borrowed(&line)));
+        self.partial = line;
+        self.partial.clear();
     }
-}
-
-/// The position of the first line feed. Blocks without one are skipped in a way that compiles to vector instructions,
-/// then whole words.
-fn line_feed(bytes: &[u8]) -> Option<usize> {
-    let in_block = |block: &[u8; 64]| block.iter().fold(false, |found, byte| found | (*byte == b'\n'));
-    let blocks = bytes.as_chunks().0.iter().take_while(|block| !in_block(block)).count();
-    let (_, mut rest) = bytes.split_at_checked(blocks.saturating_mul(64))?;
-    while let Some((word, after)) = rest.split_first_chunk() {
-        let others = u64::from_le_bytes(*word) ^ u64::from_le_bytes([b'\n'; 8]);
-        // Sets the highest bit of each line feed. Higher bytes may be set as well.
-        let hits = others.wrapping_sub(u64::from_le_bytes([1; 8])) & !others & u64::from_le_bytes([1 << 7; 8]);
-        if hits != 0 {
-            let place = hits.trailing_zeros() as usize / 8;
-            return Some(bytes.len().saturating_sub(rest.len()).saturating_add(place));
-        }
-        rest = after;
-    }
-    let place = rest.iter().position(|byte| *byte == b'\n')?;
-    Some(bytes.len().saturating_sub(rest.len()).saturating_add(place))
 }
 
 /// A newline-delimited stream: stdio, a pipe, a socket.
@@ -165,7 +147,10 @@ impl Client<Lines> {
         let Self { engine, binding } = self;
         if binding.follow(engine) == Some(connection) {
             binding.decoder.feed(chunk, |line| match line {
-                Line::Complete(line) | Line::TooLong(line) => engine.handle_message(now, line),
+                Line::Complete(Cow::Borrowed(line)) | Line::TooLong(Cow::Borrowed(line)) => {
+                    engine.handle_message(now, line);
+                }
+                Line::Complete(Cow::Owned(line)) | Line::TooLong(Cow::Owned(line)) => engine.handle_line(now, line),
             });
         }
     }
@@ -179,7 +164,7 @@ impl Client<Lines> {
         }
         if let (Transport::Closed { .. }, Some(_)) = (event, binding.follow(engine)) {
             binding.decoder.finish(|line| match line {
-                Line::Complete(line) | Line::TooLong(line) => engine.handle_unfinished(now, line),
+                Line::Complete(line) | Line::TooLong(line) => engine.handle_unfinished(now, &line),
             });
         }
         engine.handle_transport(now, event);

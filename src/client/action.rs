@@ -187,6 +187,11 @@ impl Outgoing {
         &self.line
     }
 
+    /// As [`line`](Self::line), of a message that is not kept.
+    pub fn into_line(self) -> Vec<u8> {
+        self.line
+    }
+
     /// The method of a request or a notification; `None` for a response.
     pub fn method(&self) -> Option<&str> {
         self.method.as_deref()

@@ -363,16 +363,50 @@ impl Engine {
         self.core.advance(now);
         // A line that ended the connection also ended what came with it.
         if self.link.takes_messages() {
-            match jsonrpc::decode_with_spans(bytes, self.core.options.limits.message, &mut self.core.spans) {
-                Err(Noise::NotJson) => {
-                    let source = source(bytes);
-                    let decoded = source.decode_repaired(self.core.options.limits.message, &mut self.core.spans);
-                    self.on_incoming(decoded, &source, None);
+            let decoded = jsonrpc::decode_with_spans(bytes, self.core.options.limits.message, &mut self.core.spans);
+            self.on_bytes(decoded, bytes, source);
+        }
+        self.write_requests();
+    }
+
+    /// Takes a line in its memory, which becomes that of the result of a call.
+    pub(crate) fn handle_line(&mut self, now: Time, line: Vec<u8>) {
+        self.core.advance(now);
+        if self.link.takes_messages() {
+            match jsonrpc::decode_with_spans(&line, self.core.options.limits.message, &mut self.core.spans) {
+                Ok(Decoded::One(Message { body: Body::Result { id, result }, deviations })) if self.is_of_call(id) => {
+                    let start = (result.get().as_ptr() as usize).wrapping_sub(line.as_ptr() as usize);
+                    let place = start..start.saturating_add(result.get().len());
+                    self.connection.keepalive.on_message(&self.core);
+                    self.on_response(id, None, deviations, Ok(Cow::Owned(jsonrpc::part_of(line, place))));
+                    self.core.spans = Spans::default();
                 }
-                decoded => self.on_decoded(decoded, bytes, None),
+                decoded => self.on_bytes(decoded, &line, Incoming::new),
             }
         }
         self.write_requests();
+    }
+
+    /// Whether a response with this id is that to a request of the embedder.
+    fn is_of_call(&self, id: ResponseId) -> bool {
+        matches!(id, ResponseId::Exact(id) if self.core.requests.call(id).is_some())
+    }
+
+    /// Takes what was read; once more, and repaired, if it is not JSON.
+    fn on_bytes<'a>(
+        &mut self,
+        decoded: Result<Decoded<'a>, Noise>,
+        bytes: &'a [u8],
+        source: fn(&'a [u8]) -> Incoming<'a>,
+    ) {
+        match decoded {
+            Err(Noise::NotJson) => {
+                let source = source(bytes);
+                let decoded = source.decode_repaired(self.core.options.limits.message, &mut self.core.spans);
+                self.on_incoming(decoded, &source, None);
+            }
+            decoded => self.on_decoded(decoded, bytes, None),
+        }
     }
 
     /// Takes a report on the transport.
@@ -703,7 +737,7 @@ impl Engine {
                 let signals = self.on_notification(&method, params);
                 self.act(signals);
             }
-            Body::Result { id, result } => self.on_response(id, exchange, deviations, Ok(result)),
+            Body::Result { id, result } => self.on_response(id, exchange, deviations, Ok(Cow::Borrowed(result))),
             Body::Error { id, error } => self.on_response(id, exchange, deviations, Err(error)),
         }
     }
@@ -733,7 +767,7 @@ impl Engine {
         id: ResponseId,
         exchange: Option<u64>,
         deviations: Deviations,
-        response: Result<&RawValue, ErrorObject>,
+        response: Result<Cow<'_, RawValue>, ErrorObject>,
     ) {
         let core = &mut self.core;
         let (named, id) = core.requests.classify_response(id, exchange);
@@ -747,7 +781,7 @@ impl Engine {
                 core.requests.forget_abandoned(id);
                 core.stats.late_answers = core.stats.late_answers.saturating_add(1);
                 if let Ok(result) = response {
-                    calls::on_late(core, result);
+                    calls::on_late(core, &result);
                 }
                 return;
             }
@@ -784,7 +818,7 @@ impl Engine {
     }
 
     /// Takes the response to an open request, or what was received in its place.
-    pub(super) fn answer(&mut self, id: u64, response: Result<&RawValue, RequestError>) {
+    pub(super) fn answer(&mut self, id: u64, response: Result<Cow<'_, RawValue>, RequestError>) {
         let core = &mut self.core;
         if core.requests.call(id).is_some() {
             self.link.mark_healthy();
@@ -792,7 +826,11 @@ impl Engine {
             return self.act(signals);
         }
         let ended = core.end_request(id, request::Input::Answered, "");
-        let signals = ended.map(|open| self.answer_own(id, open.purpose, response)).unwrap_or_default();
+        let signals = match (ended, response) {
+            (Some(open), Ok(result)) => self.answer_own(id, open.purpose, Ok(&result)),
+            (Some(open), Err(error)) => self.answer_own(id, open.purpose, Err(error)),
+            (None, _) => Signals::NONE,
+        };
         self.act(signals);
     }
 

@@ -56,11 +56,16 @@ pub enum Reference<'a> {
 
 /// An object with these members, as parameters.
 fn object(members: impl FnOnce(&mut Object<'_>)) -> Option<Box<RawValue>> {
-    let mut json = Vec::with_capacity(128);
+    object_of(128, members)
+}
+
+/// As [`object`], of about so many bytes.
+fn object_of(bytes: usize, members: impl FnOnce(&mut Object<'_>)) -> Option<Box<RawValue>> {
+    let mut json = Vec::with_capacity(bytes);
     let mut object = Object::begin(&mut json);
     members(&mut object);
     object.end();
-    String::from_utf8(json).ok().map(|json| Json::trusted(&json).to_raw())
+    String::from_utf8(json).ok().map(Json::into_raw)
 }
 
 impl Request {
@@ -73,7 +78,9 @@ impl Request {
     /// `RawValue::from_string(r#"{"text": "hi"}"#.into())`, or `serde_json::value::to_raw_value` of a type that
     /// serializes to an object.
     pub fn call_tool(name: &str, arguments: Option<&RawValue>) -> Self {
-        let params = object(|params| {
+        let given = arguments.map_or(0, |arguments| arguments.get().len());
+        let around = r#"{"name":"","arguments":}"#.len();
+        let params = object_of(name.len().saturating_add(given).saturating_add(around), |params| {
             params.string("name", name);
             if let Some(arguments) = arguments {
                 params.raw("arguments", arguments.get());

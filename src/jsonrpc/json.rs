@@ -6,8 +6,9 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
 use core::iter;
+use core::ops::Range;
 use serde::de::value::{BorrowedStrDeserializer, Error, MapDeserializer};
-use serde::de::{Deserialize, Deserializer, Visitor};
+use serde::de::{Deserialize, Deserializer, IntoDeserializer, Visitor};
 use serde::forward_to_deserialize_any;
 use serde_json::value::RawValue;
 
@@ -83,6 +84,11 @@ impl<'a> Json<'a> {
     pub(crate) fn to_raw(self) -> Box<RawValue> {
         self.raw().to_owned()
     }
+
+    /// As [`to_raw`](Self::to_raw), in the memory of the text.
+    pub(crate) fn into_raw(text: String) -> Box<RawValue> {
+        known_owned(text)
+    }
 }
 
 impl<'a> From<&'a RawValue> for Json<'a> {
@@ -137,9 +143,11 @@ impl Decimal {
 fn unescaped(text: &str, half: Option<char>) -> Option<String> {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
-    while let Some((plain, escape)) = rest.split_once('\\') {
+    while let Some((plain, escape)) = position::<b'\\'>(rest.as_bytes()).and_then(|place| rest.split_at_checked(place))
+    {
         out.push_str(plain);
         let mut chars = escape.chars();
+        chars.next();
         let escaped = chars.next()?;
         rest = chars.as_str();
         out.push(match escaped {
@@ -899,6 +907,26 @@ pub(super) fn is_plain(bytes: &[u8]) -> bool {
     }
 }
 
+/// The position of the first byte of this value. Blocks without one are skipped in a way that compiles to vector instructions,
+/// then whole words.
+pub(crate) fn position<const BYTE: u8>(bytes: &[u8]) -> Option<usize> {
+    let in_block = |block: &[u8; 64]| block.iter().fold(false, |found, byte| found | (*byte == BYTE));
+    let blocks = bytes.as_chunks().0.iter().take_while(|block| !in_block(block)).count();
+    let (_, mut rest) = bytes.split_at_checked(blocks.saturating_mul(64))?;
+    while let Some((word, after)) = rest.split_first_chunk() {
+        let others = u64::from_le_bytes(*word) ^ u64::from_le_bytes([BYTE; 8]);
+        // Sets the highest bit of each such byte. Higher bytes may be set as well.
+        let hits = others.wrapping_sub(u64::from_le_bytes([1; 8])) & !others & u64::from_le_bytes([1 << 7; 8]);
+        if hits != 0 {
+            let place = hits.trailing_zeros() as usize / 8;
+            return Some(bytes.len().saturating_sub(rest.len()).saturating_add(place));
+        }
+        rest = after;
+    }
+    let place = rest.iter().position(|byte| *byte == BYTE)?;
+    Some(bytes.len().saturating_sub(rest.len()).saturating_add(place))
+}
+
 /// Whether the bytes contain a backslash.
 fn has_backslash(bytes: &[u8]) -> bool {
     let in_word = |word: &[u8; 8]| {
@@ -976,22 +1004,42 @@ fn known(text: &str) -> &RawValue {
 }
 
 fn asked(text: &str) -> Option<&RawValue> {
-    Deserialize::deserialize(Known(text)).ok()
+    Deserialize::deserialize(Known(BorrowedStrDeserializer::new(text))).ok()
+}
+
+/// As [`known`], in the memory of the text.
+fn known_owned(text: String) -> Box<RawValue> {
+    let value = if asked("null").is_some() {
+        Deserialize::deserialize(Known(text.into_deserializer())).ok()
+    } else {
+        RawValue::from_string(text).ok()
+    };
+    value.unwrap_or_else(|| RawValue::NULL.to_owned())
+}
+
+/// A part of a message, which is known to be JSON, in the memory of the message.
+pub(crate) fn part_of(mut message: Vec<u8>, part: Range<usize>) -> Box<RawValue> {
+    message.truncate(part.end);
+    message.drain(..part.start.min(message.len()));
+    String::from_utf8(message).map_or_else(|_| RawValue::NULL.to_owned(), Json::into_raw)
 }
 
 /// `RawValue` asks its deserializer for a struct with a certain name, and takes the text of the struct's only member,
 /// which has the same name.
-struct Known<'de>(&'de str);
+struct Known<T>(T);
 
-impl<'de> Deserializer<'de> for Known<'de> {
+impl<'de, T> Deserializer<'de> for Known<T>
+where
+    T: Deserializer<'de, Error = Error> + IntoDeserializer<'de, Error>,
+{
     type Error = Error;
 
     fn deserialize_newtype_struct<V: Visitor<'de>>(self, name: &'static str, visitor: V) -> Result<V::Value, Error> {
-        visitor.visit_map(MapDeserializer::new(iter::once((name, BorrowedStrDeserializer::new(self.0)))))
+        visitor.visit_map(MapDeserializer::new(iter::once((name, self.0))))
     }
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        visitor.visit_borrowed_str(self.0)
+        self.0.deserialize_any(visitor)
     }
 
     forward_to_deserialize_any! {
@@ -1228,6 +1276,11 @@ mod tests {
             assert!(core::ptr::eq(raw.get(), text));
             assert_eq!(raw.get(), serde_json::from_str::<&RawValue>(text).unwrap().get());
             assert!(core::ptr::eq(known(text), raw));
+            let line = format!(r#"{{"id":1,"result":{text}}}"#);
+            let (place, end) = (line.as_ptr(), line.len() - 1);
+            let part = part_of(line.into_bytes(), end - text.len()..end);
+            // The memory is that of the message, unless the allocator moves what shrinks.
+            assert_eq!((part.get(), part.get().as_ptr() == place || cfg!(miri)), (text, true));
         }
     }
 }

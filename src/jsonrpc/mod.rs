@@ -20,6 +20,6 @@ pub(crate) use json::form;
 #[cfg(feature = "host")]
 pub(crate) use json::readable;
 pub use json::without_lone_surrogates;
-pub(crate) use json::{Decimal, Json, Scan, Spans, has_either, has_either_pair};
+pub(crate) use json::{Decimal, Json, Scan, Spans, has_either, has_either_pair, part_of, position};
 pub use repair::{Broken, Repaired, repair};
 pub(crate) use repair::{Incoming, id_of_beginning};

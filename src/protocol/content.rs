@@ -33,6 +33,9 @@ fn if_object(value: Option<Json<'_>>) -> Option<&RawValue> {
 /// Maximum number of blocks, messages, contents and icons in a view.
 pub const MAX_VALUES: usize = 4096;
 
+/// The type of a block of text.
+const TEXT: &str = "text";
+
 /// Maximum number of sizes of an icon, and of roles of an audience.
 const WORDS: usize = 64;
 
@@ -353,6 +356,32 @@ pub struct ToolOutput<'a> {
     pub raw: &'a RawValue,
 }
 
+impl<'a> Text<'a> {
+    /// The text of the next value, if that is a block of text.
+    fn next(scan: &mut Scan<'a>) -> Option<Cow<'a, str>> {
+        let (mut kind, mut text) = (None, None);
+        scan.each_member(|name, scan| match name {
+            "type" => kind = scan.value(),
+            "text" => text = scan.value(),
+            _ => {}
+        });
+        let is_text = kind.is_some_and(|kind| kind.as_text().as_deref() == Some(TEXT));
+        text.filter(|_| is_text).and_then(Json::as_text)
+    }
+}
+
+/// Adds a line.
+fn join<'a>(all: &mut Option<Cow<'a, str>>, line: Option<Cow<'a, str>>) {
+    match (all, line) {
+        (Some(all), Some(line)) => {
+            let all = all.to_mut();
+            all.push('\n');
+            all.push_str(&line);
+        }
+        (all, line) => *all = line.or(all.take()),
+    }
+}
+
 impl<'a> Block<'a> {
     /// Reads a block.
     pub fn read(raw: &'a RawValue) -> Self {
@@ -377,7 +406,7 @@ impl<'a> Block<'a> {
         // Texts are the most frequent by far: they are read in one pass.
         let [kind, text, annotations, meta] = json.pick(["type", "text", "annotations", "_meta"]);
         let known = match kind.and_then(Json::as_text).as_deref() {
-            Some("text") => text.and_then(Json::as_text).map(|text| {
+            Some(TEXT) => text.and_then(Json::as_text).map(|text| {
                 let (annotations, meta) = (Annotations::read(annotations), if_object(meta));
                 Self::Text(Text { text, annotations, meta, raw: json.raw() })
             }),
@@ -472,17 +501,26 @@ pub struct ToolResult<'a> {
 }
 
 impl<'a> ToolResult<'a> {
-    /// The texts of the content, a line each. Borrowed if there is one without escapes.
-    pub fn into_text(self) -> Cow<'a, str> {
-        let text = |block| if let Block::Text(text) = block { Some(text.text) } else { None };
-        let mut texts = self.content.into_iter().filter_map(text);
-        let mut all = texts.next().unwrap_or_default();
-        for text in texts {
-            let all = all.to_mut();
-            all.push('\n');
-            all.push_str(&text);
-        }
-        all
+    /// The texts of a result's [`content`](Self::content), a line each, without a view of the rest. Borrowed if there is one
+    /// without escapes.
+    pub fn text_of(raw: &'a RawValue) -> Cow<'a, str> {
+        let mut all = None;
+        Json::from(raw).scan().each_member(|name, scan| {
+            if name == "content" {
+                // The last of repeated members counts.
+                all = None;
+                let mut blocks = 0;
+                scan.each_element(|scan| {
+                    let is_within = blocks < MAX_VALUES;
+                    if is_within {
+                        blocks = blocks.saturating_add(1);
+                        join(&mut all, Text::next(scan));
+                    }
+                    is_within
+                });
+            }
+        });
+        all.unwrap_or_default()
     }
 
     /// Reads a result.

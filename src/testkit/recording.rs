@@ -413,13 +413,13 @@ impl Pipes {
             && let Some(lines) = self.lines.get_mut(connection)
         {
             lines.feed(bytes, |line| match line {
-                Line::Complete(line) | Line::TooLong(line) => said(*connection, line),
+                Line::Complete(line) | Line::TooLong(line) => said(*connection, &line),
             });
         } else if let Input::Transport { connection, event: TransportEvent::Closed { .. } } = input
             && let Some(mut lines) = self.lines.remove(connection)
         {
             lines.finish(|line| match line {
-                Line::Complete(line) | Line::TooLong(line) => said(*connection, line),
+                Line::Complete(line) | Line::TooLong(line) => said(*connection, &line),
             });
             // Where the client shuts it down, its end is not the server's doing.
             if !self.shut.remove(connection) {

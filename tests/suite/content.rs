@@ -1,5 +1,7 @@
 //! Typed views of results, content, annotations and icons.
 
+use std::borrow::Cow;
+
 use crate::common::{Host, Server, legacy};
 use mcp_proto::Implementation;
 use mcp_proto::protocol::content::{
@@ -91,6 +93,43 @@ fn unknown_and_malformed_content_is_kept_as_raw_json() {
     }
 }
 
+/// The texts of a view, a line each.
+fn lines(result: &ToolResult<'_>) -> String {
+    let text = |block: &Block<'_>| if let Block::Text(text) = block { Some(text.text.to_string()) } else { None };
+    result.content.iter().filter_map(text).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn the_text_of_a_result_is_that_of_its_view() {
+    let text =
+        |text: &str| json!({"type": "text", "text": text, "annotations": {"priority": 1}, "_meta": {"text": "x"}});
+    let image = || json!({"type": "image", "text": "x", "data": "aGk=", "mimeType": "image/png"});
+    let many = vec![text("a"); MAX_VALUES + 7];
+    for content in [
+        json!([]),
+        json!([text("a")]),
+        json!([text("")]),
+        json!([text(""), text("b\n\"c\u{e9}")]),
+        json!([image(), 7, null, [], "text", {}, text("a"), {"type": "text"}, {"type": "text", "text": 7}, text("b")]),
+        json!({"type": "text", "text": "a"}),
+        json!("text"),
+        json!(many),
+    ] {
+        let json = raw(&json!({"isError": false, "content": content, "structuredContent": {"content": [text("x")]}}));
+        let view = ToolResult::read(&json);
+        assert_eq!(ToolResult::text_of(&json), lines(&view), "{content}");
+        assert_eq!(view.is_cut_off, view.content.len() == MAX_VALUES);
+    }
+    for odd in [json!(null), json!([text("a")]), json!("text")] {
+        assert_eq!(ToolResult::text_of(&raw(&odd)), "", "{odd}");
+    }
+    // One that needs no change is not copied; half of a surrogate pair is no character.
+    let of =
+        |text: &str| RawValue::from_string(format!(r#"{{"content":[{{"te\u0078t":"{text}","type":"te\u0078t"}}]}}"#));
+    assert!(matches!(ToolResult::text_of(&of("a").unwrap()), Cow::Borrowed("a")));
+    assert_eq!(ToolResult::text_of(&of(r"a\ud83d\n").unwrap()), "a\u{fffd}\n");
+}
+
 #[test]
 fn the_last_of_repeated_members_of_a_result_and_of_a_text_counts() {
     let read = |json: &str| {
@@ -100,6 +139,7 @@ fn the_last_of_repeated_members_of_a_result_and_of_a_text_counts() {
             Block::Text(text) => (text.text.to_string(), text.meta.is_some(), text.annotations.is_some()),
             other => panic!("{other:?}"),
         };
+        assert_eq!(ToolResult::text_of(&raw), lines(&result), "{json}");
         let structured = result.structured.map(|value| value.get().to_owned());
         (result.content.iter().map(text).collect::<Vec<_>>(), structured, result.is_error, result.meta.is_some())
     };

@@ -237,6 +237,39 @@ fn actions(pieces: impl FnOnce(&[u8]) -> Vec<&[u8]>) -> String {
     lines.log
 }
 
+/// A long line has memory of its own, which becomes that of the result of a call.
+#[test]
+fn a_long_line_means_the_same_in_one_piece_and_in_many() {
+    let long = "x".repeat(200 << 10);
+    for (body, is_result) in [
+        (format!(r#""id":ID,"result":{{"content":"{long}"}}"#), true),
+        (format!(r#""id":"ID","result":{{"content":"{long}"}}"#), true),
+        (format!(r#""result": {{"a":1}} ,"id" : ID , "extra":"{long}""#), true),
+        (format!(r#""id":ID,"result":{{"content":"{long}"}},"result":{{"a":"\ud83d"}}"#), true),
+        (format!(r#""id":ID,"result":{{"content":"{long}"}},"error":null"#), true),
+        (format!(r#""id":ID,"result":"{long}""#), false),
+        (format!(r#""id":ID,"error":{{"code":1,"message":"{long}"}}"#), false),
+        (format!(r#""id":ID,"result":{{"content":"{long}}}"#), false),
+        (format!(r#""id":99,"result":{{"content":"{long}"}}"#), false),
+        (format!(r#""method":"notifications/message","params":{{"level":"info","data":"{long}"}}"#), false),
+    ] {
+        let outputs = |size| {
+            let mut lines = Lines::ready(legacy());
+            let (request, id) = lines.ask();
+            let line = format!("{{\"jsonrpc\":\"2.0\",{}}}\n", body.replace("ID", &id.to_string()));
+            lines.log.clear();
+            // The second response is one to no request.
+            for chunk in line.repeat(2).as_bytes().chunks(size) {
+                lines.feed(chunk);
+            }
+            assert_eq!(lines.is_answered(request), is_result, "{}", &line[..60]);
+            lines.log
+        };
+        let expected = outputs(usize::MAX);
+        assert!(outputs(10_000) == expected && outputs(199 << 10) == expected, "{}", &body[..60]);
+    }
+}
+
 #[test]
 fn line_ends_blank_lines_and_byte_order_marks_are_no_quirks() {
     let mut lines = Lines::ready(legacy());

@@ -150,7 +150,7 @@ struct Feeding {
 struct Writing(Arc<Feed>);
 
 impl Writing {
-    fn push(&self, message: &Outgoing) {
+    fn push(&self, message: Outgoing) {
         let mut state = self.0.state();
         if !state.is_closed {
             state.unwritten.push(Instant::now(), message);
@@ -289,13 +289,13 @@ impl Process {
     /// [`Piece::Closed`] follows.
     pub fn send(&mut self, message: &Outgoing) {
         if let Some(input) = &self.input {
-            input.push(message);
+            input.push(message.clone());
             input.0.changed.notify_one();
         }
     }
 
     /// As [`send`](Self::send), once [`flush`](Self::flush) is called.
-    pub(crate) fn queue(&mut self, message: &Outgoing) {
+    pub(crate) fn queue(&mut self, message: Outgoing) {
         if let Some(input) = &self.input {
             input.push(message);
         }
@@ -579,7 +579,7 @@ mod tests {
             let text = format!(r#"{{"{}":1}}"#, letter.repeat(100 << 10));
             let message = Outgoing::new(&mcp_proto::RawValue::from_string(text).unwrap(), None, None);
             expected.extend_from_slice(message.line());
-            process.queue(&message);
+            process.queue(message);
             process.flush();
         }
         process.shut_down(ShutdownStep::CloseInput);

@@ -42,7 +42,7 @@ impl Reply {
     /// # Ok::<(), serde_json::Error>(())
     /// ```
     pub fn text(&self) -> Cow<'_, str> {
-        ToolResult::read(&self.0).into_text()
+        ToolResult::text_of(&self.0)
     }
 
     /// As [`text`](Self::text), of a reply that is not kept.

@@ -201,7 +201,7 @@ impl Session {
                     Action::Open(connection) => self.start(connection),
                     Action::Send(message) => {
                         if let Some((_, process)) = &mut self.process {
-                            process.queue(&message);
+                            process.queue(message);
                         }
                     }
                     Action::Shutdown(step) => self.shut_down(step),

@@ -1,6 +1,6 @@
 //! Messages that wait to be written to a program's input.
 
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use mcp_proto::{Outgoing, RequestId};
@@ -11,6 +11,8 @@ const BURST: usize = 64 << 10;
 const PATIENCE: Duration = Duration::from_secs(300);
 const PATIENCE_WITH_ANSWERS: Duration = Duration::from_secs(10);
 const ANSWERS: usize = 1 << 20;
+/// Places that are kept while nothing waits.
+const KEPT: usize = 4;
 /// Responses that wait, at most, in bytes. The client bounds its requests, in number and in bytes.
 const MOST_ANSWERS: usize = 16 << 20;
 
@@ -21,12 +23,8 @@ const MOST_ANSWERS: usize = 16 << 20;
 /// requests wait. Responses are added while no more than 16 MiB of others wait.
 #[derive(Debug, Default)]
 pub struct Unwritten {
-    /// By their numbers, which increase.
-    lines: BTreeMap<u64, Line>,
-    next: u64,
-    /// The numbers of requests that wait.
-    requests: BTreeMap<RequestId, u64>,
-    /// Bytes of responses and notifications in `lines`, and of what is being written.
+    messages: VecDeque<Outgoing>,
+    /// Bytes of responses and notifications in `messages`, and of what is being written.
     answers: usize,
     writing: usize,
     /// Since when no byte was written, while something waits.
@@ -35,56 +33,52 @@ pub struct Unwritten {
     is_full: bool,
 }
 
-#[derive(Debug)]
-struct Line {
-    bytes: Vec<u8>,
-    request: Option<RequestId>,
+/// The request that a message is, which may be cancelled.
+fn request_of(message: &Outgoing) -> Option<RequestId> {
+    message.of().filter(|_| message.wire_id().is_some())
 }
 
 impl Unwritten {
     /// Adds a message.
-    pub fn push(&mut self, now: Instant, message: &Outgoing) {
+    pub fn push(&mut self, now: Instant, message: Outgoing) {
         if message.method() == Some("notifications/cancelled")
             && let Some(request) = message.of()
-            && let Some(number) = self.requests.remove(&request)
+            && let Some(place) = self.messages.iter().rposition(|waiting| request_of(waiting) == Some(request))
         {
-            self.lines.remove(&number);
-            if self.lines.is_empty() && self.writing == 0 {
+            self.messages.remove(place);
+            if self.messages.is_empty() && self.writing == 0 {
                 self.waits_since = None;
             }
             return;
         }
-        let request = message.of().filter(|_| message.wire_id().is_some());
-        match request {
-            Some(request) => drop(self.requests.insert(request, self.next)),
-            None => {
-                // However long a message is, it counts for nothing by itself.
-                self.is_full |= self.answers > MOST_ANSWERS;
-                self.answers = self.answers.saturating_add(message.line().len());
-            }
+        if request_of(&message).is_none() {
+            // However long a message is, it counts for nothing by itself.
+            self.is_full |= self.answers > MOST_ANSWERS;
+            self.answers = self.answers.saturating_add(message.line().len());
         }
-        self.lines.insert(self.next, Line { bytes: message.line().to_vec(), request });
-        self.next = self.next.saturating_add(1);
+        self.messages.push_back(message);
         self.waits_since.get_or_insert(now);
     }
 
     /// What is to be written next: whole messages, which count as written from now on. `None` if nothing waits.
     pub fn burst(&mut self) -> Option<Vec<u8>> {
         let mut burst = Vec::new();
-        while let Some(line) = self.lines.first_entry() {
-            if !burst.is_empty() && burst.len().saturating_add(line.get().bytes.len()) > BURST {
-                break;
-            }
-            let Line { bytes, request } = line.remove();
-            match request {
-                Some(request) => drop(self.requests.remove(&request)),
-                None => self.answers = self.answers.saturating_sub(bytes.len()),
+        let fits =
+            |burst: &[u8], next: &Outgoing| burst.is_empty() || burst.len().saturating_add(next.line().len()) <= BURST;
+        while self.messages.front().is_some_and(|next| fits(&burst, next))
+            && let Some(message) = self.messages.pop_front()
+        {
+            if request_of(&message).is_none() {
+                self.answers = self.answers.saturating_sub(message.line().len());
             }
             if burst.is_empty() {
-                burst = bytes;
+                burst = message.into_line();
             } else {
-                burst.extend_from_slice(&bytes);
+                burst.extend_from_slice(message.line());
             }
+        }
+        if self.messages.is_empty() && self.messages.capacity() > KEPT {
+            self.messages = VecDeque::new();
         }
         self.writing = burst.len();
         Some(burst).filter(|burst| !burst.is_empty())
@@ -93,7 +87,7 @@ impl Unwritten {
     /// These bytes of the burst were written.
     pub fn written(&mut self, now: Instant, len: usize) {
         self.writing = self.writing.saturating_sub(len);
-        self.waits_since = Some(now).filter(|_| self.writing > 0 || !self.lines.is_empty());
+        self.waits_since = Some(now).filter(|_| self.writing > 0 || !self.messages.is_empty());
     }
 
     /// Nothing is written any more.
@@ -106,7 +100,8 @@ impl Unwritten {
         let waits = now.saturating_duration_since(self.waits_since?);
         let limit = if self.answers > ANSWERS { PATIENCE_WITH_ANSWERS } else { PATIENCE };
         (self.is_full || waits >= limit).then(|| {
-            let waiting = self.lines.values().fold(self.writing, |sum, line| sum.saturating_add(line.bytes.len()));
+            let lengths = self.messages.iter().map(|message| message.line().len());
+            let waiting = lengths.fold(self.writing, usize::saturating_add);
             format!("it does not read its input: {waiting} bytes wait, and none was taken for {waits:.1?}")
         })
     }
@@ -142,49 +137,49 @@ mod tests {
     fn what_is_cancelled_before_it_is_written_is_never_written() {
         let (mut unwritten, now) = (Unwritten::default(), Instant::now());
         for number in 0..4 {
-            unwritten.push(now, &request(number));
+            unwritten.push(now, request(number));
         }
         for number in [1, 3] {
-            unwritten.push(now, &cancellation(number));
+            unwritten.push(now, cancellation(number));
         }
-        assert_eq!(unwritten.lines.len(), 2);
+        assert_eq!(unwritten.messages.len(), 2);
         let burst = text(unwritten.burst());
         assert!(burst.contains(r#""id":0"#) && burst.contains(r#""id":2"#) && burst.lines().count() == 2, "{burst}");
         // What was written is cancelled.
-        unwritten.push(now, &cancellation(2));
+        unwritten.push(now, cancellation(2));
         assert!(text(unwritten.burst()).contains("notifications/cancelled"));
-        assert_eq!((unwritten.burst(), unwritten.requests.len(), unwritten.answers), (None, 0, 0));
+        assert_eq!((unwritten.burst(), unwritten.messages.len(), unwritten.answers), (None, 0, 0));
     }
 
     #[test]
     fn any_number_of_calls_that_are_dropped_leave_nothing() {
         let (mut unwritten, now) = (Unwritten::default(), Instant::now());
-        unwritten.push(now, &request(0));
+        unwritten.push(now, request(0));
         for number in 1..10_000 {
-            unwritten.push(now, &request(number));
-            unwritten.push(now, &cancellation(number));
+            unwritten.push(now, request(number));
+            unwritten.push(now, cancellation(number));
         }
-        assert_eq!((unwritten.lines.len(), unwritten.requests.len()), (1, 1));
-        unwritten.push(now, &cancellation(0));
+        assert_eq!(unwritten.messages.len(), 1);
+        unwritten.push(now, cancellation(0));
         assert_eq!(unwritten.stalled(now + 2 * PATIENCE), None, "nothing waits");
     }
 
     #[test]
     fn calls_that_overlap_and_are_dropped_leave_nothing() {
         let (mut unwritten, now) = (Unwritten::default(), Instant::now());
-        unwritten.push(now, &request(0));
+        unwritten.push(now, request(0));
         for number in 1..10_000 {
-            unwritten.push(now, &request(number));
-            unwritten.push(now, &cancellation(number - 1));
+            unwritten.push(now, request(number));
+            unwritten.push(now, cancellation(number - 1));
         }
-        assert_eq!((unwritten.lines.len(), unwritten.requests.len()), (1, 1));
+        assert_eq!(unwritten.messages.len(), 1);
     }
 
     #[test]
     fn a_burst_is_whole_messages_and_a_long_one_goes_alone() {
         let (mut unwritten, now) = (Unwritten::default(), Instant::now());
-        unwritten.push(now, &answer(BURST));
-        (0..3).for_each(|_| unwritten.push(now, &answer(BURST / 2 - 100)));
+        unwritten.push(now, answer(BURST));
+        (0..3).for_each(|_| unwritten.push(now, answer(BURST / 2 - 100)));
         let sizes: Vec<_> =
             std::iter::from_fn(|| unwritten.burst()).map(|burst| text(Some(burst)).lines().count()).collect();
         assert_eq!(sizes, [1, 2, 1]);
@@ -195,7 +190,7 @@ mod tests {
         let (mut unwritten, start) = (Unwritten::default(), Instant::now());
         let later = |seconds| start.checked_add(Duration::from_secs(seconds)).unwrap();
         assert_eq!(unwritten.stalled(later(1000)), None);
-        unwritten.push(start, &request(1));
+        unwritten.push(start, request(1));
         assert_eq!(unwritten.stalled(later(299)), None);
         assert!(unwritten.stalled(later(300)).unwrap().contains("does not read its input"));
         let len = unwritten.burst().unwrap().len();
@@ -206,10 +201,10 @@ mod tests {
         unwritten.written(later(600), len);
         assert_eq!(unwritten.stalled(later(5000)), None);
         // However long a message is, it counts for nothing by itself.
-        unwritten.push(later(600), &answer(2 * MOST_ANSWERS));
+        unwritten.push(later(600), answer(2 * MOST_ANSWERS));
         assert_eq!(unwritten.stalled(later(609)), None);
         assert!(unwritten.stalled(later(610)).is_some());
-        unwritten.push(later(600), &answer(1));
+        unwritten.push(later(600), answer(1));
         assert!(unwritten.stalled(later(600)).is_some());
         unwritten.clear();
         assert_eq!(unwritten.stalled(later(5000)), None);

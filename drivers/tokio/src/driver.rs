@@ -26,7 +26,7 @@ use crate::call::{Call, Cancel, Ended};
 use crate::endpoint::Target;
 use crate::host::{Ask, Watchers, Wiring};
 use crate::machine::{Input, Machine, Output, Passed, Passing, Sorted, Tap};
-use crate::process::{Aborted, Process, SharedLines, copy_of};
+use crate::process::{Aborted, Process, SharedLines, Writing, copy_of};
 use crate::queue::{Queue, Subscribers};
 use crate::status::{StartError, Status};
 use crate::stream::{Connection, Opening, Stream};
@@ -497,6 +497,7 @@ impl<M: Machine> Shared<M> {
 
     /// Carries out the actions of the client.
     fn act(self: &Arc<Self>, core: &mut Core<M>) {
+        let mut added_to = None;
         while let Some(output) = core.machine.poll() {
             if core.tap.is_some() {
                 self.tap(core, output.session(M::session), Passing::Output(&output));
@@ -504,8 +505,11 @@ impl<M: Machine> Shared<M> {
             match output {
                 Output::Open(session, connection) => self.open(core, session, connection),
                 Output::Send(session, message) => {
-                    if let Some(Slot { open: Some(open), .. }) = core.slots.get_mut(&session) {
-                        open.send(&message);
+                    if let Some(before) = added_to.replace(session).filter(|before| *before != session) {
+                        core.write(before);
+                    }
+                    if let Some(input) = core.input(session) {
+                        input.push(message);
                     }
                 }
                 Output::Shutdown(session, step) => self.shut_down(core, session, step),
@@ -521,6 +525,9 @@ impl<M: Machine> Shared<M> {
                 Output::OAuth(session, action) => self.authorize(core, session, action),
                 Output::Event(event) => self.event(core, event),
             }
+        }
+        if let Some(session) = added_to {
+            core.write(session);
         }
         #[cfg(feature = "oauth")]
         core.sign_ins.close_unused_listeners();
@@ -926,6 +933,19 @@ impl<M: Machine> Drop for Guard<M> {
 }
 
 impl<M: Machine> Core<M> {
+    /// Where messages for a session are added.
+    fn input(&self, session: SessionHandle) -> Option<&Writing> {
+        self.slots.get(&session)?.open.as_ref()?.input()
+    }
+
+    /// Has the messages written that were added for a session. Those of a lone call are written here, which saves a task its
+    /// turn; with more calls, those of all tasks that run now are one write.
+    fn write(&self, session: SessionHandle) {
+        if let Some(input) = self.input(session) {
+            if self.calls.len() > 1 { input.wake() } else { input.flush() }
+        }
+    }
+
     /// Ends what has no result any more.
     fn abort(&mut self) {
         #[cfg(feature = "http")]

@@ -3,12 +3,12 @@
 use std::fmt;
 use std::future::poll_fn;
 use std::io;
-use std::mem::MaybeUninit;
+use std::mem::{self, MaybeUninit};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::process::ExitStatus;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::ready;
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use mcp_proto::{Outgoing, ShutdownStep, StderrLines};
@@ -24,8 +24,8 @@ use crate::group::{Group, Input, Pipes};
 pub(crate) const GRACE: Duration = Duration::from_secs(1);
 /// After exit, output from descendants is read for this long.
 const DESCENDANT_OUTPUT: Duration = Duration::from_secs(5);
-/// Bytes that are read at once.
-const PIECE: usize = 32 << 10;
+/// Bytes that are read at once: a pipe of Linux holds as many.
+const PIECE: usize = 64 << 10;
 /// Time to wait for the rest of standard error and for descendants to exit.
 const REST: Duration = Duration::from_millis(500);
 /// Interval for checking whether descendants have exited.
@@ -85,6 +85,13 @@ pub(crate) struct Feed {
 struct Feeding {
     unwritten: Unwritten,
     is_closed: bool,
+    /// The input of a program, which is written under the lock, by the task or by whoever adds a message. A stream of the
+    /// host's is with the task alone.
+    pipe: Option<Input>,
+    /// What the task is to write first.
+    rest: Vec<u8>,
+    /// The task has what comes before all that waits.
+    is_writing: bool,
 }
 
 /// The right to add messages. The input is closed when it is dropped, once what waits is written.
@@ -95,12 +102,44 @@ impl Writing {
         Self(Arc::clone(feed))
     }
 
-    pub(crate) fn push(&self, message: &Outgoing) {
+    /// Adds a message, which is written once [`flush`](Self::flush) is called, or [`wake`](Self::wake).
+    pub(crate) fn push(&self, message: Outgoing) {
         let mut state = self.0.state();
         if !state.is_closed {
             state.unwritten.push(now(), message);
-            self.0.changed.notify_one();
         }
+    }
+
+    /// Has the task write what waits.
+    pub(crate) fn wake(&self) {
+        self.0.changed.notify_one();
+    }
+
+    /// Writes what waits, as far as there is room. The task writes the rest, and finds out what is wrong.
+    pub(crate) fn flush(&self) {
+        if !self.0.state().write() {
+            self.wake();
+        }
+    }
+}
+
+impl Feeding {
+    /// Writes what waits, as far as the pipe has room. Returns whether nothing is left for the task.
+    fn write(&mut self) -> bool {
+        let Self { unwritten, pipe: Some(pipe), rest, is_writing: is_writing @ false, .. } = self else { return false };
+        // The task waits for room itself.
+        let mut context = Context::from_waker(Waker::noop());
+        while let Some(mut burst) = unwritten.burst() {
+            let written = Pin::new(&mut *pipe).poll_write(&mut context, &burst);
+            let len = if let Poll::Ready(Ok(len)) = written { len } else { 0 };
+            unwritten.written(now(), len);
+            if len < burst.len() {
+                burst.drain(..len);
+                (*rest, *is_writing) = (burst, true);
+                return false;
+            }
+        }
+        true
     }
 }
 
@@ -116,11 +155,18 @@ impl Feed {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// For the input of a program.
+    fn of(pipe: Input) -> Self {
+        let state = Mutex::new(Feeding { pipe: Some(pipe), ..Feeding::default() });
+        Self { state, ..Self::default() }
+    }
+
     /// Nothing is written any more.
     pub(crate) fn end(&self) {
         let mut state = self.state();
         state.is_closed = true;
         state.unwritten.clear();
+        state.pipe = None;
     }
 
     /// Waits for what is to be written; `None` at the end.
@@ -128,8 +174,11 @@ impl Feed {
         loop {
             let is_closed = {
                 let mut state = self.state();
-                if let Some(burst) = state.unwritten.burst() {
-                    return Some(burst);
+                let rest = Some(mem::take(&mut state.rest)).filter(|rest| !rest.is_empty());
+                let burst = rest.or_else(|| state.unwritten.burst());
+                state.is_writing = burst.is_some();
+                if burst.is_some() {
+                    return burst;
                 }
                 state.is_closed
             };
@@ -175,7 +224,7 @@ impl Process {
     {
         let started = Group::start(program.command()).map_err(|error| program.not_started(&error));
         let (group, Pipes { input: stdin, output, errors }) = started?;
-        let lines = Arc::new(Feed::default());
+        let lines = Arc::new(Feed::of(stdin));
         let input = Writing::new(&lines);
         let (orders, given) = watch::channel(Orders::default());
         let (stderr_lines, last_output) = (SharedLines::default(), Arc::new(Mutex::new(Some(Instant::now()))));
@@ -189,7 +238,7 @@ impl Process {
             is_forced: false,
             last_output: Arc::clone(&last_output),
             stderr_lines: Arc::clone(&stderr_lines),
-            writer: Some(Aborted(tokio::spawn(write(stdin, lines)))),
+            writer: Some(Aborted(tokio::spawn(write(lines)))),
             reader: Aborted(tokio::spawn(read(output, last_output, take.clone()))),
             errors: Aborted(tokio::spawn(read_errors(
                 errors,
@@ -219,8 +268,13 @@ impl Process {
     /// [`Piece::Closed`] follows.
     pub fn send(&mut self, message: &Outgoing) {
         if let Some(input) = &self.input {
-            input.push(message);
+            input.push(message.clone());
+            input.wake();
         }
+    }
+
+    pub(crate) const fn input(&self) -> Option<&Writing> {
+        self.input.as_ref()
     }
 
     /// Carries out a step of the shutdown. [`Piece::Closed`] follows when it has ended.
@@ -427,10 +481,38 @@ impl Supervisor {
     }
 }
 
-async fn write(mut stdin: Input, lines: Arc<Feed>) -> io::Result<()> {
-    let written = write_all(&mut stdin, &lines).await;
+async fn write(lines: Arc<Feed>) -> io::Result<()> {
+    let written = write_all(&mut Shared(&lines), &lines).await;
     lines.end();
     written
+}
+
+/// The input of a program, for the task.
+struct Shared<'a>(&'a Feed);
+
+impl Shared<'_> {
+    fn poll<T>(&self, poll: impl FnOnce(Pin<&mut Input>) -> Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        // It is there until the task ends.
+        self.0
+            .state()
+            .pipe
+            .as_mut()
+            .map_or(Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())), |pipe| poll(Pin::new(pipe)))
+    }
+}
+
+impl AsyncWrite for Shared<'_> {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.poll(|pipe| pipe.poll_write(context, bytes))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll(|pipe| pipe.poll_flush(context))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll(|pipe| pipe.poll_shutdown(context))
+    }
 }
 
 /// Writes what is added, until no more is.
@@ -527,5 +609,40 @@ async fn read_errors<F: Future<Output = ()>>(
         if part.len() == PIECE {
             yield_now().await;
         }
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use mcp_proto::RawValue;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_a_full_pipe_does_not_take_is_written_by_the_task_in_order() {
+        let (sender, mut pieces) = tokio::sync::mpsc::unbounded_channel();
+        let take = move |piece| {
+            let _ = sender.send(piece);
+            std::future::ready(())
+        };
+        let mut process = Process::start(&Program::new("cat"), take).unwrap();
+        let mut expected = Vec::new();
+        for (number, length) in [1, 1 << 20, 2, 1 << 20, 3].into_iter().enumerate() {
+            let text = format!(r#"{{"{}":{number}}}"#, "x".repeat(length));
+            let message = Outgoing::new(&RawValue::from_string(text).unwrap(), None, None);
+            expected.extend_from_slice(message.line());
+            let input = process.input().unwrap();
+            input.push(message);
+            input.flush();
+            // The first one is written, although the task had no turn yet.
+            let mut state = input.0.state();
+            assert!(number > 0 || !state.is_writing && state.unwritten.burst().is_none());
+        }
+        process.shut_down(ShutdownStep::CloseInput);
+        let mut found = Vec::new();
+        while let Some(Piece::Output(bytes)) = pieces.recv().await {
+            found.extend(bytes);
+        }
+        assert!(found == expected, "{} of {}", found.len(), expected.len());
     }
 }

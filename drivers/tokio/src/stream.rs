@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
-use mcp_proto::{Outgoing, ShutdownStep};
+use mcp_proto::ShutdownStep;
 use mcp_proto_std::Piece;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, split};
 use tokio::sync::{mpsc, watch};
@@ -194,12 +194,6 @@ impl Stream {
         Self { input: Some(input), orders, supervisor }
     }
 
-    fn send(&self, message: &Outgoing) {
-        if let Some(input) = &self.input {
-            input.push(message);
-        }
-    }
-
     fn shut_down(&mut self, step: ShutdownStep) {
         self.input = None;
         if step != ShutdownStep::CloseInput {
@@ -319,10 +313,11 @@ pub(crate) enum Connection {
 }
 
 impl Connection {
-    pub(crate) fn send(&mut self, message: &Outgoing) {
+    /// Where messages are added; `None` once that is closed.
+    pub(crate) const fn input(&self) -> Option<&Writing> {
         match self {
-            Self::Process(process) => process.send(message),
-            Self::Stream(stream) => stream.send(message),
+            Self::Process(process) => process.input(),
+            Self::Stream(stream) => stream.input.as_ref(),
         }
     }
 

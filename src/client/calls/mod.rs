@@ -103,15 +103,27 @@ pub(super) fn decline(core: &mut Core, now: Time, request: RequestId) -> Result<
 }
 
 /// Takes the server's response.
-pub(super) fn on_response(core: &mut Core, id: u64, response: Result<&RawValue, RequestError>) -> Signals {
+pub(super) fn on_response(core: &mut Core, id: u64, response: Result<Cow<'_, RawValue>, RequestError>) -> Signals {
     if core.requests.task(id).is_some() {
         task::on_response(core, id, response);
         return Signals::NONE;
     }
-    let answer = match response {
-        Ok(result) => classify(core, id, result),
-        Err(error) => classify_error(core, id, error),
-    };
+    match response {
+        Ok(result) => match classify(core, id, &result) {
+            Some(answer) => on_classified(core, id, answer),
+            None => {
+                step_to(core, id, Input::Answered, Some(Outcome::Result(result.into_owned())), None);
+                Signals::NONE
+            }
+        },
+        Err(error) => {
+            let answer = classify_error(core, id, error);
+            on_classified(core, id, answer)
+        }
+    }
+}
+
+fn on_classified(core: &mut Core, id: u64, answer: Classified<'_>) -> Signals {
     match answer {
         Classified::Complete(outcome) => step_to(core, id, Input::Answered, With::Outcome(outcome)),
         Classified::Invalid(why) => {
@@ -158,18 +170,19 @@ fn expect_elicitations(core: &mut Core, id: u64, inputs: &[InputRequest]) {
     }
 }
 
-fn classify<'a>(core: &Core, id: u64, result: &'a RawValue) -> Classified<'a> {
+/// Classifies a result; `None` if it is that of the call.
+fn classify<'a>(core: &Core, id: u64, result: &'a RawValue) -> Option<Classified<'a>> {
     let json = Json::from(result);
     if !json.is_object() {
-        return Classified::Invalid(format!("the result is not a JSON object: {}", excerpt(json.text())).into());
+        return Some(Classified::Invalid(format!("the result is not a JSON object: {}", excerpt(json.text())).into()));
     }
     let tool = core.requests.get(id).is_some_and(|open| open.purpose.is_tool_call());
     match result_type::of_call(core, json, tool) {
-        Content::Complete => Classified::Complete(Outcome::Result(result.to_owned())),
-        Content::Input => classify_inputs(core, id, result),
-        Content::Task => Classified::Task(task::described(core, json)),
+        Content::Complete => None,
+        Content::Input => Some(classify_inputs(core, id, result)),
+        Content::Task => Some(Classified::Task(task::described(core, json))),
         Content::Invalid => {
-            Classified::Invalid(format!("a result of the unknown type {}", result_type::type_of(json)).into())
+            Some(Classified::Invalid(format!("a result of the unknown type {}", result_type::type_of(json)).into()))
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Calls that the server runs as tasks. A request about the task takes the place of the call: it has the call's handle
 //! and deadline, and a new id on the wire.
 
-use alloc::borrow::ToOwned;
+use alloc::borrow::{Cow, ToOwned};
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::string::String;
@@ -113,7 +113,7 @@ pub(super) fn on_created(core: &mut Core, id: u64, json: Json<'_>) -> Signals {
 }
 
 /// Takes the response to a request about a task.
-pub(super) fn on_response(core: &mut Core, id: u64, response: Result<&RawValue, RequestError>) {
+pub(super) fn on_response(core: &mut Core, id: u64, response: Result<Cow<'_, RawValue>, RequestError>) {
     take(core, Some((id, response)), read_response);
 }
 
@@ -126,13 +126,13 @@ fn take<T>(core: &mut Core, message: Option<(u64, T)>, read: impl FnOnce(&Core, 
 }
 
 /// Reads the response to a request about a task.
-fn read_response(core: &Core, id: u64, task: &CallTask, response: Result<&RawValue, RequestError>) -> Change {
+fn read_response(core: &Core, id: u64, task: &CallTask, response: Result<Cow<'_, RawValue>, RequestError>) -> Change {
     match (response, task.state) {
         (Err(error), _) => Change::with(Input::Refused, Outcome::Error(error)),
         (Ok(_), State::Updating) => Change::of(Input::Updated),
-        (Ok(result), State::Fetching) => Change::with(Input::Fetched, Outcome::Result(result.to_owned())),
+        (Ok(result), State::Fetching) => Change::with(Input::Fetched, Outcome::Result(result.into_owned())),
         (Ok(result), State::Created | State::Working | State::Done | State::Asking | State::Over) => {
-            read_status(core, id, task, result)
+            read_status(core, id, task, &result)
         }
     }
 }
@@ -158,7 +158,8 @@ pub(in crate::client) fn on_polled(core: &mut Core, task: &str, response: Option
     // The input may have been given meanwhile: what follows it tells the same. Or the call has ended.
     let id = core.requests.with_task(task).filter(|id| is_asked(core, *id));
     take(core, id.map(|id| (id, response)), |core, id, task, response| {
-        response.map_or(Change::of(Input::Broken), |response| read_response(core, id, task, response))
+        response
+            .map_or(Change::of(Input::Broken), |response| read_response(core, id, task, response.map(Cow::Borrowed)))
     });
 }
 

@@ -544,7 +544,7 @@ impl FakeServer {
         let Some(known) = self.state.channels.get_mut(&channel) else { return };
         let mut lines: Vec<Vec<u8>> = Vec::new();
         known.lines.feed(chunk, |line| match line {
-            Line::Complete(line) | Line::TooLong(line) => lines.push(line.to_vec()),
+            Line::Complete(line) | Line::TooLong(line) => lines.push(line.into_owned()),
         });
         for line in lines {
             match serde_json::from_slice::<Value>(&line) {
