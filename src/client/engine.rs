@@ -1,12 +1,14 @@
 //! The engine behind every client: its components, its getters, and the router, which passes messages, timers, commands
 //! and signals to the components. It is the only part that sees all of them.
 
+use alloc::borrow::Cow;
 use alloc::boxed::Box;
 #[cfg(feature = "snapshot")]
 use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::time::Duration;
 use serde_json::value::RawValue;
 

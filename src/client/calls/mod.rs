@@ -112,7 +112,7 @@ pub(super) fn on_response(core: &mut Core, id: u64, response: Result<Cow<'_, Raw
         Ok(result) => match classify(core, id, &result) {
             Some(answer) => on_classified(core, id, answer),
             None => {
-                step_to(core, id, Input::Answered, Some(Outcome::Result(result.into_owned())), None);
+                step_to(core, id, Input::Answered, With::Outcome(Outcome::Result(result.into_owned())));
                 Signals::NONE
             }
         },
