@@ -399,7 +399,7 @@ impl Recorder<Hub> {
     }
 }
 
-/// The journal of a hub has no authorizations: while there is one, these inputs are refused.
+/// The journal of a hub has no authorizations: while it is written, these inputs do nothing.
 #[cfg(feature = "oauth")]
 impl Recorder<Hub> {
     /// [`Hub::handle_oauth`], if the journal is empty or ended.
