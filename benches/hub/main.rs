@@ -459,7 +459,9 @@ fn run(sessions: u64) -> Checks {
     println!("  {all} bytes a session are held: {of_names} by the names, {of_configuration} by the configuration");
     let Counts { lines, bytes, .. } = bench.servers.counts;
     println!("the servers sent {lines} lines of {bytes} bytes");
-    checks.check(per(left - configuration - names) < 64, || format!("{} bytes are held after the end", left));
+    // The trees of names that changed have nodes that are half full at least; those of names that are assigned at once are
+    // fuller.
+    checks.check(per(left - configuration - names) < per(names), || format!("{left} bytes are held after the end"));
     drop(bench);
     let leaked = held() - start;
     checks.check(leaked == 0, || format!("{leaked} bytes are held by nobody"));

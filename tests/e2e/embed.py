@@ -1,4 +1,4 @@
-"""Runs the examples of examples/embed with examples/embed/server.py, and compares the tools that each lists: embed.py TARGET."""
+"""Runs the examples of examples/embed, and examples/reqwest, with examples/embed/server.py, and compares the tools that each lists: embed.py TARGET."""
 
 import base64
 import ctypes
@@ -157,10 +157,12 @@ def main(target):
     wasm = [EMBED / "wasm/lib.rs", EMBED / "wasm/client.mjs"]
     in_node = lambda url: listed(["node", EMBED / "wasm/node.mjs", module, url, "x-key:hush"])
     in_browser = lambda url: in_chromium(module, url)
+    with_reqwest = lambda url: listed([debug / "reqwest", url], env={**os.environ, "MCP_KEY": "hush"})
     image = target / "embed/thumbv7m-none-eabi/release/embed-bare"
     runs = [
         ("std", [EMBED / "std.rs"], None, lambda: listed([debug / "embed-std", *SERVER])),
         ("tokio", [EMBED / "tokio.rs"], None, lambda: listed([debug / "embed-tokio", *SERVER])),
+        ("tokio, reqwest", [ROOT / "examples/reqwest/main.rs"], None, lambda: over_http(with_reqwest)),
         ("smol", [EMBED / "smol.rs"], None, lambda: listed([debug / "embed-smol", *SERVER])),
         (f"mio, {MANY} servers", [EMBED / "mio.rs"], None, lambda: listed([debug / "embed-mio", str(MANY), *SERVER])),
         ("wasm in Node.js", [*wasm, EMBED / "wasm/node.mjs"], "node", lambda: over_http(in_node)),
