@@ -626,6 +626,8 @@ mod tests {
             std::future::ready(())
         };
         let mut process = Process::start(&Program::new("cat"), take).unwrap();
+        // Only then does the runtime know that the pipe has room.
+        yield_now().await;
         let mut expected = Vec::new();
         for (number, length) in [1, 1 << 20, 2, 1 << 20, 3].into_iter().enumerate() {
             let text = format!(r#"{{"{}":{number}}}"#, "x".repeat(length));
@@ -634,7 +636,7 @@ mod tests {
             let input = process.input().unwrap();
             input.push(message);
             input.flush();
-            // The first one is written, although the task had no turn yet.
+            // The first one is written without a turn of the task.
             let mut state = input.0.state();
             assert!(number > 0 || !state.is_writing && state.unwritten.burst().is_none());
         }
