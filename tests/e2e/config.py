@@ -1,10 +1,14 @@
-"""Runs probe with configuration files of demo servers, and of the real servers in the folder SERVERS; and with a command.
+"""Runs probe with configuration files of demo servers, and of the real servers in the folder that the variable
+SERVERS names, if any; and with a command.
 
-usage: config.py PROBE SERVERS
+usage: config.py PROBE [CASE]...
 """
 import hashlib, json, os, signal, socket, subprocess, sys, tempfile, time
 
-PROBE, SERVERS = map(os.path.abspath, sys.argv[1:])
+from cases import chosen
+
+PROBE = os.path.abspath(sys.argv[1])
+SERVERS = os.path.abspath(os.environ.get("SERVERS", "servers"))
 FOLDER = tempfile.TemporaryDirectory()
 RESOURCES, PROMPTS = ["list_resources", "read_resource"], ["list_prompts", "get_prompt"]
 
@@ -407,10 +411,10 @@ def real():
 jobs = [usage, command, environment, side_by_side, for_people, find, time_is_up, rests, bounds, times]
 if os.path.exists(SERVERS + "/servers.json"):
     jobs.append(real)
-else:
+elif not sys.argv[2:]:
     print("skipped: there is no %s/servers.json" % SERVERS, file=sys.stderr)
 failed = False
-for job in jobs:
+for job in chosen({job.__name__: job for job in jobs}, sys.argv[2:]).values():
     try:
         job()
         print("ok   " + job.__name__.replace("_", " "), flush=True)
