@@ -53,7 +53,7 @@ class Part:
     is_found: bool = True
     is_own: bool = True
     # Of the drivers' tests, most wait most of the time.
-    workers: int = 4
+    workers: int = 8
     settings: dict = dataclasses.field(default_factory=lambda: SHIPPED)
     scripts: tuple = ()
 

@@ -554,12 +554,19 @@ fn read_errors(stderr: impl Read, life: &Sender, stderr_lines: &Mutex<StderrLine
 mod tests {
     use super::*;
 
+    fn ago(time: Duration) -> Instant {
+        Instant::now().checked_sub(time).unwrap()
+    }
+
+    /// No time passes before it.
+    fn just_now() -> Instant {
+        Instant::now().checked_add(Duration::from_secs(3600)).unwrap()
+    }
+
     #[test]
     fn output_after_the_exit_is_read_until_it_is_quiet_or_takes_too_long() {
         let mut process = Process::start(&Program::new("cat")).unwrap();
-        let ago = |time| Instant::now().checked_sub(time).unwrap();
-        // No time passes before it.
-        let just_now = Instant::now().checked_add(Duration::from_secs(3600)).unwrap();
+        let just_now = just_now();
         for (exited, wrote, is_over) in [
             (just_now, ago(GRACE), false),
             (ago(GRACE), just_now, false),
@@ -569,6 +576,64 @@ mod tests {
             (process.exit, process.last_output) = (Some((ExitStatus::default(), exited)), wrote);
             assert_eq!(process.is_over(), is_over, "{exited:?} {wrote:?}");
         }
+    }
+
+    #[test]
+    fn what_a_program_says_whose_input_broke_is_read_for_a_while() {
+        let mut process = Process::start(&Program::new("cat")).unwrap();
+        for (at, is_over) in [(just_now(), false), (ago(GRACE), true)] {
+            process.broken = Some((io::ErrorKind::BrokenPipe.into(), at));
+            assert_eq!(process.is_over(), is_over);
+        }
+    }
+
+    #[test]
+    fn a_program_that_does_not_exit_is_terminated_then_killed_and_then_given_up_each_after_a_while() {
+        let program = Program::new("sh").args(["-c", "trap '' TERM; echo ignored; exec sleep 1000"]);
+        let mut process = Process::start(&program).unwrap();
+        assert!(matches!(process.read_until(None), Some(Piece::Output(_))));
+        let name = |end| match end {
+            None => "running",
+            Some(End::Due(_)) => "due",
+            Some(End::Terminated(_)) => "terminated",
+            Some(End::Killed(_)) => "killed",
+            Some(End::Gone(_)) => "gone",
+        };
+        for (end, next) in [
+            (End::Due(just_now()), "due"),
+            (End::Due(ago(GRACE)), "terminated"),
+            (End::Terminated(just_now()), "terminated"),
+            (End::Killed(just_now()), "killed"),
+            (End::Killed(ago(GRACE)), "gone"),
+            (End::Gone(just_now()), "gone"),
+            (End::Terminated(ago(GRACE)), "killed"),
+        ] {
+            process.end = Some(end);
+            assert!(!process.is_gone());
+            assert_eq!(name(process.end), next);
+        }
+        let closed = process.read_until(None);
+        let Some(Piece::Closed { why }) = closed else { panic!("{closed:?}") };
+        assert!(why.starts_with("it closed input or output and did not exit, so it was ended: signal: 9"), "{why}");
+    }
+
+    #[test]
+    fn a_read_that_was_interrupted_is_made_again_and_another_error_ends_it() {
+        struct Failing(Vec<io::ErrorKind>);
+
+        impl Read for Failing {
+            fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+                match self.0.pop() {
+                    Some(kind) => Err(kind.into()),
+                    None => Read::read(&mut io::empty(), buffer),
+                }
+            }
+        }
+
+        let read =
+            |errors: &[io::ErrorKind]| each_piece(Failing(errors.to_vec()), |_| true).map_err(|error| error.kind());
+        assert_eq!(read(&[io::ErrorKind::Interrupted]), Ok(true));
+        assert_eq!(read(&[io::ErrorKind::ConnectionReset]), Err(io::ErrorKind::ConnectionReset));
     }
 
     #[test]

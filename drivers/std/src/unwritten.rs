@@ -214,4 +214,20 @@ mod tests {
         unwritten.clear();
         assert_eq!(unwritten.stalled(later(5000)), None);
     }
+
+    #[test]
+    fn what_is_cancelled_leaves_what_waits_beside_it_waiting() {
+        let (mut unwritten, start) = (Unwritten::default(), Instant::now());
+        let later = start + PATIENCE;
+        for number in [1, 2] {
+            unwritten.push(start, &request(number));
+        }
+        unwritten.push(start, &cancellation(1));
+        assert!(unwritten.stalled(later).is_some());
+        // It is being written.
+        unwritten.burst().unwrap();
+        unwritten.push(start, &request(3));
+        unwritten.push(start, &cancellation(3));
+        assert!(unwritten.stalled(later).is_some());
+    }
 }

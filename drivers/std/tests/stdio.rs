@@ -41,7 +41,7 @@ fn calls_have_results_as_text_and_as_values() {
     let reply = session.call_tool("echo", &json!({"message": "hi"})).unwrap();
     assert_eq!(reply.text(), "hi");
     assert_eq!(reply.to::<Value>().unwrap()["message"], "hi");
-    assert!(session.call_tool("fail", &json!({})).unwrap().is_error());
+    assert!(!reply.is_error() && session.call_tool("fail", &json!({})).unwrap().is_error());
     let read = session.call(Request::read_resource("test:a")).unwrap();
     assert!(read.raw().get().contains("the content"));
     session.end();
@@ -91,6 +91,9 @@ fn a_failure_has_the_last_words_of_the_server() {
     let error = Session::connect(Program::new("/nonexistent/server"), options.clone()).unwrap_err();
     assert_eq!(error.failure.kind, FailureKind::Spawn);
     assert!(error.failure.message.contains("/nonexistent/server"), "{error}");
+    let there = Program::new("/nonexistent/server").current_dir("/");
+    let error = Session::connect(there, options.clone()).unwrap_err();
+    assert!(error.failure.message.contains("/nonexistent/server"), "{error}");
     let error = Session::connect(server().current_dir("/nonexistent"), options).unwrap_err();
     assert!(error.failure.message.contains("there is no folder `/nonexistent`"), "{error}");
 }
@@ -132,7 +135,8 @@ fn what_the_server_asks_during_a_call_is_declined() {
     options.capabilities.elicitation = true;
     let mut session = Session::connect(server(), options).unwrap();
     let reply = session.call_tool("ask", &json!({})).unwrap();
-    assert!(reply.text().contains("elicitation/create was declined"), "{}", reply.text());
+    let text = reply.text();
+    assert!(text.contains("elicitation/create was declined") && text.contains(r#""code":-1"#), "{text}");
 }
 
 #[test]
@@ -175,6 +179,27 @@ fn a_loop_gets_each_event() {
     assert!(session.client().is_closed());
     assert!(!progress.is_empty() && progress.is_sorted(), "{progress:?}");
     assert_eq!(closed, 1);
+}
+
+#[test]
+fn a_call_has_its_own_result_though_another_one_ends_before_it() {
+    let mut session = connect();
+    let other = Request::call_tool("echo", Some(&RawValue::from_string(r#"{"message":"other"}"#.into()).unwrap()));
+    session.request(other).unwrap();
+    assert_eq!(session.call_tool("echo", &json!({"message": "own"})).unwrap().text(), "own");
+    session.end();
+}
+
+#[cfg(unix)]
+#[test]
+fn the_end_of_a_session_lets_its_program_finish() {
+    let came = Arc::new(Mutex::new(Vec::new()));
+    let sink = Arc::clone(&came);
+    let program =
+        Program::new("sh").args(["-c", r#""$0"; echo finished >&2"#, env!("CARGO_BIN_EXE_mcp-proto-std-test-server")]);
+    let program = program.stderr(move |piece| sink.lock().unwrap().extend_from_slice(piece));
+    Session::connect(program, Options::new("test", "1.0")).unwrap().end();
+    assert_eq!(String::from_utf8(came.lock().unwrap().clone()).unwrap(), "finished\n");
 }
 
 #[test]
@@ -262,6 +287,17 @@ fn a_process_that_reads_nothing_is_ended() {
     assert!(matches!(process.read_until(None), Some(Piece::Closed { .. })), "it is said again");
 }
 
+#[cfg(unix)]
+#[test]
+fn a_process_that_goes_on_writing_to_its_standard_error_goes_on_showing_that_it_lives() {
+    let mut process =
+        Process::start(&Program::new("sh").args(["-c", "while echo alive >&2; do sleep 0.1; done"])).unwrap();
+    for _ in 0..5 {
+        let piece = process.read_until(Some(Instant::now() + PATIENCE));
+        assert!(matches!(piece, Some(Piece::SignOfLife)), "{piece:?}");
+    }
+}
+
 #[test]
 fn standard_error_is_passed_on_and_never_blocks_the_server() {
     let came = Arc::new(Mutex::new(Vec::new()));
@@ -282,6 +318,43 @@ fn a_process_that_exits_while_a_helper_holds_its_output_is_closed() {
     let Some(Piece::Closed { why }) = closed else { panic!("{closed:?}") };
     assert_eq!(why, if cfg!(windows) { "exit code: 7" } else { "exit status: 7" });
     until("the helper is left", || !is_alive(helper));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_helper_that_ignores_the_end_of_its_process_is_killed_before_that_is_told() {
+    let script = "trap '' TERM; sleep 1000 >/dev/null 2>&1 & echo $!";
+    let mut process = Process::start(&Program::new("sh").args(["-c", script])).unwrap();
+    let output = process.read_until(Some(Instant::now() + PATIENCE));
+    let Some(Piece::Output(bytes)) = output else { panic!("{output:?}") };
+    let helper = String::from_utf8(bytes).unwrap().trim().parse().unwrap();
+    let closed = process.read_until(Some(Instant::now() + PATIENCE));
+    assert!(matches!(closed, Some(Piece::Closed { .. })), "{closed:?}");
+    // Not because the process is dropped.
+    until("the helper is left", || !is_alive(helper));
+    drop(process);
+}
+
+#[cfg(unix)]
+#[test]
+fn the_number_of_a_process_is_that_of_its_program() {
+    let mut process = Process::start(&Program::new("sh").args(["-c", "echo $$; exec cat"])).unwrap();
+    let output = process.read_until(Some(Instant::now() + PATIENCE));
+    let Some(Piece::Output(bytes)) = output else { panic!("{output:?}") };
+    assert_eq!(String::from_utf8(bytes).unwrap().trim(), process.id().to_string());
+}
+
+#[test]
+fn a_process_that_writes_to_its_standard_error_shows_that_it_lives_and_wakes_who_waits() {
+    let (sender, woken) = mpsc::channel();
+    let mut process = Process::start_with(&server().args(["says", "hello"]), move || {
+        let _ = sender.send(());
+    })
+    .unwrap();
+    woken.recv_timeout(PATIENCE).unwrap();
+    let piece = process.try_read();
+    assert!(matches!(piece, Some(Piece::SignOfLife)), "{piece:?}");
+    assert!(!process.interval().is_zero(), "who waits would not wait");
 }
 
 #[cfg(unix)]
