@@ -266,7 +266,7 @@ def main(name, found, own, known_path, folder, tool, diff=None):
         if at not in without
     }
     extent = "all" if diff is None else "a part"
-    print(f"{len(mutants)} mutants in {extent}, {len(left_out)} do not compile, {len(unplaced)} cannot be switched", flush=True)
+    print(f"{name}: {len(mutants)} mutants in {extent}, {len(left_out)} do not compile, {len(unplaced)} cannot be switched", flush=True)
     kept = folder / f"caught-{digest}"
     caught = set(kept.read_text().splitlines()) if kept.is_file() else set()
     os.chdir(folder)
@@ -275,15 +275,15 @@ def main(name, found, own, known_path, folder, tool, diff=None):
         print(f"{len(seconds)} tests reach {len(reached)} mutants", flush=True)
 
         def result(index):
-            heading, name = known.heading(names[index]), mutants[index]["name"]
-            if name in caught:
+            heading, text = known.heading(names[index]), mutants[index]["name"]
+            if text in caught:
                 return "caught"
             patience = PATIENCE / 50 if diff is None and heading != "survived" else PATIENCE
             if not survives(reached[index], seconds, patience, MCP_MUTANT=str(index)):
-                print(f"{name}\n", end="", file=keep, flush=True)
+                print(f"{text}\n", end="", file=keep, flush=True)
                 return "caught"
             if heading == "survived":
-                print(f"no test fails: {name}\n", end="", flush=True)
+                print(f"no test fails: {text}\n", end="", flush=True)
             return heading
 
         results = list(pool.map(result, names))
@@ -292,7 +292,7 @@ def main(name, found, own, known_path, folder, tool, diff=None):
     results = collections.Counter(results)
     headings = ("caught", "equivalent", "tested elsewhere", "without a test", "survived")
     counts = ", ".join(f"{results[it]} {it}" for it in headings)
-    print(f"{results.total()} mutants{' of a part' if diff is not None else ''}: {counts}")
+    print(f"{name}: {results.total()} mutants{'' if diff is None else ' of a part'}: {counts}")
     unused = sorted(set(known.headings) - set(known.used)) if diff is None else []
     unused = [text for text in unused if not text.startswith("…")]
     for text in unused:

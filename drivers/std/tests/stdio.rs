@@ -102,9 +102,9 @@ fn a_failure_has_the_last_words_of_the_server() {
 }
 
 /// The cause of a failure to connect, and how often the program was started.
-fn failure(program: Program) -> (FailureCause, u32) {
+fn failure(program: Program, timeout: Option<Duration>) -> (FailureCause, u32) {
     let mut options = Options::new("test", "1.0");
-    options.timeouts.connect = Some(Duration::from_millis(50));
+    options.timeouts.connect = timeout;
     let starts = Arc::new(AtomicU32::new(0));
     let counted = Arc::clone(&starts);
     let program = program.prepare(move |_| {
@@ -116,14 +116,14 @@ fn failure(program: Program) -> (FailureCause, u32) {
 
 #[test]
 fn a_program_that_cannot_be_started_or_says_nothing_fails_once() {
-    assert_eq!(failure(Program::new("/nonexistent/server")), (FailureCause::CommandNotFound, 1));
-    assert_eq!(failure(server().arg("sleep")), (FailureCause::Silent, 1));
+    assert_eq!(failure(Program::new("/nonexistent/server"), None), (FailureCause::CommandNotFound, 1));
+    assert_eq!(failure(server().arg("sleep"), Some(Duration::from_millis(50))), (FailureCause::Silent, 1));
 }
 
 #[test]
 fn the_cause_of_a_failure_is_found_in_what_the_program_said() {
     let missing = server().args(["says", "Error: GITHUB_TOKEN is not set", "1"]);
-    assert_eq!(failure(missing).0, FailureCause::SettingMissing);
+    assert_eq!(failure(missing, None).0, FailureCause::SettingMissing);
 }
 
 #[test]
