@@ -81,11 +81,14 @@ def fails(tests, timeout=None, **variables):
     for program, of_program in itertools.groupby(sorted(tests, key=str), lambda test: test[0]):
         names = [name for _, name in of_program]
         with tempfile.TemporaryDirectory() as folder:
+            # In the namespace all have the same number, and some name their own folders by it.
+            own = pathlib.Path(folder) / "tmp"
+            own.mkdir()
             command = ["prlimit", f"--as={MEMORY}", *alone(), *program.command(names, folder, variables)]
             with subprocess.Popen(
                 command,
                 cwd=program.folder,
-                env={**os.environ, **ENV, "CARGO_MANIFEST_DIR": os.path.abspath(program.folder), **variables},
+                env={**os.environ, **ENV, "CARGO_MANIFEST_DIR": os.path.abspath(program.folder), "TMPDIR": str(own), **variables},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,

@@ -197,7 +197,9 @@ def for_people():
             file.write("  %s: %s\n" % (name, json.dumps(entry)))
     status, out, err = probe(["config", yaml])
     expect("exit status", status, 0)
-    for words in ("demo-garden 0.1.0: ready, 7 tools (one)", "demo-garden 0.1.0: ready, 7 tools (two)", "off  disabled", "What a model would get  21",
+    _, version, _ = probe(["--version"])
+    demo_server = version.strip().replace("mcp-probe", "demo-garden")
+    for words in (demo_server + ": ready, 7 tools (one)", demo_server + ": ready, 7 tools (two)", "off  disabled", "What a model would get  21",
                   "echo of one: `exclude` names it"):
         within("report", words, out)
     for words in ("  one  ready, 7 tools\n", "  two  ready, 7 tools\n"):
