@@ -686,6 +686,13 @@ mod tests {
         let long = object(&"a".repeat(1 << 20));
         process.send(&long);
         expected.extend_from_slice(long.line());
+        // The thread has begun.
+        until(|| {
+            if let Some(Piece::Output(bytes)) = process.try_read() {
+                found.extend(bytes);
+            }
+            !found.is_empty()
+        });
         until(|| {
             // What the program reads meanwhile is short, so that there is room for it.
             if found.len() < long.line().len() {
