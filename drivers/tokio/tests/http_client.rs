@@ -175,8 +175,12 @@ async fn a_proxy_tunnels_to_a_server_with_tls_and_gets_no_header_of_it() {
 async fn a_proxy_gets_the_requests_of_a_server_without_tls_and_none_to_this_machine() {
     let (_server, port) = server().await;
     let (url, heads) = proxy(port, None).await;
-    converse(remote("http://other.example/mcp"), HttpClient::builder().proxy(&url)).await.unwrap();
-    assert!(heads.lock().unwrap().iter().all(|head| head.contains(" http://other.example/mcp HTTP/1.1\r\n")));
+    let own = |_| async { Ok([("x-own".parse().unwrap(), HeaderValue::from_static("own"))].into_iter().collect()) };
+    let client = HttpClient::builder().proxy(&url).headers(own);
+    converse(remote("http://other.example/mcp"), client).await.unwrap();
+    for head in &*heads.lock().unwrap() {
+        assert!(head.contains(" http://other.example/mcp HTTP/1.1\r\n") && head.contains("x-own: own\r\n"), "{head}");
+    }
     heads.lock().unwrap().clear();
     converse(remote(&format!("http://127.0.0.1:{port}/mcp")), HttpClient::builder().proxy(&url)).await.unwrap();
     assert_eq!(*heads.lock().unwrap(), [""; 0]);

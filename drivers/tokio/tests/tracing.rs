@@ -67,7 +67,9 @@ async fn calls(server: FakeServer) -> Servers {
     let failure = json!({"content": [], "isError": true});
     let server = server.tool(FakeTool::new("fails").result(failure)).resource("r:1").prompt("p");
     let servers = Servers::start(Sim::new(1).with_server("s", server, Link::new(Duration::from_millis(10))));
-    let host = Host::new(Options::new("test", "1.0")).seed(1).trace(context);
+    let mut options = Options::new("test", "1.0");
+    options.server = "s".into();
+    let host = Host::new(options).seed(1).trace(context);
     let session = Session::connect(servers.streams("s"), host).await.unwrap();
     async {
         session.call_tool("quick", &json!({})).await.unwrap();
@@ -111,6 +113,9 @@ fn a_call_is_a_span_of_the_host_and_its_context_reaches_the_server() {
         assert_eq!(ends, expected);
         let others = [&of_calls[6].1["mcp.resource.uri"], &of_calls[7].1["gen_ai.prompt.name"]];
         assert_eq!(others, ["r:1", "p"]);
+        let of_error = &of_calls[1].1;
+        let found = ["mcp.server.name", "rpc.response.status_code", "otel.status_code"].map(|name| &*of_error[name]);
+        assert_eq!(found, ["s", "-32602", "ERROR"]);
         let of_calls = &of_calls[..4];
         for (_, fields) in of_calls {
             let found = ["parent", "otel.kind", "mcp.method.name"].map(|name| &*fields[name]);
