@@ -35,7 +35,6 @@ SWITCH = re.compile(r"crate::mutated::is\((\d+)\)")
 WHOLE = {"RUSTFLAGS": "--cap-lints allow", "CARGO_PROFILE_TEST_OPT_LEVEL": "1", "CARGO_PROFILE_DEV_OPT_LEVEL": "1"}
 PART = {"CARGO_TARGET_DIR": os.environ.get("CARGO_TARGET_DIR", os.path.abspath("target"))}
 SHIPPED = {"RUSTFLAGS": "--cap-lints allow"}
-OWN = ("Statement", "Bound", "Swap", "Constant", "Number")
 SCRIPTS = ("auth_findings", "behaviours", "config", "diagnoses", "proxies", "secrets")
 
 
@@ -67,13 +66,14 @@ class Part:
         return [["cargo", "check", *self.check, *common], ["cargo", "test", *self.tests, "--no-run", *common]]
 
 
+SUITES = ("--test", "suite", "--test", "host_schema", "--test", "messages", "--test", "utility_tools")
 CORE = Part(
     "mcp-proto",
     "src",
     "src/lib.rs",
     ("tests", "fuzz/bodies"),
     ("-p", "mcp-proto", "--lib"),
-    ("-p", "mcp-proto", "-p", "mcp-proto-schema-tests", "--lib", *(it for name in ("suite", "host_schema", "messages", "utility_tools") for it in ("--test", name))),
+    ("-p", "mcp-proto", "-p", "mcp-proto-schema-tests", "--lib", *SUITES),
     is_own=False,
     workers=1,
     settings=WHOLE,
@@ -82,7 +82,8 @@ CORE = Part(
 
 def crate(package, folder, root, kind, **more):
     check, tests = ("-p", package, kind), ("-p", package, kind, "--tests")
-    return Part(package, f"{folder}/src", f"{folder}/src/{root}", (f"{folder}/tests",), check, tests, **more)
+    sources = f"{folder}/src"
+    return Part(package, sources, f"{sources}/{root}", (f"{folder}/tests",), check, tests, **more)
 
 
 PARTS = {
@@ -201,7 +202,8 @@ class Listed:
             elif line:
                 text = line.split(" -- ", 1)[0]
                 is_own = text.split(": ", 1)[-1].split(" ")[0] in ("drop", "swap", "change")
-                if text.startswith("…") or (text.startswith(part.sources + "/") and (part.is_own if is_own else part.is_found)):
+                is_of_part = text.startswith(part.sources + "/") and (part.is_own if is_own else part.is_found)
+                if is_of_part or text.startswith("…"):
                     self.headings[text] = re.compile(".*".join(map(re.escape, text.split("…")))), heading
 
     def heading(self, name):
@@ -227,7 +229,7 @@ def changed_lines(diff):
 
 
 def chosen(part, found, own, diff):
-    """The mutants of a part, in the order of their names, so that their numbers stay."""
+    """The mutants of a part."""
     mutants = [it for it in found if it["file"].startswith(part.sources + "/")] if part.is_found else []
     if part.is_own:
         changed = changed_lines(diff) if diff is not None else None

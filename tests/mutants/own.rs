@@ -136,7 +136,8 @@ type Arguments = Punctuated<Expr, Token![,]>;
 /// The places of arguments that look like the next one, and are another text.
 pub fn alike(arguments: &Arguments) -> Vec<usize> {
     let alike = |(first, second): (&Expr, &Expr)| {
-        shape(first).is_some_and(|it| Some(it) == shape(second)) && first.to_token_stream().to_string() != second.to_token_stream().to_string()
+        shape(first).is_some_and(|it| Some(it) == shape(second))
+            && first.to_token_stream().to_string() != second.to_token_stream().to_string()
     };
     let pairs = arguments.iter().zip(arguments.iter().skip(1)).enumerate();
     pairs.filter(|(_, pair)| alike(*pair)).map(|(at, _)| at).collect()
@@ -158,7 +159,8 @@ fn shape(argument: &Expr) -> Option<u8> {
 
 /// The call's text with an argument and the next one in each other's places.
 pub fn swapped(source: &str, call: &Expr, arguments: &Arguments, at: usize) -> Option<String> {
-    let (first, second) = (arguments.get(at)?.span().byte_range(), arguments.get(at.checked_add(1)?)?.span().byte_range());
+    let (first, second) =
+        (arguments.get(at)?.span().byte_range(), arguments.get(at.checked_add(1)?)?.span().byte_range());
     let whole = call.span().byte_range();
     let parts = [whole.start..first.start, second.clone(), first.end..second.start, first, second.end..whole.end];
     parts.into_iter().map(|part| source.get(part)).collect()
@@ -174,12 +176,17 @@ pub fn changed(literal: &syn::LitInt) -> Option<String> {
 pub fn numbers(expression: &Expr) -> Vec<&syn::LitInt> {
     let candidates: Vec<&Expr> = match expression {
         Expr::Binary(binary)
-            if matches!(binary.op, BinOp::Lt(_) | BinOp::Le(_) | BinOp::Gt(_) | BinOp::Ge(_) | BinOp::Eq(_) | BinOp::Ne(_)) =>
+            if matches!(
+                binary.op,
+                BinOp::Lt(_) | BinOp::Le(_) | BinOp::Gt(_) | BinOp::Ge(_) | BinOp::Eq(_) | BinOp::Ne(_)
+            ) =>
         {
             vec![&binary.left, &binary.right]
         }
         Expr::Call(call) => match &*call.func {
-            Expr::Path(path) if path.path.segments.last().is_some_and(|it| it.ident.to_string().starts_with("from_")) => {
+            Expr::Path(path)
+                if path.path.segments.last().is_some_and(|it| it.ident.to_string().starts_with("from_")) =>
+            {
                 call.args.iter().collect()
             }
             _ => Vec::new(),
@@ -195,7 +202,8 @@ pub fn numbers(expression: &Expr) -> Vec<&syn::LitInt> {
 
 /// How a constant of this type is another one: what follows its name.
 fn change_of(r#type: &syn::Type) -> Option<&'static str> {
-    const INTEGERS: [&str; 12] = ["u8", "u16", "u32", "u64", "u128", "usize", "i8", "i16", "i32", "i64", "i128", "isize"];
+    const INTEGERS: [&str; 12] =
+        ["u8", "u16", "u32", "u64", "u128", "usize", "i8", "i16", "i32", "i64", "i128", "isize"];
     let syn::Type::Path(path) = r#type else { return None };
     let last = path.path.segments.last()?.ident.to_string();
     match last.as_str() {
@@ -236,7 +244,8 @@ impl<'s> Finder<'s> {
 
     fn text(&self, span: proc_macro2::Span) -> String {
         let text = self.source.get(span.byte_range()).unwrap_or_default();
-        let words: Vec<_> = text.lines().filter(|line| !line.trim_start().starts_with("//")).flat_map(str::split_whitespace).collect();
+        let words: Vec<_> =
+            text.lines().filter(|line| !line.trim_start().starts_with("//")).flat_map(str::split_whitespace).collect();
         let text = words.join(" ");
         match text.char_indices().nth(SHOWN) {
             Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
@@ -290,7 +299,12 @@ impl<'ast> Visit<'ast> for Finder<'_> {
 
     fn visit_item_const(&mut self, item: &'ast syn::ItemConst) {
         if change_of(&item.ty).is_some() {
-            self.add("Constant", item.ident.span(), &format!("change {}", item.ident), change_of(&item.ty).unwrap_or_default());
+            self.add(
+                "Constant",
+                item.ident.span(),
+                &format!("change {}", item.ident),
+                change_of(&item.ty).unwrap_or_default(),
+            );
         }
     }
 
@@ -399,7 +413,8 @@ pub fn constants(files: &[PathBuf], folder: &Path) -> Result<Known, Box<dyn Erro
         for constant in finder.found.iter().filter(|it| it["genre"] == "Constant") {
             let name = constant["name"].as_str().and_then(|it| it.split_once(": change ")).unwrap_or_default().1;
             let name = name.split(' ').next().unwrap_or_default().to_owned();
-            let number = |it: &str| constant["span"]["start"][it].as_u64().and_then(|it| it.try_into().ok()).unwrap_or_default();
+            let number =
+                |it: &str| constant["span"]["start"][it].as_u64().and_then(|it| it.try_into().ok()).unwrap_or_default();
             let place = (number("line"), number("column"));
             if known.0.entry(name.clone()).or_default().insert(file.to_owned(), place).is_some() {
                 twice.insert(name);

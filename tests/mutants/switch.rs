@@ -473,7 +473,14 @@ fn list(folder: &Path, sources: &Path) -> Result<(), Box<dyn Error>> {
 }
 
 /// Writes the mutants of a list into the sources.
-fn switch(list: &Path, left_out: &Path, folder: &Path, sources: &Path, root: &Path, read: &[PathBuf]) -> Result<(), Box<dyn Error>> {
+fn switch(
+    list: &Path,
+    left_out: &Path,
+    folder: &Path,
+    sources: &Path,
+    root: &Path,
+    read: &[PathBuf],
+) -> Result<(), Box<dyn Error>> {
     let mutants: Vec<Mutant> = serde_json::from_slice(&fs::read(list)?)?;
     let left_out = fs::read_to_string(left_out)?;
     let without: BTreeSet<usize> = left_out.lines().filter_map(|line| line.parse().ok()).collect();
@@ -535,7 +542,10 @@ fn switch(list: &Path, left_out: &Path, folder: &Path, sources: &Path, root: &Pa
     for (index, _, _) in changes.values().filter(|(_, _, is_used)| !is_used) {
         println!("{index}");
     }
-    fs::write(folder.join(sources).join("mutated.rs"), format!("{MUTATED}\nconst COUNT: usize = {};\n", mutants.len()))?;
+    fs::write(
+        folder.join(sources).join("mutated.rs"),
+        format!("{MUTATED}\nconst COUNT: usize = {};\n", mutants.len()),
+    )?;
     let root = folder.join(root);
     fs::write(&root, fs::read_to_string(&root)? + "\n#[doc(hidden)]\npub mod mutated;\n")?;
     Ok(())
