@@ -1,4 +1,5 @@
-"""Runs probe with servers over HTTP whose authorization is wrong, and with one where it works: auth_findings.py PROBE."""
+"""Runs probe with servers over HTTP whose authorization is wrong, and with one where it works: auth_findings.py PROBE
+[CASE]..."""
 
 import http.server
 import json
@@ -13,6 +14,8 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
+
+from cases import chosen
 
 RESOURCE, SERVER = "/.well-known/oauth-protected-resource/mcp", "/.well-known/oauth-authorization-server"
 SECRET = "hush"
@@ -478,14 +481,14 @@ def a_step_up_that_is_refused_at_first(probe):
     return passed("sign in: a step-up that is refused at first", right, *told)
 
 
-def main(probe):
-    right = [inspect(probe, name) for name in KINDS]
-    right += [case(probe) for case in (
+def main(probe, *names):
+    cases = {name: lambda probe, name=name: inspect(probe, name) for name in KINDS}
+    cases |= {case.__name__: case for case in (
         the_checks_of_a_sign_in, a_server_that_is_not_there, what_is_taken_of_a_response_without_end, a_pasted_redirect,
         a_redirect_beside_silent_connections, a_connection_ends_in_time, a_token_endpoint_that_hangs,
         a_registration_stays_stored, a_file_of_something_else, a_secret_of_the_environment, entries_of_a_file,
-        a_step_up_that_is_refused_during_a_call, a_step_up_that_is_refused_at_first)]
-    sys.exit(not all(right))
+        a_step_up_that_is_refused_during_a_call, a_step_up_that_is_refused_at_first)}
+    sys.exit(not all([case(probe) for case in chosen(cases, names).values()]))
 
 
 if __name__ == "__main__":

@@ -1,10 +1,14 @@
-"""Runs probe with configuration files of demo servers, and of the real servers in the folder SERVERS; and with a command.
+"""Runs probe with configuration files of demo servers, and of the real servers in the folder that the variable
+SERVERS names, if any; and with a command.
 
-usage: config.py PROBE SERVERS
+usage: config.py PROBE [CASE]...
 """
 import hashlib, json, os, signal, socket, subprocess, sys, tempfile, time
 
-PROBE, SERVERS = map(os.path.abspath, sys.argv[1:])
+from cases import chosen
+
+PROBE = os.path.abspath(sys.argv[1])
+SERVERS = os.path.abspath(os.environ.get("SERVERS", "servers"))
 FOLDER = tempfile.TemporaryDirectory()
 RESOURCES, PROMPTS = ["list_resources", "read_resource"], ["list_prompts", "get_prompt"]
 
@@ -193,7 +197,9 @@ def for_people():
             file.write("  %s: %s\n" % (name, json.dumps(entry)))
     status, out, err = probe(["config", yaml])
     expect("exit status", status, 0)
-    for words in ("demo-garden 0.1.0: ready, 7 tools (one)", "demo-garden 0.1.0: ready, 7 tools (two)", "off  disabled", "What a model would get  21",
+    _, version, _ = probe(["--version"])
+    demo_server = version.strip().replace("mcp-probe", "demo-garden")
+    for words in (demo_server + ": ready, 7 tools (one)", demo_server + ": ready, 7 tools (two)", "off  disabled", "What a model would get  21",
                   "echo of one: `exclude` names it"):
         within("report", words, out)
     for words in ("  one  ready, 7 tools\n", "  two  ready, 7 tools\n"):
@@ -407,10 +413,10 @@ def real():
 jobs = [usage, command, environment, side_by_side, for_people, find, time_is_up, rests, bounds, times]
 if os.path.exists(SERVERS + "/servers.json"):
     jobs.append(real)
-else:
+elif not sys.argv[2:]:
     print("skipped: there is no %s/servers.json" % SERVERS, file=sys.stderr)
 failed = False
-for job in jobs:
+for job in chosen({job.__name__: job for job in jobs}, sys.argv[2:]).values():
     try:
         job()
         print("ok   " + job.__name__.replace("_", " "), flush=True)

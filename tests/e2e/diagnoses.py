@@ -1,7 +1,7 @@
 """Makes each cause of a failure with a program or a server that fails so, and compares what the probe tells of it with
 `diagnoses.json`: the first line for people, and the diagnosis of the JSON report.
 
-usage: diagnoses.py PROBE [--write]
+usage: diagnoses.py PROBE [--write | CAUSE...]
 
 With `--write` what the probe tells becomes what is expected. A change of that file is to be read.
 
@@ -11,6 +11,8 @@ Not here, because no machine makes them the same way each time: `network-unreach
 `connection-lost` is told of a server that was ready, which the probe connects to again.
 """
 import json, os, re, socket, ssl, struct, subprocess, sys, tempfile, threading
+
+from cases import chosen
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 EMPTY = {"PATH": os.environ["PATH"]}
@@ -210,46 +212,75 @@ SITES = {
 }
 
 
-def main():
-    probe = os.path.abspath(sys.argv[1])
-    expected_file = os.path.join(HERE, "diagnoses.json")
-    expected, found = json.load(open(expected_file, encoding="utf-8")), {}
+# The entry of a configuration file.
+ENTRIES = {
+    "url-invalid": {"url": "htp://x"},
+    "folder-missing": {"command": "sh", "cwd": "/nonexistent"},
+    "not-started": {"command": "sh", "args": ["x" * 300_000]},
+}
 
-    def check(cause, args, env=None):
-        found[cause] = told(probe, args, env)
-        is_right = found[cause]["cause"] == cause and found[cause] == expected.get(cause)
-        print("%-4s %s" % ("ok" if is_right else "FAIL", cause), flush=True)
 
-    for cause, args in PROGRAMS.items():
-        check(cause, args)
-    for cause, (scheme, answer, certificates, env) in SITES.items():
-        port = serve(answer, tls(*certificates) if certificates else None)
-        before = ["--timeout", "3"] if cause == "no-answer" else []
-        check(cause, [*before, "http", "%s://127.0.0.1:%d/x" % (scheme, port)], env)
-    check("nobody-listens", ["http", "http://127.0.0.1:1/mcp"])
-    check("host-unknown", ["http", "http://nosuch.invalid/mcp"])
+def of_site(probe, cause):
+    scheme, answer, certificates, env = SITES[cause]
+    port = serve(answer, tls(*certificates) if certificates else None)
+    before = ["--timeout", "3"] if cause == "no-answer" else []
+    return told(probe, [*before, "http", "%s://127.0.0.1:%d/x" % (scheme, port)], env)
+
+
+def of_proxy(probe):
     proxy = serve(responds(b"403 Forbidden"))
-    check("proxy-refused", ["http", "https://example.invalid/mcp"], {"HTTPS_PROXY": "http://127.0.0.1:%d" % proxy})
+    return told(probe, ["http", "https://example.invalid/mcp"], {"HTTPS_PROXY": "http://127.0.0.1:%d" % proxy})
+
+
+def of_entry(probe, entry):
     with tempfile.TemporaryDirectory() as folder:
-        for cause, entry in (
-            ("url-invalid", {"url": "htp://x"}),
-            ("folder-missing", {"command": "sh", "cwd": "/nonexistent"}),
-            ("not-started", {"command": "sh", "args": ["x" * 300_000]}),
-        ):
-            path = os.path.join(folder, "servers.json")
-            with open(path, "w", encoding="utf-8") as file:
-                json.dump({"mcpServers": {"s": entry}}, file)
-            check(cause, ["config", path])
+        path = os.path.join(folder, "servers.json")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump({"mcpServers": {"s": entry}}, file)
+        return told(probe, ["config", path])
+
+
+def of_binary(probe):
+    with tempfile.TemporaryDirectory() as folder:
         binary = os.path.join(folder, "binary")
         with open(binary, "wb") as file:
             file.write(b"\x7fELF of no machine")
         os.chmod(binary, 0o755)
-        check("command-format", ["stdio", "--", binary])
+        return told(probe, ["stdio", "--", binary])
+
+
+def started_twice(probe):
     done = subprocess.run([probe, *says("goodbye")], capture_output=True, text=True, timeout=120, env=EMPTY, check=False)
-    found["started twice"] = {"cause": "started twice", "is told": "It was started 2 times" in done.stdout}
-    if "--write" in sys.argv:
+    return {"cause": "started twice", "is told": "It was started 2 times" in done.stdout}
+
+
+CASES = {
+    **{cause: lambda probe, args=args: told(probe, args) for cause, args in PROGRAMS.items()},
+    **{cause: lambda probe, cause=cause: of_site(probe, cause) for cause in SITES},
+    "nobody-listens": lambda probe: told(probe, ["http", "http://127.0.0.1:1/mcp"]),
+    "host-unknown": lambda probe: told(probe, ["http", "http://nosuch.invalid/mcp"]),
+    "proxy-refused": of_proxy,
+    **{cause: lambda probe, entry=entry: of_entry(probe, entry) for cause, entry in ENTRIES.items()},
+    "command-format": of_binary,
+    "started twice": started_twice,
+}
+
+
+def main():
+    probe, *names = sys.argv[1:]
+    probe, is_written = os.path.abspath(probe), names == ["--write"]
+    cases = chosen(CASES, [] if is_written else names)
+    expected_file = os.path.join(HERE, "diagnoses.json")
+    expected, found = json.load(open(expected_file, encoding="utf-8")), {}
+    for cause, case in cases.items():
+        found[cause] = case(probe)
+        is_right = found[cause]["cause"] == cause and found[cause] == expected.get(cause)
+        print("%-4s %s" % ("ok" if is_right else "FAIL", cause), flush=True)
+    if is_written:
         with open(expected_file, "w", encoding="utf-8") as file:
             file.write(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+    elif names:
+        expected = {cause: it for cause, it in expected.items() if cause in names}
     for cause in expected.keys() | found.keys():
         if expected.get(cause) != found.get(cause):
             print(cause, expected.get(cause), found.get(cause), sep="\n  ")

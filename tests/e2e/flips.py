@@ -14,7 +14,7 @@ import itertools
 import pathlib
 import sys
 
-from changed import learn, processors, survives
+from changed import Binary, learn, processors, survives
 
 
 def listed(path):
@@ -36,7 +36,7 @@ def read(line):
 def main(suite, path, *only):
     known = {cell: heading for cell, heading in listed(path).items() if not only or cell[0] in only}
     with processors() as pool:
-        seconds, takers = learn([suite], pool, "MCP_ROWS", read)
+        seconds, takers = learn([Binary(suite)], pool, "MCP_ROWS", read)
         cells = sorted(cell for cell in takers if not only or cell[0] in only)
         print(f"{len(seconds)} tests take {len(cells)} cells", flush=True)
 

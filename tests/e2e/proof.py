@@ -64,18 +64,28 @@ changes nothing then; where it is ignored, it does what it does in another state
 
 
 def mutated(out):
-    found, left_out, unplaced = map(int, re.findall(
-        r"^(\d+) mutants in all, (\d+) do not compile, (\d+) cannot be switched$", out, re.M
-    )[-1])
-    of, caught, equivalent, elsewhere, untested, survived = map(int, re.findall(
-        r"^(\d+) mutants: (\d+) caught, (\d+) equivalent, (\d+) tested elsewhere, (\d+) without a test, (\d+) survived$", out, re.M
-    )[-1])
-    if survived or of + left_out + unplaced != found:
-        sys.exit(f"mutants: {survived} survived, or not all were tried")
-    return f"""`cargo-mutants` finds {found:,} mutants in `src/`, of which {of:,} compile and can be switched on, and {unplaced:,} cannot. For **{caught:,}** of them, {100 * caught / of:.1f} %,
-a test fails. Each is tried with the tests that reach it, the quickest first, up to 200 seconds of them, or four if it is
-listed. For {equivalent:,} no result is different, {elsewhere:,} are tested by other steps, and for {untested:,} none of those
-tests fails: `tests/e2e/mutants.txt` lists them, with reasons. All are compiled at once, each behind a condition, because to compile each by itself takes days."""
+    begins = r"^(\S+): (\d+) mutants in all, (\d+) do not compile, (\d+) cannot be switched$"
+    ends = r"^(\S+): (\d+) mutants: (\d+) caught, (\d+) equivalent, (\d+) tested elsewhere, (\d+) without a test, (\d+) survived$"
+    # The last run of each part.
+    begun, ended = ({part: list(map(int, counts)) for part, *counts in re.findall(it, out, re.M)} for it in (begins, ends))
+    rows = []
+    for part in ("src", "drivers/std", "drivers/tokio", "probe"):
+        (found, left_out, unplaced), (of, caught, equivalent, elsewhere, untested, survived) = begun[part], ended[part]
+        if survived or of + left_out + unplaced != found:
+            sys.exit(f"mutants of {part}: {survived} survived, or not all were tried")
+        counts = f"{found:,} | {of:,} | {caught:,} | {100 * caught / of:.1f} % | {equivalent:,} | {elsewhere:,} | {untested:,}"
+        rows.append(f"| `{part}` | {counts} |")
+    table = "\n".join(rows)
+    return f"""What `cargo-mutants` changes in `src/`, in the drivers and in the probe; in the drivers and the probe also each statement that is
+dropped, each bound that is, each two arguments of a call that change places, and each number that is another one. Viable are those
+that compile here and can be switched on. Each is tried with the tests that reach it, the quickest first, up to 200 seconds of
+them, or four if it is listed, until one fails: then it is caught. `tests/e2e/mutants.txt` lists the others, with reasons: no
+result is different, another step fails, or there is no test. All are compiled at once, each behind a condition, because to
+compile each by itself takes days.
+
+| Part | Found | Viable | Caught | Of the viable ones | No difference | Another step | No test |
+| --- | --- | --- | --- | --- | --- | --- | --- |
+{table}"""
 
 
 def simulated(out):

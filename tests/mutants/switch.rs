@@ -1,10 +1,15 @@
-//! Writes the mutants that `cargo mutants --list --json` finds into a copy of the repository, all at once: each is behind
-//! `crate::mutated::is(N)`, where N is its index in the list. So one build has all of them, and each test runs in seconds.
+//! Writes the mutants of a list into a copy of the repository, all at once: each is behind `crate::mutated::is(N)`, where N is
+//! its index in the list. So one build has all of them, and each test runs in seconds.
 //!
-//! mutants LIST LEFT_OUT FOLDER
+//! mutants list FOLDER SOURCES prints the mutants of `own.rs` in the form of `cargo mutants --list --json`.
 //!
-//! LEFT_OUT is a file with the indices of mutants that do not compile, and the names of functions that stay `const`. Prints the
-//! indices of those that have no place: in constants, in functions that constants call, and in conditions with `let`.
+//! mutants switch LIST LEFT_OUT FOLDER SOURCES ROOT [READ]... writes those of a list into the folder SOURCES of FOLDER. ROOT is
+//! the file of the crate's root. The folders READ have what else is compiled with it. LEFT_OUT is a file with the indices of
+//! mutants that do not compile, and the names of functions that stay `const`. Prints the indices of those that have no place:
+//! in constants, in functions that constants call, in conditions with `let`, and in what is compiled for other systems, or
+//! without a feature.
+
+mod own;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
@@ -33,6 +38,11 @@ enum Genre {
     MatchArm,
     MatchArmGuard,
     StructField,
+    Statement,
+    Bound,
+    Swap,
+    Constant,
+    Number,
 }
 
 #[derive(Deserialize)]
@@ -61,8 +71,15 @@ struct Mutator<'s> {
     source: &'s str,
     places: Places,
     constant: &'s BTreeSet<String>,
+    file: &'s Path,
+    known: &'s own::Known,
+    changes: &'s mut Changes,
     inserted: Vec<Insertion>,
 }
+
+/// The constants that are changed where they are used: each by its place, with the index, what follows its name, and whether it
+/// was found in use.
+type Changes = BTreeMap<(PathBuf, usize, usize), (usize, String, bool)>;
 
 /// Whether the mutant with this index is the active one.
 fn is(index: usize) -> String {
@@ -213,7 +230,73 @@ fn has_let(expression: &syn::Expr) -> bool {
     }
 }
 
+impl Mutator<'_> {
+    /// Other arguments, or no bound.
+    fn call(&mut self, call: &syn::Expr) {
+        let (arguments, bounded) = match call {
+            syn::Expr::Call(it) => (&it.args, None),
+            syn::Expr::MethodCall(it) => (&it.args, own::bounded(it).map(|of| (of, it.method.span()))),
+            _ => return,
+        };
+        let mut others = Vec::new();
+        if let Some((of, at)) = bounded {
+            let text = self.text(of.span()).to_owned();
+            others.extend(self.take(Genre::Bound, at.start()).into_iter().map(|(index, _)| (index, text.clone())));
+        }
+        for at in own::alike(arguments) {
+            let first = arguments.get(at).map(|it| it.span().start());
+            let swapped = own::swapped(self.source, call, arguments, at);
+            if let (Some(first), Some(swapped)) = (first, swapped) {
+                others.extend(self.take(Genre::Swap, first).into_iter().map(|(index, _)| (index, swapped.clone())));
+            }
+        }
+        self.instead(call.span(), &others);
+    }
+}
+
 impl<'ast> Visit<'ast> for Mutator<'_> {
+    fn visit_item(&mut self, item: &'ast syn::Item) {
+        if !own::is_left_out(own::item_attributes(item)) {
+            visit::visit_item(self, item);
+        }
+    }
+
+    fn visit_stmt(&mut self, statement: &'ast syn::Stmt) {
+        if own::is_left_out(own::statement_attributes(statement)) {
+            return;
+        }
+        if own::is_droppable(statement) {
+            for (index, _) in self.take(Genre::Statement, statement.span().start()) {
+                self.around(bytes(statement.span()), format!("if !{} {{ ", is(index)), " }");
+            }
+        }
+        visit::visit_stmt(self, statement);
+    }
+
+    fn visit_field_value(&mut self, value: &'ast syn::FieldValue) {
+        if !own::is_left_out(&value.attrs) {
+            visit::visit_field_value(self, value);
+        }
+    }
+
+    fn visit_expr(&mut self, expression: &'ast syn::Expr) {
+        // Around each other, the larger first.
+        self.call(expression);
+        if let syn::Expr::Path(path) = expression
+            && let Some((file, line, column)) = self.known.declared(&path.path, self.file)
+            && let Some((index, change, used)) = self.changes.get_mut(&(file.to_owned(), line, column))
+        {
+            *used = true;
+            let other = (*index, format!("{}{change}", self.source.get(bytes(path.span())).unwrap_or_default()));
+            self.instead(path.span(), &[other]);
+        }
+        visit::visit_expr(self, expression);
+        for literal in own::numbers(expression) {
+            let others = self.take(Genre::Number, literal.span().start());
+            self.instead(literal.span(), &others);
+        }
+    }
+
     fn visit_item_const(&mut self, _: &'ast syn::ItemConst) {}
 
     fn visit_impl_item_const(&mut self, _: &'ast syn::ImplItemConst) {}
@@ -238,7 +321,7 @@ impl<'ast> Visit<'ast> for Mutator<'_> {
     }
 
     fn visit_impl_item_fn(&mut self, item: &'ast syn::ImplItemFn) {
-        if self.function(&item.sig, &item.block) {
+        if !own::is_left_out(&item.attrs) && self.function(&item.sig, &item.block) {
             visit::visit_block(self, &item.block);
         }
     }
@@ -272,6 +355,9 @@ impl<'ast> Visit<'ast> for Mutator<'_> {
     }
 
     fn visit_arm(&mut self, arm: &'ast syn::Arm) {
+        if own::is_left_out(&arm.attrs) {
+            return;
+        }
         if arm.guard.as_ref().is_some_and(|(_, guard)| has_let(guard)) {
             return visit::visit_arm(self, arm);
         }
@@ -370,18 +456,42 @@ fn unknown(index: u32) -> bool {
 }
 "#;
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let arguments: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();
-    let [list, left_out, folder] = &*arguments else { return Err("mutants LIST LEFT_OUT FOLDER".into()) };
+/// Prints the mutants of `own.rs`.
+fn list(folder: &Path, sources: &Path) -> Result<(), Box<dyn Error>> {
+    let mut paths = Vec::new();
+    files(&folder.join(sources), &mut paths)?;
+    paths.sort();
+    let mut found = Vec::new();
+    for path in &paths {
+        let source = fs::read_to_string(path)?;
+        let mut finder = own::Finder::new(&source, path.strip_prefix(folder)?);
+        finder.visit_file(&syn::parse_file(&source)?);
+        found.append(&mut finder.found);
+    }
+    println!("{}", serde_json::Value::Array(found));
+    Ok(())
+}
+
+/// Writes the mutants of a list into the sources.
+fn switch(
+    list: &Path,
+    left_out: &Path,
+    folder: &Path,
+    sources: &Path,
+    root: &Path,
+    read: &[PathBuf],
+) -> Result<(), Box<dyn Error>> {
     let mutants: Vec<Mutant> = serde_json::from_slice(&fs::read(list)?)?;
     let left_out = fs::read_to_string(left_out)?;
     let without: BTreeSet<usize> = left_out.lines().filter_map(|line| line.parse().ok()).collect();
 
-    let mut sources = Vec::new();
-    files(&folder.join("src"), &mut sources)?;
-    let mut all = sources.clone();
-    files(&folder.join("tests"), &mut all)?;
-    files(&folder.join("fuzz/bodies"), &mut all)?;
+    let mut paths = Vec::new();
+    files(&folder.join(sources), &mut paths)?;
+    let known = own::constants(&paths, folder)?;
+    let mut all = paths.clone();
+    for other in read {
+        files(&folder.join(other), &mut all)?;
+    }
     let mut constants = Constants::default();
     for path in &all {
         if let Ok(file) = syn::parse_file(&fs::read_to_string(path)?) {
@@ -392,15 +502,29 @@ fn main() -> Result<(), Box<dyn Error>> {
     let constant = constants.called();
 
     let mut places: BTreeMap<&Path, Places> = BTreeMap::new();
+    let mut changes = Changes::new();
     for (index, mutant) in mutants.iter().enumerate().filter(|(index, _)| !without.contains(index)) {
-        let key = (mutant.genre, mutant.span.start.line, mutant.span.start.column);
+        let Position { line, column } = mutant.span.start;
+        if mutant.genre == Genre::Constant {
+            changes.insert((mutant.file.clone(), line, column), (index, mutant.replacement.clone(), false));
+            continue;
+        }
         let of_file = places.entry(&mutant.file).or_default();
-        of_file.entry(key).or_default().push((index, mutant.replacement.clone()));
+        of_file.entry((mutant.genre, line, column)).or_default().push((index, mutant.replacement.clone()));
     }
-    for path in &sources {
+    for path in &paths {
         let source = fs::read_to_string(path)?;
-        let places = places.remove(path.strip_prefix(folder)?).unwrap_or_default();
-        let mut mutator = Mutator { source: &source, places, constant: &constant, inserted: Vec::new() };
+        let file = path.strip_prefix(folder)?;
+        let places = places.remove(file).unwrap_or_default();
+        let mut mutator = Mutator {
+            source: &source,
+            places,
+            constant: &constant,
+            file,
+            known: &known,
+            changes: &mut changes,
+            inserted: Vec::new(),
+        };
         mutator.visit_file(&syn::parse_file(&source)?);
         for (index, _) in mutator.places.values().flatten() {
             println!("{index}");
@@ -415,8 +539,25 @@ fn main() -> Result<(), Box<dyn Error>> {
         text += source.get(end..).unwrap_or_default();
         fs::write(path, text)?;
     }
-    fs::write(folder.join("src/mutated.rs"), format!("{MUTATED}\nconst COUNT: usize = {};\n", mutants.len()))?;
-    let root = folder.join("src/lib.rs");
+    for (index, _, _) in changes.values().filter(|(_, _, is_used)| !is_used) {
+        println!("{index}");
+    }
+    fs::write(
+        folder.join(sources).join("mutated.rs"),
+        format!("{MUTATED}\nconst COUNT: usize = {};\n", mutants.len()),
+    )?;
+    let root = folder.join(root);
     fs::write(&root, fs::read_to_string(&root)? + "\n#[doc(hidden)]\npub mod mutated;\n")?;
     Ok(())
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();
+    match &*arguments {
+        [what, folder, sources] if what == Path::new("list") => list(folder, sources),
+        [what, mutants, left_out, folder, sources, root, read @ ..] if what == Path::new("switch") => {
+            switch(mutants, left_out, folder, sources, root, read)
+        }
+        _ => Err("mutants list FOLDER SOURCES, or mutants switch LIST LEFT_OUT FOLDER SOURCES ROOT [READ]...".into()),
+    }
 }

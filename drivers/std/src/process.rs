@@ -554,12 +554,32 @@ fn read_errors(stderr: impl Read, life: &Sender, stderr_lines: &Mutex<StderrLine
 mod tests {
     use super::*;
 
+    fn ago(time: Duration) -> Instant {
+        Instant::now().checked_sub(time).unwrap()
+    }
+
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    fn until(mut condition: impl FnMut() -> bool) {
+        let start = Instant::now();
+        while !condition() {
+            assert!(start.elapsed() < PATIENCE);
+        }
+    }
+
+    fn object(name: &str) -> Outgoing {
+        Outgoing::new(&mcp_proto::RawValue::from_string(format!(r#"{{"{name}":1}}"#)).unwrap(), None, None)
+    }
+
+    /// No time passes before it.
+    fn just_now() -> Instant {
+        Instant::now().checked_add(Duration::from_secs(3600)).unwrap()
+    }
+
     #[test]
     fn output_after_the_exit_is_read_until_it_is_quiet_or_takes_too_long() {
         let mut process = Process::start(&Program::new("cat")).unwrap();
-        let ago = |time| Instant::now().checked_sub(time).unwrap();
-        // No time passes before it.
-        let just_now = Instant::now().checked_add(Duration::from_secs(3600)).unwrap();
+        let just_now = just_now();
         for (exited, wrote, is_over) in [
             (just_now, ago(GRACE), false),
             (ago(GRACE), just_now, false),
@@ -572,21 +592,174 @@ mod tests {
     }
 
     #[test]
+    fn what_a_program_says_whose_input_broke_is_read_for_a_while() {
+        let mut process = Process::start(&Program::new("cat")).unwrap();
+        for (at, is_over) in [(just_now(), false), (ago(GRACE), true)] {
+            process.broken = Some((io::ErrorKind::BrokenPipe.into(), at));
+            assert_eq!(process.is_over(), is_over);
+        }
+    }
+
+    #[test]
+    fn a_program_that_does_not_exit_is_terminated_then_killed_and_then_given_up_each_after_a_while() {
+        let program = Program::new("sh").args(["-c", "trap '' TERM; echo ignored; exec sleep 1000"]);
+        let mut process = Process::start(&program).unwrap();
+        assert!(matches!(process.read_until(None), Some(Piece::Output(_))));
+        let name = |end| match end {
+            None => "running",
+            Some(End::Due(_)) => "due",
+            Some(End::Terminated(_)) => "terminated",
+            Some(End::Killed(_)) => "killed",
+            Some(End::Gone(_)) => "gone",
+        };
+        for (end, next) in [
+            (End::Due(just_now()), "due"),
+            (End::Due(ago(GRACE)), "terminated"),
+            (End::Terminated(just_now()), "terminated"),
+            (End::Killed(just_now()), "killed"),
+            (End::Killed(ago(GRACE)), "gone"),
+            (End::Gone(just_now()), "gone"),
+            (End::Terminated(ago(GRACE)), "killed"),
+        ] {
+            process.end = Some(end);
+            assert!(!process.is_gone());
+            assert_eq!(name(process.end), next);
+        }
+        let closed = process.read_until(None);
+        let Some(Piece::Closed { why }) = closed else { panic!("{closed:?}") };
+        assert!(why.starts_with("it closed input or output and did not exit, so it was ended: signal: 9"), "{why}");
+    }
+
+    #[test]
+    fn a_read_that_was_interrupted_is_made_again_and_another_error_ends_it() {
+        struct Failing(Vec<io::ErrorKind>);
+
+        impl Read for Failing {
+            fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+                match self.0.pop() {
+                    Some(kind) => Err(kind.into()),
+                    None => Read::read(&mut io::empty(), buffer),
+                }
+            }
+        }
+
+        let read =
+            |errors: &[io::ErrorKind]| each_piece(Failing(errors.to_vec()), |_| true).map_err(|error| error.kind());
+        assert_eq!(read(&[io::ErrorKind::Interrupted]), Ok(true));
+        assert_eq!(read(&[io::ErrorKind::ConnectionReset]), Err(io::ErrorKind::ConnectionReset));
+    }
+
+    #[test]
     fn what_a_full_pipe_does_not_take_is_written_later_and_in_order() {
         let mut process = Process::start(&Program::new("cat")).unwrap();
         let mut expected = Vec::new();
         for letter in ["a", "b", "c"] {
-            let text = format!(r#"{{"{}":1}}"#, letter.repeat(100 << 10));
-            let message = Outgoing::new(&mcp_proto::RawValue::from_string(text).unwrap(), None, None);
+            let message = object(&letter.repeat(100 << 10));
             expected.extend_from_slice(message.line());
             process.queue(message);
             process.flush();
         }
-        process.shut_down(ShutdownStep::CloseInput);
-        let (mut found, until) = (Vec::new(), Instant::now().checked_add(Duration::from_secs(60)));
-        while let Some(Piece::Output(bytes)) = process.read_until(until) {
-            found.extend(bytes);
-        }
+        let read = |process: &mut Process, len| {
+            let (mut found, until) = (Vec::new(), Instant::now().checked_add(PATIENCE));
+            while found.len() < len
+                && let Some(Piece::Output(bytes)) = process.read_until(until)
+            {
+                found.extend(bytes);
+            }
+            found
+        };
+        let found = read(&mut process, expected.len());
         assert!(found == expected, "{} of {}", found.len(), expected.len());
+        // Nobody has to wake the thread.
+        let message = object("d");
+        until(|| {
+            process.queue(message.clone());
+            process.flush();
+            !read(&mut process, message.line().len()).is_empty()
+        });
+    }
+
+    #[test]
+    fn what_is_flushed_while_the_thread_writes_follows_what_it_writes() {
+        let mut process = Process::start(&Program::new("cat")).unwrap();
+        let (mut expected, mut found) = (Vec::new(), Vec::new());
+        let long = object(&"a".repeat(1 << 20));
+        process.send(&long);
+        expected.extend_from_slice(long.line());
+        // The thread has begun.
+        until(|| {
+            if let Some(Piece::Output(bytes)) = process.try_read() {
+                found.extend(bytes);
+            }
+            !found.is_empty()
+        });
+        until(|| {
+            // What the program reads meanwhile is short, so that there is room for it.
+            if found.len() < long.line().len() {
+                let message = object("b");
+                process.queue(message.clone());
+                process.flush();
+                expected.extend_from_slice(message.line());
+            }
+            if let Some(Piece::Output(bytes)) = process.try_read() {
+                found.extend(bytes);
+            }
+            found.len() == expected.len()
+        });
+        assert!(found == expected);
+    }
+
+    #[test]
+    fn a_program_that_took_all_counts_as_one_that_reads() {
+        let mut process = Process::start(&Program::new("cat")).unwrap();
+        let later = Instant::now().checked_add(Duration::from_secs(3600)).unwrap();
+        let stalled = |process: &Process| process.input.as_ref().unwrap().0.state().unwritten.stalled(later);
+        process.queue(object("a"));
+        assert!(stalled(&process).is_some());
+        process.flush();
+        assert_eq!(stalled(&process), None);
+        process.send(&object("b"));
+        until(|| stalled(&process).is_none());
+    }
+
+    #[test]
+    fn a_descendant_that_writes_without_end_is_read_for_a_while_only() {
+        let mut process = Process::start(&Program::new("yes")).unwrap();
+        let at = ago(DESCENDANT_OUTPUT);
+        (process.exit, process.last_check) = (Some((ExitStatus::default(), at)), at);
+        until(|| matches!(process.read_until(None), Some(Piece::Closed { .. })));
+    }
+
+    #[test]
+    fn output_of_a_descendant_is_a_reason_to_wait_for_more() {
+        let mut process = Process::start(&Program::new("cat")).unwrap();
+        let at = ago(GRACE);
+        (process.exit, process.last_output, process.last_check) = (Some((ExitStatus::default(), at)), at, just_now());
+        assert!(process.take(Report::Piece(Piece::Output(Vec::new()))).is_some());
+        assert!(!process.is_over());
+    }
+
+    #[test]
+    fn a_program_that_has_to_be_ended_and_the_helpers_of_one_that_ended_are_asked_to_exit_first() {
+        // One that closed its output, and one that exited.
+        for (is_left, rest) in [(true, "wait"), (false, "exit")] {
+            let script = format!("(trap 'echo asked >&2; exit' TERM; echo; while :; do sleep 0.01; done) & {rest}");
+            let heard = Arc::new(Mutex::new(Vec::new()));
+            let hears = Arc::clone(&heard);
+            let program = Program::new("sh").args(["-c", &script]);
+            let program = program.stderr(move |piece| hears.lock().unwrap().extend_from_slice(piece));
+            let mut process = Process::start(&program).unwrap();
+            assert!(matches!(process.read_until(None), Some(Piece::Output(_))));
+            if !is_left {
+                until(|| {
+                    process.poll_exit();
+                    process.exit.is_some()
+                });
+            }
+            process.end = Some(End::Due(ago(GRACE)));
+            assert!(!process.is_gone());
+            // A shell may tell how its command ended, too.
+            until(|| String::from_utf8_lossy(&heard.lock().unwrap()).contains("asked"));
+        }
     }
 }

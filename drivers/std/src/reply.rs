@@ -279,7 +279,10 @@ mod tests {
         let failed = of(
             r#"{"content":[{"type":"text","text":"a"},{"type":"image"},{"type":"text","text":"b"}],"isError":true}"#,
         );
-        assert!(failed.is_error());
+        assert!(failed.is_error() && !structured.is_error());
+        let kinds: Vec<_> = failed.blocks().iter().map(|block| matches!(block, Block::Text(_))).collect();
+        assert_eq!(kinds, [true, false, true]);
+        assert_eq!(failed.clone().into_text(), "a\nb");
         assert_eq!(failed.to::<serde_json::Value>().unwrap_err().to_string(), "the tool failed: a\nb");
     }
 
@@ -288,6 +291,8 @@ mod tests {
         assert_eq!(arguments(&serde_json::json!({"a": 1})).unwrap().get(), r#"{"a":1}"#);
         let refused = |value: serde_json::Value| arguments(&value).unwrap_err().to_string();
         assert_eq!(refused(serde_json::json!([1])), "the arguments are not a JSON object: an array");
+        assert_eq!(refused(serde_json::json!("a")), "the arguments are not a JSON object: a string");
+        assert_eq!(refused(serde_json::json!(1)), "the arguments are not a JSON object: a number or a boolean");
         let null = arguments(&()).unwrap_err().to_string();
         assert_eq!(null, "the arguments are not a JSON object: `null`; without arguments, give `json!({})`");
     }
@@ -314,5 +319,27 @@ mod tests {
         }
         let other = of("docs", "a gateway");
         assert!(other.starts_with(&format!("`tools/call search` at docs: a gateway: {text}")), "{other}");
+    }
+
+    #[test]
+    fn an_outcome_without_a_result_says_whether_the_call_may_have_run() {
+        let sent = "if it was sent, it may have run";
+        for (outcome, text) in [
+            (
+                Outcome::InputRequired(RawValue::NULL.to_owned()),
+                "the server requires input that this client does not provide",
+            ),
+            (Outcome::NotAdvertised, "the server does not declare the capability, and nothing was sent"),
+            (Outcome::TimedOut(TimeBound::Total), &format!("no result within the maximum time; {sent}")),
+            (
+                Outcome::TimedOut(TimeBound::Timeout),
+                &format!("neither a result nor progress within the timeout; {sent}"),
+            ),
+            (Outcome::Cancelled, "cancelled"),
+            (Outcome::NotSent, "the client closed before it was sent"),
+            (Outcome::Unknown, "the connection was lost after it was sent: it may have run"),
+        ] {
+            assert_eq!(reply(outcome).unwrap_err().to_string(), text);
+        }
     }
 }

@@ -209,4 +209,43 @@ mod tests {
         unwritten.clear();
         assert_eq!(unwritten.stalled(later(5000)), None);
     }
+
+    #[test]
+    fn what_is_cancelled_leaves_what_waits_beside_it_waiting() {
+        let (mut unwritten, start) = (Unwritten::default(), Instant::now());
+        let later = start + PATIENCE;
+        for number in [1, 2] {
+            unwritten.push(start, request(number));
+        }
+        unwritten.push(start, cancellation(1));
+        assert!(unwritten.stalled(later).is_some());
+        // It is being written.
+        unwritten.burst().unwrap();
+        unwritten.push(start, request(3));
+        unwritten.push(start, cancellation(3));
+        assert!(unwritten.stalled(later).is_some());
+    }
+
+    #[test]
+    fn the_limits_are_those_of_the_documentation_to_the_byte() {
+        let (start, around) = (Instant::now(), answer(0).line().len());
+        let later = |seconds| start.checked_add(Duration::from_secs(seconds)).unwrap();
+        let mut unwritten = Unwritten::default();
+        unwritten.push(start, answer((1 << 20) - around));
+        assert_eq!(unwritten.stalled(later(10)), None);
+        // A megabyte and a byte.
+        unwritten.push(start, answer(0));
+        assert!(unwritten.stalled(later(10)).is_some());
+        unwritten.clear();
+        unwritten.push(start, answer((16 << 20) - around));
+        unwritten.push(start, answer(0));
+        assert_eq!(unwritten.stalled(start), None);
+        unwritten.push(start, answer(0));
+        assert!(unwritten.stalled(start).is_some());
+        unwritten.clear();
+        (0..2).for_each(|_| unwritten.push(start, answer(BURST / 2 - around)));
+        assert_eq!(unwritten.burst().map(|burst| burst.len()), Some(BURST));
+        unwritten.written(start, BURST - 1);
+        assert!(unwritten.stalled(later(300)).is_some(), "a byte waits");
+    }
 }

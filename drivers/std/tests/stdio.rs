@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use mcp_proto::host::config::{Endpoint, Entry};
 use mcp_proto::{Event, FailureCause, FailureKind, Options, Outcome, Outgoing, RawValue, Request, ShutdownStep};
 use mcp_proto_std::{CallErrorKind, Piece, Process, Program, Session};
 use serde_json::{Value, json};
@@ -41,7 +42,7 @@ fn calls_have_results_as_text_and_as_values() {
     let reply = session.call_tool("echo", &json!({"message": "hi"})).unwrap();
     assert_eq!(reply.text(), "hi");
     assert_eq!(reply.to::<Value>().unwrap()["message"], "hi");
-    assert!(session.call_tool("fail", &json!({})).unwrap().is_error());
+    assert!(!reply.is_error() && session.call_tool("fail", &json!({})).unwrap().is_error());
     let read = session.call(Request::read_resource("test:a")).unwrap();
     assert!(read.raw().get().contains("the content"));
     session.end();
@@ -60,6 +61,8 @@ fn an_error_names_the_server_the_tool_and_the_reason() {
     let mut options = Options::new("test", "1.0");
     options.server = "docs".into();
     let mut session = Session::connect(server(), options).unwrap();
+    let unnamed = connect();
+    assert!(unnamed.server_name().starts_with("mcp-proto-std-test-server"));
     let error = session.call_tool("nothing", &json!({})).unwrap_err();
     assert_eq!(error.to_string(), "`tools/call nothing` at docs: no such method (-32601)");
     let error = session.call_tool("die", &json!({})).unwrap_err();
@@ -109,14 +112,17 @@ fn a_failure_has_the_last_words_of_the_server() {
     let error = Session::connect(Program::new("/nonexistent/server"), options.clone()).unwrap_err();
     assert_eq!(error.failure.kind, FailureKind::Spawn);
     assert!(error.failure.message.contains("/nonexistent/server"), "{error}");
+    let there = Program::new("/nonexistent/server").current_dir("/");
+    let error = Session::connect(there, options.clone()).unwrap_err();
+    assert!(error.failure.message.contains("/nonexistent/server"), "{error}");
     let error = Session::connect(server().current_dir("/nonexistent"), options).unwrap_err();
     assert!(error.failure.message.contains("there is no folder `/nonexistent`"), "{error}");
 }
 
 /// The cause of a failure to connect, and how often the program was started.
-fn failure(program: Program) -> (FailureCause, u32) {
+fn failure(program: Program, timeout: Option<Duration>) -> (FailureCause, u32) {
     let mut options = Options::new("test", "1.0");
-    options.timeouts.connect = Some(Duration::from_millis(50));
+    options.timeouts.connect = timeout;
     let starts = Arc::new(AtomicU32::new(0));
     let counted = Arc::clone(&starts);
     let program = program.prepare(move |_| {
@@ -128,8 +134,14 @@ fn failure(program: Program) -> (FailureCause, u32) {
 
 #[test]
 fn a_program_that_cannot_be_started_or_says_nothing_fails_once() {
-    assert_eq!(failure(Program::new("/nonexistent/server")), (FailureCause::CommandNotFound, 1));
-    assert_eq!(failure(server().arg("sleep")), (FailureCause::Silent, 1));
+    assert_eq!(failure(Program::new("/nonexistent/server"), None), (FailureCause::CommandNotFound, 1));
+    assert_eq!(failure(server().arg("sleep"), Some(Duration::from_millis(50))), (FailureCause::Silent, 1));
+}
+
+#[test]
+fn the_cause_of_a_failure_is_found_in_what_the_program_said() {
+    let missing = server().args(["says", "Error: GITHUB_TOKEN is not set", "1"]);
+    assert_eq!(failure(missing, None).0, FailureCause::SettingMissing);
 }
 
 #[test]
@@ -150,7 +162,8 @@ fn what_the_server_asks_during_a_call_is_declined() {
     options.capabilities.elicitation = true;
     let mut session = Session::connect(server(), options).unwrap();
     let reply = session.call_tool("ask", &json!({})).unwrap();
-    assert!(reply.text().contains("elicitation/create was declined"), "{}", reply.text());
+    let text = reply.text();
+    assert!(text.contains("elicitation/create was declined") && text.contains(r#""code":-1"#), "{text}");
 }
 
 #[test]
@@ -193,6 +206,27 @@ fn a_loop_gets_each_event() {
     assert!(session.client().is_closed());
     assert!(!progress.is_empty() && progress.is_sorted(), "{progress:?}");
     assert_eq!(closed, 1);
+}
+
+#[test]
+fn a_call_has_its_own_result_though_another_one_ends_before_it() {
+    let mut session = connect();
+    let other = Request::call_tool("echo", Some(&RawValue::from_string(r#"{"message":"other"}"#.into()).unwrap()));
+    session.request(other).unwrap();
+    assert_eq!(session.call_tool("echo", &json!({"message": "own"})).unwrap().text(), "own");
+    session.end();
+}
+
+#[cfg(unix)]
+#[test]
+fn the_end_of_a_session_lets_its_program_finish() {
+    let came = Arc::new(Mutex::new(Vec::new()));
+    let sink = Arc::clone(&came);
+    let program =
+        Program::new("sh").args(["-c", r#""$0"; echo finished >&2"#, env!("CARGO_BIN_EXE_mcp-proto-std-test-server")]);
+    let program = program.stderr(move |piece| sink.lock().unwrap().extend_from_slice(piece));
+    Session::connect(program, Options::new("test", "1.0")).unwrap().end();
+    assert_eq!(String::from_utf8(came.lock().unwrap().clone()).unwrap(), "finished\n");
 }
 
 #[test]
@@ -280,6 +314,17 @@ fn a_process_that_reads_nothing_is_ended() {
     assert!(matches!(process.read_until(None), Some(Piece::Closed { .. })), "it is said again");
 }
 
+#[cfg(unix)]
+#[test]
+fn a_process_that_goes_on_writing_to_its_standard_error_goes_on_showing_that_it_lives() {
+    let mut process =
+        Process::start(&Program::new("sh").args(["-c", "while echo alive >&2; do sleep 0.1; done"])).unwrap();
+    for _ in 0..5 {
+        let piece = process.read_until(Some(Instant::now() + PATIENCE));
+        assert!(matches!(piece, Some(Piece::SignOfLife)), "{piece:?}");
+    }
+}
+
 #[test]
 fn standard_error_is_passed_on_and_never_blocks_the_server() {
     let came = Arc::new(Mutex::new(Vec::new()));
@@ -300,6 +345,139 @@ fn a_process_that_exits_while_a_helper_holds_its_output_is_closed() {
     let Some(Piece::Closed { why }) = closed else { panic!("{closed:?}") };
     assert_eq!(why, if cfg!(windows) { "exit code: 7" } else { "exit status: 7" });
     until("the helper is left", || !is_alive(helper));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_helper_that_ignores_the_end_of_its_process_is_killed_before_that_is_told() {
+    let script = "trap '' TERM; sleep 1000 >/dev/null 2>&1 & echo $!";
+    let mut process = Process::start(&Program::new("sh").args(["-c", script])).unwrap();
+    let output = process.read_until(Some(Instant::now() + PATIENCE));
+    let Some(Piece::Output(bytes)) = output else { panic!("{output:?}") };
+    let helper = String::from_utf8(bytes).unwrap().trim().parse().unwrap();
+    let closed = process.read_until(Some(Instant::now() + PATIENCE));
+    assert!(matches!(closed, Some(Piece::Closed { .. })), "{closed:?}");
+    // Not because the process is dropped.
+    until("the helper is left", || !is_alive(helper));
+    drop(process);
+}
+
+#[cfg(unix)]
+#[test]
+fn the_number_of_a_process_is_that_of_its_program() {
+    let mut process = Process::start(&Program::new("sh").args(["-c", "echo $$; exec cat"])).unwrap();
+    let output = process.read_until(Some(Instant::now() + PATIENCE));
+    let Some(Piece::Output(bytes)) = output else { panic!("{output:?}") };
+    assert_eq!(String::from_utf8(bytes).unwrap().trim(), process.id().to_string());
+}
+
+#[test]
+fn a_process_that_writes_to_its_standard_error_shows_that_it_lives_and_wakes_who_waits() {
+    let (sender, woken) = mpsc::channel();
+    let mut process = Process::start_with(&server().args(["says", "hello"]), move || {
+        let _ = sender.send(());
+    })
+    .unwrap();
+    woken.recv_timeout(PATIENCE).unwrap();
+    let piece = process.try_read();
+    assert!(matches!(piece, Some(Piece::SignOfLife)), "{piece:?}");
+    assert!(!process.interval().is_zero(), "who waits would not wait");
+}
+
+#[test]
+fn output_and_its_end_wake_who_waits() {
+    let (sender, woken) = mpsc::channel();
+    let wake = move || {
+        let _ = sender.send(());
+    };
+    let mut process = Process::start_with(&server().arg("cat"), wake).unwrap();
+    process.send(&message("a"));
+    woken.recv_timeout(PATIENCE).unwrap();
+    assert!(matches!(process.try_read(), Some(Piece::Output(bytes)) if bytes == b"\"a\"\n"));
+    process.shut_down(ShutdownStep::CloseInput);
+    woken.recv_timeout(PATIENCE).unwrap();
+}
+
+#[cfg(unix)]
+#[test]
+fn a_process_that_closes_its_output_is_ended() {
+    let mut process = Process::start(&Program::new("sh").args(["-c", "exec >&-; exec sleep 1000"])).unwrap();
+    let closed = process.read_until(Some(Instant::now() + PATIENCE));
+    let Some(Piece::Closed { why }) = closed else { panic!("{closed:?}") };
+    assert!(why.starts_with("it closed input or output and did not exit, so it was ended: "), "{why}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_process_that_is_dropped_leaves_nothing_in_the_table_of_processes() {
+    let process = Process::start(&server().arg("cat")).unwrap();
+    let entry = format!("/proc/{}", process.id());
+    assert!(std::fs::exists(&entry).unwrap());
+    drop(process);
+    assert!(!std::fs::exists(&entry).unwrap());
+}
+
+#[cfg(unix)]
+#[test]
+fn the_last_words_of_a_process_are_no_reason_if_it_was_asked_to_exit() {
+    let mut process =
+        Process::start(&Program::new("sh").args(["-c", "echo Error: words >&2; echo; exec cat"])).unwrap();
+    while !matches!(process.read_until(Some(Instant::now() + PATIENCE)), Some(Piece::Output(_))) {}
+    process.shut_down(ShutdownStep::CloseInput);
+    loop {
+        match process.read_until(Some(Instant::now() + PATIENCE)) {
+            Some(Piece::SignOfLife) => {}
+            Some(Piece::Closed { why }) => break assert_eq!(why, "exit status: 0"),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// What the command of a program prints.
+#[cfg(unix)]
+fn printed(program: &Program) -> String {
+    String::from_utf8(program.command().output().unwrap().stdout).unwrap()
+}
+
+#[cfg(unix)]
+#[test]
+fn a_program_has_the_variables_and_the_folder_that_it_is_given() {
+    // `cargo test` sets the first one.
+    let script = r#"printf '%s|%s|%s' "$CARGO_MANIFEST_DIR" "$OWN" "$(pwd)""#;
+    let program = Program::new("/bin/sh").args(["-c", script]).env("OWN", "own").current_dir("/");
+    let inherited = format!("{}|own|/", env!("CARGO_MANIFEST_DIR"));
+    assert_eq!(printed(&program), inherited);
+    let alone = program.env_clear();
+    assert_eq!(printed(&alone), "|own|/");
+    assert_eq!(printed(&alone.env_inherit()), inherited);
+    let Endpoint::Stdio(mut stdio) = Entry::stdio("/bin/sh").endpoint else { panic!() };
+    stdio.args = vec!["-c".into(), script.into()];
+    stdio.env.insert("OWN".into(), "own".into());
+    stdio.cwd = Some("/".into());
+    assert_eq!(printed(&Program::from(&stdio)), "|own|/");
+}
+
+#[cfg(unix)]
+#[test]
+fn what_was_sent_before_an_event_is_written_when_the_event_is_told() {
+    let folder = std::env::temp_dir().join(format!("mcp-proto-std-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = folder.join("sent");
+    let script = r#"tee "$1" | "$0""#;
+    let program = Program::new("sh").args(["-c", script, env!("CARGO_BIN_EXE_mcp-proto-std-test-server")]).arg(&file);
+    let mut session = Session::connect(program, Options::new("test", "1.0")).unwrap();
+    let sent = |what: &str| std::fs::read_to_string(&file).unwrap().contains(what);
+    let call = session.request(Request::call_tool("wait", None)).unwrap();
+    assert!(session.next_event(Some(Instant::now())).is_none());
+    until("the call is not sent", || sent("tools/call"));
+    let now = session.now();
+    session.client().cancel(now, call).unwrap();
+    let event = session.next_event(Some(Instant::now()));
+    assert!(matches!(event, Some(Event::Finished { outcome: Outcome::Cancelled, .. })), "{event:?}");
+    // Whatever is done with the event.
+    until("the cancellation is not sent", || sent("notifications/cancelled"));
+    session.end();
+    std::fs::remove_dir_all(folder).unwrap();
 }
 
 #[cfg(unix)]

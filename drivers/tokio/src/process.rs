@@ -612,12 +612,39 @@ async fn read_errors<F: Future<Output = ()>>(
     }
 }
 
-#[cfg(all(test, unix))]
-mod tests {
+#[cfg(test)]
+pub(crate) mod tests {
     use mcp_proto::RawValue;
+    use tokio::io::BufWriter;
 
     use super::*;
 
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    /// A message that waits, and nothing that follows it.
+    pub(crate) async fn waiting() -> Arc<Feed> {
+        let feed = Arc::new(Feed::default());
+        let message = RawValue::from_string("{}".into()).unwrap();
+        Writing::new(&feed).push(Outgoing::new(&message, None, None));
+        assert!(is_stalled(&feed).await);
+        feed
+    }
+
+    /// Whether who does not read is found.
+    pub(crate) async fn is_stalled(feed: &Feed) -> bool {
+        timeout(HOUR, feed.stalled()).await.is_ok()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_written_is_flushed_and_waits_no_more() {
+        let feed = waiting().await;
+        let mut to = BufWriter::new(Vec::new());
+        write_all(&mut to, &feed).await.unwrap();
+        assert_eq!(to.get_ref(), b"{}\n");
+        assert!(!is_stalled(&feed).await);
+    }
+
+    #[cfg(unix)]
     #[tokio::test]
     async fn what_a_full_pipe_does_not_take_is_written_by_the_task_in_order() {
         let (sender, mut pieces) = tokio::sync::mpsc::unbounded_channel();

@@ -351,3 +351,18 @@ impl Connection {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::tests::{is_stalled, waiting};
+
+    #[tokio::test(start_paused = true)]
+    async fn a_message_that_was_taken_waits_no_more() {
+        let feed = waiting().await;
+        let (sender, mut taken) = mpsc::channel(1);
+        send_all(&sender, &feed).await.unwrap();
+        assert_eq!(taken.recv().await.unwrap(), b"{}");
+        assert!(!is_stalled(&feed).await);
+    }
+}

@@ -175,8 +175,12 @@ async fn a_proxy_tunnels_to_a_server_with_tls_and_gets_no_header_of_it() {
 async fn a_proxy_gets_the_requests_of_a_server_without_tls_and_none_to_this_machine() {
     let (_server, port) = server().await;
     let (url, heads) = proxy(port, None).await;
-    converse(remote("http://other.example/mcp"), HttpClient::builder().proxy(&url)).await.unwrap();
-    assert!(heads.lock().unwrap().iter().all(|head| head.contains(" http://other.example/mcp HTTP/1.1\r\n")));
+    let own = |_| async { Ok([("x-own".parse().unwrap(), HeaderValue::from_static("own"))].into_iter().collect()) };
+    let client = HttpClient::builder().proxy(&url).headers(own);
+    converse(remote("http://other.example/mcp"), client).await.unwrap();
+    for head in &*heads.lock().unwrap() {
+        assert!(head.contains(" http://other.example/mcp HTTP/1.1\r\n") && head.contains("x-own: own\r\n"), "{head}");
+    }
     heads.lock().unwrap().clear();
     converse(remote(&format!("http://127.0.0.1:{port}/mcp")), HttpClient::builder().proxy(&url)).await.unwrap();
     assert_eq!(*heads.lock().unwrap(), [""; 0]);
@@ -264,6 +268,95 @@ async fn a_server_behind_a_unix_socket_connects() {
     std::fs::remove_dir_all(&folder).unwrap();
     let (_, words) = converse(remote("http://localhost/mcp"), client()).await.unwrap_err();
     assert!(words.contains("server.sock"), "{words}");
+}
+
+/// The status of a response to a request for an authorization that may reach these addresses, or why there is none.
+#[cfg(feature = "oauth")]
+async fn status(client: &HttpClient, url: &str, reach: mcp_proto::binding::oauth::Reach) -> Result<u16, String> {
+    use mcp_proto_tokio::{HttpPiece, HttpTransport, Purpose};
+
+    let mut status = Err("nothing came".to_owned());
+    let take = |piece| match piece {
+        HttpPiece::Head(code, _) => status = Ok(code.as_u16()),
+        HttpPiece::Failure(_, why) => status = Err(why.to_string()),
+        HttpPiece::Body(_) | HttpPiece::End => {}
+    };
+    let request = http::Request::get(url).body(Vec::new()).unwrap();
+    timeout(PATIENCE, HttpTransport::run(client, request, Purpose::Authorization(reach), Box::new(take)))
+        .await
+        .unwrap();
+    status
+}
+
+/// A server that answers each connection with this status.
+#[cfg(feature = "oauth")]
+async fn answers(mut client: impl AsyncRead + AsyncWrite + Unpin, status: u16) {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        match client.read_u8().await {
+            Ok(byte) => head.push(byte),
+            Err(_) => return,
+        }
+    }
+    let answer = format!("HTTP/1.1 {status} x\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+    let _ = client.write_all(answer.as_bytes()).await;
+}
+
+#[cfg(feature = "oauth")]
+#[tokio::test]
+async fn an_authorization_reaches_what_it_may_and_the_socket_only_for_the_servers_own_origin() {
+    use mcp_proto::binding::oauth::Reach;
+
+    let tcp = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = tcp.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        while let Ok((client, _)) = tcp.accept().await {
+            tokio::spawn(answers(client, 201));
+        }
+    });
+    let folder = std::env::temp_dir().join(format!("mcp-reach-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("server.sock");
+    let socket = UnixListener::bind(&path).unwrap();
+    tokio::spawn(async move {
+        while let Ok((client, _)) = socket.accept().await {
+            tokio::spawn(answers(client, 202));
+        }
+    });
+    let plain = HttpClient::builder().build().unwrap();
+    let local = HttpClient::builder().unix_socket(&path).build().unwrap();
+    for host in ["127.0.0.1", "localhost"] {
+        let url = format!("http://{host}:{port}/");
+        for reach in [Reach::Server, Reach::Any] {
+            assert_eq!(status(&plain, &url, reach).await, Ok(201), "{host} {reach:?}");
+        }
+        assert_eq!(status(&local, &url, Reach::Server).await, Ok(202), "{host}");
+        assert_eq!(status(&local, &url, Reach::Any).await, Ok(201), "{host}");
+    }
+    // That an address in a URL may not be reached is known before it is requested.
+    for client in [&plain, &local] {
+        let why = status(client, &format!("http://localhost:{port}/"), Reach::Public).await.unwrap_err();
+        assert!(why.contains("none of its addresses may be reached"), "{why}");
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_accepts_and_says_nothing_is_given_up_after_the_time_to_connect() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("https://{}/mcp", listener.local_addr().unwrap());
+    let bound = Duration::from_secs(100);
+    let client = HttpClient::builder().connect_timeout(bound).build().unwrap();
+    let mut took = None;
+    let start = tokio::time::Instant::now();
+    let take = |piece| {
+        if let mcp_proto_tokio::HttpPiece::Failure(..) = piece {
+            took = Some(start.elapsed());
+        }
+    };
+    let request = http::Request::get(url).body(Vec::new()).unwrap();
+    mcp_proto_tokio::HttpTransport::run(&client, request, mcp_proto_tokio::Purpose::Server, Box::new(take)).await;
+    assert!(took.unwrap() >= bound && took.unwrap() < 2 * bound, "{took:?}");
 }
 
 #[test]

@@ -40,6 +40,17 @@ impl Server {
         received.iter().find(|(known, _)| known == method).unwrap().1.clone()
     }
 
+    /// Waits until this many calls are open.
+    async fn has_open(&self, calls: usize) {
+        let waiting = async {
+            // One is the server itself, another one is its copy in the host.
+            while Arc::strong_count(&self.0) != 2 + calls {
+                sleep(Duration::from_millis(1)).await;
+            }
+        };
+        timeout(PATIENCE, waiting).await.unwrap();
+    }
+
     fn host(&self) -> Host<Options> {
         let mut options = Options::new("test", "1.0");
         (options.eras, options.keepalive) = (Eras::LegacyOnly, None);
@@ -106,6 +117,8 @@ impl HttpTransport for Server {
                     if message["params"]["name"] == "break" {
                         return take(HttpPiece::Failure(Broken::Midway, "connection reset by peer".into()));
                     }
+                    // As long as the call is open.
+                    let _open = Arc::clone(&self.0);
                     return pending().await;
                 }
                 _ => {
@@ -305,6 +318,7 @@ async fn headers_of_the_protocol_take_precedence_over_those_of_a_host_and_these_
         assert_eq!(values(CONTENT_TYPE), ["application/json"]);
         assert_eq!(values(VERSION), ["2025-11-25"]);
         assert_eq!(values(OWN), ["other"]);
+        assert!(values(OWN)[0].is_sensitive(), "it may be a secret");
     };
     let server = Server::default();
     let remote = Remote::new(URL).unwrap().headers(all.clone());
@@ -350,6 +364,34 @@ async fn a_handler_is_dropped_when_its_session_closes() {
         assert!(timeout(PATIENCE, is_dropped).await.unwrap().is_err(), "killed: {is_killed}");
         call.await.unwrap_err();
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_request_of_a_call_ends_with_the_call_and_with_what_drives_it() {
+    let server = Server::default();
+    let session = server.connect().await;
+    let call = session.start_tool("wait", &json!({})).unwrap();
+    server.has_open(1).await;
+    drop(call);
+    server.has_open(0).await;
+    let _open = session.start_tool("wait", &json!({})).unwrap();
+    let mut late =
+        session.start_request(mcp_proto::Request::call_tool("wait", None).timeout(Duration::from_secs(6))).unwrap();
+    server.has_open(2).await;
+    let waker = Waker::from(Arc::new(Faulty));
+    assert!(Pin::new(&mut late).poll(&mut Context::from_waker(&waker)).is_pending());
+    server.has_open(0).await;
+
+    let server = Server::default();
+    let Document(configuration) = serde_json::from_value(json!({"mcpServers": {"s": {"url": URL}}})).unwrap();
+    let mut options = Options::new("test", "1.0");
+    options.eras = Eras::LegacyOnly;
+    let hub = Hub::start(configuration, Host::new(HubOptions::new(options)).http(server.clone())).unwrap();
+    hub.settled().await;
+    let call = hub.start_call("mcp_s_wait", &json!({})).unwrap();
+    server.has_open(1).await;
+    drop(call);
+    server.has_open(0).await;
 }
 
 #[cfg(feature = "snapshot")]

@@ -340,6 +340,14 @@ async fn a_redirect_that_comes_to_the_host_is_given_by_hand() {
 }
 
 #[tokio::test]
+async fn the_reports_of_a_sign_in_end_with_the_host() {
+    let oauth = OAuth::new(OAuthOptions::new("test", ""), |_, _| Ok(()));
+    let mut events = oauth.events();
+    drop(Host::new(Options::new("test", "1.0")).oauth(oauth));
+    assert!(timeout(PATIENCE, events.next()).await.unwrap().is_none());
+}
+
+#[tokio::test]
 async fn a_session_closes_while_the_user_is_asked() {
     let servers = Servers::start();
     let (sender, mut opened) = unbounded_channel();

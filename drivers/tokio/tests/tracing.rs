@@ -64,8 +64,12 @@ fn context() -> Option<TraceContext> {
 
 async fn calls(server: FakeServer) -> Servers {
     let server = server.tool(FakeTool::new("quick")).tool(FakeTool::new("slow").takes(Duration::from_secs(60)));
+    let failure = json!({"content": [], "isError": true});
+    let server = server.tool(FakeTool::new("fails").result(failure)).resource("r:1").prompt("p");
     let servers = Servers::start(Sim::new(1).with_server("s", server, Link::new(Duration::from_millis(10))));
-    let host = Host::new(Options::new("test", "1.0")).seed(1).trace(context);
+    let mut options = Options::new("test", "1.0");
+    options.server = "s".into();
+    let host = Host::new(options).seed(1).trace(context);
     let session = Session::connect(servers.streams("s"), host).await.unwrap();
     async {
         session.call_tool("quick", &json!({})).await.unwrap();
@@ -73,6 +77,10 @@ async fn calls(server: FakeServer) -> Servers {
         let call = session.start_tool("slow", &json!({})).unwrap().timeout(Duration::from_secs(1));
         call.await.unwrap_err();
         drop(session.start_tool("slow", &json!({})).unwrap());
+        session.call_tool("fails", &json!({})).await.unwrap();
+        session.call_tool("quick", &json!([])).await.unwrap_err();
+        session.read_resource("r:1").await.unwrap();
+        session.get_prompt("p", []).await.unwrap();
     }
     .instrument(info_span!("host"))
     .await;
@@ -87,11 +95,29 @@ fn a_call_is_a_span_of_the_host_and_its_context_reaches_the_server() {
         let servers = with_default(Registry::default().with(spans.clone()), || runtime.block_on(calls(server)));
         let spans = spans.0.lock().unwrap();
         let of_calls: Vec<_> = spans.iter().filter(|(_, fields)| fields["name"] == "mcp.client").collect();
-        let names: Vec<_> = of_calls.iter().map(|(_, fields)| &*fields["otel.name"]).collect();
-        assert_eq!(names, ["tools/call quick", "tools/call missing", "tools/call slow", "tools/call slow"]);
-        let errors: Vec<_> = of_calls.iter().map(|(_, fields)| fields.get("error.type").map(String::as_str)).collect();
-        assert_eq!(errors, [None, Some("-32602"), Some("timeout"), Some("cancelled")]);
-        for (_, fields) in &of_calls {
+        let ends: Vec<_> = of_calls
+            .iter()
+            .map(|(_, fields)| (&*fields["otel.name"], fields.get("error.type").map(String::as_str)))
+            .collect();
+        let expected = [
+            ("tools/call quick", None),
+            ("tools/call missing", Some("-32602")),
+            ("tools/call slow", Some("timeout")),
+            ("tools/call slow", Some("cancelled")),
+            ("tools/call fails", Some("tool_error")),
+            ("tools/call quick", Some("refused")),
+            // A URI in the name would make too many names.
+            ("resources/read", None),
+            ("prompts/get p", None),
+        ];
+        assert_eq!(ends, expected);
+        let others = [&of_calls[6].1["mcp.resource.uri"], &of_calls[7].1["gen_ai.prompt.name"]];
+        assert_eq!(others, ["r:1", "p"]);
+        let of_error = &of_calls[1].1;
+        let found = ["mcp.server.name", "rpc.response.status_code", "otel.status_code"].map(|name| &*of_error[name]);
+        assert_eq!(found, ["s", "-32602", "ERROR"]);
+        let of_calls = &of_calls[..4];
+        for (_, fields) in of_calls {
             let found = ["parent", "otel.kind", "mcp.method.name"].map(|name| &*fields[name]);
             assert_eq!(found, ["host", "client", "tools/call"]);
         }
@@ -100,8 +126,8 @@ fn a_call_is_a_span_of_the_host_and_its_context_reaches_the_server() {
             let messages = sim.server("s").unwrap().messages().filter(|message| message["method"] == "tools/call");
             messages.map(|message| message["params"]["_meta"]["traceparent"].as_str().unwrap().to_owned()).collect()
         });
-        // The last was dropped before it was sent.
+        // The last one of these was dropped before it was sent.
         let sent: Vec<_> = of_calls[..3].iter().map(|(id, _)| format!("00-{:032x}-{id:016x}-01", 7)).collect();
-        assert_eq!(received, sent);
+        assert_eq!(received[..3], sent);
     }
 }
