@@ -3,6 +3,7 @@
 #![cfg(unix)]
 #![allow(missing_docs, clippy::indexing_slicing, clippy::unwrap_used, reason = "tests")]
 
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -49,7 +50,10 @@ fn settled(text: &str) -> String {
             let is_process = at > 0 && words[at - 1] == "process";
             if is_number(bare) && (is_time || is_process) { word.replace(bare, "0") } else { (*word).to_owned() }
         });
-        found += &settled.collect::<Vec<_>>().join(" ").replace(env!("CARGO_PKG_VERSION"), "VERSION");
+        let settled = settled.collect::<Vec<_>>().join(" ");
+        // A time at the beginning is aligned at its end.
+        let settled = if settled.trim_start().starts_with("0 ms ") { settled.trim_start() } else { &settled };
+        found += &settled.replace(env!("CARGO_PKG_VERSION"), "VERSION");
         found.push('\n');
     }
     found
@@ -378,4 +382,79 @@ fn a_password_in_an_argument_is_in_no_output() {
         assert!(!shown.contains("hush") && shown.contains("secret1"), "{shown}");
     }
     assert!(!std::fs::read_to_string(&journal.0).unwrap().contains("hush"));
+}
+
+/// A server over HTTP that answers in JSON and in events.
+const WEB: &str = r#"
+import http.server, json
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def answer(self, status, kind, body):
+        self.send_response(status)
+        for name, value in (("content-type", kind), ("mcp-session-id", "s1"), ("content-length", str(len(body)))):
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body.encode())
+
+    def do_GET(self):
+        self.answer(405, "text/plain", "")
+
+    do_DELETE = do_GET
+
+    def do_POST(self):
+        message = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        if "id" not in message:
+            return self.answer(202, "text/plain", "")
+        method, params = message["method"], message.get("params", {})
+        of = lambda **more: json.dumps({"jsonrpc": "2.0", "id": message["id"], **more})
+        if method == "initialize":
+            version = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {"name": "web", "version": "1"}}
+            return self.answer(200, "application/json", of(result=version))
+        if method == "tools/list":
+            tools = [{"name": name, "inputSchema": {"type": "object"}} for name in ("counts", "gone", "page")]
+            return self.answer(200, "text/event-stream", ": a comment\n\ndata: " + of(result={"tools": tools}) + "\n\n")
+        if params.get("name") == "counts":
+            log = json.dumps({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "hi"}})
+            return self.answer(200, "text/event-stream", "event: message\ndata: " + log + "\n\ndata: " + of(result={"content": [{"type": "text", "text": "1"}]}) + "\n\n")
+        if params.get("name") == "page":
+            return self.answer(500, "text/html", "<p>it broke</p>")
+        self.answer(403, "text/plain", "not for you")
+
+    def log_message(self, *_):
+        pass
+
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+print(server.server_port, flush=True)
+server.serve_forever()
+"#;
+
+/// A process that is killed.
+struct Killed(std::process::Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+#[test]
+fn a_server_over_http_is_reported_with_what_passed() {
+    let mut server = Command::new("python3").args(["-c", WEB]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut port = String::new();
+    BufReader::new(server.stdout.take().unwrap()).read_line(&mut port).unwrap();
+    let (port, _server) = (port.trim().to_owned(), Killed(server));
+    let url = format!("http://127.0.0.1:{port}/mcp?key=value");
+    let calls = ["--call", "counts", "--call", "page", "--call", "gone"];
+    let output = probe(&[&["--era", "legacy", "--diagram"], &calls[..], &["http", &url]].concat());
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let text = settled(&text(&output.stdout)).replace(&port, "PORT");
+    let (report, diagram) = text.split_once("sequenceDiagram\n").unwrap();
+    check("web.txt", report);
+    // The order of what is under way at the same time differs.
+    let mut lines: Vec<_> = diagram.lines().map(without_id).collect();
+    lines.sort();
+    check("web-diagram.txt", &(lines.join("\n") + "\n"));
 }
