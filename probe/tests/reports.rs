@@ -1,7 +1,13 @@
 //! The reports of runs with the demo server, as people and programs get them: `probe/tests/reports/`. With the variable `BLESS`
 //! what is printed becomes what is expected; a change of these files is to be read.
 #![cfg(unix)]
-#![allow(missing_docs, clippy::indexing_slicing, clippy::unwrap_used, reason = "tests")]
+#![allow(
+    missing_docs,
+    clippy::arithmetic_side_effects,
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    reason = "tests"
+)]
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
