@@ -1,5 +1,12 @@
 //! What the demo server answers, line by line: it shares no code with the library, and each is the other's test.
-#![allow(missing_docs, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used, reason = "tests")]
+#![allow(
+    missing_docs,
+    clippy::indexing_slicing,
+    clippy::needless_pass_by_value,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "tests"
+)]
 
 use std::io::{BufRead, BufReader, Lines, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};

@@ -551,6 +551,7 @@ fn read_errors(stderr: impl Read, life: &Sender, stderr_lines: &Mutex<StderrLine
 }
 
 #[cfg(all(test, unix))]
+#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
 

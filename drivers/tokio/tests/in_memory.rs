@@ -1,6 +1,13 @@
 //! Sessions over an HTTP client that answers in memory, with paused time: nothing waits for a machine.
 #![cfg(feature = "http")]
-#![allow(missing_docs, clippy::panic, clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+#![allow(
+    missing_docs,
+    clippy::arithmetic_side_effects,
+    clippy::panic,
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "tests"
+)]
 
 use std::future::pending;
 use std::pin::Pin;
