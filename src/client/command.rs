@@ -98,7 +98,8 @@ pub enum Command {
     },
 }
 
-/// The methods of a type whose `apply` takes the commands of a client, or of a session of a hub, and refuses them with this error.
+/// The methods of a type whose `apply` takes the commands of a client, or of a session of a hub, and refuses them with this
+/// error.
 macro_rules! command_methods {
     (client, $error:ty) => {
         /// Opens the connection. While the client waits for the next attempt or is parked, it reconnects now.

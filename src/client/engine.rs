@@ -371,7 +371,7 @@ impl Engine {
         self.write_requests();
     }
 
-    /// Takes a line in its memory, which becomes that of the result of a call.
+    /// Takes a line with its memory. If it is the result of a call, the result keeps that memory.
     pub(crate) fn handle_line(&mut self, now: Time, line: Vec<u8>) {
         self.core.advance(now);
         if self.link.takes_messages() {
@@ -569,7 +569,7 @@ impl Engine {
     }
 
     /// Ends everything that belongs to a connection, so that nothing affects the next one. A server that is still there
-    /// gets responses to its open requests. With a `loss`, calls that end tell it.
+    /// gets responses to its open requests. Calls that end report the `loss`, if there is one.
     pub(super) fn end_connection(&mut self, gone: bool, loss: Option<&Arc<Failure>>) {
         let core = &mut self.core;
         let is_over = |message: &Outgoing| gone || message.method.is_some() && !message.is_cancellation();

@@ -358,7 +358,7 @@ impl Link {
         self.step(core, Input::Expired)
     }
 
-    /// What an expired session is.
+    /// The loss of a session that expired.
     pub(super) fn expiry(core: &Core) -> Loss {
         let message = format!("the session with {} expired", core.server_name()).into();
         Loss { kind: FailureKind::Closed, message, transport: link::Transport::Closed }

@@ -4,10 +4,11 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::input::{Part, StreamKey, Subject, Tagged, is_input};
+use super::input::{Part, StreamKey, Subject, Tagged};
 use super::secrets::Secrets;
 use super::{Input, InputError, Recordable, json};
 use crate::Time;
@@ -88,16 +89,16 @@ impl Subject for Hub {
         self.poll()
     }
 
-    /// A command and an input of a session have one form.
+    /// An input of a session has the tag that a command of a session has, and another member.
     fn is_input(json: &RawValue) -> bool {
         #[derive(Deserialize)]
-        struct OfSession<'a> {
-            #[serde(borrow)]
-            input: &'a RawValue,
+        struct OfSession {
+            #[serde(rename = "input")]
+            _input: IgnoredAny,
         }
         let Ok(Tagged { tag, value }) = serde_json::from_str(json.get()) else { return false };
-        let of_session = || serde_json::from_str(value?.get()).ok().map(|OfSession { input }| is_input(input));
-        tag == "timeout" || tag == "session" && of_session().unwrap_or_default()
+        let of_session = |value: &RawValue| serde_json::from_str::<OfSession>(value.get()).is_ok();
+        tag == "timeout" || tag == "session" && value.is_some_and(of_session)
     }
 
     fn has_result(_: &HubInput) -> bool {
@@ -156,8 +157,8 @@ impl Subject for Hub {
     }
 }
 
-/// The secrets of the hub's configuration and of the newest one, each with a number: equal ones have the same, so that a replay finds the same
-/// differences between configurations.
+/// The secrets of the hub's configuration and of the newest one, each with a number: equal ones have the same, so that a replay
+/// finds the same differences between configurations.
 #[derive(Debug, Default)]
 pub struct Masks {
     numbers: BTreeMap<Box<str>, u64>,
@@ -166,8 +167,8 @@ pub struct Masks {
 
 impl Masks {
     /// The configuration with masks in place of values of `env`, `headers`, `auth` and `oauth.client_secret`, and of user
-    /// information and query of addresses. Secrets that are neither in this one nor in the `current` one, which stays if this one is refused, are
-    /// forgotten.
+    /// information and query of addresses. Secrets that are neither in this one nor in the `current` one, which stays if this
+    /// one is refused, are forgotten.
     fn configuration(
         &mut self,
         current: &Configuration,

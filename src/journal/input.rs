@@ -580,11 +580,6 @@ pub(super) struct Tagged<'a> {
     pub(super) value: Option<&'a RawValue>,
 }
 
-/// Whether this is the serialized form of an input of a client, and not of a command.
-pub(super) fn is_input(json: &RawValue) -> bool {
-    serde_json::from_str(json.get()).is_ok_and(|Tagged { tag, .. }| Input::has_tag(&tag))
-}
-
 impl<B: JournalBinding> Recordable for Client<B> {}
 
 impl<B: JournalBinding> Subject for Client<B> {
@@ -607,7 +602,7 @@ impl<B: JournalBinding> Subject for Client<B> {
     }
 
     fn is_input(json: &RawValue) -> bool {
-        is_input(json)
+        serde_json::from_str(json.get()).is_ok_and(|Tagged { tag, .. }| Input::has_tag(&tag))
     }
 
     fn has_result(input: &Input) -> bool {

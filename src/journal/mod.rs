@@ -1,9 +1,9 @@
-//! A journal of the inputs and outputs of a client or a hub, and its replay (feature `journal`).
+//! A journal of the commands, inputs and outputs of a client or a hub, and its replay (feature `journal`).
 //!
 //! A [`Recorder`] takes the place of a client or a hub, and writes a journal: text of one JSON object per line.
-//! [`replay`] creates the client or hub again, gives it the recorded inputs at their recorded times, and compares its
-//! outputs with the recorded ones. They are the same, or the first difference is an error that names its line. Neither
-//! does I/O. [The guide](crate::guide::recording) describes the use.
+//! [`replay`] creates the client or hub again, gives it the recorded commands and inputs at their recorded times, and
+//! compares its outputs with the recorded ones. They are the same, or the first difference is an error that names its line.
+//! Neither does I/O. [The guide](crate::guide::recording) describes the use.
 //!
 //! ```
 //! use mcp_proto::journal::{Input, JournalLimits, Recorder, TransportEvent, replay};
@@ -28,10 +28,11 @@
 //!
 //! # Format
 //! The first line is the header: `journal` (the version of the format), `crate` (the version of this crate), `binding`
-//! (`hub` for a hub), `options`, `seed`, and `authorization` for a client that has one. Each further line has `at`, the microseconds since the embedder's epoch, and one of
+//! (`hub` for a hub), `options`, `seed`, and `authorization` for a client that has one. Each further line has `at`, the
+//! microseconds since the embedder's epoch, and one of
 //!
 //! - `in`: a command, or an [`Input`] or [`HubInput`];
-//! - `result`: the result of the command in the line before;
+//! - `result`: the result of the command in the line before, or of a redirect to an authorization;
 //! - `out`: an action that was polled, or `null` if there was none;
 //! - `end`: an [`End`], in the last line.
 //!

@@ -30,9 +30,8 @@ use crate::{
 
 /// A client or a hub whose inputs and outputs are recorded.
 ///
-/// It takes the place of the client or hub, which does what it would do without it. It has the inputs and commands of a
-/// client, and the inputs of a hub, whose commands go through [`apply`](Self::apply). Actions come from [`poll`](Self::poll),
-/// and the getters are those of the client or hub.
+/// It takes the place of the client or hub, which does what it would do without it, and has its inputs, getters and
+/// [`poll`](Self::poll). The commands of a client are its methods, too; a hub's go through [`apply`](Self::apply).
 #[derive(Debug)]
 pub struct Recorder<R: Recordable> {
     subject: R,
@@ -88,15 +87,15 @@ impl<R: Recordable> Recorder<R> {
     /// Names a secret of the embedder: a value of its headers, of the environment of a server, of arguments. Lines that
     /// are written from now on have a mask in its place, such as `secret10xxxx`, also where the secret is within a JSON
     /// string (up to three levels within a message), in hexadecimal digits, base64 or percent-encoding, as HTTP Basic has
-    /// it, or divided between chunks. The first line is written with the first input. A replay has the masks on both sides, so it has the same
-    /// bytes.
+    /// it, or divided between chunks. The first line is written with the first command or input. A replay has the masks on both
+    /// sides, so it has the same bytes.
     ///
     /// A chunk that ends with the beginning of a secret, and the lines after it, are held back until it is known whether
     /// the secret goes on: until the next chunk of the stream, its end, or the end of the journal. Limits count them.
     ///
-    /// Not found are parts of a secret, but for its first eight bytes or more before an ellipsis, and other encodings of it: base64 with line breaks, or within base64. Where a text
-    /// in base64 has other bytes next to the secret, the characters that share bits with both stay: at most four bits of
-    /// its first and of its last byte. A secret that is a word of the format, such as `connection`, makes the journal
+    /// Not found are parts of a secret, but for its first eight bytes or more before an ellipsis, and other encodings of it:
+    /// base64 with line breaks, or within base64. Where a text in base64 has other bytes next to the secret, the characters
+    /// that share bits with both stay: at most four bits of its first and of its last byte. A secret that is a word of the format, such as `connection`, makes the journal
     /// unreadable.
     ///
     /// # Errors
@@ -254,6 +253,7 @@ impl<B: JournalBinding> Recorder<Client<B>> {
     /// # Errors
     /// Those of the client.
     pub fn request(&mut self, now: Time, request: Request) -> Result<RequestId, CommandError> {
+        // A request that was accepted has an id.
         self.apply(now, Command::Request(request))?.ok_or(CommandError::Closed)
     }
 

@@ -146,7 +146,7 @@ pub fn alike(arguments: &Arguments) -> Vec<usize> {
 fn shape(argument: &Expr) -> Option<u8> {
     match argument {
         Expr::Lit(_) => Some(0),
-        Expr::Reference(it) => shape(&it.expr).map(|inner| if it.mutability.is_some() { 20 } else { 10 } + inner / 20),
+        Expr::Reference(it) => shape(&it.expr).map(|_| if it.mutability.is_some() { 7 } else { 6 }),
         // Values of variables, fields and short calls are often of one type.
         Expr::Path(_) | Expr::Field(_) => Some(1),
         Expr::Call(_) | Expr::MethodCall(_) => Some(2),

@@ -262,8 +262,9 @@ fn a_command_has_its_result_in_the_journal_and_an_input_has_none() {
     let lines: Vec<Value> = journal.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let (mut commands, mut inputs) = (0, 0);
     for pair in lines.windows(2).filter(|pair| pair[0].get("in").is_some()) {
-        let kind = match pair[0]["in"]["type"].as_str().unwrap() {
-            "session" => pair[0]["in"]["value"]["input"]["type"].as_str().unwrap(),
+        let given = &pair[0]["in"];
+        let kind = match given["type"].as_str().unwrap() {
+            "session" => ["input", "command"].iter().find_map(|it| given["value"][it]["type"].as_str()).unwrap(),
             kind => kind,
         };
         let is_command = !["transport", "bytes", "head", "body", "end", "failure", "timeout"].contains(&kind);

@@ -6,7 +6,8 @@ use mcp_proto_std::Program;
 
 use crate::stream::{Channels, Opener, Streams};
 
-/// Where a server is: a [`Program`] to start, at the other end of [`Streams`] or [`Channels`], or a `Remote` one over HTTP (feature `http`).
+/// Where a server is: a [`Program`] to start, at the other end of [`Streams`] or [`Channels`], or a `Remote` one over HTTP
+/// (feature `http`).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Endpoint {

@@ -142,7 +142,7 @@ pub(crate) trait Machine: Send + 'static {
         }
     }
 
-    /// Answers a request of a server; with an error, if the answer is none.
+    /// Answers a request of a server; with an error, if the result is not an object.
     fn respond(
         &mut self,
         now: Time,
@@ -157,7 +157,7 @@ pub(crate) trait Machine: Send + 'static {
         }
     }
 
-    /// Gives what a request waits for; if that is not it, declines.
+    /// Provides the input that a request waits for; declines, if that is refused.
     fn provide(
         &mut self,
         now: Time,

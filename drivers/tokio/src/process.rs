@@ -90,7 +90,7 @@ struct Feeding {
     pipe: Option<Input>,
     /// What the task is to write first.
     rest: Vec<u8>,
-    /// The task has what comes before all that waits.
+    /// The task is writing what comes before all that waits.
     is_writing: bool,
 }
 

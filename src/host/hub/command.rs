@@ -20,7 +20,8 @@ use crate::host::config::{Changes, Configuration};
 )]
 #[non_exhaustive]
 pub enum HubCommand {
-    /// [`Hub::configure`]. Serialized as a map of the valid entries, and `null` for each server whose entry has errors.
+    /// [`Hub::configure`]. Serialized as a map of the valid entries, which has their secrets, and `null` for each server whose
+    /// entry has errors.
     Configure(#[cfg_attr(feature = "serde", serde(with = "configured"))] Configuration),
     /// [`Hub::restore`].
     Restore {
@@ -74,7 +75,6 @@ pub enum HubCommand {
         /// The session.
         session: SessionHandle,
         /// The command.
-        #[cfg_attr(feature = "serde", serde(rename = "input"))]
         command: Command,
     },
 }

@@ -370,7 +370,7 @@ pub enum HubCommandError {
     #[error("there is no such session")]
     UnknownSession,
     /// A session has no such command: the hub has its own.
-    #[error("a session of a hub has no such input")]
+    #[error("a session of a hub has no such command")]
     NotOfSession,
     /// The hub refused the call.
     #[error(transparent)]
