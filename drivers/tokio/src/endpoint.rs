@@ -40,7 +40,9 @@ impl Endpoint {
             Self::Streams(streams) => Ok(Target::Opens(streams.0.clone())),
             Self::Channels(channels) => Ok(Target::Opens(channels.0.clone())),
             #[cfg(feature = "http")]
-            Self::Remote(_) => Err(io::Error::other("there is no program to start")),
+            Self::Remote(_) => {
+                Err(io::Error::other("it has a URL in place of a program; a program, streams or channels may be there"))
+            }
         }
     }
 }

@@ -360,6 +360,17 @@ impl Host<HubOptions> {
     }
 }
 
+#[cfg(all(feature = "journal", feature = "snapshot"))]
+impl Wiring {
+    /// A journal begins with the start of its client.
+    pub(crate) fn requires_no_journal(&self) -> Result<(), crate::StartError> {
+        match self.journal {
+            Some(_) => Err(crate::StartError::Unrecordable("it is restored, and a journal begins with the start")),
+            None => Ok(()),
+        }
+    }
+}
+
 #[cfg(feature = "journal")]
 impl<O: HostOptions> Host<O> {
     /// Records the session or the hub ([guide](https://docs.rs/mcp-proto/latest/mcp_proto/guide/recording/)):

@@ -99,7 +99,9 @@ impl Hub {
         #[cfg(feature = "oauth")]
         let (hub, loopback) = match sign_in(&wiring, Time::ZERO)? {
             #[cfg(feature = "journal")]
-            Some(_) if wiring.journal.is_some() => return Err(StartError::Recorded),
+            Some(_) if wiring.journal.is_some() => {
+                return Err(StartError::Unrecordable("the journal of a hub has no authorizations"));
+            }
             Some((oauth, loopback)) => (hub::Hub::new(options, wiring.seed()).with_oauth(oauth).into(), loopback),
             None => (new(options, &wiring), None),
         };
@@ -128,6 +130,8 @@ impl Hub {
         snapshot: &mcp_proto::Snapshot,
     ) -> Result<Self, StartError> {
         let Host { options, wiring, watchers } = host.into();
+        #[cfg(feature = "journal")]
+        wiring.requires_no_journal()?;
         let moved = mcp_proto::Moved::WithoutTransport;
         let hub = hub::Hub::from_snapshot(options, configuration, snapshot, moved)?;
         #[cfg(feature = "oauth")]

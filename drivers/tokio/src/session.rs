@@ -147,7 +147,10 @@ impl Session {
         host: impl Into<Host<Options>>,
         snapshot: &mcp_proto::Snapshot,
     ) -> Result<Self, StartError> {
-        Self::begin(endpoint.into(), host.into(), Some(snapshot), snapshot.time())
+        let host = host.into();
+        #[cfg(feature = "journal")]
+        host.wiring.requires_no_journal()?;
+        Self::begin(endpoint.into(), host, Some(snapshot), snapshot.time())
     }
 
     fn begin(

@@ -42,10 +42,10 @@ pub enum StartError {
     #[cfg(feature = "oauth")]
     #[error(transparent)]
     Entropy(io::Error),
-    /// A hub that signs in is to be recorded.
-    #[cfg(all(feature = "journal", feature = "oauth"))]
-    #[error("a hub that signs in cannot be recorded: the journal of a hub has no authorizations")]
-    Recorded,
+    /// It is to be recorded, and this is why it cannot be.
+    #[cfg(feature = "journal")]
+    #[error("it cannot be recorded: {0}")]
+    Unrecordable(&'static str),
     /// The snapshot cannot be restored.
     #[cfg(feature = "snapshot")]
     #[error(transparent)]

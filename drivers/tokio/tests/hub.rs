@@ -158,7 +158,7 @@ async fn a_hub_that_signs_in_is_not_recorded() {
     let oauth = || OAuth::new(OAuthOptions::new("test", ""), |_, url| panic!("{url:?}"));
     let host = || host(&servers());
     let refused = Hub::start(configuration(), host().record(JournalLimits::default()).oauth(oauth())).unwrap_err();
-    assert!(matches!(refused, StartError::Recorded), "{refused}");
+    assert!(matches!(refused, StartError::Unrecordable(_)), "{refused}");
     let hub = start(host().oauth(oauth())).await;
     timeout(PATIENCE, hub.close()).await.unwrap();
     assert_eq!(hub.finish_journal(), "");
@@ -189,6 +189,12 @@ async fn a_suspended_hub_goes_on_with_its_servers_lists_and_time() {
         other.servers.remove("s1");
         let refused = Hub::restore(other, host(&servers), &snapshot).unwrap_err();
         assert!(matches!(refused, StartError::Snapshot(SnapshotError::Configuration { .. })), "{refused}");
+        #[cfg(feature = "journal")]
+        {
+            let recorded = host(&servers).record(mcp_proto::journal::JournalLimits::default());
+            let refused = Hub::restore(configuration(), recorded, &snapshot).unwrap_err();
+            assert!(refused.to_string().starts_with("it cannot be recorded: it is restored"), "{refused}");
+        }
         let hub = Hub::restore(configuration(), host(&servers), &snapshot).unwrap();
         assert_eq!(hub.now(), snapshot.time());
         assert_eq!(hub.inspect(|hub| hub.functions().count()), 3 * SERVERS);

@@ -280,6 +280,12 @@ async fn a_suspended_session_starts_its_program_again() {
     let snapshot = session.suspend(Secrets::Included).await;
     assert!(!is_alive(first));
     assert_eq!(session.status(), Status::Closed(None));
+    #[cfg(feature = "journal")]
+    {
+        let recorded = mcp_proto_tokio::Host::new(options()).record(mcp_proto::journal::JournalLimits::default());
+        let refused = Session::restore(server(), recorded, &snapshot).unwrap_err();
+        assert!(refused.to_string().starts_with("it cannot be recorded: it is restored"), "{refused}");
+    }
     let session = Session::restore(server(), options(), &snapshot).unwrap();
     assert!(session.catalog().tool("echo").is_some());
     timeout(PATIENCE, session.ready()).await.unwrap().unwrap();

@@ -119,9 +119,14 @@ impl Hub {
             HubCommand::Start { server } => self.start(now, &server)?,
             HubCommand::Authorized { server } => self.authorized(now, &server)?,
             HubCommand::Call { name, arguments, timeout, progress, trace } => {
-                let adapt = |request: Request| {
-                    let request = timeout.into_iter().fold(request, Request::timeout);
-                    trace.into_iter().fold(request, Request::trace).progress(progress)
+                let adapt = |mut request: Request| {
+                    if let Some(timeout) = timeout {
+                        request = request.timeout(timeout);
+                    }
+                    if let Some(trace) = trace {
+                        request = request.trace(trace);
+                    }
+                    request.progress(progress)
                 };
                 return Ok(HubAccepted::Call(self.call_with(now, &name, arguments.as_deref(), adapt)?));
             }
