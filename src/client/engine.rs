@@ -379,9 +379,10 @@ impl Engine {
                 Ok(Decoded::One(Message { body: Body::Result { id, result }, deviations })) if self.is_of_call(id) => {
                     let start = (result.get().as_ptr() as usize).wrapping_sub(line.as_ptr() as usize);
                     let place = start..start.saturating_add(result.get().len());
+                    // The result moves within the memory of the line.
+                    self.core.spans = Spans::default();
                     self.connection.keepalive.on_message(&self.core);
                     self.on_response(id, None, deviations, Ok(Cow::Owned(jsonrpc::part_of(line, place))));
-                    self.core.spans = Spans::default();
                 }
                 decoded => self.on_bytes(decoded, &line, Incoming::new),
             }

@@ -6,7 +6,7 @@ use alloc::format;
 use alloc::vec::Vec;
 use serde_json::value::RawValue;
 
-use super::core::{Core, LONGEST_WAIT, Signal, Signals, Timer, Watch};
+use super::core::{Core, LONGEST_WAIT, Signal, Signals, Stage, Timer, Watch};
 use super::request::Purpose;
 use super::{CommandError, Event, RequestError};
 use crate::Time;
@@ -124,8 +124,9 @@ impl Subscriptions {
         match core.era().filter(|_| core.is_established()) {
             None => Transport::None,
             Some(_) if !lets_subscribe(core) => Transport::Undeclared,
-            Some(Era::Legacy) if core.is_ready() => Transport::Requests,
-            Some(Era::Legacy) => Transport::None,
+            Some(Era::Legacy) if core.stage() == Stage::Discovery => Transport::None,
+            // Requests wait while nobody is reached.
+            Some(Era::Legacy) => Transport::Requests,
             Some(Era::Modern) if !core.options.listen => Transport::NotListening,
             Some(Era::Modern) if self.connection.last == Asked::Refused => Transport::RefusedStream,
             Some(Era::Modern) => Transport::Stream,

@@ -193,8 +193,8 @@ pub(crate) mod server {
         (Starting)     (false) (Restored)              => (Idle) (_) [Discard];
         (Starting)     (false) (Removed)               => (Closed) (_) [Discard StartNext Forget];
         (Starting)     (false) (Close)                 => (Closed) (_) [Discard Forget];
-        (Starting)     (false) (Authorized) => ignore;
-        (Starting)     (false) (Wanted|Room|Ready|Changed|IdleTimeout|Down|Parked|Ended|Unauthorized) => never;
+        (Starting)     (false) (Wanted|Authorized) => ignore;
+        (Starting)     (false) (Room|Ready|Changed|IdleTimeout|Down|Parked|Ended|Unauthorized) => never;
         (Starting)     (true)  (Ready)                 => (Ready) (_) [Offer AnswerLists];
         (Starting)     (true)  (Down)                  => (Reconnecting) (_) [ReportRetry AnswerLists];
         (Starting)     (true)  (Parked)                => (Parked) (_) [RefuseCalls ReportRetry AnswerLists];
@@ -251,7 +251,8 @@ pub(crate) mod server {
         (Closing)      (_)
             (Started|Called|Listed|Restored|Room|Ready|Changed|IdleTimeout|Down|Parked|Unauthorized|Authorized|
              Removed) => never;
-        (Closed)       (_)     (Wanted|Contacted|Close) => ignore;
+        // One that the server refused while it was being closed ends as one that was refused.
+        (Closed)       (_)     (Wanted|Contacted|Close|Unauthorized) => ignore;
         else (Closed)  (_)     (_)                     => never;
     }
 }
@@ -315,8 +316,7 @@ pub(crate) mod breaker {
         // A call that was made before the cooldown is answered.
         (Open)                 (Answered|Reset)               => (Closed) [Clear];
         (Open)                 (Cooled)                       => (HalfOpen);
-        (Open)                 (FailedAgain|Undecided)        => ignore;
-        (Open)                 (Failed)                       => never;
+        (Open)                 (Failed|FailedAgain|Undecided) => ignore;
         (HalfOpen)             (Call)                         => (Trying);
         (HalfOpen|Trying)      (Answered|Reset)               => (Closed) [Clear];
         (HalfOpen|Trying)      (Failed|FailedAgain)           => (Open) [StartCooldown];

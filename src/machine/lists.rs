@@ -78,7 +78,10 @@ pub(crate) mod discovery {
         (NotRequested)   (NotAdvertised)            => (NotAdvertised) [Clear];
         (NotRequested)   (Whole|Part|Absent|ErrorFatal|ErrorPartial|ErrorList|ErrorStale|ListChanged|Outdated|Wanted) => never;
         (NotAdvertised)  (ListChanged)              => (Listing)       [Request];
-        (NotAdvertised)  (Advertised|NotAdvertised|Whole|Part|Absent|ErrorFatal|ErrorPartial|ErrorList|ErrorStale|Outdated|Wanted) => never;
+        // The server declares the family by now.
+        (NotAdvertised)  (Outdated)                 => ignore;
+        (NotAdvertised)  (Wanted)                   => stay            [Deny];
+        (NotAdvertised)  (Advertised|NotAdvertised|Whole|Part|Absent|ErrorFatal|ErrorPartial|ErrorList|ErrorStale) => never;
         (Listing)        (Whole)                    => (Listed)        [Commit];
         (Listing)        (Part|ErrorPartial)        => (Partial)       [Commit];
         (Listing)        (ErrorFatal)               => (Failed)        [Drop Fail];
@@ -98,11 +101,12 @@ pub(crate) mod discovery {
         (RelistingStale) (Whole)                    => (Listed)        [Commit Refresh];
         (RelistingStale) (Part)                     => (Partial)       [Commit Refresh];
         (RelistingStale) (ErrorFatal|ErrorPartial|ErrorList) => (Listed) [Drop Refresh];
-        (RelistingStale) (ListChanged)              => ignore;
-        (RelistingStale) (Outdated)                 => never;
+        (RelistingStale) (ListChanged|Outdated)     => ignore;
         (Listing|ListingStale|Relisting|RelistingStale) (Absent)     => (Absent) [Drop Clear];
         (Listing|ListingStale|Relisting|RelistingStale) (ErrorStale) => (Listed) [Drop Refresh];
-        (Listing|ListingStale|Relisting|RelistingStale) (Advertised|NotAdvertised|Wanted) => never;
+        // A family that was not declared at first is listed while calls are made.
+        (Listing|ListingStale|Relisting|RelistingStale) (Wanted)     => stay     [Deny];
+        (Listing|ListingStale|Relisting|RelistingStale) (Advertised|NotAdvertised) => never;
         (Listed|Partial|Failed) (ListChanged)       => stay            [Refresh];
         (Listed|Partial|Failed) (Outdated)          => stay            [Recheck];
         (Listed|Partial|Failed) (Wanted)            => stay            [Renew];

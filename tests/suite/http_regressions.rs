@@ -762,3 +762,44 @@ fn a_response_polled_before_the_next_initialize_names_the_session_of_its_request
     assert_eq!((response.json()["result"].clone(), response.header(SESSION)), (json!({}), Some("s0")));
     assert_eq!((again.name().as_str(), again.header(SESSION)), ("initialize", None));
 }
+
+/// Its description expired, and then declares tools, whose list was not requested.
+#[test]
+fn a_call_of_a_tool_that_was_not_declared_at_first_ends_if_its_headers_are_refused() {
+    for is_listed in [false, true] {
+        let described = |capabilities: Value| {
+            let result = json!({"resultType": "complete", "supportedVersions": ["2026-07-28"], "ttlMs": 1000,
+                "capabilities": capabilities, "cacheScope": "public"});
+            move |it: &Exchange| Reply::json(200, &it.result(result.clone()))
+        };
+        let prompts = json!({"listChanged": true});
+        let mut site = modern_site()
+            .result("prompts/list", json!({"resultType": "complete", "prompts": []}))
+            .result("prompts/get", json!({"resultType": "complete", "messages": []}))
+            .on("server/discover", described(json!({"tools": {}, "prompts": prompts})))
+            .first("server/discover", 1, described(json!({"prompts": prompts})))
+            .on("subscriptions/listen", |it| {
+                let acknowledged = json!({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": {
+                    "_meta": {"io.modelcontextprotocol/subscriptionId": it.json()["id"]},
+                    "notifications": {"promptsListChanged": true}}});
+                Reply::events(&[acknowledged]).unfinished()
+            });
+        let mut web = Web::connect(options(), &mut site);
+        assert!(web.is_ready(), "{:?}", web.failure());
+        web.wait(seconds(2));
+        web.request(Request::get_prompt("p", []));
+        web.serve(&mut site);
+        if is_listed {
+            let stream = web.last("subscriptions/listen");
+            web.push(
+                &stream,
+                json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed", "params": {
+                "_meta": {"io.modelcontextprotocol/subscriptionId": stream.json()["id"]}}}),
+            );
+            assert_eq!(web.take_names(), ["tools/list"]);
+        }
+        let (request, call) = web.call("a");
+        web.end_with(&call, Reply::json(400, &call.error(-32020, "Header mismatch")));
+        assert!(matches!(web.result_of(request), Outcome::Error(error) if error.code() == Some(-32020)));
+    }
+}

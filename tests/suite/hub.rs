@@ -797,6 +797,27 @@ fn a_parked_session_trips_the_breaker_at_once() {
     rig.outcome_of("mcp_a_x", json!({}));
 }
 
+/// A task outlives its connection, and the breaker of a parked session refused calls before it failed.
+#[test]
+fn a_task_that_ends_while_its_session_is_parked_changes_nothing_of_the_breaker() {
+    let mut session = options();
+    (session.capabilities.tasks, session.listen) = (true, false);
+    session.reconnect = Some(Reconnect::default());
+    let task = json!({"resultType": "task", "taskId": "t-1", "status": "working", "createdAt": "2026-01-01T00:00:00Z",
+        "lastUpdatedAt": "2026-01-01T00:00:00Z", "ttlMs": 600_000, "pollIntervalMs": 60_000});
+    let server = Server::modern(json!({"tools": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}}));
+    let server = server.result("tools/list", tools(&["x"])).result("tools/call", task);
+    let mut rig = Rig::of(session).peer("a", server).up(&["a"]);
+    let call = rig.call("mcp_a_x");
+    rig.serve();
+    rig.set_behaviour("a", Behaviour::DoesNotStart);
+    rig.exit("a");
+    rig.wait(secs(10));
+    assert_eq!(rig.state("a"), Some(State::Parked));
+    rig.close();
+    assert_eq!(rig.outcome(call), "Unknown");
+}
+
 #[test]
 fn start_and_authorized_reset_the_breaker() {
     for authorized in [false, true] {
@@ -2376,4 +2397,70 @@ fn a_listing_has_every_item_in_the_order_of_the_server() {
         let items = list[member].as_array().unwrap();
         assert_eq!(items.iter().map(|item| item[name].as_str().unwrap()).collect::<Vec<_>>(), expected);
     }
+}
+
+#[test]
+fn a_session_that_is_closed_while_its_refused_connection_ends_is_over() {
+    use crate::web::header_map;
+
+    for is_removed in [false, true] {
+        let mut hub = Hub::new(HubOptions::new(legacy()), 0);
+        hub.configure(Time::ZERO, one(json!({"url": URL}))).unwrap();
+        hub.open(Time::ZERO).unwrap();
+        let respond = |hub: &mut Hub, session, exchange, status: u16, body: Value| {
+            let of_session = [("content-type", "application/json"), ("mcp-session-id", "s")];
+            let headers = header_map(if status == 200 { &of_session } else { &[] });
+            let status = http::StatusCode::from_u16(status).unwrap();
+            hub.handle_head(Time::ZERO, session, exchange, status, &headers);
+            if status == 200 {
+                hub.handle_body(Time::ZERO, session, exchange, body.to_string().as_bytes());
+            }
+            hub.handle_end(Time::ZERO, session, exchange);
+        };
+        let mut delete = None;
+        let mut steps = Steps::until("nothing is left to answer");
+        while let Some(action) = hub.poll() {
+            steps.step();
+            let HubAction::Request { session, request } = action else { continue };
+            let body: Value = serde_json::from_slice(request.request.body()).unwrap_or_default();
+            let answer = json!({"jsonrpc": "2.0", "id": body["id"], "result": {
+                "protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
+                "serverInfo": {"name": "s", "version": "1"}}});
+            match body["method"].as_str() {
+                Some("initialize") => respond(&mut hub, session, request.exchange, 200, answer),
+                Some("notifications/initialized") => respond(&mut hub, session, request.exchange, 202, json!({})),
+                None if request.request.method() == http::Method::DELETE => delete = Some((session, request.exchange)),
+                _ => respond(&mut hub, session, request.exchange, 401, json!({})),
+            }
+        }
+        let (session, exchange) = delete.expect("the session is ended");
+        match is_removed {
+            true => _ = hub.configure(Time::ZERO, configuration(json!({}))).unwrap(),
+            false => hub.close(Time::ZERO).unwrap(),
+        }
+        while hub.poll().is_some() {
+            steps.step();
+        }
+        respond(&mut hub, session, exchange, 200, json!({}));
+        while hub.poll().is_some() {
+            steps.step();
+        }
+        assert_eq!((hub.session(session).is_none(), hub.is_closed()), (true, !is_removed));
+    }
+}
+
+#[test]
+fn a_server_that_is_started_by_name_and_replaced_before_the_hub_is_open_goes_on_starting() {
+    let mut hub = Hub::new(HubOptions::new(legacy()), 0);
+    hub.configure(Time::ZERO, one(json!({"command": "a"}))).unwrap();
+    hub.start(Time::ZERO, "a").unwrap();
+    let Some(HubAction::Open { session, connection }) = hub.poll() else { panic!("it is started") };
+    hub.configure(Time::ZERO, one(json!({"command": "b"}))).unwrap();
+    hub.handle_transport(Time::ZERO, session, connection, Transport::Closed { why: "it ended" });
+    let state = |hub: &Hub| hub.servers().next().unwrap().state;
+    assert_eq!(state(&hub), Some(State::Starting));
+    hub.open(Time::ZERO).unwrap();
+    assert_eq!(state(&hub), Some(State::Starting));
+    let opened = std::iter::from_fn(|| hub.poll()).filter(|action| matches!(action, HubAction::Open { .. })).count();
+    assert_eq!(opened, 1);
 }

@@ -11,7 +11,7 @@ use mcp_proto::{
 };
 use serde_json::{Value, json};
 
-use crate::common::{Steps, legacy, millis, options, reconnecting, seconds};
+use crate::common::{Steps, legacy, millis, options, reconnecting, seconds, tools};
 use crate::web::{Exchange, LAST_ID, Reply, Site, Web, modern_site, site, was_answered};
 
 const STREAM: [(&str, &str); 1] = [("content-type", "text/event-stream")];
@@ -582,4 +582,44 @@ fn a_handshake_over_a_pipe_ends_before_the_time_of_the_probe() {
     let mut host = crate::common::Host::open(hasty);
     host.wait(seconds(3));
     assert_eq!(host.failure_kind(), Some(FailureKind::HandshakeTimeout));
+}
+
+#[test]
+fn what_is_subscribed_to_while_nobody_is_reached_is_requested_afterwards() {
+    let mut options = reconnecting(legacy());
+    options.listen = false;
+    let mut site = Site::legacy(json!({"tools": {}, "resources": {"subscribe": true}}))
+        .result("tools/list", tools(&["a"]))
+        .result("resources/list", json!({"resources": []}))
+        .result("resources/templates/list", json!({"resourceTemplates": []}))
+        .result("resources/subscribe", json!({}))
+        .result("resources/unsubscribe", json!({}));
+    let mut web = connect(options, &mut site);
+    web.session.subscribe(web.now, "a:back").unwrap();
+    web.collect();
+    web.serve(&mut site);
+    web.session.unsubscribe(web.now, "a:back").unwrap();
+    web.session.subscribe(web.now, "a:back").unwrap();
+    web.session.subscribe(web.now, "a:left").unwrap();
+    web.collect();
+    let open = web.take();
+    assert_eq!(open.len(), 2);
+    outage(&mut web);
+    for uri in ["a:back", "a:left"] {
+        web.session.unsubscribe(web.now, uri).unwrap();
+    }
+    web.session.subscribe(web.now, "a:new").unwrap();
+    web.collect();
+    assert!(web.take().is_empty(), "nobody is reached");
+    for exchange in &open {
+        web.end_with(exchange, Reply::json(200, &exchange.result(json!({}))));
+    }
+    web.wait_and_serve(seconds(10), &mut site);
+    assert_eq!(web.session.subscriptions().collect::<Vec<_>>(), ["a:new"]);
+    assert_eq!((web.count("resources/subscribe"), web.count("resources/unsubscribe")), (3, 2));
+    let told = |uri: &str| {
+        let is_it = |event: &&Event| matches!(event, Event::Subscription { uri: of, outcome: Ok(()) } if **of == *uri);
+        web.events.iter().filter(is_it).count()
+    };
+    assert_eq!(told("a:new"), 1);
 }

@@ -697,3 +697,79 @@ fn a_stream_that_ends_while_two_subscriptions_wait_leaves_both_to_the_next_strea
     assert!(reported.contains(&"x://a active".into()) && reported.contains(&"x://b active".into()), "{reported:?}");
     assert!(reported.iter().all(|reported| reported.ends_with(" active")), "{reported:?}");
 }
+
+/// Answers all requests except those for streams and for tools, which are returned.
+fn serve_but_tools(host: &mut Host, server: &mut Server) -> (Vec<Value>, Vec<Value>) {
+    let (mut streams, mut lists) = (Vec::new(), Vec::new());
+    let mut steps = Steps::until("nothing is left to answer");
+    loop {
+        steps.step();
+        let sent = host.take_sent();
+        if sent.is_empty() {
+            return (streams, lists);
+        }
+        for message in sent {
+            match message["method"].as_str() {
+                Some(LISTEN) => streams.push(message),
+                Some("tools/list") => lists.push(message),
+                _ => server.answer(&message).into_iter().for_each(|answer| host.receive(answer)),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_stream_that_breaks_while_a_list_is_requested_a_second_time_in_discovery_requests_no_third() {
+    let (mut host, mut server) = (Host::open(options()), modern());
+    let (streams, lists) = serve_but_tools(&mut host, &mut server);
+    agree_to_all(&mut host, &streams[0]);
+    tools_changed(&mut host, &streams[0]);
+    server.answer(&lists[0]).into_iter().for_each(|answer| host.receive(answer));
+    let (_, again) = serve_but_tools(&mut host, &mut server);
+    assert_eq!(again.len(), 1);
+    tools_changed(&mut host, &streams[0]);
+    end(&mut host, &streams[0]);
+    host.wait(seconds(10));
+    let (streams, lists) = serve_but_tools(&mut host, &mut server);
+    assert_eq!((streams.len(), lists.len()), (1, 0));
+    agree_to_all(&mut host, &streams[0]);
+    assert!(serve_but_tools(&mut host, &mut server).1.is_empty() && !host.is_ready());
+    server.answer(&again[0]).into_iter().for_each(|answer| host.receive(answer));
+    assert!(host.is_ready());
+}
+
+/// The description of a server expires, and then declares more.
+#[test]
+fn a_stream_that_is_replaced_announces_tools_that_were_not_declared_at_first() {
+    let described = |capabilities: Value| {
+        json!({"resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": capabilities,
+            "ttlMs": 1000, "cacheScope": "public"})
+    };
+    let mut results = vec![
+        described(json!({"tools": {"listChanged": true}, "resources": {"subscribe": true, "listChanged": true}})),
+        described(json!({"resources": {"subscribe": true, "listChanged": true}})),
+    ];
+    let mut server = modern().on("server/discover", move |_| Ok(results.pop().unwrap()));
+    let mut host = Host::open(options());
+    let streams = serve(&mut host, &mut server);
+    agree_to_all(&mut host, &streams[0]);
+    assert!(host.is_ready());
+    host.wait(seconds(2));
+    let mut last = Value::Null;
+    for uri in ["a:1", "a:2"] {
+        host.session.subscribe(host.now, uri).unwrap();
+        host.collect();
+        for stream in serve(&mut host, &mut server) {
+            agree_to_all(&mut host, &stream);
+            last = stream;
+        }
+    }
+    assert_eq!(last["params"]["notifications"]["toolsListChanged"], true, "{last}");
+    end(&mut host, &last);
+    host.wait(seconds(60));
+    let streams = serve(&mut host, &mut server);
+    assert_eq!(streams.len(), 1);
+    agree_to_all(&mut host, &streams[0]);
+    serve(&mut host, &mut server);
+    assert!(host.is_ready() && server.received("tools/list") == 0);
+}

@@ -166,7 +166,7 @@ impl Feed {
         let mut state = self.state();
         state.is_closed = true;
         state.unwritten.clear();
-        state.pipe = None;
+        (state.pipe, state.rest) = (None, Vec::new());
     }
 
     /// Waits for what is to be written; `None` at the end.
@@ -238,7 +238,7 @@ impl Process {
             is_forced: false,
             last_output: Arc::clone(&last_output),
             stderr_lines: Arc::clone(&stderr_lines),
-            writer: Some(Aborted(tokio::spawn(write(lines)))),
+            writer: Some(Aborted(tokio::spawn(write(Ends(lines))))),
             reader: Aborted(tokio::spawn(read(output, last_output, take.clone()))),
             errors: Aborted(tokio::spawn(read_errors(
                 errors,
@@ -481,10 +481,17 @@ impl Supervisor {
     }
 }
 
-async fn write(lines: Arc<Feed>) -> io::Result<()> {
-    let written = write_all(&mut Shared(&lines), &lines).await;
-    lines.end();
-    written
+/// Held by the task that writes: nothing is written, or waits, after it.
+struct Ends(Arc<Feed>);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
+async fn write(lines: Ends) -> io::Result<()> {
+    write_all(&mut Shared(&lines.0), &lines.0).await
 }
 
 /// The input of a program, for the task.
@@ -680,5 +687,24 @@ pub(crate) mod tests {
             found.extend(bytes);
         }
         assert!(found == expected, "{} of {}", found.len(), expected.len());
+    }
+    #[cfg(unix)]
+    #[tokio::test]
+    async fn nothing_waits_for_a_program_that_ended() {
+        let (sender, mut pieces) = tokio::sync::mpsc::unbounded_channel();
+        let take = move |piece| {
+            let _ = sender.send(piece);
+            std::future::ready(())
+        };
+        let process = Process::start(&Program::new("true"), take).unwrap();
+        while !matches!(pieces.recv().await, Some(Piece::Closed { .. })) {}
+        let input = process.input().unwrap();
+        while !input.0.state().is_closed {
+            yield_now().await;
+        }
+        input.push(Outgoing::new(&RawValue::from_string("{}".into()).unwrap(), None, None));
+        input.flush();
+        let mut state = input.0.state();
+        assert!(state.pipe.is_none() && state.rest.is_empty() && state.unwritten.burst().is_none());
     }
 }
