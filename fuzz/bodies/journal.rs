@@ -3,15 +3,15 @@
 use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use mcp_proto::host::hub::HubOptions;
+use mcp_proto::host::hub::{Hub, HubOptions};
 use mcp_proto::journal::{
-    JournalBinding, JournalError, JournalLimits, Played, Player, Recordable, Recorder, Replay, replay,
+    HubInput, Input, JournalBinding, JournalError, JournalLimits, Played, Player, Recordable, Recorder, Replay, replay,
 };
 use mcp_proto::{Client, Http, Lines, Messages, Options, Time};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::checks::{MARKER, check_form};
+use super::checks::{MARKER, assert_equal, check_form};
 
 /// What was done with a client or a hub, without what it answered.
 #[derive(Clone)]
@@ -115,9 +115,9 @@ fn client<B: JournalBinding>(binding: B, options: Options) -> Recorder<Client<B>
 
 /// Records what a journal does, and replays the recording, which does not have the secret. A journal that has inputs only is
 /// polled after each.
-fn again<R>(mut player: Player<'_, R>, recorder: impl FnOnce() -> Recorder<R>) -> Option<JournalError>
+fn again<R>(mut player: Player<'_, R>, recorder: impl Fn() -> Recorder<R>) -> Option<JournalError>
 where
-    R: Recordable,
+    R: Direct,
     R::Action: DeserializeOwned,
 {
     let (mut steps, mut end) = (Vec::new(), None);
@@ -131,9 +131,12 @@ where
         }
     }
     assert!(player.next().is_none(), "a line follows the end");
-    let mut recorder = recorder();
-    recorder.hide(MARKER).expect("a secret");
-    let recorded = record(recorder, &steps);
+    let hiding = || {
+        let mut recorder = recorder();
+        recorder.hide(MARKER).expect("a secret");
+        recorder
+    };
+    let recorded = record(hiding, &steps);
     let replayed = replay(recorded.as_bytes(), JournalLimits::default());
     // A secret that a server repeats in another encoding has a mask of its length only, which the client may cut elsewhere.
     let is_repeated = recorded.contains("secret10");
@@ -142,8 +145,24 @@ where
     end
 }
 
-/// Records the steps: the secret is nowhere in the recording. Steps without polls are polled after each.
-pub(super) fn record<R>(mut recorder: Recorder<R>, steps: &[Step<R::Command, R::Input>]) -> String
+/// Records the steps: the secret is nowhere in the recording, which is the same by the recorder's own methods. Steps without
+/// polls are polled after each.
+pub(super) fn record<R>(recorder: impl Fn() -> Recorder<R>, steps: &[Step<R::Command, R::Input>]) -> String
+where
+    R: Direct,
+    R::Action: DeserializeOwned,
+{
+    let recorded = record_by(recorder(), steps, |recorder, now, input| drop(recorder.handle_input(now, input)));
+    assert!(!recorded.contains(MARKER), "a secret is in {recorded}");
+    assert_equal(&record_by(recorder(), steps, R::direct), &recorded, "the methods record something else");
+    recorded
+}
+
+fn record_by<R>(
+    mut recorder: Recorder<R>,
+    steps: &[Step<R::Command, R::Input>],
+    give: impl Fn(&mut Recorder<R>, Time, R::Input),
+) -> String
 where
     R: Recordable,
     R::Action: DeserializeOwned,
@@ -153,7 +172,7 @@ where
         match step {
             // What is refused is in the recording.
             Step::Command(now, command) => drop(recorder.apply(*now, command.clone())),
-            Step::Input(now, input) => drop(recorder.handle_input(*now, input.clone())),
+            Step::Input(now, input) => give(&mut recorder, *now, input.clone()),
             Step::Poll => drop(recorder.poll()),
         }
         while let Some(action) = if polls { recorder.poll() } else { None } {
@@ -164,7 +183,64 @@ where
         }
     }
     while recorder.poll().is_some() {}
-    let recorded = recorder.finish().1;
-    assert!(!recorded.contains(MARKER), "a secret is in {recorded}");
-    recorded
+    recorder.finish().1
+}
+
+/// A recorder has a method for each input of what it records.
+pub(super) trait Direct: Recordable + Sized {
+    fn direct(recorder: &mut Recorder<Self>, now: Time, input: Self::Input);
+}
+
+impl Direct for Client<Messages> {
+    fn direct(recorder: &mut Recorder<Self>, now: Time, input: Input) {
+        match input {
+            Input::Timeout => recorder.handle_timeout(now),
+            Input::Message { connection, bytes } => recorder.handle_message(now, connection, &bytes),
+            Input::Transport { connection, event } => recorder.handle_transport(now, connection, event.as_transport()),
+            other => drop(recorder.handle_input(now, other)),
+        }
+    }
+}
+
+impl Direct for Client<Lines> {
+    fn direct(recorder: &mut Recorder<Self>, now: Time, input: Input) {
+        match input {
+            Input::Timeout => recorder.handle_timeout(now),
+            Input::Bytes { connection, bytes } => recorder.handle_bytes(now, connection, &bytes),
+            Input::Transport { connection, event } => recorder.handle_transport(now, connection, event.as_transport()),
+            other => drop(recorder.handle_input(now, other)),
+        }
+    }
+}
+
+impl Direct for Client<Http> {
+    fn direct(recorder: &mut Recorder<Self>, now: Time, input: Input) {
+        match input {
+            Input::Timeout => recorder.handle_timeout(now),
+            Input::Head { exchange, status, headers } => recorder.handle_head(now, exchange, status, &headers),
+            Input::Body { exchange, bytes } => recorder.handle_body(now, exchange, &bytes),
+            Input::End { exchange } => recorder.handle_end(now, exchange),
+            Input::Failure { exchange, broken, why } => recorder.handle_failure(now, exchange, broken, &why),
+            #[cfg(feature = "oauth")]
+            Input::OAuth(report) => _ = recorder.handle_oauth(now, report.as_input()),
+            other => drop(recorder.handle_input(now, other)),
+        }
+    }
+}
+
+impl Direct for Hub {
+    fn direct(recorder: &mut Recorder<Self>, now: Time, input: HubInput) {
+        let HubInput::Session { session, input } = input else { return recorder.handle_timeout(now) };
+        match input {
+            Input::Bytes { connection, bytes } => recorder.handle_bytes(now, session, connection, &bytes),
+            Input::Transport { connection, event } => {
+                recorder.handle_transport(now, session, connection, event.as_transport());
+            }
+            Input::Head { exchange, status, headers } => recorder.handle_head(now, session, exchange, status, &headers),
+            Input::Body { exchange, bytes } => recorder.handle_body(now, session, exchange, &bytes),
+            Input::End { exchange } => recorder.handle_end(now, session, exchange),
+            Input::Failure { exchange, broken, why } => recorder.handle_failure(now, session, exchange, broken, &why),
+            input => drop(recorder.handle_input(now, HubInput::Session { session, input })),
+        }
+    }
 }

@@ -170,8 +170,11 @@ impl Joined {
     /// in another encoding, the client hides it, and does not find its mask in a replay. Where a server sends what is a mask,
     /// the replay hides it.
     pub(super) fn record(&self) {
-        let (http, options) = client(self.bits);
-        let recorded = record(Recorder::new(http, options, 1, JournalLimits::default()), &self.steps);
+        let recorder = || {
+            let (http, options) = client(self.bits);
+            Recorder::new(http, options, 1, JournalLimits::default())
+        };
+        let recorded = record(recorder, &self.steps);
         let replayed = replay(recorded.as_bytes(), JournalLimits::default());
         assert!(replayed.is_ok() || self.is_repeated, "{replayed:?}\n{recorded}");
     }
