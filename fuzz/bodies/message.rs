@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 use mcp_proto::{
     Action, Client, Diagnosis, Engine, Failure, FailureKind, Lines, Messages, Request, StderrLines, Time, Transport,
 };
+use serde::de::IgnoredAny;
 
 use super::checks::{assert_same, check_kept, check_line};
 use super::input::Input;
@@ -34,7 +35,8 @@ pub fn message(bytes: &[u8]) -> u64 {
         assert!(sent <= (16 << 10) + bytes.len() * 16, "{sent} bytes");
         check_kept(&session);
     }
-    let mut whole = ready().clone();
+    let [short, long] = ready();
+    let mut whole = short.clone();
     let mut pieces = whole.clone();
     whole.handle_bytes(session_time(), whole.connection(), bytes);
     for byte in bytes {
@@ -42,6 +44,15 @@ pub fn message(bytes: &[u8]) -> u64 {
     }
     let (whole, pieces): (&Engine, &Engine) = (&whole, &pieces);
     assert_same(whole, pieces, "the chunks made a difference");
+    if bytes.split(|byte| *byte == b'\n').next().is_some_and(|line| serde_json::from_slice::<IgnoredAny>(line).is_ok())
+    {
+        let (mut plain, mut padded) = (long.clone(), long.clone());
+        padded.handle_bytes(session_time(), padded.connection(), &[b' '; LONG]);
+        for session in [&mut plain, &mut padded] {
+            session.handle_bytes(session_time(), session.connection(), &[bytes, b"\n"].concat());
+        }
+        assert_same(&plain, &padded, "the length of the line made a difference");
+    }
     for kind in [FailureKind::HandshakeTimeout, FailureKind::Protocol, FailureKind::Closed] {
         let failure = Failure::new(kind, "the server closed the connection: exit status: 1");
         Diagnosis::new(failure, whole, &StderrLines::default()).finding.hash(&mut print);
@@ -53,29 +64,35 @@ fn session_time() -> Time {
     Time::from_millis(2_000)
 }
 
-/// A session over a stream of lines that is ready, with a call in flight.
-fn ready() -> &'static Client<Lines> {
-    static READY: OnceLock<Client<Lines>> = OnceLock::new();
+/// A line of this length has memory of its own, which becomes the result of a call.
+const LONG: usize = 80 << 10;
+
+/// Sessions over a stream of lines that are ready, with a call in flight: with the limits of all targets, and for long lines.
+fn ready() -> &'static [Client<Lines>; 2] {
+    static READY: OnceLock<[Client<Lines>; 2]> = OnceLock::new();
     READY.get_or_init(|| {
-        let mut input = Input(b"2?00000000");
-        let options = input.options();
-        let mut peer = Peer::new(&mut input);
-        let mut session = Client::new(Lines::new(), options, 0);
-        session.open(Time::ZERO).expect("a new session can be opened");
-        session.handle_transport(Time::ZERO, session.connection(), Transport::Opened);
-        while let Some(action) = session.poll() {
-            if let Action::Send(message) = action
-                && let (Some(id), Some(method)) = (message.wire_id().map(|id| id.as_u64()), message.method())
-            {
-                let answer = peer::answer(id, &peer.result(method, 0)) + "\n";
-                session.handle_bytes(Time::ZERO, session.connection(), answer.as_bytes());
+        [4096, 2 * LONG].map(|limit| {
+            let mut input = Input(b"2?00000000");
+            let mut options = input.options();
+            options.limits.message.bytes = limit;
+            let mut peer = Peer::new(&mut input);
+            let mut session = Client::new(Lines::new(), options, 0);
+            session.open(Time::ZERO).expect("a new session can be opened");
+            session.handle_transport(Time::ZERO, session.connection(), Transport::Opened);
+            while let Some(action) = session.poll() {
+                if let Action::Send(message) = action
+                    && let (Some(id), Some(method)) = (message.wire_id().map(|id| id.as_u64()), message.method())
+                {
+                    let answer = peer::answer(id, &peer.result(method, 0)) + "\n";
+                    session.handle_bytes(Time::ZERO, session.connection(), answer.as_bytes());
+                }
             }
-        }
-        assert!(session.is_ready());
-        session.request(Time::ZERO, Request::call_tool("a", None)).expect("the session takes a call");
-        session.handle_timeout(session_time());
-        while session.poll().is_some() {}
-        session
+            assert!(session.is_ready());
+            session.request(Time::ZERO, Request::call_tool("a", None)).expect("the session takes a call");
+            session.handle_timeout(session_time());
+            while session.poll().is_some() {}
+            session
+        })
     })
 }
 

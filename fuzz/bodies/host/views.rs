@@ -14,6 +14,12 @@ pub(super) fn check(bytes: &[u8]) -> String {
     let two = serde_json::from_slice::<&RawValue>(two).unwrap_or(RawValue::NULL);
     let asked = Elicitation::read(one);
     assert_eq!(Block::read(one).raw().get(), one.get());
+    for result in [one, &*RawValue::from_string(format!(r#"{{"content":{one}}}"#)).expect("an object")] {
+        let result = ToolResult::read(result);
+        let texts =
+            result.content.iter().filter_map(|block| if let Block::Text(it) = block { Some(&*it.text) } else { None });
+        assert_eq!(ToolResult::text_of(result.raw), texts.collect::<Vec<_>>().join("\n"));
+    }
     check_bounds(one, results::bound);
     // Longer than any bound.
     let content = vec![one.get(); results::MIN_BYTES / one.get().len() + 2].join(",");
