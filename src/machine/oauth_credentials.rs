@@ -168,29 +168,30 @@ state_table! {
     (Idle|Opening|Reading|Acquiring|Loading|Refreshing|Reloading|RefreshingAgain|Obtaining|Saving|Comparing|SavingAgain|
      Cooldown|Finishing|Leaving|Collecting|Revoking)
         (Open) => ignore;
-    (Opening|Reading) (Demand) => ignore;
+    // The server may demand a token while one is being obtained.
+    (Opening|Reading|Acquiring|Loading|Reloading) (Demand) => ignore;
     (Opening|Reading) (Acquired|Issued|Refused|FailedAlive|Failed|Saved|Conflict|Cooled|Revoked) => never;
     (Reading) (NotDemanded) => never;
     (Acquiring)
-        (Demand|LoadedNothing|NotDemanded|LoadedToken|LoadedRefresh|Issued|Refused|FailedAlive|Failed|Saved|Conflict|
+        (LoadedNothing|NotDemanded|LoadedToken|LoadedRefresh|Issued|Refused|FailedAlive|Failed|Saved|Conflict|
          Cooled|Revoked) => never;
-    (Loading|Reloading) (Demand|Acquired|Issued|Refused|FailedAlive|Failed|Saved|Conflict|Cooled|Revoked) => never;
+    (Loading|Reloading) (Acquired|Issued|Refused|FailedAlive|Failed|Saved|Conflict|Cooled|Revoked) => never;
     // A refresh may have used up the refresh token, so that its end is awaited, and the next challenge decides.
-    (Refreshing|RefreshingAgain) (Renounce) => ignore;
+    (Refreshing|RefreshingAgain) (Demand|Renounce) => ignore;
     (Refreshing|RefreshingAgain)
-        (Demand|Acquired|LoadedNothing|LoadedToken|LoadedRefresh|StoreFailed|Saved|Conflict|Cooled|Revoked) => never;
+        (Acquired|LoadedNothing|LoadedToken|LoadedRefresh|StoreFailed|Saved|Conflict|Cooled|Revoked) => never;
     (Refreshing) (NotDemanded) => never;
-    (Obtaining) (Renounce) => ignore;
+    (Obtaining) (Demand|Renounce) => ignore;
     (Obtaining)
-        (Demand|Acquired|LoadedNothing|NotDemanded|LoadedToken|LoadedRefresh|StoreFailed|Refused|Saved|Conflict|
+        (Acquired|LoadedNothing|NotDemanded|LoadedToken|LoadedRefresh|StoreFailed|Refused|Saved|Conflict|
          Cooled|Revoked) => never;
     (Saving|SavingAgain) (Demand|Renounce) => ignore;
     (Saving|SavingAgain)
         (Acquired|LoadedNothing|NotDemanded|LoadedToken|LoadedRefresh|Issued|Refused|FailedAlive|Failed|Cooled|
          Revoked) => never;
-    (Comparing) (Renounce) => ignore;
+    (Comparing) (Demand|Renounce) => ignore;
     (Comparing)
-        (Demand|Acquired|NotDemanded|LoadedRefresh|Issued|Refused|FailedAlive|Failed|Saved|Conflict|Cooled|Revoked) => never;
+        (Acquired|NotDemanded|LoadedRefresh|Issued|Refused|FailedAlive|Failed|Saved|Conflict|Cooled|Revoked) => never;
     (Cooldown)
         (Acquired|LoadedNothing|NotDemanded|LoadedToken|LoadedRefresh|StoreFailed|Issued|Refused|FailedAlive|Failed|Saved|
          Conflict|Revoked) => never;

@@ -19,7 +19,17 @@ struct Taken {
     file: File,
 }
 
-/// Records the row of a state table. Another row, if `MCP_FLIP` names this one: none instead of one that changes something,
+fn taken() -> Option<&'static Taken> {
+    static TAKEN: OnceLock<Option<Taken>> = OnceLock::new();
+    let taken = TAKEN.get_or_init(|| {
+        let path = PathBuf::from(std::env::var_os("MCP_ROWS")?).join(format!("{}.taken", std::process::id()));
+        let file = OpenOptions::new().create(true).append(true).open(path).ok()?;
+        Some(Taken { seen: Mutex::default(), file })
+    });
+    taken.as_ref()
+}
+
+/// Records the row of a state table, and panics on one that is `never` while rows are recorded. Another row, if `MCP_FLIP` names this one: none instead of one that changes something,
 /// and what the input causes in another state instead of one that changes nothing. A command that no state acts on is refused
 /// instead of accepted, or accepted instead of refused.
 pub(super) fn step<S: Values + PartialEq, I: Values, E: PartialEq>(
@@ -33,6 +43,9 @@ pub(super) fn step<S: Values + PartialEq, I: Values, E: PartialEq>(
         Verdict::Quirk(_) => true,
         Verdict::Ignore | Verdict::Never | Verdict::Reject => false,
     };
+    if taken().is_some() {
+        row(state, input).verdict.check(table, &state, &input);
+    }
     flipped(table, &[&state, &input], || {
         if acts(&row(state, input)) {
             return Some(Row::ignore(state));
@@ -70,13 +83,8 @@ pub(super) fn decide<D: Debug>(
 /// Records a row in the folder that `MCP_ROWS` names, in one file per process: `+`, or `-` if there is no other row, the table,
 /// and the inputs. Without `MCP_ROWS`, it records nothing. Returns the other row if `MCP_FLIP` names this one.
 fn flipped<T>(table: &str, inputs: &[&dyn Debug], other: impl Fn() -> Option<T>) -> Option<T> {
-    static TAKEN: OnceLock<Option<Taken>> = OnceLock::new();
     static FLIP: OnceLock<Option<String>> = OnceLock::new();
-    let taken = TAKEN.get_or_init(|| {
-        let path = PathBuf::from(std::env::var_os("MCP_ROWS")?).join(format!("{}.taken", std::process::id()));
-        let file = OpenOptions::new().create(true).append(true).open(path).ok()?;
-        Some(Taken { seen: Mutex::default(), file })
-    });
+    let taken = taken();
     let flip = FLIP.get_or_init(|| std::env::var("MCP_FLIP").ok()).as_deref();
     // Rows of other tables are not formatted, which takes long.
     let flip = flip.filter(|row| row.split('\t').next() == Some(table));
