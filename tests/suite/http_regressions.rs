@@ -766,7 +766,8 @@ fn a_response_polled_before_the_next_initialize_names_the_session_of_its_request
 /// Its description expired, and then declares tools, whose list was not requested.
 #[test]
 fn a_call_of_a_tool_that_was_not_declared_at_first_ends_if_its_headers_are_refused() {
-    for is_listed in [false, true] {
+    // The list is requested, changes, is requested again, and changes again.
+    for steps in 0..=4 {
         let described = |capabilities: Value| {
             let result = json!({"resultType": "complete", "supportedVersions": ["2026-07-28"], "ttlMs": 1000,
                 "capabilities": capabilities, "cacheScope": "public"});
@@ -789,14 +790,17 @@ fn a_call_of_a_tool_that_was_not_declared_at_first_ends_if_its_headers_are_refus
         web.wait(seconds(2));
         web.request(Request::get_prompt("p", []));
         web.serve(&mut site);
-        if is_listed {
-            let stream = web.last("subscriptions/listen");
-            web.push(
-                &stream,
-                json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed", "params": {
-                "_meta": {"io.modelcontextprotocol/subscriptionId": stream.json()["id"]}}}),
-            );
-            assert_eq!(web.take_names(), ["tools/list"]);
+        let stream = web.last("subscriptions/listen");
+        let changed = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed", "params": {
+            "_meta": {"io.modelcontextprotocol/subscriptionId": stream.json()["id"]}}});
+        for step in 1..=steps {
+            if step == 3 {
+                let list = web.last("tools/list");
+                web.end_with(&list, Reply::json(200, &list.result(json!({"resultType": "complete", "tools": []}))));
+            } else {
+                web.push(&stream, changed.clone());
+            }
+            assert_eq!(web.take_names(), ["tools/list"][..step % 2]);
         }
         let (request, call) = web.call("a");
         web.end_with(&call, Reply::json(400, &call.error(-32020, "Header mismatch")));
