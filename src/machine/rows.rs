@@ -19,6 +19,7 @@ struct Taken {
     file: File,
 }
 
+/// None if this run records no rows.
 fn taken() -> Option<&'static Taken> {
     static TAKEN: OnceLock<Option<Taken>> = OnceLock::new();
     let taken = TAKEN.get_or_init(|| {
@@ -29,9 +30,12 @@ fn taken() -> Option<&'static Taken> {
     taken.as_ref()
 }
 
-/// Records the row of a state table, and panics on one that is `never` while rows are recorded. Another row, if `MCP_FLIP` names this one: none instead of one that changes something,
-/// and what the input causes in another state instead of one that changes nothing. A command that no state acts on is refused
-/// instead of accepted, or accepted instead of refused.
+/// Records the row of a state table. Returns another row if `MCP_FLIP` names this one: none instead of one that changes
+/// something, and what the input causes in another state instead of one that changes nothing. A command that no state acts on
+/// is refused instead of accepted, or accepted instead of refused.
+///
+/// # Panics
+/// Rows are recorded, and the table says that the input cannot arrive in this state.
 pub(super) fn step<S: Values + PartialEq, I: Values, E: PartialEq>(
     table: &str,
     row: fn(S, I) -> Row<S, E>,

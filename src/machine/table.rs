@@ -28,8 +28,8 @@
 //! - At the right: `(Next) [Effects]` or `stay [Effects]`, and `! Kind` if a quirk is recorded; `ignore` for an input that
 //!   arrives and is dropped, `never` for one that cannot arrive in this state, or `misuse` for a command that returns an
 //!   error. Effects are separated by blanks; one with data is written `Fail(Failure::Timeout)`.
-//! - `never` does what `ignore` does. When the crate is fuzzed, and while `.ci/rows` records rows, it panics: so every test,
-//!   law and fuzz target shows that it does not occur.
+//! - `never` does what `ignore` does. When the crate is fuzzed, and while `.ci/rows` records rows, it panics: so fuzz targets,
+//!   tests and laws find a row that is marked so and can be reached.
 //! - A state that is a product is declared by `product! { State { phase: Phase, called: bool } }`, and named in the table
 //!   as `State { phase: Phase, called: bool }`. Its rows have a cell for each part, at the left and at the right; at the
 //!   right, `(_)` keeps the part.
