@@ -345,8 +345,8 @@ impl Hub {
         self.0.read(|it| it.hub.dropped())
     }
 
-    /// Names a secret that the journal must not have, from now on: of arguments, or that a server is known to send. Those of
-    /// the configuration have masks without it.
+    /// Names a secret that the journal must not have, from now on: of arguments, or that a server sends. The values of `env`
+    /// and `headers` in the configuration have masks by themselves, but where a server repeats one, only if it is named here.
     ///
     /// # Errors
     /// As of [`Recorder::hide`](mcp_proto::journal::Recorder::hide).
